@@ -34,6 +34,7 @@
  * - texts.h: labeled texts and pairs of texts, BLEU
  * - chat.h: chat templates
  * - layers.h: the choices for the parts of a model other than attention
+ * - blocks.h: what a layer of a model consists of
  * - model.h: models: create, load, save, evaluate, generate
  * - tasks.h: classification and translation with a model
  * - lora.h: low-rank adapters of models
@@ -61,6 +62,7 @@
 #define BOCHNER_H
 
 #include <bochner/base.h>
+#include <bochner/blocks.h>
 #include <bochner/convert.h>
 #include <bochner/data.h>
 #include <bochner/drift.h>

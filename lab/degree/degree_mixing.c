@@ -42,8 +42,9 @@ static bo_status draw_weights(lab_tape *tape, bo_rng *rng, bo_mixer kind)
 /* y: the first number of the last token of every sequence. */
 static bo_status run_layer(data *d, bo_mixer kind, bo_rng *rng)
 {
-    const bo_mixer_layer layer = {
-        .kind = kind, .width = WIDTH, .heads = 1, .context = TOKENS, .tokens = TOKENS, .most_sequences = d->sequences};
+    const bo_block block = {.mixer = kind, .heads = 1};
+    const bo_branch layer = {
+        .block = &block, .width = WIDTH, .context = TOKENS, .tokens = TOKENS, .most_sequences = d->sequences};
     lab_tape tape;
     bo_status status = lab_tape_open(lab_context(d->run), &tape);
     if (status == BO_OK) {

@@ -35,18 +35,6 @@ void bo_block_attend(bo_block *block, const bo_attention_desc *attention)
     block->attention = *attention;
 }
 
-static bool chosen(bo_choice choice, bool otherwise)
-{
-    return choice == BO_CHOICE_AUTO ? otherwise : choice == BO_CHOICE_YES;
-}
-
-bo_block_biases bo_block_biases_of(const bo_block *b)
-{
-    bo_block_biases out = {.attention = chosen(b->attention_bias, b->bias), .mlp = chosen(b->mlp_bias, b->bias)};
-    out.output = chosen(b->output_bias, out.attention);
-    return out;
-}
-
 /* ---- sizes and numbers ------------------------------------------------------------------------------------------- */
 
 static bool turns(bo_positions positions)

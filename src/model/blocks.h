@@ -71,11 +71,6 @@ bo_choice bo_query_norm(const bo_attention_desc *a);
 bo_choice bo_output_norm(const bo_attention_desc *a);
 /* Gives a block another attention, and the defaults of its norms and initial values if the kind changes. */
 void bo_block_attend(bo_block *block, const bo_attention_desc *attention);
-/* The biases that a block has: of q, k and v, of the output projection of attention, and of the MLP. */
-typedef struct bo_block_biases {
-    bool attention, output, mlp;
-} bo_block_biases;
-bo_block_biases bo_block_biases_of(const bo_block *block);
 /* True if the block has an attention that replaces another. */
 static inline bool bo_block_replaces(const bo_block *block)
 {

@@ -247,22 +247,26 @@ typedef struct asked {
     bo_value encoded; /* 0: the states contain the source */
 } asked;
 
-static bo_attention_layer cross_layer(const translating *r, size_t layer)
+/* block: filled in, that of the result */
+static bo_branch cross_branch(const translating *r, size_t layer, bo_block *block)
 {
     const bo_model_desc *d = &r->model->desc;
-    const bo_attention *attention = r->attentions[bo_model_place(d, BO_MODEL_PART_CROSS) + layer];
-    bo_attention_layer desc = bo_model_cross_layer(d, layer, attention);
-    desc.tokens = r->desc->tokens;
-    desc.key_tokens = r->desc->source_tokens;
-    desc.most_sequences = r->desc->most_sequences;
+    const size_t place = bo_model_place(d, BO_MODEL_PART_CROSS) + layer;
+    bo_branch branch = bo_model_branch(d, place, r->attentions[place]);
+    *block = bo_model_cross_block(d, layer);
+    branch.block = block;
+    branch.tokens = r->desc->tokens;
+    branch.key_tokens = r->desc->source_tokens;
+    branch.most_sequences = r->desc->most_sequences;
     bo_graph_scope(r->out->graph, "layer %zu cross attention", layer);
-    return desc;
+    return branch;
 }
 
 static bo_value ask(const bo_stack *stack, size_t layer, const char *prefix, bo_value x, const void *user)
 {
     const asked *source = user;
-    bo_attention_layer desc = cross_layer(source->r, layer);
+    bo_block block;
+    const bo_branch desc = cross_branch(source->r, layer, &block);
     bo_value normed = bo_stack_norm(stack, layer, bo_nn_join(prefix, ".encoder_attn_layer_norm").text, x);
     return bo_nn_cross(stack->graph, bo_nn_join(prefix, ".encoder_attn").text, normed, source->encoded, x, &desc);
 }
@@ -275,7 +279,8 @@ static void read_source(const translating *r, bo_value encoded)
         bo_graph_input(r->out->graph, "queries", BO_ELEMENT_FLOAT32, r->desc->rows, d->block.heads * d->block.head_dim);
     for (size_t i = 0; i < d->layers; i++) {
         char prefix[64];
-        bo_attention_layer desc = cross_layer(r, i);
+        bo_block block;
+        const bo_branch desc = cross_branch(r, i, &block);
         snprintf(prefix, sizeof prefix, "model.layers.%zu.encoder_attn", i);
         bo_nn_cross_read(r->out->graph, prefix, r->out->queries, encoded, &desc);
     }

@@ -41,12 +41,12 @@ bo_status bo_model_require_language(bo_context *context, const bo_model *model, 
 bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, size_t capacity, size_t source_capacity,
                                bo_attention ***out);
 void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc); /* accepts NULL */
-/* Returns the layer with this number (bo_model_place) and this attention (NULL: another mixer), without the tokens and
+/* Returns the branches of the place with this number (bo_model_place) and this attention (NULL: another mixer), without the tokens and
  * sequences, which depend on the graph. */
-bo_mixer_layer bo_model_mixer(const bo_model_desc *desc, size_t number, const bo_attention *attention);
-/* Likewise for the cross attention of layer `layer`. Queries, keys and outputs are normalized as its kind requires, for
- * every mixer. */
-bo_attention_layer bo_model_cross_layer(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
+bo_branch bo_model_branch(const bo_model_desc *desc, size_t number, const bo_attention *attention);
+/* Returns the block of layer `layer` for its cross attention: queries, keys and outputs are normalized as its kind
+ * requires, for every mixer. */
+bo_block bo_model_cross_block(const bo_model_desc *desc, size_t layer);
 /* Returns the number of rows of a table of learned positions. */
 size_t bo_model_positions(const bo_model_desc *desc);
 /* Returns the maximum tokens per sequence that learned positions or matrices allow; 0: no limit. */

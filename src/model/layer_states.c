@@ -5,7 +5,7 @@
 
 size_t bo_layer_state_bytes(const bo_model_desc *d, size_t layer, const bo_attention *attention)
 {
-    bo_mixer_layer desc = bo_model_mixer(d, layer, attention);
+    const bo_branch desc = bo_model_branch(d, layer, attention);
     return bo_nn_mixer_state_bytes(&desc);
 }
 

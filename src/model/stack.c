@@ -133,61 +133,36 @@ bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
-/* Cross attention of another kind than `attention` has its own norms; only HYBRID starts at another sigma by default. */
-static void follow_kind(const bo_block *b, const bo_attention_desc *kind, bo_attention_layer *layer)
+bo_branch bo_model_branch(const bo_model_desc *d, size_t number, const bo_attention *attention)
 {
-    layer->query_norm = bo_query_norm(kind) == BO_CHOICE_YES;
-    layer->output_norm = bo_output_norm(kind) == BO_CHOICE_YES;
-    if (bo_attention_has(&b->attention, BO_TRAIT_MIX) != bo_attention_has(kind, BO_TRAIT_MIX)) layer->sigma = 1;
+    return (bo_branch){.block = bo_block_at(d, number),
+                       .attention = attention,
+                       .width = d->width,
+                       .context = bo_model_positions(d),
+                       .dropout = d->dropout,
+                       .layer = number};
 }
 
-static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number, const bo_attention *attention)
+/* Only HYBRID starts at another sigma by default. */
+bo_block bo_model_cross_block(const bo_model_desc *d, size_t layer)
 {
-    const bo_block *b = bo_block_at(d, number);
-    return (bo_attention_layer){.attention = attention,
-                                .positions = b->positions,
-                                .rope_base = b->rope_base,
-                                .query_norm = b->query_norm == BO_CHOICE_YES,
-                                .output_norm = b->output_norm == BO_CHOICE_YES,
-                                .bias = bo_block_biases_of(b).attention,
-                                .epsilon = b->norm_epsilon,
-                                .dropout = d->dropout,
-                                .sigma = b->sigma,
-                                .gate_first = b->gate_first,
-                                .gate_last = b->gate_last,
-                                .layer = number,
-                                .rotated = b->rotated,
-                                .rope_scaling = b->rope_scaling,
-                                .joint_norm = b->joint_norm,
-                                .plain_output = !bo_block_biases_of(b).output,
-                                .factor = b->residual_scale};
+    bo_block b = *bo_model_block(d, layer);
+    const bo_attention_desc *kind = &b.cross_attention;
+    b.query_norm = bo_query_norm(kind);
+    b.output_norm = bo_output_norm(kind);
+    if (bo_attention_has(&b.attention, BO_TRAIT_MIX) != bo_attention_has(kind, BO_TRAIT_MIX)) b.sigma = 1;
+    return b;
 }
 
-bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, const bo_attention *attention)
+static bo_branch branch_of(const bo_stack *s, size_t layer)
 {
-    const bo_block *b = bo_block_at(d, number);
-    return (bo_mixer_layer){.kind = b->mixer,
-                            .attention = attention_layer(d, number, attention),
-                            .width = d->width,
-                            .heads = b->heads,
-                            .context = bo_model_positions(d),
-                            .ssm = b->ssm,
-                            .state_size = b->state_size,
-                            .state_rank = b->state_rank,
-                            .kernel = b->kernel,
-                            .bias = b->bias,
-                            .epsilon = b->norm_epsilon,
-                            .dropout = d->dropout,
-                            .layer = number};
-}
-
-bo_attention_layer bo_model_cross_layer(const bo_model_desc *d, size_t layer, const bo_attention *attention)
-{
-    const bo_block *b = bo_model_block(d, layer);
-    bo_attention_layer desc = attention_layer(d, bo_model_place(d, BO_MODEL_PART_CROSS) + layer, attention);
-    desc.positions = BO_POSITIONS_NONE;
-    follow_kind(b, &b->cross_attention, &desc);
-    return desc;
+    bo_branch branch = bo_model_branch(s->desc, s->number + layer, s->attentions[layer]);
+    branch.features = s->mlp_maps ? s->mlp_maps[layer] : NULL;
+    branch.tokens = s->tokens;
+    branch.most_sequences = s->most_sequences;
+    branch.source = s->source;
+    branch.layer += s->stream;
+    return branch;
 }
 
 static const char *place_of(const bo_stack *s)
@@ -205,22 +180,18 @@ static void keep_values(bo_graph *graph, const bo_attention_values *values)
 static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_value x, bo_value *normed)
 {
     const bo_block *b = bo_stack_block(s, layer);
-    bo_mixer_layer desc = bo_model_mixer(s->desc, s->number + layer, s->attentions[layer]);
+    bo_branch desc = branch_of(s, layer);
     const char *name = bo_nn_mixer_attends(b->mixer) ? ".self_attn" : ".mixer";
-    desc.tokens = desc.attention.tokens = s->tokens;
-    desc.most_sequences = desc.attention.most_sequences = s->most_sequences;
-    desc.source = desc.attention.source = s->source;
-    desc.layer = desc.attention.layer = s->number + layer + s->stream;
     const bo_norm_layer norm = norm_layer(s, layer);
     const bo_residual_rule *rule = rule_of(s, layer);
     const bo_nn_name after = part_of(prefix, rule->mixer_summand);
     const bo_summand_norm summand = {after.text, &norm};
-    if (rule->mixer_summand) desc.attention.norm = &summand;
+    if (rule->mixer_summand) desc.norm = &summand;
     bo_graph_scope(s->graph, "%s %zu %s", place_of(s), layer, bo_mixer_name(b->mixer));
     *normed = input_norm(s, layer, prefix, rule->mixer, x);
     bo_attention_values values = {0};
     const bo_nn_name own = bo_nn_join(prefix, name);
-    if ((s->values || s->observe) && bo_nn_mixer_attends(b->mixer)) desc.attention.values = &values;
+    if ((s->values || s->observe) && bo_nn_mixer_attends(b->mixer)) desc.values = &values;
     const bo_value out = bo_nn_mixer(s->graph, own.text, *normed, x, s->positions, &desc);
     if (s->values && values.out) keep_values(s->graph, &values);
     if (s->values) s->values[layer] = values;
@@ -283,15 +254,7 @@ static bo_value mlp_norm(const bo_stack *s, size_t layer, const char *prefix, co
 static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, const mlp_inputs *in)
 {
     const bo_block *b = bo_stack_block(s, layer);
-    bo_mlp_layer desc = {.kind = b->mlp,
-                         .hidden = b->hidden,
-                         .features = s->mlp_maps ? s->mlp_maps[layer] : NULL,
-                         .heads = b->degree_heads,
-                         .bias = bo_block_biases_of(b).mlp,
-                         .dropout = s->desc->dropout,
-                         .epsilon = b->norm_epsilon,
-                         .layer = s->number + layer + s->stream,
-                         .factor = b->residual_scale};
+    bo_branch desc = branch_of(s, layer);
     if (b->mlp == BO_MLP_NONE) return in->x;
     const bo_norm_layer norm = norm_layer(s, layer);
     const bo_residual_rule *rule = rule_of(s, layer);
@@ -302,7 +265,7 @@ static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, const m
     bo_value normed = mlp_norm(s, layer, prefix, in);
     if (b->mlp == BO_MLP_CUSTOM) return custom(s, layer, bo_nn_join(prefix, ".mlp").text, normed, in->x);
     if (b->mlp == BO_MLP_LAYERS) return inner_layers(s, layer, normed, in->x, desc.norm);
-    return bo_nn_mlp(s->graph, bo_nn_join(prefix, ".mlp").text, normed, in->x, &desc);
+    return bo_nn_block_mlp(s->graph, bo_nn_join(prefix, ".mlp").text, normed, in->x, &desc);
 }
 
 /* Reverses the rows of each sequence; applied twice, it restores the order. Layers between mixers act on single rows,

@@ -47,8 +47,8 @@ static void compare(const bo_stack *stack, size_t layer, const char *prefix, bo_
     const bo_model *student = teacher->student;
     const bo_model_desc *d = &student->desc;
     if (!bo_block_replaces(bo_model_block(d, layer))) return;
-    bo_attention_layer theirs = bo_model_mixer(stack->desc, layer, teacher->attentions[layer]).attention;
-    bo_attention_layer own = bo_model_mixer(d, layer, student->attentions[layer]).attention;
+    const bo_branch theirs = bo_model_branch(stack->desc, layer, teacher->attentions[layer]);
+    bo_branch own = bo_model_branch(d, layer, student->attentions[layer]);
     own.tokens = stack->tokens;
     own.most_sequences = stack->most_sequences;
     bo_graph_scope(stack->graph, "layer %zu imitation", layer);

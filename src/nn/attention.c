@@ -17,7 +17,7 @@ typedef struct recorder {
     const char *prefix;
     bo_value x;    /* input of the queries */
     bo_value keys; /* input of keys and values: x, or a source (cross attention); 0: states that have read it */
-    const bo_attention_layer *layer;
+    const bo_block *block;
     const bo_attention_desc *kind;
 } recorder;
 
@@ -32,7 +32,7 @@ static bo_value project(const recorder *r, const char *suffix, bo_value x, const
 static bo_value give_log_gate(const recorder *r)
 {
     size_t width = bo_gate_width(r->kind), heads = r->kind->key_heads;
-    bo_weight_init bias = {.law = BO_WEIGHT_LAW_SPREAD, .a = r->layer->gate_first, .b = r->layer->gate_last};
+    bo_weight_init bias = {.law = BO_WEIGHT_LAW_SPREAD, .a = r->block->gate_first, .b = r->block->gate_last};
     if (!width || !r->keys) return 0;
     if (!bo_attention_has(r->kind, BO_TRAIT_CHANNELS)) {
         bo_linear_layer gate = {.out = heads, .bias = true, .role = BO_WEIGHT_ROLE_VECTOR, .bias_init = bias};
@@ -45,7 +45,7 @@ static bo_value give_log_gate(const recorder *r)
 
 static double sigma_of(const recorder *r)
 {
-    return r->layer->sigma != 0 ? r->layer->sigma : 1;
+    return r->block->sigma != 0 ? r->block->sigma : 1;
 }
 
 static bo_value give_sigma(const recorder *r)
@@ -147,19 +147,20 @@ static double first_gain(const recorder *r)
 
 static bo_value prepare(const recorder *r, bo_value x, const char *norm, bo_value positions)
 {
-    const bo_attention_layer *layer = r->layer;
-    if (layer->query_norm)
+    const bo_block *b = r->block;
+    if (b->query_norm == BO_CHOICE_YES)
         x = bo_nn_norm(r->graph, bo_nn_join(r->prefix, norm).text, x,
-                       &(bo_norm_layer){.width = layer->joint_norm ? 0 : r->kind->dim,
-                                        .epsilon = layer->epsilon,
+                       &(bo_norm_layer){.width = b->joint_norm ? 0 : r->kind->dim,
+                                        .epsilon = b->norm_epsilon,
                                         .gain = first_gain(r)});
-    if (layer->positions != BO_POSITIONS_ROPE && layer->positions != BO_POSITIONS_ROPE_NEIGHBORS) return x;
+    if (r->x != r->keys) return x; /* positions of a target and of its source are not comparable */
+    if (b->positions != BO_POSITIONS_ROPE && b->positions != BO_POSITIONS_ROPE_NEIGHBORS) return x;
     bo_rope_attributes rope = {.dim = r->kind->dim,
-                               .rotated = layer->rotated,
-                               .base = layer->rope_base,
-                               .scaling = layer->rope_scaling,
-                               .layout = layer->positions == BO_POSITIONS_ROPE ? BO_ROPE_LAYOUT_HALVES
-                                                                               : BO_ROPE_LAYOUT_NEIGHBORS};
+                               .rotated = b->rotated,
+                               .base = b->rope_base,
+                               .scaling = b->rope_scaling,
+                               .layout = b->positions == BO_POSITIONS_ROPE ? BO_ROPE_LAYOUT_HALVES
+                                                                           : BO_ROPE_LAYOUT_NEIGHBORS};
     return bo_graph_one(r->graph, BO_OPERATION_ROPE, &rope, 2, (bo_value[]){x, positions});
 }
 
@@ -168,7 +169,7 @@ static void project_qkv(const recorder *r, bo_value *qkv)
 {
     static const char *const suffixes[] = {".q_proj", ".k_proj", ".v_proj"};
     const bo_attention_desc *d = r->kind;
-    bool bias = r->layer->bias;
+    bool bias = bo_block_biases_of(r->block).attention;
     bo_linear_layer descs[3] = {{.out = d->heads * d->dim, .bias = bias},
                                 {.out = d->key_heads * d->dim, .bias = bias},
                                 {.out = d->key_heads * d->value_dim, .bias = bias}};
@@ -182,9 +183,9 @@ static void project_qkv(const recorder *r, bo_value *qkv)
 
 /* ---- layer ------------------------------------------------------------------------------------------------------- */
 
-bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_attention_layer *desc)
+bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_branch *desc)
 {
-    recorder r = {graph, prefix, asking->x, asking->keys, desc, bo_attention_describe(desc->attention)};
+    recorder r = {graph, prefix, asking->x, asking->keys, desc->block, bo_attention_describe(desc->attention)};
     bo_attention_attributes attributes = {.attention = desc->attention,
                                           .layer = desc->layer,
                                           .tokens = desc->tokens,
@@ -212,42 +213,63 @@ bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking,
     return out;
 }
 
-bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
-                      const bo_attention_layer *desc)
+bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, const bo_branch *desc)
 {
     return bo_nn_ask(graph, prefix, &(bo_asking){.x = x, .keys = x, .positions = positions}, desc);
 }
 
 bo_value bo_nn_attend_given(bo_graph *graph, const char *prefix, bo_value x, const bo_attention_values *given,
-                            const bo_attention_layer *desc)
+                            const bo_branch *desc)
 {
     return bo_nn_ask(graph, prefix, &(bo_asking){.x = x, .keys = x, .given = given}, desc);
 }
 
-static bo_value normed(bo_graph *graph, const char *prefix, bo_value out, const bo_attention_layer *desc)
+static bo_value normed(bo_graph *graph, const char *prefix, bo_value out, const bo_branch *desc)
 {
-    if (!desc->output_norm) return out;
-    return bo_nn_norm(
-        graph, bo_nn_join(prefix, ".o_norm").text, out,
-        &(bo_norm_layer){.width = bo_attention_describe(desc->attention)->value_dim, .epsilon = desc->epsilon});
+    if (desc->block->output_norm != BO_CHOICE_YES) return out;
+    return bo_nn_norm(graph, bo_nn_join(prefix, ".o_norm").text, out,
+                      &(bo_norm_layer){.width = bo_attention_describe(desc->attention)->value_dim,
+                                       .epsilon = desc->block->norm_epsilon});
 }
 
-bo_value bo_nn_projected(bo_graph *graph, const char *prefix, bo_value out, size_t width,
-                         const bo_attention_layer *desc)
+bo_value bo_nn_projected(bo_graph *graph, const char *prefix, bo_value out, size_t width, const bo_branch *desc)
 {
-    const bo_linear_layer layer = {.out = width, .factor = desc->factor, .init = {.law = BO_WEIGHT_LAW_ZERO}};
+    const bo_linear_layer layer = {
+        .out = width, .factor = desc->block->residual_scale, .init = {.law = BO_WEIGHT_LAW_ZERO}};
     return bo_nn_linear(graph, bo_nn_join(prefix, ".o_proj").text, normed(graph, prefix, out, desc), &layer);
 }
 
-bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_value residual,
-                        const bo_attention_layer *desc)
+bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_value residual, const bo_branch *desc)
 {
     return bo_nn_output(graph, bo_nn_join(prefix, ".o_proj").text, normed(graph, prefix, out, desc), residual,
-                        &(bo_output_layer){.bias = desc->bias && !desc->plain_output,
-                                           .factor = desc->factor,
+                        &(bo_output_layer){.bias = bo_block_biases_of(desc->block).output,
+                                           .factor = desc->block->residual_scale,
                                            .dropout = desc->dropout,
                                            .stream = bo_nn_stream(desc->layer, 0),
                                            .norm = desc->norm});
+}
+
+static bo_choice choice(bool yes)
+{
+    return yes ? BO_CHOICE_YES : BO_CHOICE_NO;
+}
+
+static bo_block block_of(const bo_attention_layer *desc)
+{
+    return (bo_block){.residual_scale = desc->factor,
+                      .norm_epsilon = desc->epsilon,
+                      .query_norm = choice(desc->query_norm),
+                      .output_norm = choice(desc->output_norm),
+                      .joint_norm = desc->joint_norm,
+                      .sigma = desc->sigma,
+                      .gate_first = desc->gate_first,
+                      .gate_last = desc->gate_last,
+                      .attention_bias = choice(desc->bias),
+                      .output_bias = choice(desc->bias && !desc->plain_output),
+                      .positions = desc->positions,
+                      .rope_base = desc->rope_base,
+                      .rotated = desc->rotated,
+                      .rope_scaling = desc->rope_scaling};
 }
 
 bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
@@ -256,5 +278,16 @@ bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_val
     BO_RECORD_REQUIRE(graph, prefix, desc);
     BO_RECORD_REQUIRE(graph, desc->attention);
     if (!bo_nn_reserved(graph, prefix, "bo_attention_layer", desc->reserved)) return 0;
-    return bo_nn_attended(graph, prefix, bo_nn_attend(graph, prefix, x, positions, desc), residual, desc);
+    const bo_block block = block_of(desc);
+    const bo_branch branch = {.block = &block,
+                              .attention = desc->attention,
+                              .dropout = desc->dropout,
+                              .layer = desc->layer,
+                              .tokens = desc->tokens,
+                              .most_sequences = desc->most_sequences,
+                              .key_tokens = desc->key_tokens,
+                              .source = desc->source,
+                              .norm = desc->norm,
+                              .values = desc->values};
+    return bo_nn_attended(graph, prefix, bo_nn_attend(graph, prefix, x, positions, &branch), residual, &branch);
 }

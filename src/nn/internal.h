@@ -11,11 +11,9 @@ void bo_nn_take_scale_out(bo_weight_desc *w, size_t in);
 bool bo_nn_reserved(bo_graph *graph, const char *prefix, const char *name, const uint64_t reserved[4]);
 /* Returns 1 / √E f(x)² for x ~ N(0, 1) at unit scale, which keeps f(x) at size 1; otherwise 1. */
 double bo_nn_unit_factor(const bo_graph *graph, bo_unary function);
-/* bo_nn_attention in two parts: the outputs of the heads; then their norm and the projection added to `residual`. */
-bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
-                      const bo_attention_layer *desc);
-bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_value residual,
-                        const bo_attention_layer *desc);
+/* Attention in two parts: the outputs of the heads; then their norm and the projection added to `residual`. */
+bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, const bo_branch *desc);
+bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_value residual, const bo_branch *desc);
 
 /* Inputs of attention: q is computed from x, k and v from `keys`. If both are the same, it is self-attention. */
 typedef struct bo_asking {
@@ -26,7 +24,7 @@ typedef struct bo_asking {
     const bo_attention_values *given; /* q, k and v of self-attention, after norm and RoPE; NULL: computed from x */
 } bo_asking;
 /* Records the outputs of the heads. */
-bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_attention_layer *desc);
+bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_branch *desc);
 
 /* ε of norms of products of values of size 1, whose mean square is about 1. */
 #define BO_NN_SOFT 1.0
@@ -40,7 +38,7 @@ bo_value bo_nn_between(bo_graph *graph, const bo_value factors[2]);
 bo_value bo_nn_soft_norm(bo_graph *graph, const char *prefix, bo_value y, size_t width);
 
 bo_value bo_nn_ssm_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                         const bo_mixer_layer *desc);
-size_t bo_nn_ssm_mixer_bytes(const bo_mixer_layer *desc);
+                         const bo_branch *desc);
+size_t bo_nn_ssm_mixer_bytes(const bo_branch *desc);
 
 #endif

@@ -58,11 +58,11 @@ static size_t recurrent_state_bytes(const bo_recurrent_layer *desc)
 
 /* ---- use as a mixer ---------------------------------------------------------------------------------------------- */
 
-static bo_recurrent_layer layer_of(const bo_mixer_layer *desc)
+static bo_recurrent_layer layer_of(const bo_branch *desc)
 {
-    return (bo_recurrent_layer){.cell = desc->kind == BO_MIXER_RNN   ? BO_RECURRENCE_RNN
-                                        : desc->kind == BO_MIXER_GRU ? BO_RECURRENCE_GRU
-                                                                     : BO_RECURRENCE_LSTM,
+    return (bo_recurrent_layer){.cell = desc->block->mixer == BO_MIXER_RNN   ? BO_RECURRENCE_RNN
+                                        : desc->block->mixer == BO_MIXER_GRU ? BO_RECURRENCE_GRU
+                                                                             : BO_RECURRENCE_LSTM,
                                 .size = desc->width,
                                 .layer = desc->layer,
                                 .tokens = desc->tokens,
@@ -71,17 +71,18 @@ static bo_recurrent_layer layer_of(const bo_mixer_layer *desc)
 }
 
 static bo_value recurrent_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                                const bo_mixer_layer *desc)
+                                const bo_branch *desc)
 {
     (void)positions;
     bo_recurrent_layer layer = layer_of(desc);
     bo_value hidden = bo_nn_recurrent(graph, prefix, x, &layer);
-    return bo_nn_output(
-        graph, bo_nn_join(prefix, ".out_proj").text, hidden, residual,
-        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
+    return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, hidden, residual,
+                        &(bo_output_layer){.bias = desc->block->bias,
+                                           .dropout = desc->dropout,
+                                           .stream = bo_nn_stream(desc->layer, 0)});
 }
 
-static size_t recurrent_mixer_bytes(const bo_mixer_layer *desc)
+static size_t recurrent_mixer_bytes(const bo_branch *desc)
 {
     bo_recurrent_layer layer = layer_of(desc);
     return recurrent_state_bytes(&layer);
@@ -96,24 +97,25 @@ static size_t recurrent_mixer_bytes(const bo_mixer_layer *desc)
  *     kernel                            width x kernel */
 
 /* Computes x V and x G. */
-static void project(bo_graph *graph, const char *prefix, bo_value x, const bo_mixer_layer *desc, bo_value out[2])
+static void project(bo_graph *graph, const char *prefix, bo_value x, const bo_branch *desc, bo_value out[2])
 {
     static const char *const suffixes[] = {".gate_proj", ".in_proj"};
-    bo_linear_layer inward = {.out = desc->width, .bias = desc->bias}, both[2] = {inward, inward};
+    bo_linear_layer inward = {.out = desc->width, .bias = desc->block->bias}, both[2] = {inward, inward};
     bo_nn_linears(graph, prefix, x, 2, suffixes, both, out);
 }
 
 static bo_value finish(bo_graph *graph, const char *prefix, bo_value gate, bo_value mixed, bo_value residual,
-                       const bo_mixer_layer *desc)
+                       const bo_branch *desc)
 {
     bo_unary_attributes silu = {.function = BO_UNARY_SILU, .factor = bo_nn_unit_factor(graph, BO_UNARY_SILU)};
     bo_value y = bo_graph_one(graph, BO_OPERATION_GLU, &silu, 2, (bo_value[]){gate, mixed});
-    return bo_nn_output(
-        graph, bo_nn_join(prefix, ".out_proj").text, y, residual,
-        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
+    return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, y, residual,
+                        &(bo_output_layer){.bias = desc->block->bias,
+                                           .dropout = desc->dropout,
+                                           .stream = bo_nn_stream(desc->layer, 0)});
 }
 
-static bo_sequences sequences_of(const bo_mixer_layer *desc, size_t offset)
+static bo_sequences sequences_of(const bo_branch *desc, size_t offset)
 {
     return (bo_sequences){.tokens = desc->tokens,
                           .most_sequences = desc->most_sequences,
@@ -125,25 +127,26 @@ static bo_sequences sequences_of(const bo_mixer_layer *desc, size_t offset)
 /* ---- MLP along the tokens (2105.01601), causal ------------------------------------------------------------------- */
 
 /* Returns the bytes of the state of one of the two products, padded so that the state of the other can follow. */
-static size_t product_bytes(const bo_mixer_layer *desc)
+static size_t product_bytes(const bo_branch *desc)
 {
     return bo_padded_bytes(bo_mix_state_bytes(desc->width, desc->context));
 }
 
 /* Heads start as delays: head i reads the token i · `apart` positions earlier, so that recent tokens are available
  * initially. */
-static bo_value along_tokens(bo_graph *graph, const char *prefix, const char *suffix, bo_value x,
-                             const bo_mixer_layer *desc, double apart, size_t offset)
+static bo_value along_tokens(bo_graph *graph, const char *prefix, const char *suffix, bo_value x, const bo_branch *desc,
+                             double apart, size_t offset)
 {
-    bo_mix_attributes attributes = {.sequences = sequences_of(desc, offset), .heads = desc->heads, .causal = true};
-    size_t shape[3] = {desc->heads, desc->context, desc->context};
+    bo_mix_attributes attributes = {
+        .sequences = sequences_of(desc, offset), .heads = desc->block->heads, .causal = true};
+    size_t shape[3] = {desc->block->heads, desc->context, desc->context};
     bo_weight_init delays = {.law = BO_WEIGHT_LAW_IDENTITY, .a = (double)desc->context, .b = apart};
     bo_value matrix = bo_nn_parameter(graph, prefix, suffix, 3, shape, delays);
     return bo_graph_one(graph, BO_OPERATION_MIX, &attributes, 2, (bo_value[]){x, matrix});
 }
 
 static bo_value mlp_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                          const bo_mixer_layer *desc)
+                          const bo_branch *desc)
 {
     (void)positions;
     bo_value parts[2] = {0};
@@ -154,7 +157,7 @@ static bo_value mlp_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_va
     return finish(graph, prefix, parts[0], mixed, residual, desc);
 }
 
-static size_t mlp_mixer_bytes(const bo_mixer_layer *desc)
+static size_t mlp_mixer_bytes(const bo_branch *desc)
 {
     return 2 * product_bytes(desc);
 }
@@ -163,20 +166,22 @@ static size_t mlp_mixer_bytes(const bo_mixer_layer *desc)
 
 enum { DELAYS = 8 }; /* initial delays, one per channel */
 
-static bo_convolution_attributes convolution_of(const bo_mixer_layer *desc)
+static bo_convolution_attributes convolution_of(const bo_branch *desc)
 {
-    return (bo_convolution_attributes){.windows = {.width = {.kernel = desc->kernel, .before = desc->kernel - 1}},
-                                       .groups = desc->width,
-                                       .sequences = sequences_of(desc, 0)};
+    return (bo_convolution_attributes){
+        .windows = {.width = {.kernel = desc->block->kernel, .before = desc->block->kernel - 1}},
+        .groups = desc->width,
+        .sequences = sequences_of(desc, 0)};
 }
 
 static bo_value convolution_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,
-                                  bo_value positions, const bo_mixer_layer *desc)
+                                  bo_value positions, const bo_branch *desc)
 {
     (void)positions;
     bo_convolution_attributes attributes = convolution_of(desc);
-    size_t shape[2] = {desc->width, desc->kernel};
-    bo_weight_init init = {.law = BO_WEIGHT_LAW_DELAYS, .a = (double)(desc->kernel < DELAYS ? desc->kernel : DELAYS)};
+    size_t shape[2] = {desc->width, desc->block->kernel};
+    bo_weight_init init = {.law = BO_WEIGHT_LAW_DELAYS,
+                           .a = (double)(desc->block->kernel < DELAYS ? desc->block->kernel : DELAYS)};
     bo_value parts[2] = {0};
     project(graph, prefix, x, desc, parts);
     bo_value kernel = bo_nn_parameter(graph, prefix, ".kernel", 2, shape, init);
@@ -185,7 +190,7 @@ static bo_value convolution_mixer(bo_graph *graph, const char *prefix, bo_value 
 }
 
 /* Returns the bytes of the state of one sequence. */
-static size_t convolution_mixer_bytes(const bo_mixer_layer *desc)
+static size_t convolution_mixer_bytes(const bo_branch *desc)
 {
     bo_convolution_attributes attributes = convolution_of(desc);
     return bo_convolution_state_bytes(&attributes, desc->width);
@@ -211,7 +216,7 @@ bo_attention_desc bo_nn_mixer_attention(void)
 
 enum { STATES = 4 }; /* number of decays that T mixes per channel */
 
-static bo_ssm_layer systems_of(const bo_mixer_layer *desc)
+static bo_ssm_layer systems_of(const bo_branch *desc)
 {
     return (bo_ssm_layer){.kind = BO_SSM_DIAGONAL,
                           .channels = desc->width,
@@ -222,78 +227,77 @@ static bo_ssm_layer systems_of(const bo_mixer_layer *desc)
                           .source = desc->source};
 }
 
-static size_t systems_bytes(const bo_mixer_layer *desc)
+static size_t systems_bytes(const bo_branch *desc)
 {
     bo_ssm_layer systems = systems_of(desc);
     return bo_nn_ssm_state_bytes(&systems);
 }
 
 /* Degrees 2 and e. T depends on the distance of tokens, so that positions are not needed. */
-static bo_value systems_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mixer_layer *desc)
+static bo_value systems_product(bo_graph *graph, const char *prefix, bo_value x, const bo_branch *desc)
 {
     static const char *const suffixes[] = {".factors.0", ".factors.1"};
-    bo_linear_layer inward = {.out = desc->width, .bias = desc->bias};
+    bo_linear_layer inward = {.out = desc->width, .bias = desc->block->bias};
     bo_ssm_layer systems = systems_of(desc);
     bo_value parts[2] = {0};
     bo_nn_linears(graph, prefix, x, 2, suffixes, (bo_linear_layer[]){inward, inward}, parts);
     parts[1] = bo_nn_systems(graph, prefix, parts[1], &systems);
-    if (desc->kind == BO_MIXER_DEGREE_E) return bo_nn_between(graph, parts);
+    if (desc->block->mixer == BO_MIXER_DEGREE_E) return bo_nn_between(graph, parts);
     return bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, parts);
 }
 
 /* Degrees 3 and 4. */
 static bo_value attention_product(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
-                                  const bo_mixer_layer *desc)
+                                  const bo_branch *desc)
 {
-    bo_value out = bo_nn_attend(graph, prefix, x, positions, &desc->attention);
-    if (desc->kind == BO_MIXER_DEGREE_3) return out;
-    bo_linear_layer factor = {.out = bo_graph_columns(graph, out), .bias = desc->bias};
+    bo_value out = bo_nn_attend(graph, prefix, x, positions, desc);
+    if (desc->block->mixer == BO_MIXER_DEGREE_3) return out;
+    bo_linear_layer factor = {.out = bo_graph_columns(graph, out), .bias = desc->block->bias};
     bo_value parts[2] = {out, bo_nn_linear(graph, bo_nn_join(prefix, ".f_proj").text, x, &factor)};
     return bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, parts);
 }
 
-bo_value bo_nn_mixer_product(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
-                             const bo_mixer_layer *desc)
+bo_value bo_nn_mixer_product(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, const bo_branch *desc)
 {
-    if (bo_nn_mixer_attends(desc->kind)) return attention_product(graph, prefix, x, positions, desc);
+    if (bo_nn_mixer_attends(desc->block->mixer)) return attention_product(graph, prefix, x, positions, desc);
     return systems_product(graph, prefix, x, desc);
 }
 
-bo_value bo_nn_mixer_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
-                            const bo_mixer_layer *desc)
+bo_value bo_nn_mixer_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, const bo_branch *desc)
 {
-    const bool attends = bo_nn_mixer_attends(desc->kind);
-    const size_t heads = desc->heads && desc->width % desc->heads == 0 ? desc->heads : 1;
+    const bool attends = bo_nn_mixer_attends(desc->block->mixer);
+    const size_t heads = desc->block->heads && desc->width % desc->block->heads == 0 ? desc->block->heads : 1;
     bo_value y = bo_nn_mixer_product(graph, prefix, x, positions, desc);
     if (!attends) return bo_nn_soft_norm(graph, bo_nn_join(prefix, ".norm").text, y, desc->width / heads);
-    if (!desc->attention.output_norm) return y;
+    if (desc->block->output_norm != BO_CHOICE_YES) return y;
     return bo_nn_soft_norm(graph, bo_nn_join(prefix, ".o_norm").text, y,
-                           bo_attention_describe(desc->attention.attention)->value_dim);
+                           bo_attention_describe(desc->attention)->value_dim);
 }
 
 static bo_value degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                             const bo_mixer_layer *desc)
+                             const bo_branch *desc)
 {
-    const char *suffix = bo_nn_mixer_attends(desc->kind) ? ".o_proj" : ".out_proj";
+    const char *suffix = bo_nn_mixer_attends(desc->block->mixer) ? ".o_proj" : ".out_proj";
     return bo_nn_output(
         graph, bo_nn_join(prefix, suffix).text, bo_nn_mixer_degree(graph, prefix, x, positions, desc), residual,
-        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
+        &(bo_output_layer){
+            .bias = desc->block->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
 }
 
 /* ====================================================================================================================
  * Mixers of any kind: the function that records each, and the size of its state. */
 
 static bo_value attend(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                       const bo_mixer_layer *desc)
+                       const bo_branch *desc)
 {
-    return bo_nn_attention(graph, prefix, x, residual, positions, &desc->attention);
+    return bo_nn_attended(graph, prefix, bo_nn_attend(graph, prefix, x, positions, desc), residual, desc);
 }
 
 /* `state_bytes` is NULL for attention, which has its own function. */
 static const struct {
     bo_value (*record)(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                       const bo_mixer_layer *desc);
-    size_t (*state_bytes)(const bo_mixer_layer *desc);
+                       const bo_branch *desc);
+    size_t (*state_bytes)(const bo_branch *desc);
 } kinds[BO_MIXER_COUNT] = {
     [BO_MIXER_ATTENTION] = {attend, NULL},
     [BO_MIXER_MLP] = {mlp_mixer, mlp_mixer_bytes},
@@ -313,14 +317,14 @@ bool bo_nn_mixer_attends(bo_mixer kind)
     return !kinds[kind].state_bytes;
 }
 
-size_t bo_nn_mixer_state_bytes(const bo_mixer_layer *desc)
+size_t bo_nn_mixer_state_bytes(const bo_branch *desc)
 {
-    if (bo_nn_mixer_attends(desc->kind)) return bo_attention_state_bytes(desc->attention.attention);
-    return kinds[desc->kind].state_bytes(desc);
+    if (bo_nn_mixer_attends(desc->block->mixer)) return bo_attention_state_bytes(desc->attention);
+    return kinds[desc->block->mixer].state_bytes(desc);
 }
 
 bo_value bo_nn_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                     const bo_mixer_layer *desc)
+                     const bo_branch *desc)
 {
-    return kinds[desc->kind].record(graph, prefix, x, residual, positions, desc);
+    return kinds[desc->block->mixer].record(graph, prefix, x, residual, positions, desc);
 }

@@ -27,17 +27,18 @@ double bo_nn_unit_gamma(bo_kernel kernel, size_t width)
 }
 
 static bo_value random_features(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,
-                                const bo_mlp_layer *desc)
+                                const bo_branch *desc)
 {
     bo_features_attributes map = {desc->features};
     bo_value s = bo_nn_vector(graph, prefix, ".scale", 1, (bo_weight_init){.law = BO_WEIGHT_LAW_ONE});
     bo_value scaled = bo_graph_one(graph, BO_OPERATION_SCALE, NULL, 2, (bo_value[]){x, s});
     bo_value z = bo_graph_one(graph, BO_OPERATION_FEATURES, &map, 1, &scaled);
     double size = sqrt((double)bo_graph_columns(graph, z)); /* |φ| is about 1 for any number of features */
-    return bo_nn_output(
-        graph, bo_nn_join(prefix, ".down_proj").text, z, residual,
-        &(bo_output_layer){
-            .bias = desc->bias, .factor = size, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 1)});
+    return bo_nn_output(graph, bo_nn_join(prefix, ".down_proj").text, z, residual,
+                        &(bo_output_layer){.bias = bo_block_biases_of(desc->block).mlp,
+                                           .factor = size,
+                                           .dropout = desc->dropout,
+                                           .stream = bo_nn_stream(desc->layer, 1)});
 }
 
 /* ====================================================================================================================
@@ -61,44 +62,46 @@ bo_value bo_nn_between(bo_graph *graph, const bo_value factors[2])
     return bo_graph_one(graph, BO_OPERATION_PRODUCT, &powers, 3, (bo_value[]){factors[0], factors[1], sum});
 }
 
-bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc)
+bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_block *block)
 {
     static const char *const suffixes[] = {".factors.0", ".factors.1", ".factors.2", ".factors.3"};
-    const bool between = desc->kind == BO_MLP_DEGREE_E;
-    const size_t factors = between ? 2 : 2 + (size_t)(desc->kind - BO_MLP_DEGREE_2);
-    bo_linear_layer inward = {.out = desc->hidden, .bias = desc->bias};
+    const bool between = block->mlp == BO_MLP_DEGREE_E;
+    const size_t factors = between ? 2 : 2 + (size_t)(block->mlp - BO_MLP_DEGREE_2);
+    bo_linear_layer inward = {.out = block->hidden, .bias = bo_block_biases_of(block).mlp};
     bo_value parts[4] = {0};
     bo_nn_linears(graph, prefix, x, factors, suffixes, (bo_linear_layer[]){inward, inward, inward, inward}, parts);
     return between ? bo_nn_between(graph, parts) : bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, factors, parts);
 }
 
-bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc)
+bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, const bo_block *block)
 {
-    bo_value y = bo_nn_degree_product(graph, prefix, x, desc);
-    return bo_nn_soft_norm(graph, bo_nn_join(prefix, ".norm").text, y, desc->hidden / (desc->heads ? desc->heads : 1));
+    bo_value y = bo_nn_degree_product(graph, prefix, x, block);
+    return bo_nn_soft_norm(graph, bo_nn_join(prefix, ".norm").text, y,
+                           block->hidden / (block->degree_heads ? block->degree_heads : 1));
 }
 
-static bo_value degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
+static bo_value degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_branch *desc)
 {
-    bo_value y = bo_nn_degree(graph, prefix, x, desc);
-    return bo_nn_output(
-        graph, bo_nn_join(prefix, ".down_proj").text, y, residual,
-        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 1)});
+    bo_value y = bo_nn_degree(graph, prefix, x, desc->block);
+    return bo_nn_output(graph, bo_nn_join(prefix, ".down_proj").text, y, residual,
+                        &(bo_output_layer){.bias = bo_block_biases_of(desc->block).mlp,
+                                           .dropout = desc->dropout,
+                                           .stream = bo_nn_stream(desc->layer, 1)});
 }
 
 /* y_o = zᵀ W_o z for every column o of the residual stream. z has `hidden` columns: a normalized projection of x or, if
  * it is as wide as x, x itself. */
-static bo_value quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
+static bo_value quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_branch *desc)
 {
-    const size_t in = desc->hidden;
+    const size_t in = desc->block->hidden;
     bo_nn_name name = bo_nn_join(prefix, ".forms.weight");
     bo_weight_desc forms = {
         .name = name.text, .rank = 2, .shape = (size_t[]){bo_graph_columns(graph, residual), in * in}};
     if (in != bo_graph_columns(graph, x)) {
         x = bo_nn_linear(graph, bo_nn_join(prefix, ".in_proj").text, x,
-                         &(bo_linear_layer){.out = in, .bias = desc->bias});
+                         &(bo_linear_layer){.out = in, .bias = bo_block_biases_of(desc->block).mlp});
         x = bo_nn_norm(graph, bo_nn_join(prefix, ".norm").text, x,
-                       &(bo_norm_layer){.width = in, .epsilon = desc->epsilon});
+                       &(bo_norm_layer){.width = in, .epsilon = desc->block->norm_epsilon});
     }
     bo_value y = bo_graph_one(graph, BO_OPERATION_QUADRATIC, NULL, 2, (bo_value[]){x, bo_graph_weight(graph, &forms)});
     y = bo_nn_dropout(graph, y, desc->dropout, bo_nn_stream(desc->layer, 1));
@@ -138,15 +141,16 @@ bool bo_nn_mlp_token_wise(bo_mlp kind)
            kind == BO_MLP_RELU || kind == BO_MLP_SILU;
 }
 
-static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
+static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_branch *desc)
 {
     static const char *const suffixes[] = {".gate_proj", ".up_proj"};
     bo_nn_name down = bo_nn_join(prefix, ".down_proj");
-    bo_linear_layer inward = {.out = desc->hidden, .bias = desc->bias}, both[2] = {inward, inward};
-    bo_unary function = function_of(desc->kind);
+    bo_linear_layer inward = {.out = desc->block->hidden, .bias = bo_block_biases_of(desc->block).mlp},
+                    both[2] = {inward, inward};
+    bo_unary function = function_of(desc->block->mlp);
     double factor = bo_nn_unit_factor(graph, function);
     bo_value hidden, parts[2] = {0};
-    if (bo_nn_mlp_gated(desc->kind)) { /* f(x Gᵀ) ∘ x Uᵀ (2002.05202) */
+    if (bo_nn_mlp_gated(desc->block->mlp)) { /* f(x Gᵀ) ∘ x Uᵀ (2002.05202) */
         bo_nn_linears(graph, prefix, x, 2, suffixes, both, parts);
         hidden = bo_graph_one(graph, BO_OPERATION_GLU, &(bo_unary_attributes){.function = function, .factor = factor},
                               2, parts);
@@ -155,18 +159,16 @@ static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_v
         hidden = bo_nn_unary(graph, parts[0], function, factor, 0);
     }
     return bo_nn_output(graph, down.text, hidden, residual,
-                        &(bo_output_layer){.bias = desc->bias,
-                                           .factor = desc->factor,
+                        &(bo_output_layer){.bias = bo_block_biases_of(desc->block).mlp,
+                                           .factor = desc->block->residual_scale,
                                            .dropout = desc->dropout,
                                            .stream = bo_nn_stream(desc->layer, 1),
                                            .norm = desc->norm});
 }
 
-bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
+bo_value bo_nn_block_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_branch *desc)
 {
-    BO_RECORD_REQUIRE(graph, prefix, desc);
-    if (!bo_nn_reserved(graph, prefix, "bo_mlp_layer", desc->reserved)) return 0;
-    switch (desc->kind) {
+    switch (desc->block->mlp) {
     case BO_MLP_NONE:
         return residual;
     case BO_MLP_RANDOM_FEATURES:
@@ -190,6 +192,24 @@ bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value res
     case BO_MLP_CUSTOM:
     case BO_MLP_LAYERS:
     default:
-        return bo_graph_fail(graph, "%s: unknown MLP %d", prefix, (int)desc->kind);
+        return bo_graph_fail(graph, "%s: unknown MLP %d", prefix, (int)desc->block->mlp);
     }
+}
+
+bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
+{
+    BO_RECORD_REQUIRE(graph, prefix, desc);
+    if (!bo_nn_reserved(graph, prefix, "bo_mlp_layer", desc->reserved)) return 0;
+    const bo_block block = {.mlp = desc->kind,
+                            .hidden = desc->hidden,
+                            .degree_heads = desc->heads,
+                            .bias = desc->bias,
+                            .norm_epsilon = desc->epsilon,
+                            .residual_scale = desc->factor};
+    const bo_branch branch = {.block = &block,
+                              .features = desc->features,
+                              .dropout = desc->dropout,
+                              .layer = desc->layer,
+                              .norm = desc->norm};
+    return bo_nn_block_mlp(graph, prefix, x, residual, &branch);
 }

@@ -3,8 +3,7 @@
 #ifndef BO_NN_H
 #define BO_NN_H
 
-#include <bochner/attention.h>
-#include <bochner/layers.h>
+#include <bochner/blocks.h>
 #include <bochner/nn.h>
 #include <stdio.h>
 #include "../tape/graph.h"
@@ -53,53 +52,59 @@ bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double fact
 bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, bo_positions kind,
                          size_t context);
 
+/* The mixer or the MLP of a block, where it stands: all that is not in the block. */
+typedef struct bo_branch {
+    const bo_block *block;         /* resolved, or with the members that its mixer or MLP uses */
+    const bo_attention *attention; /* for mixers with attention, and for cross attention */
+    const bo_features *features;   /* for the MLP of random features */
+    size_t width;                  /* columns of x and of the residual stream */
+    size_t context;                /* the mixer MLP: maximum tokens per sequence */
+    double dropout;
+    size_t layer, tokens, most_sequences, key_tokens; /* see bo_attention_layer */
+    bool source;                                      /* see bo_attention_layer */
+    const bo_summand_norm *norm;                      /* NULL: none */
+    bo_attention_values *values;                      /* see bo_attention_layer */
+} bo_branch;
+
+/* The biases that a block has: of q, k and v, of the output projection of attention, and of the MLP. */
+typedef struct bo_block_biases {
+    bool attention, output, mlp;
+} bo_block_biases;
+bo_block_biases bo_block_biases_of(const bo_block *block);
+
 /* Attention over q, k and v that another layer has recorded for the same x: the outputs of the heads. Gates and other
  * inputs that depend on x are computed from it. */
 bo_value bo_nn_attend_given(bo_graph *graph, const char *prefix, bo_value x, const bo_attention_values *given,
-                            const bo_attention_layer *desc);
+                            const bo_branch *desc);
 /* The norm and the projection of the outputs of the heads, without bias, dropout and residual stream. */
-bo_value bo_nn_projected(bo_graph *graph, const char *prefix, bo_value out, size_t width,
-                         const bo_attention_layer *desc);
+bo_value bo_nn_projected(bo_graph *graph, const char *prefix, bo_value out, size_t width, const bo_branch *desc);
 
 /* Cross attention of any kind, with the parts and names of bo_nn_attention: tokens of x attend to the tokens of a
  * source, those of sequence s to all of source sequence s. Positions of target and source are not comparable, so no
  * rotary positions are applied; tokens carry their positions in their embeddings. `keys` is the output of the encoder;
  * 0: the pass has states that have read it. */
 bo_value bo_nn_cross(bo_graph *graph, const char *prefix, bo_value x, bo_value keys, bo_value residual,
-                     const bo_attention_layer *desc);
+                     const bo_branch *desc);
 /* Reads sources into the states of a pass, for bo_nn_cross without keys. Attention needs a query per read: `queries`
  * (heads · dim columns), one row per source, are zeros, and their outputs are discarded. */
-void bo_nn_cross_read(bo_graph *graph, const char *prefix, bo_value queries, bo_value keys,
-                      const bo_attention_layer *desc);
+void bo_nn_cross_read(bo_graph *graph, const char *prefix, bo_value queries, bo_value keys, const bo_branch *desc);
 
-/* The layer in which tokens interact, of any kind, projected and added to `residual`. Its state of a sequence is one
- * block of bytes, all zero for an empty state; for attention, it is the state of the attention. */
-typedef struct bo_mixer_layer {
-    bo_mixer kind;
-    bo_attention_layer attention; /* for kinds that use attention */
-    size_t width;                 /* columns of x and of the residual stream */
-    size_t heads;                 /* MLP: number of groups in which columns are mixed */
-    size_t context;               /* MLP: maximum tokens per sequence */
-    bo_ssm ssm;
-    size_t state_size, state_rank, kernel; /* see bo_model_desc */
-    bool bias;
-    double epsilon, dropout;
-    size_t layer, tokens, most_sequences; /* see bo_attention_layer */
-    bool source;                          /* see bo_attention_layer */
-} bo_mixer_layer;
+/* ---- mixers ------------------------------------------------------------------------------------------------------ */
+
 bool bo_nn_mixer_attends(bo_mixer kind); /* True if the kind uses a bo_attention. */
 /* Returns the attention of DEGREE_3 and DEGREE_4, as far as they determine it. */
 bo_attention_desc bo_nn_mixer_attention(void);
-size_t bo_nn_mixer_state_bytes(const bo_mixer_layer *desc);
+size_t bo_nn_mixer_state_bytes(const bo_branch *desc);
 /* Records the product of a mixer DEGREE_d, without norm, projection and residual stream. Without biases, it scales as
  * t^d if all tokens are multiplied by t. */
 bo_value bo_nn_mixer_product(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
-                             const bo_mixer_layer *desc);
+                             const bo_branch *desc);
 /* The same, normalized in each head. */
-bo_value bo_nn_mixer_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
-                            const bo_mixer_layer *desc);
+bo_value bo_nn_mixer_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, const bo_branch *desc);
+/* The layer in which tokens interact, of any kind, projected and added to `residual`. Its state of a sequence is one
+ * block of bytes, all zero for an empty state; for attention, it is the state of the attention. */
 bo_value bo_nn_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                     const bo_mixer_layer *desc);
+                     const bo_branch *desc);
 
 /* RNN, GRU or LSTM over the rows of each sequence. Returns h of every token. Weights: `prefix`.in_proj.weight (g size x
  * columns), .recurrent.weight (g size x size) and one bias for each of g gates, .bias.0 …; biases of forget gates start
@@ -114,10 +119,12 @@ bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const 
 
 /* Records P_d(x) = Π_k W_k x of DEGREE_d: `prefix`.factors.0.weight … (hidden x columns). Without biases, the output
  * scales as t^d if x is multiplied by t. */
-bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc);
+bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_block *block);
 /* The same, followed by a norm: P_d / √(mean P_d² + 1) over each of `heads` groups of columns, times
  * `prefix`.norm.weight. */
-bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc);
+bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, const bo_block *block);
+/* Records the MLP of a block, of any kind that bo_nn_mlp has, and adds its output to `residual`. */
+bo_value bo_nn_block_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_branch *desc);
 
 /* True for f(gate) ∘ up: SWIGLU, GEGLU and GEGLU_TANH. */
 bool bo_nn_mlp_gated(bo_mlp kind);

@@ -1,4 +1,5 @@
-/* Residual rules: their names, and the norms that a layer has under each. */
+/* What a block determines for its mixer and its MLP: residual rules, with their names and the norms that a layer has
+ * under each, and biases. */
 #include <string.h>
 #include "../base/base.h"
 #include "nn.h"
@@ -33,4 +34,18 @@ bool bo_residual_parse(const char *name, bo_residual *out)
         return true;
     }
     return false;
+}
+
+/* ---- biases ------------------------------------------------------------------------------------------------------ */
+
+static bool chosen(bo_choice choice, bool otherwise)
+{
+    return choice == BO_CHOICE_AUTO ? otherwise : choice == BO_CHOICE_YES;
+}
+
+bo_block_biases bo_block_biases_of(const bo_block *b)
+{
+    bo_block_biases out = {.attention = chosen(b->attention_bias, b->bias), .mlp = chosen(b->mlp_bias, b->bias)};
+    out.output = chosen(b->output_bias, out.attention);
+    return out;
 }

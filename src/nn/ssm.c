@@ -134,14 +134,15 @@ size_t bo_nn_ssm_state_bytes(const bo_ssm_layer *desc)
 
 /* ---- use as a mixer ---------------------------------------------------------------------------------------------- */
 
-static bo_ssm_layer layer_of(const bo_mixer_layer *desc)
+static bo_ssm_layer layer_of(const bo_branch *desc)
 {
-    return (bo_ssm_layer){.kind = desc->ssm,
+    const bo_block *b = desc->block;
+    return (bo_ssm_layer){.kind = b->ssm,
                           .channels = desc->width,
-                          .size = desc->state_size,
-                          .rank = desc->state_rank,
-                          .kernel = desc->kernel,
-                          .bias = desc->bias,
+                          .size = b->state_size,
+                          .rank = b->state_rank,
+                          .kernel = b->kernel,
+                          .bias = b->bias,
                           .dropout = desc->dropout,
                           .layer = desc->layer,
                           .tokens = desc->tokens,
@@ -150,14 +151,14 @@ static bo_ssm_layer layer_of(const bo_mixer_layer *desc)
 }
 
 bo_value bo_nn_ssm_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                         const bo_mixer_layer *desc)
+                         const bo_branch *desc)
 {
     (void)positions;
     bo_ssm_layer layer = layer_of(desc);
     return bo_nn_ssm(graph, prefix, x, residual, &layer);
 }
 
-size_t bo_nn_ssm_mixer_bytes(const bo_mixer_layer *desc)
+size_t bo_nn_ssm_mixer_bytes(const bo_branch *desc)
 {
     bo_ssm_layer layer = layer_of(desc);
     return bo_nn_ssm_state_bytes(&layer);

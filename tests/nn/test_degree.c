@@ -95,8 +95,8 @@ static void test_mlps(void **unused)
     for (size_t i = 0; i < DEGREES; i++) {
         bench b;
         open_bench(&b);
-        const bo_mlp_layer layer = {.kind = degrees[i].mlp, .hidden = HIDDEN};
-        measure(&b, "MLP", &degrees[i], bo_nn_degree_product(b.graph, "mlp", b.x, &layer));
+        const bo_block block = {.mlp = degrees[i].mlp, .hidden = HIDDEN};
+        measure(&b, "MLP", &degrees[i], bo_nn_degree_product(b.graph, "mlp", b.x, &block));
     }
 }
 
@@ -110,16 +110,13 @@ static void test_mixers(void **unused)
         open_bench(&b);
         desc.heads = 2, desc.dim = WIDTH / 2;
         assert_ok(b.context, bo_attention_create(b.context, &desc, &attention));
-        const bo_mixer_layer layer = {.kind = degrees[i].mixer,
-                                      .attention = {.attention = attention,
-                                                    .positions = BO_POSITIONS_ROPE,
-                                                    .rope_base = 10000,
-                                                    .tokens = TOKENS,
-                                                    .output_norm = true,
-                                                    .sigma = 1},
-                                      .width = WIDTH,
-                                      .heads = 2,
-                                      .tokens = TOKENS};
+        const bo_block block = {.mixer = degrees[i].mixer,
+                                .heads = 2,
+                                .positions = BO_POSITIONS_ROPE,
+                                .rope_base = 10000,
+                                .output_norm = BO_CHOICE_YES,
+                                .sigma = 1};
+        const bo_branch layer = {.block = &block, .attention = attention, .width = WIDTH, .tokens = TOKENS};
         measure(&b, "mixer", &degrees[i], bo_nn_mixer_product(b.graph, "mixer", b.x, b.positions, &layer));
         bo_attention_destroy(attention);
     }

@@ -83,10 +83,12 @@ static bo_value record_degree(bo_recorder *r)
     if (o->width.value % o->heads != 0)
         return bo_record_refuse(r, "%zu heads should divide its width of %zu", o->heads, o->width.value);
     r->shape.channels = o->width.value;
-    const bo_mlp_layer layer = {
-        .kind = (bo_mlp)(BO_MLP_DEGREE_2 + o->kind), .hidden = o->width.value, .heads = o->heads, .bias = o->bias};
-    if (!o->self) return bo_nn_degree_product(r->graph, r->layer->name, r->in[0], &layer);
-    return bo_nn_degree(r->graph, r->layer->name, r->in[0], &layer);
+    const bo_block block = {.mlp = (bo_mlp)(BO_MLP_DEGREE_2 + o->kind),
+                            .hidden = o->width.value,
+                            .degree_heads = o->heads,
+                            .bias = o->bias};
+    if (!o->self) return bo_nn_degree_product(r->graph, r->layer->name, r->in[0], &block);
+    return bo_nn_degree(r->graph, r->layer->name, r->in[0], &block);
 }
 
 static const bo_field quadratic_fields[] = {

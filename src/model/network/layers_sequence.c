@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 #include "../../base/rng.h"
+#include "../blocks.h"
 #include "internal.h"
 
 #define AT(member) offsetof(bo_layer_options, member)
@@ -178,30 +179,37 @@ static bo_status make_attention(bo_context *context, bo_layer *layer, const bo_s
 }
 
 /* q and k are normalized unless the kind normalizes them. The output is normalized if attention has no normalizer. */
-static bo_attention_layer attention_of(const bo_recorder *r)
+static bo_block attention_block(const bo_recorder *r)
 {
     const bo_attention_desc *d = bo_attention_describe(r->layer->attention);
-    const bool unit = bo_attention_has(d, BO_TRAIT_UNIT_ROWS) || d->unit;
-    return (bo_attention_layer){.attention = r->layer->attention,
-                                .positions = r->options->positions ? BO_POSITIONS_ROPE : BO_POSITIONS_NONE,
-                                .rope_base = 10000,
-                                .query_norm = !unit,
-                                .output_norm = d->normalizer == BO_NORMALIZER_NONE,
-                                .epsilon = 1e-6,
-                                .dropout = r->options->rate,
-                                .sigma = 1,
-                                .gate_first = 1,
-                                .gate_last = 5,
-                                .layer = r->layer->place,
-                                .tokens = tokens_of(r)};
+    return (bo_block){.norm_epsilon = 1e-6,
+                      .query_norm = bo_query_norm(d),
+                      .output_norm = bo_output_norm(d),
+                      .sigma = 1,
+                      .gate_first = 1,
+                      .gate_last = 5,
+                      .positions = r->options->positions ? BO_POSITIONS_ROPE : BO_POSITIONS_NONE,
+                      .rope_base = 10000};
+}
+
+static bo_branch branch_of(const bo_recorder *r, const bo_block *block)
+{
+    return (bo_branch){.block = block,
+                       .attention = r->layer->attention,
+                       .width = r->shapes[0].channels,
+                       .context = tokens_of(r),
+                       .dropout = r->options->rate,
+                       .layer = r->layer->place,
+                       .tokens = tokens_of(r)};
 }
 
 /* x + attention(rms(x)) */
 static bo_value record_attention(bo_recorder *r)
 {
-    const bo_attention_layer layer = attention_of(r);
+    const bo_block block = attention_block(r);
+    const bo_branch branch = branch_of(r, &block);
     const bo_value positions = r->options->positions ? bo_record_positions(r) : 0;
-    return bo_nn_attention(r->graph, r->layer->name, normed(r), r->in[0], positions, &layer);
+    return bo_nn_mixer(r->graph, r->layer->name, normed(r), r->in[0], positions, &branch);
 }
 
 /* ---- mixers ------------------------------------------------------------------------------------------------------ */
@@ -245,24 +253,19 @@ static bo_value record_mixer(bo_recorder *r)
         return bo_record_refuse(
             r, "a state of %zu numbers with rank %zu: expected at most 1024 numbers, and a rank that is not larger",
             o->size, o->rank);
-    bo_mixer_layer layer = {.kind = (bo_mixer)o->kind,
-                            .width = width,
-                            .heads = o->heads,
-                            .context = tokens,
-                            .ssm = (bo_ssm)o->second,
-                            .state_size = o->size,
-                            .state_rank = o->rank,
-                            .kernel = o->length,
-                            .epsilon = 1e-6,
-                            .dropout = o->rate,
-                            .layer = r->layer->place,
-                            .tokens = tokens};
+    bo_block block = r->layer->attention ? attention_block(r) : (bo_block){.norm_epsilon = 1e-6};
+    const bo_branch branch = branch_of(r, &block);
+    block.mixer = (bo_mixer)o->kind;
+    block.heads = o->heads;
+    block.ssm = (bo_ssm)o->second;
+    block.state_size = o->size;
+    block.state_rank = o->rank;
+    block.kernel = o->length;
     if (!o->self && !degree)
-        return bo_record_refuse(r, "\"output\": false needs a mixer of a degree, found %s", bo_mixer_name(layer.kind));
-    if (r->layer->attention) layer.attention = attention_of(r);
-    if (degree) layer.attention.query_norm = false; /* norms of q and k would lower the degree by 2 */
-    if (!o->self) return bo_nn_mixer_degree(r->graph, r->layer->name, r->in[0], 0, &layer);
-    return bo_nn_mixer(r->graph, r->layer->name, normed(r), r->in[0], 0, &layer);
+        return bo_record_refuse(r, "\"output\": false needs a mixer of a degree, found %s", bo_mixer_name(block.mixer));
+    if (degree) block.query_norm = BO_CHOICE_NO; /* norms of q and k would lower the degree by 2 */
+    if (!o->self) return bo_nn_mixer_degree(r->graph, r->layer->name, r->in[0], 0, &branch);
+    return bo_nn_mixer(r->graph, r->layer->name, normed(r), r->in[0], 0, &branch);
 }
 
 #define FIELDS(list)         .fields = list, .field_count = sizeof list / sizeof *list
