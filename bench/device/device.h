@@ -85,7 +85,7 @@ bo_status device_call_both(bo_context *context, void *call);
 
 typedef struct device_attention_options {
     const device_options *device;
-    const bench_list *lengths, *features;
+    const cli_counts *lengths, *features;
     size_t heads, dim, batch_tokens, repeats;
     uint64_t seed;
     bo_precision precision;
@@ -102,7 +102,7 @@ int device_train(bench_run *run, const device_train_options *options);
 typedef struct device_decode_options {
     const device_options *device;
     size_t layers, width, heads, vocab, sequences, repeats;
-    const bench_list *lengths;
+    const cli_counts *lengths;
     bo_precision precision;
 } device_decode_options;
 int device_decode(bench_run *run, const device_decode_options *options);

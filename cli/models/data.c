@@ -2,7 +2,7 @@
 #include "../common/cli.h"
 #include "../common/json.h"
 #include "../common/output.h"
-#include "../../lab/generators.h"
+#include "../shared/generators.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,7 @@ function may(from, to,    seen) { split("", seen); return reaches(from, to, seen
 function module_of(path,    part) {
     split(path, part, "/")
     if (part[1] == "src") return part[2]
-    if (part[1] == "cli" && part[2] == "common") return "common"
+    if (part[1] == "cli" && (part[2] == "common" || part[2] == "shared")) return part[2]
     if (part[1] == "include") return part[3] in header ? header[part[3]] : (part[3] == "bochner.h" ? "everything" : "")
     return part[1]
 }

@@ -2,9 +2,9 @@
 #include "generators.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include "../src/base/rng.h"
-#include "../src/text/buffer.h"
-#include "../src/text/vocabulary.h"
+#include "../../src/base/rng.h"
+#include "../../src/text/buffer.h"
+#include "../../src/text/vocabulary.h"
 
 /* One line in progress. */
 typedef struct bo_draft {

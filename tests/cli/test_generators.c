@@ -1,6 +1,6 @@
 /* Generated lines: parsed again by an independent implementation of the rules, and checked statistically. */
 #include "base/counting.h"
-#include "lab/generators.h"
+#include "cli/shared/generators.h"
 
 typedef struct page {
     char *text;

@@ -1,4 +1,5 @@
 #include "completion.h"
+#include "external.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,10 +22,20 @@ static void each_row(FILE *out, const cli_usage *usage, row_fn put)
 
 typedef void (*usage_fn)(FILE *out, const cli_usage *usage);
 
-static void each_usage(const script *s, usage_fn put)
+static void each_usage(const cli_listed *command, usage_fn put, FILE *out)
 {
-    for (size_t i = 0; i < s->count; i++)
-        for (size_t k = 0; k < CLI_USAGES && s->commands[i]->usages[k]; k++) put(s->out, s->commands[i]->usages[k]);
+    for (size_t k = 0; k < CLI_USAGES && command->usages[k]; k++) put(out, command->usages[k]);
+}
+
+/* A part of every command; the program of an external command prints its own. */
+static void put_parts(const script *s, const char *shell, const char *part)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->commands[i]->external)
+            cli_external_describe(s->commands[i]->name, (const char *const[]){shell, part}, 2, s->out);
+        else
+            cli_completion_part(shell, part, s->commands[i], s->out);
+    }
 }
 
 /* Names of the values of an option, or "auto"; nothing if it takes other values. */
@@ -108,6 +119,16 @@ static void put_bash_usage(FILE *out, const cli_usage *usage)
     fputs("        esac\n        ;;\n", out);
 }
 
+static void put_bash_names(FILE *out, const cli_listed *command)
+{
+    fprintf(out, "    if [ \"$command\" = %s ]; then\n        if [ \"$COMP_CWORD\" -eq 2 ]; then\n", command->name);
+    fputs("            COMPREPLY=($(compgen -W '", out);
+    put_subjects(out, command);
+    fputs(" --help --help-all' -- \"$cur\"))\n            return\n        fi\n"
+          "        command=\"$command ${COMP_WORDS[2]}\"\n        first=3\n    fi\n",
+          out);
+}
+
 static void put_bash(const script *s)
 {
     FILE *out = s->out;
@@ -124,18 +145,9 @@ static void put_bash(const script *s)
           out);
     for (size_t i = 0; i < s->count; i++) fprintf(out, "%s ", s->commands[i]->name);
     fputs("--help --version' -- \"$cur\"))\n        return\n    fi\n", out);
-    for (size_t i = 0; i < s->count; i++) {
-        if (!s->commands[i]->usages[1]) continue;
-        fprintf(out, "    if [ \"$command\" = %s ]; then\n        if [ \"$COMP_CWORD\" -eq 2 ]; then\n",
-                s->commands[i]->name);
-        fputs("            COMPREPLY=($(compgen -W '", out);
-        put_subjects(out, s->commands[i]);
-        fputs(" --help --help-all' -- \"$cur\"))\n            return\n        fi\n"
-              "        command=\"$command ${COMP_WORDS[2]}\"\n        first=3\n    fi\n",
-              out);
-    }
+    put_parts(s, "bash", "names");
     fputs("    case $command in\n", out);
-    each_usage(s, put_bash_usage);
+    put_parts(s, "bash", "options");
     fputs("    esac\n    if [ \"$command\" = help ]; then\n        verbs='", out);
     for (size_t i = 0; i < s->count; i++) fprintf(out, "%s%s", i ? " " : "", s->commands[i]->name);
     fputs("'\n        options=--all\n    fi\n"
@@ -190,6 +202,16 @@ static void put_zsh_usage(FILE *out, const cli_usage *usage)
     fputs("            '*:file:_files'\n        ;;\n", out);
 }
 
+static void put_zsh_names(FILE *out, const cli_listed *command)
+{
+    fprintf(out, "    if [[ $command = %s ]]; then\n        if (( CURRENT == 2 )); then\n            compadd -- ",
+            command->name);
+    put_subjects(out, command);
+    fputs("\n            return\n        fi\n"
+          "        command=\"$command $words[2]\"\n        shift words\n        (( CURRENT-- ))\n    fi\n",
+          out);
+}
+
 static void put_zsh(const script *s)
 {
     FILE *out = s->out;
@@ -208,17 +230,9 @@ static void put_zsh(const script *s)
         "    local command=$words[2]\n    shift words\n    (( CURRENT-- ))\n"
         "    if [[ $command = help ]]; then\n        _describe -t commands command commands\n        return\n    fi\n",
         out);
-    for (size_t i = 0; i < s->count; i++) {
-        if (!s->commands[i]->usages[1]) continue;
-        fprintf(out, "    if [[ $command = %s ]]; then\n        if (( CURRENT == 2 )); then\n            compadd -- ",
-                s->commands[i]->name);
-        put_subjects(out, s->commands[i]);
-        fputs("\n            return\n        fi\n"
-              "        command=\"$command $words[2]\"\n        shift words\n        (( CURRENT-- ))\n    fi\n",
-              out);
-    }
+    put_parts(s, "zsh", "names");
     fputs("    case $command in\n", out);
-    each_usage(s, put_zsh_usage);
+    put_parts(s, "zsh", "options");
     fputs("    esac\n}\n\n"
           "if [[ $funcstack[1] = _bochner ]]; then\n    _bochner \"$@\"\nelse\n    compdef _bochner bochner\nfi\n",
           out);
@@ -258,6 +272,13 @@ static void put_fish_usage(FILE *out, const cli_usage *usage)
             usage->command, usage->command);
 }
 
+static void put_fish_names(FILE *out, const cli_listed *command)
+{
+    fprintf(out, "complete -c bochner -n '__bochner_is %s; and __bochner_after 2' -f -a '", command->name);
+    put_subjects(out, command);
+    fputs("'\n", out);
+}
+
 static void put_fish(const script *s)
 {
     FILE *out = s->out;
@@ -279,25 +300,48 @@ static void put_fish(const script *s)
             put_quoted(out, s->commands[i]->summary, fish_special, fish_quote);
             fputs("'\n", out);
         }
-    for (size_t i = 0; i < s->count; i++) {
-        if (!s->commands[i]->usages[1]) continue;
-        fprintf(out, "complete -c bochner -n '__bochner_is %s; and __bochner_after 2' -f -a '", s->commands[i]->name);
-        put_subjects(out, s->commands[i]);
-        fputs("'\n", out);
-    }
-    each_usage(s, put_fish_usage);
+    put_parts(s, "fish", "names");
+    put_parts(s, "fish", "options");
+}
+
+/* ---- all shells ------------------------------------------------------------------------------------------ */
+
+typedef struct shell_script {
+    const char *name;
+    void (*put)(const script *s);
+    void (*put_names)(FILE *out, const cli_listed *command);
+    usage_fn put_usage;
+} shell_script;
+
+static const shell_script shells[] = {
+    {"bash", put_bash, put_bash_names, put_bash_usage},
+    {"zsh", put_zsh, put_zsh_names, put_zsh_usage},
+    {"fish", put_fish, put_fish_names, put_fish_usage},
+};
+
+static const shell_script *find_shell(const char *name)
+{
+    for (size_t i = 0; i < CLI_COUNT_OF(shells); i++)
+        if (strcmp(shells[i].name, name) == 0) return &shells[i];
+    return NULL;
+}
+
+bool cli_completion_part(const char *shell, const char *part, const cli_listed *command, FILE *out)
+{
+    const shell_script *found = find_shell(shell);
+    const bool names = strcmp(part, "names") == 0;
+    if (!found || (!names && strcmp(part, "options") != 0)) return false;
+    if (!names)
+        each_usage(command, found->put_usage, out);
+    else if (command->usages[1]) /* the first word is a subject */
+        found->put_names(out, command);
+    return true;
 }
 
 bool cli_completion(const char *shell, const cli_listed *const *commands, size_t count, FILE *out)
 {
+    const shell_script *found = find_shell(shell);
     const script s = {commands, count, out};
-    if (strcmp(shell, "bash") == 0)
-        put_bash(&s);
-    else if (strcmp(shell, "zsh") == 0)
-        put_zsh(&s);
-    else if (strcmp(shell, "fish") == 0)
-        put_fish(&s);
-    else
-        return false;
-    return true;
+    if (found) found->put(&s);
+    return found != NULL;
 }

@@ -1,7 +1,7 @@
 /* Separation rank of the blocks of a language model: no interaction in the embedding, rank one where it is known, growth with
  * attention, bad input, memory. */
 #include "base/counting.h"
-#include "lab/separation.h"
+#include "cli/shared/separation.h"
 #include "model/models.h"
 
 /* The embedding of the last token does not depend on the first half, and an MLP acts on single tokens. Without attention (its

@@ -1,5 +1,6 @@
 #include "manual.h"
-#include "common/streams.h"
+#include "external.h"
+#include "streams.h"
 #include <bochner/bochner.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,12 @@ static void put_commands(FILE *out, const cli_manual *manual)
         put_roff_kinds(out, usage);
         put_roff_left_out(out, usage);
     }
+    for (size_t i = 0; i < manual->external_count; i++) {
+        const cli_listed *command = manual->external[i];
+        fprintf(out, ".SS bochner %s\n", command->name);
+        put_roff(out, command->summary, strlen(command->summary));
+        fprintf(out, ":\n.BR bochner\\-%s (1).\n", command->name);
+    }
     fputs(".SS Common options\n", out);
     each_row(out, &common, put_roff_row);
 }
@@ -228,13 +235,40 @@ static void put_markdown_kinds(FILE *out, const cli_usage *usage)
     }
 }
 
-static const cli_usage *find_usage(const cli_manual *manual, const char *name, size_t length)
+static const cli_usage *find_usage(const cli_manual *manual, const char *name)
 {
     for (size_t i = 0; i <= manual->count; i++) {
         const cli_usage *usage = i < manual->count ? manual->usages[i] : &common;
-        if (strlen(usage->command) == length && strncmp(usage->command, name, length) == 0) return usage;
+        if (strcmp(usage->command, name) == 0) return usage;
     }
     return NULL;
+}
+
+bool cli_manual_table(const cli_manual *manual, const char *command, FILE *out)
+{
+    const cli_usage *usage = find_usage(manual, command);
+    if (!usage) return false;
+    fputs("\n| option | meaning | default |\n|---|---|---|\n", out);
+    each_row(out, usage, put_markdown_row);
+    put_markdown_kinds(out, usage);
+    const left_out others = find_left_out(usage);
+    if (usage->as_of)
+        fprintf(out, "| **%s** | the options of [%s](#%s) | %s |\n", others.sections, usage->as_of, usage->as_of,
+                others.defaults);
+    fputs("\n", out);
+    return true;
+}
+
+/* The program of an external command prints its tables: "bench train" is one of bench. */
+static bool put_table(const cli_manual *manual, const char *name, FILE *out)
+{
+    for (size_t i = 0; i < manual->external_count; i++) {
+        const char *command = manual->external[i]->name;
+        const size_t length = strlen(command);
+        if (strncmp(name, command, length) == 0 && (name[length] == 0 || name[length] == ' '))
+            return cli_external_describe(command, (const char *const[]){"markdown", name}, 2, out);
+    }
+    return cli_manual_table(manual, name, out);
 }
 
 bool cli_manual_lists(const cli_manual *manual, FILE *in, FILE *out)
@@ -249,19 +283,8 @@ bool cli_manual_lists(const cli_manual *manual, FILE *in, FILE *out)
         if (!open[0]) fputs(line, out);
         if (!begins) continue;
         const char *name = line + strlen(mark), *close = strstr(name, " -->");
-        const size_t length = close ? (size_t)(close - name) : strcspn(name, "\n");
-        snprintf(open, sizeof open, "%.*s", (int)length, name);
-        const cli_usage *usage = find_usage(manual, name, length);
-        found = usage != NULL;
-        if (!found) break;
-        fputs("\n| option | meaning | default |\n|---|---|---|\n", out);
-        each_row(out, usage, put_markdown_row);
-        put_markdown_kinds(out, usage);
-        const left_out others = find_left_out(usage);
-        if (usage->as_of)
-            fprintf(out, "| **%s** | the options of [%s](#%s) | %s |\n", others.sections, usage->as_of, usage->as_of,
-                    others.defaults);
-        fputs("\n", out);
+        snprintf(open, sizeof open, "%.*s", close ? (int)(close - name) : (int)strcspn(name, "\n"), name);
+        found = put_table(manual, open, out);
     }
     if (!found)
         cli_streams_print("bochner help: unknown command in \"<!-- options: %s -->\"\n", open);

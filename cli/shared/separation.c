@@ -1,7 +1,8 @@
 #include "separation.h"
-#include "../src/base/rng.h"
-#include "../src/model/capture.h"
-#include "tools/matricization.h"
+#include "ranks.h"
+#include "../../src/base/base.h"
+#include "../../src/base/rng.h"
+#include "../../src/model/capture.h"
 #include <math.h>
 #include <string.h>
 
@@ -129,10 +130,10 @@ static bo_status rank_place(const measuring *m, size_t place, bo_separation *out
         double *matrix = m->values + (place * m->d.directions + d) * n * n;
         const double share = center(n, matrix), part = 1 / (double)m->d.directions;
         if (share < NOISE) continue;
-        BO_TRY(lab_singular_values(m->context, n, n, matrix, m->singular));
+        BO_TRY(bo_singular_values(m->context, n, n, matrix, m->singular));
         out->share += part * share;
-        out->effective += part * lab_effective_rank(m->singular, n);
-        out->within += part * (double)lab_rank_within(m->singular, n, 0.1);
+        out->effective += part * bo_effective_rank(m->singular, n);
+        out->within += part * (double)bo_rank_within(m->singular, n, 0.1);
     }
     return BO_OK;
 }
