@@ -4,8 +4,8 @@
  *
  *     bo_listops_desc desc = {.least = 100, .most = 500};
  *     bo_generate_listops(context, &desc, 1000, 1, write, file, &made); */
-#ifndef BO_SHARED_GENERATORS_H
-#define BO_SHARED_GENERATORS_H
+#ifndef CLI_SHARED_GENERATORS_H
+#define CLI_SHARED_GENERATORS_H
 
 #include <bochner/base.h>
 

@@ -1,6 +1,6 @@
 /* The singular values of a matrix, and approximate ranks that follow from them. */
-#ifndef BO_SHARED_RANKS_H
-#define BO_SHARED_RANKS_H
+#ifndef CLI_SHARED_RANKS_H
+#define CLI_SHARED_RANKS_H
 
 #include <bochner/base.h>
 

@@ -1,6 +1,6 @@
 /* The rate of matrix products on this host, measured. */
-#ifndef BO_SHARED_RATES_H
-#define BO_SHARED_RATES_H
+#ifndef CLI_SHARED_RATES_H
+#define CLI_SHARED_RATES_H
 
 #include <bochner/base.h>
 

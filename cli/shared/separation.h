@@ -9,8 +9,8 @@
  *
  *     bo_separation *places;                                       // 1 + 2 layers
  *     bo_separation_measure(context, model, ids, count, NULL, &places); */
-#ifndef BO_SHARED_SEPARATION_H
-#define BO_SHARED_SEPARATION_H
+#ifndef CLI_SHARED_SEPARATION_H
+#define CLI_SHARED_SEPARATION_H
 
 #include <bochner/model.h>
 

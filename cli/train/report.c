@@ -1,7 +1,7 @@
 /* The messages of `bochner train`: the plan, the progress, the report at the end. */
 #include "train.h"
 #include "../shared/rates.h"
-#include "../models/mixer_words.h"
+#include "../model/mixer_words.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
