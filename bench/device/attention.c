@@ -1,5 +1,5 @@
 /* Kinds of attention on the device, forward and forward with the gradients of all inputs. */
-#include "device.h"
+#include "call.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -2,11 +2,7 @@
  * output number of the last token. With r features and no denominator, the prefix contributes through r sums (Σ φ(k_j)
  * v_j of one coordinate) plus one term of the suffix alone, so the rank is at most r + 1. Softmax weights are not such
  * a sum. */
-#include "../tools/matricization.h"
-#include "../tools/reading.h"
-#include "../statistics.h"
 #include "separation.h"
-#include "../tools/numbers.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,4 @@
 /* Exact separation ranks of polynomial networks with random weights, with inputs split in the middle. */
-#include "../tools/polynomial.h"
-#include "../statistics.h"
 #include "separation.h"
 #include <math.h>
 #include <stdio.h>

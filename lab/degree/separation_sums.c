@@ -2,7 +2,6 @@
  * coefficients form a matrix with one row per exponent of A that occurs and one column per exponent of B. For generic
  * coefficients its rank is the size of the largest matching of rows and columns (the term rank), which is d if no two
  * terms agree in either. */
-#include "../tools/matricization.h"
 #include "separation.h"
 #include <math.h>
 #include <stdio.h>

@@ -45,6 +45,22 @@ function program_may(module, file, path) {
     return module == "cli" && (module_of(path) == "common" || path ~ program || (file ~ /^cli\/lab\// && path ~ lab_program))
 }
 
+# The paths that the line of layers.txt with the longest prefix allows; "": there is none.
+function allowed(kind, file,    i, key, longest, found) {
+    for (i = 1; i <= prefix_count; i++) {
+        split(prefixes[i], key, SUBSEP)
+        if (key[1] != kind || index(file, key[2]) != 1 || length(key[2]) <= longest) continue
+        longest = length(key[2])
+        found = only[key[1], key[2]]
+    }
+    return found
+}
+function one_of(path, list,    part, count, i) {
+    count = split(list, part, " ")
+    for (i = 1; i <= count; i++) if (index(path, part[i]) == 1) return 1
+    return count == 0
+}
+
 FNR == 1 {
     file[++files] = FILENAME
     module = module_of(FILENAME)
@@ -72,6 +88,8 @@ FNR == 1 {
         next # <bochner/bochner.h> includes all public headers
     } else if (target == "everything") {
         wrong("from " module " to all modules: include the one header that is needed, not <" name ">")
+    } else if (quote == "\"" && (!one_of(path, allowed("includes", FILENAME)) || (FILENAME ~ /[.]h$/ && !one_of(path, allowed("headers", FILENAME))))) {
+        wrong("not \"" name "\": see the lines \"includes\" and \"headers\" of tests/house/layers.txt")
     } else if (!may(module, target)) {
         wrong("from " module " to " target ": " (quote == "<" ? "<" name ">" : "\"" name "\""))
     }

@@ -23,7 +23,9 @@ function module_of(path,    part) {
 
 NR == FNR { # layers.txt
     sub(/#.*/, "")
-    if ($1 == "header") { name = $2; sub(/:$/, "", name); header[name] = $3 }
+    if ($1 == "includes" || $1 == "headers") { # of the files, or only of the headers, whose paths start with this prefix
+        kind = $1; name = $2; sub(/:$/, "", name); $1 = $2 = ""; only[kind, name] = $0; prefixes[++prefix_count] = kind SUBSEP name
+    } else if ($1 == "header") { name = $2; sub(/:$/, "", name); header[name] = $3 }
     else if (NF) { name = $1; sub(/:$/, "", name); known[name] = 1; $1 = ""; uses[name] = $0 }
     next
 }

@@ -18,7 +18,7 @@ finds() { # EXPECTED COMMAND...: the command fails and prints this file
 }
 
 cd "$here/fixtures"
-finds expected.txt includes src cli
+finds expected.txt includes src cli lab bench
 finds expected_symbols.txt symbols <symbols.txt
 
 cd "$BOCHNER_SOURCE"
