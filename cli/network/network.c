@@ -96,12 +96,15 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
     return status == BO_OK;
 }
 
-/* Reads the beginning of a file of a folder as text. False: there is none. */
+/* Reads the beginning of a file of a folder as text. False: there is none, or a pipe or device, which is not waited for: the
+ * loader refuses it. */
 static bool read_head(const char *folder, const char *name, char out[4096])
 {
     char path[4096];
+    struct stat status;
     const int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = length > 0 && length < (int)sizeof path ? fopen(path, "rb") : NULL;
+    if (length >= (int)sizeof path || stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    FILE *file = fopen(path, "rb");
     if (!file) return false;
     out[fread(out, 1, 4095, file)] = 0;
     fclose(file);
