@@ -5,7 +5,6 @@
 #include "device/device.h"
 #include "tables/tables.h"
 #include "yardstick.h"
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -225,27 +224,6 @@ bool bench_parts_known(const char *command, const char *only, size_t count,
                        const char *(*name)(const void *unused, size_t index))
 {
     return bench_words_known(command, "only", "part", only, count, name);
-}
-
-bool bench_read_list(const char *command, const char *option, const char *text, size_t least, size_t most,
-                     bench_list *out)
-{
-    out->count = 0;
-    for (const char *at = text;;) {
-        char *end;
-        errno = 0;
-        unsigned long long value = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : 0;
-        bool fits = errno == 0 && value >= least && value <= most && out->count < BENCH_LIST &&
-                    (*end == ',' || *end == 0) && (out->count == 0 || value > out->items[out->count - 1]);
-        if (!fits) {
-            cli_wrong_use(command, "--%s: expected up to %d ascending numbers from %zu to %zu, found '%s'", option,
-                          BENCH_LIST, least, most, text);
-            return false;
-        }
-        out->items[out->count++] = (size_t)value;
-        if (*end == 0) return true;
-        at = end + 1;
-    }
 }
 
 static int ascending(const void *a, const void *b)

@@ -3,6 +3,7 @@
 #define BO_BENCH_H
 
 #include "../cli/common/cli.h"
+#include "../cli/common/counts.h"
 
 /* One measured figure. */
 typedef struct bench_figure {
@@ -51,14 +52,6 @@ bool bench_parts_known(const char *command, const char *only, size_t count,
 bool bench_words_known(const char *command, const char *option, const char *what, const char *words, size_t count,
                        const char *(*name)(const void *unused, size_t index));
 
-enum { BENCH_LIST = 16 };
-typedef struct bench_list {
-    size_t items[BENCH_LIST], count; /* ascending */
-} bench_list;
-/* Reads integers in ascending order, separated by commas. Returns false after a message. */
-bool bench_read_list(const char *command, const char *option, const char *text, size_t least, size_t most,
-                     bench_list *out);
-
 /* Checks that a picture can be written to the path; NULL means that none is requested. Returns CLI_DONE, or the exit
  * status after a message. */
 int bench_can_draw(bench_run *bench, const char *command, const char *option, const char *path);
@@ -74,6 +67,7 @@ double bench_narrow_goal(const bench_run *bench, double goal);
  * requested. `options` is the struct that the option table of the usage fills. */
 int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *bench,
                   int (*measure)(bench_run *bench, void *options), void *options);
+int cli_bench(int argc, char **argv); /* the words after `bochner bench` */
 /* Subjects of `bochner bench`; the arguments start after the name of the subject. */
 int bench_machines(int argc, char **argv);
 int bench_attention(int argc, char **argv);

@@ -24,7 +24,7 @@ typedef struct decode_options {
     device_options device;
     size_t layers, width, heads, vocab, sequences; /* on a device */
     const char *lengths_text;
-    bench_list lengths;
+    cli_counts lengths;
 } decode_options;
 
 typedef enum decode_task { DECODE, READ, TASKS } decode_task;
@@ -276,7 +276,7 @@ static bool measure_threads(decode_bench *bench)
 
 static int measure_device(bench_run *run, decode_options *o)
 {
-    if (!bench_read_list("bench decode", "lengths", o->lengths_text, 1, (size_t)1 << 24, &o->lengths))
+    if (!cli_read_counts("bench decode", "lengths", o->lengths_text, 1, (size_t)1 << 24, &o->lengths))
         return CLI_WRONG_USE;
     return device_decode(run, &(device_decode_options){.device = &o->device,
                                                        .layers = o->layers,

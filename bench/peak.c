@@ -2,6 +2,7 @@
  * thread at once. The loops are assembly, because the compiler would remove sums that nothing reads. */
 #include <string.h>
 #include "yardstick.h"
+#include "../cli/shared/rates.h"
 #include "../src/base/base.h"
 #include "../src/device/cpu/kernels.h"
 #include "../src/math/linalg.h"
@@ -100,7 +101,7 @@ bo_status bo_yardstick_narrow_gemm(bo_context *context, size_t n, int repeats, b
         bo_free(room);
         return BO_MEMORY;
     }
-    bo_yardstick_fill(2 * n * n, matrices);
+    bo_rate_fill(2 * n * n, matrices);
     for (int r = -1; r < repeats; r++) { /* the first round is a warmup */
         const double peak = measure_peak(context, 1, &out->instruction), start = bo_seconds();
         bo_gemm_in(context, BO_PRECISION_BFLOAT16, false, false, n, n, n, 1.0f, matrices, n, matrices + n * n, n, 0.0f,

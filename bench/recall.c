@@ -13,7 +13,7 @@ typedef struct recall_options {
     cli_given was_given;
     bench_run run;
     const char *sizes_text, *plot, *plot_distance;
-    bench_list sizes;
+    cli_counts sizes;
     bo_recall_options measure;
 } recall_options;
 
@@ -153,7 +153,7 @@ static bool measure_row(recall_bench *bench, recall_row *row)
 
 static bool measure_kind(recall_bench *bench, const bo_recall_kind *kind)
 {
-    const bench_list *sizes = &bench->options->sizes;
+    const cli_counts *sizes = &bench->options->sizes;
     const bool sized = kind->size != BO_RECALL_ALL;
     for (size_t i = 0; i < (sized ? sizes->count : 1); i++) {
         recall_row *row = &bench->rows[bench->count];
@@ -180,7 +180,7 @@ static int measure(bench_run *run, void *given)
 {
     recall_options *o = given;
     if (!bench_parts_known("bench recall", run->only, kind_count(), kind_name) ||
-        !bench_read_list("bench recall", "sizes", o->sizes_text, 4, 4096, &o->sizes))
+        !cli_read_counts("bench recall", "sizes", o->sizes_text, 4, 4096, &o->sizes))
         return CLI_WRONG_USE;
     int status = bench_can_draw(run, "bench recall", "plot", o->plot);
     if (status == CLI_DONE) status = bench_can_draw(run, "bench recall", "plot-distance", o->plot_distance);

@@ -1,6 +1,7 @@
 /* Fits ten million rows with `bochner fit --stream` in a separate process and measures its resident memory and its
  * rate. */
 #include "bench.h"
+#include "../cli/common/external.h"
 #include "../cli/common/output.h"
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static bool write_rows(bench_run *bench, const char *path)
     return false;
 }
 
-/* Runs this program as a child process and discards its output. Returns false if it fails. */
+/* Runs a program as a child process and discards its output. Returns false if it fails. */
 static bool run_child(char *const *arguments, double *seconds, double *resident)
 {
     double start = cli_now();
@@ -53,7 +54,7 @@ static bool run_child(char *const *arguments, double *seconds, double *resident)
     if (child < 0) return false;
     if (child == 0) {
         if (!freopen("/dev/null", "w", stdout)) _exit(127);
-        execv("/proc/self/exe", arguments);
+        execv(arguments[0], arguments);
         _exit(127);
     }
     int ended;
@@ -79,10 +80,14 @@ static bool model_precision(bench_run *bench, const char *model, bo_gram_precisi
 static bool time_stream(bench_run *bench, const char *data, const char *model, bo_gram_precision asked,
                         bo_gram_precision *used)
 {
-    char features[32], threads[32], name[96];
+    char features[32], threads[32], name[96], program[CLI_EXTERNAL_TEXT];
+    if (!cli_find_program(program)) {
+        cli_fail(bench->session, "the program bochner was not found: %s", program);
+        return false;
+    }
     snprintf(features, sizeof features, "%zu", bench->options->stream_features);
     snprintf(threads, sizeof threads, "%d", bo_context_threads(bench->session->context));
-    const char *const words[] = {"bochner",    "fit",     data,      "--stream",         "--task",
+    const char *const words[] = {program,      "fit",     data,      "--stream",         "--task",
                                  "regression", "--gamma", "0.25",    "--features",       features,
                                  "--threads",  threads,   "--quiet", "--gram-precision", bo_gram_precision_name(asked),
                                  "--out",      model,     NULL};

@@ -3,48 +3,22 @@
 #include <string.h>
 #include "yardstick.h"
 #include "openblas.h"
+#include "../cli/shared/rates.h"
 #ifdef BOCHNER_HAVE_XSMM
 #include <libxsmm.h>
 #endif
 #include "../src/math/linalg.h"
 #include "../src/math/panel.h"
-#include "../src/base/rng.h"
 #include "../src/device/cpu/kernels.h"
-
-enum { MOST_REPEATS = 99 };
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, by_value);
-    return values[count / 2];
-}
-
-static bo_status check_repeats(bo_context *context, int *repeats)
-{
-    if (*repeats == 0) *repeats = 5;
-    if (*repeats >= 1 && *repeats <= MOST_REPEATS) return BO_OK;
-    return bo_fail(context, BO_INVALID, "yardstick: %d repeats, expected 1 to %d", *repeats, MOST_REPEATS);
-}
 
 /* ---- large products ---------------------------------------------------------------------------------------------- */
 
-void bo_yardstick_fill(size_t count, float *x)
-{
-    bo_rng rng = bo_rng_make(1, bo_rng_stream("yardstick", 0));
-    for (size_t i = 0; i < count; i++) x[i] = (float)(bo_rng_uniform(&rng) - 0.5);
-}
-
-/* theirs: NULL to measure our GEMM alone. */
+/* theirs: NULL without OpenBLAS. */
 static bo_status time_gemm(bo_context *context, size_t n, int repeats, const float *a, const float *b, float *c,
                            const bo_openblas *theirs, bo_yardstick *out)
 {
-    double their_rates[MOST_REPEATS] = {0}, rates[MOST_REPEATS], operations = 2e-9 * (double)n * (double)n * (double)n;
+    double their_rates[BO_RATE_REPEATS] = {0}, rates[BO_RATE_REPEATS],
+           operations = 2e-9 * (double)n * (double)n * (double)n;
     const int size = (int)n, plain = BO_OPENBLAS_PLAIN;
     for (int r = -1; r < repeats; r++) { /* the first round is a warmup and is overwritten */
         int at = r < 0 ? 0 : r;
@@ -57,20 +31,20 @@ static bo_status time_gemm(bo_context *context, size_t n, int repeats, const flo
         if (theirs) their_rates[at] = operations / (middle - start);
         rates[at] = operations / (end - middle);
     }
-    out->openblas_gflops = median(their_rates, repeats);
-    out->own_gflops = median(rates, repeats);
+    out->openblas_gflops = bo_rate_median(their_rates, repeats);
+    out->own_gflops = bo_rate_median(rates, repeats);
     out->best_gflops = out->openblas_gflops > out->own_gflops ? out->openblas_gflops : out->own_gflops;
     return BO_OK;
 }
 
 static bo_status measure_gemm(bo_context *context, size_t n, int repeats, const bo_openblas *theirs, bo_yardstick *out)
 {
-    BO_TRY(check_repeats(context, &repeats));
+    BO_TRY(bo_rate_check_repeats(context, &repeats));
     if (n == 0) n = 2048;
     if (n > 32768) return bo_fail(context, BO_INVALID, "yardstick: size %zu, expected at most 32768", n);
     float *room = bo_alloc(context, 3 * n * n, sizeof *room, "the yardstick's matrices");
     if (!room) return BO_MEMORY;
-    bo_yardstick_fill(2 * n * n, room);
+    bo_rate_fill(2 * n * n, room);
     bo_status status = time_gemm(context, n, repeats, room, room + n * n, room + 2 * n * n, theirs, out);
     bo_free(room);
     out->isa = bo_context_isa(context);
@@ -89,14 +63,6 @@ bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yards
         out->openblas_threads = theirs->threads();
     }
     return BO_OK;
-}
-
-bo_status bo_yardstick_own_gemm(bo_context *context, size_t n, int repeats, double *gflops)
-{
-    bo_yardstick yardstick = {0};
-    bo_status status = measure_gemm(context, n, repeats, NULL, &yardstick);
-    *gflops = yardstick.own_gflops;
-    return status;
 }
 
 /* ---- memory bandwidth -------------------------------------------------------------------------------------------- */
@@ -122,20 +88,20 @@ static void triad_task(void *arg, size_t index, int worker)
 bo_status bo_yardstick_triad(bo_context *context, size_t bytes, int repeats, double *gigabytes_per_second)
 {
     *gigabytes_per_second = 0.0;
-    BO_TRY(check_repeats(context, &repeats));
+    BO_TRY(bo_rate_check_repeats(context, &repeats));
     if (bytes == 0) bytes = (size_t)1 << 30;
     size_t count = bytes / (3 * sizeof(float));
     if (count == 0) return bo_fail(context, BO_INVALID, "triad: %zu bytes, expected at least 12", bytes);
     float *room = bo_alloc(context, 3 * count, sizeof *room, "the triad's arrays");
     if (!room) return BO_MEMORY;
     triad_job job = {count, room, room + count, room + 2 * count};
-    double rates[MOST_REPEATS];
+    double rates[BO_RATE_REPEATS];
     for (int r = -1; r < repeats; r++) {
         double start = bo_seconds();
         bo_parallel(context, bo_ceil_div(count, TRIAD_TASK), triad_task, &job);
         rates[r < 0 ? 0 : r] = 3e-9 * (double)count * sizeof(float) / (bo_seconds() - start);
     }
-    *gigabytes_per_second = median(rates, repeats);
+    *gigabytes_per_second = bo_rate_median(rates, repeats);
     bo_free(room);
     return BO_OK;
 }
@@ -177,7 +143,7 @@ bo_status bo_yardstick_small_gemm(bo_context *context, int repeats, double *gflo
 {
     *gflops = 0.0;
     *implementation = "own micro-kernel";
-    BO_TRY(check_repeats(context, &repeats));
+    BO_TRY(bo_rate_check_repeats(context, &repeats));
     size_t tasks = (size_t)bo_context_threads(context);
     small_job job = {.micro = &bo_context_kernels(context)->gemm};
 #ifdef BOCHNER_HAVE_XSMM
@@ -187,13 +153,13 @@ bo_status bo_yardstick_small_gemm(bo_context *context, int repeats, double *gflo
 #endif
     job.room = bo_alloc(context, tasks * SMALL_ROOM, sizeof(float), "the yardstick's small matrices");
     if (!job.room) return BO_MEMORY;
-    double rates[MOST_REPEATS], operations = 2e-9 * SMALL_M * SMALL_N * SMALL_K * SMALL_CALLS * (double)tasks;
+    double rates[BO_RATE_REPEATS], operations = 2e-9 * SMALL_M * SMALL_N * SMALL_K * SMALL_CALLS * (double)tasks;
     for (int r = -1; r < repeats; r++) {
         double start = bo_seconds();
         bo_parallel(context, tasks, small_task, &job);
         rates[r < 0 ? 0 : r] = operations / (bo_seconds() - start);
     }
-    *gflops = median(rates, repeats);
+    *gflops = bo_rate_median(rates, repeats);
     bo_free(job.room);
     return BO_OK;
 }

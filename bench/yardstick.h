@@ -20,8 +20,6 @@ typedef struct bo_yardstick {
 
 /* n = 0 means 2048; repeats = 0 means 5 (at most 99). */
 bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yardstick *out);
-/* Measures our own GEMM alone; never loads OpenBLAS. */
-bo_status bo_yardstick_own_gemm(bo_context *context, size_t n, int repeats, double *gflops);
 
 /* Large products of bfloat16 numbers n x n x n on all threads, and the peak of the CPU: a loop of the product instruction on
  * registers alone. Rates are the best of the repeats, which alternate. n = 0 means 2048. */
@@ -31,9 +29,6 @@ typedef struct bo_narrow_yardstick {
     size_t n;
 } bo_narrow_yardstick;
 bo_status bo_yardstick_narrow_gemm(bo_context *context, size_t n, int repeats, bo_narrow_yardstick *out);
-
-/* Fills an array with numbers in [-0.5, 0.5). */
-void bo_yardstick_fill(size_t count, float *x);
 
 /* a[i] = b[i] + s c[i] on all threads, over three arrays of `bytes` bytes in total (0: 1 GiB); counts 3 numbers moved
  * per i. Returns the median over the repeats. */

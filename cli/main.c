@@ -1,10 +1,10 @@
 /* bochner COMMAND: the table of commands, help, and the nearest command to a mistyped one. */
 #include "common/cli.h"
+#include "common/completion.h"
+#include "common/external.h"
 #include "common/json.h"
+#include "common/manual.h"
 #include "common/streams.h"
-#include "completion.h"
-#include "manual.h"
-#include "../bench/bench.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +43,9 @@ static int version_command(int argc, char **argv);
 static int help_command(int argc, char **argv);
 static int completion_command(int argc, char **argv);
 
+static int run_lab(int argc, char **argv);
+static int run_bench(int argc, char **argv);
+
 typedef struct command {
     cli_listed listed;
     int (*run)(int argc, char **argv);
@@ -51,7 +54,11 @@ typedef struct command {
 /* A title starts a group of the overview. */
 #define COMMAND(title, name, run, summary, ...)                                                                        \
     {                                                                                                                  \
-        {title, name, summary, {__VA_ARGS__}}, run                                                                     \
+        {title, name, summary, {__VA_ARGS__}, false}, run                                                              \
+    }
+#define EXTERNAL(name, run, summary)                                                                                   \
+    {                                                                                                                  \
+        {NULL, name, summary, {NULL}, true}, run                                                                       \
     }
 static const command commands[] = {
     COMMAND("Tables", "fit", cli_fit, "Fit a kernel machine to a table", &cli_fit_usage),
@@ -82,10 +89,8 @@ static const command commands[] = {
     COMMAND(NULL, "features", cli_features, "Compute random features and their error", &cli_features_usage),
     COMMAND(NULL, "info", cli_info, "Describe a model", &cli_info_usage),
     COMMAND(NULL, "data", cli_data, "Generate synthetic data for sequence tasks", &cli_data_usage),
-    COMMAND(NULL, "lab", cli_lab, "Run experiments that test the theory", &cli_lab_usage),
-    COMMAND(NULL, "bench", cli_bench, "Measure speed and quality", &bench_machines_usage, &bench_attention_usage,
-            &bench_train_usage, &bench_layers_usage, &bench_recall_usage, &bench_tasks_usage, &bench_decode_usage,
-            &bench_scale_usage, &bench_serve_usage),
+    EXTERNAL("lab", run_lab, "Run experiments that test the theory"),
+    EXTERNAL("bench", run_bench, "Measure speed and quality"),
     COMMAND(NULL, "completion", completion_command, "Print a completion script for a shell", &completion_usage),
     COMMAND(NULL, "help", help_command, "Show this page, or examples and common options of a command", &help_usage),
     COMMAND(NULL, "version", version_command, "Show the version", &version_usage),
@@ -138,10 +143,13 @@ static void overview(FILE *out)
 static int write_manual(bool page)
 {
     const cli_usage *usages[CLI_COUNT_OF(commands) * CLI_USAGES];
-    cli_manual manual = {usages, 0};
-    for (size_t i = 0; i < CLI_COUNT_OF(commands); i++)
-        for (size_t k = 0; k < CLI_USAGES && commands[i].listed.usages[k]; k++)
-            usages[manual.count++] = commands[i].listed.usages[k];
+    const cli_listed *external[CLI_COUNT_OF(commands)];
+    cli_manual manual = {usages, 0, external, 0};
+    for (size_t i = 0; i < CLI_COUNT_OF(commands); i++) {
+        const cli_listed *listed = &commands[i].listed;
+        if (listed->external) external[manual.external_count++] = listed;
+        for (size_t k = 0; k < CLI_USAGES && listed->usages[k]; k++) usages[manual.count++] = listed->usages[k];
+    }
     if (!page) return cli_manual_lists(&manual, stdin, stdout) ? CLI_DONE : CLI_FAILED;
     cli_manual_page(&manual, stdin, stdout);
     return CLI_DONE;
@@ -180,13 +188,23 @@ static int help_command(int argc, char **argv)
     }
     /* bochner help bench attention: the words after the command go to it, and its help looks for the option */
     char flag[] = "--help", every[] = "--help-all", *words[] = {all ? every : flag, NULL, NULL};
-    for (int i = 0; i < argc && found->listed.usages[1]; i++)
+    for (int i = 0; i < argc && found->listed.external; i++)
         if (argv[i][0] != '-' && argv[i] != name) {
             words[1] = words[0];
             words[0] = argv[i];
             break;
         }
     return found->run(words[1] ? 2 : 1, words);
+}
+
+static int run_lab(int argc, char **argv)
+{
+    return cli_external_run("lab", argc, argv);
+}
+
+static int run_bench(int argc, char **argv)
+{
+    return cli_external_run("bench", argc, argv);
 }
 
 static int completion(void *unused, const cli_common *common, const cli_arguments *arguments)

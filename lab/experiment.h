@@ -11,58 +11,39 @@
  *     const lab_experiment lab_rff_regression = {{.name = "rff-regression", …}, measure};
  *
  * The registry (registry.c) has one line per experiment. Bounds are chosen before the first full run, from theory if
- * possible, and state an effect that matters. They are not adjusted to the data. */
+ * possible, and state an effect that matters. They are not adjusted to the data.
+ *
+ * An experiment includes public headers, this header and those of its own folder. What it needs beyond the public API is
+ * in lab/tools, whose headers are all included here: only the sources of lab/tools and lab include headers of src/, and
+ * headers of the lab only those of src/base (errors, memory, random numbers). The test house.layers enforces it. */
 #ifndef BO_LAB_EXPERIMENT_H
 #define BO_LAB_EXPERIMENT_H
 
-#include "../src/base/base.h"
-#include "../src/base/rng.h"
-#include "lab.h"
-
-typedef struct lab_run lab_run;
-
-typedef struct lab_experiment {
-    bo_lab_experiment about;
-    bo_status (*measure)(lab_run *run);
-} lab_experiment;
-
-#define LAB_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define LAB_CLAIMS(array)   .claims = (array), .claim_count = LAB_COUNT_OF(array)
-#define LAB_TABLES(array)   .tables = (array), .table_count = LAB_COUNT_OF(array)
-
-#define LAB_FEATURES      "Random features and attention"
-#define LAB_DEGREE        "Degree and separation rank"
-#define LAB_LEARNING      "Learning theory"
-#define LAB_ARCHITECTURES "Architectures"
-
-/* The documents that the project started from, for bo_lab_claim.passage. Lines are those of the text version. */
-#define LAB_DRAFT  "draft on random Fourier features (founding document 000), "
-#define LAB_NAVON  "Attention is optimal building block (founding document 001), "
-#define LAB_NOTES  "course notes (founding document 002), "
-#define LAB_REVIEW "review of Random Feature Attention (founding document 003), "
-#define LAB_PAPERS "abstracts of four papers (founding document 004), "
-
-/* ---- one measurement --------------------------------------------------------------------------------------------- */
-
-/* The context of this seed: one thread, unless the experiment is timed. */
-bo_context *lab_context(const lab_run *run);
-uint64_t lab_seed(const lab_run *run);
-size_t lab_index(const lab_run *run); /* index of the seed: 0, 1, … */
-bool lab_quick(const lab_run *run);
-size_t lab_size(const lab_run *run, size_t full, size_t quick); /* full, or quick in a quick run */
-const bo_lab_options *lab_options(const lab_run *run);
-/* A stream of random numbers for this seed and purpose. */
-bo_rng lab_rng(const lab_run *run, const char *purpose);
-
-/* Recording reports no errors to the caller. Errors (a name that is not in the description, no memory) are reported
- * when the measurement ends. A claim takes one number per seed, and so does a cell. NAN means that there is none. */
-void lab_claim(lab_run *run, const char *claim, double number);
-/* Rows that are numbers, and rows that have names; a table has one kind. */
-void lab_point(lab_run *run, const char *table, const char *column, double x, double value);
-void lab_cell(lab_run *run, const char *table, const char *row, const char *column, double value);
-/* A sentence for the report, from the first seed only: an observation that no claim covers. */
-void lab_note(lab_run *run, const char *format, ...) BO_PRINTF(2, 3);
-/* Reports the fraction done, 0 to 1. Returns BO_CANCELED if the run should stop. Call it regularly. */
-bo_status lab_progress(lab_run *run, double done);
+#include "measurement.h"
+#include "statistics.h"
+#include "tools/algebra.h"
+#include "tools/clock.h"
+#include "tools/converge.h"
+#include "tools/descent.h"
+#include "tools/fit.h"
+#include "tools/heads.h"
+#include "tools/kernels.h"
+#include "tools/language.h"
+#include "tools/layers.h"
+#include "tools/least_squares.h"
+#include "tools/linear_machine.h"
+#include "tools/matricization.h"
+#include "tools/model_pass.h"
+#include "tools/modular.h"
+#include "tools/numbers.h"
+#include "tools/orthogonal.h"
+#include "tools/perturbed.h"
+#include "tools/polynomial.h"
+#include "tools/reading.h"
+#include "tools/recall.h"
+#include "tools/stochastic.h"
+#include "tools/tape.h"
+#include "tools/time_terms.h"
+#include "tools/token_rank.h"
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef BO_LAB_INTERNAL_H
 #define BO_LAB_INTERNAL_H
 
-#include "experiment.h"
+#include "measurement.h"
 #include "../src/io/json.h"
 #include <stdatomic.h>
 

@@ -67,9 +67,9 @@ static int measure(bench_run *run, void *given)
     attention_options *o = given;
     attention_bench bench = {.run = run, .context = run->session->context, .options = o};
     if (!bench_parts_known("bench attention", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_WRONG_USE;
-    if (!bench_read_list("bench attention", "lengths", o->lengths_text, 16, (size_t)1 << 24, &o->lengths))
+    if (!cli_read_counts("bench attention", "lengths", o->lengths_text, 16, (size_t)1 << 24, &o->lengths))
         return CLI_WRONG_USE;
-    if (!bench_read_list("bench attention", "features", o->features_text, 2, (size_t)1 << 16, &o->features))
+    if (!cli_read_counts("bench attention", "features", o->features_text, 2, (size_t)1 << 16, &o->features))
         return CLI_WRONG_USE;
     if (device_wanted(&o->device)) return measure_device(run, o);
     int status = check_picture(run, "plot", o->plot, "forward", "softmax");

@@ -16,7 +16,7 @@ typedef struct attention_options {
     cli_given was_given;
     bench_run run;
     const char *lengths_text, *features_text, *plot, *plot_laws;
-    bench_list lengths, features; /* parsed from the texts above */
+    cli_counts lengths, features; /* parsed from the texts above */
     size_t tokens, sequences, repeats;
     device_options device;
     size_t heads, dim, batch_tokens; /* on a device */

@@ -104,7 +104,7 @@ static void say_break_even(attention_bench *bench, size_t features, size_t seque
 
 static bool measure_curve(attention_bench *bench)
 {
-    const bench_list *lengths = &bench->options->lengths;
+    const cli_counts *lengths = &bench->options->lengths;
     size_t longest = lengths->items[lengths->count - 1], features = bench->options->features.items[0];
     size_t sequences = bench->options->sequences;
     const size_t batches[BATCHES] = {1, sequences > 16 ? 16 : 0, sequences > 1 ? sequences : 0};
@@ -121,7 +121,7 @@ static bool measure_curve(attention_bench *bench)
 
 bool attention_decode_part(attention_bench *bench)
 {
-    const bench_list *features = &bench->options->features;
+    const cli_counts *features = &bench->options->features;
     for (size_t i = 0; i < features->count; i++)
         if (!measure_bandwidth(bench, features->items[i])) return false;
     return measure_curve(bench);

@@ -11,7 +11,7 @@ enum {
 
 static size_t family_tokens(const attention_bench *bench)
 {
-    const bench_list *lengths = &bench->options->lengths;
+    const cli_counts *lengths = &bench->options->lengths;
     const size_t longest = lengths->items[lengths->count - 1];
     return longest < TOKENS ? longest : TOKENS;
 }

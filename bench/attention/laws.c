@@ -195,7 +195,7 @@ static bool add_curves(attention_bench *bench, const trial *t, size_t most)
 bool attention_laws_part(attention_bench *bench)
 {
     static const size_t widths[] = {16, ATTENTION_DIM};
-    const bench_list *features = &bench->options->features;
+    const cli_counts *features = &bench->options->features;
     const size_t most = features->items[features->count - 1];
     bool ok = true;
     for (size_t i = 0; ok && i < CLI_COUNT_OF(datas) * CLI_COUNT_OF(widths); i++) {

@@ -81,7 +81,7 @@ static size_t count_features(attention_bench *bench, const char *name, const bo_
 
 static bool find_crossover(attention_bench *bench, const struct map *map)
 {
-    const bench_list *lengths = &bench->options->lengths;
+    const cli_counts *lengths = &bench->options->lengths;
     size_t longest = lengths->items[lengths->count - 1], most = longest < CROSSOVER_MOST ? longest : CROSSOVER_MOST;
     bo_attention_desc desc = describe(bench, map);
     size_t features = count_features(bench, map->name, &desc);
@@ -118,7 +118,7 @@ bool attention_crossover_part(attention_bench *bench)
 static size_t flat_lengths(size_t longest, size_t *lengths)
 {
     size_t count = 0, tokens = longest < FLAT_LEAST ? longest : FLAT_LEAST;
-    for (; count + 1 < BENCH_LIST && tokens < longest; tokens *= 4) lengths[count++] = tokens;
+    for (; count + 1 < CLI_COUNTS && tokens < longest; tokens *= 4) lengths[count++] = tokens;
     lengths[count++] = longest;
     return count;
 }
@@ -126,10 +126,10 @@ static size_t flat_lengths(size_t longest, size_t *lengths)
 /* Shorter sequences use the first rows of the arrays of the longest one. */
 static bool measure_flat(attention_bench *bench, attention_case *longest, size_t features)
 {
-    size_t lengths[BENCH_LIST], count = flat_lengths(longest->shape.tokens, lengths);
-    attention_case cases[BENCH_LIST];
-    attention_work works[BENCH_LIST];
-    double seconds[BENCH_LIST], least = INFINITY, most = 0;
+    size_t lengths[CLI_COUNTS], count = flat_lengths(longest->shape.tokens, lengths);
+    attention_case cases[CLI_COUNTS];
+    attention_work works[CLI_COUNTS];
+    double seconds[CLI_COUNTS], least = INFINITY, most = 0;
     for (size_t i = 0; i < count; i++) {
         cases[i] = *longest;
         cases[i].shape.tokens = lengths[i];

@@ -97,7 +97,7 @@ static void say_counts(attention_bench *bench, size_t features, const counted co
 
 static bool count_features(attention_bench *bench, bo_context *context, counter *count, size_t features)
 {
-    const bench_list *lengths = &bench->options->lengths;
+    const cli_counts *lengths = &bench->options->lengths;
     size_t tokens = lengths->items[lengths->count - 1] / (FACTOR * FACTOR);
     if (tokens < LEAST) tokens = LEAST;
     counted counts[LENGTHS];
@@ -120,7 +120,7 @@ bool attention_memory_part(attention_bench *bench)
         cli_fail(bench->run->session, "no second context for counting memory");
         return false;
     }
-    const bench_list *features = &bench->options->features;
+    const cli_counts *features = &bench->options->features;
     bool ok = true;
     for (size_t i = 0; ok && i < features->count; i++) ok = count_features(bench, context, &count, features->items[i]);
     bo_context_destroy(context);

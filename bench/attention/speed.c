@@ -57,7 +57,7 @@ static bool measure_pass(attention_bench *bench, const pass *p)
 
 static bool linear_passes(attention_bench *bench, const char *what, bool gradients, double goal)
 {
-    const bench_list *lengths = &bench->options->lengths, *features = &bench->options->features;
+    const cli_counts *lengths = &bench->options->lengths, *features = &bench->options->features;
     for (size_t f = 0; f < features->count; f++) {
         for (size_t i = 0; i < lengths->count; i++) {
             size_t tokens = lengths->items[i], count = features->items[f];
@@ -84,7 +84,7 @@ bool attention_backward_part(attention_bench *bench)
 
 bool attention_exact_part(attention_bench *bench)
 {
-    const bench_list *lengths = &bench->options->lengths;
+    const cli_counts *lengths = &bench->options->lengths;
     for (size_t i = 0; i < lengths->count && lengths->items[i] <= EXACT_MOST; i++) {
         size_t tokens = lengths->items[i];
         char name[96];
@@ -118,7 +118,7 @@ static bool compare_precisions(attention_bench *bench, const bo_attention_desc *
 
 bool attention_precision_part(attention_bench *bench)
 {
-    const bench_list *lengths = &bench->options->lengths, *features = &bench->options->features;
+    const cli_counts *lengths = &bench->options->lengths, *features = &bench->options->features;
     char name[96];
     bool ok = true;
     for (size_t f = 0; f < features->count; f++) {
@@ -149,7 +149,7 @@ typedef struct ours {
     double forward[PRECISIONS], both[PRECISIONS];
 } ours;
 
-enum { SHAPES = BENCH_LIST * (BENCH_LIST + 1) };
+enum { SHAPES = CLI_COUNTS * (CLI_COUNTS + 1) };
 
 static size_t list_shapes(const attention_options *options, ours *out)
 {
@@ -213,7 +213,7 @@ static void compare(attention_bench *bench, const char *json, const ours *shape,
     }
 }
 
-static void write_list(const bench_list *list, size_t most, char *text, size_t room)
+static void write_list(const cli_counts *list, size_t most, char *text, size_t room)
 {
     size_t length = 0;
     text[0] = 0;

@@ -1,5 +1,5 @@
 /* Kinds of attention on the device, forward and forward with the gradients of all inputs. */
-#include "device.h"
+#include "call.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -121,10 +121,10 @@ static bool measure_at(device_bench *bench, const shape *s, const char *kind)
 static bool measure_kind(device_bench *bench, const char *kind, void *of)
 {
     const device_attention_options *o = of;
-    static const bench_list none = {.items = {0}, .count = 1};
+    static const cli_counts none = {.items = {0}, .count = 1};
     bo_attention_desc desc = {0};
     bo_attention_preset(kind, &desc);
-    const bench_list *features = bo_attention_has(&desc, BO_TRAIT_FEATURES) ? o->features : &none;
+    const cli_counts *features = bo_attention_has(&desc, BO_TRAIT_FEATURES) ? o->features : &none;
     for (size_t i = 0; i < o->lengths->count; i++)
         for (size_t j = 0; j < features->count; j++) {
             const size_t tokens = o->lengths->items[i], sequences = o->batch_tokens / tokens;

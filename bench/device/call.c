@@ -1,5 +1,5 @@
 /* One operation with its operands in memory of the device. */
-#include "device.h"
+#include "call.h"
 #include <math.h>
 #include <stdlib.h>
 

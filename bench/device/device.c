@@ -1,5 +1,5 @@
 /* The device, timing, and yardsticks. */
-#include "device.h"
+#include "call.h"
 #include <bochner/devices.h>
 #include <math.h>
 #include <stdio.h>

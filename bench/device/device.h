@@ -5,7 +5,6 @@
 #define BO_BENCH_DEVICE_H
 
 #include "../bench.h"
-#include "../../src/backend/backend.h"
 
 enum { DEVICE_REPEATS = 99, DEVICE_NAME = 128 };
 
@@ -21,7 +20,7 @@ extern const cli_option device_rows[];
 typedef struct device_bench {
     bench_run *run;
     bo_context *context;
-    bo_device *device;
+    struct bo_device *device;
     bo_element held;        /* type of the values of graphs */
     char name[DEVICE_NAME]; /* the product */
     size_t repeats;
@@ -53,39 +52,11 @@ typedef bool (*device_step)(device_bench *bench, void *what, double *seconds);
 /* Median over the repeats, after one step that is not counted for each of `warmups`. */
 bool device_time_steps(device_bench *bench, size_t warmups, device_step step, void *what, double *seconds);
 
-/* ---- operations in memory of the device -------------------------------------------------------------------------- */
-
-/* Forward and backward of one operation. Invariant: memory[0] … memory[count - 1] are its blocks. */
-typedef struct device_call {
-    const bo_op *op;
-    bo_op_call forward, training, backward; /* forward without and with saved values; backward after the latter */
-    bo_graph_pass pass;
-    bo_staged *staged;
-    void *memory[4 * BO_OP_INPUTS];
-    size_t count;
-} device_call;
-
-/* An input of a call. */
-typedef struct device_input {
-    size_t rows, columns;
-    bo_element element;
-    double mean, deviation; /* of normal numbers */
-    double most;            /* numbers are at most this */
-} device_input;
-
-/* Fills inputs with noise and allocates all memory. Returns an error of the context: kinds that the device does not
- * support are refused. Call device_call_close in either case. */
-bo_status device_call_open(device_bench *bench, bo_operation operation, const void *attributes, size_t sequences,
-                           size_t inputs, const device_input *in, device_call *out);
-void device_call_close(device_bench *bench, device_call *call);
-bo_status device_call_forward(bo_context *context, void *call);
-bo_status device_call_both(bo_context *context, void *call);
-
 /* ---- the benchmarks ---------------------------------------------------------------------------------------------- */
 
 typedef struct device_attention_options {
     const device_options *device;
-    const bench_list *lengths, *features;
+    const cli_counts *lengths, *features;
     size_t heads, dim, batch_tokens, repeats;
     uint64_t seed;
     bo_precision precision;
@@ -102,7 +73,7 @@ int device_train(bench_run *run, const device_train_options *options);
 typedef struct device_decode_options {
     const device_options *device;
     size_t layers, width, heads, vocab, sequences, repeats;
-    const bench_list *lengths;
+    const cli_counts *lengths;
     bo_precision precision;
 } device_decode_options;
 int device_decode(bench_run *run, const device_decode_options *options);

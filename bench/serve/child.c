@@ -1,5 +1,6 @@
 /* The server that is measured: a child process, or one that runs already. */
 #include "serve.h"
+#include "../../cli/common/external.h"
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <signal.h>
@@ -26,6 +27,7 @@ typedef struct command_line {
     const char *words[WORDS]; /* NULL after the last */
     size_t count;
     char numbers[4][24];
+    char program[CLI_EXTERNAL_TEXT];
 } command_line;
 
 static void add_option(command_line *line, const char *name, const char *value)
@@ -40,11 +42,15 @@ static void add_number(command_line *line, size_t place, const char *name, size_
     add_option(line, name, line->numbers[place]);
 }
 
-static void make_command(const load_bench *bench, size_t cache, command_line *line)
+static bool make_command(const load_bench *bench, size_t cache, command_line *line)
 {
     const load_options *o = bench->options;
     const cli_common *common = &bench->run->session->common;
-    *line = (command_line){.words = {"bochner", "serve", o->folder, "--port", "0"}, .count = 5};
+    *line = (command_line){.words = {line->program, "serve", o->folder, "--port", "0"}, .count = 5};
+    if (!cli_find_program(line->program)) {
+        cli_fail(bench->run->session, "the program bochner was not found: %s", line->program);
+        return false;
+    }
     if (CLI_GIVEN(common, threads)) add_number(line, 0, "--threads", common->threads);
     if (CLI_GIVEN(o, slots)) add_number(line, 1, "--slots", o->slots);
     if (CLI_GIVEN(o, context)) add_number(line, 2, "--context", o->context);
@@ -52,6 +58,7 @@ static void make_command(const load_bench *bench, size_t cache, command_line *li
     if (CLI_GIVEN(o, weights)) add_option(line, "--weights", bo_storage_name(o->weights));
     if (CLI_GIVEN(o, precision)) add_option(line, "--precision", bo_precision_name(o->precision));
     if (common->isa) add_option(line, "--isa", common->isa);
+    return true;
 }
 
 static void run_child(const command_line *line, int output, pid_t parent)
@@ -62,7 +69,7 @@ static void run_child(const command_line *line, int output, pid_t parent)
     if (getppid() != parent) _exit(1);
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
-    execv("/proc/self/exe", (char *const *)(uintptr_t)line->words);
+    execv(line->words[0], (char *const *)(uintptr_t)line->words);
     _exit(127);
 }
 
@@ -115,7 +122,7 @@ static bool start_child(load_bench *bench, size_t cache)
     load_server *server = &bench->server;
     command_line line;
     char url[300];
-    make_command(bench, cache, &line);
+    if (!make_command(bench, cache, &line)) return false;
     server->log = tmpfile();
     fflush(NULL);
     const pid_t parent = getpid();

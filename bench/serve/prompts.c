@@ -1,6 +1,6 @@
 /* Requests with prompts of random tokens or words. */
 #include "serve.h"
-#include "../../src/base/rng.h"
+#include "../../cli/common/random.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,40 +13,40 @@ static const char *const words[] = {
     "bird", "see",   "up",   "sad",    "old", "fish", "box",  "car",  "run",  "blue",  "small",  "made", "room",
 };
 
-static void add_tokens(load_bench *bench, bo_rng *rng, size_t count, load_text *out)
+static void add_tokens(load_bench *bench, uint64_t *random, size_t count, load_text *out)
 {
     /* the first tokens of most vocabularies are special ones and bytes */
     const size_t vocab = bench->model.vocab, first = vocab / 8;
     load_text_add(out, "[", 1);
     for (size_t i = 0; i < count; i++)
-        load_text_print(out, "%s%zu", i ? "," : "", first + (size_t)bo_rng_below(rng, vocab - first));
+        load_text_print(out, "%s%zu", i ? "," : "", first + cli_random_below(random, vocab - first));
     load_text_add(out, "]", 1);
 }
 
-static void add_words(bo_rng *rng, size_t count, load_text *out)
+static void add_words(uint64_t *random, size_t count, load_text *out)
 {
     load_text_add(out, "\"", 1);
     for (size_t i = 0; i < count; i++)
-        load_text_print(out, "%s%s", i ? " " : "", words[bo_rng_below(rng, CLI_COUNT_OF(words))]);
+        load_text_print(out, "%s%s", i ? " " : "", words[cli_random_below(random, CLI_COUNT_OF(words))]);
     load_text_add(out, "\"", 1);
 }
 
 static void add_prompt(load_bench *bench, size_t count, load_text *out)
 {
     const uint64_t seed = bench->run->session->common.seed;
-    bo_rng rng = bo_rng_make(seed, bo_rng_stream("bench.serve", bench->prompts++));
+    uint64_t random = bo_hash(seed, bench->prompts++);
     const load_options *o = bench->options;
     if (o->chat) {
         load_text_print(out, "\"messages\": [{\"role\": \"user\", \"content\": ");
-        add_words(&rng, count, out);
+        add_words(&random, count, out);
         load_text_print(out, "}]");
         return;
     }
     load_text_print(out, "\"prompt\": ");
     if (o->text || bench->model.vocab < 16)
-        add_words(&rng, count, out);
+        add_words(&random, count, out);
     else
-        add_tokens(bench, &rng, count, out);
+        add_tokens(bench, &random, count, out);
 }
 
 static void add_model(const load_bench *bench, load_text *out)

@@ -17,7 +17,7 @@ static int check(load_options *o)
 {
     static const char command[] = "bench serve";
     if (!bench_parts_known(command, o->run.only, CLI_COUNT_OF(parts), part_name) ||
-        !bench_read_list(command, "clients", o->clients_text, 1, 4096, &o->clients))
+        !cli_read_counts(command, "clients", o->clients_text, 1, 4096, &o->clients))
         return CLI_WRONG_USE;
     if (!o->folder == !o->url) return cli_wrong_use(command, "expected the folder of a model or --url, and not both");
     if (o->pid && !o->url) return cli_wrong_use(command, "--pid is the process of the server at --url");

@@ -11,7 +11,7 @@ typedef struct load_options {
     const char *folder, *url; /* one of them is NULL */
     size_t pid;               /* of the server at the url; 0: not known */
     const char *clients_text;
-    bench_list clients;
+    cli_counts clients;
     size_t prompt, tokens, requests; /* tokens of a prompt and of its continuation; requests per client */
     size_t longest, conversations;   /* tokens of the repeated prompt; 0: default */
     bool text, chat;                 /* prompts are words; they are messages */

@@ -139,7 +139,7 @@ static void report_even(table *t, const attention_crossing *crossing)
 
 static bool measure_lengths(table *t)
 {
-    const bench_list *lengths = &t->bench->options->lengths;
+    const cli_counts *lengths = &t->bench->options->lengths;
     attention_crossing crossing = {.at = INFINITY};
     for (size_t i = 0; i < lengths->count; i++) {
         double seconds[KINDS];
@@ -170,7 +170,7 @@ static bool measure_batch(tasks_bench *bench, size_t batch)
 /* Bytes of a sequence with capacity for the longest length, divided by those with capacity for the shortest. */
 static bool measure_memory(tasks_bench *bench)
 {
-    const bench_list *lengths = &bench->options->lengths;
+    const cli_counts *lengths = &bench->options->lengths;
     const size_t ends[] = {lengths->items[0], lengths->items[lengths->count - 1]};
     for (size_t k = 0; k < KINDS; k++) {
         size_t bytes[CLI_COUNT_OF(ends)];
@@ -191,7 +191,7 @@ static bool measure_memory(tasks_bench *bench)
 
 bool tasks_decode_part(tasks_bench *bench)
 {
-    const bench_list *batches = &bench->options->batches;
+    const cli_counts *batches = &bench->options->batches;
     cli_say(bench->run->session,
             "decode: one sequence is read token by token, untimed; the others start as copies of it");
     for (size_t i = 0; i < batches->count; i++)

@@ -54,8 +54,8 @@ static int measure(bench_run *run, void *given)
     if (o->quick) shrink(o);
     tasks_bench bench = {.run = run, .context = run->session->context, .options = o};
     if (!bench_parts_known("bench tasks", run->only, CLI_COUNT_OF(parts), part_name) ||
-        !bench_read_list("bench tasks", "lengths", o->lengths_text, 16, (size_t)1 << 20, &o->lengths) ||
-        !bench_read_list("bench tasks", "batches", o->batches_text, 1, 4096, &o->batches))
+        !cli_read_counts("bench tasks", "lengths", o->lengths_text, 16, (size_t)1 << 20, &o->lengths) ||
+        !cli_read_counts("bench tasks", "batches", o->batches_text, 1, 4096, &o->batches))
         return CLI_WRONG_USE;
     int status = bench_can_draw(run, "bench tasks", "plot", o->plot);
     if (status != CLI_DONE) return status;

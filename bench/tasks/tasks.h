@@ -11,7 +11,7 @@ typedef struct tasks_options {
     size_t layers, width, heads, features; /* shape of every model */
     size_t bytes, documents;               /* bytes per document; documents per training step */
     const char *lengths_text, *batches_text;
-    bench_list lengths, batches; /* tokens read before a step is timed; sequences decoded together */
+    cli_counts lengths, batches; /* tokens read before a step is timed; sequences decoded together */
     size_t repeats;
     bool quick;
     const char *plot;

@@ -74,7 +74,7 @@ static bool time_tokens(train_bench *bench, decoder *d, double *median)
 
 static bool measure_lengths(train_bench *bench)
 {
-    const bench_list *lengths = &bench->options->lengths;
+    const cli_counts *lengths = &bench->options->lengths;
     bo_model_desc desc = train_model(bench, "rfa-gate");
     bo_model_preset("tiny", &desc);
     desc.vocab = 256;

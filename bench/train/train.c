@@ -112,7 +112,7 @@ static int measure(bench_run *run, void *given)
     train_options *o = given;
     train_bench bench = {.run = run, .context = run->session->context, .options = o};
     if (!bench_parts_known("bench train", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_WRONG_USE;
-    if (!bench_read_list("bench train", "lengths", o->lengths_text, 16, (size_t)1 << 28, &o->lengths))
+    if (!cli_read_counts("bench train", "lengths", o->lengths_text, 16, (size_t)1 << 28, &o->lengths))
         return CLI_WRONG_USE;
     if (device_wanted(&o->device)) return measure_device(run, o);
     bool ok = bench_gemm(run) && train_open(&bench);

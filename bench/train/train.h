@@ -11,7 +11,7 @@ typedef struct train_options {
     size_t tokens;                                      /* tokens of the long context */
     size_t decode_layers, decode_width;                 /* shape of the model that is too large for the cache */
     const char *lengths_text;
-    bench_list lengths; /* tokens read before decoding is timed */
+    cli_counts lengths; /* tokens read before decoding is timed */
     size_t repeats;
     device_options device;
     bo_precision precision; /* on a device */

@@ -39,13 +39,11 @@ int cli_lora(int argc, char **argv);
 int cli_convert(int argc, char **argv);
 int cli_linearize(int argc, char **argv);
 int cli_mup(int argc, char **argv);
-int cli_lab(int argc, char **argv);
 int cli_plan(int argc, char **argv);
-int cli_bench(int argc, char **argv);
 extern const cli_usage cli_fit_usage, cli_predict_usage, cli_explain_usage, cli_embed_usage, cli_drift_usage,
     cli_features_usage, cli_attention_usage, cli_train_usage, cli_eval_usage, cli_compare_usage, cli_generate_usage,
     cli_chat_usage, cli_tokenizer_usage, cli_data_usage, cli_info_usage, cli_lora_usage, cli_convert_usage,
-    cli_linearize_usage, cli_mup_usage, cli_lab_usage, cli_plan_usage, cli_inspect_usage, cli_serve_usage;
+    cli_linearize_usage, cli_mup_usage, cli_plan_usage, cli_inspect_usage, cli_serve_usage;
 
 /* ---- progress ------------------------------------------------------------------------------------------ */
 

@@ -2,7 +2,7 @@
 #ifndef CLI_INSPECT_H
 #define CLI_INSPECT_H
 
-#include "../../lab/separation.h"
+#include "../shared/separation.h"
 #include "../common/cli.h"
 #include <bochner/inspect.h>
 

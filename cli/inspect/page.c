@@ -3,7 +3,7 @@
 #include "../common/html.h"
 #include "../common/pictures.h"
 #include "inspect.h"
-#include "../models/mixer_words.h"
+#include "../model/mixer_words.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* The model and the text of an inspection. */
 #include "inspect.h"
-#include "../models/ids.h"
-#include "../models/network.h"
-#include "../models/text_tasks.h"
+#include "../text/ids.h"
+#include "../network/network.h"
+#include "../text/text_tasks.h"
 #include <stdlib.h>
 
 enum { MOST_TOKENS = 1 << 20 }; /* tokens of a text that are read at most */

@@ -1,6 +1,6 @@
 /* The report of bochner inspect as text. */
 #include "inspect.h"
-#include "../models/mixer_words.h"
+#include "../model/mixer_words.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -23,6 +23,8 @@ typedef struct cli_lab_job {
     size_t name_count;
 } cli_lab_job;
 
+int cli_lab(int argc, char **argv); /* the words after `bochner lab` */
+extern const cli_usage cli_lab_usage;
 int cli_lab_list(cli_lab_job *lab);
 int cli_lab_run(cli_lab_job *lab);
 int cli_lab_report(cli_lab_job *lab);

@@ -1,10 +1,10 @@
 /* bochner linearize: softmax attention of a model becomes linear attention. */
 #include "linearize.h"
 #include "words.h"
-#include "../models/corpora.h"
-#include "../models/mixer_words.h"
-#include "../models/network.h"
-#include "../models/text_tasks.h"
+#include "../text/corpora.h"
+#include "../model/mixer_words.h"
+#include "../network/network.h"
+#include "../text/text_tasks.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

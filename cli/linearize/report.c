@@ -1,6 +1,6 @@
 /* The report of `bochner linearize`: teacher and student side by side. */
 #include "linearize.h"
-#include "../models/mixer_words.h"
+#include "../model/mixer_words.h"
 #include <math.h>
 
 static const size_t lengths[CLI_LINEARIZE_LENGTHS] = {1024, 16384, 131072};

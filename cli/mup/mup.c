@@ -101,7 +101,7 @@ static int mup(cli_mup_options *o)
 {
     cli_train_options *train = &o->words.options;
     if (!o->words.files.count) return cli_wrong_use("mup", "expected check or transfer");
-    if (!bench_read_list("mup", "widths", o->widths_text, 1, 1 << 16, &o->widths)) return CLI_WRONG_USE;
+    if (!cli_read_counts("mup", "widths", o->widths_text, 1, 1 << 16, &o->widths)) return CLI_WRONG_USE;
     if (o->widths.count < 2)
         return cli_wrong_use("mup", "--widths: expected two or more widths, found '%s'", o->widths_text);
     if (o->rates_text && !read_rates(o->rates_text, o)) return CLI_WRONG_USE;

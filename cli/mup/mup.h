@@ -2,7 +2,7 @@
 #ifndef CLI_MUP_H
 #define CLI_MUP_H
 
-#include "../../bench/bench.h"
+#include "../common/counts.h"
 #include "../train/train.h"
 
 enum { CLI_MUP_RATES = 24, CLI_MUP_SIDES = 2 };
@@ -11,7 +11,7 @@ typedef struct cli_mup_options {
     cli_given was_given;
     const char *widths_text, *rates_text, *plot;
     cli_train_words words; /* options of bochner train */
-    bench_list widths;
+    cli_counts widths;
     double rates[CLI_MUP_RATES]; /* ascending */
     size_t rate_count;
 } cli_mup_options;

@@ -2,7 +2,7 @@
 #ifndef CLI_PLAN_FIT_H
 #define CLI_PLAN_FIT_H
 
-#include "../models/run.h"
+#include "../compare/run.h"
 #include "plan.h"
 
 /* A run with the properties that runs of one law share. */

@@ -2,9 +2,9 @@
 #include "../common/cli.h"
 #include "../common/json.h"
 #include "../common/streams.h"
-#include "../models/extrapolation.h"
-#include "../models/network.h"
-#include "../models/text_tasks.h"
+#include "../model/extrapolation.h"
+#include "../network/network.h"
+#include "../text/text_tasks.h"
 #include "../../src/serve/serve.h"
 #include <malloc.h>
 #include <signal.h>

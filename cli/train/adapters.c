@@ -1,6 +1,6 @@
 /* bochner train --lora: trains adapters of a model and leaves the model's weights fixed. */
 #include "train.h"
-#include "../models/blocks.h"
+#include "../model/blocks.h"
 #include <string.h>
 
 const cli_option cli_train_lora_rows[] = {

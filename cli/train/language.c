@@ -1,6 +1,6 @@
 /* bochner train for language models. */
-#include "../models/corpora.h"
-#include "../models/text_tasks.h"
+#include "../text/corpora.h"
+#include "../text/text_tasks.h"
 #include "train.h"
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Text models for `bochner train`: the tokenizer, the model of --init, and the descriptor of a new model. */
 #include "../common/spool.h"
-#include "../models/blocks.h"
-#include "../models/text_tasks.h"
+#include "../model/blocks.h"
+#include "../text/text_tasks.h"
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>

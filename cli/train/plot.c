@@ -1,6 +1,6 @@
 /* The plot of a run: losses against tokens. It is read from metrics.jsonl, so that the plot of a resumed run is complete. */
 #include "../common/plot.h"
-#include "../models/run.h"
+#include "../compare/run.h"
 #include "train.h"
 #include <errno.h>
 #include <math.h>

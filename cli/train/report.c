@@ -1,7 +1,7 @@
 /* The messages of `bochner train`: the plan, the progress, the report at the end. */
 #include "train.h"
-#include "../../bench/yardstick.h"
-#include "../models/mixer_words.h"
+#include "../shared/rates.h"
+#include "../model/mixer_words.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ bool cli_train_plan(cli_train_job *job)
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (!fits(job)) return false;
     const bool on_cpu = strcmp(bo_context_device(context), "cpu") == 0;
-    if (!on_cpu || bo_yardstick_own_gemm(context, 768, 3, &job->gemm) != BO_OK) job->gemm = NAN;
+    if (!on_cpu || bo_gemm_rate(context, 768, 3, &job->gemm) != BO_OK) job->gemm = NAN;
     job->kind->say_plan(job);
     return true;
 }
@@ -107,7 +107,7 @@ static void measure_again(cli_train_job *job, double gflops)
     double again;
     if (!(gflops > job->gemm) || job->measured_again == MOST) return;
     job->measured_again++;
-    if (bo_yardstick_own_gemm(job->session->context, 768, 3, &again) == BO_OK) job->gemm = fmax(job->gemm, again);
+    if (bo_gemm_rate(job->session->context, 768, 3, &again) == BO_OK) job->gemm = fmax(job->gemm, again);
 }
 
 bool cli_train_progress(void *user, const bo_training_report *r)

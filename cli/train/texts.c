@@ -1,6 +1,6 @@
 /* bochner train --task classify, match and translate: trains a model on tab-separated lines. */
 #include "train.h"
-#include "../models/blocks.h"
+#include "../model/blocks.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

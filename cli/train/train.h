@@ -9,7 +9,7 @@
 #include "../attention/attention.h"
 #include "../common/cli.h"
 #include "../common/json.h"
-#include "../models/network.h"
+#include "../network/network.h"
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,6 @@
 #include "autoencoder.h"
 #include <math.h>
 #include <string.h>
-#include "../../src/math/linalg.h"
 
 /* ---- autoencoders ------------------------------------------------------------------------------------------------ */
 
@@ -18,7 +17,7 @@ static bo_status open(lab_run *run, const lab_autoencoder_desc *desc, lab_autoen
     bo_graph *graph = out->descent.tape.graph;
     out->x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, LAB_AUTOENCODER_BATCH, desc->pixels);
     out->target = bo_graph_input(graph, "target", BO_ELEMENT_FLOAT32, LAB_AUTOENCODER_BATCH, desc->pixels);
-    bo_value h = bo_nn_noise(graph, out->x, desc->noise, desc->amount, 1);
+    bo_value h = lab_noise(graph, out->x, desc->noise, desc->amount, 1);
     h = lab_graph_unary(graph, BO_UNARY_RELU, linear(graph, "encoder", h, LAB_AUTOENCODER_HIDDEN));
     out->code = linear(graph, "code", h, desc->code);
     bo_graph_keep(graph, out->code);
@@ -182,13 +181,13 @@ static bo_status search(bo_context *context, const lab_probe *p, size_t labels, 
     static const double grid[] = {1e-3, 1e-2, 1e-1, 1, 10}; /* times the number of labels */
     double best = -1;
     for (size_t i = 0; i < LAB_COUNT_OF(grid); i++) {
-        const bo_readout readout = {.rows = labels,
-                                    .features = r->columns,
-                                    .outputs = p->classes,
-                                    .z = r->train,
-                                    .y = r->targets,
-                                    .lambda = grid[i] * (double)labels};
-        BO_TRY(bo_ridge_readout(context, &readout, r->weights));
+        const lab_readout readout = {.rows = labels,
+                                     .features = r->columns,
+                                     .outputs = p->classes,
+                                     .z = r->train,
+                                     .y = r->targets,
+                                     .lambda = grid[i] * (double)labels};
+        BO_TRY(lab_ridge_readout(context, &readout, r->weights));
         const double valid = right_ones(r, p->classes, r->valid, p->valid_labels, p->valid_count);
         if (valid <= best) continue;
         best = valid;

@@ -2,8 +2,7 @@
 #ifndef BO_LAB_ARCHITECTURES_AUTOENCODER_H
 #define BO_LAB_ARCHITECTURES_AUTOENCODER_H
 
-#include "../tools/descent.h"
-#include "../../src/nn/nn.h"
+#include "../experiment.h"
 
 enum { LAB_AUTOENCODER_BATCH = 64, LAB_AUTOENCODER_HIDDEN = 128 };
 

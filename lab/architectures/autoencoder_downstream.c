@@ -2,7 +2,6 @@
 #include <math.h>
 #include "autoencoder.h"
 #include "images.h"
-#include "../statistics.h"
 
 #define NOT_NEEDED                                                                                                     \
     LAB_NOTES                                                                                                          \

@@ -1,8 +1,6 @@
 /* batchnorm: effects of batch normalization on gradients, on the preceding weights, and at test time. */
+#include "../experiment.h"
 #include <math.h>
-#include "../statistics.h"
-#include "../tools/tape.h"
-#include "../tools/numbers.h"
 
 static const bo_lab_claim claims[] = {
     {.name = "formula",
@@ -105,7 +103,7 @@ static bo_status open_batch(lab_run *run, batch *b)
     float gamma[COLUMNS];
     BO_TRY(lab_tape_open(lab_context(run), &b->tape));
     bo_value x = lab_tape_leaf(&b->tape, "x", b->rows, COLUMNS);
-    BO_TRY(lab_tape_plan(&b->tape, bo_nn_batch_norm(b->tape.graph, "bn", x, b->epsilon, 0.1), 1));
+    BO_TRY(lab_tape_plan(&b->tape, lab_batch_norm(b->tape.graph, "bn", x, b->epsilon, 0.1), 1));
     for (size_t i = 0; i < COLUMNS; i++) gamma[i] = (float)b->gamma;
     return lab_tape_write(&b->tape, "bn.weight", gamma);
 }
@@ -337,9 +335,9 @@ static bo_status scale_weights(lab_run *run, lab_tape *tape, batch *b, bo_rng *r
 {
     float w[COLUMNS * INPUTS];
     bo_value x = lab_tape_leaf(tape, "x", BATCH, INPUTS), weight = lab_tape_leaf(tape, "w", COLUMNS, INPUTS);
-    bo_value y = bo_graph_one(tape->graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2,
-                              (bo_value[]){x, weight});
-    BO_TRY(lab_tape_plan(tape, bo_nn_batch_norm(tape->graph, "bn", y, tiny, 0.1), 1));
+    bo_value y = lab_graph_one(tape->graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2,
+                               (bo_value[]){x, weight});
+    BO_TRY(lab_tape_plan(tape, lab_batch_norm(tape->graph, "bn", y, tiny, 0.1), 1));
     draw(rng, 1, 1, BATCH * INPUTS, b->x);
     draw(rng, 0, 1, BATCH * COLUMNS, b->dy);
     draw(rng, 0, 1, COLUMNS * INPUTS, w);

@@ -1,7 +1,6 @@
 /* circuits: attention heads as independent parts of a transformer, and their functions in a model that has learned to
  * repeat. */
 #include "circuits.h"
-#include "../tools/language.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 #ifndef BO_LAB_ARCHITECTURES_CIRCUITS_H
 #define BO_LAB_ARCHITECTURES_CIRCUITS_H
 
-#include "../tools/heads.h"
+#include "../experiment.h"
 
 enum {
     LAYERS = 2,

@@ -1,6 +1,5 @@
 /* circuits: the outputs of the heads of a layer, separately and combined. */
 #include "circuits.h"
-#include "../../src/math/linalg.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -61,10 +60,10 @@ static bo_status formula_difference(lab_scene *s, const lab_head *head, size_t h
 {
     BO_TRY(lab_head_ov(s->context, head, s->circuit));
     BO_TRY(lab_head_attention(s->context, head, TOKENS, s->x, s->weights));
-    BO_TRY(bo_gemm64(s->context, false, false, TOKENS, WIDTH, TOKENS, 1, s->weights, TOKENS, s->x, WIDTH, 0, s->mixed,
-                     WIDTH));
-    BO_TRY(bo_gemm64(s->context, false, true, TOKENS, WIDTH, WIDTH, 1, s->mixed, WIDTH, s->circuit, WIDTH, 0,
-                     s->formula, WIDTH));
+    BO_TRY(lab_multiply(s->context, false, false, TOKENS, WIDTH, TOKENS, 1, s->weights, TOKENS, s->x, WIDTH, 0,
+                        s->mixed, WIDTH));
+    BO_TRY(lab_multiply(s->context, false, true, TOKENS, WIDTH, WIDTH, 1, s->mixed, WIDTH, s->circuit, WIDTH, 0,
+                        s->formula, WIDTH));
     *out = 0;
     for (size_t i = 0; i < STREAM; i++) *out = fmax(*out, fabs(s->formula[i] - (double)s->written[h][i]));
     *out /= largest(STREAM, s->written[h]);
@@ -91,7 +90,7 @@ static double outside(const lab_scene *s, const float *write)
 static bo_status rank_of(lab_scene *s, const float *write, double *out)
 {
     for (size_t i = 0; i < STREAM; i++) s->mixed[i] = (double)write[i];
-    BO_TRY(bo_svd(s->context, TOKENS, WIDTH, s->mixed, s->u, s->values, s->vt));
+    BO_TRY(lab_svd(s->context, TOKENS, WIDTH, s->mixed, s->u, s->values, s->vt));
     *out = 0;
     for (size_t i = 0; i < WIDTH; i++) *out += s->values[i] > 1e-5 * s->values[0];
     return BO_OK;
@@ -105,7 +104,7 @@ static bo_status compare_head(lab_scene *s, size_t layer, size_t h, identities *
     bo_status status = formula_difference(s, &head, h, &difference);
     lab_head_free(&head);
     if (status == BO_OK) status = rank_of(s, s->written[h], &rank);
-    if (status == BO_OK) status = bo_svd(s->context, WIDTH, WIDTH, s->circuit, s->u, s->values, s->vt);
+    if (status == BO_OK) status = lab_svd(s->context, WIDTH, WIDTH, s->circuit, s->u, s->values, s->vt);
     BO_TRY(status);
     out->formula = fmax(out->formula, difference);
     out->own = fmax(out->own, outside(s, s->written[h]));

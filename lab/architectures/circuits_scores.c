@@ -1,6 +1,5 @@
 /* circuits: attention of heads on repeated sequences, and whether they copy. */
 #include "circuits.h"
-#include "../../src/math/linalg.h"
 #include <bochner/inspect.h>
 #include <math.h>
 
@@ -72,11 +71,11 @@ static bo_status token_rows(lab_scene *s, const char *name, const char *gain_nam
 static bo_status copying(lab_scene *s, const lab_head *head, const double *embedding, const double *output, double *out)
 {
     double read[DIM * ALPHABET], write[ALPHABET * DIM], loop[DIM * DIM], real[DIM], imaginary[DIM];
-    BO_TRY(bo_gemm64(s->context, false, true, DIM, ALPHABET, WIDTH, 1, head->v, WIDTH, embedding, WIDTH, 0, read,
-                     ALPHABET));
-    BO_TRY(bo_gemm64(s->context, false, false, ALPHABET, DIM, WIDTH, 1, output, WIDTH, head->o, DIM, 0, write, DIM));
-    BO_TRY(bo_gemm64(s->context, false, false, DIM, DIM, ALPHABET, 1, read, ALPHABET, write, DIM, 0, loop, DIM));
-    BO_TRY(bo_eigenvalues(s->context, DIM, loop, real, imaginary));
+    BO_TRY(lab_multiply(s->context, false, true, DIM, ALPHABET, WIDTH, 1, head->v, WIDTH, embedding, WIDTH, 0, read,
+                        ALPHABET));
+    BO_TRY(lab_multiply(s->context, false, false, ALPHABET, DIM, WIDTH, 1, output, WIDTH, head->o, DIM, 0, write, DIM));
+    BO_TRY(lab_multiply(s->context, false, false, DIM, DIM, ALPHABET, 1, read, ALPHABET, write, DIM, 0, loop, DIM));
+    BO_TRY(lab_eigenvalues(s->context, DIM, loop, real, imaginary));
     double sum = 0, size = 0;
     for (size_t i = 0; i < DIM; i++) {
         sum += real[i];

@@ -1,10 +1,8 @@
 /* conv: output sizes and receptive fields of convolutions, the growth of the gradient of a shared kernel, and gradients
  * of pooling. */
+#include "../experiment.h"
 #include <math.h>
 #include <string.h>
-#include "../statistics.h"
-#include "../tools/tape.h"
-#include "../tools/numbers.h"
 #include <bochner/network.h>
 
 static const bo_lab_claim claims[] = {
@@ -164,16 +162,15 @@ static size_t field_of(const stack *s, size_t *step)
 }
 
 /* Uses tanh between layers, because it has a nonzero gradient everywhere. */
-static bo_value record_stack(lab_tape *tape, const stack *s, bo_value x, bo_image *image)
+static bo_value record_stack(lab_tape *tape, const stack *s, bo_value x, lab_image *image)
 {
     for (size_t l = 0; l < s->layers; l++) {
-        const bo_windows windows = bo_nn_windows(*image, s->kernel[l], s->stride[l], 0);
-        const bo_convolution_layer layer = {.windows = windows, .out = 4};
+        const bo_windows windows = lab_windows(*image, s->kernel[l], s->stride[l], 0);
         x = s->pool[l]
-                ? bo_nn_pool(tape->graph, x, BO_POOL_KIND_MEAN, &windows)
-                : bo_nn_convolution(tape->graph, bo_nn_join("conv.", (char[]){(char)('0' + l), 0}).text, x, &layer);
+                ? lab_pool(tape->graph, x, BO_POOL_KIND_MEAN, &windows)
+                : lab_convolution(tape->graph, lab_join("conv.", (char[]){(char)('0' + l), 0}).text, x, &windows, 4);
         x = lab_graph_unary(tape->graph, BO_UNARY_TANH, x);
-        *image = bo_nn_image_after(&windows);
+        *image = lab_image_after(&windows);
     }
     return x;
 }
@@ -199,7 +196,7 @@ static size_t wrong_places(const float *gradient, size_t row, size_t column, siz
 
 static bo_status look_through(lab_run *run, const stack *s, lab_tape *tape, double *wrong)
 {
-    bo_image image = {SIDE, SIDE};
+    lab_image image = {SIDE, SIDE};
     bo_value x = lab_tape_leaf(tape, "x", SIDE * SIDE, 1);
     bo_value y = record_stack(tape, s, x, &image);
     const size_t channels = bo_graph_columns(tape->graph, y);
@@ -251,15 +248,15 @@ enum { WIDE = 16 };
  * to one position. */
 static bo_status width_of(lab_run *run, lab_tape *tape, size_t layers, uint64_t seed, double *square)
 {
-    bo_image image = {1, 2 * layers + 1};
+    lab_image image = {1, 2 * layers + 1};
     const size_t places = image.width;
     bo_value x = lab_tape_leaf(tape, "x", places, WIDE), y = x;
     for (size_t l = 0; l < layers; l++) {
         char name[32];
         snprintf(name, sizeof name, "conv.%zu", l);
         const bo_windows windows = {.height = {.size = 1, .kernel = 1}, .width = {.size = image.width, .kernel = 3}};
-        y = bo_nn_convolution(tape->graph, name, y, &(bo_convolution_layer){.windows = windows, .out = WIDE});
-        image = bo_nn_image_after(&windows);
+        y = lab_convolution(tape->graph, name, y, &windows, WIDE);
+        image = lab_image_after(&windows);
     }
     BO_TRY(lab_tape_plan(tape, y, seed));
     BO_TRY(lab_tape_run(tape, NULL));
@@ -327,9 +324,9 @@ static bo_status open_sharing(lab_run *run, sharing *s)
 {
     const size_t n = s->m + KERNEL - 1;
     BO_TRY(lab_tape_open(lab_context(run), &s->tape));
-    const bo_convolution_layer layer = {.windows = bo_nn_windows((bo_image){n, n}, KERNEL, 1, 0), .out = 1};
+    const bo_windows windows = lab_windows((lab_image){n, n}, KERNEL, 1, 0);
     bo_value x = lab_tape_leaf(&s->tape, "x", n * n, 1);
-    return lab_tape_plan(&s->tape, bo_nn_convolution(s->tape.graph, "conv", x, &layer), lab_seed(run));
+    return lab_tape_plan(&s->tape, lab_convolution(s->tape.graph, "conv", x, &windows, 1), lab_seed(run));
 }
 
 /* Returns the mean square of the entries of the gradient of the kernel. The arriving gradient is random, or the output
@@ -423,9 +420,9 @@ static bo_status pool_error(lab_run *run, lab_tape *tape, bo_pool_kind kind, dou
 {
     float x[POOL_SIDE * POOL_SIDE], arriving[POOLED * POOLED], gradient[POOL_SIDE * POOL_SIDE];
     bo_rng rng = lab_rng(run, "lab.conv.pool");
-    const bo_windows windows = bo_nn_windows((bo_image){POOL_SIDE, POOL_SIDE}, WINDOW, WINDOW, 0);
+    const bo_windows windows = lab_windows((lab_image){POOL_SIDE, POOL_SIDE}, WINDOW, WINDOW, 0);
     bo_value leaf = lab_tape_leaf(tape, "x", POOL_SIDE * POOL_SIDE, 1);
-    BO_TRY(lab_tape_plan(tape, bo_nn_pool(tape->graph, leaf, kind, &windows), 1));
+    BO_TRY(lab_tape_plan(tape, lab_pool(tape->graph, leaf, kind, &windows), 1));
     lab_fill_normal(&rng, 1, POOL_SIDE * POOL_SIDE, x);
     lab_fill_normal(&rng, 1, POOLED * POOLED, arriving);
     BO_TRY(lab_tape_write(tape, "x", x));

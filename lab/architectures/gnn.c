@@ -2,10 +2,7 @@
  * oversmoothing. */
 #include <math.h>
 #include <string.h>
-#include "../../src/math/linalg.h"
 #include "nets.h"
-#include "../statistics.h"
-#include "../tools/numbers.h"
 
 static const bo_lab_claim claims[] = {
     {.name = "walks",
@@ -357,7 +354,7 @@ static bo_status second_eigenvalue(lab_run *run, const bool *sees, const double 
     double a[LAB_NET_EDGES], values[LAB_NET_NODES];
     for (size_t i = 0; i < LAB_NET_EDGES; i++)
         a[i] = sees[i] ? 1 / sqrt(degree[i / LAB_NET_NODES] * degree[i % LAB_NET_NODES]) : 0;
-    BO_TRY(bo_eigen(lab_context(run), LAB_NET_NODES, a, LAB_NET_NODES, values));
+    BO_TRY(lab_eigen(lab_context(run), LAB_NET_NODES, a, values));
     *out = fmax(fabs(values[0]), fabs(values[LAB_NET_NODES - 2]));
     return BO_OK;
 }

@@ -1,6 +1,5 @@
 /* lora: initialization, required rank and cost of low-rank adapters. */
 #include "lora.h"
-#include "../tools/language.h"
 #include <bochner/lora.h>
 #include <ctype.h>
 #include <math.h>

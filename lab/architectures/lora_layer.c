@@ -1,8 +1,5 @@
 /* lora: one layer that must change by a matrix of known rank. */
 #include "lora.h"
-#include "../tools/fit.h"
-#include "../../src/math/linalg.h"
-#include "../tools/numbers.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -27,7 +24,7 @@ static bo_value product(bo_graph *graph, const char *name, bo_value x, size_t ou
         .frozen = frozen,
         .init = {.law = deviation > 0 ? BO_WEIGHT_LAW_NORMAL : BO_WEIGHT_LAW_ZERO, .b = deviation}};
     const bo_value inputs[2] = {x, bo_graph_weight(graph, &w)};
-    return bo_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, inputs);
+    return lab_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, inputs);
 }
 
 /* y = W0 x + B A x. Xavier initialization: standard deviation √(2 / (in + out)). */
@@ -40,7 +37,7 @@ static bo_value record(const void *user, bo_graph *graph, bo_value x)
         product(graph, "A", x, l->rank, l->begin == BOTH_RANDOM || l->begin == A_RANDOM ? xavier : 0, false);
     const bo_value outer =
         product(graph, "B", inner, SIZE, l->begin == BOTH_RANDOM || l->begin == B_RANDOM ? xavier : 0, false);
-    return bo_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){base, outer});
+    return lab_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){base, outer});
 }
 
 /* Inputs x with Σ x xᵀ = SIZE I, so that the loss is |B A - D|² / SIZE in the Frobenius norm. D = Uᵀ V has TRUE_RANK
@@ -69,8 +66,8 @@ static bo_status draw_lesson(lesson *l)
     BO_TRY(lab_orthonormal(context, &rng, SIZE, SIZE, x));
     BO_TRY(lab_orthonormal(context, &rng, TRUE_RANK, SIZE, u));
     BO_TRY(lab_orthonormal(context, &rng, TRUE_RANK, SIZE, v));
-    BO_TRY(bo_gemm64(context, true, false, SIZE, SIZE, TRUE_RANK, 1, u, SIZE, v, SIZE, 0, d, SIZE));
-    BO_TRY(bo_gemm64(context, false, true, SIZE, SIZE, SIZE, sqrt(SIZE), x, SIZE, d, SIZE, 0, moved, SIZE));
+    BO_TRY(lab_multiply(context, true, false, SIZE, SIZE, TRUE_RANK, 1, u, SIZE, v, SIZE, 0, d, SIZE));
+    BO_TRY(lab_multiply(context, false, true, SIZE, SIZE, SIZE, sqrt(SIZE), x, SIZE, d, SIZE, 0, moved, SIZE));
     for (size_t i = 0; i < SIZE * SIZE; i++) l->x[i] = (float)(sqrt(SIZE) * x[i]);
     lab_fit fit;
     const layer bare = {.rank = 1, .begin = ZERO_ZERO};

@@ -19,19 +19,17 @@ void lab_net_draw(bo_rng *rng, size_t nodes, double chance, bool *sees)
     for (size_t i = 0; i < nodes * nodes; i++) sees[i] = i / nodes != i % nodes && bo_rng_uniform(rng) < chance;
 }
 
-static bo_value record_layers(lab_tape *tape, const lab_layers *l, bo_value x, const bo_edges *edges,
-                              const bo_edges *all)
+static bo_value record_layers(lab_tape *tape, const lab_layers *l, bo_value x, const lab_edges *edges,
+                              const lab_edges *all)
 {
-    const bo_aggregate_layer layer = {.kind = l->aggregate}, mean = {.kind = BO_AGGREGATE_MEAN};
-    if (l->kind == LAB_RECURRENT)
-        return bo_nn_recurrent(tape->graph, "rnn", x, &(bo_recurrent_layer){.size = l->columns});
+    if (l->kind == LAB_RECURRENT) return lab_recurrent(tape->graph, "rnn", x, l->columns);
     if (l->tanh) x = lab_graph_unary(tape->graph, BO_UNARY_TANH, x);
     for (size_t i = 0; i < l->depth; i++) {
         const char name[] = {'l', (char)('0' + i % 10), 0};
-        x = l->kind == LAB_AGGREGATES ? bo_nn_aggregate(tape->graph, x, edges, &layer)
-                                      : bo_nn_message(tape->graph, name, x, edges, LAB_NET_HIDDEN, &layer);
+        x = l->kind == LAB_AGGREGATES ? lab_aggregate(tape->graph, x, edges, l->aggregate)
+                                      : lab_message(tape->graph, name, x, edges, LAB_NET_HIDDEN, l->aggregate);
     }
-    return l->kind == LAB_READOUT ? bo_nn_aggregate(tape->graph, x, all, &mean) : x;
+    return l->kind == LAB_READOUT ? lab_aggregate(tape->graph, x, all, BO_AGGREGATE_MEAN) : x;
 }
 
 /* Draws the output weights of message layers, which the library initializes to zero. */
@@ -44,7 +42,7 @@ static bo_status draw_updates(lab_tape *tape, const lab_layers *l)
         const char name[] = {'l', (char)('0' + i), 0};
         for (size_t k = 0; k < l->columns * LAB_NET_HIDDEN; k++)
             numbers[k] = (float)(bo_rng_normal(&rng) / sqrt((double)LAB_NET_HIDDEN));
-        BO_TRY(lab_tape_write(tape, bo_nn_join(name, ".update.weight").text, numbers));
+        BO_TRY(lab_tape_write(tape, lab_join(name, ".update.weight").text, numbers));
     }
     return BO_OK;
 }
@@ -55,10 +53,10 @@ static bo_status apply_on(lab_tape *tape, const lab_net *n, const lab_layers *l,
     int32_t everybody[LAB_NET_NODES];
     const size_t edges = (size_t)n->first[n->nodes];
     bo_value leaf = lab_tape_leaf(tape, "x", n->nodes, l->columns);
-    bo_edges near = {bo_graph_input(tape->graph, "first", BO_ELEMENT_INT32, n->nodes + 1, 1),
-                     bo_graph_input(tape->graph, "neighbors", BO_ELEMENT_INT32, edges ? edges : 1, 1)};
-    bo_edges all = {bo_graph_input(tape->graph, "whole", BO_ELEMENT_INT32, 2, 1),
-                    bo_graph_input(tape->graph, "everybody", BO_ELEMENT_INT32, n->nodes, 1)};
+    lab_edges near = {bo_graph_input(tape->graph, "first", BO_ELEMENT_INT32, n->nodes + 1, 1),
+                      bo_graph_input(tape->graph, "neighbors", BO_ELEMENT_INT32, edges ? edges : 1, 1)};
+    lab_edges all = {bo_graph_input(tape->graph, "whole", BO_ELEMENT_INT32, 2, 1),
+                     bo_graph_input(tape->graph, "everybody", BO_ELEMENT_INT32, n->nodes, 1)};
     for (size_t i = 0; i < n->nodes; i++) everybody[i] = (int32_t)i;
     BO_TRY(lab_tape_plan(tape, record_layers(tape, l, leaf, &near, &all), 1));
     BO_TRY(bo_graph_write(tape->context, tape->graph, near.first, n->first));

@@ -2,7 +2,7 @@
 #ifndef BO_LAB_ARCHITECTURES_NETS_H
 #define BO_LAB_ARCHITECTURES_NETS_H
 
-#include "../tools/tape.h"
+#include "../experiment.h"
 
 enum { LAB_NET_NODES = 48, LAB_NET_EDGES = LAB_NET_NODES * LAB_NET_NODES, LAB_NET_HIDDEN = 16 };
 

@@ -1,8 +1,5 @@
 /* pca-autoencoder: the solution of a linear autoencoder, with and without weight decay. */
-#include "../tools/descent.h"
-#include "../tools/least_squares.h"
-#include "../statistics.h"
-#include "../../src/math/linalg.h"
+#include "../experiment.h"
 #include <math.h>
 #include <string.h>
 
@@ -162,7 +159,7 @@ static bo_status examine(bo_context *context, const lab_least_squares *data, con
     double copy[WEIGHTS], u[WEIGHTS], values[UNITS], vt[UNITS * UNITS], cosines[UNITS * UNITS], left[UNITS * UNITS];
     double difference = 0;
     memcpy(copy, a->second, sizeof copy);
-    BO_TRY(bo_svd(context, DIM, UNITS, copy, u, values, vt));
+    BO_TRY(lab_svd(context, DIM, UNITS, copy, u, values, vt));
     *out = (found){0};
     for (size_t i = 0; i < UNITS; i++) {
         out->squares[i] = values[i] * values[i];
@@ -173,7 +170,7 @@ static bo_status examine(bo_context *context, const lab_least_squares *data, con
         out->vectors += fabs(cosines[i * UNITS + i]) / UNITS;
         out->units += nearest_direction(data, a->second + i) / UNITS;
     }
-    BO_TRY(bo_svd(context, UNITS, UNITS, cosines, left, values, vt));
+    BO_TRY(lab_svd(context, UNITS, UNITS, cosines, left, values, vt));
     out->sine = sqrt(fmax(0, 1 - values[UNITS - 1] * values[UNITS - 1]));
     out->decoder_defect = defect(a->second, 1, UNITS);
     out->defect = fmax(out->decoder_defect, defect(a->first, DIM, 1));

@@ -1,7 +1,5 @@
 /* poly-kernel: polynomial kernels as exact inner products of finitely many features. */
-#include "../tools/kernels.h"
-#include "../statistics.h"
-#include "../tools/numbers.h"
+#include "../experiment.h"
 #include <bochner/attention.h>
 #include <math.h>
 #include <stdio.h>

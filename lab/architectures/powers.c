@@ -1,14 +1,11 @@
 #include "powers.h"
 #include <math.h>
 #include <string.h>
-#include "../../src/math/linalg.h"
-#include "../tools/least_squares.h"
-#include "../tools/matricization.h"
 
 /* Multiplies rows of x by Aᵀ. */
 static bo_status product(bo_context *context, size_t rows, size_t n, const double *x, const double *a, double *out)
 {
-    return bo_gemm64(context, false, true, rows, n, n, 1, x, n, a, n, 0, out, n);
+    return lab_multiply(context, false, true, rows, n, n, 1, x, n, a, n, 0, out, n);
 }
 
 bo_status lab_powers_steps(bo_context *context, size_t n, const double *a, const double *b, size_t length, double *out)
@@ -42,9 +39,9 @@ bo_status lab_powers_ranks(bo_context *context, size_t n, const double *diagonal
     for (size_t length = 1; length <= count; length++) {
         memcpy(next, power, n * n * sizeof *next);
         for (size_t i = 0; i < n; i++) next[i * n + i] -= pow(diagonal[i], (double)length);
-        BO_TRY(bo_svd(context, n, n, next, u, values, vt));
+        BO_TRY(lab_svd(context, n, n, next, u, values, vt));
         ranks[length - 1] = (double)lab_numerical_rank(values, n, 1e-10);
-        BO_TRY(bo_gemm64(context, false, false, n, n, n, 1, power, n, a, n, 0, next, n));
+        BO_TRY(lab_multiply(context, false, false, n, n, n, 1, power, n, a, n, 0, next, n));
         memcpy(power, next, n * n * sizeof *next);
     }
     return BO_OK;

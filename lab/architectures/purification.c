@@ -1,8 +1,5 @@
 /* purification: a linear map trained to reproduce its input under a penalty shrinks each principal direction. */
-#include "../tools/descent.h"
-#include "../tools/least_squares.h"
-#include "../statistics.h"
-#include "../../src/math/linalg.h"
+#include "../experiment.h"
 #include <math.h>
 #include <string.h>
 
@@ -89,7 +86,7 @@ static bo_status open_setting(lab_run *run, double lambda, double amount, settin
     bo_graph *graph = s->descent.tape.graph;
     const bo_noise_attributes added = {.kind = BO_NOISE_NORMAL, .amount = amount};
     const bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, COUNT, DIM);
-    const bo_value seen = amount > 0 ? bo_graph_one(graph, BO_OPERATION_NOISE, &added, 1, &x) : x;
+    const bo_value seen = amount > 0 ? lab_graph_one(graph, BO_OPERATION_NOISE, &added, 1, &x) : x;
     const bo_value out =
         lab_graph_linear(s->descent.tape.graph, "w", seen, DIM, (bo_weight_init){BO_WEIGHT_LAW_ZERO, 0, 0});
     descent.decay = 2 * lambda; /* the gradient of λ|W|² */
@@ -118,8 +115,8 @@ static bo_status train(lab_run *run, setting *s, double rate, size_t steps, bool
 static bo_status in_directions(bo_context *context, const lab_least_squares *data, const double *w, double *out)
 {
     double half[SQUARE];
-    BO_TRY(bo_gemm64(context, false, false, DIM, DIM, DIM, 1, data->directions, DIM, w, DIM, 0, half, DIM));
-    return bo_gemm64(context, false, true, DIM, DIM, DIM, 1, half, DIM, data->directions, DIM, 0, out, DIM);
+    BO_TRY(lab_multiply(context, false, false, DIM, DIM, DIM, 1, data->directions, DIM, w, DIM, 0, half, DIM));
+    return lab_multiply(context, false, true, DIM, DIM, DIM, 1, half, DIM, data->directions, DIM, 0, out, DIM);
 }
 
 /* ---- shrinkage --------------------------------------------------------------------------------------------------- */
@@ -201,9 +198,9 @@ static bo_status noise_left(bo_context *context, const setting *s, double lambda
 {
     float w[SQUARE];
     double left = 0, all = 0;
-    const bo_readout readout = {
+    const lab_readout readout = {
         .rows = COUNT, .features = DIM, .outputs = DIM, .z = s->data.x_single, .y = s->data.x_single, .lambda = lambda};
-    BO_TRY(bo_ridge_readout(context, &readout, w));
+    BO_TRY(lab_ridge_readout(context, &readout, w));
     for (size_t r = 0; r < TEST; r++)
         for (size_t i = 0; i < DIM; i++) {
             double sum = -x[r * DIM + i];

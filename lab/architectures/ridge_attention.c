@@ -1,10 +1,7 @@
 /* ridge-attention: queries that share one pool of keys and values (ridge_pool.c), and a memory that is refitted at every
  * token. o_t = G_tᵀ (H_t + Λ)⁻¹ q_t, H_t = g H_{t-1} + k_t k_tᵀ, G_t = g G_{t-1} + k_t v_tᵀ. */
-#include "../../src/math/linalg.h"
-#include "../statistics.h"
 #include "ridge_pool.h"
 #include "ridge_time.h"
-#include "../tools/numbers.h"
 #include <bochner/attention.h>
 #include <float.h>
 #include <math.h>
@@ -275,10 +272,8 @@ static bo_status by_refit(const sequence *s, double ridge, double out[VALUES])
         a[i * DIM + i] += ridge;
         x[i] = (double)s->q[i];
     }
-    BO_TRY(bo_cholesky(context, DIM, a, DIM, NULL));
-    BO_TRY(bo_solve_lower(context, DIM, 1, a, DIM, x, 1));
-    BO_TRY(bo_solve_lower_t(context, DIM, 1, a, DIM, x, 1));
-    return bo_gemm64(context, true, false, VALUES, 1, DIM, 1, s->sums, VALUES, x, 1, 0, out, 1);
+    BO_TRY(lab_solve_positive(context, DIM, 1, a, x));
+    return lab_multiply(context, true, false, VALUES, 1, DIM, 1, s->sums, VALUES, x, 1, 0, out, 1);
 }
 
 static double distance(const double *a, const double *b)

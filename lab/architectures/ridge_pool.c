@@ -1,10 +1,6 @@
 /* Ridge attention in which n queries share one pool of n keys and values: its outputs compared with a refit in double,
  * and its time by length and by dimension. */
 #include "ridge_pool.h"
-#include "../../src/math/linalg.h"
-#include "../statistics.h"
-#include "../tools/clock.h"
-#include "../tools/numbers.h"
 #include <bochner/attention.h>
 #include <math.h>
 
@@ -76,9 +72,7 @@ static bo_status refit(pool *p)
                 p->w[i * d + j] += k * (double)p->v[t * d + j];
             }
         }
-    BO_TRY(bo_cholesky(context, d, p->h, d, NULL));
-    BO_TRY(bo_solve_lower(context, d, d, p->h, d, p->w, d));
-    return bo_solve_lower_t(context, d, d, p->h, d, p->w, d);
+    return lab_solve_positive(context, d, d, p->h, p->w);
 }
 
 static bo_status forward(pool *p)

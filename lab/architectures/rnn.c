@@ -1,10 +1,7 @@
 /* rnn: the growth of gradients through time. */
+#include "../experiment.h"
 #include <math.h>
 #include <string.h>
-#include "../../src/math/linalg.h"
-#include "../statistics.h"
-#include "../tools/tape.h"
-#include "../tools/numbers.h"
 
 static const bo_lab_claim claims[] = {
     {.name = "radius",
@@ -108,7 +105,7 @@ static bo_status spectral_radius(lab_run *run, const double *matrix, double *out
         const double norm = lab_norm(a, SIZE * SIZE);
         multiply_by(a, 1 / norm);
         logarithm += weight * log(norm);
-        BO_TRY(bo_gemm64(lab_context(run), false, false, SIZE, SIZE, SIZE, 1, a, SIZE, a, SIZE, 0, b, SIZE));
+        BO_TRY(lab_multiply(lab_context(run), false, false, SIZE, SIZE, SIZE, 1, a, SIZE, a, SIZE, 0, b, SIZE));
         memcpy(a, b, sizeof a);
         weight /= 2;
     }
@@ -120,7 +117,7 @@ static bo_status spectral_radius(lab_run *run, const double *matrix, double *out
 static bo_status singular_values(lab_run *run, double *a, double *values)
 {
     double u[SIZE * SIZE], vt[SIZE * SIZE];
-    return bo_svd(lab_context(run), SIZE, SIZE, a, u, values, vt);
+    return lab_svd(lab_context(run), SIZE, SIZE, a, u, values, vt);
 }
 
 /* ---- gradients through time -------------------------------------------------------------------------------------- */
@@ -163,7 +160,7 @@ static bo_status run_through(lab_run *run, unrolled *u, bo_rng *rng, const cell 
     BO_TRY(lab_tape_open(lab_context(run), &u->tape));
     bo_value inputs[] = {lab_tape_leaf(&u->tape, "x", rows, columns), lab_tape_leaf(&u->tape, "u", columns, SIZE),
                          lab_tape_leaf(&u->tape, "b", 1, columns)};
-    BO_TRY(lab_tape_plan(&u->tape, bo_graph_one(u->tape.graph, BO_OPERATION_RECURRENT, &attributes, 3, inputs), 1));
+    BO_TRY(lab_tape_plan(&u->tape, lab_graph_one(u->tape.graph, BO_OPERATION_RECURRENT, &attributes, 3, inputs), 1));
     BO_TRY(write_cell(u, rng, c));
     BO_TRY(fill(u, rng, c));
     BO_TRY(lab_tape_run(&u->tape, NULL));
@@ -266,7 +263,7 @@ static bo_status measure_orthogonal(lab_run *run)
     cell c = {.name = "orthogonal"};
     bo_rng rng = lab_rng(run, "lab.rnn.orthogonal");
     draw_matrix(&rng, c.matrix);
-    BO_TRY(bo_haar(lab_context(run), SIZE, SIZE, c.matrix, SIZE));
+    BO_TRY(lab_haar(lab_context(run), SIZE, c.matrix));
     BO_TRY(jacobian(run, &c, STEPS, j));
     BO_TRY(singular_values(run, j, values));
     lab_claim(run, "orthogonal", fmax(fabs(values[0] - 1), fabs(values[SIZE - 1] - 1)));

@@ -1,8 +1,7 @@
 /* rnn-bottleneck: a recurrent encoder-decoder with a single context vector, and with attention. */
+#include "../experiment.h"
 #include <math.h>
 #include <string.h>
-#include "../statistics.h"
-#include "../experiment.h"
 #include <bochner/train.h>
 
 static const bo_lab_claim claims[] = {

@@ -1,8 +1,5 @@
 /* rope: rotary positions (2104.09864) encode only distances; causal models without positions still learn them. */
-#include "../../src/math/linalg.h"
-#include "../../src/nn/nn.h"
-#include "../tools/reading.h"
-#include "../statistics.h"
+#include "../experiment.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {
@@ -93,11 +90,11 @@ static bo_status turning_open(lab_run *run, bo_weights *weights, bool rope, turn
     t->x = bo_graph_input(t->graph, "x", BO_ELEMENT_FLOAT32, PLACES, DIM);
     t->positions = bo_graph_input(t->graph, "positions", BO_ELEMENT_INT32, PLACES, 1);
     if (rope)
-        t->y = bo_graph_one(t->graph, BO_OPERATION_ROPE,
-                            &(bo_rope_attributes){.dim = DIM, .layout = BO_ROPE_LAYOUT_NEIGHBORS}, 2,
-                            (bo_value[]){t->x, t->positions});
+        t->y = lab_graph_one(t->graph, BO_OPERATION_ROPE,
+                             &(bo_rope_attributes){.dim = DIM, .layout = BO_ROPE_LAYOUT_NEIGHBORS}, 2,
+                             (bo_value[]){t->x, t->positions});
     else
-        t->y = bo_nn_positions(t->graph, "positions", t->x, t->positions, BO_POSITIONS_SINUSOIDAL, PLACES);
+        t->y = lab_positions(t->graph, "positions", t->x, t->positions, BO_POSITIONS_SINUSOIDAL, PLACES);
     bo_graph_keep(t->graph, t->y);
     BO_TRY(bo_graph_compile(context, t->graph, &(bo_graph_compile_desc){0}));
     return bo_graph_allocate(context, t->graph);
@@ -236,13 +233,13 @@ static bo_status position_r2(lab_run *run, const places *p, size_t rows, size_t 
     const size_t half = rows / 2;
     double square = 0, error = 0, total = 0;
     for (size_t i = 0; i < half * (width + 1); i++) square += (double)p->z[i] * (double)p->z[i];
-    const bo_readout readout = {.rows = half,
-                                .features = width + 1,
-                                .outputs = 1,
-                                .z = p->z,
-                                .y = p->y,
-                                .lambda = 1e-4 * square / (double)(width + 1)};
-    BO_TRY(bo_ridge_readout(lab_context(run), &readout, w));
+    const lab_readout readout = {.rows = half,
+                                 .features = width + 1,
+                                 .outputs = 1,
+                                 .z = p->z,
+                                 .y = p->y,
+                                 .lambda = 1e-4 * square / (double)(width + 1)};
+    BO_TRY(lab_ridge_readout(lab_context(run), &readout, w));
     for (size_t i = half; i < rows; i++) {
         double guess = 0;
         for (size_t c = 0; c <= width; c++) guess += (double)w[c] * (double)p->z[i * (width + 1) + c];
@@ -288,7 +285,7 @@ static bo_status find_positions(lab_run *run, const bo_model *model, const lab_t
     places p = {0};
     const lab_reading reading = {.windows = 2 * WINDOWS, .stream = true, .attentions = attentions};
     BO_TRY(lab_reader_open(run, model, &reading, &reader));
-    const bo_status status = read_parts(run, &reader, text, model->desc.width, column, &p, best);
+    const bo_status status = read_parts(run, &reader, text, bo_model_describe(model)->width, column, &p, best);
     places_free(&p);
     lab_reader_close(&reader);
     return status;
@@ -300,8 +297,8 @@ static bo_status find_both_ways(lab_run *run, const bo_model *model, const lab_t
     enum { MOST = 8 };
     bo_attention *open[MOST] = {0};
     bo_status status = BO_OK;
-    for (size_t i = 0; status == BO_OK && i < model->desc.layers && i < MOST; i++) {
-        bo_attention_desc desc = *bo_attention_describe(model->attentions[i]);
+    for (size_t i = 0; status == BO_OK && i < bo_model_describe(model)->layers && i < MOST; i++) {
+        bo_attention_desc desc = *bo_attention_describe(bo_model_attention(model, i));
         desc.causal = false;
         status = bo_attention_create(lab_context(run), &desc, &open[i]);
     }
@@ -320,7 +317,7 @@ typedef struct shifting {
 static bo_status shift_windows(lab_run *run, lab_reader *reader, const lab_text *text, const char *column, shifting *s,
                                double *change)
 {
-    const size_t vocab = bo_graph_columns(reader->graph.graph, reader->graph.outputs);
+    const size_t vocab = lab_reader_vocab(reader);
     double square = 0;
     BO_TRY(lab_reader_held_out(run, reader, text, 0, s->ids));
     BO_TRY(lab_reader_read(run, reader, s->ids, 0));
@@ -345,7 +342,7 @@ static bo_status shift_model(lab_run *run, const bo_model *model, const lab_text
     lab_reader reader;
     shifting s = {0};
     BO_TRY(lab_reader_open(run, model, &(lab_reading){.windows = 8, .logits = true}, &reader));
-    const size_t numbers = reader.rows * model->desc.vocab;
+    const size_t numbers = reader.rows * bo_model_describe(model)->vocab;
     s.here = bo_alloc(lab_context(run), numbers, sizeof *s.here, "logits");
     s.there = bo_alloc(lab_context(run), numbers, sizeof *s.there, "logits");
     s.ids = bo_alloc(lab_context(run), reader.rows, sizeof *s.ids, "tokens");

@@ -1,8 +1,5 @@
 /* scaled-dot: why attention divides by √d. */
-#include "../../src/math/linalg.h"
-#include "../tools/kernels.h"
-#include "../statistics.h"
-#include "../tools/numbers.h"
+#include "../experiment.h"
 #include <bochner/attention.h>
 #include <math.h>
 #include <stdio.h>
@@ -132,7 +129,7 @@ static bo_status variance_of_dot(room *r, const law *l, size_t dim, bo_rng *rng,
     const size_t n = r->rows;
     fill(rng, l, n, dim, r->q);
     fill(rng, l, n, dim, r->k);
-    BO_TRY(bo_gemm(lab_context(r->run), false, true, n, n, dim, 1, r->q, dim, r->k, dim, 0, r->out, n));
+    BO_TRY(lab_multiply_single(lab_context(r->run), false, true, n, n, dim, 1, r->q, dim, r->k, dim, 0, r->out, n));
     *variance = 0;
     for (size_t i = 0; i < n * n; i++) *variance += (double)r->out[i] * (double)r->out[i] / (double)(n * n);
     return lab_progress(r->run, 0.3);

@@ -2,12 +2,7 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include "../../src/math/linalg.h"
-#include "../../src/nn/nn.h"
-#include "../tools/clock.h"
-#include "../tools/least_squares.h"
 #include "powers.h"
-#include "../statistics.h"
 #include "systems.h"
 
 static const bo_lab_claim claims[] = {
@@ -109,12 +104,12 @@ typedef struct layer {
     float *u, *y, *gradient; /* at most TOKENS x CHANNELS */
 } layer;
 
-static bo_status open_layer(lab_run *run, const bo_ssm_layer *desc, size_t tokens, layer *l)
+static bo_status open_layer(lab_run *run, const lab_systems_desc *desc, size_t tokens, layer *l)
 {
     bo_rng rng = lab_rng(run, "lab.ssm.inputs");
     BO_TRY(lab_tape_open(lab_context(run), &l->tape));
     bo_value u = lab_tape_leaf(&l->tape, "u", tokens, CHANNELS);
-    BO_TRY(lab_tape_plan(&l->tape, bo_nn_systems(l->tape.graph, "ssm", u, desc), lab_seed(run)));
+    BO_TRY(lab_tape_plan(&l->tape, lab_systems(l->tape.graph, "ssm", u, desc), lab_seed(run)));
     l->u = bo_alloc(lab_context(run), 3 * tokens * CHANNELS, sizeof(float), "a sequence");
     if (!l->u) return BO_MEMORY;
     l->y = l->u + tokens * CHANNELS, l->gradient = l->y + tokens * CHANNELS;
@@ -161,7 +156,7 @@ static bo_status error_of(layer *l, bo_ssm kind, double *worst)
 
 static bo_status run_form(lab_run *run, bo_ssm kind, bo_ssm_form form, layer *l, double *worst)
 {
-    const bo_ssm_layer desc = {
+    const lab_systems_desc desc = {
         .kind = kind, .form = form, .channels = CHANNELS, .size = LAB_SYSTEM_STATES, .tokens = TOKENS};
     BO_TRY(open_layer(run, &desc, TOKENS, l));
     BO_TRY(lab_tape_run(&l->tape, NULL));
@@ -226,10 +221,10 @@ static bo_status time_forms(lab_run *run, const timing *t, layer *forms, double 
 {
     double seconds[2][REPEATS + 1];
     for (size_t f = 0; f < 2; f++) {
-        const bo_ssm_layer desc = {.form = f ? BO_SSM_FORM_CONVOLUTION : BO_SSM_FORM_RECURRENT,
-                                   .channels = CHANNELS,
-                                   .size = t->states,
-                                   .tokens = t->tokens};
+        const lab_systems_desc desc = {.form = f ? BO_SSM_FORM_CONVOLUTION : BO_SSM_FORM_RECURRENT,
+                                       .channels = CHANNELS,
+                                       .size = t->states,
+                                       .tokens = t->tokens};
         BO_TRY(open_layer(run, &desc, t->tokens * t->sequences, &forms[f]));
     }
     for (size_t i = 0; i <= REPEATS; i++)
@@ -386,7 +381,8 @@ static void measure_overflow(lab_run *run)
 static bo_status response(lab_run *run, double factor, layer *l, double *worst)
 {
     enum { LONG = 4096 };
-    const bo_ssm_layer desc = {.kind = BO_SSM_CLOSED, .channels = CHANNELS, .size = LAB_SYSTEM_STATES, .tokens = LONG};
+    const lab_systems_desc desc = {
+        .kind = BO_SSM_CLOSED, .channels = CHANNELS, .size = LAB_SYSTEM_STATES, .tokens = LONG};
     float p[CHANNELS * LAB_SYSTEM_STATES];
     BO_TRY(open_layer(run, &desc, LONG, l));
     BO_TRY(lab_tape_read(&l->tape, "ssm.p", p));

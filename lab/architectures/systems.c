@@ -11,7 +11,7 @@ static bo_status parameter(lab_tape *tape, const char *prefix, const char *suffi
 {
     float all[MOST_CHANNELS * 2 * N];
     if (channels > MOST_CHANNELS) return bo_fail(tape->context, BO_INVALID, "expected at most 16 channels");
-    BO_TRY(lab_tape_read(tape, bo_nn_join(prefix, suffix).text, all));
+    BO_TRY(lab_tape_read(tape, lab_join(prefix, suffix).text, all));
     for (size_t i = 0; i < columns; i++) out[i] = (double)all[channel * columns + i];
     return BO_OK;
 }

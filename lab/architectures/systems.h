@@ -3,7 +3,7 @@
 #ifndef BO_LAB_ARCHITECTURES_SYSTEMS_H
 #define BO_LAB_ARCHITECTURES_SYSTEMS_H
 
-#include "../tools/tape.h"
+#include "../experiment.h"
 
 enum { LAB_SYSTEM_STATES = 8 };
 

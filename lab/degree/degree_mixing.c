@@ -2,10 +2,7 @@
  * enclose a gelu, and its gate is a silu; if both are replaced by linear functions, the layer is (T X V) ∘ (X G), the
  * form of the degree-2 mixer. Polynomials in all inputs of a short sequence are fitted to one output of such a layer
  * with random weights. */
-#include "../../src/math/linalg.h"
-#include "../tools/tape.h"
 #include "degree.h"
-#include "../tools/numbers.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,15 +39,13 @@ static bo_status draw_weights(lab_tape *tape, bo_rng *rng, bo_mixer kind)
 /* y: the first number of the last token of every sequence. */
 static bo_status run_layer(data *d, bo_mixer kind, bo_rng *rng)
 {
-    const bo_block block = {.mixer = kind, .heads = 1};
-    const bo_branch layer = {
-        .block = &block, .width = WIDTH, .context = TOKENS, .tokens = TOKENS, .most_sequences = d->sequences};
     lab_tape tape;
     bo_status status = lab_tape_open(lab_context(d->run), &tape);
     if (status == BO_OK) {
         const bo_value in = lab_tape_leaf(&tape, "x", d->sequences * TOKENS, WIDTH);
         const bo_value zero = lab_tape_leaf(&tape, "zero", d->sequences * TOKENS, WIDTH);
-        status = lab_tape_plan(&tape, bo_nn_mixer(tape.graph, "mixer", in, zero, 0, &layer), lab_seed(d->run));
+        status = lab_tape_plan(&tape, lab_mixer(tape.graph, "mixer", in, zero, kind, WIDTH, TOKENS, d->sequences),
+                               lab_seed(d->run));
     }
     if (status == BO_OK) status = draw_weights(&tape, rng, kind);
     if (status == BO_OK) status = lab_tape_write(&tape, "x", d->scaled);
@@ -90,8 +85,8 @@ static bo_status unexplained(data *d, size_t degree, double *out)
     for (size_t s = 0; s < half; s++) mean += d->y[s] / (double)half, size += d->y[s] * d->y[s] / (double)half;
     size = sqrt(size);
     for (size_t s = 0; s < half; s++) targets[s] = (float)(d->y[s] / size);
-    const bo_readout fit = {half, count, 1, d->z, targets, 1e-7 * (double)half};
-    BO_TRY(bo_ridge_readout(lab_context(d->run), &fit, w));
+    const lab_readout fit = {half, count, 1, d->z, targets, 1e-7 * (double)half};
+    BO_TRY(lab_ridge_readout(lab_context(d->run), &fit, w));
     for (size_t s = half; s < d->sequences; s++) {
         double guess = 0;
         for (size_t i = 0; i < count; i++) guess += (double)w[i] * (double)d->z[s * count + i];

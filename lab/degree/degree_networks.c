@@ -2,7 +2,6 @@
  * one of two forms, and a linear output layer. On sequences the layers mix tokens, and one more layer of the same form
  * and degree acts on the last token. Its width, or that of the last layer on vectors, balances the number of
  * parameters. */
-#include "../tools/converge.h"
 #include "degree.h"
 #include "mixing_tasks.h"
 #include <math.h>

@@ -1,8 +1,5 @@
 /* degree-text: language models with layers of degree d at a fixed number of parameters, and transformers with softmax
  * and activation functions compared with transformers without either. */
-#include "../../src/nn/nn.h"
-#include "../tools/converge.h"
-#include "../tools/language.h"
 #include "degree.h"
 #include <math.h>
 #include <stdio.h>
@@ -96,10 +93,10 @@ static bo_value record_written(bo_graph *graph, const bo_custom_place *place)
     for (size_t i = 0; i < lab_degree_layers(LAB_WRITTEN, degree, MATRICES); i++) {
         char prefix[160];
         snprintf(prefix, sizeof prefix, "%s.%zu", place->prefix, i);
-        x = bo_nn_degree_product(graph, prefix, x, &(bo_block){.mlp = mlps[degree], .hidden = place->model->width});
-        x = bo_nn_norm(graph, bo_nn_join(prefix, ".norm").text, x, &(bo_norm_layer){0});
+        x = lab_degree_product(graph, prefix, x, mlps[degree], place->model->width);
+        x = bo_nn_norm(graph, lab_join(prefix, ".norm").text, x, &(bo_norm_layer){0});
     }
-    return bo_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){place->residual, x});
+    return lab_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){place->residual, x});
 }
 
 /* ---- all degrees ------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,4 @@
 #include "mixing_tasks.h"
-#include "../tools/polynomial.h"
 #include <math.h>
 #include <string.h>
 

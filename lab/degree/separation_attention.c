@@ -2,11 +2,7 @@
  * output number of the last token. With r features and no denominator, the prefix contributes through r sums (Σ φ(k_j)
  * v_j of one coordinate) plus one term of the suffix alone, so the rank is at most r + 1. Softmax weights are not such
  * a sum. */
-#include "../tools/matricization.h"
-#include "../tools/reading.h"
-#include "../statistics.h"
 #include "separation.h"
-#include "../tools/numbers.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +41,7 @@ static bo_status cut_rank(lab_run *run, const bo_attention_desc *desc, bo_rng *r
     float *room = bo_alloc_raw(lab_context(run), 7 * (size_t)NUMBERS, sizeof *room, "sequences");
     bo_status status = room ? bo_attention_create(lab_context(run), desc, &attention) : BO_MEMORY;
     if (status == BO_OK) status = fill_cut(run, attention, rng, room, matrix);
-    if (status == BO_OK) status = lab_singular_values(lab_context(run), SETTINGS, SETTINGS, matrix, values);
+    if (status == BO_OK) status = bo_singular_values(lab_context(run), SETTINGS, SETTINGS, matrix, values);
     if (status == BO_OK) *rank = lab_numerical_rank(values, SETTINGS, 1e-5);
     bo_attention_destroy(attention);
     bo_free(room);
@@ -150,10 +146,10 @@ static bo_status ranks_of(cuts *c, const bo_model *model, ranks *out)
     for (size_t l = 0; status == BO_OK && l < LOGITS; l++) {
         double values[MOST];
         center(n, c->matrix + l * n * n);
-        status = lab_singular_values(lab_context(c->run), n, n, c->matrix + l * n * n, values);
+        status = bo_singular_values(lab_context(c->run), n, n, c->matrix + l * n * n, values);
         if (status == BO_OK) {
-            out->effective += lab_effective_rank(values, n) / LOGITS;
-            out->within += (double)lab_rank_within(values, n, 0.01) / LOGITS;
+            out->effective += bo_effective_rank(values, n) / LOGITS;
+            out->within += (double)bo_rank_within(values, n, 0.01) / LOGITS;
         }
     }
     return status;

@@ -1,7 +1,5 @@
 /* separation-growth: the growth of the separation rank of token networks with degree, depth and width, exactly. */
-#include "../tools/token_rank.h"
 #include "../experiment.h"
-#include "../statistics.h"
 #include <math.h>
 #include <stdio.h>
 

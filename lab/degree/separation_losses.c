@@ -1,7 +1,5 @@
 /* ε-ranks in the mean error d₁, the root mean squared error √d₂ and the largest error, and whether the three differ
  * only by constants. */
-#include "../tools/polynomial.h"
-#include "../statistics.h"
 #include "separation.h"
 #include <math.h>
 

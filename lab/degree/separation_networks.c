@@ -1,6 +1,4 @@
 /* Exact separation ranks of polynomial networks with random weights, with inputs split in the middle. */
-#include "../tools/polynomial.h"
-#include "../statistics.h"
 #include "separation.h"
 #include <math.h>
 #include <stdio.h>
@@ -270,7 +268,7 @@ static bo_status rounded_rank(networks *n, const lab_polynomial_desc *desc, size
         const lab_function f = lab_polynomial_function(net);
         status = lab_matricize(context, &f, settings, &n->rng, matrix);
     }
-    if (status == BO_OK) status = lab_singular_values(context, settings, settings, matrix, values);
+    if (status == BO_OK) status = bo_singular_values(context, settings, settings, matrix, values);
     if (status == BO_OK) *rank = lab_numerical_rank(values, settings, 0);
     lab_polynomial_destroy(net);
     bo_free(matrix);

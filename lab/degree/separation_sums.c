@@ -2,7 +2,6 @@
  * coefficients form a matrix with one row per exponent of A that occurs and one column per exponent of B. For generic
  * coefficients its rank is the size of the largest matching of rows and columns (the term rank), which is d if no two
  * terms agree in either. */
-#include "../tools/matricization.h"
 #include "separation.h"
 #include <math.h>
 #include <stdio.h>
@@ -111,7 +110,7 @@ static bo_status count_near(lab_run *run, const lab_function *f, size_t terms, c
     double templates[POINTS], matrix[SETTINGS * SETTINGS], values[SETTINGS], all = 0;
     for (size_t i = 0; i < POINTS; i++) templates[i] = (2 * (double)i + 1) / POINTS - 1;
     BO_TRY(lab_matricize_grid(lab_context(run), f, POINTS, templates, matrix));
-    BO_TRY(lab_singular_values(lab_context(run), SETTINGS, SETTINGS, matrix, values));
+    BO_TRY(bo_singular_values(lab_context(run), SETTINGS, SETTINGS, matrix, values));
     for (size_t i = 0; i < SETTINGS; i++) all += values[i] * values[i];
     for (size_t e = 0; e < EPSILONS; e++) c->near[e] += values[terms - 1] > epsilons[e] * sqrt(all);
     c->within++;

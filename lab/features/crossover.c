@@ -1,8 +1,6 @@
 /* crossover: the sequence length above which attention with random features is cheaper than softmax attention on this
  * host. */
-#include "../tools/clock.h"
 #include "../experiment.h"
-#include "../statistics.h"
 #include <bochner/attention.h>
 #include <math.h>
 #include <string.h>

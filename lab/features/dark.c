@@ -1,7 +1,5 @@
 /* dark: positive features whose frequencies are adapted to the data (DARKFormer, 2603.04127): their variance, and
  * models that use them. */
-#include "../tools/language.h"
-#include "../statistics.h"
 #include "dark_learned.h"
 #include "dark_variance.h"
 #include <math.h>

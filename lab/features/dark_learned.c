@@ -1,5 +1,4 @@
 #include "dark_learned.h"
-#include "../tools/heads.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

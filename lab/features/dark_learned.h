@@ -3,7 +3,7 @@
 #ifndef BO_LAB_FEATURES_DARK_LEARNED_H
 #define BO_LAB_FEATURES_DARK_LEARNED_H
 
-#include "../tools/language.h"
+#include "../experiment.h"
 
 /* dark: the softmax model finetuned with DARK attention. Records the table "learned" and its claims. */
 bo_status lab_dark_learned(lab_run *run, const lab_text *text, const bo_model *softmax, const bo_model *dark);

@@ -1,5 +1,4 @@
 #include "dark_variance.h"
-#include "../statistics.h"
 #include <bochner/attention.h>
 #include <math.h>
 #include <stdio.h>

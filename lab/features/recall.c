@@ -1,7 +1,5 @@
 /* recall: the number of key-value pairs that a state of fixed size can hold. */
 #include "../experiment.h"
-#include "../statistics.h"
-#include "../tools/recall.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {

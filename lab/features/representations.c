@@ -1,7 +1,4 @@
 #include "representations.h"
-#include "../../src/base/base.h"
-#include "../../src/base/rng.h"
-#include "../../src/features/block.h"
 #include <math.h>
 
 const char *const lab_representation_names[LAB_REPRESENTATIONS] = {"cosines with a phase", "cosines or sines",
@@ -163,8 +160,7 @@ static bo_status shift(bo_context *context, bo_features *map, const lab_rows *ro
     bo_status status = w ? bo_features_get_frequencies(context, map, w) : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < count; i++) {
         const float *x = rows->x + pick_row(rows, rng) * dim;
-        for (size_t j = 0; j < dim; j++)
-            w[i * dim + j] = (w[i * dim + j] + 2 * x[j]) / (float)bo_features_argument_scale(map);
+        for (size_t j = 0; j < dim; j++) w[i * dim + j] = (w[i * dim + j] + 2 * x[j]) / (float)lab_argument_scale(map);
     }
     if (status == BO_OK) status = bo_features_set_frequencies(context, map, w);
     bo_free(w);

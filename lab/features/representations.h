@@ -10,7 +10,7 @@
 #ifndef BO_LAB_FEATURES_REPRESENTATIONS_H
 #define BO_LAB_FEATURES_REPRESENTATIONS_H
 
-#include "../tools/kernels.h"
+#include "../experiment.h"
 
 typedef enum lab_representation {
     LAB_COSINE,      /* √2 cos(w·x + b) e^(|x|²/2), b uniform */

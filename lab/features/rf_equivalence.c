@@ -1,5 +1,4 @@
 /* rf-equivalence: with optimal sampling, all random feature representations of a kernel have the same error. */
-#include "../statistics.h"
 #include "representations.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,11 +1,6 @@
 /* rfa: random feature attention (2103.02143): its gate, unit norms, decoding cost, and exchange with softmax after
  * training. */
-#include "../../src/model/model.h"
-#include "../../src/nn/nn.h"
-#include "../tools/clock.h"
-#include "../tools/language.h"
-#include "../statistics.h"
-#include "../tools/numbers.h"
+#include "../experiment.h"
 #include <math.h>
 #include <string.h>
 
@@ -142,9 +137,9 @@ static bo_status train_all(lab_run *run, const lab_text *text, trained_models *t
 
 /* ---- exchange of attentions -------------------------------------------------------------------------------------- */
 
-static bo_nn_name weight_of(size_t layer, const char *suffix)
+static lab_name weight_of(size_t layer, const char *suffix)
 {
-    bo_nn_name name;
+    lab_name name;
     snprintf(name.text, sizeof name.text, "model.layers.%zu.self_attn%s", layer, suffix);
     return name;
 }
@@ -219,7 +214,7 @@ static bo_status swap_out(lab_run *run, const lab_text *text, const bo_model *rf
 /* Evaluates the same attention with other frequencies. */
 static bo_status swap_draw(lab_run *run, const lab_text *text, bo_model *rfa, double *loss)
 {
-    for (size_t i = 0; i < LAYERS; i++) BO_TRY(bo_attention_redraw(lab_context(run), rfa->attentions[i], 1));
+    BO_TRY(lab_model_redraw(lab_context(run), rfa, 1));
     return lab_loss(run, rfa, text, SCORED, loss);
 }
 

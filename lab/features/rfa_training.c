@@ -1,7 +1,6 @@
 /* rfa-training: how random feature attention (2103.02143) is trained: states carried between windows, frequencies that
  * are redrawn, and the arc-cosine form. */
-#include "../../src/model/model.h"
-#include "../tools/language.h"
+#include "../experiment.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {
@@ -131,8 +130,7 @@ static bo_status score(lab_run *run, bo_model *model, const lab_text *text, loss
 {
     BO_TRY(lab_loss(run, model, text, SCORED, &out->windows));
     BO_TRY(carried_loss(run, model, text, &out->carried));
-    for (size_t i = 0; i < model->desc.layers; i++)
-        BO_TRY(bo_attention_redraw(lab_context(run), model->attentions[i], 1));
+    BO_TRY(lab_model_redraw(lab_context(run), model, 1));
     return lab_loss(run, model, text, SCORED, &out->redrawn);
 }
 

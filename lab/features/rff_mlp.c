@@ -1,7 +1,6 @@
 /* rff-mlp: are token-wise MLPs over-parametrized in transformers? Compares MLPs of several widths with random features
  * and a trained readout. */
-#include "../tools/language.h"
-#include "../statistics.h"
+#include "../experiment.h"
 #include <math.h>
 #include <stdio.h>
 

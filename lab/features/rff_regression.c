@@ -1,11 +1,7 @@
 /* rff-regression: ridge regression on random Fourier features (Rahimi and Recht 2007), compared with kernel ridge
  * regression. */
+#include "../experiment.h"
 #include <bochner/machines.h>
-#include "../../src/base/base.h"
-#include "../../src/base/rng.h"
-#include "../tools/kernels.h"
-#include "../statistics.h"
-#include "../tools/numbers.h"
 #include <math.h>
 
 static const char variances[] = "Sutherland and Schneider, On the error of random Fourier features, arXiv 1506.02785";

@@ -1,8 +1,5 @@
 /* dropout-and-batchnorm: the relation between dropout and batch normalization, and their interference. */
-#include "../tools/linear_machine.h"
-#include "../tools/perturbed.h"
-#include "../statistics.h"
-#include "../../src/nn/nn.h"
+#include "../experiment.h"
 #include <math.h>
 #include <string.h>
 
@@ -134,7 +131,7 @@ static bo_value normalize(bo_graph *graph, bo_value x)
     const bo_value inputs[] = {
         x, frozen(graph, "gain", width, BO_WEIGHT_LAW_ONE), frozen(graph, "bias", width, BO_WEIGHT_LAW_ZERO),
         frozen(graph, "mean", width, BO_WEIGHT_LAW_ZERO), frozen(graph, "variance", width, BO_WEIGHT_LAW_ONE)};
-    return bo_graph_one(graph, BO_OPERATION_BATCH_NORM, &(bo_batch_norm_attributes){0}, 5, inputs);
+    return lab_graph_one(graph, BO_OPERATION_BATCH_NORM, &(bo_batch_norm_attributes){0}, 5, inputs);
 }
 
 static bo_value normalize_then_drop(bo_graph *graph, bo_value x, const void *rate)

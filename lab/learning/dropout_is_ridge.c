@@ -1,6 +1,5 @@
 /* dropout-is-ridge: dropout on the inputs of least squares is a ridge penalty weighted by the column norms. */
-#include "../tools/linear_machine.h"
-#include "../tools/perturbed.h"
+#include "../experiment.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {

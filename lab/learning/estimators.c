@@ -2,8 +2,7 @@
  *
  *     score function   (f(x) - b) ε / σ          needs only values of f
  *     pathwise         ∇f(x)                     needs the gradient of f */
-#include "../statistics.h"
-#include "../tools/tape.h"
+#include "../experiment.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {

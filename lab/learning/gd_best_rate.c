@@ -1,7 +1,5 @@
 /* gd-best-rate: the learning rate with the best worst case, and whether it is best for a given start. */
-#include "../tools/descent.h"
-#include "../tools/least_squares.h"
-#include "../statistics.h"
+#include "../experiment.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* gd-stability: the largest learning rate at which gradient descent converges. */
-#include "../tools/perturbed.h"
-#include "../statistics.h"
+#include "../experiment.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {

@@ -168,9 +168,9 @@ static bo_value record_network(const void *user, bo_graph *graph, bo_value x)
                               .shape = (size_t[]){1, HIDDEN},
                               .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt(HIDDEN)}};
     const bo_linear_attributes linear = {.weights = 1};
-    bo_value h = bo_graph_one(graph, BO_OPERATION_LINEAR, &linear, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
+    bo_value h = lab_graph_one(graph, BO_OPERATION_LINEAR, &linear, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
     h = lab_graph_unary(graph, BO_UNARY_RELU, h);
-    return bo_graph_one(graph, BO_OPERATION_LINEAR, &linear, 2, (bo_value[]){h, bo_graph_weight(graph, &a)});
+    return lab_graph_one(graph, BO_OPERATION_LINEAR, &linear, 2, (bo_value[]){h, bo_graph_weight(graph, &a)});
 }
 
 static size_t steps_of(lab_run *run)

@@ -1,6 +1,5 @@
 /* infinite-width: sign steps on frozen features, and the selection of features by training. */
 #include "infinite_width.h"
-#include "../statistics.h"
 #include "stopping.h"
 #include <math.h>
 

@@ -1,11 +1,6 @@
 /* muon: the cost of orthogonalization, the limits of its iterations, the effect of gradient size, and training
  * speed. */
-#include "../tools/descent.h"
-#include "../tools/language.h"
-#include "../tools/least_squares.h"
-#include "../statistics.h"
-#include "../../src/backend/updates.h"
-#include "../../src/math/linalg.h"
+#include "../experiment.h"
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -108,31 +103,16 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Orthogonalizes a gradient by a step from zero with learning rate -1. */
-static bo_status orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t rows,
-                               size_t columns, const float *g, float *x)
-{
-    bo_device *device = bo_device_cpu();
-    const bo_rule rule = {.scale = 1, .rate = -1};
-    const bo_muon_matrix matrix = {.rows = rows, .columns = columns, .g = g, .w = x, .pace = {.rate = 1, .factor = 1}};
-    void *scratch = bo_buffer_allocate(
-        context, device, bo_backend_of(device)->updates->bytes(context, 0, NULL, 1, &matrix), "room for Muon");
-    if (!scratch) return BO_MEMORY;
-    memset(x, 0, rows * columns * sizeof *x);
-    const bo_status status =
-        bo_backend_of(device)->updates->muon(context, &rule, iteration, steps, 1, &matrix, scratch);
-    bo_buffer_release(device, scratch);
-    return status;
-}
-
-/* The same for a tall matrix with products on its longer side: ½(3I - XXᵀ)X. a: buffer of rows x rows. */
+/* Orthogonalizes a tall matrix with products on its longer side: ½(3I - XXᵀ)X. a: buffer of rows x rows. */
 static bo_status orthogonalize_long(bo_context *context, size_t steps, size_t rows, size_t columns, float *x, float *a,
                                     float *room)
 {
     for (size_t step = 0; step < steps; step++) {
-        BO_TRY(bo_gemm(context, false, true, rows, rows, columns, -0.5f, x, columns, x, columns, 0, a, rows));
+        BO_TRY(
+            lab_multiply_single(context, false, true, rows, rows, columns, -0.5f, x, columns, x, columns, 0, a, rows));
         for (size_t i = 0; i < rows; i++) a[i * rows + i] += 1.5f;
-        BO_TRY(bo_gemm(context, false, false, rows, columns, rows, 1, a, rows, x, columns, 0, room, columns));
+        BO_TRY(
+            lab_multiply_single(context, false, false, rows, columns, rows, 1, a, rows, x, columns, 0, room, columns));
         memcpy(x, room, rows * columns * sizeof *x);
     }
     return BO_OK;
@@ -145,13 +125,13 @@ typedef struct buffers {
 } buffers;
 
 /* Median CPU time of this thread. */
-static bo_status time_update(bo_context *context, bo_newton_schulz iteration, size_t rows, size_t columns, buffers *b,
+static bo_status time_update(bo_context *context, lab_newton_schulz iteration, size_t rows, size_t columns, buffers *b,
                              double *out)
 {
     double times[REPEATS];
     for (size_t i = 0; i < REPEATS; i++) {
         const double start = cpu_seconds();
-        BO_TRY(orthogonalize(context, iteration, 5, rows, columns, b->g, b->x));
+        BO_TRY(lab_orthogonalize(context, iteration, 5, rows, columns, b->g, b->x));
         times[i] = cpu_seconds() - start;
     }
     *out = lab_median(times, REPEATS);
@@ -180,7 +160,7 @@ static bo_status measure_shorter(lab_run *run, buffers *b)
     const char *predicted = "5 (3r²c + r³) operations at the speed of the largest";
     double seconds[SIDES];
     for (size_t i = 0; i < SIDES; i++) {
-        BO_TRY(time_update(lab_context(run), BO_NEWTON_SCHULZ_QUINTIC, (size_t)sides[i], TALL, b, &seconds[i]));
+        BO_TRY(time_update(lab_context(run), LAB_NEWTON_SCHULZ_QUINTIC, (size_t)sides[i], TALL, b, &seconds[i]));
         lab_point(run, "shorter", "measured", sides[i], 1e3 * seconds[i]);
     }
     const double last = sides[SIDES - 1], speed = (3 * last * last * TALL + last * last * last) / seconds[SIDES - 1];
@@ -200,14 +180,14 @@ static bo_status measure_time(lab_run *run, buffers *b)
     lab_fill_normal(&rng, 1, SHORT * LONGEST, b->g);
     for (size_t i = 0; i < SIDES; i++) {
         x[i] = (double)sides[i];
-        BO_TRY(time_update(lab_context(run), BO_NEWTON_SCHULZ_QUINTIC, SHORT, sides[i], b, &wide[i]));
-        BO_TRY(time_update(lab_context(run), BO_NEWTON_SCHULZ_QUINTIC, sides[i], SHORT, b, &tall));
+        BO_TRY(time_update(lab_context(run), LAB_NEWTON_SCHULZ_QUINTIC, SHORT, sides[i], b, &wide[i]));
+        BO_TRY(time_update(lab_context(run), LAB_NEWTON_SCHULZ_QUINTIC, sides[i], SHORT, b, &tall));
         lab_point(run, "time", "wide", x[i], 1e3 * wide[i]);
         lab_point(run, "time", "tall", x[i], 1e3 * tall);
         BO_TRY(lab_progress(run, 0.03 * (double)(i + 1)));
     }
     lab_claim(run, "longer-side", lab_exponent(x + FIRST, wide + FIRST, SIDES - FIRST));
-    BO_TRY(time_update(lab_context(run), BO_NEWTON_SCHULZ_CUBIC, TALL, SHORT, b, &update));
+    BO_TRY(time_update(lab_context(run), LAB_NEWTON_SCHULZ_CUBIC, TALL, SHORT, b, &update));
     BO_TRY(time_long(lab_context(run), b, &naive));
     lab_claim(run, "transposed-first", naive / update);
     return measure_shorter(run, b);
@@ -227,14 +207,14 @@ static bo_status measure_costs(lab_run *run)
 enum { ROWS = 16, COLUMNS = 32, MOST = 25 };
 
 /* Computes the singular values of the result of the iterations on g, smallest first, into `low`. */
-static bo_status values_after(bo_context *context, bo_newton_schulz iteration, size_t steps, const float *g,
+static bo_status values_after(bo_context *context, lab_newton_schulz iteration, size_t steps, const float *g,
                               double *low, double *high)
 {
     float x[ROWS * COLUMNS];
     double a[ROWS * COLUMNS], u[ROWS * ROWS], values[ROWS], vt[ROWS * COLUMNS];
-    BO_TRY(orthogonalize(context, iteration, steps, ROWS, COLUMNS, g, x));
+    BO_TRY(lab_orthogonalize(context, iteration, steps, ROWS, COLUMNS, g, x));
     for (size_t i = 0; i < ROWS * COLUMNS; i++) a[i] = (double)x[i];
-    BO_TRY(bo_svd(context, ROWS, COLUMNS, a, u, values, vt));
+    BO_TRY(lab_svd(context, ROWS, COLUMNS, a, u, values, vt));
     *high = values[0];
     *low = values[ROWS - 1];
     return BO_OK;
@@ -257,12 +237,12 @@ static bo_status measure_values(lab_run *run)
     bo_status status = BO_OK;
     for (size_t i = 0; i < LAB_COUNT_OF(counts) && status == BO_OK; i++) {
         const double x = (double)counts[i];
-        status = values_after(lab_context(run), BO_NEWTON_SCHULZ_QUINTIC, counts[i], p.x_single, &low, &high);
+        status = values_after(lab_context(run), LAB_NEWTON_SCHULZ_QUINTIC, counts[i], p.x_single, &low, &high);
         lab_point(run, "values", "quintic", x, farthest(low, high));
         if (counts[i] == 5) lab_claim(run, "quintic", fmax(0, fmax(0.68 - low, high - 1.16)));
         if (counts[i] == MOST) lab_claim(run, "quintic-ends", farthest(low, high));
         if (status == BO_OK)
-            status = values_after(lab_context(run), BO_NEWTON_SCHULZ_CUBIC, counts[i], p.x_single, &low, &high);
+            status = values_after(lab_context(run), LAB_NEWTON_SCHULZ_CUBIC, counts[i], p.x_single, &low, &high);
         lab_point(run, "values", "cubic", x, farthest(low, high));
         if (counts[i] == MOST) lab_claim(run, "cubic", farthest(low, high));
     }

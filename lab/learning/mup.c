@@ -1,7 +1,6 @@
 /* mup: does the best learning rate stay the same as a model grows wider? */
-#include "../tools/language.h"
+#include "../experiment.h"
 #include "rates.h"
-#include "../statistics.h"
 #include <bochner/widths.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,5 @@
 /* noise-is-ridge: noise on the inputs in training is a ridge penalty, and bounds the step. */
-#include "../tools/linear_machine.h"
-#include "../tools/perturbed.h"
-#include "../statistics.h"
-#include "../tools/stochastic.h"
+#include "../experiment.h"
 #include <bochner/features.h>
 #include <math.h>
 
@@ -236,8 +233,8 @@ static bo_status open_scalar(lab_run *run, double sigma, scalar *s)
     const bo_value y = bo_graph_input(graph, "y", BO_ELEMENT_FLOAT32, RUNS, 1);
     const bo_value w = bo_graph_weight(graph, &(bo_weight_desc){.name = name, .rank = 2, .shape = (size_t[]){RUNS, 1}});
     const bo_noise_attributes noise = {.kind = BO_NOISE_NORMAL, .amount = sigma};
-    const bo_value noisy = bo_graph_one(graph, BO_OPERATION_NOISE, &noise, 1, &x);
-    const bo_value product = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){noisy, w});
+    const bo_value noisy = lab_graph_one(graph, BO_OPERATION_NOISE, &noise, 1, &x);
+    const bo_value product = lab_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){noisy, w});
     BO_TRY(lab_descent_ready(&s->descent, lab_graph_squares(s->descent.tape.graph, product, y), 0.5 * RUNS,
                              &lab_plain_descent, 1));
     for (size_t i = 0; i < RUNS; i++) s->w[i] = 1;

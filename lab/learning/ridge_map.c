@@ -1,8 +1,5 @@
 /* ridge-map: under a Gaussian prior, ridge regression is the mode and the mean of the posterior. */
-#include "../tools/linear_machine.h"
-#include "../tools/perturbed.h"
-#include "../statistics.h"
-#include "../../src/math/linalg.h"
+#include "../experiment.h"
 #include <math.h>
 #include <string.h>
 
@@ -91,13 +88,11 @@ static bo_status conditional_mean(bo_context *context, const lab_least_squares *
 {
     double covariance[ROWS * ROWS], solved[ROWS];
     const size_t n = p->rows;
-    BO_TRY(bo_gemm64(context, false, true, n, n, p->dim, tau * tau, p->x, p->dim, p->x, p->dim, 0, covariance, n));
+    BO_TRY(lab_multiply(context, false, true, n, n, p->dim, tau * tau, p->x, p->dim, p->x, p->dim, 0, covariance, n));
     for (size_t r = 0; r < n; r++) covariance[r * n + r] += sigma * sigma;
     memcpy(solved, p->y, n * sizeof *solved);
-    BO_TRY(bo_cholesky(context, n, covariance, n, NULL));
-    BO_TRY(bo_solve_lower(context, n, 1, covariance, n, solved, 1));
-    BO_TRY(bo_solve_lower_t(context, n, 1, covariance, n, solved, 1));
-    return bo_gemm64(context, true, false, p->dim, 1, n, tau * tau, p->x, p->dim, solved, 1, 0, w, 1);
+    BO_TRY(lab_solve_positive(context, n, 1, covariance, solved));
+    return lab_multiply(context, true, false, p->dim, 1, n, tau * tau, p->x, p->dim, solved, 1, 0, w, 1);
 }
 
 /* Compares the predictions of the kernel machine for new points. */
@@ -198,10 +193,10 @@ static void draw_problems(bo_rng *rng, prior kind, size_t count, draws *d)
 /* Mean |ŵ - w|² / |w|² over the problems, by the ridge regression of the library. */
 static bo_status error_of(bo_context *context, draws *d, size_t count, double lambda, double *out)
 {
-    const bo_readout readout = {
+    const lab_readout readout = {
         .rows = ROWS, .features = DIM, .outputs = count, .z = d->x, .y = d->y, .lambda = lambda};
     double error = 0, size = 0;
-    BO_TRY(bo_ridge_readout(context, &readout, d->found));
+    BO_TRY(lab_ridge_readout(context, &readout, d->found));
     for (size_t i = 0; i < count * DIM; i++) {
         const double off = (double)d->found[i] - (double)d->truth[i];
         error += off * off;

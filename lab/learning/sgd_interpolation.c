@@ -1,7 +1,6 @@
 /* sgd-interpolation: stochastic gradient descent with a constant step, with and without a solution that fits all
  * examples. */
-#include "../statistics.h"
-#include "../tools/stochastic.h"
+#include "../experiment.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {

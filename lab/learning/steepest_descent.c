@@ -1,7 +1,5 @@
 /* steepest-descent: the steepest step depends on the norm. */
-#include "../tools/descent.h"
-#include "../tools/least_squares.h"
-#include "../../src/math/linalg.h"
+#include "../experiment.h"
 #include <math.h>
 #include <string.h>
 
@@ -88,7 +86,7 @@ static bo_status singular_values(bo_context *context, const double *a, double *m
 {
     double copy[SIZE], u[OUT * OUT], values[OUT], vt[SIZE];
     memcpy(copy, a, sizeof copy);
-    BO_TRY(bo_svd(context, OUT, IN, copy, u, values, vt));
+    BO_TRY(lab_svd(context, OUT, IN, copy, u, values, vt));
     *most = values[0];
     *sum = 0;
     for (size_t i = 0; i < OUT; i++) *sum += values[i];
@@ -338,7 +336,7 @@ static bo_status count_exact(lab_run *run, double alpha, double least, size_t mo
         const double loss = exact_gradient(x, w, g);
         if (*out == 0) first = loss;
         if (loss < 1e-3 * first) break;
-        BO_TRY(bo_svd(lab_context(run), OUT, IN, g, u, values, vt));
+        BO_TRY(lab_svd(lab_context(run), OUT, IN, g, u, values, vt));
         double sum = 0;
         for (size_t k = 0; k < OUT; k++) sum += values[k] > least * values[0] ? values[k] : 0;
         for (size_t k = 0; k < OUT && values[k] > least * values[0]; k++)

@@ -2,7 +2,7 @@
 #ifndef BO_LAB_LEARNING_STOPPING_H
 #define BO_LAB_LEARNING_STOPPING_H
 
-#include "../tools/fit.h"
+#include "../experiment.h"
 #include "tangent.h"
 
 enum { LAB_MOST_TRIED = 5 };

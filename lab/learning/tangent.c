@@ -1,6 +1,5 @@
 #include "tangent.h"
 #include <bochner/features.h>
-#include "../../src/math/linalg.h"
 #include <math.h>
 
 double lab_examples_error(const lab_examples *e, size_t first, size_t count, const float *predicted)
@@ -61,8 +60,8 @@ bo_status lab_feature_kernel(bo_context *context, size_t rows, size_t features, 
 {
     float *single = bo_alloc(context, rows * rows, sizeof *single, "a kernel");
     if (!single) return BO_MEMORY;
-    const bo_status status =
-        bo_gemm(context, false, true, rows, rows, features, 1, phi, features, phi, features, 0, single, rows);
+    const bo_status status = lab_multiply_single(context, false, true, rows, rows, features, 1, phi, features, phi,
+                                                 features, 0, single, rows);
     for (size_t i = 0; status == BO_OK && i < rows * rows; i++) kernel[i] = (double)single[i];
     bo_free(single);
     return status;
@@ -103,7 +102,7 @@ static bo_status solve(bo_context *context, flow *f, double steps, lab_flow_resu
     const size_t n = e->train, rows = lab_examples_rows(e);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < n; k++) f->vectors[i * n + k] = f->kernel[i * rows + k];
-    BO_TRY(bo_eigen(context, n, f->vectors, n, f->values));
+    BO_TRY(lab_eigen(context, n, f->vectors, f->values));
     for (size_t k = 0; k < n; k++) {
         f->shares[k] = 0;
         for (size_t i = 0; i < n; i++) f->shares[k] += f->vectors[k * n + i] * (double)e->y[i];

@@ -3,7 +3,6 @@
 #define BO_LAB_LEARNING_TIME_LAW_H
 
 #include "../experiment.h"
-#include "../../src/plan/plan.h"
 
 /* Heads have dimension 32. */
 static inline bo_plan_shape time_law_shape(size_t layers, size_t width, size_t context, size_t batch)

@@ -1,7 +1,6 @@
 /* Losses of small models: the law fitted to them, models not used in the fit, and depth at equal parameters and equal
  * time. */
 #include "time_law.h"
-#include "../tools/language.h"
 #include <math.h>
 #include <stdio.h>
 

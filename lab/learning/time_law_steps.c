@@ -1,6 +1,5 @@
 /* Step times of many shapes: the count that predicts shapes not used in the fit, and the cost of depth. */
 #include "time_law.h"
-#include "../statistics.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -8,7 +7,7 @@ enum { MOST_SHAPES = 24, PROXIES = 3, PAIRS = 2 };
 
 /* ---- predictors -------------------------------------------------------------------------------------------------- */
 
-/* Columns of a law that is linear in a few counts, for bo_plan_least_squares. */
+/* Columns of a law that is linear in a few counts, for lab_plan_least_squares. */
 typedef void (*proxy_columns)(const bo_plan_counts *counts, double columns[BO_PLAN_TERM_COUNT]);
 
 static void by_copies(const bo_plan_counts *counts, double columns[BO_PLAN_TERM_COUNT])
@@ -29,7 +28,7 @@ static const struct {
     const char *name;
     proxy_columns columns;
 } proxies[PROXIES] = {
-    {"copies", by_copies}, {"operations", by_operations}, {"layers, copies, operations, attention", bo_plan_terms_of}};
+    {"copies", by_copies}, {"operations", by_operations}, {"layers, copies, operations, attention", lab_plan_terms}};
 
 /* Errors of predictions for steps not used in the fit. */
 typedef struct held_out {
@@ -55,7 +54,7 @@ static bo_status fit_proxy(lab_run *run, size_t proxy, const bo_plan_timing *tim
         for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) rows[i][t] /= timings[i].seconds;
         ones[i] = 1;
     }
-    if (bo_plan_least_squares(fitted, (const double(*)[BO_PLAN_TERM_COUNT])rows, ones, 15, cost)) return BO_OK;
+    if (lab_plan_least_squares(fitted, (const double(*)[BO_PLAN_TERM_COUNT])rows, ones, 15, cost)) return BO_OK;
     return bo_fail(lab_context(run), BO_NUMERIC, "the step times do not determine the cost of %s", proxies[proxy].name);
 }
 

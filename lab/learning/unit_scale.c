@@ -1,9 +1,5 @@
 /* unit-scale: weights, activations and gradients of size 1, and training in 8 bits. */
-#include "../tools/fit.h"
-#include "../tools/heads.h"
-#include "../tools/language.h"
-#include "../statistics.h"
-#include "../tools/numbers.h"
+#include "../experiment.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -209,34 +205,25 @@ static const bo_weight *weight_of(const sizing *z, size_t index, const char *suf
 {
     char name[96];
     snprintf(name, sizeof name, "model.layers.%d.%s.%s", LAYERS - 1, layer_names[index], suffix);
-    return bo_weights_find(z->model->weights, name);
+    return bo_weights_find(lab_model_weights(z->model), name);
 }
 
 /* Only the last token has a target, so that in the last layer only its row has a gradient (except v), and the gradient
  * of a bias is that of the output of its layer. The gradient has the size that it has for one token of a training
  * batch. */
-static bo_status run_gradients(sizing *z, const bo_model_graph *g, const int32_t *ids)
+static bo_status run_gradients(const sizing *z, lab_model_pass *pass, const int32_t *ids)
 {
-    bo_context *context = lab_context(z->run);
-    bo_weights *weights = z->model->weights;
-    int32_t places[TOKENS], targets[TOKENS];
-    for (size_t i = 0; i < TOKENS; i++) places[i] = (int32_t)i, targets[i] = i + 1 < TOKENS ? -1 : ids[TOKENS];
-    BO_TRY(bo_weights_zero_gradients(context, weights));
-    BO_TRY(bo_graph_write(context, g->graph, g->tokens, ids));
-    BO_TRY(bo_graph_write(context, g->graph, g->targets, targets));
-    BO_TRY(bo_graph_write(context, g->graph, g->positions, places));
-    bo_graph_set_loss_scale(g->graph, 1 / (float)(CONTEXT * batch_of(z->run)));
-    return bo_graph_run(context, g->graph, &(bo_graph_pass){.training = true});
+    int32_t targets[TOKENS];
+    for (size_t i = 0; i < TOKENS; i++) targets[i] = i + 1 < TOKENS ? -1 : ids[TOKENS];
+    return lab_model_pass_run(lab_context(z->run), pass, ids, targets, 1 / (double)(CONTEXT * batch_of(z->run)));
 }
 
-static bo_status sum_gradients(sizing *z, const bo_model_graph *g, const int32_t *ids)
+static bo_status sum_gradients(sizing *z, lab_model_pass *pass, const int32_t *ids)
 {
     double squares[LAYER_NAMES] = {0};
     char what[96];
-    BO_TRY(bo_weights_allocate(lab_context(z->run), z->model->weights, true));
-    BO_TRY(bo_graph_allocate(lab_context(z->run), g->graph));
     for (size_t s = 0; s < SEQUENCES; s++) {
-        BO_TRY(run_gradients(z, g, ids + s * TOKENS));
+        BO_TRY(run_gradients(z, pass, ids + s * TOKENS));
         for (size_t i = 0; i < LAYER_NAMES; i++) {
             const bo_weight *bias = weight_of(z, i, "bias");
             squares[i] += pow(root_mean_square(bias->rows * bias->columns, bias->gradient), 2) / SEQUENCES;
@@ -255,11 +242,10 @@ static bo_status sum_gradients(sizing *z, const bo_model_graph *g, const int32_t
 
 static bo_status note_gradients(sizing *z, const int32_t *ids)
 {
-    bo_model_graph graph;
-    const bo_model_graph_desc desc = {.rows = TOKENS, .loss = true, .gradients = true};
-    BO_TRY(bo_model_graph_create(lab_context(z->run), z->model, &desc, &graph));
-    const bo_status status = sum_gradients(z, &graph, ids);
-    bo_model_graph_destroy(&graph);
+    lab_model_pass *pass;
+    BO_TRY(lab_model_pass_open(lab_context(z->run), z->model, TOKENS, &pass));
+    const bo_status status = sum_gradients(z, pass, ids);
+    lab_model_pass_close(pass);
     return status;
 }
 
@@ -315,7 +301,7 @@ static bo_value record(const void *user, bo_graph *graph, bo_value x)
     const bo_weight_desc w = {
         .name = name, .rank = 2, .shape = (size_t[]){s->out, s->in}, .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1}};
     const bo_linear_attributes attributes = {.weights = 1, .scale = s->factor};
-    return bo_graph_one(graph, BO_OPERATION_LINEAR, &attributes, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
+    return lab_graph_one(graph, BO_OPERATION_LINEAR, &attributes, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
 }
 
 static void draw(bo_rng *rng, size_t rows, size_t columns, float *out)

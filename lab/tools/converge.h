@@ -2,7 +2,7 @@
 #ifndef BO_LAB_TOOLS_CONVERGE_H
 #define BO_LAB_TOOLS_CONVERGE_H
 
-#include "../experiment.h"
+#include "../measurement.h"
 #include <bochner/train.h>
 
 /* Training has several phases with a constant learning rate, a quarter of the one before. A phase ends after `patience`

@@ -1,5 +1,6 @@
 /* A graph trained by an optimizer. */
 #include "descent.h"
+#include "../../src/tape/graph.h"
 
 const bo_optimizer_desc lab_plain_descent = {.kind = BO_OPTIMIZER_SGD, .rate = 1, .momentum = -1};
 

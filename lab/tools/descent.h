@@ -13,7 +13,7 @@
 #define BO_LAB_TOOLS_DESCENT_H
 
 #include "tape.h"
-#include "../../src/optim/optim.h"
+#include <bochner/optim.h>
 
 typedef struct lab_descent {
     lab_tape tape;

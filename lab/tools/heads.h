@@ -4,8 +4,8 @@
 #ifndef BO_LAB_TOOLS_HEADS_H
 #define BO_LAB_TOOLS_HEADS_H
 
-#include "../../src/model/model.h"
-#include "../experiment.h"
+#include "../measurement.h"
+#include <bochner/model.h>
 
 /* One head of one layer. It reads rows of the residual stream divided by their root mean square; q, k and v include the
  * gain of the normalization. */

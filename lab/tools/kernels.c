@@ -1,4 +1,5 @@
 #include "kernels.h"
+#include "../../src/features/block.h"
 #include "../../src/math/linalg.h"
 
 bo_status lab_products(bo_context *context, size_t rows, size_t features, const float *z, float *estimate)
@@ -56,4 +57,9 @@ bo_status lab_kernel_ridge_predict(bo_context *context, const lab_kernel_ridge *
     bo_free(k);
     bo_free(alpha);
     return status;
+}
+
+double lab_argument_scale(const bo_features *map)
+{
+    return bo_features_argument_scale(map);
 }

@@ -2,7 +2,7 @@
 #ifndef BO_LAB_TOOLS_KERNELS_H
 #define BO_LAB_TOOLS_KERNELS_H
 
-#include "../experiment.h"
+#include "../measurement.h"
 #include <bochner/features.h>
 
 /* estimate (rows x rows): φ(x_i)·φ(x_j) for features z, rows x features. */
@@ -12,6 +12,8 @@ bo_status lab_estimate_kernel(bo_context *context, const bo_features_desc *desc,
                               float *estimate);
 /* Mean of (estimate - kernel)² over count numbers. */
 double lab_squared_error(size_t count, const float *estimate, const double *kernel);
+
+double lab_argument_scale(const bo_features *map); /* the factor of x in the arguments of the frequencies */
 
 /* Exact kernel ridge regression, f(x) = Σ_i α_i k(x, x_i) with α = (K + λI)⁻¹ y, evaluated at other rows. */
 typedef struct lab_kernel_ridge {

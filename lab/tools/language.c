@@ -181,7 +181,7 @@ static size_t window_hits(const int32_t *ids, size_t count, const float *logits,
 static bo_status count_hits(lab_run *run, lab_reader *reader, const lab_text *text, size_t tokens, int32_t *ids,
                             float *logits, double *out)
 {
-    const size_t vocab = bo_graph_columns(reader->graph.graph, reader->graph.outputs);
+    const size_t vocab = lab_reader_vocab(reader);
     size_t hits = 0, guessed = 0;
     for (size_t at = 0; at + reader->context <= tokens; at += reader->context) {
         BO_TRY(lab_reader_held_out(run, reader, text, at, ids));

@@ -2,7 +2,7 @@
 #ifndef BO_LAB_TOOLS_LANGUAGE_H
 #define BO_LAB_TOOLS_LANGUAGE_H
 
-#include "../experiment.h"
+#include "../measurement.h"
 #include <bochner/train.h>
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,4 @@
 #include "matricization.h"
-#include "../../src/math/linalg.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -96,70 +95,13 @@ bo_status lab_matricize_grid(bo_context *context, const lab_function *f, size_t 
     return BO_OK;
 }
 
-/* ---- singular values --------------------------------------------------------------------------------------------- */
-
-typedef struct svd {
-    size_t rows, columns, count;
-    double *copy, *u, *values, *vt;
-} svd;
-
-static void close_svd(svd *s)
-{
-    bo_free(s->copy);
-    bo_free(s->u);
-    bo_free(s->values);
-    bo_free(s->vt);
-}
-
-static bo_status open_svd(bo_context *context, size_t rows, size_t columns, const double *matrix, svd *s)
-{
-    const size_t count = rows < columns ? rows : columns;
-    *s = (svd){rows,
-               columns,
-               count,
-               bo_alloc_raw(context, rows * columns, sizeof(double), "a matricization"),
-               bo_alloc_raw(context, rows * count, sizeof(double), "singular vectors"),
-               bo_alloc_raw(context, count, sizeof(double), "singular values"),
-               bo_alloc_raw(context, count * columns, sizeof(double), "singular vectors")};
-    if (!s->copy || !s->u || !s->values || !s->vt) return BO_MEMORY;
-    memcpy(s->copy, matrix, rows * columns * sizeof *matrix);
-    return bo_svd(context, rows, columns, s->copy, s->u, s->values, s->vt);
-}
-
-bo_status lab_singular_values(bo_context *context, size_t rows, size_t columns, const double *matrix, double *values)
-{
-    svd s;
-    const bo_status status = open_svd(context, rows, columns, matrix, &s);
-    if (status == BO_OK) memcpy(values, s.values, s.count * sizeof *values);
-    close_svd(&s);
-    return status;
-}
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 size_t lab_numerical_rank(const double *values, size_t count, double tolerance)
 {
     if (tolerance == 0) tolerance = (double)count * DBL_EPSILON;
     size_t rank = 0;
     while (rank < count && values[rank] > tolerance * values[0]) rank++;
-    return rank;
-}
-
-double lab_effective_rank(const double *values, size_t count)
-{
-    double sum = 0, entropy = 0;
-    for (size_t i = 0; i < count; i++) sum += values[i] * values[i];
-    for (size_t i = 0; i < count && sum > 0; i++) {
-        const double part = values[i] * values[i] / sum;
-        if (part > 0) entropy -= part * log(part);
-    }
-    return sum > 0 ? exp(entropy) : 0;
-}
-
-size_t lab_rank_within(const double *values, size_t count, double epsilon)
-{
-    double sum = 0, left = 0;
-    size_t rank = count;
-    for (size_t i = 0; i < count; i++) sum += values[i] * values[i];
-    while (rank > 0 && (left += values[rank - 1] * values[rank - 1]) <= epsilon * epsilon * sum) rank--;
     return rank;
 }
 
@@ -187,8 +129,8 @@ static void subtract_outer(size_t rows, size_t columns, double scale, const doub
 bo_status lab_truncation_errors(bo_context *context, size_t rows, size_t columns, const double *matrix,
                                 lab_sizes *errors)
 {
-    svd s;
-    const bo_status status = open_svd(context, rows, columns, matrix, &s);
+    bo_singular s;
+    const bo_status status = bo_singular_open(context, rows, columns, matrix, &s);
     if (status == BO_OK) {
         memcpy(s.copy, matrix, rows * columns * sizeof *matrix); /* from here on the error of the truncation */
         errors[0] = lab_matrix_sizes(s.copy, rows * columns);
@@ -197,7 +139,7 @@ bo_status lab_truncation_errors(bo_context *context, size_t rows, size_t columns
             errors[r + 1] = lab_matrix_sizes(s.copy, rows * columns);
         }
     }
-    close_svd(&s);
+    bo_singular_close(&s);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #define BO_LAB_TOOLS_MATRICIZATION_H
 
 #include "modular.h"
+#include "../../cli/shared/ranks.h"
 
 /* `left` numbers of A come first in x, followed by `right` numbers of B. Either may be absent. */
 typedef struct lab_function {
@@ -27,16 +28,8 @@ bo_status lab_matricize(bo_context *context, const lab_function *f, size_t setti
 bo_status lab_matricize_grid(bo_context *context, const lab_function *f, size_t count, const double *templates,
                              double *out);
 
-/* In descending order; the matrix is preserved. values: as many as the smaller of rows and columns. */
-bo_status lab_singular_values(bo_context *context, size_t rows, size_t columns, const double *matrix, double *values);
 /* The number of values above `tolerance` · the first; 0: the usual tolerance for double, size · 2⁻⁵². */
 size_t lab_numerical_rank(const double *values, size_t count, double tolerance);
-/* exp(entropy of σ² / Σσ²): the effective number of directions. */
-double lab_effective_rank(const double *values, size_t count);
-
-/* The smallest rank within ε in d₂: the omitted part has at most ε of the size √Σσ² of the matrix. */
-size_t lab_rank_within(const double *values, size_t count, double epsilon);
-
 /* Sizes of the entries of a matrix: mean |·|, √ mean |·|², largest |·|. Each is at most the next. */
 typedef struct lab_sizes {
     double mean, square, largest;

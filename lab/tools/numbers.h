@@ -2,7 +2,7 @@
 #ifndef BO_LAB_TOOLS_NUMBERS_H
 #define BO_LAB_TOOLS_NUMBERS_H
 
-#include "../experiment.h"
+#include "../measurement.h"
 
 /* |a|, |a - b| for float64 vectors, and for float32 compared with float64. */
 double lab_dot(const double *a, const double *b, size_t count);

@@ -4,12 +4,12 @@
 
 bo_value lab_perturb_noise(bo_graph *graph, bo_value x, const void *attributes)
 {
-    return bo_graph_one(graph, BO_OPERATION_NOISE, attributes, 1, &x);
+    return lab_graph_one(graph, BO_OPERATION_NOISE, attributes, 1, &x);
 }
 
 bo_value lab_perturb_dropout(bo_graph *graph, bo_value x, const void *attributes)
 {
-    return bo_graph_one(graph, BO_OPERATION_DROPOUT, attributes, 1, &x);
+    return lab_graph_one(graph, BO_OPERATION_DROPOUT, attributes, 1, &x);
 }
 
 bo_status lab_perturbed_open(bo_context *context, const lab_least_squares *p, const lab_perturbation *perturbation,

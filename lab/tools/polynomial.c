@@ -54,7 +54,7 @@ static void draw(lab_polynomial *net, bo_rng *rng)
 
 static bo_status check(bo_context *context, const lab_polynomial_desc *d)
 {
-    const bool degree = d->tokens ? d->degree >= 2 && d->degree <= 4 : d->degree >= 1 && d->degree <= LAB_DEGREES;
+    const bool degree = d->tokens ? d->degree >= 2 && d->degree <= 4 : d->degree >= 1 && d->degree <= LAB_MOST_DEGREE;
     const bool size = d->width >= 1 && d->width <= LAB_INPUTS && d->inputs >= 2 && d->inputs <= LAB_INPUTS;
     if (degree && size && (!d->tokens || d->tokens * d->width == d->inputs)) return BO_OK;
     return bo_fail(context, BO_INVALID,

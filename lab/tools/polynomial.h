@@ -20,8 +20,8 @@ typedef struct lab_polynomial_desc {
 typedef struct lab_polynomial lab_polynomial;
 
 /* Weights are random residues, and for double N(0, 1) divided by the square root of the number of summands. inputs,
- * width ≤ LAB_INPUTS; degree 1 to LAB_DEGREES, for transformers 2 to 4. */
-enum { LAB_DEGREES = 8 };
+ * width ≤ LAB_INPUTS; degree 1 to LAB_MOST_DEGREE, for transformers 2 to 4. */
+enum { LAB_MOST_DEGREE = 8 };
 bo_status lab_polynomial_create(bo_context *context, const lab_polynomial_desc *desc, bo_rng *rng,
                                 lab_polynomial **out);
 void lab_polynomial_destroy(lab_polynomial *net); /* NULL is allowed */

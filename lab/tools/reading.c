@@ -1,4 +1,5 @@
 #include "reading.h"
+#include "../../src/model/model.h"
 #include <math.h>
 
 static bo_status make(lab_run *run, const bo_model *model, const lab_reading *reading, lab_reader *r)
@@ -9,15 +10,16 @@ static bo_status make(lab_run *run, const bo_model *model, const lab_reading *re
     r->parts = 1 + 2 * model->desc.layers;
     r->positions = bo_alloc(context, r->rows, sizeof *r->positions, "the positions of a text");
     if (reading->stream) r->stream = bo_alloc(context, r->parts, sizeof *r->stream, "the parts of a model");
-    if (!r->positions || (reading->stream && !r->stream)) return BO_MEMORY;
+    r->graph = bo_alloc(context, 1, sizeof *r->graph, "the graph of a model");
+    if (!r->positions || !r->graph || (reading->stream && !r->stream)) return BO_MEMORY;
     const bo_model_graph_desc desc = {.rows = r->rows,
                                       .tokens = r->context,
                                       .outputs = reading->logits || !reading->stream,
                                       .chosen = r->rows,
                                       .stream = r->stream,
                                       .attentions = reading->attentions};
-    BO_TRY(bo_model_graph_create(context, model, &desc, &r->graph));
-    return bo_graph_allocate(context, r->graph.graph);
+    BO_TRY(bo_model_graph_create(context, model, &desc, r->graph));
+    return bo_graph_allocate(context, r->graph->graph);
 }
 
 bo_status lab_reader_open(lab_run *run, const bo_model *model, const lab_reading *reading, lab_reader *out)
@@ -30,7 +32,8 @@ bo_status lab_reader_open(lab_run *run, const bo_model *model, const lab_reading
 
 void lab_reader_close(lab_reader *reader)
 {
-    bo_model_graph_destroy(&reader->graph);
+    if (reader->graph) bo_model_graph_destroy(reader->graph);
+    bo_free(reader->graph);
     bo_free(reader->stream);
     bo_free(reader->positions);
     *reader = (lab_reader){0};
@@ -39,7 +42,7 @@ void lab_reader_close(lab_reader *reader)
 bo_status lab_reader_read(lab_run *run, lab_reader *reader, const int32_t *ids, int32_t first)
 {
     bo_context *context = lab_context(run);
-    const bo_model_graph *g = &reader->graph;
+    const bo_model_graph *g = reader->graph;
     for (size_t i = 0; i < reader->rows; i++) reader->positions[i] = first + (int32_t)(i % reader->context);
     BO_TRY(bo_graph_write(context, g->graph, g->tokens, ids));
     if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, reader->positions));
@@ -48,12 +51,12 @@ bo_status lab_reader_read(lab_run *run, lab_reader *reader, const int32_t *ids, 
 
 bo_status lab_reader_logits(lab_run *run, lab_reader *reader, float *out)
 {
-    return bo_graph_read(lab_context(run), reader->graph.graph, reader->graph.outputs, out);
+    return bo_graph_read(lab_context(run), reader->graph->graph, reader->graph->outputs, out);
 }
 
 bo_status lab_reader_part(lab_run *run, lab_reader *reader, size_t part, float *out)
 {
-    return bo_graph_read(lab_context(run), reader->graph.graph, reader->stream[part], out);
+    return bo_graph_read(lab_context(run), reader->graph->graph, reader->stream[part], out);
 }
 
 bo_status lab_reader_held_out(lab_run *run, const lab_reader *reader, const lab_text *text, uint64_t at, int32_t *ids)
@@ -64,9 +67,14 @@ bo_status lab_reader_held_out(lab_run *run, const lab_reader *reader, const lab_
     return BO_OK;
 }
 
+size_t lab_reader_vocab(const lab_reader *reader)
+{
+    return bo_graph_columns(reader->graph->graph, reader->graph->outputs);
+}
+
 double lab_reader_loss(const lab_reader *reader, const float *logits, const int32_t *ids)
 {
-    const size_t vocab = bo_graph_columns(reader->graph.graph, reader->graph.outputs);
+    const size_t vocab = lab_reader_vocab(reader);
     double sum = 0;
     size_t count = 0;
     for (size_t i = 0; i < reader->rows; i++) {

@@ -3,7 +3,6 @@
 #ifndef BO_LAB_TOOLS_READING_H
 #define BO_LAB_TOOLS_READING_H
 
-#include "../../src/model/model.h"
 #include "language.h"
 
 typedef struct lab_reading {
@@ -18,7 +17,7 @@ typedef struct lab_reading {
 typedef struct lab_reader {
     size_t rows; /* tokens read at a time: windows x context */
     size_t context;
-    bo_model_graph graph;
+    struct bo_model_graph *graph;
     size_t parts; /* parts of the residual stream: the embedding, then the stream after every mixer and every MLP … */
     bo_value *stream; /* … as these values; NULL: not requested */
     int32_t *positions;
@@ -26,6 +25,7 @@ typedef struct lab_reader {
 
 bo_status lab_reader_open(lab_run *run, const bo_model *model, const lab_reading *reading, lab_reader *out);
 void lab_reader_close(lab_reader *reader);
+size_t lab_reader_vocab(const lab_reader *reader); /* the columns of the logits */
 /* ids: `rows` of them. The positions of every window are first, first + 1, …, if the model has positions. */
 bo_status lab_reader_read(lab_run *run, lab_reader *reader, const int32_t *ids, int32_t first);
 /* rows x vocab, after reading. */

@@ -19,10 +19,10 @@ static bo_status record(lab_stochastic *s)
                                                                    .shape = (size_t[]){1, d},
                                                                    .init = {BO_WEIGHT_LAW_ONE, 0, 0},
                                                                    .frozen = true});
-    const bo_value own = bo_graph_one(graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){owner, w});
-    const bo_value products = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){s->x, own});
-    const bo_value dot = bo_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2,
-                                      (bo_value[]){products, ones});
+    const bo_value own = lab_graph_one(graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){owner, w});
+    const bo_value products = lab_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){s->x, own});
+    const bo_value dot = lab_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2,
+                                       (bo_value[]){products, ones});
     const bo_value loss = lab_graph_squares(s->descent.tape.graph, dot, s->y);
     BO_TRY(lab_descent_ready(&s->descent, loss, 0.5 * (double)s->runs, &lab_plain_descent, 1));
     int32_t *owners = bo_alloc_raw(s->descent.tape.context, rows, sizeof *owners, "owners of examples");

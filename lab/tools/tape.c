@@ -26,7 +26,7 @@ bo_value lab_tape_leaf(lab_tape *tape, const char *name, size_t rows, size_t col
 
 static bo_value multiply(bo_graph *graph, bo_value x, bo_value weight)
 {
-    return bo_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, (bo_value[]){x, weight});
+    return lab_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, (bo_value[]){x, weight});
 }
 
 bo_value lab_graph_linear(bo_graph *graph, const char *name, bo_value x, size_t out, bo_weight_init init)
@@ -38,13 +38,13 @@ bo_value lab_graph_linear(bo_graph *graph, const char *name, bo_value x, size_t 
 
 bo_value lab_graph_unary(bo_graph *graph, bo_unary function, bo_value x)
 {
-    return bo_graph_one(graph, BO_OPERATION_UNARY, &(bo_unary_attributes){.function = function}, 1, &x);
+    return lab_graph_one(graph, BO_OPERATION_UNARY, &(bo_unary_attributes){.function = function}, 1, &x);
 }
 
 bo_value lab_graph_squares(bo_graph *graph, bo_value prediction, bo_value target)
 {
-    return bo_graph_one(graph, BO_OPERATION_LOSS, &(bo_loss_attributes){.kind = BO_LOSS_KIND_MSE}, 2,
-                        (bo_value[]){prediction, target});
+    return lab_graph_one(graph, BO_OPERATION_LOSS, &(bo_loss_attributes){.kind = BO_LOSS_KIND_MSE}, 2,
+                         (bo_value[]){prediction, target});
 }
 
 bo_status lab_tape_ready(lab_tape *tape, bo_value loss, uint64_t seed)

@@ -3,7 +3,7 @@
  *     lab_tape tape;
  *     lab_tape_open(context, &tape);
  *     bo_value x = lab_tape_leaf(&tape, "x", rows, columns);
- *     lab_tape_plan(&tape, bo_nn_pool(tape.graph, x, BO_POOL_KIND_MAX, &windows), seed);
+ *     lab_tape_plan(&tape, lab_pool(tape.graph, x, BO_POOL_KIND_MAX, &windows), seed);
  *     lab_tape_write(&tape, "x", numbers);
  *     lab_tape_write(&tape, LAB_ARRIVING, gradient);
  *     lab_tape_run(&tape, NULL);
@@ -14,8 +14,9 @@
 #ifndef BO_LAB_TOOLS_TAPE_H
 #define BO_LAB_TOOLS_TAPE_H
 
-#include "../experiment.h"
-#include "../../src/nn/nn.h"
+#include "../measurement.h"
+#include "layers.h"
+#include <bochner/graph.h>
 
 /* Invariant: closing is safe after lab_tape_open, even if a call failed, and for a zeroed structure. */
 typedef struct lab_tape {

@@ -2,6 +2,7 @@
 #include "testing.h"
 #include <sys/resource.h>
 #include "bench/yardstick.h"
+#include "cli/shared/rates.h"
 
 static void gemm_reports_both(void **state)
 {
@@ -15,7 +16,7 @@ static void gemm_reports_both(void **state)
     assert_non_null(strstr(yardstick.library, "OpenBLAS"));
     assert_true(yardstick.own_threads == 2 && yardstick.n == 96);
     double own;
-    assert_ok(context, bo_yardstick_own_gemm(context, 96, 3, &own));
+    assert_ok(context, bo_gemm_rate(context, 96, 3, &own));
     assert_true(own > 0);
     assert_fails(context, BO_INVALID, "100 repeats", bo_yardstick_gemm(context, 96, 100, &yardstick));
     assert_fails(context, BO_INVALID, "99999", bo_yardstick_gemm(context, 99999, 1, &yardstick));

@@ -70,7 +70,7 @@ for kind in device pipe folder sparse; do
 done
 refuses "$all" adapter/adapter_config.json "$BOCHNER" generate adapter --prompt a --tokens 1
 refuses "$mapped" adapter/adapter_model.safetensors "$BOCHNER" generate adapter --prompt a --tokens 1
-refuses "device pipe folder sparse ratio" net/network.json "$BOCHNER" predict net table.csv
+refuses "device pipe folder sparse ratio" net/config.json "$BOCHNER" predict net table.csv
 refuses "$mapped" net/model.safetensors "$BOCHNER" predict net table.csv
 refuses "$mapped" state "$BOCHNER" generate model --load-state state --tokens 1
 refuses "device pipe" machine "$BOCHNER" predict machine table.csv

@@ -1,7 +1,7 @@
 /* A malicious file of bochner chat --state: read or refused with a reason. The state of the session is fuzzed by
  * fuzz_session.c; here an invalid one is refused, after the messages and tokens before it were read. */
 #include "fuzz.h"
-#include "cli/models/chat.h"
+#include "cli/chat/chat.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

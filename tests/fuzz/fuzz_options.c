@@ -6,19 +6,28 @@ int bochner_main(int argc, char **argv);
 #define main bochner_main
 #include "cli/main.c"
 #undef main
+#include "bench/bench.h"
+#include "cli/lab/lab.h"
 #include <sys/mman.h>
 #include <unistd.h>
 
 enum { MOST_WORDS = 64, OPTIONS_BYTES = 1 << 16 };
 
+/* Those of the commands that are programs of their own. */
+static const cli_usage *const external[] = {
+    &cli_lab_usage,      &bench_machines_usage, &bench_attention_usage, &bench_train_usage, &bench_layers_usage,
+    &bench_recall_usage, &bench_tasks_usage,    &bench_decode_usage,    &bench_scale_usage, &bench_serve_usage,
+};
+
 static const cli_usage *usage_at(size_t index)
 {
-    static const cli_usage *usages[CLI_COUNT_OF(commands) * CLI_USAGES];
+    static const cli_usage *usages[(CLI_COUNT_OF(commands) + 1) * CLI_USAGES];
     static size_t count;
     if (count > 0) return usages[index % count];
     for (size_t i = 0; i < CLI_COUNT_OF(commands); i++)
         for (size_t k = 0; k < CLI_USAGES && commands[i].listed.usages[k]; k++)
             usages[count++] = commands[i].listed.usages[k];
+    for (size_t i = 0; i < CLI_COUNT_OF(external); i++) usages[count++] = external[i];
     return usage_at(index);
 }
 

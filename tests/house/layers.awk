@@ -34,10 +34,32 @@ function follow(file, path, seen,    part, count, i) {
     }
 }
 
-# The headers of lab, bench and the server that the program may use.
-BEGIN { program = "^(lab/(lab|generators|separation)|bench/[a-z]+|src/serve/serve)[.]h$" }
+# The headers with more than the public API that the program may use, and the one of bochner-lab.
+BEGIN { program = "^(cli/shared/[a-z_]+|src/serve/serve)[.]h$"; lab_program = "^lab/lab[.]h$" }
 # The one header of src that all of cli may use: plugins of the program are found as those of the library.
-BEGIN { shared = "^src/base/plugin[.]h$" }
+BEGIN { everywhere = "^src/base/plugin[.]h$" }
+
+# A header that a file of cli may include besides those of its own module and the public ones.
+function program_may(module, file, path) {
+    if (path ~ everywhere) return 1
+    return module == "cli" && (module_of(path) == "common" || path ~ program || (file ~ /^cli\/lab\// && path ~ lab_program))
+}
+
+# The paths that the line of layers.txt with the longest prefix allows; "": there is none.
+function allowed(kind, file,    i, key, longest, found) {
+    for (i = 1; i <= prefix_count; i++) {
+        split(prefixes[i], key, SUBSEP)
+        if (key[1] != kind || index(file, key[2]) != 1 || length(key[2]) <= longest) continue
+        longest = length(key[2])
+        found = only[key[1], key[2]]
+    }
+    return found
+}
+function one_of(path, list,    part, count, i) {
+    count = split(list, part, " ")
+    for (i = 1; i <= count; i++) if (index(path, part[i]) == 1) return 1
+    return count == 0
+}
 
 FNR == 1 {
     file[++files] = FILENAME
@@ -60,12 +82,14 @@ FNR == 1 {
     if (is_private(path, module)) {
         wrong("from " module " to a private header of " target ": \"" name "\"")
     } else if (module == "cli" || module == "common") {
-        if (target != module && path !~ /^include\/bochner\// && path !~ shared && !(module == "cli" && (target == "common" || path ~ program)))
+        if (target != module && path !~ /^include\/bochner\// && !program_may(module, FILENAME, path))
             wrong("from " module " to " target ": the program uses the public API only, not \"" name "\"")
     } else if (module == "everything") {
         next # <bochner/bochner.h> includes all public headers
     } else if (target == "everything") {
         wrong("from " module " to all modules: include the one header that is needed, not <" name ">")
+    } else if (quote == "\"" && (!one_of(path, allowed("includes", FILENAME)) || (FILENAME ~ /[.]h$/ && !one_of(path, allowed("headers", FILENAME))))) {
+        wrong("not \"" name "\": see the lines \"includes\" and \"headers\" of tests/house/layers.txt")
     } else if (!may(module, target)) {
         wrong("from " module " to " target ": " (quote == "<" ? "<" name ">" : "\"" name "\""))
     }

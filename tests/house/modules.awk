@@ -16,14 +16,16 @@ function may(from, to,    seen) { split("", seen); return reaches(from, to, seen
 function module_of(path,    part) {
     split(path, part, "/")
     if (part[1] == "src") return part[2]
-    if (part[1] == "cli" && part[2] == "common") return "common"
+    if (part[1] == "cli" && (part[2] == "common" || part[2] == "shared")) return part[2]
     if (part[1] == "include") return part[3] in header ? header[part[3]] : (part[3] == "bochner.h" ? "everything" : "")
     return part[1]
 }
 
 NR == FNR { # layers.txt
     sub(/#.*/, "")
-    if ($1 == "header") { name = $2; sub(/:$/, "", name); header[name] = $3 }
+    if ($1 == "includes" || $1 == "headers") { # of the files, or only of the headers, whose paths start with this prefix
+        kind = $1; name = $2; sub(/:$/, "", name); $1 = $2 = ""; only[kind, name] = $0; prefixes[++prefix_count] = kind SUBSEP name
+    } else if ($1 == "header") { name = $2; sub(/:$/, "", name); header[name] = $3 }
     else if (NF) { name = $1; sub(/:$/, "", name); known[name] = 1; $1 = ""; uses[name] = $0 }
     next
 }

@@ -1,4 +1,4 @@
-# Checks docs/reference/dependencies.md against the built library, program and plugin: the first table lists exactly the
+# Checks docs/reference/dependencies.md against the built library, programs and plugin: the first table lists exactly the
 # linked libraries, every linked license is permissive (or the LGPL, of the C library and libmicrohttpd), and every package of cmake/packages.txt is named. First checks
 # that faults are detected, on tables with planted faults.
 set -eu
@@ -13,7 +13,10 @@ linked() { # where file
     objdump -p "$2" | awk -v where="$1" '$1 == "NEEDED" { sub(/\.so.*/, ".so", $2); print where, $2 }'
     if nm "$2" | grep -q ' libxsmm_'; then echo "$1 libxsmm.a"; fi
 }
-{ linked library "$BOCHNER_BUILD/libbochner.so"; linked program "$BOCHNER"; } >"$work/linked"
+{
+    linked library "$BOCHNER_BUILD/libbochner.so"
+    for program in "$BOCHNER" "$BOCHNER-lab" "$BOCHNER-bench"; do linked program "$program"; done
+} >"$work/linked"
 [ -z "$MPIEXEC" ] || linked plugin "$BOCHNER_BUILD/bochner-mpi.so" >>"$work/linked"
 # The optional parts of this build: their names in BOCHNER_HAVE_<name>.
 grep -o 'BOCHNER_HAVE_[A-Z]*' "$BOCHNER_BUILD/compile_commands.json" | sed 's/BOCHNER_HAVE_//' | sort -u >"$work/have"

@@ -60,22 +60,26 @@ foreign=$(nm -D --defined-only "$library/libbochner.so" | awk '$2 != "A" && $3 !
 [ -x "$tree/bin/bochner" ] || fail "the program was not installed"
 "$tree/bin/bochner" --version | grep -q "$version" || fail "bochner --version does not say $version"
 
-page=$(find "$tree" -name bochner.1)
-[ -n "$page" ] || fail "the man page was not installed"
-if command -v man >/dev/null 2>&1; then
-    complaints=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null)
-    [ -z "$complaints" ] || fail "man: $complaints"
-fi
+for page in bochner bochner-lab bochner-bench; do
+    page=$(find "$tree" -name $page.1)
+    [ -n "$page" ] || fail "a man page was not installed"
+    if command -v man >/dev/null 2>&1; then
+        complaints=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null)
+        [ -z "$complaints" ] || fail "man: $complaints"
+    fi
+done
 
 # Installed files are stripped, those of the build tree are not. The static library keeps its symbols; it was linked
 # above.
-for file in bin/bochner "${library#"$tree"/}/libbochner.so"; do
+for file in bin/bochner bin/bochner-lab bin/bochner-bench "${library#"$tree"/}/libbochner.so"; do
     readelf -SW "$tree/$file" | grep -q ' \.symtab\| \.debug_' && fail "$file was installed with symbols"
     readelf -SW "$BOCHNER_BUILD/${file##*/}" | grep -q ' \.debug_info' || fail "${file##*/} has no debug symbols in the build folder"
 done
 readelf -SW "$library/libbochner.a" | grep -q ' \.debug_' && fail "libbochner.a was installed with debug symbols"
 
-# The moved program finds the plugin.
+# The moved program finds the programs that it runs, and the plugin.
+"$tree/bin/bochner" lab list | grep -q '^  scaled-dot ' || fail "the installed program does not run bochner-lab"
+"$tree/bin/bochner" bench --help | grep -q '^  machines ' || fail "the installed program does not run bochner-bench"
 if [ -n "$MPIEXEC" ]; then
     [ -e "$library/bochner/bochner-mpi.so" ] || fail "the plugin was not installed"
     . "$BOCHNER_SOURCE/tests/cli/ranks.sh"
@@ -87,7 +91,7 @@ fi
 
 # Components: each file is in exactly one, together they contain all files, the program needs no other component, and
 # development with runtime is complete.
-for component in runtime development program mpi cuda; do
+for component in runtime development program lab bench mpi cuda; do
     put "$stage/$component" --component $component
     if [ -e "$stage/$component/opt/bochner" ]; then contents "$stage/$component/opt/bochner" >"$stage/$component.list"; else : >"$stage/$component.list"; fi
 done
@@ -102,6 +106,12 @@ printf '%s\n' bin/bochner share/man/man1/bochner.1 share/bash-completion/complet
     grep -q "/$name$" "$stage/program.list" || fail "the component program lacks $name"
 done
 [ "$(grep -c . "$stage/program.list")" = 5 ] || fail "the component program: $(cat "$stage/program.list")"
+for name in lab bench; do
+    printf '%s\n' "./bin/bochner-$name" "./share/man/man1/bochner-$name.1" | diff - "$stage/$name.list" || fail "the component $name"
+    "$stage/program/opt/bochner/bin/bochner" $name --help >"$stage/said" 2>&1 && fail "bochner $name ran without its program"
+    grep -q "bochner-$name was not found: neither .*/bin/bochner-$name nor .*/bochner/bochner-$name exists; it is the component $name" "$stage/said" ||
+        fail "without its component, bochner $name says $(cat "$stage/said")"
+done
 LD_LIBRARY_PATH='' "$stage/program/opt/bochner/bin/bochner" --version | grep -q "$version" || fail "the component program does not run alone"
 for component in runtime development; do put "$stage/both" --component $component; done
 pc=$(find "$stage/both" -name bochner.pc)
@@ -123,7 +133,7 @@ remove "$stage/other"
 grep -q 'no record' "$stage/remove.log" || fail "a second uninstall says $(cat "$stage/remove.log")"
 sh "$BOCHNER_SOURCE/scripts/uninstall" "$stage/nowhere" /opt/bochner | grep -q 'no record' || fail "uninstall without a build folder"
 [ -e "$stage/both/opt/bochner/include/bochner/bochner.h" ] || fail "uninstall removed what is installed elsewhere"
-for folder in both runtime development program mpi cuda; do
+for folder in both runtime development program lab bench mpi cuda; do
     remove "$stage/$folder"
     [ -e "$stage/$folder" ] && fail "uninstall left $(find "$stage/$folder")"
 done

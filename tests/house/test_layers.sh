@@ -18,13 +18,13 @@ finds() { # EXPECTED COMMAND...: the command fails and prints this file
 }
 
 cd "$here/fixtures"
-finds expected.txt includes src cli
+finds expected.txt includes src cli lab bench
 finds expected_symbols.txt symbols <symbols.txt
 
 cd "$BOCHNER_SOURCE"
 includes src cli lab bench include
 cd "$BOCHNER_BUILD/CMakeFiles"
-find bochner_*.dir -name '*.o' | LC_ALL=C sort | while read -r object; do # those of removed files may be left
+find bochner*.dir -name '*.o' | LC_ALL=C sort | while read -r object; do # those of removed files may be left
     source=${object#*.dir/}
     [ ! -e "$BOCHNER_SOURCE/${source%.o}" ] || echo "$object"
 done | xargs nm -A -P | symbols

@@ -33,7 +33,7 @@ static void test_known_ranks(void **state)
         assert_ok(context, lab_exact_rank(context, &f, 32, &rng, &found));
         assert_int_equal(found, rank);
         assert_ok(context, lab_matricize(context, &f, 32, &rng, matrix));
-        assert_ok(context, lab_singular_values(context, 32, 32, matrix, values));
+        assert_ok(context, bo_singular_values(context, 32, 32, matrix, values));
         assert_int_equal(lab_numerical_rank(values, 32, 0), rank);
         lab_known_rank_close(&known);
     }
@@ -111,8 +111,8 @@ static void test_distances(void **state)
     for (size_t i = 0; i < N; i++) templates[i] = (double)i;
     lab_function f = {.left = 1, .right = 1, .real = same};
     assert_ok(context, lab_matricize_grid(context, &f, N, templates, matrix));
-    assert_ok(context, lab_singular_values(context, N, N, matrix, values));
-    assert_close(lab_effective_rank(values, N), N, 1e-12);
+    assert_ok(context, bo_singular_values(context, N, N, matrix, values));
+    assert_close(bo_effective_rank(values, N), N, 1e-12);
     assert_ok(context, lab_truncation_errors(context, N, N, matrix, errors));
     assert_close(errors[0].mean, 1.0 / N, 1e-15);
     assert_close(errors[0].square, 0.25, 1e-15);
@@ -123,8 +123,8 @@ static void test_distances(void **state)
     assert_int_equal(ranks.square, 12);
     assert_int_equal(ranks.largest, N);
     assert_true(ranks.mean < ranks.square);
-    assert_int_equal(lab_rank_within(values, N, 0.5), 12);
-    assert_int_equal(lab_rank_within(values, N, 0), N);
+    assert_int_equal(bo_rank_within(values, N, 0.5), 12);
+    assert_int_equal(bo_rank_within(values, N, 0), N);
     bo_context_destroy(context);
 }
 

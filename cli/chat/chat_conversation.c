@@ -1,0 +1,451 @@
+/* What the model reads of a conversation. The session keeps its state from turn to turn: a turn reads only the tokens that
+ * are new, unless the template renders earlier turns differently. */
+#include "chat.h"
+#include "../model/extrapolation.h"
+#include "../text/ids.h"
+#include "../generate/text_stream.h"
+#include "../text/text_tasks.h"
+#include "../network/network.h"
+#include "../common/output.h"
+#include "../common/streams.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool ok(cli_chat_job *job, bo_status status)
+{
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status == BO_OK;
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+
+static void add_id(bo_ids *ids, int32_t id)
+{
+    if (ids->count == ids->capacity) {
+        const size_t capacity = 2 * ids->capacity + 256;
+        int32_t *larger = cli_allocate(capacity, sizeof *larger, "tokens");
+        if (ids->count) memcpy(larger, ids->items, ids->count * sizeof *larger);
+        free(ids->items);
+        ids->items = larger;
+        ids->capacity = capacity;
+    }
+    ids->items[ids->count++] = id;
+}
+
+/* The tokens of the conversation and of the start of an answer. */
+static bool render_ids(cli_chat_job *job, bo_ids *out)
+{
+    bo_context *context = job->session->context;
+    const bo_chat_options options = {.add_generation_prompt = true,
+                                     .variables = job->options->variables,
+                                     .parse_special = job->options->parse_special};
+    const bo_status status =
+        bo_chat_encode(context, job->chat, job->tokenizer, job->messages.items, job->messages.count, &options, out);
+    if (status == BO_OK && out->count == 0) {
+        cli_fail(job->session, "the chat template renders this conversation as an empty text");
+        return false;
+    }
+    return ok(job, status);
+}
+
+/* A position in the text of tokens. */
+typedef struct text_at {
+    const bo_tokenizer *tokenizer;
+    const bo_ids *ids;
+    size_t token, byte;
+} text_at;
+
+/* The next byte of the text, or a special token, which is not the same as its text; -1: the end. */
+static int64_t next_byte(text_at *at)
+{
+    enum { BYTES = 256 };
+    for (; at->token < at->ids->count; at->token++, at->byte = 0) {
+        size_t bytes;
+        const int32_t id = at->ids->items[at->token];
+        if (bo_tokenizer_is_special(at->tokenizer, id)) {
+            at->token++;
+            return BYTES + (int64_t)id;
+        }
+        const char *piece = bo_tokenizer_piece(at->tokenizer, id, &bytes);
+        if (at->byte < bytes) return (unsigned char)piece[at->byte++];
+    }
+    return -1;
+}
+
+/* The number of tokens of `ids` that were read, in these or in other tokens of the same text: the tokens of an answer are
+ * those that the model chose, even if the tokenizer divides its text differently. SIZE_MAX: other text was read. */
+static size_t tokens_read(const cli_chat_job *job, const bo_ids *ids)
+{
+    size_t same = 0;
+    while (same < job->read.count && same < ids->count && job->read.items[same] == ids->items[same]) same++;
+    if (same == job->read.count) return same;
+    text_at read = {job->tokenizer, &job->read, same, 0}, now = {job->tokenizer, ids, same, 0};
+    for (int64_t byte = next_byte(&read); byte >= 0; byte = next_byte(&read))
+        if (next_byte(&now) != byte) return SIZE_MAX;
+    size_t bytes = 0;
+    if (now.token < ids->count) bo_tokenizer_piece(job->tokenizer, ids->items[now.token], &bytes);
+    return now.token == ids->count ? SIZE_MAX
+           : now.byte == bytes     ? now.token + 1
+           : now.byte == 0         ? now.token
+                                   : SIZE_MAX;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static bool start_over(cli_chat_job *job)
+{
+    job->read.count = 0;
+    job->broken = false;
+    return ok(job, bo_session_reset(job->session->context, job->reader));
+}
+
+/* In pieces, so that a long text can be interrupted and shows progress. *stopped: on request. */
+static bool feed(cli_chat_job *job, const bo_ids *ids, size_t from, bool *stopped)
+{
+    enum { PIECE = 512 };
+    bo_context *context = job->session->context;
+    cli_progress_report(&job->session->progress, "reading", 0, (double)(ids->count - from));
+    for (size_t at = from; at < ids->count; at += PIECE) {
+        const size_t count = ids->count - at < PIECE ? ids->count - at : PIECE;
+        *stopped = cli_interrupted();
+        if (*stopped) return true;
+        job->broken = true;
+        if (!ok(job, bo_session_feed(context, job->reader, ids->items + at, count, NULL))) return false;
+        job->broken = false;
+        for (size_t i = 0; i < count; i++) add_id(&job->read, ids->items[at + i]);
+        if (ids->count - from > PIECE)
+            cli_progress_report(&job->session->progress, "reading", (double)(at + count - from),
+                                (double)(ids->count - from));
+    }
+    cli_progress_clear(&job->session->progress);
+    return true;
+}
+
+/* The number of tokens that can still be read. */
+static uint64_t room_left(const cli_chat_job *job)
+{
+    const uint64_t room = bo_session_room(job->reader), tokens = bo_session_tokens(job->reader);
+    const uint64_t limit = CLI_GIVEN(job->options, context) ? job->options->context : UINT64_MAX;
+    const uint64_t left = limit > tokens ? limit - tokens : 0;
+    return room < left ? room : left;
+}
+
+/* The number of tokens of the longest conversation. */
+static uint64_t most_tokens(const cli_chat_job *job)
+{
+    const uint64_t left = room_left(job), tokens = bo_session_tokens(job->reader);
+    return left > UINT64_MAX - tokens ? UINT64_MAX : left + tokens;
+}
+
+static size_t first_turn(const cli_chat_job *job)
+{
+    return job->messages.count > 0 && strcmp(job->messages.items[0].role, "system") == 0;
+}
+
+/* Drops the oldest question and its answers. False: there is only the last question. */
+static bool drop_turn(cli_chat_job *job)
+{
+    const size_t first = first_turn(job);
+    size_t next = first + 1;
+    while (next < job->messages.count && strcmp(job->messages.items[next].role, "user") != 0) next++;
+    if (next >= job->messages.count) return false;
+    cli_messages_drop(&job->messages, first, next - first);
+    return true;
+}
+
+/* Renders the conversation so that it fits into the context, with --forget without its oldest turns. A quarter of the
+ * context, or the tokens of an answer, stay free then, so that not every turn starts over. */
+static bool fit(cli_chat_job *job, bo_ids *ids)
+{
+    size_t dropped = 0;
+    if (!render_ids(job, ids)) return false;
+    const uint64_t most = most_tokens(job);
+    const size_t spare = job->options->tokens < most / 4 ? job->options->tokens : (size_t)(most / 4);
+    while (ids->count >= most || (dropped > 0 && ids->count + spare > most)) {
+        if (!job->options->forget || !drop_turn(job)) {
+            if (ids->count < most) break;
+            cli_fail(job->session,
+                     "the conversation has %s tokens, and the context holds %s: start over with /reset, or give %s",
+                     cli_count(ids->count).s, cli_count((size_t)most).s,
+                     job->options->forget ? "a shorter message"
+                                          : "--forget to drop the oldest turns, or a larger --context");
+            return false;
+        }
+        dropped++;
+        ids->count = 0;
+        if (!render_ids(job, ids)) return false;
+    }
+    if (dropped == 0) return true;
+    cli_say(job->session, "Context     the oldest %s dropped, and the others are read again: %s of %s tokens",
+            dropped == 1 ? "turn was" : "turns were", cli_count(ids->count).s, cli_count((size_t)most).s);
+    return start_over(job);
+}
+
+/* Reads what is new of the conversation. */
+static bool read_conversation(cli_chat_job *job, const bo_ids *ids, bool *stopped)
+{
+    size_t from = job->broken ? SIZE_MAX : tokens_read(job, ids);
+    if (from != SIZE_MAX && room_left(job) <= ids->count - from) from = SIZE_MAX;
+    if (from == SIZE_MAX) {
+        if (!job->said_again && job->read.count > 0)
+            cli_say(job->session, "State       the conversation is read again from the start: the template renders "
+                                  "earlier turns differently, or they changed");
+        job->said_again = job->said_again || job->read.count > 0;
+        if (!start_over(job)) return false;
+        from = 0;
+    }
+    if (!job->extrapolates) job->extrapolates = cli_say_extrapolation(job->session, job->model, ids->count);
+    return feed(job, ids, from, stopped);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static bool is_end(const cli_chat_job *job, int32_t id)
+{
+    return id == job->eos || cli_ends_text(job->model, id);
+}
+
+static void append(cli_chat_answer *answer, const char *bytes, size_t count)
+{
+    if (answer->capacity - answer->length < count + 1) {
+        const size_t capacity = 2 * answer->capacity + count + 256;
+        char *larger = cli_allocate(capacity, 1, "an answer");
+        if (answer->length) memcpy(larger, answer->text, answer->length);
+        free(answer->text);
+        answer->text = larger;
+        answer->capacity = capacity;
+    }
+    memcpy(answer->text + answer->length, bytes, count);
+    answer->length += count;
+    answer->text[answer->length] = 0;
+}
+
+/* Cuts an answer before the first stop word. */
+static void cut(cli_chat_answer *answer, const cli_list *stops)
+{
+    for (size_t i = 0; i < stops->count; i++) {
+        const char *at = memmem(answer->text, answer->length, stops->items[i], strlen(stops->items[i]));
+        if (at) answer->length = (size_t)(at - answer->text);
+    }
+    answer->text[answer->length] = 0;
+}
+
+/* A sampler per answer, with the latest tokens and the random numbers of the conversation: a conversation that was saved
+ * and resumed continues as if it had not been. */
+static bool make_sampler(cli_chat_job *job, bo_sampler **out)
+{
+    enum { WINDOW = 64 };
+    const cli_chat_options *o = job->options;
+    const bo_sampler_desc desc = cli_sampling_desc(&o->sampling, job->session->common.seed);
+    if (!ok(job, bo_sampler_create(job->session->context, &desc, out))) return false;
+    bo_sampler_set_drawn(*out, job->drawn);
+    for (size_t i = job->read.count > WINDOW ? job->read.count - WINDOW : 0; i < job->read.count; i++)
+        bo_sampler_remember(*out, job->read.items[i]);
+    return true;
+}
+
+/* The token that was chosen last is not read: it is part of what the next turn reads. */
+static bool generate(cli_chat_job *job, bo_sampler *sampler, cli_text_stream *stream, cli_chat_answer *answer)
+{
+    bo_context *context = job->session->context;
+    const size_t vocab = bo_model_describe(job->model)->vocab;
+    answer->reason = "length";
+    if (!ok(job, bo_session_feed(context, job->reader, NULL, 0, job->logits))) return false;
+    while (answer->tokens < job->options->tokens) {
+        size_t bytes;
+        if (cli_interrupted()) {
+            answer->reason = "interrupt";
+            break;
+        }
+        const int32_t id = bo_sampler_next(sampler, job->logits, vocab);
+        if (is_end(job, id)) {
+            answer->reason = "end";
+            break;
+        }
+        const char *piece = bo_tokenizer_piece(job->tokenizer, id, &bytes);
+        answer->tokens++;
+        append(answer, piece, bytes);
+        bool stopped;
+        if (!ok(job, cli_text_stream_add(context, stream, piece, bytes, &stopped))) return false;
+        if (stopped) {
+            answer->reason = "stop";
+            cut(answer, &job->options->stops);
+            break;
+        }
+        if (answer->tokens == job->options->tokens) break;
+        if (room_left(job) == 0) {
+            answer->reason = "context";
+            break;
+        }
+        job->broken = true;
+        if (!ok(job, bo_session_feed(context, job->reader, &id, 1, job->logits))) return false;
+        job->broken = false;
+        add_id(&job->read, id);
+    }
+    job->drawn = bo_sampler_drawn(sampler);
+    cli_text_stream_end(stream);
+    return true;
+}
+
+static bool answer_question(cli_chat_job *job, FILE *out, cli_chat_answer *answer)
+{
+    const cli_list *stops = &job->options->stops;
+    cli_text_stream stream = {.out = out, .text = {.stops = stops->items, .stop_count = stops->count}};
+    bo_sampler *sampler = NULL;
+    const double start = cli_now();
+    append(answer, "", 0);
+    const bool done = make_sampler(job, &sampler) && generate(job, sampler, &stream, answer);
+    answer->seconds = cli_now() - start;
+    bo_sampler_destroy(sampler);
+    bo_text_stream_free(&stream.text);
+    return done;
+}
+
+cli_chat_outcome cli_chat_say(cli_chat_job *job, const char *content, FILE *out, cli_chat_answer *answer)
+{
+    bo_ids ids = {0};
+    bool stopped = false;
+    const double start = cli_now();
+    *answer = (cli_chat_answer){0};
+    cli_messages_add(&job->messages, "user", content, strlen(content));
+    bool done = fit(job, &ids) && read_conversation(job, &ids, &stopped);
+    answer->prompt_tokens = ids.count;
+    answer->prompt_seconds = cli_now() - start;
+    bo_ids_free(&ids);
+    if (done && !stopped) done = answer_question(job, out, answer);
+    if (!done || stopped) {
+        cli_messages_drop(&job->messages, job->messages.count - 1, 1);
+        return stopped ? CLI_CHAT_STOPPED : CLI_CHAT_REFUSED;
+    }
+    cli_messages_add(&job->messages, "assistant", answer->text, answer->length);
+    return CLI_CHAT_ANSWERED;
+}
+
+bool cli_chat_reset(cli_chat_job *job)
+{
+    const size_t first = first_turn(job);
+    cli_messages_drop(&job->messages, first, job->messages.count - first);
+    return start_over(job);
+}
+
+/* ---- opening and saving ------------------------------------------------------------------------------------------ */
+
+bool cli_chat_save(cli_chat_job *job)
+{
+    bo_context *context = job->session->context;
+    const char *path = job->options->state;
+    cli_chat_file file = {.messages = job->messages, .drawn = job->drawn};
+    if (!path) return true;
+    if (job->broken && !start_over(job)) return false;
+    file.ids = job->read;
+    if (!ok(job, bo_session_save_memory(context, job->reader, &file.state, &file.state_bytes))) return false;
+    const bo_status status = cli_wrote(job->session, path, cli_chat_file_save(context, path, &file));
+    bo_free(file.state);
+    return ok(job, status);
+}
+
+static bool open_reader(cli_chat_job *job, size_t before)
+{
+    const bo_model_desc *model = bo_model_describe(job->model);
+    const size_t usual = model->context < CLI_MOST_CONTEXT ? model->context : CLI_MOST_CONTEXT;
+    size_t capacity = CLI_GIVEN(job->options, context) ? job->options->context : usual;
+    if (capacity < before && !CLI_GIVEN(job->options, context)) capacity = before;
+    const bo_session_desc desc = {.capacity = capacity};
+    job->extrapolates = CLI_GIVEN(job->options, context) && cli_say_extrapolation(job->session, job->model, capacity);
+    return ok(job, bo_session_create(job->session->context, job->model, &desc, &job->reader));
+}
+
+/* The system message of a resumed conversation cannot change. */
+static bool same_system(cli_chat_job *job, const cli_messages *saved)
+{
+    const char *given = job->options->system;
+    const bool has = saved->count > 0 && strcmp(saved->items[0].role, "system") == 0;
+    if (!given || (has && strcmp(given, saved->items[0].content) == 0)) return true;
+    cli_fail(job->session, "%s: the conversation has %s; leave out --system, or give another --state",
+             job->options->state, has ? "another system message" : "no system message");
+    return false;
+}
+
+static bool resume(cli_chat_job *job, const void *bytes, size_t size)
+{
+    cli_chat_file file;
+    char why[256] = "";
+    bo_context *context = job->session->context;
+    bool done = cli_chat_file_parse(context, bytes, size, &file, why);
+    if (!done) cli_fail(job->session, "%s: %s", job->options->state, why);
+    done = done && same_system(job, &file.messages) && open_reader(job, file.ids.count);
+    if (done) {
+        done = bo_session_load_memory(context, job->reader, file.state, file.state_bytes) == BO_OK;
+        if (!done)
+            cli_fail(job->session, "%s: the conversation cannot be resumed with %s: %s", job->options->state,
+                     job->folder, bo_context_error(context));
+    }
+    if (done) {
+        job->messages = file.messages;
+        job->drawn = file.drawn;
+        for (size_t i = 0; i < file.ids.count; i++) add_id(&job->read, file.ids.items[i]);
+        file.messages = (cli_messages){0};
+        cli_say(job->session, "State       %s: %s messages, %s tokens", job->options->state,
+                cli_count(job->messages.count).s, cli_count(job->read.count).s);
+    }
+    cli_chat_file_free(&file);
+    return done;
+}
+
+static bool open_state(cli_chat_job *job)
+{
+    enum { GIGABYTE = 1 << 30 };
+    const char *path = job->options->state;
+    struct stat about = {0};
+    void *bytes;
+    size_t size;
+    const bool exists = path && stat(path, &about) == 0;
+    if (path && !exists && errno != ENOENT) {
+        cli_fail(job->session, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    if (exists && (about.st_size > 0 || !S_ISREG(about.st_mode))) { /* loading refuses what is not a regular file */
+        if (!ok(job, bo_file_load(job->session->context, path, (size_t)64 * GIGABYTE, &bytes, &size))) return false;
+        const bool done = cli_can_write(job->session, path) && resume(job, bytes, size);
+        bo_free(bytes);
+        return done;
+    }
+    if (path && !cli_can_write(job->session, path)) return false;
+    if (job->options->system)
+        cli_messages_add(&job->messages, "system", job->options->system, strlen(job->options->system));
+    return open_reader(job, 0);
+}
+
+static bool open_model(cli_chat_job *job)
+{
+    const bo_status status =
+        bo_model_load_stored(job->session->context, job->folder, job->options->weights, &job->model);
+    if (status != BO_OK) return cli_fail_model(job->session, job->folder, status), false;
+    const bo_model_task task = bo_model_describe(job->model)->task;
+    if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, job->folder, task), false;
+    job->tokenizer = bo_model_tokenizer(job->model);
+    if (!job->tokenizer)
+        cli_fail(job->session, "%s: no tokenizer.json, which is needed to convert tokens to text", job->folder);
+    return job->tokenizer != NULL;
+}
+
+bool cli_chat_open(cli_chat_job *job)
+{
+    if (!open_model(job) || !open_state(job)) return false;
+    const char *eos = bo_chat_template_token(job->chat, "eos_token");
+    job->eos = eos ? bo_tokenizer_find(job->tokenizer, eos) : -1;
+    job->logits = cli_allocate(bo_model_describe(job->model)->vocab, sizeof(float), "logits");
+    return true;
+}
+
+void cli_chat_close(cli_chat_job *job)
+{
+    bo_session_destroy(job->reader);
+    bo_model_destroy(job->model);
+    bo_chat_template_destroy(job->chat);
+    cli_messages_free(&job->messages);
+    free(job->read.items);
+    free(job->logits);
+}

@@ -1,0 +1,460 @@
+/* bochner generate: continues or translates text with a model. */
+#include "../common/cli.h"
+#include "../common/json.h"
+#include "../model/extrapolation.h"
+#include "../text/ids.h"
+#include "sampling.h"
+#include "../network/network.h"
+#include "../common/output.h"
+#include "../common/streams.h"
+#include "text_stream.h"
+#include "../text/text_tasks.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct generate_options {
+    cli_given was_given;
+    const char *prompt, *ids, *save, *load;
+    cli_list stops;
+    size_t tokens, context;
+    bool echo, ignore_end;
+    cli_sampling_options sampling;
+    cli_translate_options translate;
+    bo_storage weights;
+    const char *device;
+    bo_precision precision;
+} generate_options;
+
+typedef struct generate_job {
+    cli_session *session;
+    const generate_options *options;
+    bo_model *model;
+    const bo_tokenizer *tokenizer;
+    const char *folder;
+    void *input;      /* the prompt, if it was read from standard input; otherwise NULL */
+    const char *echo; /* the prompt, if it is printed */
+    size_t echo_length;
+    bo_ids encoded; /* the tokens of the prompt, */
+    cli_ids given;  /* or those of --ids */
+    const int32_t *prompt;
+    size_t prompt_count;
+    int32_t *ids; /* the generated tokens */
+    size_t ids_room;
+    bo_session *reader;
+    bo_sampler *sampler;
+    float *logits;
+    cli_text_stream stream;
+    size_t tokens, made, state_bytes; /* tokens: the maximum */
+    double prompt_seconds, seconds;
+    bool extrapolates;  /* reading beyond the context of training was reported */
+    const char *reason; /* for the end: "length", "stop", "end" or "context" */
+} generate_job;
+
+static const char FULL[] = "context";
+
+static bool ok(generate_job *job, bo_status status)
+{
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status == BO_OK;
+}
+
+/* ---- the prompt -------------------------------------------------------------------------------------------------- */
+
+static bool read_ids(generate_job *job)
+{
+    const char *path = job->options->ids;
+    if (!cli_ids_load(job->session, path, bo_model_describe(job->model)->vocab, &job->given)) return false;
+    if (job->given.sequences == 1) return true;
+    cli_fail(job->session, "%s: expected one sequence of ids, found %zu", path, job->given.sequences);
+    return false;
+}
+
+static bool read_text(generate_job *job)
+{
+    enum { MOST = 1 << 30 }; /* bytes of standard input */
+    const char *prompt = job->options->prompt;
+    size_t length = prompt ? strlen(prompt) : 0;
+    if (!job->tokenizer) {
+        cli_fail(job->session, "%s: no tokenizer.json, which is needed to read text; give --ids IDS.npy", job->folder);
+        return false;
+    }
+    if (prompt && strcmp(prompt, "-") == 0) {
+        if (!ok(job, bo_file_load(job->session->context, "-", MOST, &job->input, &length))) return false;
+        prompt = job->input;
+    }
+    if (job->options->echo && length > 0) {
+        job->echo = prompt;
+        job->echo_length = length;
+        if (job->stream.out) fwrite(prompt, 1, length, job->stream.out);
+    }
+    bo_context *context = job->session->context;
+    const bo_status status =
+        bo_tokenizer_encode_prompt(context, job->tokenizer, prompt, length, job->options->load != NULL, &job->encoded);
+    if (status != BO_INVALID) return ok(job, status);
+    cli_fail(job->session, "%s; give --prompt TEXT", bo_context_error(context));
+    return false;
+}
+
+static bool read_prompt(generate_job *job)
+{
+    const bool ids = job->options->ids;
+    if (!(ids ? read_ids : read_text)(job)) return false;
+    job->prompt = ids ? job->given.items : job->encoded.items;
+    job->prompt_count = ids ? job->given.tokens : job->encoded.count;
+    return true;
+}
+
+/* ---- reading and sampling ---------------------------------------------------------------------------------------- */
+
+/* A KV cache needs room for all tokens that were and will be read. */
+static bool open_reader(generate_job *job)
+{
+    const generate_options *o = job->options;
+    bo_context *context = job->session->context;
+    uint64_t before = 0;
+    if (o->load && !ok(job, bo_session_peek(context, o->load, &before))) return false;
+    const uint64_t least = before + job->prompt_count;
+    if (o->context && least > o->context) {
+        cli_fail(job->session, "--context %zu: the prompt%s has %s tokens", o->context,
+                 o->load ? " and the loaded state" : "", cli_count(least).s);
+        return false;
+    }
+    const bo_model_desc *model = bo_model_describe(job->model);
+    if (o->context > model->context && model->block.positions == BO_POSITIONS_LEARNED) {
+        cli_fail(job->session, "--context %zu: the model has only %zu positions", o->context, model->context);
+        return false;
+    }
+    const size_t most = (size_t)least + job->tokens;
+    const bo_session_desc desc = {.capacity = o->context && o->context < most ? o->context : most};
+    size_t all = 0;
+    if (!ok(job, bo_session_estimate(context, job->model, &desc, &job->state_bytes, &all))) return false;
+    if (!ok(job, bo_session_create(context, job->model, &desc, &job->reader))) return false;
+    job->extrapolates = cli_say_extrapolation(job->session, job->model, o->context ? o->context : least);
+    return !o->load || ok(job, bo_session_load(context, job->reader, o->load));
+}
+
+/* In pieces, so that a long prompt can be interrupted and shows progress. */
+static bool feed_prompt(generate_job *job)
+{
+    enum { PIECE = 4096 };
+    bo_context *context = job->session->context;
+    const double start = cli_now();
+    for (size_t at = 0; at < job->prompt_count; at += PIECE) {
+        const size_t count = job->prompt_count - at < PIECE ? job->prompt_count - at : PIECE;
+        if (cli_interrupted()) return ok(job, BO_CANCELED);
+        if (!ok(job, bo_session_feed(context, job->reader, job->prompt + at, count, NULL))) return false;
+        cli_progress_report(&job->session->progress, "reading", (double)(at + count), (double)job->prompt_count);
+    }
+    cli_progress_clear(&job->session->progress);
+    for (size_t i = 0; i < job->prompt_count; i++) bo_sampler_remember(job->sampler, job->prompt[i]);
+    job->prompt_seconds = cli_now() - start;
+    return true;
+}
+
+static void keep_id(generate_job *job, int32_t id)
+{
+    if (job->made == job->ids_room) {
+        job->ids_room = 2 * job->ids_room + 256;
+        int32_t *larger = cli_allocate(job->ids_room, sizeof *larger, "tokens");
+        if (job->made) memcpy(larger, job->ids, job->made * sizeof *larger);
+        free(job->ids);
+        job->ids = larger;
+    }
+    job->ids[job->made++] = id;
+}
+
+/* Keeps a generated token, and shows its text. Returns false at a stop word; *failed: after an error. */
+static bool take(generate_job *job, int32_t id, bool *failed)
+{
+    size_t bytes = 0;
+    bool stopped = false;
+    keep_id(job, id);
+    if (job->stream.out) job->session->generated++;
+    const char *piece = job->tokenizer ? bo_tokenizer_piece(job->tokenizer, id, &bytes) : "";
+    *failed = !ok(job, cli_text_stream_add(job->session->context, &job->stream, piece, bytes, &stopped));
+    return !*failed && !stopped;
+}
+
+/* Reads a generated token. Returns false if there is no room for it; *failed: after an error. */
+static bool read_made(generate_job *job, int32_t id, bool *failed)
+{
+    const bool full = bo_session_room(job->reader) == 0 ||
+                      (job->options->context && bo_session_tokens(job->reader) >= job->options->context);
+    if (full) job->reason = FULL;
+    *failed = !full && !ok(job, bo_session_feed(job->session->context, job->reader, &id, 1, job->logits));
+    return !full && !*failed;
+}
+
+/* Random numbers are indexed by the tokens read, so that a loaded state continues as if it had not been saved. If the
+ * state is saved, the last token is read too. */
+static bool make(generate_job *job)
+{
+    const generate_options *o = job->options;
+    bo_context *context = job->session->context;
+    const size_t vocab = bo_model_describe(job->model)->vocab;
+    const double start = cli_now();
+    bool failed = false;
+    bo_sampler_set_drawn(job->sampler, bo_session_tokens(job->reader));
+    if (!ok(job, bo_session_feed(context, job->reader, NULL, 0, job->logits))) return false;
+    for (bool more = true; more && job->made < job->tokens;) {
+        if (cli_interrupted()) return ok(job, BO_CANCELED);
+        bo_span_begin(context, "sample");
+        const int32_t id = bo_sampler_next(job->sampler, job->logits, vocab);
+        bo_span_end(context);
+        if (!o->ignore_end && cli_ends_text(job->model, id)) {
+            keep_id(job, id);
+            job->reason = "end";
+            break;
+        }
+        more = take(job, id, &failed);
+        if (failed) break;
+        if (!more) job->reason = "stop";
+        const bool read = o->save || (more && job->made < job->tokens);
+        if (read && !read_made(job, id, &failed)) break;
+    }
+    job->seconds = cli_now() - start;
+    return !failed;
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+static double rate(size_t tokens, double seconds)
+{
+    return seconds > 0 ? (double)tokens / seconds : NAN;
+}
+
+/* A byte-level model may generate invalid UTF-8, which JSON does not allow. */
+static char *printable(const char *text, size_t length)
+{
+    char *out = cli_allocate(3 * length + 1, 1, "text"), *to = out;
+    for (size_t i = 0; i < length;) {
+        const size_t letter = bo_utf8_length(text + i, length - i);
+        memcpy(to, letter ? text + i : "\xef\xbf\xbd", letter ? letter : 3);
+        to += letter ? letter : 3;
+        i += letter ? letter : 1;
+    }
+    return out;
+}
+
+static void print_json(const generate_job *job)
+{
+    cli_json json = {.out = stdout};
+    char *all = cli_allocate(job->echo_length + job->stream.text.length + 1, 1, "text");
+    if (job->echo_length) memcpy(all, job->echo, job->echo_length);
+    if (job->stream.text.length) memcpy(all + job->echo_length, job->stream.text.text, job->stream.text.length);
+    char *text = printable(all, job->echo_length + job->stream.text.length);
+    cli_json_object(&json, NULL);
+    if (job->tokenizer) cli_json_add_text(&json, "text", text);
+    cli_json_array(&json, "ids");
+    for (size_t i = 0; i < job->made; i++) cli_json_add_count(&json, NULL, (size_t)job->ids[i]);
+    cli_json_end(&json);
+    cli_json_add_count(&json, "prompt_tokens", job->prompt_count);
+    cli_json_add_count(&json, "tokens", job->made);
+    cli_json_add_number(&json, "prompt_tokens_per_second", rate(job->prompt_count, job->prompt_seconds));
+    cli_json_add_text(&json, "device", bo_context_device(job->session->context));
+    cli_json_add_text(&json, "precision", bo_precision_name(bo_context_precision(job->session->context)));
+    cli_json_add_number(&json, "tokens_per_second", rate(job->made, job->seconds));
+    cli_json_add_count(&json, "state_bytes", job->state_bytes);
+    cli_json_add_text(&json, "finish_reason", job->reason);
+    cli_json_end(&json);
+    free(text);
+    free(all);
+}
+
+static void print_ids(const generate_job *job)
+{
+    for (size_t i = 0; i < job->made; i++) printf("%s%d", i ? " " : "", (int)job->ids[i]);
+    putchar('\n');
+}
+
+static bool finish(generate_job *job)
+{
+    const generate_options *o = job->options;
+    cli_text_stream_end(&job->stream);
+    if (job->session->common.json)
+        print_json(job);
+    else if (job->tokenizer)
+        putchar('\n');
+    else
+        print_ids(job);
+    cli_streams_flush(); /* before the messages below, which go to standard error */
+    if (job->reason == FULL)
+        cli_warn(job->session, "the text ends because the context is full: %s reads at most %s tokens",
+                 o->context ? "--context" : "this model", cli_count(bo_session_tokens(job->reader)).s);
+    if (!job->extrapolates) cli_say_extrapolation(job->session, job->model, bo_session_tokens(job->reader));
+    if (o->save &&
+        !ok(job, cli_wrote(job->session, o->save, bo_session_save(job->session->context, job->reader, o->save))))
+        return false;
+    if (job->made == 0) return true;
+    cli_say(job->session, "%s tokens, %s tokens per second; state %s", cli_count(job->made).s,
+            cli_count((size_t)fmax(rate(job->made, job->seconds), 0)).s, cli_bytes((double)job->state_bytes).s);
+    return true;
+}
+
+/* A state may replace a state or an empty file. */
+static bool can_keep(generate_job *job)
+{
+    const char *path = job->options->save;
+    struct stat info;
+    uint64_t tokens;
+    if (!path) return true;
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
+        bo_session_peek(job->session->context, path, &tokens) != BO_OK) {
+        cli_fail(job->session, "--save-state %s: the file exists and is not a saved state; give another name", path);
+        return false;
+    }
+    return cli_can_write(job->session, path);
+}
+
+static bool make_sampler(generate_job *job)
+{
+    const generate_options *o = job->options;
+    const bo_sampler_desc desc = cli_sampling_desc(&o->sampling, job->session->common.seed);
+    return ok(job, bo_sampler_create(job->session->context, &desc, &job->sampler));
+}
+
+static bool open_model(generate_job *job, const char *folder)
+{
+    bo_context *context = job->session->context;
+    if (!can_keep(job) || !cli_is_no_network(job->session, folder)) return false;
+    if (!make_sampler(job)) return false;
+    const bo_status status = bo_model_load_stored(context, folder, job->options->weights, &job->model);
+    if (status != BO_OK) return cli_fail_model(job->session, folder, status), false;
+    job->tokenizer = bo_model_tokenizer(job->model);
+    job->folder = folder;
+    return true;
+}
+
+/* The first given option that does not apply to translation; NULL if there is none. */
+static const char *language_option(const generate_options *o)
+{
+    return o->echo          ? "echo"
+           : o->ignore_end  ? "ignore-end"
+           : o->ids         ? "ids"
+           : o->context     ? "context"
+           : o->stops.count ? "stop"
+           : o->save        ? "save-state"
+           : o->load        ? "load-state"
+                            : cli_sampling_given(&o->sampling);
+}
+
+static int translate(generate_job *job, const char *folder)
+{
+    const generate_options *o = job->options;
+    const cli_generate_use use = {
+        .folder = folder, .prompt = o->prompt, .tokens = o->tokens, .translate = o->translate};
+    const char *foreign = language_option(o);
+    if (foreign) return cli_wrong_task_option(job->session, foreign, folder, BO_MODEL_TASK_TRANSLATE);
+    return cli_generate_translate(job->session, job->model, &use);
+}
+
+static bool continue_text(generate_job *job)
+{
+    job->tokens = CLI_GIVEN(job->options, tokens) ? job->options->tokens : 256;
+    job->logits = cli_allocate(bo_model_describe(job->model)->vocab, sizeof(float), "logits");
+    return read_prompt(job) && open_reader(job) && feed_prompt(job) && make(job) && finish(job);
+}
+
+static int run(generate_job *job, const char *folder)
+{
+    if (!open_model(job, folder)) return CLI_FAILED;
+    const bo_model_task task = bo_model_describe(job->model)->task;
+    const char *of_translation = cli_translate_given(&job->options->translate);
+    if (task == BO_MODEL_TASK_TRANSLATE) return translate(job, folder);
+    if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, folder, task);
+    if (of_translation) return cli_wrong_task_option(job->session, of_translation, folder, task);
+    return continue_text(job) ? CLI_DONE : CLI_FAILED;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+static int generate(void *options, const cli_common *common, const cli_arguments *arguments)
+{
+    const generate_options *o = options;
+    if (arguments->count != 1)
+        return cli_wrong_use("generate", "expected one model folder, found %zu arguments", arguments->count);
+    if (o->ids && (o->prompt || o->echo))
+        return cli_wrong_use("generate", "--ids gives the prompt as tokens; leave out --%s",
+                             o->prompt ? "prompt" : "echo");
+    int checked = cli_sampling_check("generate", &o->sampling);
+    if (checked == CLI_DONE) checked = cli_outside_model("generate", "save-state", o->save, arguments->items[0]);
+    if (checked != CLI_DONE) return checked;
+    cli_session session;
+    if (!cli_session_open_in(&session, "generate", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
+    generate_job job = {.session = &session,
+                        .options = o,
+                        .reason = "length",
+                        .stream = {.out = common->json ? NULL : stdout,
+                                   .text = {.stops = o->stops.items, .stop_count = o->stops.count}}};
+    int status = run(&job, arguments->items[0]);
+    bo_sampler_destroy(job.sampler);
+    bo_session_destroy(job.reader);
+    bo_model_destroy(job.model);
+    bo_ids_free(&job.encoded);
+    cli_ids_free(&job.given);
+    free(job.ids);
+    free(job.logits);
+    bo_free(job.input);
+    bo_text_stream_free(&job.stream.text);
+    cli_session_close(&session);
+    return status;
+}
+
+static const cli_option text_rows[] = {
+    SECTION("Text"),
+    TEXT("prompt", "TEXT|-", generate_options, prompt, "text to continue; -: read from standard input",
+         .may_be_empty = true),
+    TEXT("ids", "IDS.npy", generate_options, ids,
+         "token ids to continue, instead of --prompt; the generated ids are in the output of --json, and are printed "
+         "if the model has no tokenizer"),
+    FLAG("echo", generate_options, echo, "also print the prompt"),
+    COUNT("tokens", "N", generate_options, tokens, "maximum number of tokens to generate", .high = 1 << 30,
+          .otherwise = "256; for translation, twice the source tokens plus 50"),
+    COUNT("context", "N", generate_options, context,
+          "maximum tokens of prompt and continuation; more than in training are accepted with a warning", .low = 1,
+          .otherwise = "as many as the prompt and --tokens need"),
+    LIST("stop", "WORDS", generate_options, stops, "stop before this text; may be given several times"),
+    FLAG("ignore-end", generate_options, ignore_end, "do not stop at the model's end-of-text tokens"),
+    END_OF_OPTIONS,
+};
+
+static const cli_option model_rows[] = {
+    SECTION("Model"),
+    DEVICE(generate_options),
+    PRECISION(generate_options, .traits = 0),
+    CHOICE("weights", "HOW", generate_options, weights, bo_storage_name,
+           "storage of the weights in memory; fewer bytes make generation faster", .without = 1u << BO_STORAGE_FLOAT8,
+           .initial = "float32"),
+    SECTION("State"),
+    TEXT("save-state", "FILE", generate_options, save, "save the state at the end of the text"),
+    TEXT("load-state", "FILE", generate_options, load, "continue from a saved state; --prompt is optional"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_generate_usage = {
+    .command = "generate",
+    .synopsis = "DIR [--prompt TEXT] [options]",
+    .about =
+        "Continues a text with a language model and prints the continuation as it is generated. DIR is a folder written "
+        "by bochner train or Hugging Face, or a model in one .safetensors file. With linear attention, the state has "
+        "a fixed size for texts of any length. A model that translates prints one line per line of standard input, or "
+        "for --prompt; with --json, one object per line.",
+    .examples = "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"
+                "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
+                "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"
+                "  bochner generate german --beam 4 <german.txt\n",
+    .groups = {{text_rows, 0},
+               {cli_sampling_rows, offsetof(generate_options, sampling)},
+               {cli_translate_rows, offsetof(generate_options, translate)},
+               {model_rows, 0}},
+    .essential = {"prompt", "ids", "tokens", "stop", "temperature", "top-k", "top-p", "greedy", "beam", "save-state",
+                  "load-state", "device", "seed", "json"},
+};
+
+int cli_generate(int argc, char **argv)
+{
+    generate_options o = {0};
+    return cli_command(&cli_generate_usage, argc, argv, &o, generate);
+}
