@@ -173,8 +173,9 @@ static bool open_kinds(decode_bench *bench)
     for (size_t k = 0; k < KINDS && done; k++) {
         kind *it = &bench->kinds[k];
         *it = (kind){.storage = storages[k], .peer = k < 2 && bench->options->programs[k] ? (int)k : -1};
-        done = ok(bench, bo_model_load(bench->context, bench->options->model, &it->model)) &&
-               ok(bench, bo_model_set_storage(bench->context, it->model, it->storage));
+        done =
+            ok(bench, bo_model_load(bench->context, &(bo_source){.path = bench->options->model}, NULL, &it->model)) &&
+            ok(bench, bo_model_set_storage(bench->context, it->model, it->storage));
     }
     if (!done) return false;
     bench->vocab = bo_model_describe(bench->kinds[0].model)->vocab;

@@ -69,7 +69,7 @@ static bool run_child(char *const *arguments, double *seconds, double *resident)
 static bool model_precision(bench_run *bench, const char *model, bo_gram_precision *out)
 {
     bo_machine *machine = NULL;
-    bo_status status = bo_machine_load(bench->session->context, model, &machine, NULL);
+    bo_status status = bo_machine_load(bench->session->context, &(bo_source){.path = model}, &machine, NULL);
     if (status == BO_OK) *out = bo_machine_report(machine)->precision;
     if (status != BO_OK) cli_fail_status(bench->session, status);
     bo_machine_destroy(machine);

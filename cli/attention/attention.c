@@ -128,7 +128,7 @@ static bool save(cli_attention_job *job)
     if (!job->options->out) return true;
     size_t shape[CLI_ATTENTION_RANK];
     const bo_array array = cli_attention_output(job, shape);
-    const bo_status status = bo_array_save(job->session->context, &array, job->options->out);
+    const bo_status status = bo_array_save(job->session->context, &array, &(bo_sink){.path = job->options->out});
     return cli_attention_ok(job, cli_wrote(job->session, job->options->out, status));
 }
 

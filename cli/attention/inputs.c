@@ -27,7 +27,7 @@ bool cli_attention_read(cli_attention_job *job, cli_attention_source source)
 {
     cli_attention_file *file = &job->files[source];
     if (!file->path) return true;
-    return cli_attention_ok(job, bo_array_load(job->session->context, file->path, &file->array));
+    return cli_attention_ok(job, bo_array_load(job->session->context, &(bo_source){.path = file->path}, &file->array));
 }
 
 void cli_attention_close(cli_attention_job *job)

@@ -23,7 +23,7 @@ typedef struct cli_chat_file {
     cli_messages messages;
     bo_ids ids;     /* the tokens that the session has read */
     uint64_t drawn; /* random numbers that the sampler has drawn */
-    void *state;    /* the bytes of bo_session_save_memory(); freed with bo_free */
+    void *state;    /* the bytes of bo_session_save(); freed with bo_free */
     size_t state_bytes;
 } cli_chat_file;
 

@@ -340,7 +340,8 @@ bool cli_chat_save(cli_chat_job *job)
     if (!path) return true;
     if (job->broken && !start_over(job)) return false;
     file.ids = job->read;
-    if (!ok(job, bo_session_save_memory(context, job->reader, &file.state, &file.state_bytes))) return false;
+    if (!ok(job, bo_session_save(context, job->reader, &(bo_sink){.bytes = &file.state, .size = &file.state_bytes})))
+        return false;
     const bo_status status = cli_wrote(job->session, path, cli_chat_file_save(context, path, &file));
     bo_free(file.state);
     return ok(job, status);
@@ -377,7 +378,8 @@ static bool resume(cli_chat_job *job, const void *bytes, size_t size)
     if (!done) cli_fail(job->session, "%s: %s", job->options->state, why);
     done = done && same_system(job, &file.messages) && open_reader(job, file.ids.count);
     if (done) {
-        done = bo_session_load_memory(context, job->reader, file.state, file.state_bytes) == BO_OK;
+        done =
+            bo_session_load(context, job->reader, &(bo_source){.bytes = file.state, .size = file.state_bytes}) == BO_OK;
         if (!done)
             cli_fail(job->session, "%s: the conversation cannot be resumed with %s: %s", job->options->state,
                      job->folder, bo_context_error(context));
@@ -420,8 +422,8 @@ static bool open_state(cli_chat_job *job)
 
 static bool open_model(cli_chat_job *job)
 {
-    const bo_status status =
-        bo_model_load_stored(job->session->context, job->folder, job->options->weights, &job->model);
+    const bo_status status = bo_model_load(job->session->context, &(bo_source){.path = job->folder},
+                                           &(bo_model_load_desc){.storage = job->options->weights}, &job->model);
     if (status != BO_OK) return cli_fail_model(job->session, job->folder, status), false;
     const bo_model_task task = bo_model_describe(job->model)->task;
     if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, job->folder, task), false;

@@ -202,7 +202,8 @@ bool cli_chat_file_parse(bo_context *context, const void *bytes, size_t size, cl
         length > (size_t)(end - at) || out->state_bytes != (size_t)(end - at) - length)
         return refuse(why, "the file is damaged or incomplete");
     if (!read_header(at, length, out, why)) return false;
-    if (bo_session_peek_memory(context, at + length, out->state_bytes, &tokens) != BO_OK || tokens != out->ids.count)
+    if (bo_session_peek(context, &(bo_source){.bytes = at + length, .size = out->state_bytes}, &tokens) != BO_OK ||
+        tokens != out->ids.count)
         return refuse(why, "the state in the file is damaged");
     out->state = (void *)(at + length);
     return true;

@@ -106,7 +106,7 @@ static bo_status measure_state(compare_job *job, const bo_model *model, cli_comp
 static bo_status read_model(compare_job *job, cli_compared *run)
 {
     bo_model *model = NULL;
-    bo_status status = bo_model_load(job->session->context, run->name, &model);
+    bo_status status = bo_model_load(job->session->context, &(bo_source){.path = run->name}, NULL, &model);
     if (status == BO_OK) {
         const bo_model_desc *d = bo_model_describe(model);
         const bo_tokenizer *tokenizer = bo_model_tokenizer(model);
@@ -125,7 +125,7 @@ static bo_status read_model(compare_job *job, cli_compared *run)
 static bo_status read_network(compare_job *job, cli_compared *run)
 {
     bo_model *network = NULL;
-    const bo_status status = bo_model_load(job->session->context, run->name, &network);
+    const bo_status status = bo_model_load(job->session->context, &(bo_source){.path = run->name}, NULL, &network);
     if (status == BO_OK) {
         run->has_model = true;
         run->parameters = (double)bo_model_network(network)->parameters;

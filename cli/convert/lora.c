@@ -21,16 +21,22 @@ typedef struct lora_job {
 static bo_status merge(lora_job *job)
 {
     bo_context *context = job->session->context;
-    bo_status status = bo_model_load_adapted(context, job->from, &job->model);
+    bo_status status = bo_model_load(context, &(bo_source){.path = job->from},
+                                     &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &job->model);
     if (status == BO_OK) status = bo_model_merge(context, job->model);
-    return status == BO_OK ? cli_wrote(job->session, job->out, bo_model_save(context, job->model, job->out)) : status;
+    return status == BO_OK
+               ? cli_wrote(job->session, job->out, bo_model_save(context, job->model, &(bo_sink){.path = job->out}))
+               : status;
 }
 
 static bo_status unmerge(lora_job *job)
 {
     bo_context *context = job->session->context;
-    bo_status status = bo_model_load_unmerged(context, job->from, &job->model);
-    return status == BO_OK ? cli_wrote(job->session, job->out, bo_model_save(context, job->model, job->out)) : status;
+    bo_status status = bo_model_load(context, &(bo_source){.path = job->from},
+                                     &(bo_model_load_desc){.adapters = BO_ADAPTERS_REMOVE}, &job->model);
+    return status == BO_OK
+               ? cli_wrote(job->session, job->out, bo_model_save(context, job->model, &(bo_sink){.path = job->out}))
+               : status;
 }
 
 static void report(const lora_job *job, const char *word)

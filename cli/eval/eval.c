@@ -416,7 +416,7 @@ static int evaluate_network(cli_session *session, const cli_network_use *use, co
 static int eval_network(cli_session *session, const cli_network_use *use)
 {
     bo_model *network;
-    const bo_status status = bo_model_load(session->context, use->folder, &network);
+    const bo_status status = bo_model_load(session->context, &(bo_source){.path = use->folder}, NULL, &network);
     if (status != BO_OK) return cli_fail_status(session, status);
     const int ended = evaluate_network(session, use, network);
     bo_model_destroy(network);
@@ -427,7 +427,7 @@ static int eval_network(cli_session *session, const cli_network_use *use)
 
 static int eval_model(eval_job *job)
 {
-    bo_status status = bo_model_load(job->session->context, job->folder, &job->model);
+    bo_status status = bo_model_load(job->session->context, &(bo_source){.path = job->folder}, NULL, &job->model);
     if (status != BO_OK) return cli_fail_model(job->session, job->folder, status);
     job->desc = bo_model_describe(job->model);
     if (job->desc->task == BO_MODEL_TASK_LANGUAGE) return eval_language(job);

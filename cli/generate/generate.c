@@ -114,7 +114,7 @@ static bool open_reader(generate_job *job)
     const generate_options *o = job->options;
     bo_context *context = job->session->context;
     uint64_t before = 0;
-    if (o->load && !ok(job, bo_session_peek(context, o->load, &before))) return false;
+    if (o->load && !ok(job, bo_session_peek(context, &(bo_source){.path = o->load}, &before))) return false;
     const uint64_t least = before + job->prompt_count;
     if (o->context && least > o->context) {
         cli_fail(job->session, "--context %zu: the prompt%s has %s tokens", o->context,
@@ -132,7 +132,7 @@ static bool open_reader(generate_job *job)
     if (!ok(job, bo_session_estimate(context, job->model, &desc, &job->state_bytes, &all))) return false;
     if (!ok(job, bo_session_create(context, job->model, &desc, &job->reader))) return false;
     job->extrapolates = cli_say_extrapolation(job->session, job->model, o->context ? o->context : least);
-    return !o->load || ok(job, bo_session_load(context, job->reader, o->load));
+    return !o->load || ok(job, bo_session_load(context, job->reader, &(bo_source){.path = o->load}));
 }
 
 /* In pieces, so that a long prompt can be interrupted and shows progress. */
@@ -285,7 +285,8 @@ static bool finish(generate_job *job)
                  o->context ? "--context" : "this model", cli_count(bo_session_tokens(job->reader)).s);
     if (!job->extrapolates) cli_say_extrapolation(job->session, job->model, bo_session_tokens(job->reader));
     if (o->save &&
-        !ok(job, cli_wrote(job->session, o->save, bo_session_save(job->session->context, job->reader, o->save))))
+        !ok(job, cli_wrote(job->session, o->save,
+                           bo_session_save(job->session->context, job->reader, &(bo_sink){.path = o->save}))))
         return false;
     if (job->made == 0) return true;
     cli_say(job->session, "%s tokens, %s tokens per second; state %s", cli_count(job->made).s,
@@ -301,7 +302,7 @@ static bool can_keep(generate_job *job)
     uint64_t tokens;
     if (!path) return true;
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
-        bo_session_peek(job->session->context, path, &tokens) != BO_OK) {
+        bo_session_peek(job->session->context, &(bo_source){.path = path}, &tokens) != BO_OK) {
         cli_fail(job->session, "--save-state %s: the file exists and is not a saved state; give another name", path);
         return false;
     }
@@ -320,7 +321,8 @@ static bool open_model(generate_job *job, const char *folder)
     bo_context *context = job->session->context;
     if (!can_keep(job) || !cli_is_no_network(job->session, folder)) return false;
     if (!make_sampler(job)) return false;
-    const bo_status status = bo_model_load_stored(context, folder, job->options->weights, &job->model);
+    const bo_status status = bo_model_load(context, &(bo_source){.path = folder},
+                                           &(bo_model_load_desc){.storage = job->options->weights}, &job->model);
     if (status != BO_OK) return cli_fail_model(job->session, folder, status), false;
     job->tokenizer = bo_model_tokenizer(job->model);
     job->folder = folder;

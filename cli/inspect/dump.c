@@ -28,7 +28,8 @@ bool cli_inspect_dump(void *user, const bo_inspect_array *array)
     }
     char *path = name_of(folder, array);
     const bo_array file = {.rank = array->rank, .shape = array->shape, .values = (float *)array->values};
-    const bo_status status = cli_wrote(job->session, path, bo_array_save(job->session->context, &file, path));
+    const bo_status status =
+        cli_wrote(job->session, path, bo_array_save(job->session->context, &file, &(bo_sink){.path = path}));
     free(path);
     if (status != BO_OK) cli_fail_status(job->session, status);
     job->arrays += status == BO_OK;

@@ -63,7 +63,7 @@ bool cli_inspected_open(cli_session *session, const cli_inspect_source *source, 
 {
     *out = (cli_inspected){0};
     if (!cli_is_no_network(session, source->folder)) return false;
-    const bo_status status = bo_model_load(session->context, source->folder, &out->model);
+    const bo_status status = bo_model_load(session->context, &(bo_source){.path = source->folder}, NULL, &out->model);
     if (status != BO_OK) return cli_fail_model(session, source->folder, status), false;
     const bo_model_task task = bo_model_describe(out->model)->task;
     if (task != BO_MODEL_TASK_LANGUAGE) {

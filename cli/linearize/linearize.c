@@ -375,7 +375,7 @@ static int run(cli_linearize_job *job, const cli_linearize_words *words)
     cli_session *session = job->session;
     const cli_linearize_options *o = job->options;
     if (!cli_is_no_network(session, o->teacher)) return CLI_FAILED;
-    const bo_status loaded = bo_model_load(session->context, o->teacher, &job->teacher);
+    const bo_status loaded = bo_model_load(session->context, &(bo_source){.path = o->teacher}, NULL, &job->teacher);
     if (loaded != BO_OK) return cli_fail_model(session, o->teacher, loaded);
     if (!describe(job)) return CLI_FAILED;
     say_plan(job);

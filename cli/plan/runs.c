@@ -133,7 +133,7 @@ static bool count_step(cli_session *session, cli_plan_run *run)
                                       .optimizer = {.kind = run->optimizer},
                                       .activations = run->activations,
                                       .checkpointing = run->checkpointing};
-    bo_status status = bo_model_load(session->context, run->name, &model);
+    bo_status status = bo_model_load(session->context, &(bo_source){.path = run->name}, NULL, &model);
     if (status == BO_OK) {
         const bo_model_desc *desc = bo_model_describe(model);
         status = bo_plan_count_training(session->context, desc, &training, &run->observation.counts);

@@ -189,7 +189,8 @@ static int serve_folder(cli_session *session, const serve_options *o, const char
     bo_model *model = NULL;
     int result = CLI_FAILED;
     if (!cli_is_no_network(session, folder)) return CLI_FAILED;
-    const bo_status status = bo_model_load_stored(session->context, folder, o->weights, &model);
+    const bo_status status = bo_model_load(session->context, &(bo_source){.path = folder},
+                                           &(bo_model_load_desc){.storage = o->weights}, &model);
     if (status != BO_OK) return cli_fail_model(session, folder, status);
     const bo_model_task task = bo_model_describe(model)->task;
     if (task != BO_MODEL_TASK_LANGUAGE)

@@ -131,7 +131,9 @@ static bool fit_stream(embed_job *job)
 static bool load(embed_job *job)
 {
     bo_context *context = job->session->context;
-    if (failed(job, bo_embedding_load(context, job->options->model, &job->embedding, &job->schema))) return false;
+    if (failed(job,
+               bo_embedding_load(context, &(bo_source){.path = job->options->model}, &job->embedding, &job->schema)))
+        return false;
     const size_t dim = bo_embedding_describe(job->embedding)->dim;
     job->source.data.no_target = job->source.data.no_origin = true;
     if (!job->schema && failed(job, bo_schema_fit(context, &job->source.data, &job->schema))) return false;
@@ -240,7 +242,8 @@ static bool save(embed_job *job)
     const char *path = job->options->save;
     if (!path) return true;
     return !failed(job, cli_wrote(job->session, path,
-                                  bo_embedding_save(job->session->context, job->embedding, schema_of(job), path)));
+                                  bo_embedding_save(job->session->context, job->embedding, schema_of(job),
+                                                    &(bo_sink){.path = path})));
 }
 
 static int run(embed_job *job)

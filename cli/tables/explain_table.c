@@ -156,7 +156,8 @@ const char *cli_explain_output(const cli_explain_job *job, size_t output, cli_wo
 
 static bool open_model(cli_explain_job *job)
 {
-    bo_status status = bo_machine_load(job->session->context, job->model_path, &job->machine, &job->schema);
+    bo_status status =
+        bo_machine_load(job->session->context, &(bo_source){.path = job->model_path}, &job->machine, &job->schema);
     if (status == BO_FORMAT) {
         cli_fail(job->session, "%s (expected: bochner explain MODEL DATA, where bochner fit --out MODEL wrote MODEL)",
                  bo_context_error(job->session->context));

@@ -228,11 +228,11 @@ static bool test_in_memory(cli_fit_job *job)
 static bool save(cli_fit_job *job)
 {
     if (!job->options->out) return true;
-    bo_status status =
-        cli_interrupted()
-            ? BO_CANCELED
-            : cli_wrote(job->session, job->options->out,
-                        bo_machine_save(job->session->context, job->machine, cli_fit_schema(job), job->options->out));
+    bo_status status = cli_interrupted()
+                           ? BO_CANCELED
+                           : cli_wrote(job->session, job->options->out,
+                                       bo_machine_save(job->session->context, job->machine, cli_fit_schema(job),
+                                                       &(bo_sink){.path = job->options->out}));
     if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;
 }

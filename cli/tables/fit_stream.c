@@ -21,7 +21,8 @@ static bool share_schema(cli_fit_job *job)
     if (session->ranks.rank == 0) {
         if (failed(job, bo_table_fit_schema(session->context, &job->source, &job->schema))) return false;
         if (session->ranks.size < 2) return true;
-        if (failed(job, bo_schema_share_memory(session->context, job->schema, &json, &size))) return false;
+        if (failed(job, bo_schema_share(session->context, job->schema, &(bo_sink){.bytes = &json, .size = &size})))
+            return false;
     }
     bool ok = cli_ranks_broadcast(&session->ranks, &size, sizeof size);
     char *copy = cli_allocate(size, 1, "schema");
@@ -30,7 +31,7 @@ static bool share_schema(cli_fit_job *job)
     bo_free(json);
     if (!ok) cli_fail(session, "the schema could not be sent to all ranks");
     if (ok && session->ranks.rank > 0)
-        ok = !failed(job, bo_schema_load_memory(session->context, copy, size, &job->schema));
+        ok = !failed(job, bo_schema_load(session->context, &(bo_source){.bytes = copy, .size = size}, &job->schema));
     free(copy);
     return ok;
 }

@@ -253,7 +253,7 @@ static bool no_model(predict_job *job)
     char words[1024];
     snprintf(words, sizeof words, "%s", bo_context_error(job->session->context));
     bo_features *map = NULL;
-    if (bo_features_load(job->session->context, job->model_path, &map) == BO_OK)
+    if (bo_features_load(job->session->context, &(bo_source){.path = job->model_path}, &map) == BO_OK)
         cli_fail(job->session, "%s is a feature map, expected a model; bochner fit --out MODEL writes one",
                  job->model_path);
     else
@@ -270,7 +270,7 @@ static bool open_model(predict_job *job)
         cli_fail(job->session, "%s: not a model folder: it has no config.json", job->model_path);
         return false;
     }
-    bo_status status = bo_machine_load(context, job->model_path, &job->machine, &job->schema);
+    bo_status status = bo_machine_load(context, &(bo_source){.path = job->model_path}, &job->machine, &job->schema);
     if (status == BO_FORMAT) return no_model(job);
     if (failed(job, status)) return false;
     job->report = bo_machine_report(job->machine);

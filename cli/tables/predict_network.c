@@ -98,7 +98,7 @@ static bool predict(predict_job *job)
 int cli_predict_network(cli_session *session, const cli_network_use *use)
 {
     bo_model *network;
-    const bo_status status = bo_model_load(session->context, use->folder, &network);
+    const bo_status status = bo_model_load(session->context, &(bo_source){.path = use->folder}, NULL, &network);
     if (status != BO_OK) return cli_fail_status(session, status);
     predict_job job = {.session = session, .use = use, .network = network, .info = bo_model_network(network)};
     bool done = !use->proba || job.info->classes > 0;

@@ -146,7 +146,8 @@ static int check(const predict_job *job)
 int cli_predict_texts(cli_session *session, const cli_texts_use *use)
 {
     predict_job job = {.session = session, .use = use};
-    const bo_status status = bo_model_load_stored(session->context, use->folder, use->weights, &job.model);
+    const bo_status status = bo_model_load(session->context, &(bo_source){.path = use->folder},
+                                           &(bo_model_load_desc){.storage = use->weights}, &job.model);
     if (status != BO_OK) return bo_model_destroy(job.model), cli_fail_status(session, status);
     job.desc = bo_model_describe(job.model);
     int ended = check(&job);

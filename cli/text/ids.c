@@ -34,7 +34,7 @@ static bool read_items(cli_session *session, const char *path, const bo_array *a
 bool cli_ids_load(cli_session *session, const char *path, size_t vocab, cli_ids *out)
 {
     bo_array *array;
-    const bo_status status = bo_array_load(session->context, path, &array);
+    const bo_status status = bo_array_load(session->context, &(bo_source){.path = path}, &array);
     *out = (cli_ids){0};
     if (status != BO_OK) return cli_fail_status(session, status), false;
     bool done = read_shape(session, path, array, out);

@@ -102,7 +102,8 @@ static int train_on_files(tokenizer_job *job)
     int status = failed(job, bo_tokenizer_train(context, &desc, paths, files, &job->tokenizer));
     if (status != CLI_DONE) return status;
     const double seconds = cli_now() - start;
-    status = failed(job, cli_wrote(job->session, o->out, bo_tokenizer_save(context, job->tokenizer, o->out)));
+    status = failed(
+        job, cli_wrote(job->session, o->out, bo_tokenizer_save(context, job->tokenizer, &(bo_sink){.path = o->out})));
     if (status != CLI_DONE) return status;
     const bo_corpus_desc corpus = {.paths = paths, .path_count = files, .tokenizer = job->tokenizer};
     if ((status = failed(job, bo_corpus_open(context, &corpus, &job->corpus))) != CLI_DONE) return status;
@@ -156,7 +157,8 @@ static int read_input(tokenizer_job *job)
 
 static int open_tokenizer(tokenizer_job *job)
 {
-    return failed(job, bo_tokenizer_load(job->session->context, job->arguments->items[1], &job->tokenizer));
+    return failed(
+        job, bo_tokenizer_load(job->session->context, &(bo_source){.path = job->arguments->items[1]}, &job->tokenizer));
 }
 
 static int encode_text(tokenizer_job *job, const char *text, size_t bytes)

@@ -270,7 +270,8 @@ static int run(features_job *job)
     if ((o->out && !cli_can_write(session, o->out)) || (o->save && !cli_can_write(session, o->save))) return CLI_FAILED;
     if (!open_data(job) || !make_map(job)) return CLI_FAILED;
     if (o->out && !write_features(job)) return CLI_FAILED;
-    if (o->save && failed(job, cli_wrote(session, o->save, bo_features_save(session->context, job->map, o->save))))
+    if (o->save && failed(job, cli_wrote(session, o->save,
+                                         bo_features_save(session->context, job->map, &(bo_sink){.path = o->save}))))
         return CLI_FAILED;
     bo_features_accuracy accuracy;
     if (o->error &&

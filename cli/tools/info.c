@@ -75,7 +75,7 @@ static int describe_network(cli_session *session, const char *folder, const cli_
     bo_model *network = NULL;
     bo_profile *profile = NULL;
     const bo_profile_desc desc = cli_profile_desc(options, &session->common);
-    bo_status status = bo_model_load(session->context, folder, &network);
+    bo_status status = bo_model_load(session->context, &(bo_source){.path = folder}, NULL, &network);
     if (status == BO_OK && options->graph) status = bo_model_profile(session->context, network, &desc, &profile);
     int result = status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
     if (profile) result = cli_profile_draw(session, options, profile);
@@ -480,7 +480,7 @@ static int describe_model(cli_session *session, const char *folder, const cli_pr
     bo_model *model = NULL;
     model_report report = {.folder = folder};
     const bo_profile_desc desc = cli_profile_desc(options, &session->common);
-    bo_status status = bo_model_load(session->context, folder, &model);
+    bo_status status = bo_model_load(session->context, &(bo_source){.path = folder}, NULL, &model);
     if (status == BO_OK) status = find_state(session->context, model, &report.state_bytes);
     if (status == BO_OK && options->graph) status = bo_model_profile(session->context, model, &desc, &report.profile);
     int result = status == BO_OK ? CLI_DONE
@@ -676,7 +676,7 @@ static bool describe_embedding(cli_session *session, const char *path)
 {
     bo_embedding *embedding = NULL;
     bo_schema *schema = NULL;
-    if (bo_embedding_load(session->context, path, &embedding, &schema) != BO_OK) return false;
+    if (bo_embedding_load(session->context, &(bo_source){.path = path}, &embedding, &schema) != BO_OK) return false;
     if (session->common.json)
         embedding_json(path, embedding);
     else
@@ -766,14 +766,16 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
     bo_machine *machine = NULL;
     bo_schema *schema = NULL;
     bo_features *map = NULL;
-    bo_status status = bo_machine_load(session->context, path, &machine, &schema);
+    bo_status status = bo_machine_load(session->context, &(bo_source){.path = path}, &machine, &schema);
     if (status == BO_OK) {
         (session->common.json ? machine_json : machine_print)(path, bo_machine_report(machine), schema);
     } else {
         char *words = strdup(bo_context_error(session->context)); /* the error message if it is not a map either */
         bool maybe = status == BO_FORMAT || status == BO_UNSUPPORTED || status == BO_INVALID;
         const bool embedding = maybe && describe_embedding(session, path);
-        bo_status of_map = embedding ? BO_OK : maybe ? bo_features_load(session->context, path, &map) : BO_FORMAT;
+        bo_status of_map = embedding ? BO_OK
+                           : maybe   ? bo_features_load(session->context, &(bo_source){.path = path}, &map)
+                                     : BO_FORMAT;
         if (embedding) {
             status = BO_OK;
         } else if (of_map == BO_OK) {

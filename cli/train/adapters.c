@@ -179,7 +179,8 @@ static bool open_replaced(cli_train_job *job)
 {
     char base[CLI_TRAIN_FILES];
     const char *from = job->resumed ? cli_train_base(job, base) : job->options->init;
-    if (!cli_train_ok(job, bo_model_load(job->session->context, from, &job->init))) return false;
+    if (!cli_train_ok(job, bo_model_load(job->session->context, &(bo_source){.path = from}, NULL, &job->init)))
+        return false;
     if (!job->kind->accepts(job, job->init) || (!job->resumed && !has_softmax(job))) return false;
     const bo_status status = (job->resumed ? describe_again : replace)(job, &job->model);
     return cli_train_ok(job, status) && fits_context(job);
@@ -195,7 +196,7 @@ static bool write_files(cli_train_job *job)
     cli_train_base(job, base);
     job->session->terse = true;                       /* the list of new weights was printed before */
     if (!job->resumed) status = replace(job, &model); /* again: job->model has adapters already */
-    if (status == BO_OK && model) status = bo_model_save(job->session->context, model, base);
+    if (status == BO_OK && model) status = bo_model_save(job->session->context, model, &(bo_sink){.path = base});
     bo_model_destroy(model);
     job->session->terse = false;
     if (status == BO_OK) status = bo_model_set_base(job->session->context, job->model, base);
@@ -209,7 +210,8 @@ static bool open_init(cli_train_job *job)
 {
     if (!job->options->init) return true;
     if (cli_train_replaces(job->options)) return open_replaced(job);
-    return cli_train_ok(job, bo_model_load(job->session->context, job->options->init, &job->model)) &&
+    return cli_train_ok(job, bo_model_load(job->session->context, &(bo_source){.path = job->options->init}, NULL,
+                                           &job->model)) &&
            job->kind->accepts(job, job->model) && fits_context(job);
 }
 

@@ -29,12 +29,15 @@ static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t 
     bo_context *context = job->session->context;
     char base[CLI_TRAIN_FILES];
     if (job->resumed && o->lora.rank && o->init)
-        return cli_train_ok(job, bo_tokenizer_load(context, cli_train_base(job, base), &job->tokenizer));
-    if (job->resumed) return cli_train_ok(job, bo_tokenizer_load(context, o->out, &job->tokenizer));
-    if (o->tokenizer) return cli_train_ok(job, bo_tokenizer_load(context, o->tokenizer, &job->tokenizer));
+        return cli_train_ok(
+            job, bo_tokenizer_load(context, &(bo_source){.path = cli_train_base(job, base)}, &job->tokenizer));
+    if (job->resumed)
+        return cli_train_ok(job, bo_tokenizer_load(context, &(bo_source){.path = o->out}, &job->tokenizer));
+    if (o->tokenizer)
+        return cli_train_ok(job, bo_tokenizer_load(context, &(bo_source){.path = o->tokenizer}, &job->tokenizer));
     if (o->init && !cli_is_no_network(job->session, o->init)) return false;
     if (o->init) {
-        const bo_status status = bo_tokenizer_load(context, o->init, &job->tokenizer);
+        const bo_status status = bo_tokenizer_load(context, &(bo_source){.path = o->init}, &job->tokenizer);
         if (status != BO_OK) cli_fail_model(job->session, o->init, status);
         return status == BO_OK;
     }
@@ -48,7 +51,7 @@ static bool open_init(cli_train_job *job)
 {
     const char *from = job->resumed ? job->options->out : job->options->init;
     if (!job->options->init) return true;
-    return cli_train_ok(job, bo_model_load(job->session->context, from, &job->init)) &&
+    return cli_train_ok(job, bo_model_load(job->session->context, &(bo_source){.path = from}, NULL, &job->init)) &&
            job->kind->accepts(job, job->init);
 }
 
@@ -289,7 +292,7 @@ static bool read_resumed(cli_train_job *job, bo_model_desc *out)
 {
     bo_context *context = job->session->context;
     bo_model *model = NULL;
-    bo_status status = bo_model_load(context, job->options->out, &model);
+    bo_status status = bo_model_load(context, &(bo_source){.path = job->options->out}, NULL, &model);
     if (status == BO_OK) status = bo_model_desc_copy(context, bo_model_describe(model), &job->described);
     bo_model_destroy(model);
     if (status == BO_OK) *out = job->described;

@@ -348,7 +348,8 @@ static int solve(cli_train_job *job)
     if (status == BO_OK && job->held_out)
         status = bo_model_evaluate_examples(context, job->model, job->held_out, BO_SPLIT_VALID, &found);
     if (status == BO_OK)
-        status = cli_wrote(job->session, job->options->out, bo_model_save(context, job->model, job->options->out));
+        status = cli_wrote(job->session, job->options->out,
+                           bo_model_save(context, job->model, &(bo_sink){.path = job->options->out}));
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     (job->session->common.json ? json_readout : print_readout)(job, &found, seconds);

@@ -84,8 +84,9 @@ int main(void)
         return fail(context);
     const double loss = bo_trainer_report(trainer)->loss;
     printf("loss %.3f after %d steps\n", loss, (int)run.steps);
-    if (bo_model_save(context, model, "waves") != BO_OK ||
-        bo_model_load_custom(context, "waves", &waves, 1, &loaded) != BO_OK) /* a file cannot hold the function */
+    if (bo_model_save(context, model, &(bo_sink){.path = "waves"}) != BO_OK ||
+        bo_model_load(context, &(bo_source){.path = "waves"}, &(bo_model_load_desc){.layers = &waves, .layer_count = 1},
+                      &loaded) != BO_OK) /* a file cannot hold the function */
         return fail(context);
     if (predict_next(context, model, ids, trained) != BO_OK || predict_next(context, loaded, ids, again) != BO_OK)
         return fail(context);

@@ -64,7 +64,7 @@ int main(void)
         bo_model_create(context, &shape, bytes, &model) != BO_OK)
         return fail(context);
 
-    /* Without a folder the trainer writes no checkpoints; bo_model_save_memory gives the model as bytes. */
+    /* Without a folder the trainer writes no checkpoints; bo_model_save gives the model as bytes. */
     bo_trainer_desc run = {
         .model = model, .train = train, .valid = valid, .batch = 8, .steps = 60, .eval_every = 20, .report = show};
     if (bo_trainer_create(context, &run, &trainer) != BO_OK || bo_trainer_run(context, trainer) != BO_OK)

@@ -191,7 +191,7 @@ typedef struct bo_context_desc {
     bo_progress_fn progress; /**< receives progress; NULL: none */
     void *user;              /**< passed to `log` and `progress` */
     bo_allocator allocator;  /**< the allocator (default: that of the C library, if `allocate` is NULL) */
-    const char *trace;    /**< path of a trace file (see bo_context_trace()); NULL: $BOCHNER_TRACE, or else no trace */
+    const char *trace; /**< path of a trace file (see bo_context_trace()); NULL: $BOCHNER_TRACE, or else no trace */
     /** The precision of products (default: FLOAT32). Graphs, models and attention that are created with this context
      * compute in it. Kernel machines, decompositions and calibrations always compute in float32 or float64. */
     bo_precision precision;
@@ -229,6 +229,43 @@ BO_API void bo_free(void *memory);
  * @return the message; "" before the first failure. Valid until the next call with this context
  */
 BO_API const char *bo_context_error(const bo_context *context);
+
+/* ---- sources and sinks of bytes ---------------------------------------------------------------------------------- */
+
+/** Where a function reads bytes: a file, memory, or a callback. Exactly one of `path`, `bytes` and `read` is set.
+ *
+ *     bo_machine_load(context, &(bo_source){.path = "houses.model"}, &machine, NULL);
+ *     bo_machine_load(context, &(bo_source){.bytes = image, .size = length}, &machine, NULL);
+ */
+typedef struct bo_source {
+    const char *path;  /**< a file; where the documentation of a function says so, a directory */
+    const void *bytes; /**< memory, which is not used after the call unless the function says so */
+    size_t size;       /**< the number of bytes in memory */
+    /** Stores the next bytes, at most `capacity` of them, and sets `*count` to their number; 0 means the end. An error
+     * ends the call with the same status. */
+    bo_status (*read)(void *user, void *to, size_t capacity, size_t *count);
+    void *user;           /**< passed to `read` */
+    const char *name;     /**< what messages call memory and callbacks (default: "memory" or "stream") */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_source;
+
+/** Where a function writes bytes: a file, memory, or a callback. Exactly one of `path`, `bytes` and `write` is set.
+ *
+ *     bo_machine_save(context, machine, NULL, &(bo_sink){.path = "houses.model"});
+ *     bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &image, .size = &length});
+ */
+typedef struct bo_sink {
+    /** A file, which is written under a temporary name, flushed and renamed, so that a crash never leaves a part of it;
+     * where the documentation of a function says so, a directory. */
+    const char *path;
+    void **bytes; /**< receives memory, released with bo_free(); NULL after a failure */
+    size_t *size; /**< receives the number of bytes; required with `bytes` */
+    /** Takes the next bytes, in order. An error ends the call with the same status; the bytes so far are then useless. */
+    bo_status (*write)(void *user, const void *from, size_t count);
+    void *user;           /**< passed to `write` */
+    const char *name;     /**< what messages call memory and callbacks (default: "memory" or "stream") */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_sink;
 
 /* ==== Advanced ==================================================================================================== */
 

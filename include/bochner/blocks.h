@@ -53,7 +53,7 @@ typedef struct bo_custom_place {
  * layer each time. Threads that share the model may call it at the same time. It reports errors with `return
  * bo_graph_fail(graph, "…")`. */
 typedef struct bo_custom_layer {
-    const char *name; /**< the name in config.json, by which bo_model_load_custom() finds the layer; copied */
+    const char *name; /**< the name in config.json, by which bo_model_load() finds the layer; copied */
     /** Records the layer; returns the new residual stream, or 0 after an error. */
     bo_value (*record)(bo_graph *graph, const bo_custom_place *place);
     void *user;           /**< passed to `record`; must outlive the model */

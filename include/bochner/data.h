@@ -374,21 +374,21 @@ typedef struct bo_array {
  * numbers beyond the range of float32 become infinite.
  *
  * @param context    the context
- * @param path       the file; "-": standard input
+ * @param source     the file; the path "-" is standard input
  * @param[out] out   the array; release it with bo_array_destroy()
  * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if its type is not
  *     numeric
  */
-BO_API bo_status bo_array_load(bo_context *context, const char *path, bo_array **out);
+BO_API bo_status bo_array_load(bo_context *context, const bo_source *source, bo_array **out);
 
 /** Writes a .npy file, atomically as bo_file_save() does.
  *
  * @param context   the context
  * @param array     the array
- * @param path      the file
+ * @param sink      where to write
  * @return BO_OK; BO_IO if the file cannot be written
  */
-BO_API bo_status bo_array_save(bo_context *context, const bo_array *array, const char *path);
+BO_API bo_status bo_array_save(bo_context *context, const bo_array *array, const bo_sink *sink);
 
 /** Destroys an array that the library loaded.
  *
@@ -600,28 +600,6 @@ BO_API bool bo_task_parse(const char *name, bo_task *out);
  */
 BO_API bool bo_impute_parse(const char *name, bo_impute *out);
 
-/* ---- arrays in memory -------------------------------------------------------------------------------------------- */
-
-/** Reads an array from the contents of a .npy file in memory, as bo_array_load() does.
- *
- * @param context    the context
- * @param bytes      the contents; not needed after the call
- * @param size       the number of bytes
- * @param[out] out   the array; release it with bo_array_destroy()
- * @return BO_OK; BO_FORMAT if the contents are malformed; BO_UNSUPPORTED if the type is not numeric
- */
-BO_API bo_status bo_array_load_memory(bo_context *context, const void *bytes, size_t size, bo_array **out);
-
-/** Writes an array to memory, in the format of bo_array_save().
- *
- * @param context      the context
- * @param array        the array
- * @param[out] bytes   the contents; release them with bo_free()
- * @param[out] size    the number of bytes
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_array_save_memory(bo_context *context, const bo_array *array, void **bytes, size_t *size);
-
 /** Writes the shape of an array as text, such as "(8, 1024, 64)".
  *
  * @param array      the array
@@ -653,25 +631,24 @@ BO_API bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo
  */
 BO_API bo_status bo_table_fit_schema(bo_context *context, const bo_table_desc *desc, bo_schema **out);
 
-/** Writes a schema to memory as JSON text.
+/** Writes a schema as JSON text.
  *
- * @param context      the context
- * @param schema       the schema
- * @param[out] bytes   the text, followed by a NUL; release it with bo_free()
- * @param[out] size    the number of bytes without the NUL
- * @return BO_OK or an error (see base.h)
+ * @param context   the context
+ * @param schema    the schema
+ * @param sink      where to write
+ * @return BO_OK; BO_IO if the file cannot be written
  */
-BO_API bo_status bo_schema_save_memory(bo_context *context, const bo_schema *schema, void **bytes, size_t *size);
+BO_API bo_status bo_schema_save(bo_context *context, const bo_schema *schema, const bo_sink *sink);
 
 /** Reads a schema from JSON text.
  *
  * @param context    the context
- * @param bytes      the text; not needed after the call
- * @param size       the number of bytes
+ * @param source     the text
  * @param[out] out   the schema; release it with bo_schema_destroy()
- * @return BO_OK; BO_FORMAT if the text is malformed; BO_VERSION if a newer version wrote it
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if the text is malformed; BO_VERSION if a newer version
+ *     wrote it
  */
-BO_API bo_status bo_schema_load_memory(bo_context *context, const void *bytes, size_t size, bo_schema **out);
+BO_API bo_status bo_schema_load(bo_context *context, const bo_source *source, bo_schema **out);
 
 /* ---- stream: a table block by block, in constant memory ---------------------------------------------------------- */
 
@@ -1059,16 +1036,14 @@ BO_API bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t r
 
 #ifdef BO_EXPERIMENTAL
 
-/** Writes a schema to memory as bo_schema_save_memory() does, with the codes for training rows, for the other ranks of a
- * parallel job.
+/** Writes a schema as bo_schema_save() does, with the codes for training rows, for the other ranks of a parallel job.
  *
- * @param context      the context
- * @param schema       the schema
- * @param[out] bytes   the text, followed by a NUL; release it with bo_free()
- * @param[out] size    the number of bytes without the NUL
- * @return BO_OK or an error (see base.h)
+ * @param context   the context
+ * @param schema    the schema
+ * @param sink      where to write
+ * @return BO_OK; BO_IO if the file cannot be written
  */
-BO_API bo_status bo_schema_share_memory(bo_context *context, const bo_schema *schema, void **bytes, size_t *size);
+BO_API bo_status bo_schema_share(bo_context *context, const bo_schema *schema, const bo_sink *sink);
 
 /** Counts the rows of each file of a table, including the rows that are held out, without those whose target is missing.
  *

@@ -171,11 +171,11 @@ BO_API const double *bo_embedding_vectors(const bo_embedding *embedding);
  * @param context     the context
  * @param embedding   the embedding
  * @param schema      a schema to store with the embedding, or NULL
- * @param path        the file
+ * @param sink        where to write
  * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED if the features are CUSTOM
  */
 BO_API bo_status bo_embedding_save(bo_context *context, const bo_embedding *embedding, const bo_schema *schema,
-                                   const char *path);
+                                   const bo_sink *sink);
 
 /** Reads an embedding from a file.
  *
@@ -183,41 +183,16 @@ BO_API bo_status bo_embedding_save(bo_context *context, const bo_embedding *embe
  * the table as they are if not. Pre-images are rows of the same kind.
  *
  * @param context       the context
- * @param path          the file
+ * @param source        the file
  * @param[out] out      the embedding; release it with bo_embedding_destroy()
  * @param[out] schema   the stored schema, NULL if there is none; release it with bo_schema_destroy(); or NULL
  * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed or not an embedding; BO_VERSION if a newer
  *     version wrote it
  */
-BO_API bo_status bo_embedding_load(bo_context *context, const char *path, bo_embedding **out, bo_schema **schema);
+BO_API bo_status bo_embedding_load(bo_context *context, const bo_source *source, bo_embedding **out,
+                                   bo_schema **schema);
 
 /* ==== Advanced ==================================================================================================== */
-
-/* ---- files in memory --------------------------------------------------------------------------------------------- */
-
-/** Writes an embedding to memory, in the format of bo_embedding_save().
- *
- * @param context      the context
- * @param embedding    the embedding
- * @param schema       a schema to store with the embedding, or NULL
- * @param[out] bytes   the contents; release them with bo_free()
- * @param[out] size    the number of bytes
- * @return BO_OK; BO_UNSUPPORTED if the features are CUSTOM
- */
-BO_API bo_status bo_embedding_save_memory(bo_context *context, const bo_embedding *embedding, const bo_schema *schema,
-                                          void **bytes, size_t *size);
-
-/** Reads an embedding from memory, as bo_embedding_load() does.
- *
- * @param context       the context
- * @param bytes         the contents of a file; not needed after the call
- * @param size          the number of bytes
- * @param[out] out      the embedding; release it with bo_embedding_destroy()
- * @param[out] schema   the stored schema, NULL if there is none; release it with bo_schema_destroy(); or NULL
- * @return BO_OK; BO_FORMAT if the contents are malformed or not an embedding; BO_VERSION if a newer version wrote them
- */
-BO_API bo_status bo_embedding_load_memory(bo_context *context, const void *bytes, size_t size, bo_embedding **out,
-                                          bo_schema **schema);
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 

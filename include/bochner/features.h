@@ -313,43 +313,21 @@ BO_API const bo_features_desc *bo_features_describe(const bo_features *features)
  *
  * @param context    the context
  * @param features   the map
- * @param path       the file
+ * @param sink       where to write
  * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED for CUSTOM
  */
-BO_API bo_status bo_features_save(bo_context *context, const bo_features *features, const char *path);
+BO_API bo_status bo_features_save(bo_context *context, const bo_features *features, const bo_sink *sink);
 
 /** Reads a map from a file.
  *
  * @param context    the context
- * @param path       the file
+ * @param source     the file
  * @param[out] out   the map; release it with bo_features_destroy()
  * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_VERSION if a newer version wrote it
  */
-BO_API bo_status bo_features_load(bo_context *context, const char *path, bo_features **out);
+BO_API bo_status bo_features_load(bo_context *context, const bo_source *source, bo_features **out);
 
 /* ==== Advanced ==================================================================================================== */
-
-/* ---- files in memory --------------------------------------------------------------------------------------------- */
-
-/** Writes a map to memory, in the format of bo_features_save().
- *
- * @param context      the context
- * @param features     the map
- * @param[out] bytes   the contents; release them with bo_free()
- * @param[out] size    the number of bytes
- * @return BO_OK; BO_UNSUPPORTED for CUSTOM
- */
-BO_API bo_status bo_features_save_memory(bo_context *context, const bo_features *features, void **bytes, size_t *size);
-
-/** Reads a map from memory.
- *
- * @param context    the context
- * @param bytes      the contents of a file; not needed after the call
- * @param size       the number of bytes
- * @param[out] out   the map; release it with bo_features_destroy()
- * @return BO_OK; BO_FORMAT if the contents are malformed; BO_VERSION if a newer version wrote them
- */
-BO_API bo_status bo_features_load_memory(bo_context *context, const void *bytes, size_t size, bo_features **out);
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 

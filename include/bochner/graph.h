@@ -255,45 +255,25 @@ BO_API bo_status bo_weights_set(bo_context *context, bo_weights *weights, const 
  */
 BO_API bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights, const char *name, float *out);
 
-/** Saves all values to a safetensors file. The file is replaced atomically.
+/** Saves all values to a safetensors file.
  *
  * @param context  the context
  * @param weights  the set, with memory
- * @param path     the file to write
+ * @param sink     where to write
  * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED if weights are stored as INT8 or INT4; BO_INVALID if the
  *     set has no memory
  */
-BO_API bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const char *path);
+BO_API bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const bo_sink *sink);
 
 /** Loads all values from a safetensors file. After a failure the values are unchanged.
  *
  * @param context  the context
  * @param weights  a set with memory and with the names and shapes of the file
- * @param path     the file to read
+ * @param source   the file
  * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is not a safetensors file, or if a tensor is
  *     missing, unknown, not float32 or of another shape; BO_INVALID if the set has no memory or is stored in fewer bits
  */
-BO_API bo_status bo_weights_load(bo_context *context, bo_weights *weights, const char *path);
-
-/** Saves all values as the bytes of a safetensors file.
- *
- * @param context     the context
- * @param weights     the set, with memory
- * @param[out] bytes  the bytes; release them with bo_free()
- * @param[out] size   the number of bytes
- * @return BO_OK; BO_UNSUPPORTED if weights are stored as INT8 or INT4; BO_INVALID if the set has no memory
- */
-BO_API bo_status bo_weights_save_memory(bo_context *context, const bo_weights *weights, void **bytes, size_t *size);
-
-/** Loads all values from the bytes of a safetensors file. After a failure the values are unchanged.
- *
- * @param context  the context
- * @param weights  a set with memory and with the names and shapes of the file
- * @param bytes    the bytes; used during the call only
- * @param size     the number of bytes
- * @return as bo_weights_load(), except BO_IO
- */
-BO_API bo_status bo_weights_load_memory(bo_context *context, bo_weights *weights, const void *bytes, size_t size);
+BO_API bo_status bo_weights_load(bo_context *context, bo_weights *weights, const bo_source *source);
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 

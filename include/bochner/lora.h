@@ -86,16 +86,6 @@ BO_API bo_status bo_model_unmerge(bo_context *context, bo_model *model);
 
 /* ==== Advanced ==================================================================================================== */
 
-/** Loads an adapter and its base as an adapted model, to train it further.
- *
- * @param context    the context
- * @param folder     the folder of the adapter
- * @param[out] out   the model; release it with bo_model_destroy()
- * @return BO_OK; BO_IO if a file cannot be read or the base is missing; BO_FORMAT if a file is malformed or the adapter
- *     does not fit the base; BO_UNSUPPORTED if the adapter uses an option that is not supported
- */
-BO_API bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_model **out);
-
 /** Names the base of the adapters of a model, which their files name. The caller answers for its weights: loading the
  * adapters compares them with those that were adapted.
  *
@@ -105,15 +95,6 @@ BO_API bo_status bo_model_load_adapted(bo_context *context, const char *folder, 
  * @return BO_OK; BO_INVALID if the model has no adapters or the base is not a model
  */
 BO_API bo_status bo_model_set_base(bo_context *context, bo_model *model, const char *base);
-
-/** Loads the base from the folder of a merged model, bit for bit.
- *
- * @param context    the context
- * @param folder     the folder of the merged model
- * @param[out] out   the model; release it with bo_model_destroy()
- * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if a file is malformed
- */
-BO_API bo_status bo_model_load_unmerged(bo_context *context, const char *folder, bo_model **out);
 
 #ifdef __cplusplus
 }

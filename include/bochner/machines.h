@@ -395,11 +395,11 @@ BO_API const bo_fit_report *bo_machine_report(const bo_machine *machine);
  * @param context   the context
  * @param machine   the machine
  * @param schema    the schema of the rows, to store with the machine, or NULL
- * @param path      the file
+ * @param sink      where to write
  * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED if the features are CUSTOM
  */
 BO_API bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema,
-                                 const char *path);
+                                 const bo_sink *sink);
 
 /** Reads a machine from a file.
  *
@@ -407,13 +407,13 @@ BO_API bo_status bo_machine_save(bo_context *context, const bo_machine *machine,
  * numbers of the table as they are: the machine subtracts the origins of the stored schema.
  *
  * @param context       the context
- * @param path          the file
+ * @param source        the file
  * @param[out] out      the machine; release it with bo_machine_destroy()
  * @param[out] schema   the stored schema, NULL if there is none; release it with bo_schema_destroy(); or NULL
  * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed or not a machine; BO_VERSION if a newer
  *     version wrote it
  */
-BO_API bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema);
+BO_API bo_status bo_machine_load(bo_context *context, const bo_source *source, bo_machine **out, bo_schema **schema);
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
@@ -455,32 +455,6 @@ BO_API bo_status bo_machine_evaluate_sparse(bo_context *context, const bo_machin
                                             const double *y, bo_metrics *metrics);
 
 /* ==== Advanced ==================================================================================================== */
-
-/* ---- files in memory --------------------------------------------------------------------------------------------- */
-
-/** Writes a machine to memory, in the format of bo_machine_save().
- *
- * @param context      the context
- * @param machine      the machine
- * @param schema       a schema to store with the machine, or NULL
- * @param[out] bytes   the contents; release them with bo_free()
- * @param[out] size    the number of bytes
- * @return BO_OK; BO_UNSUPPORTED if the features are CUSTOM
- */
-BO_API bo_status bo_machine_save_memory(bo_context *context, const bo_machine *machine, const bo_schema *schema,
-                                        void **bytes, size_t *size);
-
-/** Reads a machine from memory, as bo_machine_load() does.
- *
- * @param context       the context
- * @param bytes         the contents of a file; not needed after the call
- * @param size          the number of bytes
- * @param[out] out      the machine; release it with bo_machine_destroy()
- * @param[out] schema   the stored schema, NULL if there is none; release it with bo_schema_destroy(); or NULL
- * @return BO_OK; BO_FORMAT if the contents are malformed or not a machine; BO_VERSION if a newer version wrote them
- */
-BO_API bo_status bo_machine_load_memory(bo_context *context, const void *bytes, size_t size, bo_machine **out,
-                                        bo_schema **schema);
 
 /* ---- before and after a fit -------------------------------------------------------------------------------------- */
 

@@ -142,36 +142,56 @@ BO_API bo_status bo_model_create(bo_context *context, const bo_model_desc *desc,
 /** Destroys a model and the tokenizer that it owns. Destroy its sessions first. @param model  the model, or NULL */
 BO_API void bo_model_destroy(bo_model *model);
 
-/** Loads a model from a folder, or from one safetensors file of bo_model_save().
+/** What is done with adapters (lora.h) when a model is loaded. */
+typedef enum bo_adapters {
+    BO_ADAPTERS_MERGE = 0, /**< they are merged into the weights */
+    BO_ADAPTERS_KEEP = 1,  /**< they stay apart, to be trained further: the source is the directory of an adapter */
+    BO_ADAPTERS_REMOVE = 2 /**< the base, bit for bit: the source is the directory of a merged model */
+} bo_adapters;
+
+/** How a model is loaded. */
+typedef struct bo_model_load_desc {
+    /** The storage of the matrices, as by bo_model_set_storage() (default: FLOAT32). One weight at a time is held as
+     * float32, so that models fit into memory that would not fit as float32. */
+    bo_storage storage;
+    const bo_custom_layer *layers; /**< the custom layers of the model, found by their names; NULL: none */
+    size_t layer_count;            /**< number of custom layers */
+    bo_adapters adapters;          /**< what is done with adapters (default: they are merged) */
+    uint64_t reserved[4];          /**< must be zero */
+} bo_model_load_desc;
+
+/** Loads a model from a directory, or from the bytes of one safetensors file of bo_model_save().
  *
- * The folder may be the folder of a training run, which contains its latest checkpoint, its folder "best", a pretrained
+ * The directory may be that of a training run, which contains its latest checkpoint, its directory "best", a pretrained
  * model of one of the families of docs/reference/families.md, or an adapter, which is merged into its base model.
  *
  * @param context   the context
- * @param path      the folder or file
+ * @param source    the directory or file; memory and callbacks have the bytes of a file
+ * @param desc      how to load it; NULL: all defaults
  * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
  * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if a file is malformed, or if a tensor is missing, unknown,
  *     not finite or of another shape than config.json requires; the message lists them with both shapes; BO_VERSION if
- *     the model was made by a newer version; BO_UNSUPPORTED if the model has a custom layer (use
- *     bo_model_load_custom()) or an unsupported option of another family
+ *     the model was made by a newer version; BO_UNSUPPORTED if the model has a custom layer that `desc` lacks or an
+ *     unsupported option of another family; BO_INVALID if the storage is no storage of weights
  */
-BO_API bo_status bo_model_load(bo_context *context, const char *path, bo_model **out);
+BO_API bo_status bo_model_load(bo_context *context, const bo_source *source, const bo_model_load_desc *desc,
+                               bo_model **out);
 
 /** Saves a model.
  *
  * A model that is one of the families of docs/reference/families.md is written as such, so that transformers can load
- * it. A path that ends with ".safetensors" becomes one file, as by bo_model_save_memory(). Any other path is a folder,
- * to which config.json, model.safetensors, tokenizer.json, tokenizer_config.json and generation_config.json are
+ * it. A path that ends with ".safetensors" becomes one file, whose bytes memory and callbacks receive too. Any other path
+ * is a directory, to which config.json, model.safetensors, tokenizer.json, tokenizer_config.json and generation_config.json are
  * written, and other files that the model was loaded with (bo_model_companion()). Each file is replaced atomically,
  * model.safetensors last.
  *
  * @param context  the context
  * @param model    the model
- * @param path     the file, or the folder, which is created if it does not exist
+ * @param sink     the file, or the directory, which is created if it does not exist; memory or a callback
  * @return BO_OK; BO_IO if a file cannot be written; BO_UNSUPPORTED if weights are stored as INT8 or INT4, or if a model with
  *     adapters that are not merged is saved to one file
  */
-BO_API bo_status bo_model_save(bo_context *context, const bo_model *model, const char *path);
+BO_API bo_status bo_model_save(bo_context *context, const bo_model *model, const bo_sink *sink);
 
 /** Returns the descriptor of a model, with the defaults filled in. If it has a list of blocks, `block` and `encoder`
  * are those of the first layers.
@@ -280,18 +300,18 @@ BO_API uint64_t bo_session_tokens(const bo_session *session);
 BO_API bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
                                  float *logits);
 
-/** Saves the state of a session to a file.
+/** Saves the state of a session.
  *
- * The file contains fingerprints of the model (shapes, draws, tokenizer) and of the weights, all of which are read for
+ * The state contains fingerprints of the model (shapes, draws, tokenizer) and of the weights, all of which are read for
  * it.
  *
  * @param context  the context
  * @param session  the session
- * @param path     the file; replaced atomically
+ * @param sink     where to write
  * @return BO_OK; BO_IO if the file cannot be written; BO_INVALID if an earlier call failed; BO_NUMERIC if the numbers of
  *     a mixer without attention overflowed
  */
-BO_API bo_status bo_session_save(bo_context *context, const bo_session *session, const char *path);
+BO_API bo_status bo_session_save(bo_context *context, const bo_session *session, const bo_sink *sink);
 
 /** Loads a state that bo_session_save() wrote. After a failure the session is unchanged.
  *
@@ -299,11 +319,11 @@ BO_API bo_status bo_session_save(bo_context *context, const bo_session *session,
  *
  * @param context  the context
  * @param session  a session of the same model with the same weights
- * @param path     the file
+ * @param source   the state
  * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_VERSION if it was made by a newer
  *     version; BO_INVALID if it belongs to another model or to other weights, or if its tokens do not fit
  */
-BO_API bo_status bo_session_load(bo_context *context, bo_session *session, const char *path);
+BO_API bo_status bo_session_load(bo_context *context, bo_session *session, const bo_source *source);
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
@@ -434,32 +454,6 @@ BO_API const char *bo_model_preset_name(size_t index);
 
 /* ---- models in files and in memory ------------------------------------------------------------------------------- */
 
-/** Loads a model that may have a custom layer (BO_MLP_CUSTOM). Models without such a layer are loaded as by
- * bo_model_load().
- *
- * @param context   the context
- * @param path      the folder or file
- * @param layers    `count` custom layers, among which the one named in config.json is used; copied
- * @param count     the number of custom layers
- * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
- * @return as bo_model_load(); BO_UNSUPPORTED if none of the layers has the name in config.json
- */
-BO_API bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_custom_layer *layers,
-                                      size_t count, bo_model **out);
-
-/** Loads a model that may have a custom layer from the bytes of bo_model_save_memory().
- *
- * @param context   the context
- * @param bytes     the bytes; used during the call only
- * @param size      the number of bytes
- * @param layers    as for bo_model_load_custom()
- * @param count     the number of custom layers
- * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
- * @return as bo_model_load_custom(), except BO_IO
- */
-BO_API bo_status bo_model_load_custom_memory(bo_context *context, const void *bytes, size_t size,
-                                             const bo_custom_layer *layers, size_t count, bo_model **out);
-
 /** Tests whether a path contains a model: a folder with config.json or adapter_config.json, or one file of
  * bo_model_save().
  *
@@ -468,29 +462,6 @@ BO_API bo_status bo_model_load_custom_memory(bo_context *context, const void *by
  * @return true if it does
  */
 BO_API bool bo_model_exists(bo_context *context, const char *path);
-
-/** Saves a model as the bytes of one safetensors file: the tensors of model.safetensors, with the text of config.json
- * and of tokenizer.json in the metadata under these names.
- *
- * A merged model (lora.h) is saved without the adapters that were merged into it.
- *
- * @param context     the context
- * @param model       the model
- * @param[out] bytes  the bytes; release them with bo_free()
- * @param[out] size   the number of bytes
- * @return BO_OK; BO_UNSUPPORTED if the model has adapters that are not merged, or if weights are stored as INT8 or INT4
- */
-BO_API bo_status bo_model_save_memory(bo_context *context, const bo_model *model, void **bytes, size_t *size);
-
-/** Loads a model from the bytes of bo_model_save_memory().
- *
- * @param context   the context
- * @param bytes     the bytes; used during the call only
- * @param size      the number of bytes
- * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
- * @return as bo_model_load(), except BO_IO
- */
-BO_API bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t size, bo_model **out);
 
 /* ---- special tokens ---------------------------------------------------------------------------------------------- */
 
@@ -551,17 +522,6 @@ BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_m
  * @return BO_OK; BO_INVALID if the model has been converted or trained
  */
 BO_API bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage);
-
-/** Loads a model as bo_model_load() with its matrices in this storage, as by bo_model_set_storage(). One weight at a
- * time is held as float32, so that models fit into memory that would not fit as float32.
- *
- * @param context   the context
- * @param path      the folder or file
- * @param storage   FLOAT32, BFLOAT16, INT8 or INT4
- * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
- * @return as bo_model_load(); BO_INVALID for other storages
- */
-BO_API bo_status bo_model_load_stored(bo_context *context, const char *path, bo_storage storage, bo_model **out);
 
 /** Returns the storage of the matrices of a model.
  *
@@ -795,42 +755,12 @@ BO_API bo_status bo_session_hidden(bo_context *context, bo_session *session, con
 /** Reads from a saved state how many tokens it has read, in order to choose the capacity of the session that loads it.
  *
  * @param context      the context
- * @param path         the file
+ * @param source       the state
  * @param[out] tokens  the number of tokens
  * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is not the state of a session; BO_VERSION if it was
  *     made by a newer version
  */
-BO_API bo_status bo_session_peek(bo_context *context, const char *path, uint64_t *tokens);
-
-/** Saves the state of a session as the bytes of the file of bo_session_save().
- *
- * @param context     the context
- * @param session     the session
- * @param[out] bytes  the bytes; release them with bo_free()
- * @param[out] size   the number of bytes
- * @return as bo_session_save(), except BO_IO
- */
-BO_API bo_status bo_session_save_memory(bo_context *context, const bo_session *session, void **bytes, size_t *size);
-
-/** Loads a state from the bytes of bo_session_save_memory(). After a failure the session is unchanged.
- *
- * @param context  the context
- * @param session  a session of the same model with the same weights
- * @param bytes    the bytes; used during the call only
- * @param size     the number of bytes
- * @return as bo_session_load(), except BO_IO
- */
-BO_API bo_status bo_session_load_memory(bo_context *context, bo_session *session, const void *bytes, size_t size);
-
-/** As bo_session_peek(), for the bytes of bo_session_save_memory().
- *
- * @param context      the context
- * @param bytes        the bytes; used during the call only
- * @param size         the number of bytes
- * @param[out] tokens  the number of tokens
- * @return as bo_session_peek(), except BO_IO
- */
-BO_API bo_status bo_session_peek_memory(bo_context *context, const void *bytes, size_t size, uint64_t *tokens);
+BO_API bo_status bo_session_peek(bo_context *context, const bo_source *source, uint64_t *tokens);
 
 /** What it costs to decode a token after a context of some length. */
 typedef struct bo_session_cost {

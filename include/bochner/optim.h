@@ -170,47 +170,26 @@ BO_API uint64_t bo_optimizer_steps(const bo_optimizer *optimizer);
  */
 BO_API bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *optimizer);
 
-/** Saves the state (moments, average, number of steps) to a safetensors file. The file is replaced atomically.
+/** Saves the state (moments, average, number of steps) to a safetensors file.
  *
  * Together with the weights (bo_weights_save()) and the position in the data, a run continues with the same bits.
  *
  * @param context    the context
  * @param optimizer  the optimizer
- * @param path       the file to write
+ * @param sink       where to write
  * @return BO_OK; BO_IO if the file cannot be written
  */
-BO_API bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *optimizer, const char *path);
+BO_API bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *optimizer, const bo_sink *sink);
 
 /** Loads a state that bo_optimizer_save() wrote. After a failure the state is unchanged.
  *
  * @param context    the context
  * @param optimizer  an optimizer with the same descriptor and weights
- * @param path       the file to read
+ * @param source     the file
  * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is not a safetensors file, if a tensor is missing,
  *     has another shape or is not finite, or if the number of steps is missing
  */
-BO_API bo_status bo_optimizer_load(bo_context *context, bo_optimizer *optimizer, const char *path);
-
-/** Saves the state as the bytes of a safetensors file.
- *
- * @param context     the context
- * @param optimizer   the optimizer
- * @param[out] bytes  the bytes; release them with bo_free()
- * @param[out] size   the number of bytes
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_optimizer_save_memory(bo_context *context, const bo_optimizer *optimizer, void **bytes,
-                                          size_t *size);
-
-/** Loads a state from the bytes of bo_optimizer_save_memory(). After a failure the state is unchanged.
- *
- * @param context    the context
- * @param optimizer  an optimizer with the same descriptor and weights
- * @param bytes      the bytes; used during the call only
- * @param size       the number of bytes
- * @return as bo_optimizer_load(), except BO_IO
- */
-BO_API bo_status bo_optimizer_load_memory(bo_context *context, bo_optimizer *optimizer, const void *bytes, size_t size);
+BO_API bo_status bo_optimizer_load(bo_context *context, bo_optimizer *optimizer, const bo_source *source);
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 

@@ -296,7 +296,7 @@ BO_API bo_status bo_lanes_logits(bo_context *context, bo_lanes *lanes, size_t la
 BO_API bo_status bo_lanes_hidden(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
                                  float *hidden);
 
-/** LANGUAGE: writes the state of a lane to memory, in the format of bo_session_save_memory(), without logits.
+/** LANGUAGE: writes the state of a lane to memory, in the format of bo_session_save(), without logits.
  *
  * @param context        the context
  * @param[in,out] lanes  the lanes; they do not change
@@ -314,7 +314,7 @@ BO_API bo_status bo_lanes_save_memory(bo_context *context, bo_lanes *lanes, size
  * @param lane            the lane
  * @param bytes           the state; not needed after the call
  * @param size            the number of bytes
- * @return as bo_session_load_memory()
+ * @return as bo_session_load()
  */
 BO_API bo_status bo_lanes_load_memory(bo_context *context, bo_lanes *lanes, size_t lane, const void *bytes,
                                       size_t size);

@@ -71,21 +71,21 @@ BO_API bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc
  * the package `tokenizers`; ids and decoded texts are those of that package (docs/reference/tokenizers.md).
  *
  * @param context    the context
- * @param path       the file or folder
+ * @param source     a tokenizer.json, or a directory that contains one
  * @param[out] out   the tokenizer; release it with bo_tokenizer_destroy()
  * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if it uses a component
  *     that is not supported (the message names it)
  */
-BO_API bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer **out);
+BO_API bo_status bo_tokenizer_load(bo_context *context, const bo_source *source, bo_tokenizer **out);
 
 /** Writes a tokenizer.json.
  *
  * @param context     the context
  * @param tokenizer   the tokenizer
- * @param path        the file
+ * @param sink        where to write
  * @return BO_OK; BO_IO if the file cannot be written
  */
-BO_API bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *tokenizer, const char *path);
+BO_API bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *tokenizer, const bo_sink *sink);
 
 /** Destroys a tokenizer.
  *
@@ -218,27 +218,6 @@ BO_API bo_status bo_corpus_read(bo_context *context, const bo_corpus *corpus, ui
 /* ==== Advanced ==================================================================================================== */
 
 /* ---- tokenizers -------------------------------------------------------------------------------------------------- */
-
-/** Writes a tokenizer to memory, as the text of tokenizer.json.
- *
- * @param context      the context
- * @param tokenizer    the tokenizer
- * @param[out] bytes   the text; release it with bo_free()
- * @param[out] size    the number of bytes
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_tokenizer_save_memory(bo_context *context, const bo_tokenizer *tokenizer, void **bytes,
-                                          size_t *size);
-
-/** Reads a tokenizer from the text of a tokenizer.json.
- *
- * @param context    the context
- * @param bytes      the text; not needed after the call
- * @param size       the number of bytes
- * @param[out] out   the tokenizer; release it with bo_tokenizer_destroy()
- * @return BO_OK; BO_FORMAT if the text is malformed; BO_UNSUPPORTED as for bo_tokenizer_load()
- */
-BO_API bo_status bo_tokenizer_load_memory(bo_context *context, const void *bytes, size_t size, bo_tokenizer **out);
 
 /** Reports whether ids are bytes.
  *

@@ -420,6 +420,28 @@ def path_bytes(path: str | os.PathLike[str]) -> bytes:
     return name
 
 
+def file_source(path: str | os.PathLike[str]) -> c.bo_source:
+    """A file or directory to read."""
+    return c.bo_source(path=path_bytes(path))
+
+
+def bytes_source(data: bytes) -> c.bo_source:
+    """Bytes to read, which must outlive the call."""
+    return c.bo_source(bytes=ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p), size=len(data))
+
+
+def file_sink(path: str | os.PathLike[str]) -> c.bo_sink:
+    """A file or directory to write."""
+    return c.bo_sink(path=path_bytes(path))
+
+
+def saved_bytes(save: Callable[[Any], Any]) -> bytes:
+    """The bytes that a function writes to the sink that it is given."""
+    out, size = ctypes.c_void_p(), ctypes.c_size_t()
+    save(ctypes.byref(c.bo_sink(bytes=ctypes.addressof(out), size=ctypes.addressof(size))))
+    return taken_bytes(out, size)
+
+
 # ---- objects --------------------------------------------------------------------------------------------------------
 
 

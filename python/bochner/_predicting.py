@@ -18,7 +18,7 @@ from ._arrays import address
 from ._estimators import seed_of
 from ._examples import Needs, open_examples, part_number, pointer_to, rows_of
 from ._library import (
-    InvalidArgumentError, UnsupportedError, lib, long_context, parse, path_bytes, taken_bytes, text_bytes,
+    InvalidArgumentError, UnsupportedError, lib, long_context, parse, path_bytes, saved_bytes, text_bytes,
 )  # fmt: skip
 from ._model_core import Core
 from ._reports import Report, table
@@ -96,10 +96,8 @@ def _input_of(text: bytes) -> dict[str, Any]:
 
 def network_config(core: Core) -> dict[str, Any]:
     """The contents of config.json of a model of the task predict."""
-    out, size = ctypes.c_void_p(), ctypes.c_size_t()
     with core.reading() as taken:
-        lib.bo_model_save_memory(taken, core.handle, ctypes.byref(out), ctypes.byref(size))
-    data = taken_bytes(out, size)
+        data = saved_bytes(lambda sink: lib.bo_model_save(taken, core.handle, sink))
     (length,) = struct.unpack("<Q", data[:8])
     config: dict[str, Any] = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["config.json"])
     return config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ._library import Handle, InputOutputError, context, lib, path_bytes, taken_bytes
+from ._library import Handle, InputOutputError, bytes_source, context, lib, path_bytes, saved_bytes
 
 _KINDS = ("features", "machine", "schema")
 
@@ -27,10 +27,8 @@ class Saved(Handle):
     def tobytes(self, schema: Saved | None = None) -> bytes:
         """The contents of a file. A machine can have a schema, which is stored with it."""
         extra = (schema,) if self.kind == "machine" else ()
-        bytes_, size = ctypes.c_void_p(), ctypes.c_size_t()
         with context() as taken:
-            getattr(lib, f"bo_{self.kind}_save_memory")(taken, self, *extra, ctypes.byref(bytes_), ctypes.byref(size))
-        return taken_bytes(bytes_, size)
+            return saved_bytes(lambda sink: getattr(lib, f"bo_{self.kind}_save")(taken, self, *extra, sink))
 
     def __reduce__(self) -> Any:
         return read, (self.kind, self.tobytes(self.schema))
@@ -58,7 +56,8 @@ def read_machine(contents: bytes) -> tuple[Saved, Saved | None]:
 def _load(kind: str, contents: bytes, *extra: Any) -> int | None:
     out = ctypes.c_void_p()
     with context() as taken:
-        getattr(lib, f"bo_{kind}_load_memory")(taken, contents, len(contents), ctypes.byref(out), *extra)
+        source = bytes_source(contents)
+        getattr(lib, f"bo_{kind}_load")(taken, ctypes.byref(source), ctypes.byref(out), *extra)
     return out.value
 
 

@@ -14,7 +14,10 @@ import numpy as np
 from . import _bindings as c
 from ._arrays import address, as_bytes, as_ids
 from ._model_core import Core
-from ._library import Context, Handle, InvalidArgumentError, NumericError, alone, lib, new_lock, path_bytes, taken_bytes, whole
+from ._library import (
+    Context, Handle, InvalidArgumentError, NumericError, alone, bytes_source, file_sink, file_source, lib, new_lock,
+    saved_bytes, whole,
+)  # fmt: skip
 from ._settings import fill, flag
 from ._tokenizer import Array, Path
 
@@ -168,26 +171,24 @@ class Session:
     def save(self, path: Path) -> None:
         """Save the state to a file."""
         with self._use() as (taken, handle):
-            lib.bo_session_save(taken, handle, path_bytes(path))
+            lib.bo_session_save(taken, handle, ctypes.byref(file_sink(path)))
 
     def load(self, path: Path) -> None:
         """Load a state. That of another model or of other weights is refused."""
         with self._use() as (taken, handle):
-            lib.bo_session_load(taken, handle, path_bytes(path))
+            lib.bo_session_load(taken, handle, ctypes.byref(file_source(path)))
             self._recent.clear()
 
     def tobytes(self) -> bytes:
         """Return the state as bytes."""
-        out, size = ctypes.c_void_p(), ctypes.c_size_t()
         with self._use() as (taken, handle):
-            lib.bo_session_save_memory(taken, handle, ctypes.byref(out), ctypes.byref(size))
-        return taken_bytes(out, size)
+            return saved_bytes(lambda sink: lib.bo_session_save(taken, handle, sink))
 
     def restore(self, data: bytes | bytearray | memoryview) -> None:
         """Load a state from :meth:`tobytes`. That of another model or of other weights is refused."""
         data = as_bytes(data, "data")
         with self._use() as (taken, handle):
-            lib.bo_session_load_memory(taken, handle, data, len(data))
+            lib.bo_session_load(taken, handle, ctypes.byref(bytes_source(data)))
             self._recent.clear()
 
     def fork(self) -> Session:

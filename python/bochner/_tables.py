@@ -23,7 +23,7 @@ import numpy as np
 
 from . import _bindings as c
 from ._arrays import address, refuse_masked
-from ._library import Handle, collected_warnings, context, copied_bytes, lib
+from ._library import Handle, collected_warnings, context, lib, saved_bytes
 from ._saved import Saved, read
 
 Array = np.ndarray[Any, Any]
@@ -516,13 +516,9 @@ def _load(contents: bytes, schema: Saved | None, settings: dict[str, Any]) -> tu
     found = c.bo_data.from_address(out.value or 0)
     x = np.ctypeslib.as_array(ctypes.cast(found.x or 0, ctypes.POINTER(ctypes.c_float)), (found.rows, found.dim)).copy()
     if schema is None:
-        text, size = ctypes.c_void_p(), ctypes.c_size_t()
         with context() as taken:
-            lib.bo_schema_save_memory(taken, found.schema, ctypes.byref(text), ctypes.byref(size))
-        try:
-            schema = read("schema", copied_bytes(text.value, size.value))
-        finally:
-            lib.bo_free(text)
+            text = saved_bytes(lambda sink: lib.bo_schema_save(taken, found.schema, sink))
+        schema = read("schema", text)
     del data
     return x, schema
 

@@ -17,8 +17,8 @@ import numpy as np
 from . import _bindings as c
 from ._arrays import address, as_bytes, as_ids
 from ._library import (
-    Context, Handle, InputOutputError, InvalidArgumentError, context, copied_bytes, lib, long_context, path_bytes,
-    taken_bytes, text_bytes, whole,
+    Context, Handle, InputOutputError, InvalidArgumentError, bytes_source, context, copied_bytes, file_sink, file_source,
+    lib, long_context, path_bytes, saved_bytes, taken_bytes, text_bytes, whole,
 )  # fmt: skip
 from ._settings import fill
 
@@ -111,27 +111,25 @@ class Tokenizer:
         """Load a tokenizer.json, or that of a model folder."""
         out = ctypes.c_void_p()
         with context() as taken:
-            lib.bo_tokenizer_load(taken, path_bytes(path), ctypes.byref(out))
+            lib.bo_tokenizer_load(taken, ctypes.byref(file_source(path)), ctypes.byref(out))
         return cls._of(Handle(out.value, lib.bo_tokenizer_destroy))
 
     def save(self, path: Path) -> None:
         """Write a tokenizer.json."""
         with context() as taken:
-            lib.bo_tokenizer_save(taken, self._handle, path_bytes(path))
+            lib.bo_tokenizer_save(taken, self._handle, ctypes.byref(file_sink(path)))
 
     def tobytes(self) -> bytes:
         """Return the text of tokenizer.json."""
-        out, size = ctypes.c_void_p(), ctypes.c_size_t()
         with context() as taken:
-            lib.bo_tokenizer_save_memory(taken, self._handle, ctypes.byref(out), ctypes.byref(size))
-        return taken_bytes(out, size)
+            return saved_bytes(lambda sink: lib.bo_tokenizer_save(taken, self._handle, sink))
 
     @classmethod
     def frombytes(cls, data: bytes | bytearray | memoryview) -> Tokenizer:
         """Restore a tokenizer from :meth:`tobytes`."""
         out, data = ctypes.c_void_p(), as_bytes(data, "data")
         with context() as taken:
-            lib.bo_tokenizer_load_memory(taken, data, len(data), ctypes.byref(out))
+            lib.bo_tokenizer_load(taken, ctypes.byref(bytes_source(data)), ctypes.byref(out))
         return cls._of(Handle(out.value, lib.bo_tokenizer_destroy))
 
     def __reduce__(self) -> Any:

@@ -17,8 +17,8 @@ from . import _bindings as c
 from ._examples import Needs, open_examples, pointer_to, rows_of
 from ._model_core import Core
 from ._library import (
-    CanceledError, Context, Handle, InvalidArgumentError, UnsupportedError, goes_on, guarded, lib, long_context,
-    path_bytes, taken_bytes, text_bytes, whole,
+    CanceledError, Context, Handle, InvalidArgumentError, UnsupportedError, bytes_source, goes_on, guarded, lib,
+    long_context, path_bytes, saved_bytes, text_bytes, whole,
 )  # fmt: skip
 from ._model_settings import Kind, block_of, kind_desc, layer_list
 from ._reports import Report
@@ -329,10 +329,9 @@ def _trained(taken: Context, core: Core, lora: Any, desc: Any, text: Handle) -> 
 
 def copied(taken: Context, handle: Handle) -> Handle:
     """A copy of a model."""
-    out, size, copy = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_void_p()
-    lib.bo_model_save_memory(taken, handle, ctypes.byref(out), ctypes.byref(size))
-    data = taken_bytes(out, size)
-    lib.bo_model_load_memory(taken, data, len(data), ctypes.byref(copy))
+    copy = ctypes.c_void_p()
+    data = saved_bytes(lambda sink: lib.bo_model_save(taken, handle, sink))
+    lib.bo_model_load(taken, ctypes.byref(bytes_source(data)), None, ctypes.byref(copy))
     return Handle(copy.value, lib.bo_model_destroy)
 
 

@@ -14,7 +14,8 @@ from ._arrays import address, as_bytes, as_float32
 from ._chat import Message
 from ._model_core import Core
 from ._library import (
-    Handle, InvalidArgumentError, lib, long_context, parse, path_bytes, precision_number, taken_bytes,
+    Handle, InvalidArgumentError, bytes_source, file_sink, file_source, lib, long_context, parse, precision_number,
+    saved_bytes,
 )  # fmt: skip
 from ._model_settings import Kind, block_of, model_desc, read_model_desc
 from ._predicting import Description, Evaluation, Predictor, Summary, network_config
@@ -137,7 +138,8 @@ class Model(Predictor):
         kind = parse("storage", "float32" if storage is None else storage, lib.bo_storage_parse)
         number, out = _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
-            lib.bo_model_load_stored(taken, path_bytes(path), kind, ctypes.byref(out))
+            desc = c.bo_model_load_desc(storage=kind)
+            lib.bo_model_load(taken, ctypes.byref(file_source(path)), ctypes.byref(desc), ctypes.byref(out))
         self._core = Core(Handle(out.value, lib.bo_model_destroy), number)
         self._report = None
 
@@ -297,21 +299,20 @@ class Model(Predictor):
         """Save the model to a folder, or to one file if the path ends with ".safetensors"."""
         core = self._open
         with core.reading() as taken:
-            lib.bo_model_save(taken, core.handle, path_bytes(path))
+            lib.bo_model_save(taken, core.handle, ctypes.byref(file_sink(path)))
 
     def tobytes(self) -> bytes:
         """Return the model as the bytes of one safetensors file."""
-        core, out, size = self._open, ctypes.c_void_p(), ctypes.c_size_t()
+        core = self._open
         with core.reading() as taken:
-            lib.bo_model_save_memory(taken, core.handle, ctypes.byref(out), ctypes.byref(size))
-        return taken_bytes(out, size)
+            return saved_bytes(lambda sink: lib.bo_model_save(taken, core.handle, sink))
 
     @classmethod
     def frombytes(cls, data: bytes | bytearray | memoryview, *, precision: str | None = None) -> Model:
         """Restore a model from :meth:`tobytes`."""
         data, number, out = as_bytes(data, "data"), _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
-            lib.bo_model_load_memory(taken, data, len(data), ctypes.byref(out))
+            lib.bo_model_load(taken, ctypes.byref(bytes_source(data)), None, ctypes.byref(out))
             return cls._of(out.value, number)
 
     def __reduce__(self) -> Any:

@@ -109,21 +109,12 @@ static bo_status save(bo_context *context, const bo_features *features, bo_outpu
     return bo_output_finish(context, output, status);
 }
 
-bo_status bo_features_save(bo_context *context, const bo_features *features, const char *path)
+bo_status bo_features_save(bo_context *context, const bo_features *features, const bo_sink *sink)
 {
-    BO_REQUIRE(context, features, path);
+    bo_sink_clear(sink);
+    BO_REQUIRE(context, features, sink);
     bo_output *output;
-    BO_TRY(bo_output_open(context, path, &output));
-    return save(context, features, output);
-}
-
-bo_status bo_features_save_memory(bo_context *context, const bo_features *features, void **bytes, size_t *size)
-{
-    if (bytes) *bytes = NULL;
-    if (size) *size = 0;
-    BO_REQUIRE(context, features, bytes, size);
-    bo_output *output;
-    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    BO_TRY(bo_output_open_sink(context, sink, &output));
     return save(context, features, output);
 }
 
@@ -448,21 +439,11 @@ static bo_status load(bo_context *context, bo_tensors *file, bo_features **out)
     return status;
 }
 
-bo_status bo_features_load(bo_context *context, const char *path, bo_features **out)
+bo_status bo_features_load(bo_context *context, const bo_source *source, bo_features **out)
 {
     if (out) *out = NULL;
-    BO_REQUIRE(context, path, out);
+    BO_REQUIRE(context, source, out);
     bo_tensors *file;
-    BO_TRY(bo_tensors_open(context, path, &file));
-    return load(context, file, out);
-}
-
-bo_status bo_features_load_memory(bo_context *context, const void *bytes, size_t size, bo_features **out)
-{
-    if (out) *out = NULL;
-    BO_REQUIRE(context, out);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    bo_tensors *file;
-    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
+    BO_TRY(bo_tensors_open_source(context, source, &file));
     return load(context, file, out);
 }

@@ -449,21 +449,11 @@ bo_status bo_array_load_bytes(bo_context *context, bo_bytes *bytes, bo_array **o
     return status;
 }
 
-bo_status bo_array_load(bo_context *context, const char *path, bo_array **out)
+bo_status bo_array_load(bo_context *context, const bo_source *source, bo_array **out)
 {
     if (out) *out = NULL;
-    BO_REQUIRE(context, path, out);
+    BO_REQUIRE(context, source, out);
     bo_bytes *bytes;
-    BO_TRY(bo_bytes_open(context, path, &bo_limits_table, false, &bytes));
+    BO_TRY(bo_bytes_open_source(context, source, &bo_limits_table, false, &bytes));
     return bo_array_load_bytes(context, bytes, out);
-}
-
-bo_status bo_array_load_memory(bo_context *context, const void *bytes, size_t size, bo_array **out)
-{
-    if (out) *out = NULL;
-    BO_REQUIRE(context, out);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    bo_bytes *opened;
-    BO_TRY(bo_bytes_open_memory(context, "memory", bytes, size, &opened));
-    return bo_array_load_bytes(context, opened, out);
 }

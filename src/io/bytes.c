@@ -27,6 +27,7 @@ struct bo_bytes {
     bool owns_fd, regular, compressed;
     bool spooled; /* `fd` is a temporary copy */
     const unsigned char *memory;
+    void *collected; /* memory that it owns; NULL: none */
     uint64_t raw_size, raw_at;
     unsigned char *raw;
     size_t raw_begin, raw_end;
@@ -269,6 +270,24 @@ bo_status bo_bytes_open_memory(bo_context *context, const char *name, const void
     return status;
 }
 
+bo_status bo_bytes_open_source(bo_context *context, const bo_source *source, const bo_limits *limits, bool spool,
+                               bo_bytes **out)
+{
+    void *collected = NULL;
+    size_t size = source->size;
+    *out = NULL;
+    BO_TRY(bo_source_check(context, source));
+    if (source->path) return bo_bytes_open(context, source->path, limits, spool, out);
+    if (source->read) BO_TRY(bo_source_collect(context, source, limits, &collected, &size));
+    const void *bytes = collected ? collected : source->bytes;
+    const bo_status status = bo_bytes_open_memory(context, bo_source_name(source), bytes, size, out);
+    if (status == BO_OK)
+        (*out)->collected = collected;
+    else
+        bo_free(collected);
+    return status;
+}
+
 void bo_bytes_close(bo_bytes *bytes)
 {
     if (!bytes) return;
@@ -276,6 +295,7 @@ void bo_bytes_close(bo_bytes *bytes)
     bo_inflater_destroy(bytes->inflater);
     bo_free(bytes->raw);
     bo_free(bytes->ahead);
+    bo_free(bytes->collected);
     bo_free(bytes->path);
     bo_free(bytes);
 }

@@ -12,7 +12,17 @@ typedef struct bo_bytes bo_bytes;
 bo_status bo_bytes_open(bo_context *context, const char *path, const bo_limits *limits, bool spool, bo_bytes **out);
 /* Bytes in memory, which must outlive the object; `name` is used in messages. */
 bo_status bo_bytes_open_memory(bo_context *context, const char *name, const void *data, size_t size, bo_bytes **out);
+/* The bytes of a source. A callback is read to its end first. */
+bo_status bo_bytes_open_source(bo_context *context, const bo_source *source, const bo_limits *limits, bool spool,
+                               bo_bytes **out);
 void bo_bytes_close(bo_bytes *bytes);
+
+/* Checks that a source has one of path, bytes and read. */
+bo_status bo_source_check(bo_context *context, const bo_source *source);
+const char *bo_source_name(const bo_source *source); /* for messages */
+/* Reads a callback to its end, at most `limits` bytes. *bytes is released with bo_free. */
+bo_status bo_source_collect(bo_context *context, const bo_source *source, const bo_limits *limits, void **bytes,
+                            size_t *size);
 
 const char *bo_bytes_path(const bo_bytes *bytes);
 int bo_bytes_descriptor(const bo_bytes *bytes); /* -1: memory */

@@ -191,13 +191,13 @@ static bo_status make_sums(bo_context *context, const bo_schema *schema, bo_code
 }
 
 /* Reads the rows with the index of the category as the only input of each encoded column. */
-static bo_status pass_source(bo_context *context, const bo_data_desc *desc, bo_source *source,
+static bo_status pass_source(bo_context *context, const bo_data_desc *desc, bo_data_input *source,
                              const bo_split_desc *split, const bo_schema *schema, bool first, bo_coding *coding)
 {
     bo_stream *stream;
     float *x = bo_alloc_raw(context, BO_CODE_BLOCK * schema->dim, sizeof *x, "a block of rows");
     double *y = bo_alloc_raw(context, BO_CODE_BLOCK * schema->targets, sizeof *y, "a block of rows");
-    bo_status status = x && y ? bo_source_rewind(context, source) : BO_MEMORY;
+    bo_status status = x && y ? bo_data_input_rewind(context, source) : BO_MEMORY;
     bo_data_desc labeled = *desc;
     labeled.keep_unlabeled = false;
     if (status == BO_OK) status = bo_stream_create(context, &labeled, schema, source, &stream);
@@ -205,7 +205,7 @@ static bo_status pass_source(bo_context *context, const bo_data_desc *desc, bo_s
         stream->silent = true;
         status = pass_rows(context, stream, split, first, coding, x, y);
         *source = stream->source; /* which the stream owned */
-        stream->source = (bo_source){0};
+        stream->source = (bo_data_input){0};
         bo_stream_close(stream);
     }
     bo_free(x);
@@ -213,8 +213,8 @@ static bo_status pass_source(bo_context *context, const bo_data_desc *desc, bo_s
     return status;
 }
 
-static bo_status encode(bo_context *context, const bo_data_desc *desc, bo_source *source, const bo_split_desc *split,
-                        bo_schema *schema, bo_coding *coding)
+static bo_status encode(bo_context *context, const bo_data_desc *desc, bo_data_input *source,
+                        const bo_split_desc *split, bo_schema *schema, bo_coding *coding)
 {
     coding->sums = bo_alloc(context, schema->column_count, sizeof *coding->sums, "sums of categories");
     coding->targets = bo_alloc(context, bo_schema_code_width(schema), sizeof(double), "the targets of a row");
@@ -230,8 +230,8 @@ static bo_status encode(bo_context *context, const bo_data_desc *desc, bo_source
     return bo_schema_finish(context, schema);
 }
 
-bo_status bo_schema_encode(bo_context *context, const bo_data_desc *desc, bo_source *source, const bo_split_desc *split,
-                           bo_schema *schema)
+bo_status bo_schema_encode(bo_context *context, const bo_data_desc *desc, bo_data_input *source,
+                           const bo_split_desc *split, bo_schema *schema)
 {
     bo_coding coding = {0};
     schema->folds = BO_CODE_FOLDS;

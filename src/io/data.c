@@ -151,18 +151,18 @@ static bool is_worthwhile(const bo_schema *schema)
 static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
                       const bo_split_desc *split, bo_data *data)
 {
-    bo_source source;
+    bo_data_input source;
     bo_stream *stream;
-    BO_TRY(bo_source_open(context, desc, schema ? schema->column_count : 0, !schema, &source));
+    BO_TRY(bo_data_input_open(context, desc, schema ? schema->column_count : 0, !schema, &source));
     bo_status status = BO_OK;
     if (schema) {
         data->schema = bo_schema_retain(schema);
     } else {
         status = bo_schema_fit_source(context, desc, &source, split, &data->schema);
-        if (status == BO_OK) status = bo_source_rewind(context, &source);
+        if (status == BO_OK) status = bo_data_input_rewind(context, &source);
     }
     if (status != BO_OK) {
-        bo_source_close(&source);
+        bo_data_input_close(&source);
         return status;
     }
     size_t expected = schema ? 0 : data->schema->rows, known;

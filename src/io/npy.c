@@ -309,26 +309,14 @@ static bool has_values(const bo_array *array)
     return true;
 }
 
-bo_status bo_array_save(bo_context *context, const bo_array *array, const char *path)
+bo_status bo_array_save(bo_context *context, const bo_array *array, const bo_sink *sink)
 {
-    BO_REQUIRE(context, array, path);
+    bo_sink_clear(sink);
+    BO_REQUIRE(context, array, sink);
     bo_output *output;
     BO_TRY(bo_check_reserved(context, "bo_array", array->reserved));
     BO_REQUIRE_IF(context, array->rank > 0, array->shape);
     BO_REQUIRE_IF(context, has_values(array), array->values);
-    BO_TRY(bo_output_open(context, path, &output));
-    return save_array(context, output, array, array->values, sizeof *array->values);
-}
-
-bo_status bo_array_save_memory(bo_context *context, const bo_array *array, void **bytes, size_t *size)
-{
-    if (bytes) *bytes = NULL;
-    if (size) *size = 0;
-    BO_REQUIRE(context, array, bytes, size);
-    bo_output *output;
-    BO_TRY(bo_check_reserved(context, "bo_array", array->reserved));
-    BO_REQUIRE_IF(context, array->rank > 0, array->shape);
-    BO_REQUIRE_IF(context, has_values(array), array->values);
-    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    BO_TRY(bo_output_open_sink(context, sink, &output));
     return save_array(context, output, array, array->values, sizeof *array->values);
 }

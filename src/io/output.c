@@ -1,4 +1,4 @@
-/* Output to files, which are written under a temporary name, flushed and renamed, and to growing memory. */
+/* Output to files, which are written under a temporary name, flushed and renamed, to growing memory, and to callbacks. */
 #include "output.h"
 
 #include <errno.h>
@@ -10,11 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file or memory. For memory, `bytes` and `size` are set, `path` is "memory" and fd is -1. */
+/* A file, memory or a callback. For memory, `bytes` and `size` are set; for a callback `write`. Both have no descriptor
+ * (fd is -1), and `path` is their name. */
 struct bo_output {
     char *path;      /* the final path, with links resolved */
     char *temporary; /* the path being written; NULL: written directly */
     int fd;
+    bo_status (*write)(void *user, const void *from, size_t count);
+    void *user;
     void **bytes;
     size_t *size;
     char *memory; /* the bytes written: `used` of `room` */
@@ -154,22 +157,53 @@ bo_status bo_output_open(bo_context *context, const char *path, bo_output **out)
     return status;
 }
 
-bo_status bo_output_open_memory(bo_context *context, void **bytes, size_t *size, bo_output **out)
+static bo_status open_named(bo_context *context, const char *name, const bo_output *what, bo_output **out)
 {
-    *out = NULL;
-    *bytes = NULL;
-    *size = 0;
     bo_output *output = bo_alloc(context, 1, sizeof *output, "an output");
     if (!output) return BO_MEMORY;
+    *output = *what;
     output->fd = -1;
-    output->bytes = bytes;
-    output->size = size;
-    if (!(output->path = bo_strdup(context, "memory"))) {
+    if (!(output->path = bo_strdup(context, name))) {
         bo_output_abandon(output);
         return BO_MEMORY;
     }
     *out = output;
     return BO_OK;
+}
+
+bo_status bo_output_open_memory(bo_context *context, void **bytes, size_t *size, bo_output **out)
+{
+    *out = NULL;
+    *bytes = NULL;
+    *size = 0;
+    return open_named(context, "memory", &(bo_output){.bytes = bytes, .size = size}, out);
+}
+
+static bo_status check_sink(bo_context *context, const bo_sink *sink)
+{
+    const int targets = (sink->path != NULL) + (sink->bytes != NULL) + (sink->write != NULL);
+    BO_TRY(bo_check_reserved(context, "bo_sink", sink->reserved));
+    if (targets != 1)
+        return bo_fail(context, BO_INVALID, "bo_sink: expected one of path, bytes and write, found %d of them",
+                       targets);
+    if (sink->bytes && !sink->size) return bo_fail(context, BO_INVALID, "bo_sink: bytes is given, but size is NULL");
+    return BO_OK;
+}
+
+void bo_sink_clear(const bo_sink *sink)
+{
+    if (sink && sink->bytes) *sink->bytes = NULL;
+    if (sink && sink->size) *sink->size = 0;
+}
+
+bo_status bo_output_open_sink(bo_context *context, const bo_sink *sink, bo_output **out)
+{
+    *out = NULL;
+    bo_sink_clear(sink);
+    BO_TRY(check_sink(context, sink));
+    if (sink->path) return bo_output_open(context, sink->path, out);
+    const bo_output what = {.write = sink->write, .user = sink->user, .bytes = sink->bytes, .size = sink->size};
+    return open_named(context, sink->name ? sink->name : sink->write ? "stream" : "memory", &what, out);
 }
 
 const char *bo_output_path(const bo_output *output)
@@ -204,11 +238,20 @@ static bo_status write_memory(bo_context *context, bo_output *output, const void
     return BO_OK;
 }
 
+static bo_status write_callback(bo_context *context, bo_output *output, const void *data, size_t size)
+{
+    const bo_status status = size ? output->write(output->user, data, size) : BO_OK;
+    if (status == BO_OK) return BO_OK;
+    return bo_fail(context, status, "%s: the callback failed to write %zu bytes: %s", output->path, size,
+                   bo_status_string(status));
+}
+
 bo_status bo_output_write(bo_context *context, bo_output *output, const void *data, size_t size)
 {
     BO_REQUIRE(context, output);
     BO_REQUIRE_IF(context, size > 0, data);
     if (output->bytes) return write_memory(context, output, data, size);
+    if (output->write) return write_callback(context, output, data, size);
     const char *from = data;
     while (size > 0) {
         size_t piece = size < ((size_t)1 << 30) ? size : (size_t)1 << 30;

@@ -83,24 +83,30 @@ int bo_truth_read(const char *text, int *family);
 bo_status bo_split_check(bo_context *context, const bo_split_desc *desc);
 
 /* The data file, and the file with the targets or NULL. */
-typedef struct bo_source {
+typedef struct bo_data_input {
     bo_reader *data, *labels;
-} bo_source;
+} bo_data_input;
+
+/* Writes a schema as JSON text, followed by a NUL that *size does not count, and reads it. folds: with the codes for
+ * training rows. */
+bo_status bo_schema_write(bo_context *context, const bo_schema *schema, bool folds, void **bytes, size_t *size);
+bo_status bo_schema_parse(bo_context *context, const char *text, size_t size, bo_schema **out);
 
 /* True if the table or its labels are read from standard input. */
 bool bo_data_is_standard_input(const bo_data_desc *desc);
 /* The name of the table in messages. */
 const char *bo_data_name(const bo_data_desc *desc);
-bo_status bo_source_open(bo_context *context, const bo_data_desc *desc, size_t min_columns, bool spool, bo_source *out);
-void bo_source_close(bo_source *source);
-bo_status bo_source_rewind(bo_context *context, bo_source *source);
+bo_status bo_data_input_open(bo_context *context, const bo_data_desc *desc, size_t min_columns, bool spool,
+                             bo_data_input *out);
+void bo_data_input_close(bo_data_input *source);
+bo_status bo_data_input_rewind(bo_context *context, bo_data_input *source);
 /* Fits a schema. Only the training rows of `split` (NULL: all rows) decide the codes of target-encoded columns. */
-bo_status bo_schema_fit_source(bo_context *context, const bo_data_desc *desc, bo_source *source,
+bo_status bo_schema_fit_source(bo_context *context, const bo_data_desc *desc, bo_data_input *source,
                                const bo_split_desc *split, bo_schema **out);
 /* Computes the codes of target-encoded columns in two passes over the rows, and completes the schema. The source is read from
  * its start. */
-bo_status bo_schema_encode(bo_context *context, const bo_data_desc *desc, bo_source *source, const bo_split_desc *split,
-                           bo_schema *schema);
+bo_status bo_schema_encode(bo_context *context, const bo_data_desc *desc, bo_data_input *source,
+                           const bo_split_desc *split, bo_schema *schema);
 /* The fold of a training row, by its number in the file. */
 size_t bo_schema_fold(const bo_schema *schema, size_t row);
 /* bo_data_load() for the first file of a table: rows that `split` holds out do not influence the codes. */

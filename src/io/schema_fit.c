@@ -161,7 +161,7 @@ static bo_status fit_items(bo_context *context, bo_fit *fit, bo_reader *reader)
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
-static bo_status choose_targets(bo_context *context, const bo_data_desc *desc, const bo_source *source,
+static bo_status choose_targets(bo_context *context, const bo_data_desc *desc, const bo_data_input *source,
                                 size_t **columns, size_t *count)
 {
     *columns = NULL;
@@ -179,7 +179,7 @@ static bo_status choose_targets(bo_context *context, const bo_data_desc *desc, c
                               "the target", columns, count);
 }
 
-static bo_status name_targets(bo_context *context, bo_fit *fit, const bo_source *source)
+static bo_status name_targets(bo_context *context, bo_fit *fit, const bo_data_input *source)
 {
     for (size_t i = 0; i < fit->schema->targets; ++i) {
         const bo_reader *reader = source->labels ? source->labels : source->data;
@@ -255,7 +255,7 @@ static bo_status choose_categories(bo_context *context, bo_fit *fit, const bo_re
     return BO_OK;
 }
 
-static bo_status prepare(bo_context *context, bo_fit *fit, const bo_source *source)
+static bo_status prepare(bo_context *context, bo_fit *fit, const bo_data_input *source)
 {
     const bo_reader *reader = source->data;
     bo_schema *schema = fit->schema;
@@ -306,7 +306,7 @@ static bool has_codes(const bo_schema *schema)
     return false;
 }
 
-static bo_status fit_all(bo_context *context, bo_fit *fit, bo_source *source, const bo_split_desc *split)
+static bo_status fit_all(bo_context *context, bo_fit *fit, bo_data_input *source, const bo_split_desc *split)
 {
     bo_reader *reader = source->data;
     BO_TRY(prepare(context, fit, source));
@@ -337,7 +337,7 @@ static void free_fit(bo_fit *fit, size_t columns)
     bo_categories_free(&fit->target_words);
 }
 
-bo_status bo_schema_fit_source(bo_context *context, const bo_data_desc *desc, bo_source *source,
+bo_status bo_schema_fit_source(bo_context *context, const bo_data_desc *desc, bo_data_input *source,
                                const bo_split_desc *split, bo_schema **out)
 {
     bo_fit fit = {.desc = desc};
@@ -362,13 +362,13 @@ bo_status bo_schema_fit_source(bo_context *context, const bo_data_desc *desc, bo
 
 static bo_status fit_file(bo_context *context, const bo_data_desc *desc, const bo_split_desc *split, bo_schema **out)
 {
-    bo_source source;
+    bo_data_input source;
     if (bo_data_is_standard_input(desc))
         return bo_fail(context, BO_UNSUPPORTED,
                        "standard input can be read only once, but streaming reads the table several times; use a file");
-    BO_TRY(bo_source_open(context, desc, 0, false, &source));
+    BO_TRY(bo_data_input_open(context, desc, 0, false, &source));
     bo_status status = bo_schema_fit_source(context, desc, &source, split, out);
-    bo_source_close(&source);
+    bo_data_input_close(&source);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "json.h"
+#include "output.h"
 #include "schema.h"
 
 /* Version 1 has numbers, categories, targets and unused columns. Up to version 2 there are no origins. */
@@ -117,7 +118,7 @@ static size_t write_columns(bo_json_text *text, const bo_schema *schema, size_t 
 }
 
 /* `folds`: with the codes for training rows. */
-static bo_status write_schema(bo_context *context, const bo_schema *schema, bool folds, void **bytes, size_t *size)
+bo_status bo_schema_write(bo_context *context, const bo_schema *schema, bool folds, void **bytes, size_t *size)
 {
     bo_json_text text = {.context = context};
     bo_json_raw(&text, "{\"version\": ");
@@ -157,20 +158,30 @@ static bo_status write_schema(bo_context *context, const bo_schema *schema, bool
     return BO_OK;
 }
 
-bo_status bo_schema_save_memory(bo_context *context, const bo_schema *schema, void **bytes, size_t *size)
+static bo_status save_schema(bo_context *context, const bo_schema *schema, bool folds, const bo_sink *sink)
 {
-    if (bytes) *bytes = NULL;
-    if (size) *size = 0;
-    BO_REQUIRE(context, schema, bytes, size);
-    return write_schema(context, schema, false, bytes, size);
+    bo_output *output;
+    void *bytes = NULL;
+    size_t size;
+    BO_TRY(bo_output_open_sink(context, sink, &output));
+    bo_status status = bo_schema_write(context, schema, folds, &bytes, &size);
+    if (status == BO_OK) status = bo_output_write(context, output, bytes, size);
+    bo_free(bytes);
+    return bo_output_finish(context, output, status);
 }
 
-bo_status bo_schema_share_memory(bo_context *context, const bo_schema *schema, void **bytes, size_t *size)
+bo_status bo_schema_save(bo_context *context, const bo_schema *schema, const bo_sink *sink)
 {
-    if (bytes) *bytes = NULL;
-    if (size) *size = 0;
-    BO_REQUIRE(context, schema, bytes, size);
-    return write_schema(context, schema, true, bytes, size);
+    bo_sink_clear(sink);
+    BO_REQUIRE(context, schema, sink);
+    return save_schema(context, schema, false, sink);
+}
+
+bo_status bo_schema_share(bo_context *context, const bo_schema *schema, const bo_sink *sink)
+{
+    bo_sink_clear(sink);
+    BO_REQUIRE(context, schema, sink);
+    return save_schema(context, schema, true, sink);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------ */
@@ -424,15 +435,29 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_schema *
     return status;
 }
 
-bo_status bo_schema_load_memory(bo_context *context, const void *bytes, size_t size, bo_schema **out)
+bo_status bo_schema_parse(bo_context *context, const char *text, size_t size, bo_schema **out)
+{
+    cJSON *json;
+    if (size > BO_SCHEMA_BYTES) return malformed(context, "it is too large");
+    BO_TRY(bo_json_parse(context, "the schema in the model", text, size, BO_SCHEMA_DEPTH, &json));
+    const bo_status status = read_schema(context, json, out);
+    cJSON_Delete(json);
+    return status;
+}
+
+bo_status bo_schema_load(bo_context *context, const bo_source *source, bo_schema **out)
 {
     if (out) *out = NULL;
-    BO_REQUIRE(context, out);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    if (size > BO_SCHEMA_BYTES) return malformed(context, "it is too large");
-    cJSON *json;
-    BO_TRY(bo_json_parse(context, "the schema in the model", bytes, size, BO_SCHEMA_DEPTH, &json));
-    bo_status status = read_schema(context, json, out);
-    cJSON_Delete(json);
+    BO_REQUIRE(context, source, out);
+    bo_bytes *bytes;
+    char *text;
+    size_t size;
+    BO_TRY(bo_bytes_open_source(context, source, &bo_limits_network, false, &bytes));
+    bo_status status = bo_bytes_rest(context, bytes, &text, &size);
+    if (status == BO_OK) {
+        status = bo_schema_parse(context, text, size, out);
+        bo_free(text);
+    }
+    bo_bytes_close(bytes);
     return status;
 }

@@ -53,18 +53,18 @@ static bo_status plan_shifted(bo_context *context, bo_stream *stream)
     return BO_OK;
 }
 
-bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_source *source,
-                           bo_stream **out)
+bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
+                           bo_data_input *source, bo_stream **out)
 {
     *out = NULL;
     bo_stream *stream = bo_alloc(context, 1, sizeof *stream, "a stream");
     if (!stream) {
-        bo_source_close(source);
+        bo_data_input_close(source);
         return BO_MEMORY;
     }
     stream->schema = bo_schema_retain(schema);
     stream->source = *source;
-    *source = (bo_source){0};
+    *source = (bo_data_input){0};
     stream->keep_unlabeled = desc->keep_unlabeled;
     stream->plain = true;
     bo_status status = bo_stream_match(context, stream, desc->no_target);
@@ -82,15 +82,15 @@ bo_status bo_stream_open(bo_context *context, const bo_data_desc *desc, const bo
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, desc, schema, out);
-    bo_source source;
-    BO_TRY(bo_source_open(context, desc, schema->column_count, false, &source));
+    bo_data_input source;
+    BO_TRY(bo_data_input_open(context, desc, schema->column_count, false, &source));
     return bo_stream_create(context, desc, schema, &source, out);
 }
 
 void bo_stream_close(bo_stream *stream)
 {
     if (!stream) return;
-    bo_source_close(&stream->source);
+    bo_data_input_close(&stream->source);
     bo_schema_destroy(stream->schema);
     bo_free(stream->input_columns);
     bo_free(stream->target_columns);
@@ -124,7 +124,7 @@ bool bo_stream_has_target(const bo_stream *stream)
     return stream->target_columns != NULL;
 }
 
-const bo_source *bo_stream_source(const bo_stream *stream)
+const bo_data_input *bo_stream_source(const bo_stream *stream)
 {
     return &stream->source;
 }
@@ -370,7 +370,7 @@ bo_status bo_stream_rewind(bo_context *context, bo_stream *stream)
     BO_REQUIRE(context, stream);
     stream->unseen = stream->dated = stream->undated = stream->vanished = stream->unlabeled = 0;
     stream->next_kept = 0;
-    BO_TRY(bo_source_rewind(context, &stream->source));
+    BO_TRY(bo_data_input_rewind(context, &stream->source));
     if (!stream->parted || stream->last == 0) return BO_OK;
     size_t skipped;
     return skip_rows(context, stream, stream->first, &skipped);

@@ -21,7 +21,7 @@ typedef struct bo_row_notes {
 
 struct bo_stream {
     bo_schema *schema;
-    bo_source source;
+    bo_data_input source;
     size_t *input_columns;              /* file column of each column of the schema; SIZE_MAX: none (target, unused) */
     size_t *target_columns;             /* of the data or the labels file; NULL: no targets */
     size_t weight_column, group_column; /* SIZE_MAX: none */
@@ -49,8 +49,8 @@ struct bo_stream {
 };
 
 /* Takes ownership of `source`, even if it fails; the source must be at its start. */
-bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_source *source,
-                           bo_stream **out);
+bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
+                           bo_data_input *source, bo_stream **out);
 /* The rows are those that the schema was fitted on: target-encoded columns have the codes for training rows where `split`
  * (NULL: everywhere) does not hold them out. */
 void bo_stream_train(bo_stream *stream, const bo_split_desc *split);
@@ -80,6 +80,6 @@ bo_status bo_stream_put_targets(bo_context *context, const bo_stream *stream, co
 bo_status bo_stream_append_sparse(bo_context *context, bo_stream *stream, size_t max_rows, bo_sparse_block *block,
                                   double *y, size_t *rows);
 bool bo_stream_has_target(const bo_stream *stream);
-const bo_source *bo_stream_source(const bo_stream *stream);
+const bo_data_input *bo_stream_source(const bo_stream *stream);
 
 #endif

@@ -103,7 +103,7 @@ bo_status bo_stream_sample_weighted(bo_context *context, bo_stream *stream, size
     *sampled = 0;
     stream->parted = false; /* the sample is drawn from the whole file and is the same for every part */
     stream->next_kept = 0;
-    bo_status status = bo_source_rewind(context, &stream->source);
+    bo_status status = bo_data_input_rewind(context, &stream->source);
     if (status == BO_OK)
         status = seeks ? sample_by_seeking(context, stream, rows, &rng, &to, sampled)
                        : sample_by_pass(context, stream, rows, &rng, &to, sampled);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "bytes.h"
 #include "input.h"
 #include "json.h"
 #include "tensors_layout.h"
@@ -37,6 +38,7 @@ struct bo_tensors {
     const unsigned char *bytes;
     size_t size;
     bool mapped;
+    void *collected; /* bytes that it owns; NULL: none */
     bo_file_tensor *tensors;
     bool *copied;
     size_t count;
@@ -358,6 +360,23 @@ bo_status bo_tensors_open_memory(bo_context *context, const char *name, const vo
     return open_tensors(context, name, size ? data : "", size, true, out);
 }
 
+bo_status bo_tensors_open_source(bo_context *context, const bo_source *source, bo_tensors **out)
+{
+    void *collected = NULL;
+    size_t size = source->size;
+    *out = NULL;
+    BO_TRY(bo_source_check(context, source));
+    if (source->path) return bo_tensors_open(context, source->path, out);
+    if (source->read) BO_TRY(bo_source_collect(context, source, &bo_limits_weights, &collected, &size));
+    const void *bytes = collected ? collected : source->bytes;
+    const bo_status status = bo_tensors_open_memory(context, bo_source_name(source), bytes, size, out);
+    if (status == BO_OK)
+        (*out)->collected = collected;
+    else
+        bo_free(collected);
+    return status;
+}
+
 bool bo_tensors_mention(bo_context *context, const char *path, const char *key)
 {
     bo_tensors *file;
@@ -419,6 +438,7 @@ void bo_tensors_close(bo_tensors *file)
         bo_free((void *)(uintptr_t)file->meta[i].value);
     }
     if (file->mapped) munmap((void *)(uintptr_t)file->bytes, file->size);
+    bo_free(file->collected);
     bo_free(file->tensors);
     bo_free(file->copied);
     bo_free(file->meta);

@@ -33,6 +33,8 @@ bo_status bo_tensors_join(bo_context *context, const char *path, bo_tensors **pa
 /* A file in memory, which must outlive it. */
 bo_status bo_tensors_open_memory(bo_context *context, const char *name, const void *data, size_t size,
                                  bo_tensors **out);
+/* The file of a source. Memory must outlive it; a callback is read to its end first. */
+bo_status bo_tensors_open_source(bo_context *context, const bo_source *source, bo_tensors **out);
 /* True if the path is a file with this key in its metadata. Its checksum is not verified: this only tells what kind of
  * file it is, so that opening it reports the damage. */
 bool bo_tensors_mention(bo_context *context, const char *path, const char *key);

@@ -200,7 +200,7 @@ static bo_status adapt(bo_context *context, work *w)
     const bo_linearize_desc *d = w->desc;
     char base[PATH], *whole = NULL;
     path_of(w, BO_LINEARIZE_STAGE_TRANSFER, base);
-    if (!w->transferred) BO_TRY(bo_model_save(context, w->student, base));
+    if (!w->transferred) BO_TRY(bo_model_save(context, w->student, &(bo_sink){.path = base}));
     BO_TRY(bo_model_new_parameters(context, w->student, &whole));
     const bo_lora_desc lora = lora_of(d, whole, base);
     const bo_status status = bo_model_adapt(context, w->student, &lora);
@@ -311,7 +311,7 @@ bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc, bo_mo
     if (status == BO_OK) status = transfer(context, &w);
     if (status == BO_OK) status = finetune(context, &w);
     if (status == BO_OK && desc->merge) bo_model_drop_adapters(w.student);
-    if (status == BO_OK) status = bo_model_save(context, w.student, desc->folder);
+    if (status == BO_OK) status = bo_model_save(context, w.student, &(bo_sink){.path = desc->folder});
     if (status == BO_OK && out)
         *out = w.student;
     else

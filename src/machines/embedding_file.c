@@ -4,6 +4,7 @@
 #include "file_arrays.h"
 #include "../base/trace.h"
 #include "../features/files.h"
+#include "../io/schema.h"
 #include "../io/json.h"
 
 #include <math.h>
@@ -117,7 +118,7 @@ static bo_status save(bo_context *context, const bo_embedding *embedding, const 
     snprintf(version, sizeof version, "%d", shift ? FORMAT_VERSION : WITHOUT_SHIFT);
     if (status == BO_OK) status = report_to_json(context, &embedding->report, &report);
     if (status == BO_OK) status = bo_features_pack(context, embedding->phi, tensors + own, &map, &map_json, &owned);
-    if (status == BO_OK && schema) status = bo_schema_save_memory(context, schema, &schema_json, &schema_size);
+    if (status == BO_OK && schema) status = bo_schema_write(context, schema, false, &schema_json, &schema_size);
     if (status == BO_OK) {
         meta[metas++] = (bo_meta){"format", format_name};
         meta[metas++] = (bo_meta){"format_version", version};
@@ -136,22 +137,12 @@ static bo_status save(bo_context *context, const bo_embedding *embedding, const 
 }
 
 bo_status bo_embedding_save(bo_context *context, const bo_embedding *embedding, const bo_schema *schema,
-                            const char *path)
+                            const bo_sink *sink)
 {
-    BO_REQUIRE(context, embedding, path);
+    bo_sink_clear(sink);
+    BO_REQUIRE(context, embedding, sink);
     bo_output *output;
-    BO_TRY(bo_output_open(context, path, &output));
-    return save(context, embedding, schema, output);
-}
-
-bo_status bo_embedding_save_memory(bo_context *context, const bo_embedding *embedding, const bo_schema *schema,
-                                   void **bytes, size_t *size)
-{
-    if (bytes) *bytes = NULL;
-    if (size) *size = 0;
-    BO_REQUIRE(context, embedding, bytes, size);
-    bo_output *output;
-    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    BO_TRY(bo_output_open_sink(context, sink, &output));
     return save(context, embedding, schema, output);
 }
 
@@ -202,7 +193,7 @@ static bo_status load(bo_context *context, bo_tensors *file, bo_embedding **out,
     if (status == BO_OK) status = load_embedding(context, file, e);
     const char *json = bo_tensors_meta(file, "schema");
     bo_schema *stored = NULL;
-    if (status == BO_OK && json) status = bo_schema_load_memory(context, json, strlen(json), &stored);
+    if (status == BO_OK && json) status = bo_schema_parse(context, json, strlen(json), &stored);
     if (status == BO_OK && stored && bo_schema_inputs(stored) != e->report.dim)
         status = bo_fail(context, BO_FORMAT, "%s: the schema has %zu inputs, but the embedding has %zu", path,
                          bo_schema_inputs(stored), e->report.dim);
@@ -220,24 +211,12 @@ static bo_status load(bo_context *context, bo_tensors *file, bo_embedding **out,
     return BO_OK;
 }
 
-bo_status bo_embedding_load(bo_context *context, const char *path, bo_embedding **out, bo_schema **schema)
+bo_status bo_embedding_load(bo_context *context, const bo_source *source, bo_embedding **out, bo_schema **schema)
 {
     if (out) *out = NULL;
     if (schema) *schema = NULL;
-    BO_REQUIRE(context, path, out);
+    BO_REQUIRE(context, source, out);
     bo_tensors *file;
-    BO_TRY(bo_tensors_open(context, path, &file));
-    return load(context, file, out, schema);
-}
-
-bo_status bo_embedding_load_memory(bo_context *context, const void *bytes, size_t size, bo_embedding **out,
-                                   bo_schema **schema)
-{
-    if (out) *out = NULL;
-    if (schema) *schema = NULL;
-    BO_REQUIRE(context, out);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    bo_tensors *file;
-    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
+    BO_TRY(bo_tensors_open_source(context, source, &file));
     return load(context, file, out, schema);
 }

@@ -4,6 +4,7 @@
 #include "file_arrays.h"
 #include "internal.h"
 #include "../features/files.h"
+#include "../io/schema.h"
 #include "../io/json.h"
 #include "../io/tensors.h"
 
@@ -330,7 +331,7 @@ static bo_status save(bo_context *context, const bo_machine *machine, const bo_s
     if (status == BO_OK) status = report_to_json(context, machine, &report);
     if (status == BO_OK) status = bo_features_pack(context, machine->phi, tensors + own, &map, &map_json, &owned);
     if (status == BO_OK) status = pack_members(context, machine, schema, members, tensors + own + map);
-    if (status == BO_OK && described) status = bo_schema_save_memory(context, schema, &schema_json, &schema_size);
+    if (status == BO_OK && described) status = bo_schema_write(context, schema, false, &schema_json, &schema_size);
     if (status == BO_OK) {
         meta[metas++] = (bo_meta){"format", format_name};
         meta[metas++] = (bo_meta){"format_version", version};
@@ -349,22 +350,12 @@ static bo_status save(bo_context *context, const bo_machine *machine, const bo_s
     return bo_output_finish(context, output, status);
 }
 
-bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema, const char *path)
+bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema, const bo_sink *sink)
 {
-    BO_REQUIRE(context, machine, path);
+    bo_sink_clear(sink);
+    BO_REQUIRE(context, machine, sink);
     bo_output *output;
-    BO_TRY(bo_output_open(context, path, &output));
-    return save(context, machine, schema, false, output);
-}
-
-bo_status bo_machine_save_memory(bo_context *context, const bo_machine *machine, const bo_schema *schema, void **bytes,
-                                 size_t *size)
-{
-    if (bytes) *bytes = NULL;
-    if (size) *size = 0;
-    BO_REQUIRE(context, machine, bytes, size);
-    bo_output *output;
-    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    BO_TRY(bo_output_open_sink(context, sink, &output));
     return save(context, machine, schema, false, output);
 }
 
@@ -519,7 +510,7 @@ static bo_status load(bo_context *context, bo_tensors *file, bool member, bo_mac
     if (status == BO_OK) status = load_machine(context, file, member, machine);
     const char *json = bo_tensors_meta(file, "schema");
     bo_schema *stored = NULL;
-    if (status == BO_OK && json && !member) status = bo_schema_load_memory(context, json, strlen(json), &stored);
+    if (status == BO_OK && json && !member) status = bo_schema_parse(context, json, strlen(json), &stored);
     if (status == BO_OK && stored) status = check_schema(context, bo_tensors_path(file), machine, stored);
     if (status == BO_OK && !member) status = resolve_origins(context, stored, schema == NULL, machine);
     bo_tensors_close(file);
@@ -535,24 +526,12 @@ static bo_status load(bo_context *context, bo_tensors *file, bool member, bo_mac
     return BO_OK;
 }
 
-bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema)
+bo_status bo_machine_load(bo_context *context, const bo_source *source, bo_machine **out, bo_schema **schema)
 {
     if (out) *out = NULL;
     if (schema) *schema = NULL;
-    BO_REQUIRE(context, path, out);
+    BO_REQUIRE(context, source, out);
     bo_tensors *file;
-    BO_TRY(bo_tensors_open(context, path, &file));
-    return load(context, file, false, out, schema);
-}
-
-bo_status bo_machine_load_memory(bo_context *context, const void *bytes, size_t size, bo_machine **out,
-                                 bo_schema **schema)
-{
-    if (out) *out = NULL;
-    if (schema) *schema = NULL;
-    BO_REQUIRE(context, out);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    bo_tensors *file;
-    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
+    BO_TRY(bo_tensors_open_source(context, source, &file));
     return load(context, file, false, out, schema);
 }

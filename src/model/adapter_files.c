@@ -155,7 +155,7 @@ static bo_status load_base(bo_context *context, const char *folder, const bo_ten
     bo_model *model;
     BO_TRY(take_metadata(context, file, config));
     if (!config->base || !bo_model_is_whole(context, config->base)) return no_base(context, folder, config->base);
-    BO_TRY(bo_model_load(context, config->base, &model));
+    BO_TRY(bo_model_load(context, &(bo_source){.path = config->base}, NULL, &model));
     bo_status status = load_onto(context, folder, file, config, model);
     if (status == BO_OK) status = bo_model_read_template(context, model, folder);
     if (status == BO_OK)
@@ -190,8 +190,6 @@ static bo_status no_adapter(bo_context *context, const char *path)
 
 bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_model **out)
 {
-    if (out) *out = NULL;
-    BO_REQUIRE(context, folder, out);
     if (!*folder) return bo_fail(context, BO_INVALID, "model: no folder is given");
     if (access(folder, F_OK) == 0 && !bo_model_holds(folder, "adapter_config.json")) return no_adapter(context, folder);
     char *config = bo_model_path(context, folder, "adapter_config.json");
@@ -213,10 +211,8 @@ bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_mode
 
 bo_status bo_model_load_unmerged(bo_context *context, const char *folder, bo_model **out)
 {
-    if (out) *out = NULL;
-    BO_REQUIRE(context, folder, out);
     bo_model *model;
-    BO_TRY(bo_model_load(context, folder, &model));
+    BO_TRY(bo_model_load(context, &(bo_source){.path = folder}, NULL, &model));
     char *path = bo_model_path(context, folder, "adapter/base.safetensors");
     bo_status status = path ? BO_OK : BO_MEMORY;
     if (path && access(path, F_OK) != 0)

@@ -30,7 +30,7 @@ static bo_status note_texts(bo_context *context, const bo_model *model, bo_packa
     bo_status status = bo_package_text(context, package, CONFIG, config);
     bo_free(config);
     if (status != BO_OK || !model->tokenizer) return status;
-    BO_TRY(bo_tokenizer_save_memory(context, model->tokenizer, &tokenizer, &size));
+    BO_TRY(bo_tokenizer_save(context, model->tokenizer, &(bo_sink){.bytes = &tokenizer, .size = &size}));
     status = bo_package_text(context, package, TOKENIZER, tokenizer);
     bo_free(tokenizer);
     return status;
@@ -91,7 +91,7 @@ static bo_status write_tokenizer(bo_context *context, const bo_model *model, bo_
 {
     void *text;
     size_t size;
-    BO_TRY(bo_tokenizer_save_memory(context, model->tokenizer, &text, &size));
+    BO_TRY(bo_tokenizer_save(context, model->tokenizer, &(bo_sink){.bytes = &text, .size = &size}));
     bo_status status = bo_output_write(context, output, text, size);
     bo_free(text);
     return status;
@@ -189,34 +189,23 @@ static bool ends_as_image(const char *path)
     return stat(path, &about) != 0 || !S_ISDIR(about.st_mode);
 }
 
-static bo_status save_image(bo_context *context, const bo_model *model, const char *path)
+static bo_status save_image(bo_context *context, const bo_model *model, const bo_sink *sink)
 {
     bo_output *output;
     BO_TRY(check_image(context, model));
-    BO_TRY(bo_output_open(context, path, &output));
+    BO_TRY(bo_output_open_sink(context, sink, &output));
     return bo_output_finish(context, output, write_tensors(context, model, true, output));
 }
 
-bo_status bo_model_save(bo_context *context, const bo_model *model, const char *path)
+bo_status bo_model_save(bo_context *context, const bo_model *model, const bo_sink *sink)
 {
-    BO_REQUIRE(context, model, path);
+    bo_sink_clear(sink);
+    BO_REQUIRE(context, model, sink);
     BO_SPAN(context, "data", "save model");
-    if (!*path) return bo_fail(context, BO_INVALID, "model: no folder is given");
-    if (ends_as_image(path)) return save_image(context, model, path);
-    BO_TRY(bo_output_folder(context, path));
-    return bo_model_write(context, model, path);
-}
-
-bo_status bo_model_save_memory(bo_context *context, const bo_model *model, void **bytes, size_t *size)
-{
-    if (bytes) *bytes = NULL;
-    if (size) *size = 0;
-    BO_REQUIRE(context, model, bytes, size);
-    BO_SPAN(context, "data", "save model");
-    bo_output *output;
-    BO_TRY(check_image(context, model));
-    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
-    return bo_output_finish(context, output, write_tensors(context, model, true, output));
+    if (!sink->path || ends_as_image(sink->path)) return save_image(context, model, sink);
+    if (!*sink->path) return bo_fail(context, BO_INVALID, "model: no folder is given");
+    BO_TRY(bo_output_folder(context, sink->path));
+    return bo_model_write(context, model, sink->path);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -354,59 +343,54 @@ static bo_status load_path(bo_context *context, const char *path, bo_origin from
     return status;
 }
 
-bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_custom_layer *layers, size_t count,
-                               bo_model **out)
+static bo_status load_bytes(bo_context *context, const bo_source *source, bo_origin from, bo_model **out)
 {
-    if (out) *out = NULL;
-    BO_REQUIRE(context, path, out);
-    BO_REQUIRE_IF(context, count > 0, layers);
-    BO_SPAN(context, "data", "load model");
-    return load_path(context, path, (bo_origin){.custom = layers, .custom_count = count}, out);
+    bo_tensors *image;
+    BO_TRY(bo_tensors_open_source(context, source, &image));
+    const bo_status status = load_image(context, image, from, out);
+    bo_tensors_close(image);
+    return status;
 }
 
-bo_status bo_model_load_stored(bo_context *context, const char *path, bo_storage storage, bo_model **out)
+/* Loads the model of an adapter, or the base of a merged one. */
+static bo_status load_apart(bo_context *context, const bo_source *source, const bo_model_load_desc *desc,
+                            bo_model **out)
 {
+    if (!source->path)
+        return bo_fail(context, BO_INVALID, "model: adapters are in directories, but the source has no path");
+    if (desc->storage != BO_STORAGE_FLOAT32)
+        return bo_fail(context, BO_INVALID, "model: with its adapters apart a model is stored as float32, not %s",
+                       bo_storage_name(desc->storage));
+    if (desc->adapters == BO_ADAPTERS_KEEP) return bo_model_load_adapted(context, source->path, out);
+    return bo_model_load_unmerged(context, source->path, out);
+}
+
+static bo_status load_model(bo_context *context, const bo_source *source, const bo_model_load_desc *desc,
+                            bo_model **out)
+{
+    const bo_origin from = {.custom = desc->layers, .custom_count = desc->layer_count, .storage = desc->storage};
     bo_element element;
+    BO_TRY(bo_check_reserved(context, "bo_model_load_desc", desc->reserved));
+    BO_TRY(bo_source_check(context, source));
+    BO_TRY(bo_storage_check(context, desc->storage, &element));
+    if (desc->adapters != BO_ADAPTERS_MERGE) return load_apart(context, source, desc, out);
+    if (!source->path) return load_bytes(context, source, from, out);
+    return load_path(context, source->path, from, out);
+}
+
+bo_status bo_model_load(bo_context *context, const bo_source *source, const bo_model_load_desc *desc, bo_model **out)
+{
+    static const bo_model_load_desc defaults = {0};
     if (out) *out = NULL;
-    BO_REQUIRE(context, path, out);
+    BO_REQUIRE(context, source, out);
+    BO_REQUIRE_IF(context, desc && desc->layer_count > 0, desc->layers);
     BO_SPAN(context, "data", "load model");
-    BO_TRY(bo_storage_check(context, storage, &element));
-    const bo_status status = load_path(context, path, (bo_origin){.storage = storage}, out);
+    const bo_status status = load_model(context, source, desc ? desc : &defaults, out);
     if (status != BO_OK && *out) {
         bo_model_destroy(*out);
         *out = NULL;
     }
     return status;
-}
-
-bo_status bo_model_load(bo_context *context, const char *path, bo_model **out)
-{
-    if (out) *out = NULL;
-    BO_REQUIRE(context, path, out);
-    return bo_model_load_custom(context, path, NULL, 0, out);
-}
-
-bo_status bo_model_load_custom_memory(bo_context *context, const void *bytes, size_t size,
-                                      const bo_custom_layer *layers, size_t count, bo_model **out)
-{
-    if (out) *out = NULL;
-    BO_REQUIRE(context, out);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    BO_REQUIRE_IF(context, count > 0, layers);
-    BO_SPAN(context, "data", "load model");
-    bo_tensors *image;
-    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &image));
-    const bo_status status = load_image(context, image, (bo_origin){.custom = layers, .custom_count = count}, out);
-    bo_tensors_close(image);
-    return status;
-}
-
-bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t size, bo_model **out)
-{
-    if (out) *out = NULL;
-    BO_REQUIRE(context, out);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    return bo_model_load_custom_memory(context, bytes, size, NULL, 0, out);
 }
 
 static bo_status read_network(bo_context *context, bo_model *model, const char *folder)

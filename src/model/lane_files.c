@@ -236,7 +236,7 @@ static bo_status check_model(bo_context *context, const bo_tensors *file, const 
         return bo_fail(
             context, BO_INVALID,
             "%s: the state was made with weights stored as %.20s, but here they are %s: load the model in that "
-            "storage (bo_model_load_stored(); in the program, --weights %.20s), or read the text again",
+            "storage (`storage` of bo_model_load_desc; in the program, --weights %.20s), or read the text again",
             path, storage, here, storage);
     return bo_fail(context, BO_INVALID,
                    "%s: the state was made with other weights: %sby another training, or before the model was trained "

@@ -167,73 +167,34 @@ static bo_status write_state(bo_context *context, const bo_session *session, bo_
     return bo_output_finish(context, output, bo_lanes_write(context, session->lanes, 0, logits, output));
 }
 
-bo_status bo_session_save(bo_context *context, const bo_session *session, const char *path)
+bo_status bo_session_save(bo_context *context, const bo_session *session, const bo_sink *sink)
 {
-    BO_REQUIRE(context, session, path);
+    bo_sink_clear(sink);
+    BO_REQUIRE(context, session, sink);
     bo_output *output;
     BO_TRY(check_whole(context, session));
-    BO_TRY(bo_output_open(context, path, &output));
+    BO_TRY(bo_output_open_sink(context, sink, &output));
     return write_state(context, session, output);
 }
 
-bo_status bo_session_save_memory(bo_context *context, const bo_session *session, void **bytes, size_t *size)
+bo_status bo_session_load(bo_context *context, bo_session *session, const bo_source *source)
 {
-    if (bytes) *bytes = NULL;
-    if (size) *size = 0;
-    BO_REQUIRE(context, session, bytes, size);
-    bo_output *output;
-    BO_TRY(check_whole(context, session));
-    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
-    return write_state(context, session, output);
-}
-
-static bo_status load_state(bo_context *context, bo_session *session, bo_tensors *file)
-{
+    bo_tensors *file;
+    BO_REQUIRE(context, session, source);
+    BO_TRY(bo_tensors_open_source(context, source, &file));
     const bo_status status = bo_lanes_load(context, session->lanes, 0, file, session->logits, &session->has_logits);
     if (status == BO_OK) session->lanes->broken = false;
     bo_tensors_close(file);
     return status;
 }
 
-bo_status bo_session_load(bo_context *context, bo_session *session, const char *path)
+bo_status bo_session_peek(bo_context *context, const bo_source *source, uint64_t *tokens)
 {
     bo_tensors *file;
-    BO_REQUIRE(context, session, path);
-    BO_TRY(bo_tensors_open(context, path, &file));
-    return load_state(context, session, file);
-}
-
-bo_status bo_session_load_memory(bo_context *context, bo_session *session, const void *bytes, size_t size)
-{
-    bo_tensors *file;
-    BO_REQUIRE(context, session);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
-    return load_state(context, session, file);
-}
-
-static bo_status peek(bo_context *context, bo_tensors *file, uint64_t *tokens)
-{
+    if (tokens) *tokens = 0;
+    BO_REQUIRE(context, source, tokens);
+    BO_TRY(bo_tensors_open_source(context, source, &file));
     const bo_status status = bo_lanes_peek(context, file, tokens);
     bo_tensors_close(file);
     return status;
-}
-
-bo_status bo_session_peek(bo_context *context, const char *path, uint64_t *tokens)
-{
-    bo_tensors *file;
-    BO_REQUIRE(context, path, tokens);
-    *tokens = 0;
-    BO_TRY(bo_tensors_open(context, path, &file));
-    return peek(context, file, tokens);
-}
-
-bo_status bo_session_peek_memory(bo_context *context, const void *bytes, size_t size, uint64_t *tokens)
-{
-    bo_tensors *file;
-    BO_REQUIRE(context, tokens);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    *tokens = 0;
-    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
-    return peek(context, file, tokens);
 }

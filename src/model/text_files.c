@@ -11,7 +11,7 @@ bo_status bo_tokenizer_sum(bo_context *context, const bo_tokenizer *tokenizer, c
 {
     void *text;
     size_t size;
-    BO_TRY(bo_tokenizer_save_memory(context, tokenizer, &text, &size));
+    BO_TRY(bo_tokenizer_save(context, tokenizer, &(bo_sink){.bytes = &text, .size = &size}));
     bo_checksum_text(text, size, sum);
     bo_free(text);
     return BO_OK;
@@ -47,7 +47,7 @@ static bo_status load_tokenizer(bo_context *context, const bo_origin *from, cons
         if (!text) return bo_fail(context, BO_FORMAT, "%s: \"tokenizer.json\" is missing in the metadata", from->name);
         BO_TRY(bo_tokenizer_parse(context, from->name, text, strlen(text), out));
     } else {
-        BO_TRY(bo_tokenizer_load(context, from->name, out));
+        BO_TRY(bo_tokenizer_load(context, &(bo_source){.path = from->name}, out));
     }
     *same = !config->knows_tokenizer || bo_tokenizer_fingerprint(*out) == config->tokenizer_fingerprint;
     if (!*same)
@@ -165,7 +165,7 @@ static bo_status find_custom(bo_context *context, const bo_origin *from, bo_cust
     }
     return bo_fail(
         context, BO_UNSUPPORTED,
-        "%s: the MLP is the custom layer '%.60s', a function of the program that created the model: load it with bo_model_load_custom and a bo_custom_layer of that name",
+        "%s: the MLP is the custom layer '%.60s', a function of the program that created the model: load it with bo_model_load, with its bo_custom_layer of that name",
         from->config_path, name);
 }
 

@@ -266,21 +266,12 @@ static bo_status write_weights(bo_context *context, const bo_weights *weights, b
     return status;
 }
 
-bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const char *path)
+bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const bo_sink *sink)
 {
-    BO_REQUIRE(context, weights, path);
+    bo_sink_clear(sink);
+    BO_REQUIRE(context, weights, sink);
     bo_output *output;
-    BO_TRY(bo_output_open(context, path, &output));
-    return bo_output_finish(context, output, write_weights(context, weights, output));
-}
-
-bo_status bo_weights_save_memory(bo_context *context, const bo_weights *weights, void **bytes, size_t *size)
-{
-    if (bytes) *bytes = NULL;
-    if (size) *size = 0;
-    BO_REQUIRE(context, weights, bytes, size);
-    bo_output *output;
-    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    BO_TRY(bo_output_open_sink(context, sink, &output));
     return bo_output_finish(context, output, write_weights(context, weights, output));
 }
 
@@ -311,24 +302,12 @@ static bo_status check_room(bo_context *context, const bo_weights *weights)
                                               : "have no memory yet: call bo_weights_allocate first");
 }
 
-bo_status bo_weights_load(bo_context *context, bo_weights *weights, const char *path)
+bo_status bo_weights_load(bo_context *context, bo_weights *weights, const bo_source *source)
 {
-    BO_REQUIRE(context, weights, path);
+    BO_REQUIRE(context, weights, source);
     bo_tensors *file;
     BO_TRY(check_room(context, weights));
-    BO_TRY(bo_tensors_open(context, path, &file));
-    const bo_status status = take_weights(context, weights, file);
-    bo_tensors_close(file);
-    return status;
-}
-
-bo_status bo_weights_load_memory(bo_context *context, bo_weights *weights, const void *bytes, size_t size)
-{
-    BO_REQUIRE(context, weights);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    bo_tensors *file;
-    BO_TRY(check_room(context, weights));
-    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
+    BO_TRY(bo_tensors_open_source(context, source, &file));
     const bo_status status = take_weights(context, weights, file);
     bo_tensors_close(file);
     return status;

@@ -38,21 +38,12 @@ static bo_status write_state(bo_context *context, const bo_optimizer *o, bo_outp
     return status;
 }
 
-bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *optimizer, const char *path)
+bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *optimizer, const bo_sink *sink)
 {
-    BO_REQUIRE(context, optimizer, path);
+    bo_sink_clear(sink);
+    BO_REQUIRE(context, optimizer, sink);
     bo_output *output;
-    BO_TRY(bo_output_open(context, path, &output));
-    return bo_output_finish(context, output, write_state(context, optimizer, output));
-}
-
-bo_status bo_optimizer_save_memory(bo_context *context, const bo_optimizer *optimizer, void **bytes, size_t *size)
-{
-    if (bytes) *bytes = NULL;
-    if (size) *size = 0;
-    BO_REQUIRE(context, optimizer, bytes, size);
-    bo_output *output;
-    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    BO_TRY(bo_output_open_sink(context, sink, &output));
     return bo_output_finish(context, output, write_state(context, optimizer, output));
 }
 
@@ -91,22 +82,11 @@ static bo_status take(bo_context *context, bo_optimizer *o, const bo_tensors *fi
     return BO_OK;
 }
 
-bo_status bo_optimizer_load(bo_context *context, bo_optimizer *optimizer, const char *path)
+bo_status bo_optimizer_load(bo_context *context, bo_optimizer *optimizer, const bo_source *source)
 {
-    BO_REQUIRE(context, optimizer, path);
+    BO_REQUIRE(context, optimizer, source);
     bo_tensors *file;
-    BO_TRY(bo_tensors_open(context, path, &file));
-    const bo_status status = take(context, optimizer, file);
-    bo_tensors_close(file);
-    return status;
-}
-
-bo_status bo_optimizer_load_memory(bo_context *context, bo_optimizer *optimizer, const void *bytes, size_t size)
-{
-    BO_REQUIRE(context, optimizer);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    bo_tensors *file;
-    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
+    BO_TRY(bo_tensors_open_source(context, source, &file));
     const bo_status status = take(context, optimizer, file);
     bo_tensors_close(file);
     return status;

@@ -186,7 +186,7 @@ bool bo_service_read_state(bo_context *context, const bo_service *s, const void 
         status = bo_scheduler_validate(context, s->scheduler, (*out)->bytes, (*out)->size);
     uint64_t tokens = 0;
     if (status == BO_OK && (*out)->bytes)
-        status = bo_session_peek_memory(context, (*out)->bytes, (*out)->size, &tokens);
+        status = bo_session_peek(context, &(bo_source){.bytes = (*out)->bytes, .size = (*out)->size}, &tokens);
     if (status == BO_OK && tokens != (*out)->tokens)
         status = bo_fail(context, BO_FORMAT, "state: its header does not fit what it contains");
     const size_t vocab = bo_model_describe(s->desc->model)->vocab;

@@ -293,19 +293,23 @@ static bool is_image(const char *path)
     return length >= sizeof ending - 1 && strcmp(path + length - (sizeof ending - 1), ending) == 0;
 }
 
-bo_status bo_tokenizer_load_memory(bo_context *context, const void *bytes, size_t size, bo_tokenizer **out)
+static bo_status load_source(bo_context *context, const bo_source *source, bo_tokenizer **out)
 {
-    if (out) *out = NULL;
-    BO_REQUIRE(context, out);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    return bo_tokenizer_parse(context, "memory", bytes, size, out);
+    bo_bytes *bytes;
+    char *text;
+    size_t length;
+    BO_TRY(bo_bytes_open_source(context, source, &bo_limits_tokenizer, false, &bytes));
+    bo_status status = bo_bytes_rest(context, bytes, &text, &length);
+    if (status == BO_OK) {
+        status = bo_tokenizer_parse(context, bo_source_name(source), text, length, out);
+        bo_free(text);
+    }
+    bo_bytes_close(bytes);
+    return status;
 }
 
-bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer **out)
+static bo_status load_path(bo_context *context, const char *path, bo_tokenizer **out)
 {
-    if (out) *out = NULL;
-    BO_REQUIRE(context, path, out);
-    BO_SPAN(context, "data", "load tokenizer");
     char inside[PATH_BYTES];
     struct stat about;
     if (!*path) return bo_fail(context, BO_INVALID, "tokenizer: the path is empty");
@@ -321,4 +325,13 @@ bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer 
         *out = NULL;
     }
     return status;
+}
+
+bo_status bo_tokenizer_load(bo_context *context, const bo_source *source, bo_tokenizer **out)
+{
+    if (out) *out = NULL;
+    BO_REQUIRE(context, source, out);
+    BO_SPAN(context, "data", "load tokenizer");
+    BO_TRY(bo_source_check(context, source));
+    return source->path ? load_path(context, source->path, out) : load_source(context, source, out);
 }

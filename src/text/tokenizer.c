@@ -2,6 +2,7 @@
 #include "encoder.h"
 #include "write.h"
 #include "../base/rng.h"
+#include "../io/output.h"
 
 #include <bochner/data.h>
 #include <ctype.h>
@@ -237,24 +238,16 @@ static bo_status spell_out(bo_context *context, const bo_tokenizer *tokenizer, c
     return BO_OK;
 }
 
-bo_status bo_tokenizer_save_memory(bo_context *context, const bo_tokenizer *tokenizer, void **bytes, size_t *size)
+bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *tokenizer, const bo_sink *sink)
 {
-    if (bytes) *bytes = NULL;
-    if (size) *size = 0;
-    BO_REQUIRE(context, tokenizer, bytes, size);
     char *text = NULL;
-    BO_TRY(spell_out(context, tokenizer, &text, size));
-    *bytes = text;
-    return BO_OK;
-}
-
-bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *tokenizer, const char *path)
-{
-    BO_REQUIRE(context, tokenizer, path);
-    void *bytes;
-    size_t size;
-    BO_TRY(bo_tokenizer_save_memory(context, tokenizer, &bytes, &size));
-    const bo_status status = bo_file_save(context, path, bytes, size);
-    bo_free(bytes);
-    return status;
+    size_t size = 0;
+    bo_output *output;
+    bo_sink_clear(sink);
+    BO_REQUIRE(context, tokenizer, sink);
+    BO_TRY(bo_output_open_sink(context, sink, &output));
+    bo_status status = spell_out(context, tokenizer, &text, &size);
+    if (status == BO_OK) status = bo_output_write(context, output, text, size);
+    bo_free(text);
+    return bo_output_finish(context, output, status);
 }

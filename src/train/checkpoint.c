@@ -221,12 +221,12 @@ static bo_status write_optimizer(bo_context *context, const bo_trainer *trainer,
 {
     char path[BO_TRAIN_PATH];
     BO_TRY(bo_train_join(context, folder, "optimizer.safetensors", path));
-    return bo_optimizer_save(context, trainer->optimizer, path);
+    return bo_optimizer_save(context, trainer->optimizer, &(bo_sink){.path = path});
 }
 
 static bo_status take_optimizer(bo_context *context, bo_trainer *trainer, const char *path)
 {
-    BO_TRY(bo_optimizer_load(context, trainer->optimizer, path));
+    BO_TRY(bo_optimizer_load(context, trainer->optimizer, &(bo_source){.path = path}));
     const uint64_t done = bo_optimizer_steps(trainer->optimizer);
     if (done == trainer->now.step) return BO_OK;
     return bo_fail(context, BO_FORMAT, "%s: 'steps': expected %llu, found %llu", path,

@@ -35,7 +35,7 @@ static int make_models(void **state)
         bo_machine *machine = NULL;
         assert_ok(context, bo_machine_fit(context, &desc, &samples, &machine));
         snprintf(path, sizeof path, "%s/%s.model", folder, classes ? "classes" : "numbers");
-        assert_ok(context, bo_machine_save(context, machine, NULL, path));
+        assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.path = path}));
         bo_machine_destroy(machine);
     }
     bo_context_destroy(context);

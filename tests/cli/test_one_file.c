@@ -13,9 +13,9 @@ static void save_both(bo_context *context, const char *folder, const char *name,
     assert_ok(context, bo_tokenizer_create(context, &bytes));
     assert_ok(context, bo_model_create(context, &desc, bytes, &model));
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_ok(context, bo_model_save(context, model, path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = path}));
     snprintf(path, sizeof path, "%s/%s.safetensors", folder, name);
-    assert_ok(context, bo_model_save(context, model, path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = path}));
     bo_model_destroy(model);
     bo_tokenizer_destroy(bytes);
 }

@@ -74,8 +74,8 @@ static void check_crossing(const char *kind, bo_context *from, const bo_model *s
     assert_ok(from, bo_session_create(from, source, &(bo_session_desc){.capacity = CONTEXT}, &a));
     assert_ok(to, bo_session_create(to, target, &(bo_session_desc){.capacity = 2 * CONTEXT}, &b));
     assert_ok(from, bo_session_feed(from, a, ids, FIRST, NULL));
-    assert_ok(from, bo_session_save_memory(from, a, &bytes, &size));
-    assert_ok(to, bo_session_load_memory(to, b, bytes, size));
+    assert_ok(from, bo_session_save(from, a, &(bo_sink){.bytes = &bytes, .size = &size}));
+    assert_ok(to, bo_session_load(to, b, &(bo_source){.bytes = bytes, .size = size}));
     bo_free(bytes);
     assert_int_equal(bo_session_tokens(b), FIRST);
     for (size_t t = 0; t < STEPS; t++) {

@@ -216,8 +216,8 @@ static void loaded_machines_predict(void **state)
         bo_machine *machine = fit(s), *loaded;
         void *bytes;
         size_t size;
-        assert_ok(host, bo_machine_save_memory(host, machine, NULL, &bytes, &size));
-        assert_ok(gpu, bo_machine_load_memory(gpu, bytes, size, &loaded, NULL));
+        assert_ok(host, bo_machine_save(host, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
+        assert_ok(gpu, bo_machine_load(gpu, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
         (s->classes ? compare_classes : compare_regression)(s, loaded, MOST, x);
         bo_free(bytes);
         bo_machine_destroy(machine);

@@ -29,15 +29,15 @@ static void check_memory(bo_context *context, const bo_features *f, const bo_fea
     bo_features *loaded;
     void *bytes, *again;
     size_t size, size_again;
-    assert_ok(context, bo_features_save_memory(context, f, &bytes, &size));
+    assert_ok(context, bo_features_save(context, f, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_file_equal(path, bytes, size);
-    assert_ok(context, bo_features_load_memory(context, bytes, size, &loaded));
-    assert_ok(context, bo_features_save_memory(context, loaded, &again, &size_again));
+    assert_ok(context, bo_features_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded));
+    assert_ok(context, bo_features_save(context, loaded, &(bo_sink){.bytes = &again, .size = &size_again}));
     if (size != size_again || memcmp(bytes, again, size)) fail_msg("%s: other bytes after loading", map_name(map));
     bo_features_destroy(loaded);
     for (size_t cut = 0; cut < size; cut += 1 + size / 20) {
         loaded = (bo_features *)bytes;
-        if (bo_features_load_memory(context, bytes, cut, &loaded) == BO_OK || loaded)
+        if (bo_features_load(context, &(bo_source){.bytes = bytes, .size = cut}, &loaded) == BO_OK || loaded)
             fail_msg("%s: %zu of %zu bytes were taken", map_name(map), cut, size);
     }
     bo_free(bytes);
@@ -55,8 +55,8 @@ static void check_round_trip(bo_context *context, const bo_features_desc *map, v
     desc.length_scales = scales;
     if (desc.kernel == BO_KERNEL_CUSTOM) return;
     assert_ok(context, bo_features_create(context, &desc, &f));
-    assert_ok(context, bo_features_save(context, f, path));
-    assert_ok(context, bo_features_load(context, path, &loaded));
+    assert_ok(context, bo_features_save(context, f, &(bo_sink){.path = path}));
+    assert_ok(context, bo_features_load(context, &(bo_source){.path = path}, &loaded));
     check_memory(context, f, map);
     bo_features_desc a = *bo_features_describe(f), b = *bo_features_describe(loaded);
     assert_memory_equal(a.length_scales, b.length_scales, sizeof scales);
@@ -133,20 +133,23 @@ static void wrong_files_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_altered(context, json, cases[i].from, cases[i].to, tensors, count);
-        assert_fails(context, cases[i].status, cases[i].words, bo_features_load(context, path, &loaded));
+        assert_fails(context, cases[i].status, cases[i].words,
+                     bo_features_load(context, &(bo_source){.path = path}, &loaded));
         assert_null(loaded);
     }
     write_altered(context, json, NULL, NULL, tensors, 0);
-    assert_fails(context, BO_FORMAT, "features.w", bo_features_load(context, path, &loaded));
+    assert_fails(context, BO_FORMAT, "features.w", bo_features_load(context, &(bo_source){.path = path}, &loaded));
     float poisoned[12] = {0, NAN};
     bo_file_tensor wrong = tensors[0];
     wrong.data = poisoned;
     write_altered(context, json, NULL, NULL, &wrong, 1);
-    assert_fails(context, BO_FORMAT, "entry 1", bo_features_load(context, path, &loaded));
+    assert_fails(context, BO_FORMAT, "entry 1", bo_features_load(context, &(bo_source){.path = path}, &loaded));
     bo_meta other = {"something", "else"};
     assert_ok(context, bo_tensors_write(context, path, tensors, count, &other, 1));
-    assert_fails(context, BO_FORMAT, "not a feature map", bo_features_load(context, path, &loaded));
-    assert_fails(context, BO_IO, "no-such-file", bo_features_load(context, "no-such-file.safetensors", &loaded));
+    assert_fails(context, BO_FORMAT, "not a feature map",
+                 bo_features_load(context, &(bo_source){.path = path}, &loaded));
+    assert_fails(context, BO_IO, "no-such-file",
+                 bo_features_load(context, &(bo_source){.path = "no-such-file.safetensors"}, &loaded));
     bo_free(json);
     bo_free(owned);
     bo_features_destroy(f);
@@ -192,7 +195,7 @@ static void claims_cost_nothing(void **state)
                  claims[i].kernel, claims[i].function, claims[i].draw, claims[i].dim, claims[i].features);
         write_altered(context, json, NULL, NULL, NULL, 0);
         counter.peak = 0;
-        assert_fails(context, BO_FORMAT, path, bo_features_load(context, path, &loaded));
+        assert_fails(context, BO_FORMAT, path, bo_features_load(context, &(bo_source){.path = path}, &loaded));
         assert_true(counter.peak < ROOM);
         bo_context_destroy(context);
         assert_int_equal(counter.live, 0);
@@ -218,7 +221,7 @@ static void refuse_altered(bo_context *context, const bo_features *f, const char
     void *owned;
     assert_ok(context, bo_features_pack(context, f, tensors, &count, &json, &owned));
     write_altered(context, json, from, to, tensors, count);
-    assert_fails(context, BO_FORMAT, message, bo_features_load(context, path, &loaded));
+    assert_fails(context, BO_FORMAT, message, bo_features_load(context, &(bo_source){.path = path}, &loaded));
     bo_free(json);
 }
 

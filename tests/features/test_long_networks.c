@@ -314,8 +314,8 @@ static void deep_features_have_gradients_and_files(void **state)
         }
         void *bytes;
         size_t size;
-        assert_ok(context, bo_features_save_memory(context, f, &bytes, &size));
-        assert_ok(context, bo_features_load_memory(context, bytes, size, &again));
+        assert_ok(context, bo_features_save(context, f, &(bo_sink){.bytes = &bytes, .size = &size}));
+        assert_ok(context, bo_features_load(context, &(bo_source){.bytes = bytes, .size = size}, &again));
         assert_ok(context, bo_features_apply(context, f, ROWS, x, DIM, z, LENGTH));
         assert_ok(context, bo_features_apply(context, again, ROWS, x, DIM, back, LENGTH));
         assert_memory_equal(z, back, sizeof z);

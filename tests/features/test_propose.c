@@ -245,8 +245,8 @@ static void a_proposal_stays_with_the_map(void **state)
     skewed(roots, factor);
     assert_ok(context, bo_features_propose(context, f, factor));
     assert_false(same_features(context, f, first, x));
-    assert_ok(context, bo_features_save(context, f, path));
-    assert_ok(context, bo_features_load(context, path, &loaded));
+    assert_ok(context, bo_features_save(context, f, &(bo_sink){.path = path}));
+    assert_ok(context, bo_features_load(context, &(bo_source){.path = path}, &loaded));
     assert_true(same_features(context, f, loaded, x));
     assert_ok(context, bo_features_redraw(context, f, 9));
     assert_false(same_features(context, f, loaded, x));
@@ -257,9 +257,10 @@ static void a_proposal_stays_with_the_map(void **state)
     assert_true(same_features(context, f, first, x));
     assert_null(bo_features_importance(f));
     memset(loaded->proposal, 0, D * D * sizeof(float)); /* a file may contain anything */
-    assert_ok(context, bo_features_save(context, loaded, path));
+    assert_ok(context, bo_features_save(context, loaded, &(bo_sink){.path = path}));
     bo_features_destroy(loaded);
-    assert_fails(context, BO_FORMAT, "invalid feature map", bo_features_load(context, path, &loaded));
+    assert_fails(context, BO_FORMAT, "invalid feature map",
+                 bo_features_load(context, &(bo_source){.path = path}, &loaded));
     unlink(path);
     bo_features_destroy(f);
     bo_features_destroy(first);
@@ -310,8 +311,8 @@ static void choices_of_a_proposal_keep_the_kernel(void **state)
         assert_close((double)block[i] * exp((double)scales[i / M]), exact[i], 1e-5 * exact[i]);
     }
     snprintf(path, sizeof path, "test_propose_choice_%ld.safetensors", (long)getpid());
-    assert_ok(context, bo_features_save(context, f, path));
-    assert_ok(context, bo_features_load(context, path, &loaded));
+    assert_ok(context, bo_features_save(context, f, &(bo_sink){.path = path}));
+    assert_ok(context, bo_features_load(context, &(bo_source){.path = path}, &loaded));
     unlink(path);
     float again[2 * M];
     assert_ok(context, bo_features_apply(context, loaded, 2, pair, D, again, M));

@@ -166,7 +166,8 @@ static void wrong_calls_are_refused(void **state)
     assert_fails(context, BO_UNSUPPORTED, "closed form", bo_kernel_matrix(context, &desc, 1, x, 3, 1, x, 3, &k, 1));
     assert_ok(context, bo_features_create(context, &desc, &f));
     assert_fails(context, BO_UNSUPPORTED, "closed form", bo_features_measure(context, f, 1, x, 3, 10, 1, &accuracy));
-    assert_fails(context, BO_UNSUPPORTED, "custom", bo_features_save(context, f, "never-written.safetensors"));
+    assert_fails(context, BO_UNSUPPORTED, "custom",
+                 bo_features_save(context, f, &(bo_sink){.path = "never-written.safetensors"}));
     bo_features_destroy(f);
     bo_features_destroy(NULL);
     bo_context_destroy(context);

@@ -76,7 +76,7 @@ static inline bo_status frozen_read_ids(bo_context *context, bo_session *session
     if (status == BO_OK) status = bo_session_logits(context, session, ids, FROZEN_IDS, logits);
     if (status == BO_OK) status = bo_session_reset(context, session);
     if (status == BO_OK) status = bo_session_feed(context, session, ids, FROZEN_HALF, NULL);
-    if (status == BO_OK && state) status = bo_session_save(context, session, state);
+    if (status == BO_OK && state) status = bo_session_save(context, session, &(bo_sink){.path = state});
     if (status == BO_OK) status = frozen_add(context, out, losses, sizeof losses);
     if (status == BO_OK) status = frozen_add(context, out, logits + late, (FROZEN_IDS * vocab - late) * sizeof *logits);
     free(logits);
@@ -105,7 +105,7 @@ static inline bo_status frozen_continue(bo_context *context, const bo_model *mod
 {
     bo_session *session;
     FROZEN_TRY(bo_session_create(context, model, &(bo_session_desc){.chunk = FROZEN_CHUNK, .capacity = 32}, &session));
-    bo_status status = bo_session_load(context, session, state);
+    bo_status status = bo_session_load(context, session, &(bo_source){.path = state});
     if (status == BO_OK) status = frozen_second_half(context, session, vocab, out);
     bo_session_destroy(session);
     return status;

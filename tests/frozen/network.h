@@ -14,7 +14,7 @@ static inline bo_status frozen_network(bo_context *context, const void *bytes, s
     float predictions[ROWS * CLASSES];
     bo_model *network;
     bo_examples *examples;
-    FROZEN_TRY(bo_model_load_memory(context, bytes, size, &network));
+    FROZEN_TRY(bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &network));
     bo_status status = bo_examples_create(context, &(bo_examples_arrays){.rows = ROWS, .dim = DIM, .x = x}, &examples);
     if (status == BO_OK) {
         status = bo_model_predict(context, network, examples, BO_SPLIT_ALL, predictions);

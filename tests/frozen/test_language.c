@@ -45,7 +45,7 @@ static int check(const char *folder, const char *name)
     for (int threads = 1; threads <= 2; threads++) {
         bo_context *context = frozen_context(threads);
         bo_model *model;
-        wrong += frozen_done(context, bo_model_load(context, path, &model), path)
+        wrong += frozen_done(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &model), path)
                      ? compare(context, model, folder, name, found)
                      : 1;
         bo_model_destroy(model);

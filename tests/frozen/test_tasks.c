@@ -18,7 +18,7 @@ static int check(const char *folder, const char *name)
         bo_context *context = frozen_context(threads);
         bo_model *model;
         found->size = 0;
-        if (frozen_done(context, bo_model_load(context, path, &model), path) &&
+        if (frozen_done(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &model), path) &&
             frozen_done(context, compute(context, model, folder, found), path))
             wrong += found->size != expected->size || frozen_differ(folder, name, "results", expected, found);
         else

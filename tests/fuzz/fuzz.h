@@ -48,7 +48,7 @@ static inline bool fuzz_pass(bo_context *context, bo_reader *reader, size_t bloc
 }
 
 static inline void fuzz_stream(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
-                               bo_source *source)
+                               bo_data_input *source)
 {
     bo_stream *stream;
     const size_t dim = bo_schema_inputs(schema), targets = bo_schema_targets(schema);
@@ -71,14 +71,14 @@ static inline void fuzz_stream(bo_context *context, const bo_data_desc *desc, co
 
 /* What is written can be read, and is written again as the same bytes. */
 static inline bo_schema *fuzz_copy(bo_context *context, const bo_schema *schema,
-                                   bo_status (*save)(bo_context *, const bo_schema *, void **, size_t *))
+                                   bo_status (*save)(bo_context *, const bo_schema *, const bo_sink *))
 {
     bo_schema *copy;
     void *json, *again;
     size_t size, size_again;
-    if (!fuzz_ok(context, save(context, schema, &json, &size))) abort();
-    if (!fuzz_ok(context, bo_schema_load_memory(context, json, size, &copy))) abort();
-    if (!fuzz_ok(context, save(context, copy, &again, &size_again))) abort();
+    if (!fuzz_ok(context, save(context, schema, &(bo_sink){.bytes = &json, .size = &size}))) abort();
+    if (!fuzz_ok(context, bo_schema_load(context, &(bo_source){.bytes = json, .size = size}, &copy))) abort();
+    if (!fuzz_ok(context, save(context, copy, &(bo_sink){.bytes = &again, .size = &size_again}))) abort();
     if (size != size_again || memcmp(json, again, size) != 0) abort();
     bo_free(json);
     bo_free(again);
@@ -98,16 +98,16 @@ static inline void fuzz_schema(bo_context *context, bo_reader *reader, unsigned 
                                .group = (choices & 96) == 64 ? "1" : NULL,
                                .keep_unlabeled = choices & 128};
     const bo_split_desc split = {.test = 0.3};
-    bo_source source = {reader, NULL};
+    bo_data_input source = {reader, NULL};
     bo_schema *schema;
     if (!fuzz_ok(context, bo_schema_fit_source(context, &desc, &source, &split, &schema))) {
-        bo_source_close(&source);
+        bo_data_input_close(&source);
         return;
     }
-    bo_schema_destroy(fuzz_copy(context, schema, bo_schema_save_memory));
-    bo_schema *copy = fuzz_copy(context, schema, bo_schema_share_memory);
-    if (!fuzz_ok(context, bo_source_rewind(context, &source)))
-        bo_source_close(&source);
+    bo_schema_destroy(fuzz_copy(context, schema, bo_schema_save));
+    bo_schema *copy = fuzz_copy(context, schema, bo_schema_share);
+    if (!fuzz_ok(context, bo_data_input_rewind(context, &source)))
+        bo_data_input_close(&source);
     else
         fuzz_stream(context, &desc, copy, &source);
     bo_schema_destroy(schema);

@@ -6,7 +6,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_context *context = fuzz_context();
     bo_array *array, *again;
     void *bytes;
-    if (!fuzz_ok(context, bo_array_load_memory(context, data, size, &array))) return 0;
+    if (!fuzz_ok(context, bo_array_load(context, &(bo_source){.bytes = data, .size = size}, &array))) return 0;
     size_t count = 1;
     for (size_t i = 0; i < array->rank; ++i) count *= array->shape[i];
     if (array->rank > 8 || count != array->count) abort();
@@ -17,8 +17,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t length = bo_array_format(array, text, sizeof text);
     if (length >= sizeof text || *text != '(' || text[length - 1] != ')') abort();
     /* Written data can be read. */
-    if (!fuzz_ok(context, bo_array_save_memory(context, array, &bytes, &size))) abort();
-    if (!fuzz_ok(context, bo_array_load_memory(context, bytes, size, &again)) || again->count != count) abort();
+    if (!fuzz_ok(context, bo_array_save(context, array, &(bo_sink){.bytes = &bytes, .size = &size}))) abort();
+    if (!fuzz_ok(context, bo_array_load(context, &(bo_source){.bytes = bytes, .size = size}, &again)) ||
+        again->count != count)
+        abort();
     if (memcmp(again->values, array->values, count * sizeof *again->values) != 0) abort();
     bo_array_destroy(again);
     bo_free(bytes);

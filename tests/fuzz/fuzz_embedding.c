@@ -20,8 +20,9 @@ static void again(bo_context *context, const bo_embedding *embedding, const bo_s
     bo_embedding *copy;
     void *bytes;
     size_t size;
-    if (!fuzz_ok(context, bo_embedding_save_memory(context, embedding, schema, &bytes, &size))) abort();
-    if (!fuzz_ok(context, bo_embedding_load_memory(context, bytes, size, &copy, NULL))) abort();
+    if (!fuzz_ok(context, bo_embedding_save(context, embedding, schema, &(bo_sink){.bytes = &bytes, .size = &size})))
+        abort();
+    if (!fuzz_ok(context, bo_embedding_load(context, &(bo_source){.bytes = bytes, .size = size}, &copy, NULL))) abort();
     bo_embedding_destroy(copy);
     bo_free(bytes);
 }
@@ -32,7 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_embedding *embedding;
     bo_schema *schema;
     uint8_t *image = fuzz_image(data, size);
-    const bool loaded = fuzz_ok(context, bo_embedding_load_memory(context, image, size, &embedding, &schema));
+    const bool loaded =
+        fuzz_ok(context, bo_embedding_load(context, &(bo_source){.bytes = image, .size = size}, &embedding, &schema));
     free(image);
     if (!loaded) return 0;
     apply(context, embedding);

@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_context *context = fuzz_context();
     bo_features *map;
     uint8_t *image = fuzz_image(data, size);
-    const bool loaded = fuzz_ok(context, bo_features_load_memory(context, image, size, &map));
+    const bool loaded = fuzz_ok(context, bo_features_load(context, &(bo_source){.bytes = image, .size = size}, &map));
     free(image);
     if (!loaded) return 0;
     const bo_features_desc *desc = bo_features_describe(map);

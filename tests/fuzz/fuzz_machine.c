@@ -27,8 +27,9 @@ static void again(bo_context *context, const bo_machine *machine, const bo_schem
     bo_machine *copy;
     void *bytes;
     size_t size;
-    if (!fuzz_ok(context, bo_machine_save_memory(context, machine, schema, &bytes, &size))) abort();
-    if (!fuzz_ok(context, bo_machine_load_memory(context, bytes, size, &copy, NULL))) abort();
+    if (!fuzz_ok(context, bo_machine_save(context, machine, schema, &(bo_sink){.bytes = &bytes, .size = &size})))
+        abort();
+    if (!fuzz_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &copy, NULL))) abort();
     bo_machine_destroy(copy);
     bo_free(bytes);
 }
@@ -39,7 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_machine *machine;
     bo_schema *schema;
     uint8_t *image = fuzz_image(data, size);
-    const bool loaded = fuzz_ok(context, bo_machine_load_memory(context, image, size, &machine, &schema));
+    const bool loaded =
+        fuzz_ok(context, bo_machine_load(context, &(bo_source){.bytes = image, .size = size}, &machine, &schema));
     free(image);
     if (!loaded) return 0;
     predict(context, machine);

@@ -19,8 +19,8 @@ static void write_again(bo_context *context, const bo_model *model)
     void *bytes;
     size_t size;
     bo_model *again;
-    if (!fuzz_ok(context, bo_model_save_memory(context, model, &bytes, &size))) abort();
-    if (!fuzz_ok(context, bo_model_load_memory(context, bytes, size, &again))) abort();
+    if (!fuzz_ok(context, bo_model_save(context, model, &(bo_sink){.bytes = &bytes, .size = &size}))) abort();
+    if (!fuzz_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &again))) abort();
     bo_model_destroy(again);
     bo_free(bytes);
 }
@@ -30,7 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_context *context = fuzz_context();
     bo_model *model;
     uint8_t *image = fuzz_image(data, size);
-    const bool loaded = fuzz_ok(context, bo_model_load_memory(context, image, size, &model));
+    const bool loaded =
+        fuzz_ok(context, bo_model_load(context, &(bo_source){.bytes = image, .size = size}, NULL, &model));
     free(image);
     if (loaded != (model != NULL)) abort();
     if (!loaded) return 0;

@@ -40,8 +40,8 @@ static void use(bo_context *context, const bo_model *network)
     for (size_t i = 0; i < bo_model_network(network)->layers; i++)
         if (!*bo_model_network(network)->layer[i].shape) abort();
     predict(context, network);
-    if (!fuzz_ok(context, bo_model_save_memory(context, network, &bytes, &written))) abort();
-    if (!fuzz_ok(context, bo_model_load_memory(context, bytes, written, &again))) abort();
+    if (!fuzz_ok(context, bo_model_save(context, network, &(bo_sink){.bytes = &bytes, .size = &written}))) abort();
+    if (!fuzz_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = written}, NULL, &again))) abort();
     bo_free(bytes);
     bo_model_destroy(again);
 }
@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_model *model;
     uint8_t *image = fuzz_image(data, size);
     if (describes_little(context, image, size) &&
-        fuzz_ok(context, bo_model_load_memory(context, image, size, &model))) {
+        fuzz_ok(context, bo_model_load(context, &(bo_source){.bytes = image, .size = size}, NULL, &model))) {
         if (bo_model_network(model)) use(context, model);
         bo_model_destroy(model);
     }

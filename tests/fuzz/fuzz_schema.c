@@ -4,18 +4,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bo_context *context = fuzz_context();
     bo_schema *schema;
-    if (!fuzz_ok(context, bo_schema_load_memory(context, data, size, &schema))) return 0;
+    if (!fuzz_ok(context, bo_schema_load(context, &(bo_source){.bytes = data, .size = size}, &schema))) return 0;
     for (size_t i = 0; i < bo_schema_inputs(schema); ++i)
         if (!bo_schema_input(schema, i)) abort();
     for (size_t i = 0; i < bo_schema_targets(schema); ++i)
         if (!bo_schema_target(schema, i)) abort();
     if (bo_schema_inputs(schema) <= FUZZ_COLUMNS) {
-        bo_schema_destroy(fuzz_copy(context, schema, bo_schema_save_memory));
-        bo_schema_destroy(fuzz_copy(context, schema, bo_schema_share_memory));
+        bo_schema_destroy(fuzz_copy(context, schema, bo_schema_save));
+        bo_schema_destroy(fuzz_copy(context, schema, bo_schema_share));
         /* A schema from a malicious model is applied to a normal file. */
         static const char csv[] = "a,b,c\n1,2,3\n4,x,6\n,2024-01-31,yes\n";
         const bo_data_desc desc = {.path = "fuzz"};
-        bo_source source = {0};
+        bo_data_input source = {0};
         bo_bytes *bytes;
         if (!fuzz_ok(context, bo_bytes_open_memory(context, "fuzz", csv, sizeof csv - 1, &bytes))) abort();
         if (!fuzz_ok(context, bo_reader_open_bytes(context, bytes, BO_FORMAT_AUTO, 0, &source.data))) abort();

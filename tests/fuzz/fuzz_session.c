@@ -38,8 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         bo_session *session = open_session(context, exact);
         uint64_t tokens, before = bo_session_tokens(session);
         float logits[256];
-        const bool known = fuzz_ok(context, bo_session_peek_memory(context, image, size, &tokens));
-        const bool loaded = fuzz_ok(context, bo_session_load_memory(context, session, image, size));
+        const bool known =
+            fuzz_ok(context, bo_session_peek(context, &(bo_source){.bytes = image, .size = size}, &tokens));
+        const bool loaded =
+            fuzz_ok(context, bo_session_load(context, session, &(bo_source){.bytes = image, .size = size}));
         if (loaded && (!known || bo_session_tokens(session) != tokens)) abort();
         if (!loaded && bo_session_tokens(session) != before) abort();
         if (!loaded) continue;

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bo_context *context = fuzz_context();
     bo_tokenizer *tokenizer;
-    if (!fuzz_ok(context, bo_tokenizer_load_memory(context, data, size, &tokenizer))) return 0;
+    if (!fuzz_ok(context, bo_tokenizer_load(context, &(bo_source){.bytes = data, .size = size}, &tokenizer))) return 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i)
         for (int specials = 0; specials < 2; ++specials) use(context, tokenizer, texts[i], specials);
     if (bo_tokenizer_end(tokenizer) >= (int32_t)bo_tokenizer_vocab(tokenizer)) abort();

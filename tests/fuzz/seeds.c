@@ -48,7 +48,7 @@ static void write_map(seeds *s, const char *name, bo_features_desc desc)
     desc.sample = s->x;
     desc.sample_rows = ROWS;
     require(s, bo_features_create(s->context, &desc, &map));
-    require(s, bo_features_save(s->context, map, place(s, "features", name)));
+    require(s, bo_features_save(s->context, map, &(bo_sink){.path = place(s, "features", name)}));
     bo_features_destroy(map);
 }
 
@@ -92,7 +92,7 @@ static void write_machine(seeds *s, const char *name, bo_machine_desc desc, size
     desc.features.gamma = 0.5;
     desc.features.features = FEATURES;
     require(s, bo_machine_fit(s->context, &desc, &samples, &machine));
-    require(s, bo_machine_save(s->context, machine, schema, place(s, "machine", name)));
+    require(s, bo_machine_save(s->context, machine, schema, &(bo_sink){.path = place(s, "machine", name)}));
     bo_machine_destroy(machine);
 }
 
@@ -133,7 +133,7 @@ static void write_network(seeds *s, const char *name, const char *layers, const 
                     : bo_examples_create(s->context, &arrays, &examples));
     const bo_description desc = {.text = model, .where = name, .examples = examples, .seed = 1};
     require(s, bo_model_create_described(s->context, &desc, &network));
-    require(s, bo_model_save_memory(s->context, network, &bytes, &size));
+    require(s, bo_model_save(s->context, network, &(bo_sink){.bytes = &bytes, .size = &size}));
     require(s, bo_file_save(s->context, place(s, "network_image", name), bytes, size));
     bo_free(bytes);
     bo_model_destroy(network);
@@ -180,13 +180,13 @@ static void write_model(seeds *s, const char *name, const char *attention, bo_mo
     if (desc.block.attention.kind != BO_ATTENTION_SOFTMAX) desc.block.attention.features.features = 8;
     require(s, bo_tokenizer_create(s->context, &bytes));
     require(s, bo_model_create(s->context, &desc, bytes, &model));
-    require(s, bo_model_save_memory(s->context, model, &image, &size));
+    require(s, bo_model_save(s->context, model, &(bo_sink){.bytes = &image, .size = &size}));
     require(s, bo_file_save(s->context, place(s, "model", name), image, size));
     bo_free(image);
     if (desc.task == BO_MODEL_TASK_LANGUAGE) {
         require(s, bo_session_create(s->context, model, NULL, &session));
         require(s, bo_session_feed(s->context, session, (const int32_t[]){1, 2, 3}, 3, NULL));
-        require(s, bo_session_save_memory(s->context, session, &image, &size));
+        require(s, bo_session_save(s->context, session, &(bo_sink){.bytes = &image, .size = &size}));
         require(s, bo_file_save(s->context, place(s, "session", name), image, size));
         bo_free(image);
         bo_session_destroy(session);
@@ -235,7 +235,7 @@ static void write_run(seeds *s)
     bo_trainer_destroy(run.trainer);
     run.trainer = NULL;
     require(s, fuzz_adapt(s->context, run.model, folder)); /* the run left its model there */
-    require(s, bo_model_save(s->context, run.model, place(s, "adapter", "")));
+    require(s, bo_model_save(s->context, run.model, &(bo_sink){.path = place(s, "adapter", "")}));
     fuzz_run_close(&run);
     for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
         snprintf(from, sizeof from, "%s/%s", s->folder, files[i].from);
@@ -259,7 +259,7 @@ static void write_embedding(seeds *s, const char *name, bo_kernel kernel, const 
     const bo_embedding_desc desc = {.features = {.kernel = kernel, .features = kernel ? 0 : FEATURES}};
     const bo_embedding_rows rows = {.rows = ROWS, .dim = DIM, .x = s->x};
     require(s, bo_embedding_fit(s->context, &desc, &rows, &embedding));
-    require(s, bo_embedding_save(s->context, embedding, schema, place(s, "embedding", name)));
+    require(s, bo_embedding_save(s->context, embedding, schema, &(bo_sink){.path = place(s, "embedding", name)}));
     bo_embedding_destroy(embedding);
 }
 

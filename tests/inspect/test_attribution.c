@@ -204,7 +204,7 @@ static void attribution_of_families(void **state)
         if (entry->d_name[0] == '.') continue;
         print_message("%s\n", entry->d_name);
         snprintf(path, sizeof path, "%s/%s", families, entry->d_name);
-        assert_ok(context, bo_model_load(context, path, &model));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &model));
         const bo_inspect_desc desc = {.parts = BO_INSPECT_PART_ATTRIBUTION, .tokens = TOKENS, .windows = WINDOWS};
         collected c = collect(context, model, desc, ROWS, bo_model_describe(model)->vocab);
         check_layers(context, model, &c);

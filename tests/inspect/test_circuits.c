@@ -132,7 +132,7 @@ static void circuits_of_families(void **state)
         if (entry->d_name[0] == '.') continue;
         print_message("%s\n", entry->d_name);
         snprintf(path, sizeof path, "%s/%s", families, entry->d_name);
-        assert_ok(context, bo_model_load(context, path, &model));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &model));
         const bo_inspect_desc desc = {.parts = BO_INSPECT_PART_CIRCUITS};
         assert_ok(context, bo_inspect(context, model, NULL, 0, &desc, &report));
         for (size_t h = 0; h < bo_model_describe(model)->block.heads; h++) check_head(context, model, report, 0, h);

@@ -4,7 +4,7 @@
 static bo_array *load(test_folder *f, const char *path)
 {
     bo_array *array;
-    assert_ok(f->context, bo_array_load(f->context, path, &array));
+    assert_ok(f->context, bo_array_load(f->context, &(bo_source){.path = path}, &array));
     size_t count = 1;
     for (size_t i = 0; i < array->rank; ++i) count *= array->shape[i];
     assert_int_equal(array->count, count);
@@ -25,7 +25,7 @@ static void expect_counting(test_folder *f, const char *path, const char *shape)
 static void refuse(test_folder *f, const char *path, bo_status expected, const char *words)
 {
     bo_array *array;
-    assert_fails(f->context, expected, words, bo_array_load(f->context, path, &array));
+    assert_fails(f->context, expected, words, bo_array_load(f->context, &(bo_source){.path = path}, &array));
     assert_null(array);
     assert_non_null(strstr(bo_context_error(f->context), path));
 }
@@ -201,33 +201,35 @@ static void what_is_saved_comes_back(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         const bo_array array = {.rank = cases[i].rank, .shape = cases[i].shape, .values = values};
         const char *path = test_path(f, "saved.npy");
-        assert_ok(f->context, bo_array_save(f->context, &array, path));
+        assert_ok(f->context, bo_array_save(f->context, &array, &(bo_sink){.path = path}));
         expect_counting(f, path, cases[i].text);
         assert_int_equal(test_files_left(f), 1);
         void *bytes;
         size_t size;
         bo_array *back;
-        assert_ok(f->context, bo_array_save_memory(f->context, &array, &bytes, &size));
+        assert_ok(f->context, bo_array_save(f->context, &array, &(bo_sink){.bytes = &bytes, .size = &size}));
         assert_file_equal(path, bytes, size);
-        assert_ok(f->context, bo_array_load_memory(f->context, bytes, size, &back));
+        assert_ok(f->context, bo_array_load(f->context, &(bo_source){.bytes = bytes, .size = size}, &back));
         assert_int_equal(back->rank, array.rank);
         assert_memory_equal(back->shape, array.shape, array.rank * sizeof *array.shape);
         assert_memory_equal(back->values, values, back->count * sizeof *values);
         bo_array_destroy(back);
         for (size_t cut = 0; cut < size; ++cut) {
-            assert_int_not_equal(bo_array_load_memory(f->context, bytes, cut, &back), BO_OK);
+            assert_int_not_equal(bo_array_load(f->context, &(bo_source){.bytes = bytes, .size = cut}, &back), BO_OK);
             assert_null(back);
         }
         bo_free(bytes);
     }
     const size_t huge = SIZE_MAX / 4;
     bo_array wrong = {.rank = 3, .shape = (size_t[]){huge, 2, 1}, .values = values};
-    assert_fails(f->context, BO_INVALID, "too large", bo_array_save(f->context, &wrong, test_path(f, "saved.npy")));
+    assert_fails(f->context, BO_INVALID, "too large",
+                 bo_array_save(f->context, &wrong, &(bo_sink){.path = test_path(f, "saved.npy")}));
     wrong.rank = 9;
     assert_fails(f->context, BO_INVALID, "expected an array of rank at most 8, found 9",
-                 bo_array_save(f->context, &wrong, test_path(f, "saved.npy")));
+                 bo_array_save(f->context, &wrong, &(bo_sink){.path = test_path(f, "saved.npy")}));
     wrong = (bo_array){.rank = 1, .shape = (size_t[]){1}, .values = values};
-    assert_fails(f->context, BO_IO, "nofolder", bo_array_save(f->context, &wrong, test_path(f, "nofolder/a.npy")));
+    assert_fails(f->context, BO_IO, "nofolder",
+                 bo_array_save(f->context, &wrong, &(bo_sink){.path = test_path(f, "nofolder/a.npy")}));
 }
 
 /* Like snprintf: the text is truncated, and the length is that of the whole. */
@@ -251,9 +253,9 @@ static bo_status load_once(bo_context *context, const void *path)
     bo_array *array, *copy = NULL;
     void *bytes = NULL;
     size_t size;
-    bo_status status = bo_array_load(context, path, &array);
-    if (status == BO_OK) status = bo_array_save_memory(context, array, &bytes, &size);
-    if (status == BO_OK) status = bo_array_load_memory(context, bytes, size, &copy);
+    bo_status status = bo_array_load(context, &(bo_source){.path = path}, &array);
+    if (status == BO_OK) status = bo_array_save(context, array, &(bo_sink){.bytes = &bytes, .size = &size});
+    if (status == BO_OK) status = bo_array_load(context, &(bo_source){.bytes = bytes, .size = size}, &copy);
     bo_array_destroy(copy);
     bo_array_destroy(array);
     bo_free(bytes);

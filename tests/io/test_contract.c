@@ -33,7 +33,7 @@ static void copy_projections(void *user, size_t rows, size_t frequencies, const 
 
 FAILS(data, bo_data_load(context, &(bo_data_desc){.path = "/nowhere"}, NULL, (bo_data **)out))
 FAILS(schema_fit, bo_schema_fit(context, &(bo_data_desc){.path = "/nowhere"}, (bo_schema **)out))
-FAILS(schema_memory, bo_schema_load_memory(context, "{}", 2, (bo_schema **)out))
+FAILS(schema_memory, bo_schema_load(context, &(bo_source){.bytes = "{}", .size = 2}, (bo_schema **)out))
 FAILS(stream, bo_stream_open(context, &(bo_data_desc){.path = "/nowhere"}, NULL, (bo_stream **)out))
 FAILS(table, bo_table_load(context, &(bo_table_desc){.data = {.path = "/nowhere"}, .split = {.test = 0.5}},
                            (bo_data **)out, NULL, (bo_data **)out + 1))
@@ -41,23 +41,26 @@ FAILS(table_open, bo_table_open(context, &(bo_table_desc){.data = {.path = "/now
                                 (bo_table **)out))
 FAILS(reader, bo_reader_open(context, "/nowhere", BO_FORMAT_AUTO, 0, (bo_reader **)out))
 FAILS(reader_memory, bo_reader_open_memory(context, "", 0, BO_FORMAT_AUTO, 0, (bo_reader **)out))
-FAILS(array, bo_array_load(context, "/nowhere", (bo_array **)out))
-FAILS(array_memory, bo_array_load_memory(context, "\x93NUMPY", 6, (bo_array **)out))
-FAILS(array_image, bo_array_save_memory(context, &(bo_array){.rank = 9}, out, (size_t *)(out + 1)))
+FAILS(array, bo_array_load(context, &(bo_source){.path = "/nowhere"}, (bo_array **)out))
+FAILS(array_memory, bo_array_load(context, &(bo_source){.bytes = "\x93NUMPY", .size = 6}, (bo_array **)out))
+FAILS(array_image,
+      bo_array_save(context, &(bo_array){.rank = 9}, &(bo_sink){.bytes = out, .size = (size_t *)(out + 1)}))
 FAILS(features, bo_features_create(context, &(bo_features_desc){.dim = 0}, (bo_features **)out))
-FAILS(features_file, bo_features_load(context, "/nowhere", (bo_features **)out))
-FAILS(features_memory, bo_features_load_memory(context, "abc", 3, (bo_features **)out))
+FAILS(features_file, bo_features_load(context, &(bo_source){.path = "/nowhere"}, (bo_features **)out))
+FAILS(features_memory, bo_features_load(context, &(bo_source){.bytes = "abc", .size = 3}, (bo_features **)out))
 FAILS(machine, bo_machine_fit(context, &(bo_machine_desc){.lambda = -1}, &(bo_samples){.rows = 3}, (bo_machine **)out))
-FAILS(machine_file, bo_machine_load(context, "/nowhere", (bo_machine **)out, (bo_schema **)out + 1))
-FAILS(machine_memory, bo_machine_load_memory(context, "abc", 3, (bo_machine **)out, (bo_schema **)out + 1))
+FAILS(machine_file,
+      bo_machine_load(context, &(bo_source){.path = "/nowhere"}, (bo_machine **)out, (bo_schema **)out + 1))
+FAILS(machine_memory,
+      bo_machine_load(context, &(bo_source){.bytes = "abc", .size = 3}, (bo_machine **)out, (bo_schema **)out + 1))
 FAILS(fitting,
       bo_fitting_create(context, &(bo_machine_desc){.lambda = -1}, &(bo_samples){.rows = 3}, (bo_fitting **)out))
 FAILS(metrics, bo_metrics_create(context, &(bo_metrics_desc){.targets = 0}, (bo_metrics **)out))
 FAILS(examples, bo_examples_load(context, &(bo_examples_desc){.data = {.path = "/nowhere"}}, NULL, (bo_examples **)out))
 FAILS(examples_arrays, bo_examples_create(context, &(bo_examples_arrays){.rows = 0}, (bo_examples **)out))
 FAILS(network, bo_model_create_described(context, &(bo_description){.text = "{}"}, (bo_model **)out))
-FAILS(network_file, bo_model_load(context, "/nowhere", (bo_model **)out))
-FAILS(network_memory, bo_model_load_memory(context, "abc", 3, (bo_model **)out))
+FAILS(network_file, bo_model_load(context, &(bo_source){.path = "/nowhere"}, NULL, (bo_model **)out))
+FAILS(network_memory, bo_model_load(context, &(bo_source){.bytes = "abc", .size = 3}, NULL, (bo_model **)out))
 
 /* A custom map cannot be saved, and neither can a machine that uses it. */
 static bo_status features_image(bo_context *context, void **out)
@@ -65,7 +68,7 @@ static bo_status features_image(bo_context *context, void **out)
     const bo_features_desc desc = {.kernel = BO_KERNEL_CUSTOM, .dim = 2, .features = 4, .custom = copy_projections};
     bo_features *map;
     assert_ok(context, bo_features_create(context, &desc, &map));
-    const bo_status status = bo_features_save_memory(context, map, out, (size_t *)(out + 1));
+    const bo_status status = bo_features_save(context, map, &(bo_sink){.bytes = out, .size = (size_t *)(out + 1)});
     bo_features_destroy(map);
     return status;
 }
@@ -80,7 +83,8 @@ static bo_status machine_image(bo_context *context, void **out)
     const bo_samples samples = {.rows = 3, .dim = 2, .targets = 1, .x = X, .y = Y};
     bo_machine *fitted;
     assert_ok(context, bo_machine_fit(context, &desc, &samples, &fitted));
-    const bo_status status = bo_machine_save_memory(context, fitted, NULL, out, (size_t *)(out + 1));
+    const bo_status status =
+        bo_machine_save(context, fitted, NULL, &(bo_sink){.bytes = out, .size = (size_t *)(out + 1)});
     bo_machine_destroy(fitted);
     return status;
 }
@@ -94,30 +98,30 @@ static void out_is_null_after_failure(void **state)
         bool second;
     } calls[] = {{"bo_data_load", data, false},
                  {"bo_schema_fit", schema_fit, false},
-                 {"bo_schema_load_memory", schema_memory, false},
+                 {"bo_schema_load memory", schema_memory, false},
                  {"bo_stream_open", stream, false},
                  {"bo_table_load", table, true},
                  {"bo_table_open", table_open, false},
                  {"bo_reader_open", reader, false},
                  {"bo_reader_open_memory", reader_memory, false},
                  {"bo_array_load", array, false},
-                 {"bo_array_load_memory", array_memory, false},
-                 {"bo_array_save_memory", array_image, true},
+                 {"bo_array_load memory", array_memory, false},
+                 {"bo_array_save memory", array_image, true},
                  {"bo_features_create", features, false},
                  {"bo_features_load", features_file, false},
-                 {"bo_features_load_memory", features_memory, false},
-                 {"bo_features_save_memory", features_image, true},
+                 {"bo_features_load memory", features_memory, false},
+                 {"bo_features_save memory", features_image, true},
                  {"bo_machine_fit", machine, false},
                  {"bo_machine_load", machine_file, true},
-                 {"bo_machine_load_memory", machine_memory, true},
-                 {"bo_machine_save_memory", machine_image, true},
+                 {"bo_machine_load memory", machine_memory, true},
+                 {"bo_machine_save memory", machine_image, true},
                  {"bo_fitting_create", fitting, false},
                  {"bo_metrics_create", metrics, false},
                  {"bo_examples_load", examples, false},
                  {"bo_examples_create", examples_arrays, false},
                  {"bo_model_create_described", network, false},
                  {"bo_model_load", network_file, false},
-                 {"bo_model_load_memory", network_memory, false}};
+                 {"bo_model_load memory", network_memory, false}};
     _Static_assert(sizeof(size_t) == sizeof(void *), "a size takes the place of a pointer");
     for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
         void *out[2] = {f, f};
@@ -159,7 +163,7 @@ FAILS(later_table, bo_table_load(context, &(bo_table_desc){.data = {TABLE}, LATE
 FAILS(later_split,
       bo_table_load(context, &(bo_table_desc){.data = {TABLE}, .split = {LATER_SPLIT}}, (bo_data **)out, NULL, NULL))
 FAILS(later_rows, (*out = NULL, bo_split_rows(context, &(bo_split_desc){LATER_SPLIT}, 0, NULL)))
-FAILS(later_array, bo_array_save_memory(context, &(bo_array){LATER}, out, (size_t *)(out + 1)))
+FAILS(later_array, bo_array_save(context, &(bo_array){LATER}, &(bo_sink){.bytes = out, .size = (size_t *)(out + 1)}))
 FAILS(later_features,
       bo_features_create(context, &(bo_features_desc){.dim = 2, .features = 4, LATER}, (bo_features **)out))
 FAILS(later_estimate,

@@ -124,8 +124,8 @@ static void check_codes(test_folder *f, int classes)
     size_t size;
     bo_schema *copy;
     use_rows(data->schema, -1, use);
-    assert_ok(f->context, bo_schema_save_memory(f->context, data->schema, &json, &size));
-    assert_ok(f->context, bo_schema_load_memory(f->context, json, size, &copy));
+    assert_ok(f->context, bo_schema_save(f->context, data->schema, &(bo_sink){.bytes = &json, .size = &size}));
+    assert_ok(f->context, bo_schema_load(f->context, &(bo_source){.bytes = json, .size = size}, &copy));
     bo_free(json);
     f->warnings = 0;
     bo_data *fresh = load_text(f, "size,town\n1,town 03\n2,nowhere\n3,\n", (bo_data_desc){0}, copy);
@@ -246,8 +246,8 @@ static void stream_equals_memory(void **state)
     /* Another rank has the same codes for the training rows. */
     void *json;
     bo_schema *copy;
-    assert_ok(f->context, bo_schema_share_memory(f->context, schema, &json, &size));
-    assert_ok(f->context, bo_schema_load_memory(f->context, json, size, &copy));
+    assert_ok(f->context, bo_schema_share(f->context, schema, &(bo_sink){.bytes = &json, .size = &size}));
+    assert_ok(f->context, bo_schema_load(f->context, &(bo_source){.bytes = json, .size = size}, &copy));
     bo_free(json);
     float x[2][300 * 4], w[2][300];
     double y[2][300];
@@ -345,8 +345,8 @@ static void kinds(void **state)
     void *json;
     size_t size;
     bo_schema *copy;
-    assert_ok(f->context, bo_schema_save_memory(f->context, data->schema, &json, &size));
-    assert_ok(f->context, bo_schema_load_memory(f->context, json, size, &copy));
+    assert_ok(f->context, bo_schema_save(f->context, data->schema, &(bo_sink){.bytes = &json, .size = &size}));
+    assert_ok(f->context, bo_schema_load(f->context, &(bo_source){.bytes = json, .size = size}, &copy));
     bo_free(json);
     bo_data *other = load_text(f, "when,flag,size,note\n2024-02-29,yes,1,a\n", (bo_data_desc){0}, copy);
     assert_memory_equal(other->x, first, sizeof first);
@@ -541,8 +541,8 @@ static void words(void **state)
             void *json;
             size_t size;
             bo_schema *copy;
-            assert_ok(f->context, bo_schema_save_memory(f->context, data->schema, &json, &size));
-            assert_ok(f->context, bo_schema_load_memory(f->context, json, size, &copy));
+            assert_ok(f->context, bo_schema_save(f->context, data->schema, &(bo_sink){.bytes = &json, .size = &size}));
+            assert_ok(f->context, bo_schema_load(f->context, &(bo_source){.bytes = json, .size = size}, &copy));
             other = load_text(f, text, (bo_data_desc){0}, copy);
             assert_memory_equal(other->x, data->x, 70 * 7 * sizeof(float));
             bo_data_destroy(other);

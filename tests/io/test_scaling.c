@@ -48,7 +48,7 @@ static void make_metadata(FILE *out, size_t n)
 static bo_status load_tokenizer(bo_context *context, const char *bytes, size_t size)
 {
     bo_tokenizer *tokenizer;
-    const bo_status status = bo_tokenizer_load_memory(context, bytes, size, &tokenizer);
+    const bo_status status = bo_tokenizer_load(context, &(bo_source){.bytes = bytes, .size = size}, &tokenizer);
     bo_tokenizer_destroy(tokenizer);
     return status;
 }
@@ -244,7 +244,7 @@ static void make_npy(FILE *out, size_t n)
 static bo_status load_schema(bo_context *context, const char *bytes, size_t size)
 {
     bo_schema *schema;
-    const bo_status status = bo_schema_load_memory(context, bytes, size, &schema);
+    const bo_status status = bo_schema_load(context, &(bo_source){.bytes = bytes, .size = size}, &schema);
     bo_schema_destroy(schema);
     return status;
 }

@@ -301,8 +301,8 @@ static void dropped(void **state)
     void *json;
     size_t size;
     bo_schema *copy;
-    assert_ok(f->context, bo_schema_save_memory(f->context, data->schema, &json, &size));
-    assert_ok(f->context, bo_schema_load_memory(f->context, json, size, &copy));
+    assert_ok(f->context, bo_schema_save(f->context, data->schema, &(bo_sink){.bytes = &json, .size = &size}));
+    assert_ok(f->context, bo_schema_load(f->context, &(bo_source){.bytes = json, .size = size}, &copy));
     bo_free(json);
     bo_data_desc later = {.path = test_text(f, "e.csv", "note,x\nany,9\n")};
     other = load(f, &later, copy);
@@ -448,10 +448,10 @@ static void json(void **state)
     void *first, *second;
     size_t whole, size;
     bo_schema *copy;
-    assert_ok(f->context, bo_schema_save_memory(f->context, data->schema, &first, &whole));
+    assert_ok(f->context, bo_schema_save(f->context, data->schema, &(bo_sink){.bytes = &first, .size = &whole}));
     assert_int_equal(((char *)first)[whole], 0);
-    assert_ok(f->context, bo_schema_load_memory(f->context, first, whole, &copy));
-    assert_ok(f->context, bo_schema_save_memory(f->context, copy, &second, &size));
+    assert_ok(f->context, bo_schema_load(f->context, &(bo_source){.bytes = first, .size = whole}, &copy));
+    assert_ok(f->context, bo_schema_save(f->context, copy, &(bo_sink){.bytes = &second, .size = &size}));
     assert_int_equal(size, whole);
     assert_string_equal(first, second);
     bo_data *again = load(f, &desc, copy);
@@ -466,7 +466,7 @@ static void json(void **state)
     bo_schema_destroy(copy);
     /* Every prefix is refused without a crash. */
     for (size_t length = 0; length < whole; ++length) {
-        assert_int_not_equal(bo_schema_load_memory(f->context, first, length, &copy), BO_OK);
+        assert_int_not_equal(bo_schema_load(f->context, &(bo_source){.bytes = first, .size = length}, &copy), BO_OK);
         assert_null(copy);
     }
     bo_free(first);
@@ -483,10 +483,11 @@ static void json(void **state)
         "}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i)
         assert_fails(f->context, BO_FORMAT, "malformed",
-                     bo_schema_load_memory(f->context, bad[i], strlen(bad[i]), &copy));
-    assert_fails(f->context, BO_VERSION, "version 4", bo_schema_load_memory(f->context, "{\"version\": 4}", 14, &copy));
+                     bo_schema_load(f->context, &(bo_source){.bytes = bad[i], .size = strlen(bad[i])}, &copy));
+    assert_fails(f->context, BO_VERSION, "version 4",
+                 bo_schema_load(f->context, &(bo_source){.bytes = "{\"version\": 4}", .size = 14}, &copy));
     assert_fails(f->context, BO_FORMAT, "nested deeper",
-                 bo_schema_load_memory(f->context, "[[[[[[[[[[[[]]]]]]]]]]]]", 24, &copy));
+                 bo_schema_load(f->context, &(bo_source){.bytes = "[[[[[[[[[[[[]]]]]]]]]]]]", .size = 24}, &copy));
 }
 
 /* A name is repeated for each category of its column: a name of a megabyte and 1000 categories would take a gigabyte. */
@@ -514,7 +515,7 @@ static void long_names(void **state)
         bo_data_destroy(data);
         bo_schema *copy;
         snprintf(text, sizeof text, schema, name);
-        const bo_status copied = bo_schema_load_memory(f->context, text, strlen(text), &copy);
+        const bo_status copied = bo_schema_load(f->context, &(bo_source){.bytes = text, .size = strlen(text)}, &copy);
         if (lengths[i] > 4096)
             assert_fails(f->context, BO_FORMAT, "the name of column 1 has 4097 bytes, expected at most 4096", copied);
         else
@@ -531,8 +532,8 @@ static bo_status load_and_copy(bo_context *context, const void *path)
     size_t size;
     bo_schema *copy = NULL;
     bo_status status = bo_data_load(context, &wanted, NULL, &data);
-    if (status == BO_OK) status = bo_schema_save_memory(context, data->schema, &json, &size);
-    if (status == BO_OK) status = bo_schema_load_memory(context, json, size, &copy);
+    if (status == BO_OK) status = bo_schema_save(context, data->schema, &(bo_sink){.bytes = &json, .size = &size});
+    if (status == BO_OK) status = bo_schema_load(context, &(bo_source){.bytes = json, .size = size}, &copy);
     bo_schema_destroy(copy);
     bo_free(json);
     bo_data_destroy(data);

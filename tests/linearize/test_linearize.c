@@ -126,7 +126,7 @@ static void student_learns(void **state)
     const double made = perplexity(r, student);
     assert_true(isfinite(made) && made < perplexity(r, bare));
     /* the folder holds the student */
-    assert_ok(r->context, bo_model_load(r->context, runs_path(r, "linear"), &loaded));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "linear")}, NULL, &loaded));
     assert_true(perplexity(r, loaded) == made);
     assert_true(runs_exists(r, "linear/adapter/adapter_model.safetensors") &&
                 runs_exists(r, "linear/transfer/metrics.jsonl"));
@@ -151,8 +151,8 @@ static void merged_or_apart(void **state)
         assert_int_equal(bo_model_unmerge(r->context, student), merge ? BO_INVALID : BO_OK);
         bo_model_destroy(student);
     }
-    assert_ok(r->context, bo_model_load(r->context, runs_path(r, "merged"), &base));
-    assert_ok(r->context, bo_model_load(r->context, runs_path(r, "apart"), &apart));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "merged")}, NULL, &base));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "apart")}, NULL, &apart));
     assert_true(runs_same_weights(base, apart));
     bo_model_destroy(base), bo_model_destroy(apart), bo_model_destroy(teacher);
 }
@@ -327,14 +327,14 @@ static void nothing_is_overwritten(void **state)
     followed f = {0};
     char folder[160], file[200];
     snprintf(folder, sizeof folder, "%s", runs_path(r, "teacher"));
-    assert_ok(r->context, bo_model_save(r->context, teacher, folder));
+    assert_ok(r->context, bo_model_save(r->context, teacher, &(bo_sink){.path = folder}));
     bo_linearize_desc desc = desc_of(r, teacher, "dark", folder, &f);
     for (int resume = 0; resume < 2; resume++) {
         desc.resume = resume;
         assert_fails(r->context, BO_INVALID, "already holds a model", bo_linearize(r->context, &desc, NULL));
     }
     assert_false(runs_exists(r, "teacher/transfer"));
-    assert_ok(r->context, bo_model_load(r->context, folder, &again));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = folder}, NULL, &again));
     assert_true(runs_same_weights(teacher, again));
     bo_model_destroy(again);
     /* settings of another run */

@@ -292,8 +292,8 @@ static void files(void **state)
     bo_embedding *e = fit(context, &usual, x), *loaded = NULL;
     void *bytes;
     size_t size;
-    assert_ok(context, bo_embedding_save_memory(context, e, NULL, &bytes, &size));
-    assert_ok(context, bo_embedding_load_memory(context, bytes, size, &loaded, NULL));
+    assert_ok(context, bo_embedding_save(context, e, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
+    assert_ok(context, bo_embedding_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
     assert_ok(context, bo_embedding_apply(context, e, ROWS, x, DIM, a, NULL));
     assert_ok(context, bo_embedding_apply(context, loaded, ROWS, x, DIM, b, NULL));
     assert_memory_equal(a, b, sizeof a);
@@ -302,7 +302,8 @@ static void files(void **state)
     assert_memory_equal(p, q, sizeof p);
     assert_close(bo_embedding_describe(loaded)->feature_error, bo_embedding_describe(e)->feature_error, 0);
     bo_embedding_destroy(loaded);
-    assert_int_equal(bo_embedding_load_memory(context, bytes, size / 2, &loaded, NULL), BO_FORMAT);
+    assert_int_equal(bo_embedding_load(context, &(bo_source){.bytes = bytes, .size = size / 2}, &loaded, NULL),
+                     BO_FORMAT);
     assert_null(loaded);
     bo_free(bytes);
     bo_embedding_destroy(e);

@@ -155,8 +155,8 @@ static void test_files(void **state)
         bo_machine *machine = oracle_fit(context, &desc, &train), *again;
         void *bytes;
         size_t size;
-        assert_ok(context, bo_machine_save_memory(context, machine, NULL, &bytes, &size));
-        assert_ok(context, bo_machine_load_memory(context, bytes, size, &again, NULL));
+        assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
+        assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &again, NULL));
         double first[3 * ROWS], second[3 * ROWS], std[2][3 * ROWS];
         assert_ok(context, bo_machine_predict(context, machine, ROWS, train.x, DIM, first, classes ? NULL : std[0]));
         assert_ok(context, bo_machine_predict(context, again, ROWS, train.x, DIM, second, classes ? NULL : std[1]));

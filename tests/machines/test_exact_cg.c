@@ -204,8 +204,8 @@ static void test_threads_and_files(void **state)
         if (expected) assert_memory_equal(mean, expected, 2 * ROWS * sizeof *mean);
         void *bytes;
         size_t size;
-        assert_ok(context, bo_machine_save_memory(context, machine, NULL, &bytes, &size));
-        assert_ok(context, bo_machine_load_memory(context, bytes, size, &again, NULL));
+        assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
+        assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &again, NULL));
         free(expected);
         expected = oracle_mean(context, again, ROWS, train.x);
         assert_memory_equal(mean, expected, 2 * ROWS * sizeof *mean);

@@ -25,8 +25,8 @@ static results fit_scaled(bo_context *context, bo_solver solver, int exponent)
     bo_machine *machine = oracle_fit(context, &desc, &train), *loaded = NULL;
     void *bytes;
     size_t size;
-    assert_ok(context, bo_machine_save_memory(context, machine, NULL, &bytes, &size));
-    assert_ok(context, bo_machine_load_memory(context, bytes, size, &loaded, NULL));
+    assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
+    assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
     bo_metrics *metrics;
     assert_ok(context, bo_machine_create_metrics(context, loaded, 0, &metrics));
     assert_ok(context, bo_machine_evaluate(context, loaded, NEW, test.x, DIM, test.y, metrics));

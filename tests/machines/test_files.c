@@ -148,13 +148,13 @@ static void test_round_trip(void **state)
     for (int k = 0; k < KINDS; k++) {
         bo_machine *machine = fit_kind(f, (kind)k), *loaded = NULL;
         bo_schema *schema = (bo_schema *)f;
-        assert_ok(f->context, bo_machine_save(f->context, machine, NULL, f->path));
-        assert_ok(f->context, bo_machine_load(f->context, f->path, &loaded, &schema));
+        assert_ok(f->context, bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->path}));
+        assert_ok(f->context, bo_machine_load(f->context, &(bo_source){.path = f->path}, &loaded, &schema));
         assert_null(schema);
         expect_same_bits(f, machine, loaded);
         expect_same_report(bo_machine_report(machine), bo_machine_report(loaded));
         /* a loaded model saves to the same bytes */
-        assert_ok(f->context, bo_machine_save(f->context, loaded, NULL, f->other));
+        assert_ok(f->context, bo_machine_save(f->context, loaded, NULL, &(bo_sink){.path = f->other}));
         size_t size, again;
         char *bytes = slurp(f->path, &size), *copy = slurp(f->other, &again);
         assert_int_equal(size, again);
@@ -163,9 +163,9 @@ static void test_round_trip(void **state)
         bo_machine_destroy(loaded);
         /* and an image in memory has the same bytes */
         void *image;
-        assert_ok(f->context, bo_machine_save_memory(f->context, machine, NULL, &image, &size));
+        assert_ok(f->context, bo_machine_save(f->context, machine, NULL, &(bo_sink){.bytes = &image, .size = &size}));
         assert_file_equal(f->path, image, size);
-        assert_ok(f->context, bo_machine_load_memory(f->context, image, size, &loaded, NULL));
+        assert_ok(f->context, bo_machine_load(f->context, &(bo_source){.bytes = image, .size = size}, &loaded, NULL));
         bo_free(image); /* no longer needed */
         expect_same_bits(f, machine, loaded);
         bo_machine_destroy(machine);
@@ -182,26 +182,27 @@ static void test_schema(void **state)
     bo_schema *schema, *loaded_schema = NULL;
     assert_ok(f->context, bo_schema_fit(f->context, &data, &schema));
     bo_machine *machine = fit_kind(f, PRIMAL), *loaded;
-    assert_ok(f->context, bo_machine_save(f->context, machine, schema, f->path));
-    assert_ok(f->context, bo_machine_load(f->context, f->path, &loaded, &loaded_schema));
+    assert_ok(f->context, bo_machine_save(f->context, machine, schema, &(bo_sink){.path = f->path}));
+    assert_ok(f->context, bo_machine_load(f->context, &(bo_source){.path = f->path}, &loaded, &loaded_schema));
     assert_non_null(loaded_schema);
     void *a, *b;
     size_t size, other;
-    assert_ok(f->context, bo_schema_save_memory(f->context, schema, &a, &size));
-    assert_ok(f->context, bo_schema_save_memory(f->context, loaded_schema, &b, &other));
+    assert_ok(f->context, bo_schema_save(f->context, schema, &(bo_sink){.bytes = &a, .size = &size}));
+    assert_ok(f->context, bo_schema_save(f->context, loaded_schema, &(bo_sink){.bytes = &b, .size = &other}));
     assert_int_equal(size, other);
     assert_memory_equal(a, b, size);
     bo_free(a), bo_free(b);
     bo_schema_destroy(loaded_schema);
     bo_machine_destroy(loaded);
-    assert_ok(f->context, bo_machine_save_memory(f->context, machine, schema, &a, &size));
+    assert_ok(f->context, bo_machine_save(f->context, machine, schema, &(bo_sink){.bytes = &a, .size = &size}));
     assert_file_equal(f->path, a, size);
-    assert_ok(f->context, bo_machine_load_memory(f->context, a, size, &loaded, &loaded_schema));
+    assert_ok(f->context, bo_machine_load(f->context, &(bo_source){.bytes = a, .size = size}, &loaded, &loaded_schema));
     assert_string_equal(bo_schema_input(loaded_schema, 1), bo_schema_input(schema, 1));
     bo_free(a);
     expect_same_bits(f, machine, loaded);
     bo_machine_destroy(loaded);
-    assert_ok(f->context, bo_machine_load(f->context, f->path, &loaded, NULL)); /* no schema requested */
+    assert_ok(f->context,
+              bo_machine_load(f->context, &(bo_source){.path = f->path}, &loaded, NULL)); /* no schema requested */
     bo_machine_destroy(loaded), bo_machine_destroy(machine);
     bo_schema_destroy(schema), bo_schema_destroy(loaded_schema);
 }
@@ -231,7 +232,7 @@ static void expect_refused(fixture *f, bo_status status, const char *words)
 {
     bo_machine *machine = (bo_machine *)f;
     bo_schema *schema = (bo_schema *)f;
-    bo_status found = bo_machine_load(f->context, f->other, &machine, &schema);
+    bo_status found = bo_machine_load(f->context, &(bo_source){.path = f->other}, &machine, &schema);
     if (found != status || !strstr(bo_context_error(f->context), words))
         fail_msg("expected %s with '%s', found %s: %s", bo_status_string(status), words, bo_status_string(found),
                  bo_context_error(f->context));
@@ -243,7 +244,7 @@ static void test_versions(void **state)
 {
     fixture *f = *state;
     bo_machine *machine = fit_kind(f, PRIMAL);
-    assert_ok(f->context, bo_machine_save(f->context, machine, NULL, f->path));
+    assert_ok(f->context, bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->path}));
     bo_machine_destroy(machine);
     rewrite(f, "format_version", "7", NULL);
     expect_refused(f, BO_VERSION, "format 7");
@@ -287,7 +288,7 @@ static void test_other_files(void **state)
     bo_features_desc map = {.dim = 2, .features = 4};
     bo_features *phi;
     assert_ok(f->context, bo_features_create(f->context, &map, &phi));
-    assert_ok(f->context, bo_features_save(f->context, phi, f->other));
+    assert_ok(f->context, bo_features_save(f->context, phi, &(bo_sink){.path = f->other}));
     bo_features_destroy(phi);
     expect_refused(f, BO_FORMAT, "expected a kernel machine");
 }
@@ -298,7 +299,7 @@ static void test_missing_tensors(void **state)
     static const kind kinds[] = {PRIMAL, DUAL, CLASSES};
     for (size_t k = 0; k < 3; k++) {
         bo_machine *machine = fit_kind(f, kinds[k]);
-        assert_ok(f->context, bo_machine_save(f->context, machine, NULL, f->path));
+        assert_ok(f->context, bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->path}));
         bo_machine_destroy(machine);
         bo_tensors *file;
         char name[64];
@@ -342,7 +343,7 @@ static void test_contradictions(void **state)
     static const kind kinds[] = {DUAL, CLASSES};
     for (size_t k = 0; k < 2; k++) {
         bo_machine *machine = fit_kind(f, kinds[k]);
-        assert_ok(f->context, bo_machine_save(f->context, machine, NULL, f->path));
+        assert_ok(f->context, bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->path}));
         bo_machine_destroy(machine);
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
@@ -358,7 +359,7 @@ static void test_contradictions(void **state)
             expect_refused(f, BO_FORMAT, "inconsistent");
         }
         contradict(f, "quantum", "0.0078125");
-        assert_ok(f->context, bo_machine_load(f->context, f->other, &machine, NULL));
+        assert_ok(f->context, bo_machine_load(f->context, &(bo_source){.path = f->other}, &machine, NULL));
         bo_machine_destroy(machine);
         if (kinds[k] != DUAL) continue;
         for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
@@ -378,9 +379,9 @@ static bo_status try_damaged(fixture *f, const char *bytes, size_t size)
     bo_machine *machine = NULL;
     bo_schema *schema = NULL;
     spill(f->other, bytes, size);
-    bo_status status = bo_machine_load(f->context, f->other, &machine, &schema);
+    bo_status status = bo_machine_load(f->context, &(bo_source){.path = f->other}, &machine, &schema);
     bo_machine *same;
-    assert_int_equal(bo_machine_load_memory(f->context, bytes, size, &same, NULL), status);
+    assert_int_equal(bo_machine_load(f->context, &(bo_source){.bytes = bytes, .size = size}, &same, NULL), status);
     bo_machine_destroy(same);
     if (status == BO_OK) {
         double mean[NEW_ROWS * 8], std[NEW_ROWS * 8];
@@ -407,7 +408,7 @@ static void test_truncated(void **state)
     static const kind kinds[] = {PRIMAL, DUAL, LOGISTIC};
     for (size_t k = 0; k < 3; k++) {
         bo_machine *machine = fit_kind(f, kinds[k]);
-        assert_ok(f->context, bo_machine_save(f->context, machine, NULL, f->path));
+        assert_ok(f->context, bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->path}));
         bo_machine_destroy(machine);
         size_t size;
         char *bytes = slurp(f->path, &size);
@@ -427,7 +428,7 @@ static void test_mutations(void **state)
     size_t refused = 0;
     for (size_t k = 0; k < 3; k++) {
         bo_machine *machine = fit_kind(f, kinds[k]);
-        assert_ok(f->context, bo_machine_save(f->context, machine, NULL, f->path));
+        assert_ok(f->context, bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->path}));
         bo_machine_destroy(machine);
         size_t size, header = 0;
         char *bytes = slurp(f->path, &size), *copy = malloc(size);
@@ -456,7 +457,7 @@ static void test_not_a_number(void **state)
     fixture *f = *state;
     bo_machine *machine = fit_kind(f, PRIMAL);
     machine->beta[3] = NAN;
-    assert_ok(f->context, bo_machine_save(f->context, machine, NULL, f->other));
+    assert_ok(f->context, bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->other}));
     bo_machine_destroy(machine);
     expect_refused(f, BO_FORMAT, "machine.beta");
 }
@@ -468,14 +469,14 @@ static void test_unwritable(void **state)
     bo_machine *machine = fit_kind(f, PRIMAL);
     char path[128];
     snprintf(path, sizeof path, "%s/no/such/folder", f->folder);
-    assert_fails(f->context, BO_IO, "folder", bo_machine_save(f->context, machine, NULL, path));
+    assert_fails(f->context, BO_IO, "folder", bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = path}));
     assert_int_equal(mkdir(f->other, 0700), 0); /* the name is that of a folder */
-    assert_true(bo_machine_save(f->context, machine, NULL, f->other) != BO_OK);
+    assert_true(bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->other}) != BO_OK);
     assert_int_equal(rmdir(f->other), 0);
     /* a failed save does not change the old file */
     spill(f->path, "old", 3);
     if (chmod(f->folder, 0500) == 0 && geteuid() != 0) {
-        assert_fails(f->context, BO_IO, "", bo_machine_save(f->context, machine, NULL, f->path));
+        assert_fails(f->context, BO_IO, "", bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->path}));
         size_t size;
         char *bytes = slurp(f->path, &size);
         assert_true(size == 3 && memcmp(bytes, "old", 3) == 0);

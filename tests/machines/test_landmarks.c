@@ -128,8 +128,8 @@ static void test_files_and_threads(void **state)
         bo_machine *machine = oracle_fit(context, &desc, &train), *twin = oracle_fit(other, &desc, &train), *again;
         void *bytes;
         size_t size;
-        assert_ok(context, bo_machine_save_memory(context, machine, NULL, &bytes, &size));
-        assert_ok(context, bo_machine_load_memory(context, bytes, size, &again, NULL));
+        assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
+        assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &again, NULL));
         assert_int_equal(again->report.function, BO_FUNCTION_LANDMARKS);
         assert_true(again->report.accuracy.trace_error == machine->report.accuracy.trace_error);
         assert_true(machine->report.accuracy.trace_error > 0.01 && machine->report.validation_rows > 0);

@@ -193,7 +193,7 @@ static bo_status predict(void *what)
 static bo_status save(void *what)
 {
     setting *s = what;
-    return bo_machine_save(s->context, s->machine, NULL, s->path);
+    return bo_machine_save(s->context, s->machine, NULL, &(bo_sink){.path = s->path});
 }
 
 /* In memory instead of a file. */
@@ -203,9 +203,10 @@ static bo_status copy(void *what)
     bo_machine *machine = NULL;
     void *bytes = s;
     size_t size;
-    bo_status status = bo_machine_save_memory(s->context, s->machine, NULL, &bytes, &size);
+    bo_status status = bo_machine_save(s->context, s->machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size});
     if (status != BO_OK) assert_null(bytes);
-    if (status == BO_OK) status = bo_machine_load_memory(s->context, bytes, size, &machine, NULL);
+    if (status == BO_OK)
+        status = bo_machine_load(s->context, &(bo_source){.bytes = bytes, .size = size}, &machine, NULL);
     bo_machine_destroy(machine);
     bo_free(bytes);
     return status;
@@ -216,7 +217,7 @@ static bo_status load(void *what)
     setting *s = what;
     bo_machine *machine = (bo_machine *)s;
     bo_schema *schema = (bo_schema *)s;
-    bo_status status = bo_machine_load(s->context, s->path, &machine, &schema);
+    bo_status status = bo_machine_load(s->context, &(bo_source){.path = s->path}, &machine, &schema);
     if (status != BO_OK) assert_null(machine);
     assert_null(schema);
     bo_machine_destroy(machine);
@@ -263,8 +264,10 @@ static bo_status embed(void *what)
     if (status != BO_OK) assert_null(embedding);
     if (status == BO_OK) status = bo_embedding_apply(s->context, embedding, ROWS, rows.x, DIM, c, NULL);
     if (status == BO_OK) status = bo_embedding_invert(s->context, embedding, ROWS, c, x);
-    if (status == BO_OK) status = bo_embedding_save_memory(s->context, embedding, NULL, &bytes, &size);
-    if (status == BO_OK) status = bo_embedding_load_memory(s->context, bytes, size, &loaded, NULL);
+    if (status == BO_OK)
+        status = bo_embedding_save(s->context, embedding, NULL, &(bo_sink){.bytes = &bytes, .size = &size});
+    if (status == BO_OK)
+        status = bo_embedding_load(s->context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL);
     bo_free(bytes);
     bo_embedding_destroy(embedding);
     bo_embedding_destroy(loaded);

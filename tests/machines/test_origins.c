@@ -117,8 +117,9 @@ static void arrays(void **state)
             bo_data_get_samples(data, &samples);
             const bo_machine_desc desc = describe();
             machine = oracle_fit(context, &desc, &samples);
-            assert_ok(context, bo_machine_save_memory(context, machine, data->schema, &bytes, &size));
-            assert_ok(context, bo_machine_load_memory(context, bytes, size, &loaded, &schema));
+            assert_ok(context,
+                      bo_machine_save(context, machine, data->schema, &(bo_sink){.bytes = &bytes, .size = &size}));
+            assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, &schema));
             assert_ok(context, bo_data_load(context, &test, schema, &other));
             assert_ok(context, bo_machine_predict(context, loaded, NEW, other->x, 2, found, NULL));
             for (size_t i = 0; integers && i < NEW; i++) found[i] /= 1024;
@@ -341,8 +342,9 @@ static bo_machine *pass_on(bo_context *context, const bo_machine *machine, const
     size_t size;
     bo_machine *loaded;
     bo_schema *stored = NULL;
-    assert_ok(context, bo_machine_save_memory(context, machine, schema, &bytes, &size));
-    assert_ok(context, bo_machine_load_memory(context, bytes, size, &loaded, aware ? &stored : NULL));
+    assert_ok(context, bo_machine_save(context, machine, schema, &(bo_sink){.bytes = &bytes, .size = &size}));
+    assert_ok(context,
+              bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, aware ? &stored : NULL));
     assert_true((stored != NULL) == (aware && schema));
     bo_free(bytes);
     bo_schema_destroy(stored);
@@ -496,8 +498,9 @@ static void embedding_without_schema(void **state)
             bo_embedding *loaded;
             void *bytes;
             size_t size;
-            assert_ok(context, bo_embedding_save_memory(context, fitted, without ? NULL : schema, &bytes, &size));
-            assert_ok(context, bo_embedding_load_memory(context, bytes, size, &loaded, NULL));
+            assert_ok(context, bo_embedding_save(context, fitted, without ? NULL : schema,
+                                                 &(bo_sink){.bytes = &bytes, .size = &size}));
+            assert_ok(context, bo_embedding_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
             assert_ok(context, bo_embedding_apply(context, loaded, NEW, table.raw, 2, found, NULL));
             assert_memory_equal(found, expected, sizeof found);
             assert_ok(context, bo_embedding_invert(context, loaded, NEW, found, moved));

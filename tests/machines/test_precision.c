@@ -146,8 +146,8 @@ static void test_file_keeps_the_rounding(void **state)
     bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 0.5);
     desc.precision = BO_GRAM_PRECISION_INT8;
     bo_machine *machine = oracle_fit(context, &desc, &train), *loaded;
-    assert_ok(context, bo_machine_save(context, machine, NULL, "test_precision.model"));
-    assert_ok(context, bo_machine_load(context, "test_precision.model", &loaded, NULL));
+    assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.path = "test_precision.model"}));
+    assert_ok(context, bo_machine_load(context, &(bo_source){.path = "test_precision.model"}, &loaded, NULL));
     remove("test_precision.model");
     assert_true(loaded->quantum == machine->quantum);
     double *a = oracle_mean(context, machine, ROWS, train.x), *b = oracle_mean(context, loaded, ROWS, train.x);

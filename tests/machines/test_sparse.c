@@ -63,8 +63,8 @@ static void check_same(bo_context *context, const bo_machine_desc *desc, bool cl
     assert_close(machine->report.gamma / usual->report.gamma, 1, 1e-3);
     assert_ok(context, bo_machine_predict(context, usual, NEW, test.x, DIM, a, std ? a_std : NULL));
     assert_ok(context, bo_machine_predict_sparse(context, machine, &sparse_test->rows, b, std ? b_std : NULL));
-    assert_ok(context, bo_machine_save_memory(context, machine, NULL, &bytes, &size));
-    assert_ok(context, bo_machine_load_memory(context, bytes, size, &loaded, NULL));
+    assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
+    assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
     assert_ok(context, bo_machine_predict(context, loaded, NEW, test.x, DIM, c, NULL)); /* dense rows */
     assert_ok(context, bo_machine_predict_sparse(context, usual, &sparse_test->rows, d, NULL));
     for (size_t k = 0; k < NEW * outputs; k++) {

@@ -214,8 +214,8 @@ static void test_committee(void **state)
 
     void *bytes;
     size_t size;
-    assert_ok(context, bo_machine_save_memory(context, machine, NULL, &bytes, &size));
-    assert_ok(context, bo_machine_load_memory(context, bytes, size, &loaded, NULL));
+    assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
+    assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
     assert_int_equal(bo_machine_report(loaded)->members, others + 1);
     assert_ok(context, bo_machine_predict(context, loaded, fresh.rows, fresh.x, 2, expected, part));
     assert_memory_equal(expected, mean, count * sizeof *mean);
@@ -247,16 +247,16 @@ static void test_nested_committee(void **state)
     assert_true(machine->others_count > 0);
     void *bytes;
     size_t size;
-    assert_ok(context, bo_machine_save_memory(context, machine, NULL, &bytes, &size));
+    assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
     for (int depth = 0; depth < 3; depth++) {
         bo_machine *outer = oracle_fit(context, &desc, &train);
         bo_machine_destroy(outer->others[0]);
         outer->others[0] = machine;
         machine = outer;
         bo_free(bytes);
-        assert_ok(context, bo_machine_save_memory(context, machine, NULL, &bytes, &size));
+        assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
         assert_fails(context, BO_FORMAT, "a member of the committee is itself a committee",
-                     bo_machine_load_memory(context, bytes, size, &loaded, NULL));
+                     bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
         assert_null(loaded);
     }
     bo_free(bytes);

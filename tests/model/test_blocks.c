@@ -266,8 +266,8 @@ static void check_file(bo_context *context, const char *name, const bo_model *mo
     int32_t ids[CONTEXT + 1];
     float before[CONTEXT], after[CONTEXT];
     test_tokens(CONTEXT + 1, ids);
-    assert_ok(context, bo_model_save(context, model, path));
-    assert_ok(context, bo_model_load(context, path, &again));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &again));
     if (bo_model_fingerprint(model) != bo_model_fingerprint(again)) fail_msg("%s: another fingerprint", name);
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, before));
     assert_ok(context, window_pass(context, again, ids, CONTEXT, NULL, after));
@@ -306,9 +306,10 @@ static void states_continue(void **state)
         assert_ok(context, bo_session_create(context, model, NULL, &again));
         assert_ok(context, bo_session_create(context, other, NULL, &wrong));
         assert_ok(context, bo_session_feed(context, session, ids, 20, first));
-        assert_ok(context, bo_session_save(context, session, path));
-        assert_ok(context, bo_session_load(context, again, path));
-        if (bo_session_load(context, wrong, path) == BO_OK) fail_msg("%s: the state of another model", stacks[i].name);
+        assert_ok(context, bo_session_save(context, session, &(bo_sink){.path = path}));
+        assert_ok(context, bo_session_load(context, again, &(bo_source){.path = path}));
+        if (bo_session_load(context, wrong, &(bo_source){.path = path}) == BO_OK)
+            fail_msg("%s: the state of another model", stacks[i].name);
         for (size_t t = 20; t < CONTEXT; t++) {
             assert_ok(context, bo_session_feed(context, session, ids + t, 1, first));
             assert_ok(context, bo_session_feed(context, again, ids + t, 1, second));
@@ -446,8 +447,8 @@ static void classifiers(void **state)
                 const bo_attention_desc *a = bo_attention_describe(bo_model_attention(model, l));
                 assert_int_equal(a->causal, forward || bo_attention_looks_back(a));
             }
-            assert_ok(context, bo_model_save(context, model, folder->path));
-            assert_ok(context, bo_model_load(context, folder->path, &again));
+            assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
+            assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &again));
             assert_int_equal(bo_model_fingerprint(model), bo_model_fingerprint(again));
             bo_model_destroy(again), bo_model_destroy(model);
         }
@@ -474,8 +475,8 @@ static void translators(void **state)
             assert_int_equal(found->mlp, given[b].mlp);
             assert_close(found->rope_base, given[b].rope_base, 0);
         }
-        assert_ok(context, bo_model_save(context, model, folder->path));
-        assert_ok(context, bo_model_load(context, folder->path, &read));
+        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
         assert_int_equal(bo_model_fingerprint(model), bo_model_fingerprint(read));
         assert_ok(context, bo_config_write(context, model, &json));
         assert_ok(context, bo_config_write(context, read, &other));

@@ -170,7 +170,7 @@ static void every_family(void **state)
         if (entry->d_name[0] == '.') continue;
         print_message("%s\n", entry->d_name);
         snprintf(path, sizeof path, "%s/%s", families, entry->d_name);
-        assert_ok(context, bo_model_load(context, path, &model));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &model));
         check_model(context, model);
         bo_model_destroy(model);
         checked++;

@@ -133,7 +133,7 @@ static void check_function(bo_context *context, const char *folder)
     bo_model *model;
     bo_session *session;
     past p;
-    assert_ok(context, bo_model_load(context, folder, &model));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder}, NULL, &model));
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     for (size_t t = 0; t < STEPS; t++) {
         double expected[TINY_VOCAB];
@@ -160,7 +160,7 @@ static void check_tokenizer(bo_context *context, const char *folder)
                  {"", {1}, 1},
                  {"x", {1, 3, 0}, 3}};
     bo_tokenizer *tokenizer;
-    assert_ok(context, bo_tokenizer_load(context, folder, &tokenizer));
+    assert_ok(context, bo_tokenizer_load(context, &(bo_source){.path = folder}, &tokenizer));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_ids ids = {0};
         assert_ok(context, bo_tokenizer_encode(context, tokenizer, cases[i].text, strlen(cases[i].text), false, &ids));

@@ -181,7 +181,7 @@ static void logits_of(bo_context *context, const char *folder, float *out)
     bo_session *session;
     int32_t ids[TOKENS];
     for (int32_t i = 0; i < TOKENS; i++) ids[i] = (i * 37 + 5) % 131;
-    assert_ok(context, bo_model_load(context, folder, &model));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder}, NULL, &model));
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     assert_int_equal(model->desc.vocab, 131);
     for (size_t i = 0; i < TOKENS; i++)

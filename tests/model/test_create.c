@@ -208,7 +208,8 @@ static void test_adopt_tokens(void **state)
     size_t taken;
     assert_ok(context, bo_tokenizer_create(context, &bytes));
     assert_ok(context, bo_tokenizer_create(context, &again));
-    assert_ok(context, bo_tokenizer_load(context, test_text(folder, "plain.json", plain), &other));
+    assert_ok(context,
+              bo_tokenizer_load(context, &(bo_source){.path = test_text(folder, "plain.json", plain)}, &other));
     assert_ok(context, bo_model_create(context, &desc, bytes, &teacher));
     const struct {
         const bo_tokenizer *tokenizer;

@@ -228,12 +228,16 @@ static void files_name_the_layer(void **state)
     bo_model *model = create(context, &desc), *loaded = NULL;
     float here[VOCAB], there[VOCAB];
     logits_of(context, model, CONTEXT, here);
-    assert_ok(context, bo_model_save(context, model, folder));
-    assert_fails(context, BO_UNSUPPORTED, "custom layer 'wa\"ves'", bo_model_load(context, folder, &loaded));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder}));
+    assert_fails(context, BO_UNSUPPORTED, "custom layer 'wa\"ves'",
+                 bo_model_load(context, &(bo_source){.path = folder}, NULL, &loaded));
     assert_null(loaded);
-    assert_non_null(strstr(bo_context_error(context), "bo_model_load_custom"));
-    assert_fails(context, BO_UNSUPPORTED, "wa\"ves", bo_model_load_custom(context, folder, layers, 1, &loaded));
-    assert_ok(context, bo_model_load_custom(context, folder, layers, 2, &loaded));
+    assert_non_null(strstr(bo_context_error(context), "bo_model_load"));
+    assert_fails(context, BO_UNSUPPORTED, "wa\"ves",
+                 bo_model_load(context, &(bo_source){.path = folder},
+                               &(bo_model_load_desc){.layers = layers, .layer_count = 1}, &loaded));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder},
+                                     &(bo_model_load_desc){.layers = layers, .layer_count = 2}, &loaded));
     logits_of(context, loaded, CONTEXT, there);
     assert_memory_equal(here, there, sizeof here);
     assert_string_equal(bo_model_describe(loaded)->block.custom_mlp.name, "wa\"ves");
@@ -241,20 +245,25 @@ static void files_name_the_layer(void **state)
     bo_model_destroy(loaded);
     void *bytes;
     size_t size;
-    assert_ok(context, bo_model_save_memory(context, model, &bytes, &size));
-    assert_fails(context, BO_UNSUPPORTED, "wa\"ves", bo_model_load_memory(context, bytes, size, &loaded));
-    assert_ok(context, bo_model_load_custom_memory(context, bytes, size, layers, 2, &loaded));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.bytes = &bytes, .size = &size}));
+    assert_fails(context, BO_UNSUPPORTED, "wa\"ves",
+                 bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &loaded));
+    assert_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = size},
+                                     &(bo_model_load_desc){.layers = layers, .layer_count = 2}, &loaded));
     logits_of(context, loaded, CONTEXT, there);
     assert_memory_equal(here, there, sizeof here);
     bo_model_destroy(loaded);
     bo_free(bytes);
     const bo_custom_layer lied = {.name = "wa\"ves", .record = rebuilt}; /* another layer with the same name */
-    assert_fails(context, BO_FORMAT, "up_proj", bo_model_load_custom(context, folder, &lied, 1, &loaded));
+    assert_fails(context, BO_FORMAT, "up_proj",
+                 bo_model_load(context, &(bo_source){.path = folder},
+                               &(bo_model_load_desc){.layers = &lied, .layer_count = 1}, &loaded));
     bo_model_destroy(model);
     desc = custom_desc(NULL); /* a model without custom layers loads too */
     model = create(context, &desc);
-    assert_ok(context, bo_model_save(context, model, folder));
-    assert_ok(context, bo_model_load_custom(context, folder, layers, 2, &loaded));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder},
+                                     &(bo_model_load_desc){.layers = layers, .layer_count = 2}, &loaded));
     bo_model_destroy(loaded);
     bo_model_destroy(model);
     snprintf(command, sizeof command, "rm -r %s", folder);

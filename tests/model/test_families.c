@@ -243,7 +243,7 @@ static void several_problems_at_once(void **state)
     bo_model *model = test_model(context, &desc, NULL), *read_again;
     bo_tensors *file;
     bo_file_tensor tensors[64];
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
     const size_t count = bo_tensors_count(file);
     size_t kept = 0;
@@ -257,7 +257,7 @@ static void several_problems_at_once(void **state)
     }
     assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, kept, NULL, 0));
     assert_fails(context, BO_FORMAT, "4 tensors do not fit config.json",
-                 bo_model_load(context, folder->path, &read_again));
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read_again));
     const char *error = bo_context_error(context);
     assert_non_null(
         strstr(error, "tensor 'model.layers.0.self_attn.k_proj.weight' is missing, expected shape (16, 16)"));
@@ -273,7 +273,8 @@ static void several_problems_at_once(void **state)
     assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, kept, NULL, 0));
     char words[64];
     snprintf(words, sizeof words, "\n  and %zu more", count + kept - 20);
-    assert_fails(context, BO_FORMAT, words, bo_model_load(context, folder->path, &read_again));
+    assert_fails(context, BO_FORMAT, words,
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read_again));
     bo_tensors_close(file);
     bo_model_destroy(model);
 }
@@ -306,7 +307,7 @@ static void former_names(void **state)
     tensors[count] = *bo_tensors_find(file, "transformer.ln_f.bias");
     tensors[count++].name = "h.0.attn.bias";
     assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
-    assert_ok(context, bo_model_load(context, folder->path, &model));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &model));
     bo_model_destroy(model);
     /* an output matrix of its own contradicts config.json */
     bo_file_tensor *head = &tensors[count - 2];
@@ -316,7 +317,7 @@ static void former_names(void **state)
     head->data = other;
     assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
     assert_fails(context, BO_FORMAT, "'lm_head.weight' differs from the embedding",
-                 bo_model_load(context, folder->path, &model));
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &model));
     free(other);
     bo_tensors_close(file);
 }

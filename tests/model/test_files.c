@@ -23,8 +23,8 @@ static void check_trip(test_folder *folder, const bo_model_desc *desc, const cha
     bo_context *context = folder->context;
     bo_model *model = test_model(context, desc, NULL), *read, *again;
     char *json, *other;
-    assert_ok(context, bo_model_save(context, model, folder->path));
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     assert_true(bo_model_fingerprint(model) == bo_model_fingerprint(read));
     same_losses(context, model, read, what);
     assert_ok(context, bo_config_write(context, model, &json));
@@ -161,8 +161,8 @@ static void test_redrawn(void **state)
     uint64_t before = bo_model_fingerprint(model);
     for (size_t i = 0; i < LAYERS; i++) assert_ok(context, bo_attention_redraw(context, model->attentions[i], 3));
     assert_true(bo_model_fingerprint(model) != before);
-    assert_ok(context, bo_model_save(context, model, folder->path));
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     same_losses(context, model, read, "redrawn");
     bo_model_destroy(read);
     bo_model_destroy(model);
@@ -190,8 +190,8 @@ static void test_tokenizer(void **state)
     assert_ok(context, bo_tokenizer_create(context, &bytes));
     bo_model *model = test_model(context, &desc, bytes);
     assert_int_equal(bo_model_describe(model)->vocab, 256);
-    assert_ok(context, bo_model_save(context, model, folder->path));
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     assert_true(bo_tokenizer_is_raw(bo_model_tokenizer(read)));
     assert_int_equal(folder->warnings, 0);
     bo_model_destroy(read);
@@ -213,21 +213,21 @@ static void test_changed_tokenizer(void **state)
     desc.vocab = 0;
     assert_ok(context, bo_tokenizer_create(context, &bytes));
     bo_model *model = test_model(context, &desc, bytes);
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     char *text = read_file(test_path(folder, "tokenizer.json"), &size), *decoder = strstr(text, "\"decoder\":");
     assert_non_null(decoder);
     memcpy(decoder, "\"comment\"", 9); /* one that is ignored */
     test_write(folder, "tokenizer.json", text, size);
     free(text);
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     assert_true(bo_tokenizer_fingerprint(bo_model_tokenizer(read)) == bo_tokenizer_fingerprint(bytes));
     assert_int_equal(folder->warnings, 1);
     assert_non_null(strstr(folder->last_log, "tokenizer.json: its checksum is not the one recorded in "));
     bo_model_destroy(model);
     /* saved again, it is the tokenizer of the new file */
-    assert_ok(context, bo_model_save(context, read, folder->path));
+    assert_ok(context, bo_model_save(context, read, &(bo_sink){.path = folder->path}));
     bo_model_destroy(read);
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     assert_int_equal(folder->warnings, 1);
     bo_model_destroy(read);
     bo_tokenizer_destroy(bytes);
@@ -299,11 +299,11 @@ static void test_lies(void **state)
     bo_model_desc desc = test_desc("rfa-gate");
     bo_model *model = test_model(context, &desc, NULL), *read;
     size_t size;
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     char *config = read_file(test_path(folder, "config.json"), &size);
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         lie(folder, config, lies[i].old, lies[i].new);
-        bo_status status = bo_model_load(context, folder->path, &read);
+        bo_status status = bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read);
         if (status != lies[i].status || !strstr(bo_context_error(context), lies[i].words))
             fail_msg("%s instead of %s: %s: %s", lies[i].new, lies[i].old, bo_status_string(status),
                      status ? bo_context_error(context) : "");
@@ -320,22 +320,23 @@ static void test_cut(void **state)
     bo_model_desc desc = test_desc("dark");
     bo_model *model = test_model(context, &desc, NULL), *read;
     static const char *const files[] = {"config.json", "model.safetensors"};
-    assert_fails(context, BO_IO, "config.json", bo_model_load(context, folder->path, &read));
-    assert_fails(context, BO_INVALID, "no folder", bo_model_load(context, "", &read));
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_fails(context, BO_IO, "config.json",
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+    assert_fails(context, BO_INVALID, "no folder", bo_model_load(context, &(bo_source){.path = ""}, NULL, &read));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     for (size_t f = 0; f < 2; f++) {
         size_t size;
         char *bytes = read_file(test_path(folder, files[f]), &size);
         size_t end = f ? size : (size_t)(strrchr(bytes, '}') - bytes);
         for (size_t cut = 0; cut < end; cut += end / 60 + 1) {
             test_write(folder, files[f], bytes, cut);
-            if (bo_model_load(context, folder->path, &read) != BO_FORMAT)
+            if (bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read) != BO_FORMAT)
                 fail_msg("%s cut to %zu of %zu bytes: %s", files[f], cut, size, bo_context_error(context));
         }
         test_write(folder, files[f], bytes, size);
         free(bytes);
     }
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     bo_model_destroy(read);
     bo_model_destroy(model);
 }
@@ -371,17 +372,17 @@ static void test_shards(void **state)
     bo_context *context = folder->context;
     bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL), *read;
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     split(folder);
     /* a single file comes first, as in transformers */
     assert_int_equal(rename(test_path(folder, "model-00002-of-00002.safetensors"), test_path(folder, "away")), 0);
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     bo_model_destroy(read);
     unlink(test_path(folder, "model.safetensors"));
     assert_fails(context, BO_IO, "missing shards (1 of 2): model-00002-of-00002.safetensors",
-                 bo_model_load(context, folder->path, &read));
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     assert_int_equal(rename(test_path(folder, "away"), test_path(folder, "model-00002-of-00002.safetensors")), 0);
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     same_losses(context, model, read, "shards");
     bo_model_destroy(read);
     assert_ok(context, bo_model_create(context, &desc, NULL, &read));
@@ -389,9 +390,11 @@ static void test_shards(void **state)
     same_losses(context, model, read, "shards read as a checkpoint");
     bo_model_destroy(read);
     unlink(test_path(folder, "model.safetensors.index.json"));
-    assert_fails(context, BO_IO, "model.safetensors: ", bo_model_load(context, folder->path, &read));
+    assert_fails(context, BO_IO,
+                 "model.safetensors: ", bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     test_text(folder, "pytorch_model.bin", "PK");
-    assert_fails(context, BO_UNSUPPORTED, "save_pretrained", bo_model_load(context, folder->path, &read));
+    assert_fails(context, BO_UNSUPPORTED, "save_pretrained",
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     bo_model_destroy(model);
 }
 
@@ -405,7 +408,7 @@ static void test_bfloat16(void **state)
     bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL), *read;
     bo_tensors *file;
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
     bo_file_tensor tensors[64];
     size_t count = bo_tensors_count(file);
@@ -419,7 +422,7 @@ static void test_bfloat16(void **state)
         tensors[i].bytes = numbers * 2;
     }
     assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     for (size_t i = 0; i < count; i++) {
         float values[4096];
         assert_ok(context, bo_model_get_weight(context, read, tensors[i].name, values));
@@ -432,7 +435,8 @@ static void test_bfloat16(void **state)
     ((uint16_t *)(uintptr_t)tensors[3].data)[1] = 0x7f80;
     assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
     bo_model *bad;
-    assert_fails(context, BO_FORMAT, "not finite", bo_model_load(context, folder->path, &bad));
+    assert_fails(context, BO_FORMAT, "not finite",
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &bad));
     assert_non_null(strstr(bo_context_error(context), tensors[3].name));
     for (size_t i = 0; i < count; i++) free((void *)(uintptr_t)tensors[i].data);
     bo_tensors_close(file);
@@ -458,7 +462,7 @@ static void test_other_formats(void **state)
     bo_model *read;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *path = test_write(folder, cases[i].name, cases[i].bytes, strlen(cases[i].bytes));
-        const bo_status status = bo_model_load(folder->context, path, &read);
+        const bo_status status = bo_model_load(folder->context, &(bo_source){.path = path}, NULL, &read);
         const char *message = bo_context_error(folder->context);
         assert_null(read);
         if (status == BO_OK || !strstr(message, cases[i].found) || !strstr(message, cases[i].advice) ||
@@ -466,20 +470,20 @@ static void test_other_formats(void **state)
             fail_msg("%s: %s", cases[i].name, message);
     }
     assert_fails(folder->context, BO_IO, "no config.json; it holds a GGUF model, model.gguf",
-                 bo_model_load(folder->context, folder->path, &read));
+                 bo_model_load(folder->context, &(bo_source){.path = folder->path}, NULL, &read));
     unlink(test_path(folder, "model.gguf"));
     assert_fails(folder->context, BO_IO, "not a model folder: it has no config.json; bo_model_save()",
-                 bo_model_load(folder->context, folder->path, &read));
+                 bo_model_load(folder->context, &(bo_source){.path = folder->path}, NULL, &read));
     /* the weights of a folder in the layout of Hugging Face */
     const bo_file_tensor tensor = {
         .name = "a", .dtype = BO_F32, .rank = 1, .shape = {1}, .data = &(float){1}, .bytes = sizeof(float)};
     const char *weights = test_path(folder, "model.safetensors");
     assert_ok(folder->context, bo_tensors_write(folder->context, weights, &tensor, 1, NULL, 0));
     assert_fails(folder->context, BO_FORMAT, "\"config.json\" is missing",
-                 bo_model_load(folder->context, weights, &read));
+                 bo_model_load(folder->context, &(bo_source){.path = weights}, NULL, &read));
     test_write(folder, "config.json", "{}", 2);
     assert_fails(folder->context, BO_FORMAT, "found the weights of a model folder; load the folder",
-                 bo_model_load(folder->context, weights, &read));
+                 bo_model_load(folder->context, &(bo_source){.path = weights}, NULL, &read));
 }
 
 int main(void)

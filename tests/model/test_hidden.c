@@ -132,7 +132,7 @@ static void test_refused(void **state)
 static size_t saved_size(bo_context *context, const bo_session *session, void **bytes)
 {
     size_t size;
-    assert_ok(context, bo_session_save_memory(context, session, bytes, &size));
+    assert_ok(context, bo_session_save(context, session, &(bo_sink){.bytes = bytes, .size = &size}));
     return size;
 }
 
@@ -150,7 +150,7 @@ static void check_moved(bo_context *context, const bo_model *model, const int32_
     for (size_t i = 0; i < sizeof capacities / sizeof *capacities; i++) {
         const bool fits = !capacities[i] || capacities[i] >= count;
         assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = capacities[i]}, &other));
-        const bo_status status = bo_session_load_memory(context, other, bytes, size);
+        const bo_status status = bo_session_load(context, other, &(bo_source){.bytes = bytes, .size = size});
         assert_int_equal(status, fits ? BO_OK : BO_INVALID);
         if (fits) {
             assert_int_equal(bo_session_tokens(other), count);

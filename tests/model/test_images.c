@@ -12,7 +12,7 @@ typedef struct image {
 static image save(bo_context *context, const bo_model *model)
 {
     image i;
-    assert_ok(context, bo_model_save_memory(context, model, &i.bytes, &i.size));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.bytes = &i.bytes, .size = &i.size}));
     return i;
 }
 
@@ -35,11 +35,11 @@ static void check_trip(test_folder *folder, const bo_model *model, const char *w
     bo_model *read, *from_file;
     const char *path = test_path(folder, "m.safetensors");
     image first = save(context, model), second;
-    assert_ok(context, bo_model_save(context, model, path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = path}));
     assert_file_equal(path, first.bytes, first.size);
     assert_true(bo_model_exists(context, path));
-    assert_ok(context, bo_model_load(context, path, &from_file));
-    assert_ok(context, bo_model_load_memory(context, first.bytes, first.size, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &from_file));
+    assert_ok(context, bo_model_load(context, &(bo_source){.bytes = first.bytes, .size = first.size}, NULL, &read));
     memset(first.bytes, 0x5a, first.size); /* the bytes need not outlive the call */
     assert_true(bo_model_fingerprint(model) == bo_model_fingerprint(read));
     assert_int_equal(count_other(model, read), 0);
@@ -81,7 +81,8 @@ static void test_tasks(void **state)
         assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
         check_trip(folder, model, bo_model_task_name(desc.task));
         image i = save(folder->context, model);
-        assert_ok(folder->context, bo_model_load_memory(folder->context, i.bytes, i.size, &read));
+        assert_ok(folder->context,
+                  bo_model_load(folder->context, &(bo_source){.bytes = i.bytes, .size = i.size}, NULL, &read));
         if (desc.labels) assert_string_equal(bo_model_describe(read)->labels[1], labels[1]);
         bo_model_destroy(read);
         bo_free(i.bytes);
@@ -107,10 +108,10 @@ static void test_tokenizers(void **state)
         bo_model *model, *read;
         assert_ok(context, bo_model_create(context, &desc, tokenizer, &model));
         image i = save(context, model);
-        assert_ok(context, bo_model_load_memory(context, i.bytes, i.size, &read));
+        assert_ok(context, bo_model_load(context, &(bo_source){.bytes = i.bytes, .size = i.size}, NULL, &read));
         assert_true(bo_tokenizer_fingerprint(bo_model_tokenizer(read)) == bo_tokenizer_fingerprint(tokenizer));
         const char *file = test_write(folder, "m.safetensors", i.bytes, i.size);
-        assert_ok(context, bo_tokenizer_load(context, file, &alone));
+        assert_ok(context, bo_tokenizer_load(context, &(bo_source){.path = file}, &alone));
         assert_true(bo_tokenizer_fingerprint(alone) == bo_tokenizer_fingerprint(tokenizer));
         assert_int_equal(folder->warnings, 0);
         bo_tokenizer_destroy(alone);
@@ -132,22 +133,23 @@ static void test_adapters(void **state)
     void *bytes = folder;
     size_t size = 1, plain = bo_model_weights(model);
     char wanted[64];
-    assert_ok(context, bo_model_save(context, model, base));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = base}));
     assert_ok(context, bo_model_adapt(context, model, &(bo_lora_desc){.rank = 2, .targets = "q_proj", .base = base}));
     move_adapters(model);
     assert_true(bo_model_weights(model) > plain);
     snprintf(wanted, sizeof wanted, "%s", bo_model_weight(model, bo_model_weights(model) - 1)->name);
     for (size_t i = 0; i < bo_model_weights(model); i++)
         assert_string_equal(bo_model_weight(model, i)->name, bo_weights_at(model->weights, i)->name);
-    assert_fails(context, BO_UNSUPPORTED, "merge them first", bo_model_save_memory(context, model, &bytes, &size));
+    assert_fails(context, BO_UNSUPPORTED, "merge them first",
+                 bo_model_save(context, model, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_null(bytes);
     assert_int_equal(size, 0);
     const char *file = test_path(folder, "no.safetensors"), *adapter = test_path(folder, "adapter");
-    assert_fails(context, BO_UNSUPPORTED, "merge them first", bo_model_save(context, model, file));
+    assert_fails(context, BO_UNSUPPORTED, "merge them first", bo_model_save(context, model, &(bo_sink){.path = file}));
     assert_false(bo_model_exists(context, file));
-    assert_ok(context, bo_model_save(context, model, adapter)); /* the base is one file */
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = adapter})); /* the base is one file */
     assert_true(bo_model_exists(context, adapter));
-    assert_ok(context, bo_model_load(context, adapter, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = adapter}, NULL, &read));
     assert_ok(context, bo_model_merge(context, model));
     assert_int_equal(bo_model_weights(model), plain);
     for (size_t i = 0; i < plain; i++)
@@ -169,15 +171,17 @@ static void test_refusals(void **state)
     bo_tensors *file;
     image i = save(context, model);
     /* the tensors alone are not a model */
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     assert_false(bo_model_exists(context, test_path(folder, "model.safetensors")));
     assert_fails(context, BO_FORMAT, "and config.json",
-                 bo_model_load(context, test_path(folder, "model.safetensors"), &read));
+                 bo_model_load(context, &(bo_source){.path = test_path(folder, "model.safetensors")}, NULL, &read));
     assert_null(read);
     assert_false(bo_model_exists(context, test_path(folder, "nowhere")));
     assert_true(bo_model_exists(context, folder->path));
-    assert_fails(context, BO_FORMAT, "found only 0 bytes", bo_model_load_memory(context, NULL, 0, &read));
-    assert_fails(context, BO_FORMAT, "found only 0 bytes", bo_model_load_memory(context, "", 0, &read));
+    assert_fails(context, BO_FORMAT, "found only 0 bytes",
+                 bo_model_load(context, &(bo_source){.bytes = NULL, .size = 0}, NULL, &read));
+    assert_fails(context, BO_FORMAT, "found only 0 bytes",
+                 bo_model_load(context, &(bo_source){.bytes = "", .size = 0}, NULL, &read));
     /* the tensors must match config.json */
     assert_ok(context, bo_tensors_open_memory(context, "memory", i.bytes, i.size, &file));
     const bo_meta config = {"config.json", bo_tensors_meta(file, "config.json")};
@@ -186,7 +190,7 @@ static void test_refusals(void **state)
     assert_ok(context, bo_tensors_write_memory(context, bo_tensors_find(file, "model.norm.weight"), 1, &config, 1,
                                                &bytes, &size));
     assert_fails(context, BO_FORMAT, "memory/config.json: the configuration needs",
-                 bo_model_load_memory(context, bytes, size, &read));
+                 bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &read));
     bo_free(bytes);
     bo_tensors_close(file);
     bo_free(i.bytes);
@@ -206,7 +210,7 @@ static void test_damaged(void **state)
         char *shorter = malloc(cut + 1);
         memcpy(shorter, i.bytes, cut);
         read = model;
-        assert_int_equal(bo_model_load_memory(context, shorter, cut, &read), BO_FORMAT);
+        assert_int_equal(bo_model_load(context, &(bo_source){.bytes = shorter, .size = cut}, NULL, &read), BO_FORMAT);
         assert_null(read);
         free(shorter);
     }
@@ -215,7 +219,7 @@ static void test_damaged(void **state)
         char *at = (char *)i.bytes + bo_rng_below(&rng, n % 2 ? i.size : 3000), before = *at;
         *at = (char)bo_rng_below(&rng, 256);
         read = model;
-        const bo_status status = bo_model_load_memory(context, i.bytes, i.size, &read);
+        const bo_status status = bo_model_load(context, &(bo_source){.bytes = i.bytes, .size = i.size}, NULL, &read);
         if (status != BO_OK) assert_null(read);
         if (status != BO_OK) assert_true(strlen(bo_context_error(context)) > 10);
         if (status == BO_OK) bo_model_destroy(read);
@@ -242,13 +246,13 @@ static void check_session(test_folder *folder, const char *kind)
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     assert_ok(context, bo_session_create(context, model, NULL, &other));
     assert_ok(context, bo_session_feed(context, session, ids, 20, NULL));
-    assert_ok(context, bo_session_save_memory(context, session, &i.bytes, &i.size));
-    assert_ok(context, bo_session_save(context, session, path));
+    assert_ok(context, bo_session_save(context, session, &(bo_sink){.bytes = &i.bytes, .size = &i.size}));
+    assert_ok(context, bo_session_save(context, session, &(bo_sink){.path = path}));
     assert_file_equal(path, i.bytes, i.size);
-    assert_ok(context, bo_session_peek_memory(context, i.bytes, i.size, &tokens));
+    assert_ok(context, bo_session_peek(context, &(bo_source){.bytes = i.bytes, .size = i.size}, &tokens));
     assert_int_equal(tokens, 20);
-    assert_ok(context, bo_session_load_memory(context, other, i.bytes, i.size));
-    assert_ok(context, bo_session_save_memory(context, other, &again.bytes, &again.size));
+    assert_ok(context, bo_session_load(context, other, &(bo_source){.bytes = i.bytes, .size = i.size}));
+    assert_ok(context, bo_session_save(context, other, &(bo_sink){.bytes = &again.bytes, .size = &again.size}));
     assert_int_equal(again.size, i.size);
     assert_memory_equal(again.bytes, i.bytes, i.size);
     assert_ok(context, bo_session_feed(context, session, ids + 20, 20, expected));
@@ -281,23 +285,25 @@ static void test_damaged_sessions(void **state)
     test_tokens(CONTEXT, ids);
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     assert_ok(context, bo_session_feed(context, session, ids, 7, NULL));
-    assert_ok(context, bo_session_save_memory(context, session, &i.bytes, &i.size));
+    assert_ok(context, bo_session_save(context, session, &(bo_sink){.bytes = &i.bytes, .size = &i.size}));
     assert_ok(context, bo_session_feed(context, session, ids, 4, NULL));
     for (size_t cut = 0; cut < i.size; cut += i.size / 100 + 1) {
         char *shorter = malloc(cut + 1);
         memcpy(shorter, i.bytes, cut);
-        assert_int_equal(bo_session_load_memory(context, session, shorter, cut), BO_FORMAT);
-        assert_int_equal(bo_session_peek_memory(context, shorter, cut, &tokens), BO_FORMAT);
+        assert_int_equal(bo_session_load(context, session, &(bo_source){.bytes = shorter, .size = cut}), BO_FORMAT);
+        assert_int_equal(bo_session_peek(context, &(bo_source){.bytes = shorter, .size = cut}, &tokens), BO_FORMAT);
         assert_int_equal(bo_session_tokens(session), 11);
         free(shorter);
     }
-    assert_fails(context, BO_FORMAT, "found only 0 bytes", bo_session_load_memory(context, session, NULL, 0));
-    assert_fails(context, BO_INVALID, "NULL", bo_session_load_memory(context, NULL, i.bytes, i.size));
+    assert_fails(context, BO_FORMAT, "found only 0 bytes",
+                 bo_session_load(context, session, &(bo_source){.bytes = NULL, .size = 0}));
+    assert_fails(context, BO_INVALID, "NULL",
+                 bo_session_load(context, NULL, &(bo_source){.bytes = i.bytes, .size = i.size}));
     bo_rng rng = bo_rng_make(5, 5);
     for (size_t n = 0; n < 400; n++) {
         char *at = (char *)i.bytes + bo_rng_below(&rng, n % 2 ? i.size : 600), before = *at;
         *at = (char)bo_rng_below(&rng, 256);
-        if (bo_session_load_memory(context, session, i.bytes, i.size) == BO_OK)
+        if (bo_session_load(context, session, &(bo_source){.bytes = i.bytes, .size = i.size}) == BO_OK)
             assert_ok(context, bo_session_feed(context, session, ids, 1, logits));
         *at = before;
     }
@@ -320,7 +326,7 @@ static bo_status save_model(void *what)
     starved *s = what;
     void *bytes = s;
     size_t size;
-    const bo_status status = bo_model_save_memory(s->context, s->model, &bytes, &size);
+    const bo_status status = bo_model_save(s->context, s->model, &(bo_sink){.bytes = &bytes, .size = &size});
     if (status != BO_OK) assert_true(!bytes && !size);
     bo_free(bytes);
     return status;
@@ -330,7 +336,8 @@ static bo_status load_model(void *what)
 {
     starved *s = what;
     bo_model *model = what;
-    const bo_status status = bo_model_load_memory(s->context, s->model_image.bytes, s->model_image.size, &model);
+    const bo_status status = bo_model_load(
+        s->context, &(bo_source){.bytes = s->model_image.bytes, .size = s->model_image.size}, NULL, &model);
     if (status != BO_OK) assert_null(model);
     bo_model_destroy(model);
     return status;
@@ -341,7 +348,7 @@ static bo_status save_session(void *what)
     starved *s = what;
     void *bytes = s;
     size_t size;
-    const bo_status status = bo_session_save_memory(s->context, s->session, &bytes, &size);
+    const bo_status status = bo_session_save(s->context, s->session, &(bo_sink){.bytes = &bytes, .size = &size});
     if (status != BO_OK) assert_true(!bytes && !size);
     bo_free(bytes);
     return status;
@@ -350,7 +357,8 @@ static bo_status save_session(void *what)
 static bo_status load_session(void *what)
 {
     starved *s = what;
-    return bo_session_load_memory(s->context, s->session, s->session_image.bytes, s->session_image.size);
+    return bo_session_load(s->context, s->session,
+                           &(bo_source){.bytes = s->session_image.bytes, .size = s->session_image.size});
 }
 
 static void test_starved(void **state)
@@ -366,8 +374,10 @@ static void test_starved(void **state)
     assert_ok(s.context, bo_model_create(s.context, &desc, tokenizer, &model));
     s.model = model;
     assert_ok(s.context, bo_session_create(s.context, model, NULL, &s.session));
-    assert_ok(s.context, bo_model_save_memory(s.context, model, &s.model_image.bytes, &s.model_image.size));
-    assert_ok(s.context, bo_session_save_memory(s.context, s.session, &s.session_image.bytes, &s.session_image.size));
+    assert_ok(s.context,
+              bo_model_save(s.context, model, &(bo_sink){.bytes = &s.model_image.bytes, .size = &s.model_image.size}));
+    assert_ok(s.context, bo_session_save(s.context, s.session,
+                                         &(bo_sink){.bytes = &s.session_image.bytes, .size = &s.session_image.size}));
     bo_status (*const works[])(void *) = {save_model, load_model, save_session, load_session};
     for (size_t i = 0; i < sizeof works / sizeof *works; i++)
         counting_inject(&(injection){&memory, s.context, works[i], &s, 200, 7, "the sequences of a call"});

@@ -356,14 +356,14 @@ static void adapters(void **state)
                 fail_msg("targets %s: %s", targets[t] ? targets[t] : "all", expected[i].layer);
         assert_same(context, model, base, 2e-5f);
         move_adapters(model);
-        assert_ok(context, bo_model_save(context, base, test_path(folder, "base")));
+        assert_ok(context, bo_model_save(context, base, &(bo_sink){.path = test_path(folder, "base")}));
         bo_lora_desc with = {.rank = 2, .targets = targets[t], .base = test_path(folder, "base")};
         bo_model_destroy(base);
-        assert_ok(context, bo_model_load(context, with.base, &base));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = with.base}, NULL, &base));
         assert_ok(context, bo_model_adapt(context, base, &with));
         move_adapters(base);
-        assert_ok(context, bo_model_save(context, base, test_path(folder, "adapter")));
-        assert_ok(context, bo_model_load(context, test_path(folder, "adapter"), &merged));
+        assert_ok(context, bo_model_save(context, base, &(bo_sink){.path = test_path(folder, "adapter")}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = test_path(folder, "adapter")}, NULL, &merged));
         assert_same(context, base, merged, 2e-5f);
         bo_model_destroy(merged), bo_model_destroy(base), bo_model_destroy(model);
     }

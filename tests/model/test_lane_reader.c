@@ -96,7 +96,7 @@ static void states_of_sessions(void **state)
     assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 2}, &lanes));
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     assert_ok(context, bo_session_feed(context, session, ids, FIRST, NULL));
-    assert_ok(context, bo_session_save_memory(context, session, &bytes, &size));
+    assert_ok(context, bo_session_save(context, session, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_ok(context, bo_lanes_load_memory(context, lanes, 1, bytes, size));
     bo_free(bytes);
     assert_int_equal(bo_lanes_tokens(lanes, 0), 0);
@@ -106,7 +106,7 @@ static void states_of_sessions(void **state)
     assert_memory_equal(one, other, sizeof one);
     assert_ok(context, bo_lanes_save_memory(context, lanes, 1, &bytes, &size));
     assert_ok(context, bo_session_reset(context, session));
-    assert_ok(context, bo_session_load_memory(context, session, bytes, size));
+    assert_ok(context, bo_session_load(context, session, &(bo_source){.bytes = bytes, .size = size}));
     assert_int_equal(bo_session_tokens(session), FIRST + SECOND);
     assert_ok(context, bo_session_feed(context, session, ids, 1, one));
     assert_ok(context, bo_lanes_feed(context, lanes, 1, ids, 1, other));

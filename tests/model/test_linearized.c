@@ -179,8 +179,8 @@ static void check_file(test_folder *folder, const bo_model *model, const char *p
 {
     bo_context *context = folder->context;
     bo_model *again;
-    assert_ok(context, bo_model_save(context, model, path));
-    assert_ok(context, bo_model_load(context, path, &again));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &again));
     assert_int_equal(bo_model_fingerprint(model), bo_model_fingerprint(again));
     for (size_t i = 0; i < DEEP; i++) {
         const bo_block *a = bo_model_block(&model->desc, i), *b = bo_model_block(&again->desc, i);
@@ -334,9 +334,9 @@ static void states_continue(void **state)
         assert_ok(context, bo_session_create(context, model, NULL, &again));
         assert_ok(context, bo_session_create(context, other, NULL, &wrong));
         assert_ok(context, bo_session_feed(context, session, ids, 20, first));
-        assert_ok(context, bo_session_save(context, session, path));
-        assert_ok(context, bo_session_load(context, again, path));
-        assert_int_not_equal(bo_session_load(context, wrong, path), BO_OK);
+        assert_ok(context, bo_session_save(context, session, &(bo_sink){.path = path}));
+        assert_ok(context, bo_session_load(context, again, &(bo_source){.path = path}));
+        assert_int_not_equal(bo_session_load(context, wrong, &(bo_source){.path = path}), BO_OK);
         for (size_t i = 20; i < CONTEXT; i++) {
             assert_ok(context, bo_session_feed(context, session, ids + i, 1, first));
             assert_ok(context, bo_session_feed(context, again, ids + i, 1, second));
@@ -387,8 +387,9 @@ static void stored_weights(void **state)
         bo_model *model = mixed(context, i ? "hybrid" : "dark", "0,2"), *again;
         assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
         check_steps(context, "bfloat16", model);
-        assert_ok(context, bo_model_save(context, model, test_path(folder, "stored")));
-        assert_ok(context, bo_model_load_stored(context, test_path(folder, "stored"), BO_STORAGE_BFLOAT16, &again));
+        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = test_path(folder, "stored")}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = test_path(folder, "stored")},
+                                         &(bo_model_load_desc){.storage = BO_STORAGE_BFLOAT16}, &again));
         assert_int_equal(bo_model_fingerprint(model), bo_model_fingerprint(again));
         assert_true(same_logits(context, model, again));
         bo_model_destroy(model), bo_model_destroy(again);
@@ -427,8 +428,8 @@ static void adapters(void **state)
         logits_of(context, model, ids, CONTEXT, after);
         /* logits of a few units; W0 + BA is rounded once more than W0 x + B(A x): a few 1e-7 per product, four layers */
         for (size_t i = 0; i < CONTEXT * VOCAB; i++) assert_close((double)after[i], (double)before[i], 1e-3);
-        assert_ok(context, bo_model_save(context, model, test_path(folder, "merged")));
-        assert_ok(context, bo_model_load(context, test_path(folder, "merged"), &loaded));
+        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = test_path(folder, "merged")}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = test_path(folder, "merged")}, NULL, &loaded));
         assert_true(same_logits(context, model, loaded));
         bo_model_destroy(loaded);
         assert_ok(context, bo_model_unmerge(context, model));
@@ -503,7 +504,7 @@ static bo_model *family(bo_context *context, const char *name)
     char path[1024];
     bo_model *model;
     snprintf(path, sizeof path, "%s/tests/data/families/%s", getenv("BOCHNER_SOURCE"), name);
-    assert_ok(context, bo_model_load(context, path, &model));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &model));
     return model;
 }
 

@@ -199,10 +199,10 @@ static bo_model *adapted_in(bo_context *context, const places *p, const bo_lora_
 {
     const bo_model_desc desc = test_desc("rfa-gate");
     bo_model *model = test_model(context, &desc, NULL);
-    assert_ok(context, bo_model_save(context, model, p->base));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p->base}));
     assert_ok(context, bo_model_adapt(context, model, lora));
     move_adapters(model);
-    assert_ok(context, bo_model_save(context, model, p->adapter));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p->adapter}));
     return model;
 }
 
@@ -216,23 +216,27 @@ static void files_keep_everything(void **state)
         lora.base = p.base;
         lora.targets = init ? "*.self_attn.[qkvo]_proj,down_proj" : "q_proj,v_proj";
         bo_model *model = adapted_in(context, &p, &lora), *again, *merged, *base, *unmerged;
-        assert_ok(context, bo_model_load_adapted(context, p.adapter, &again));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = p.adapter},
+                                         &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &again));
         assert_int_equal(bo_model_weights(again), bo_model_weights(model));
         assert_int_equal(count_other(model, again), 0);
-        assert_ok(context, bo_model_load(context, p.adapter, &merged));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &merged));
         assert_ok(context, bo_model_merge(context, model));
         assert_int_equal(bo_model_weights(merged), bo_model_weights(model));
         assert_int_equal(count_other(model, merged), 0);
-        assert_ok(context, bo_model_save(context, model, p.merged));
-        assert_ok(context, bo_model_load(context, p.base, &base));
-        assert_ok(context, bo_model_load_unmerged(context, p.merged, &unmerged));
+        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p.merged}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = p.base}, NULL, &base));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = p.merged},
+                                         &(bo_model_load_desc){.adapters = BO_ADAPTERS_REMOVE}, &unmerged));
         assert_int_equal(count_other(base, unmerged), 0);
         assert_true(count_other(base, merged) > 0);
         bo_model_destroy(model), bo_model_destroy(again), bo_model_destroy(merged);
         bo_model_destroy(base), bo_model_destroy(unmerged);
     }
     bo_model *none;
-    assert_fails(context, BO_INVALID, "not a merged model", bo_model_load_unmerged(context, p.base, &none));
+    assert_fails(context, BO_INVALID, "not a merged model",
+                 bo_model_load(context, &(bo_source){.path = p.base},
+                               &(bo_model_load_desc){.adapters = BO_ADAPTERS_REMOVE}, &none));
 }
 
 static void replace(const char *folder, const char *name, const char *text)
@@ -273,23 +277,27 @@ static void refuses_what_does_not_fit(void **state)
     lora = lora_of(BO_LORA_INIT_RANDOM, NULL);
     model = adapted_in(context, &p, &lora);
     assert_fails(context, BO_INVALID, "already", bo_model_adapt(context, model, &lora));
-    assert_fails(context, BO_FORMAT, "does not name a base", bo_model_load(context, p.adapter, &none));
+    assert_fails(context, BO_FORMAT, "does not name a base",
+                 bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     bo_model_destroy(model);
     lora.base = p.base;
     model = adapted_in(context, &p, &lora);
-    assert_ok(context, bo_model_save(context, base, p.base)); /* the same */
-    assert_ok(context, bo_model_load(context, p.adapter, &none));
+    assert_ok(context, bo_model_save(context, base, &(bo_sink){.path = p.base})); /* the same */
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     bo_model_destroy(none);
     ((float *)bo_weights_at(base->weights, 0)->data)[0] += 1;
-    assert_ok(context, bo_model_save(context, base, p.base));
-    assert_fails(context, BO_FORMAT, "have changed", bo_model_load(context, p.adapter, &none));
+    assert_ok(context, bo_model_save(context, base, &(bo_sink){.path = p.base}));
+    assert_fails(context, BO_FORMAT, "have changed",
+                 bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     replace(p.adapter, "adapter_config.json",
             "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4, \"use_dora\": true}");
-    assert_fails(context, BO_UNSUPPORTED, "use_dora", bo_model_load(context, p.adapter, &none));
+    assert_fails(context, BO_UNSUPPORTED, "use_dora",
+                 bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     replace(p.adapter, "adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4}");
-    assert_fails(context, BO_FORMAT, "target_modules", bo_model_load(context, p.adapter, &none));
+    assert_fails(context, BO_FORMAT, "target_modules",
+                 bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     replace(p.adapter, "adapter_config.json", "{\"peft_type\": \"IA3\"}");
-    assert_fails(context, BO_FORMAT, "IA3", bo_model_load(context, p.adapter, &none));
+    assert_fails(context, BO_FORMAT, "IA3", bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     bo_model_destroy(model);
     bo_model_destroy(base);
 }
@@ -305,7 +313,7 @@ static bo_status adapt_and_merge(bo_context *context, const work *w)
 {
     bo_model *model;
     const bo_lora_desc lora = {.rank = 2, .init = BO_LORA_INIT_WEIGHT, .targets = "q_proj", .base = w->p.base};
-    BO_TRY(bo_model_load(context, w->p.base, &model));
+    BO_TRY(bo_model_load(context, &(bo_source){.path = w->p.base}, NULL, &model));
     bo_status status = bo_model_adapt(context, model, &lora);
     if (status == BO_OK) status = bo_model_merge(context, model);
     bo_model_destroy(model);
@@ -314,20 +322,21 @@ static bo_status adapt_and_merge(bo_context *context, const work *w)
 
 static bo_status save_adapted(bo_context *context, const work *w)
 {
-    return bo_model_save(context, w->adapted, w->p.adapter);
+    return bo_model_save(context, w->adapted, &(bo_sink){.path = w->p.adapter});
 }
 
 static bo_status save_merged(bo_context *context, const work *w)
 {
-    return bo_model_save(context, w->merged, w->p.merged);
+    return bo_model_save(context, w->merged, &(bo_sink){.path = w->p.merged});
 }
 
 static bo_status load_both(bo_context *context, const work *w)
 {
     bo_model *model;
-    BO_TRY(bo_model_load(context, w->p.adapter, &model));
+    BO_TRY(bo_model_load(context, &(bo_source){.path = w->p.adapter}, NULL, &model));
     bo_model_destroy(model);
-    BO_TRY(bo_model_load_unmerged(context, w->p.merged, &model));
+    BO_TRY(bo_model_load(context, &(bo_source){.path = w->p.merged},
+                         &(bo_model_load_desc){.adapters = BO_ADAPTERS_REMOVE}, &model));
     bo_model_destroy(model);
     return BO_OK;
 }
@@ -358,7 +367,7 @@ static void starved(void **state)
     const bo_lora_desc lora = {.rank = 2, .init = BO_LORA_INIT_WEIGHT, .targets = "q_proj", .base = w.p.base};
     desc.layers = 1, desc.width = 8;
     w.adapted = test_model(context, &desc, NULL), w.merged = test_model(context, &desc, NULL);
-    assert_ok(context, bo_model_save(context, w.adapted, w.p.base));
+    assert_ok(context, bo_model_save(context, w.adapted, &(bo_sink){.path = w.p.base}));
     assert_ok(context, bo_model_adapt(context, w.adapted, &lora));
     assert_ok(context, bo_model_adapt(context, w.merged, &lora));
     assert_ok(context, bo_model_merge(context, w.merged));

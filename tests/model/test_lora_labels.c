@@ -56,23 +56,25 @@ static void files_keep_labels(void **state)
     for (int init = BO_LORA_INIT_ZERO; init < 3; init++) {
         const bo_model_desc desc = labeler_desc("rfa", init ? BO_MODEL_TASK_MATCH : BO_MODEL_TASK_CLASSIFY);
         bo_model *model = test_model(context, &desc, NULL), *again, *whole, *unmerged, *first;
-        assert_ok(context, bo_model_save(context, model, base));
+        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = base}));
         const bo_lora_desc lora = {.rank = 2, .init = (bo_lora_init)init, .base = base};
         assert_ok(context, bo_model_adapt(context, model, &lora));
         move_adapters(model);
-        assert_ok(context, bo_model_save(context, model, adapter));
-        assert_ok(context, bo_model_load_adapted(context, adapter, &again));
+        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = adapter}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = adapter},
+                                         &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &again));
         assert_int_equal(count_other(model, again), 0);
         assert_int_equal(count_trained(again, true), init ? 3 : 1); /* the loaded model trains the same weights */
-        assert_ok(context, bo_model_load(context, adapter, &whole));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = adapter}, NULL, &whole));
         assert_ok(context, bo_model_merge(context, again));
         assert_int_equal(count_other(whole, again), 0);
-        assert_ok(context, bo_model_load(context, base, &first));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = base}, NULL, &first));
         assert_true(memcmp(bo_weights_find(first->weights, "score.weight")->data,
                            bo_weights_find(whole->weights, "score.weight")->data,
                            CLASSES * desc.width * sizeof(float)));
-        assert_ok(context, bo_model_save(context, again, merged));
-        assert_ok(context, bo_model_load_unmerged(context, merged, &unmerged));
+        assert_ok(context, bo_model_save(context, again, &(bo_sink){.path = merged}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = merged},
+                                         &(bo_model_load_desc){.adapters = BO_ADAPTERS_REMOVE}, &unmerged));
         assert_int_equal(count_other(first, unmerged), 0);
         assert_ok(context, bo_model_unmerge(context, again));
         assert_int_equal(count_other(model, again), 0);

@@ -30,14 +30,14 @@ static bo_status describe(bo_context *context, const work *w)
 
 static bo_status save(bo_context *context, const work *w)
 {
-    return bo_model_save(context, w->model, w->folder);
+    return bo_model_save(context, w->model, &(bo_sink){.path = w->folder});
 }
 
 static bo_status load(bo_context *context, const work *w)
 {
     bo_model *model;
     size_t taken;
-    BO_TRY(bo_model_load(context, w->folder, &model));
+    BO_TRY(bo_model_load(context, &(bo_source){.path = w->folder}, NULL, &model));
     bo_status status = bo_model_adopt(context, model, w->model, &taken);
     bo_model_destroy(model);
     return status;
@@ -72,7 +72,7 @@ static bo_status read_tokens(bo_context *context, const work *w)
     BO_TRY(bo_session_create(context, w->model, &(bo_session_desc){.chunk = 4, .capacity = 12}, &session));
     bo_status status = bo_session_feed(context, session, ids, 5, logits);
     if (status == BO_OK) status = bo_session_score(context, session, ids, ids, 2, losses);
-    if (status == BO_OK) status = bo_session_load(context, session, w->state);
+    if (status == BO_OK) status = bo_session_load(context, session, &(bo_source){.path = w->state});
     bo_session_destroy(session);
     return status;
 }
@@ -83,7 +83,7 @@ static bo_status save_session(bo_context *context, const work *w)
     size_t state, all;
     BO_TRY(bo_session_estimate(context, w->model, NULL, &state, &all));
     BO_TRY(bo_session_create(context, w->model, NULL, &session));
-    bo_status status = bo_session_save(context, session, w->state);
+    bo_status status = bo_session_save(context, session, &(bo_sink){.path = w->state});
     bo_session_destroy(session);
     return status;
 }

@@ -47,8 +47,8 @@ static void stays_in_files(void **state)
         if (kind == BO_PARAMETRIZATION_UNIT) desc.storage = BO_STORAGE_FLOAT8;
         bo_model *model = make(context, &desc), *loaded;
         shake(context, model);
-        assert_ok(context, bo_model_save(context, model, folder));
-        assert_ok(context, bo_model_load(context, folder, &loaded));
+        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = folder}, NULL, &loaded));
         const bo_model_desc *found = bo_model_describe(loaded);
         assert_int_equal(found->parametrization, kind);
         assert_int_equal(found->base_width, desc.base_width);

@@ -38,9 +38,9 @@ static bo_model *adapted(bo_context *context, const places *p, const char *targe
     const bo_model_desc desc = gpt2_desc();
     const bo_lora_desc lora = {.rank = RANK, .alpha = 5, .targets = targets, .init = init, .seed = 2, .base = p->base};
     bo_model *made = test_model(context, &desc, NULL), *model;
-    assert_ok(context, bo_model_save(context, made, p->base));
+    assert_ok(context, bo_model_save(context, made, &(bo_sink){.path = p->base}));
     bo_model_destroy(made);
-    assert_ok(context, bo_model_load(context, p->base, &model));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = p->base}, NULL, &model));
     assert_int_equal(model->family, BO_FAMILY_GPT2);
     assert_ok(context, bo_model_adapt(context, model, &lora));
     move_adapters(model);
@@ -115,7 +115,7 @@ static void shared_modules(void **state)
             const size_t ranks = init ? 2 : 1;
             bo_tensors *file;
             const bo_file_tensor *tensor;
-            assert_ok(context, bo_model_save(context, model, p.adapter));
+            assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p.adapter}));
             assert_ok(context, bo_tensors_open(context, p.tensors, &file));
             assert_int_equal(bo_tensors_count(file), 2 * LAYERS * cases[i].modules);
             const size_t a[] = {ranks * cases[i].rank, 16}, b[] = {48, ranks * cases[i].rank};
@@ -127,13 +127,14 @@ static void shared_modules(void **state)
                                          BO_F32, 2, b, &tensor));
             bo_tensors_close(file);
             /* the same adapters, bit for bit */
-            assert_ok(context, bo_model_load_adapted(context, p.adapter, &again));
+            assert_ok(context, bo_model_load(context, &(bo_source){.path = p.adapter},
+                                             &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &again));
             assert_int_equal(bo_model_weights(again), bo_model_weights(model));
             assert_int_equal(count_other(model, again), 0);
             bo_model_destroy(again);
             /* read as PEFT means it, the same weights: one adapter of the whole rank for q, k and v */
             write_as_peft(context, &p);
-            assert_ok(context, bo_model_load(context, p.adapter, &again));
+            assert_ok(context, bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &again));
             assert_ok(context, bo_model_merge(context, model));
             assert_close_weights(model, again);
             bo_model_destroy(again);
@@ -178,7 +179,8 @@ static void write_as_earlier(bo_context *context, const places *p, const bo_mode
 static void assert_reads(bo_context *context, const places *p, const bo_model *model, const char *name)
 {
     bo_model *again;
-    if (bo_model_load_adapted(context, p->adapter, &again) != BO_OK)
+    if (bo_model_load(context, &(bo_source){.path = p->adapter}, &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP},
+                      &again) != BO_OK)
         fail_msg("%s: %s", name, bo_context_error(context));
     assert_int_equal(bo_model_weights(again), bo_model_weights(model));
     if (count_other(model, again)) fail_msg("%s: the adapter differs", name);
@@ -206,10 +208,10 @@ static void every_family(void **state)
         for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
             const bo_lora_desc lora = {.rank = RANK, .alpha = 5, .targets = targets[i], .seed = 2, .base = base};
             bo_model *model;
-            assert_ok(context, bo_model_load(context, base, &model));
+            assert_ok(context, bo_model_load(context, &(bo_source){.path = base}, NULL, &model));
             assert_ok(context, bo_model_adapt(context, model, &lora));
             move_adapters(model);
-            assert_ok(context, bo_model_save(context, model, p.adapter));
+            assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p.adapter}));
             assert_reads(context, &p, model, entry->d_name);
             write_as_earlier(context, &p, model);
             assert_reads(context, &p, model, entry->d_name);
@@ -227,7 +229,7 @@ static void config_of_shared(void **state)
     bo_context *context = folder->context;
     const places p = places_in(folder);
     bo_model *model = adapted(context, &p, "q_proj,v_proj,o_proj", BO_LORA_INIT_ZERO);
-    assert_ok(context, bo_model_save(context, model, p.adapter));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p.adapter}));
     char *text = text_of(p.config);
     static const char *const wanted[] = {
         ("\"target_modules\": [\"transformer.h.0.attn.c_attn\", \"transformer.h.0.attn.c_proj\", "
@@ -265,15 +267,15 @@ static void settings(void **state)
     bo_context *context = folder->context;
     const places p = places_in(folder);
     bo_model *model = adapted(context, &p, "k_proj,o_proj", BO_LORA_INIT_ZERO), *base, *read;
-    assert_ok(context, bo_model_save(context, model, p.adapter));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p.adapter}));
     write_as_peft(context, &p);
-    assert_ok(context, bo_model_load(context, p.base, &base));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = p.base}, NULL, &base));
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char text[2048];
         snprintf(text, sizeof text, "{\"peft_type\": \"LORA\", \"base_model_name_or_path\": \"%s\", %s}", p.base,
                  cases[c].members);
         write_text(p.config, text);
-        assert_ok(context, bo_model_load(context, p.adapter, &read));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &read));
         for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
             bo_lora_site site;
             if (!bo_lora_site_at(model->weights, i, &site)) continue;
@@ -315,7 +317,7 @@ static void refusals(void **state)
     bo_context *context = folder->context;
     const places p = places_in(folder);
     bo_model *model = adapted(context, &p, "q_proj", BO_LORA_INIT_ZERO), *none;
-    assert_ok(context, bo_model_save(context, model, p.adapter));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p.adapter}));
     write_as_peft(context, &p);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[2048];
@@ -324,7 +326,7 @@ static void refusals(void **state)
                  "\"target_modules\": [\"c_attn\"], %s}",
                  p.base, cases[i].members);
         write_text(p.config, text);
-        const bo_status status = bo_model_load(context, p.adapter, &none);
+        const bo_status status = bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none);
         if (status == BO_OK || !strstr(bo_context_error(context), cases[i].words))
             fail_msg("%s: %s", cases[i].members, status ? bo_context_error(context) : "loaded");
         assert_null(none);
@@ -338,7 +340,8 @@ static void refusals(void **state)
         {"transformer.h.0.attn.c_attn.lora_A.weight", BO_F32, 2, {3, 16}, zeros, 192}};
     assert_ok(context, bo_tensors_write(context, p.tensors, other, 4, NULL, 0));
     write_text(p.config, "{\"peft_type\": \"LORA\", \"r\": 3, \"lora_alpha\": 3, \"target_modules\": [\"c_attn\"]}");
-    assert_fails(context, BO_FORMAT, "does not name a base", bo_model_load(context, p.adapter, &none));
+    assert_fails(context, BO_FORMAT, "does not name a base",
+                 bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     char text[512];
     snprintf(text, sizeof text,
              "{\"peft_type\": \"LORA\", \"base_model_name_or_path\": \"%s\", \"r\": 3, \"lora_alpha\": 3, "
@@ -346,13 +349,15 @@ static void refusals(void **state)
              p.base);
     write_text(p.config, text);
     assert_fails(context, BO_FORMAT, "tensors that fit no layer of the base (4): base_model.model.transformer.h.0.attn",
-                 bo_model_load(context, p.adapter, &none));
+                 bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     assert_ok(context, bo_tensors_write(context, p.tensors, NULL, 0, NULL, 0));
-    assert_fails(context, BO_FORMAT, "found none", bo_model_load(context, p.adapter, &none));
+    assert_fails(context, BO_FORMAT, "found none",
+                 bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     unlink(p.tensors);
     snprintf(text, sizeof text, "%s/adapter_model.bin", p.adapter);
     write_text(text, "PK");
-    assert_fails(context, BO_UNSUPPORTED, "adapter_model.bin", bo_model_load(context, p.adapter, &none));
+    assert_fails(context, BO_UNSUPPORTED, "adapter_model.bin",
+                 bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     bo_model_destroy(model);
 }
 

@@ -21,7 +21,7 @@ static reference open_reference(bo_context *context, const char *name)
     char path[1024];
     const char *source = getenv("BOCHNER_SOURCE");
     snprintf(path, sizeof path, "%s/tests/data/%s", source ? source : ".", name);
-    assert_ok(context, bo_model_load(context, path, &r.model));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &r.model));
     snprintf(path, sizeof path, "%s/tests/data/%s/reference.safetensors", source ? source : ".", name);
     assert_ok(context, bo_tensors_open(context, path, &r.file));
     tensor = bo_tensors_find(r.file, "input_ids");
@@ -193,9 +193,9 @@ static void test_saved(void **state)
     for (size_t i = 0; i < FAMILIES; i++) {
         reference r = open_family(context, i);
         bo_model *again;
-        assert_ok(context, bo_model_save(context, r.model, folder->path));
+        assert_ok(context, bo_model_save(context, r.model, &(bo_sink){.path = folder->path}));
         check_type(folder, families[i][1]);
-        assert_ok(context, bo_model_load(context, folder->path, &again));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &again));
         assert_int_equal(bo_model_fingerprint(again), bo_model_fingerprint(r.model));
         bo_model_destroy(r.model);
         r.model = again;

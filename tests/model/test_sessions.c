@@ -183,12 +183,12 @@ static void check_file(test_folder *folder, const char *preset)
     assert_ok(context, bo_session_create(context, model, NULL, &one));
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 100}, &two));
     assert_ok(context, bo_session_feed(context, one, ids, 17, expected));
-    assert_ok(context, bo_session_save(context, one, path));
+    assert_ok(context, bo_session_save(context, one, &(bo_sink){.path = path}));
     uint64_t tokens;
-    assert_ok(context, bo_session_peek(context, path, &tokens));
+    assert_ok(context, bo_session_peek(context, &(bo_source){.path = path}, &tokens));
     assert_int_equal(tokens, 17);
     assert_ok(context, bo_session_feed(context, two, ids, 3, NULL));
-    assert_ok(context, bo_session_load(context, two, path));
+    assert_ok(context, bo_session_load(context, two, &(bo_source){.path = path}));
     assert_int_equal(bo_session_tokens(two), 17);
     assert_ok(context, bo_session_feed(context, two, NULL, 0, found));
     assert_memory_equal(expected, found, sizeof found);
@@ -200,7 +200,8 @@ static void check_file(test_folder *folder, const char *preset)
     bo_session_destroy(two);
     if (grows) {
         assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 10}, &two));
-        assert_fails(context, BO_INVALID, "capacity of the session is 10", bo_session_load(context, two, path));
+        assert_fails(context, BO_INVALID, "capacity of the session is 10",
+                     bo_session_load(context, two, &(bo_source){.path = path}));
         bo_session_destroy(two);
     }
     bo_session_destroy(one);
@@ -225,22 +226,23 @@ static void test_files_refused(void **state)
     test_tokens(CONTEXT, ids);
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     assert_ok(context, bo_session_feed(context, session, ids, 9, logits));
-    assert_ok(context, bo_session_save(context, session, path));
+    assert_ok(context, bo_session_save(context, session, &(bo_sink){.path = path}));
     bo_session_destroy(session);
     desc.block.attention.features.seed = 99; /* another draw */
     other = test_model(context, &desc, NULL);
     assert_ok(context, bo_session_create(context, other, NULL, &session));
     assert_ok(context, bo_session_feed(context, session, ids, 5, logits));
-    assert_fails(context, BO_INVALID, "another model", bo_session_load(context, session, path));
+    assert_fails(context, BO_INVALID, "another model", bo_session_load(context, session, &(bo_source){.path = path}));
     assert_fails(context, BO_FORMAT, "expected the state of a session",
                  (bo_tensors_write(context, test_path(folder, "x"), NULL, 0, NULL, 0),
-                  bo_session_load(context, session, test_path(folder, "x"))));
+                  bo_session_load(context, session, &(bo_source){.path = test_path(folder, "x")})));
     FILE *file = fopen(path, "rb");
     static char bytes[1 << 20];
     size_t size = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
     for (size_t cut = 0; cut < size; cut += size / 50 + 1)
-        assert_true(bo_session_load(context, session, test_write(folder, "cut", bytes, cut)) == BO_FORMAT);
+        assert_true(bo_session_load(context, session, &(bo_source){.path = test_write(folder, "cut", bytes, cut)}) ==
+                    BO_FORMAT);
     assert_int_equal(bo_session_tokens(session), 5); /* unchanged */
     assert_ok(context, bo_session_feed(context, session, NULL, 0, after));
     assert_memory_equal(logits, after, sizeof after);
@@ -277,14 +279,16 @@ static void test_numbers_refused(void **unused)
         size_t size;
         assert_ok(context, bo_session_create(context, model, NULL, &session));
         assert_ok(context, bo_session_feed(context, session, ids, 9, NULL));
-        assert_ok(context, bo_session_save_memory(context, session, &bytes, &size));
+        assert_ok(context, bo_session_save(context, session, &(bo_sink){.bytes = &bytes, .size = &size}));
         set_number(context, bytes, size, "logits", 4, 1);
-        assert_ok(context, bo_session_load_memory(context, session, bytes, size));
+        assert_ok(context, bo_session_load(context, session, &(bo_source){.bytes = bytes, .size = size}));
         set_number(context, bytes, size, "logits", 4, INFINITY);
-        assert_fails(context, BO_FORMAT, "logits", bo_session_load_memory(context, session, bytes, size));
+        assert_fails(context, BO_FORMAT, "logits",
+                     bo_session_load(context, session, &(bo_source){.bytes = bytes, .size = size}));
         set_number(context, bytes, size, "logits", 4, 1);
         set_number(context, bytes, size, "states.1", 64, NAN);
-        assert_fails(context, BO_FORMAT, "layer 1", bo_session_load_memory(context, session, bytes, size));
+        assert_fails(context, BO_FORMAT, "layer 1",
+                     bo_session_load(context, session, &(bo_source){.bytes = bytes, .size = size}));
         bo_free(bytes);
         bo_session_destroy(session);
         bo_model_destroy(model);
@@ -309,7 +313,7 @@ static void test_overflow_not_saved(void **unused)
     bo_model *model = test_model(context, &desc, NULL);
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     assert_ok(context, bo_session_feed(context, session, ids, 9, NULL));
-    assert_ok(context, bo_session_save_memory(context, session, &bytes, &size));
+    assert_ok(context, bo_session_save(context, session, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_ok(context, bo_tensors_open_memory(context, "state", bytes, size, &file));
     const bo_file_tensor *tensor = bo_tensors_find(file, "states.0");
     assert_true(tensor && tensor->bytes >= LEAST);
@@ -318,11 +322,11 @@ static void test_overflow_not_saved(void **unused)
     for (size_t i = 0; i < count; i++) numbers[i] = copysignf(3e38f, numbers[i]);
     bo_tensors_close(file);
     bo_tensors_seal(bytes, size);
-    assert_ok(context, bo_session_load_memory(context, session, bytes, size));
+    assert_ok(context, bo_session_load(context, session, &(bo_source){.bytes = bytes, .size = size}));
     bo_status status = BO_OK;
     for (int i = 0; i < 8 && status == BO_OK; i++) {
         bo_session_feed(context, session, ids, 9, NULL);
-        status = bo_session_save_memory(context, session, &again, &size);
+        status = bo_session_save(context, session, &(bo_sink){.bytes = &again, .size = &size});
         bo_free(again);
     }
     assert_int_equal(status, BO_NUMERIC);
@@ -347,27 +351,31 @@ static void test_other_weights(void **state)
     float *values = malloc(desc.vocab * desc.width * sizeof *values);
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     assert_ok(context, bo_session_feed(context, session, ids, 3, NULL));
-    assert_ok(context, bo_session_save(context, session, path));
-    assert_ok(several, bo_session_load(several, session, path));
+    assert_ok(context, bo_session_save(context, session, &(bo_sink){.path = path}));
+    assert_ok(several, bo_session_load(several, session, &(bo_source){.path = path}));
     for (size_t w = 0; w < 2; w++) {
         const size_t last = (w ? 1 : desc.vocab) * desc.width - 1;
         assert_ok(context, bo_model_get_weight(context, model, names[w], values));
         const float was = values[last];
         values[last] = nextafterf(was, 9);
         assert_ok(context, bo_model_set_weight(context, model, names[w], values));
-        assert_fails(context, BO_INVALID, "other weights", bo_session_load(context, session, path));
+        assert_fails(context, BO_INVALID, "other weights",
+                     bo_session_load(context, session, &(bo_source){.path = path}));
         values[last] = was;
         assert_ok(context, bo_model_set_weight(context, model, names[w], values));
-        assert_ok(context, bo_session_load(context, session, path));
+        assert_ok(context, bo_session_load(context, session, &(bo_source){.path = path}));
     }
     free(values);
     bo_session_destroy(session);
     /* the same weights in fewer bits are other weights, too */
     assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_INT8));
     assert_ok(context, bo_session_create(context, model, NULL, &session));
-    assert_fails(context, BO_INVALID, "weights stored as float32", bo_session_load(context, session, path));
-    assert_fails(context, BO_INVALID, "--weights float32", bo_session_load(context, session, path));
-    assert_fails(context, BO_INVALID, "here they are int8", bo_session_load(context, session, path));
+    assert_fails(context, BO_INVALID, "weights stored as float32",
+                 bo_session_load(context, session, &(bo_source){.path = path}));
+    assert_fails(context, BO_INVALID, "--weights float32",
+                 bo_session_load(context, session, &(bo_source){.path = path}));
+    assert_fails(context, BO_INVALID, "here they are int8",
+                 bo_session_load(context, session, &(bo_source){.path = path}));
     bo_session_destroy(session);
     bo_model_destroy(model);
     bo_context_destroy(several);

@@ -16,7 +16,7 @@ static bo_tokenizer *load_tokenizer(bo_context *context)
     char path[1024];
     bo_tokenizer *tokenizer;
     snprintf(path, sizeof path, "%s/tests/data/gpt2-tiny/tokenizer.json", getenv("BOCHNER_SOURCE"));
-    assert_ok(context, bo_tokenizer_load(context, path, &tokenizer));
+    assert_ok(context, bo_tokenizer_load(context, &(bo_source){.path = path}, &tokenizer));
     assert_int_equal(bo_tokenizer_vocab(tokenizer), IDS);
     assert_int_equal(bo_tokenizer_end(tokenizer), END);
     return tokenizer;
@@ -91,7 +91,7 @@ static void precedence(void **state)
     bo_context *context = folder->context;
     bo_tokenizer *tokenizer = load_tokenizer(context);
     bo_model *model = make_model(context, tokenizer);
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     char *config = read_text(folder, "config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model *read;
@@ -99,7 +99,7 @@ static void precedence(void **state)
         set_config(folder, config, cases[i].config);
         set_file(folder, "generation_config.json", cases[i].generation);
         set_file(folder, "tokenizer_config.json", cases[i].tokenizer);
-        assert_ok(context, bo_model_load(context, folder->path, &read));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
         const int32_t *ends = bo_model_end_tokens(read, &count);
         if (bo_model_begin_token(read) != cases[i].begin || count != cases[i].count ||
             (count && memcmp(ends, cases[i].ends, count * sizeof *ends) != 0) || (!count && ends))
@@ -125,10 +125,10 @@ static void templates(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context;
     bo_tokenizer *tokenizer;
-    assert_ok(context, bo_tokenizer_load_memory(context, text, strlen(text), &tokenizer));
+    assert_ok(context, bo_tokenizer_load(context, &(bo_source){.bytes = text, .size = strlen(text)}, &tokenizer));
     bo_model *model = make_model(context, tokenizer);
     assert_int_equal(bo_model_begin_token(model), 2);
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     char *written = read_text(folder, "tokenizer_config.json");
     assert_non_null(strstr(written, "\"bos_token\": \"<s>\""));
     free(written);
@@ -164,26 +164,28 @@ static void refusals(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context;
     bo_model *model = make_model(context, NULL), *read;
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     char *config = read_text(folder, "config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_text(folder, cases[i].file, cases[i].text);
-        assert_fails(context, BO_FORMAT, cases[i].words, bo_model_load(context, folder->path, &read));
+        assert_fails(context, BO_FORMAT, cases[i].words,
+                     bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
         assert_null(read);
         unlink(test_path(folder, cases[i].file));
     }
     test_write(folder, "chat_template.jinja", "a\0b", 3);
     assert_fails(context, BO_FORMAT, "chat_template.jinja: contains a NUL",
-                 bo_model_load(context, folder->path, &read));
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     unlink(test_path(folder, "chat_template.jinja"));
     set_config(folder, config, "\"eos_token_id\": true");
     assert_fails(context, BO_FORMAT, "config.json: \"eos_token_id\" should be",
-                 bo_model_load(context, folder->path, &read));
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     char many[1024] = "\"eos_token_id\": [0";
     for (int i = 0; i < BO_MOST_ENDS; i++) strcat(many, ", 1");
     strcat(many, "]");
     set_config(folder, config, many);
-    assert_fails(context, BO_FORMAT, "has more than 64 ids", bo_model_load(context, folder->path, &read));
+    assert_fails(context, BO_FORMAT, "has more than 64 ids",
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     free(config);
     bo_model_destroy(model);
 }
@@ -215,28 +217,28 @@ static void kept_as_loaded(void **state)
     bo_model *model = make_model(context, tokenizer), *read, *again;
     void *bytes;
     size_t size;
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     for (size_t i = 0; i < 4; i++) test_text(folder, kept[i].name, kept[i].text);
     folder->warnings = 0;
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     assert_int_equal(folder->warnings, 2); /* two of them were written with other checksums */
     assert_non_null(strstr(folder->last_log, "_config.json: its checksum is not the one recorded in "));
     check_kept(context, read);
     /* in a folder */
     for (size_t i = 0; i < 4; i++) unlink(test_path(folder, kept[i].name));
-    assert_ok(context, bo_model_save(context, read, folder->path));
+    assert_ok(context, bo_model_save(context, read, &(bo_sink){.path = folder->path}));
     for (size_t i = 0; i < 4; i++) {
         char *text = read_text(folder, kept[i].name);
         assert_string_equal(text, kept[i].text);
         free(text);
     }
-    assert_ok(context, bo_model_load(context, folder->path, &again));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &again));
     assert_int_equal(folder->warnings, 2);
     check_kept(context, again);
     bo_model_destroy(again);
     /* as one file */
-    assert_ok(context, bo_model_save_memory(context, read, &bytes, &size));
-    assert_ok(context, bo_model_load_memory(context, bytes, size, &again));
+    assert_ok(context, bo_model_save(context, read, &(bo_sink){.bytes = &bytes, .size = &size}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &again));
     check_kept(context, again);
     bo_model_destroy(again);
     bo_free(bytes);
@@ -264,7 +266,7 @@ static void written_anew(void **state)
     bo_context *context = folder->context;
     bo_tokenizer *tokenizer = load_tokenizer(context);
     bo_model *model = make_model(context, tokenizer), *read;
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     char *config = read_text(folder, "config.json"), *generation = read_text(folder, "generation_config.json"),
          *words = read_text(folder, "tokenizer_config.json");
     static const char ids[] = "\"bos_token_id\": null,\n  \"eos_token_id\": 0,\n  \"pad_token_id\": null\n}\n";
@@ -277,8 +279,8 @@ static void written_anew(void **state)
     /* ids of config.json stay there, also if generation_config.json has others and one is outside of the vocabulary */
     set_config(folder, config, "\"bos_token_id\": 50256, \"eos_token_id\": [50256, 7], \"pad_token_id\": 5");
     set_file(folder, "generation_config.json", "{\"eos_token_id\": 9}");
-    assert_ok(context, bo_model_load(context, folder->path, &read));
-    assert_ok(context, bo_model_save(context, read, folder->path));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+    assert_ok(context, bo_model_save(context, read, &(bo_sink){.path = folder->path}));
     free(config);
     config = read_text(folder, "config.json");
     assert_non_null(

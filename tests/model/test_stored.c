@@ -74,11 +74,12 @@ static void they_are_loaded_directly(void **state)
     bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL), *loaded, *converted;
     const char *path = test_path(folder, "model");
-    assert_ok(context, bo_model_save(context, model, path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = path}));
     for (size_t i = 0; i < STORAGES; i++) {
         uint64_t digests[2];
-        assert_ok(context, bo_model_load_stored(context, path, storages[i], &loaded));
-        assert_ok(context, bo_model_load(context, path, &converted));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = path},
+                                         &(bo_model_load_desc){.storage = storages[i]}, &loaded));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &converted));
         assert_ok(context, bo_model_set_storage(context, converted, storages[i]));
         assert_int_equal(bo_model_storage(loaded), storages[i]);
         assert_int_equal(bo_model_bytes(loaded), bo_model_bytes(converted));
@@ -88,7 +89,9 @@ static void they_are_loaded_directly(void **state)
         bo_model_destroy(loaded);
         bo_model_destroy(converted);
     }
-    assert_fails(context, BO_INVALID, "found float8", bo_model_load_stored(context, path, BO_STORAGE_FLOAT8, &loaded));
+    assert_fails(context, BO_INVALID, "found float8",
+                 bo_model_load(context, &(bo_source){.path = path}, &(bo_model_load_desc){.storage = BO_STORAGE_FLOAT8},
+                               &loaded));
     assert_null(loaded);
     bo_model_destroy(model);
 }
@@ -127,14 +130,14 @@ static void bfloat16_goes_through_files(void **state)
     test_tokens(CONTEXT + 1, ids);
     assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, first));
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
     assert_int_equal(bo_tensors_find(file, "model.embed_tokens.weight")->dtype, BO_BF16);
     assert_int_equal(bo_tensors_find(file, "lm_head.weight")->dtype, BO_BF16);
     assert_int_equal(bo_tensors_find(file, "model.layers.1.self_attn.q_proj.weight")->dtype, BO_BF16);
     assert_int_equal(bo_tensors_find(file, "model.norm.weight")->dtype, BO_F32);
     bo_tensors_close(file);
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     assert_int_equal(bo_model_storage(read), BO_STORAGE_FLOAT32);
     assert_ok(context, bo_model_set_storage(context, read, BO_STORAGE_BFLOAT16));
     assert_ok(context, window_pass(context, read, ids, CONTEXT, NULL, second));
@@ -163,11 +166,11 @@ static void what_cannot_be_is_refused(void **state)
     assert_fails(context, BO_INVALID, "already stored in fewer bits",
                  bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
     assert_fails(context, BO_UNSUPPORTED, "stored as int8, which cannot be written to a file",
-                 bo_model_save(context, model, folder->path));
+                 bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     assert_ok(context, bo_model_set_storage(context, four, BO_STORAGE_INT4));
     assert_int_equal(bo_model_storage(four), BO_STORAGE_INT4);
     assert_fails(context, BO_UNSUPPORTED, "which cannot be written to a file",
-                 bo_model_save(context, four, folder->path));
+                 bo_model_save(context, four, &(bo_sink){.path = folder->path}));
     assert_fails(context, BO_INVALID, "model.embed_tokens.weight' is stored in fewer bits, for inference only",
                  bo_model_set_weight(context, model, "model.embed_tokens.weight", values));
     assert_fails(context, BO_INVALID, "stored in fewer bits, for inference only: it has no gradient",
@@ -198,10 +201,14 @@ static void states_know_them(void **state)
         if (i < 2) assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_INT8));
         assert_ok(context, bo_session_create(context, model, NULL, &session));
         if (i == 0) assert_ok(context, bo_session_feed(context, session, ids, 8, logits));
-        if (i == 0) assert_ok(context, bo_session_save(context, session, test_path(folder, "state")));
-        if (i == 1) assert_ok(context, bo_session_load(context, session, test_path(folder, "state")));
+        if (i == 0)
+            assert_ok(context, bo_session_save(context, session, &(bo_sink){.path = test_path(folder, "state")}));
+        if (i == 1)
+            assert_ok(context, bo_session_load(context, session, &(bo_source){.path = test_path(folder, "state")}));
         if (i == 1) assert_ok(context, bo_session_feed(context, session, NULL, 0, again));
-        if (i == 2) assert_int_not_equal(bo_session_load(context, session, test_path(folder, "state")), BO_OK);
+        if (i == 2)
+            assert_int_not_equal(bo_session_load(context, session, &(bo_source){.path = test_path(folder, "state")}),
+                                 BO_OK);
         bo_session_destroy(session);
         bo_model_destroy(model);
     }

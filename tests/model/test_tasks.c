@@ -282,8 +282,8 @@ static void check_trip(test_folder *folder, const bo_model_desc *desc)
     bo_model *model, *read, *again;
     char *json, *other;
     assert_ok(context, bo_model_create(context, desc, NULL, &model));
-    assert_ok(context, bo_model_save(context, model, folder->path));
-    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     assert_true(bo_model_fingerprint(model) == bo_model_fingerprint(read));
     assert_ok(context, bo_config_write(context, model, &json));
     assert_ok(context, bo_config_write(context, read, &other));
@@ -337,14 +337,14 @@ static void tell(test_folder *folder, const bo_model_desc *desc, const char *whe
     bo_model *model, *read;
     char *config, text[16384];
     assert_ok(context, bo_model_create(context, desc, NULL, &model));
-    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     assert_ok(context, bo_config_write(context, model, &config));
     for (size_t i = 0; i < count; i++) {
         const char *at = strstr(strstr(config, where), lies[i].old);
         if (!at) fail_msg("config.json lacks %s", lies[i].old);
         snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config), config, lies[i].new, at + strlen(lies[i].old));
         test_text(folder, "config.json", text);
-        bo_status status = bo_model_load(context, folder->path, &read);
+        bo_status status = bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read);
         const bool fine = !*lies[i].words;
         if (status != (fine ? BO_OK : BO_FORMAT) || (!fine && !strstr(bo_context_error(context), lies[i].words)))
             fail_msg("%s instead of %s: %s: %s", lies[i].new, lies[i].old, bo_status_string(status),

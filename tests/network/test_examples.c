@@ -195,8 +195,8 @@ static void test_lost_scalings(void **state)
                                     "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", "
                                     "\"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
                                     e);
-    assert_ok(context, bo_model_save(context, network, folder->path));
-    assert_ok(context, bo_model_load(context, folder->path, &loaded));
+    assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = folder->path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
     bo_model_destroy(loaded);
     assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
     size_t count = 0;
@@ -204,7 +204,8 @@ static void test_lost_scalings(void **state)
         if (!strstr(bo_tensors_at(file, i)->name, "scaling")) kept[count++] = *bo_tensors_at(file, i);
     assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), kept, count, NULL, 0));
     bo_tensors_close(file);
-    assert_fails(context, BO_FORMAT, "scaling.input.shift", bo_model_load(context, folder->path, &loaded));
+    assert_fails(context, BO_FORMAT, "scaling.input.shift",
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
     bo_model_destroy(network);
     bo_examples_destroy(e);
 }

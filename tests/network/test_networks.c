@@ -319,8 +319,8 @@ static bo_model *through_memory(bo_context *context, const bo_model *network)
     bo_model *loaded;
     void *bytes;
     size_t size;
-    assert_ok(context, bo_model_save_memory(context, network, &bytes, &size));
-    assert_ok(context, bo_model_load_memory(context, bytes, size, &loaded));
+    assert_ok(context, bo_model_save(context, network, &(bo_sink){.bytes = &bytes, .size = &size}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &loaded));
     bo_free(bytes);
     return loaded;
 }
@@ -334,8 +334,8 @@ static void test_files(void **state)
         made *m = made_new(context, layer_cases[c].dim, 2, layer_cases[c].graph);
         char *text = layer_case_text(&layer_cases[c]);
         bo_model *network = network_new(context, text, m->examples), *loaded;
-        assert_ok(context, bo_model_save(context, network, folder->path));
-        assert_ok(context, bo_model_load(context, folder->path, &loaded));
+        assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = folder->path}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
         float *p = predict(context, network, m->examples, BO_SPLIT_ALL);
         float *q = predict(context, loaded, m->examples, BO_SPLIT_ALL);
         if (memcmp(p, q, 2 * MADE_ROWS * sizeof *p) != 0) fail_msg("%s answers differently", layer_cases[c].name);
@@ -390,15 +390,15 @@ static void test_earlier_ridge(void **state)
             const layer_case ridge = {"ridge", SEQUENCE_INPUT, layers, 24, false};
             char *text = layer_case_text(&ridge);
             bo_model *network = network_new(context, text, m->examples), *loaded;
-            assert_ok(context, bo_model_save(context, network, folder->path));
-            assert_ok(context, bo_model_load(context, folder->path, &loaded));
+            assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = folder->path}));
+            assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
             bo_model_destroy(loaded);
             write_former(folder, format == 1 ? "1" : "2");
             if (i == 0 && format == 1) {
                 assert_fails(context, BO_VERSION, "ridge attention was always causal",
-                             bo_model_load(context, folder->path, &loaded));
+                             bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
             } else {
-                assert_ok(context, bo_model_load(context, folder->path, &loaded));
+                assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
                 bo_model_destroy(loaded);
             }
             free(text);
@@ -423,31 +423,38 @@ static void test_lies(void **state)
                                     "\"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
                                     m->examples),
              *loaded;
-    assert_ok(context, bo_model_save(context, network, folder->path));
+    assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = folder->path}));
     bo_model_destroy(network);
     char text[2048];
     snprintf(text, sizeof text, form, 5, "");
     write_text(folder, "config.json", text);
-    assert_fails(context, BO_VERSION, "format 5", bo_model_load(context, folder->path, &loaded));
+    assert_fails(context, BO_VERSION, "format 5",
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
     snprintf(text, sizeof text, form, 4, "{\"name\": \"b\", \"type\": \"linear\", \"width\": \"classes\"}");
     write_text(folder, "config.json", text);
-    assert_fails(context, BO_FORMAT, "b.weight", bo_model_load(context, folder->path, &loaded));
+    assert_fails(context, BO_FORMAT, "b.weight",
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
     snprintf(
         text, sizeof text, form, 4,
         "{\"name\": \"h\", \"type\": \"linear\", \"width\": 9}, {\"name\": \"a\", \"type\": \"linear\", \"width\": "
         "\"classes\"}");
     write_text(folder, "config.json", text);
-    assert_fails(context, BO_FORMAT, "h.weight", bo_model_load(context, folder->path, &loaded));
+    assert_fails(context, BO_FORMAT, "h.weight",
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
     snprintf(text, sizeof text, form, 4,
              "{\"name\": \"a\", \"type\": \"linear\", \"width\": \"classes\", \"bias\": false}");
     write_text(folder, "config.json", text);
-    assert_fails(context, BO_FORMAT, "is not part of the network", bo_model_load(context, folder->path, &loaded));
+    assert_fails(context, BO_FORMAT, "is not part of the network",
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
     write_text(folder, "config.json", "{}");
-    assert_fails(context, BO_FORMAT, "model_type", bo_model_load(context, folder->path, &loaded));
-    assert_fails(context, BO_IO, "config.json", bo_model_load(context, "/nowhere", &loaded));
+    assert_fails(context, BO_FORMAT, "model_type",
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+    assert_fails(context, BO_IO, "config.json",
+                 bo_model_load(context, &(bo_source){.path = "/nowhere"}, NULL, &loaded));
     assert_int_equal(remove(test_path(folder, "config.json")), 0);
     write_text(folder, "network.json", "{}");
-    assert_fails(context, BO_FORMAT, "model_type", bo_model_load(context, folder->path, &loaded));
+    assert_fails(context, BO_FORMAT, "model_type",
+                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
     made_free(m);
 }
 
@@ -479,8 +486,8 @@ static void test_image(void **state)
     void *bytes;
     size_t size;
     bo_tensors *image, *file;
-    assert_ok(context, bo_model_save(context, network, folder->path));
-    assert_ok(context, bo_model_save_memory(context, network, &bytes, &size));
+    assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = folder->path}));
+    assert_ok(context, bo_model_save(context, network, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_ok(context, bo_tensors_open_memory(context, "image", bytes, size, &image));
     assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
     assert_int_equal(bo_tensors_count(image), bo_tensors_count(file));
@@ -494,18 +501,19 @@ static void test_image(void **state)
     assert_string_equal(bo_tensors_meta(image, "config.json"), text);
     free(text);
     bo_tensors_close(image);
-    assert_ok(context, bo_model_load_memory(context, bytes, size, &loaded));
+    assert_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &loaded));
     assert_string_equal(bo_schema_class(bo_model_network(loaded)->schema, 1), "y");
     bo_model_destroy(loaded);
     /* truncated images are refused, and so is a file without a description */
     for (size_t cut = 0; cut < size; cut += 1 + size / 300) {
-        assert_int_not_equal(bo_model_load_memory(context, bytes, cut, &loaded), BO_OK);
+        assert_int_not_equal(bo_model_load(context, &(bo_source){.bytes = bytes, .size = cut}, NULL, &loaded), BO_OK);
         assert_null(loaded);
     }
     bo_free(bytes);
     assert_ok(context,
               bo_tensors_write_memory(context, bo_tensors_at(file, 0), bo_tensors_count(file), NULL, 0, &bytes, &size));
-    assert_fails(context, BO_FORMAT, "not a model", bo_model_load_memory(context, bytes, size, &loaded));
+    assert_fails(context, BO_FORMAT, "not a model",
+                 bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &loaded));
     assert_null(loaded);
     bo_free(bytes);
     bo_tensors_close(file);
@@ -522,7 +530,7 @@ static void mutate(bo_context *context, const layer_case *subject)
     char *text = layer_case_text(subject), *bytes, *copy;
     bo_model *network = network_new(context, text, m->examples);
     size_t size, header = 0, refused = 0;
-    assert_ok(context, bo_model_save_memory(context, network, (void **)&bytes, &size));
+    assert_ok(context, bo_model_save(context, network, &(bo_sink){.bytes = (void **)&bytes, .size = &size}));
     memcpy(&header, bytes, 8);
     copy = malloc(size);
     bo_rng rng = bo_rng_make(3, bo_rng_stream("test.mutations", 1));
@@ -534,7 +542,7 @@ static void mutate(bo_context *context, const layer_case *subject)
             copy[at] = bo_rng_below(&rng, 2) ? (char)(copy[at] ^ 1 << bo_rng_below(&rng, 8))
                                              : "0123456789{}[]\",:-eE."[bo_rng_below(&rng, 21)];
         }
-        if (bo_model_load_memory(context, copy, size, &loaded) == BO_OK) {
+        if (bo_model_load(context, &(bo_source){.bytes = copy, .size = size}, NULL, &loaded) == BO_OK) {
             if (bo_model_network(loaded)->outputs == 2) /* weights may be such that no output is finite */
                 (void)bo_model_predict(context, loaded, m->examples, BO_SPLIT_ALL, out);
         } else {
@@ -583,9 +591,9 @@ static bo_status use_files(void *what)
 {
     const work *w = what;
     bo_model *network, *loaded;
-    BO_TRY(bo_model_load(w->context, w->folder, &network));
-    bo_status status = bo_model_save(w->context, network, w->folder);
-    if (status == BO_OK) status = bo_model_load(w->context, w->folder, &loaded);
+    BO_TRY(bo_model_load(w->context, &(bo_source){.path = w->folder}, NULL, &network));
+    bo_status status = bo_model_save(w->context, network, &(bo_sink){.path = w->folder});
+    if (status == BO_OK) status = bo_model_load(w->context, &(bo_source){.path = w->folder}, NULL, &loaded);
     if (status == BO_OK) bo_model_destroy(loaded);
     bo_model_destroy(network);
     return status;
@@ -597,10 +605,10 @@ static bo_status use_memory(void *what)
     bo_model *network, *loaded = NULL;
     void *bytes = NULL;
     size_t size;
-    BO_TRY(bo_model_load(w->context, w->folder, &network));
-    bo_status status = bo_model_save_memory(w->context, network, &bytes, &size);
+    BO_TRY(bo_model_load(w->context, &(bo_source){.path = w->folder}, NULL, &network));
+    bo_status status = bo_model_save(w->context, network, &(bo_sink){.bytes = &bytes, .size = &size});
     if (status != BO_OK) assert_null(bytes);
-    if (status == BO_OK) status = bo_model_load_memory(w->context, bytes, size, &loaded);
+    if (status == BO_OK) status = bo_model_load(w->context, &(bo_source){.bytes = bytes, .size = size}, NULL, &loaded);
     bo_model_destroy(loaded);
     bo_free(bytes);
     bo_model_destroy(network);
@@ -629,7 +637,7 @@ static void test_starved(void **state)
         counting_inject(&injected);
         if (c + 1 == sizeof cases / sizeof *cases) {
             bo_model *network = network_new(folder->context, text, m->examples);
-            assert_ok(folder->context, bo_model_save(folder->context, network, folder->path));
+            assert_ok(folder->context, bo_model_save(folder->context, network, &(bo_sink){.path = folder->path}));
             bo_model_destroy(network);
             injected.work = use_files;
             injected.all = 1;

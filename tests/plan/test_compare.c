@@ -13,9 +13,9 @@ static int check_saved(const char *folder, const char *name)
     size_t size;
     frozen_path(path, folder, name, ".safetensors");
     if (access(path, F_OK) != 0) frozen_path(path, folder, name, "");
-    assert_ok(context, bo_model_load(context, path, &model));
-    assert_ok(context, bo_model_save_memory(context, model, &bytes, &size));
-    assert_ok(context, bo_model_load_memory(context, bytes, size, &saved));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &model));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.bytes = &bytes, .size = &size}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &saved));
     const bo_model_desc *a = bo_model_describe(model), *b = bo_model_describe(saved);
     const int wrong = bo_plan_compare(context, a, b) != BO_OK || bo_plan_compare(context, b, a) != BO_OK;
     if (wrong) print_message("%s/%s: %s\n", folder, name, bo_context_error(context));

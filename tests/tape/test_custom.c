@@ -561,26 +561,33 @@ static void saved_runs_continue_to_the_bit(void **state)
             run(&f);
             assert_ok(f.context, bo_optimizer_step(f.context, optimizer, 1, NULL));
             if (!parts || t) continue;
-            assert_ok(f.context, bo_weights_save(f.context, f.weights, weights_path));
-            assert_ok(f.context, bo_optimizer_save(f.context, optimizer, state_path));
-            assert_ok(f.context, bo_weights_save_memory(f.context, f.weights, &images[0], &sizes[0]));
-            assert_ok(f.context, bo_optimizer_save_memory(f.context, optimizer, &images[1], &sizes[1]));
+            assert_ok(f.context, bo_weights_save(f.context, f.weights, &(bo_sink){.path = weights_path}));
+            assert_ok(f.context, bo_optimizer_save(f.context, optimizer, &(bo_sink){.path = state_path}));
+            assert_ok(f.context,
+                      bo_weights_save(f.context, f.weights, &(bo_sink){.bytes = &images[0], .size = &sizes[0]}));
+            assert_ok(f.context,
+                      bo_optimizer_save(f.context, optimizer, &(bo_sink){.bytes = &images[1], .size = &sizes[1]}));
             check_image(weights_path, images[0], sizes[0]);
             check_image(state_path, images[1], sizes[1]);
             bo_optimizer_destroy(optimizer);
             assert_ok(f.context, bo_weights_init(f.context, f.weights, 77));
-            assert_ok(f.context, parts == 1 ? bo_weights_load(f.context, f.weights, weights_path)
-                                            : bo_weights_load_memory(f.context, f.weights, images[0], sizes[0]));
+            assert_ok(f.context, parts == 1 ? bo_weights_load(f.context, f.weights, &(bo_source){.path = weights_path})
+                                            : bo_weights_load(f.context, f.weights,
+                                                              &(bo_source){.bytes = images[0], .size = sizes[0]}));
             assert_ok(f.context, bo_optimizer_create(f.context, &desc, f.weights, &optimizer));
-            assert_ok(f.context, parts == 1 ? bo_optimizer_load(f.context, optimizer, state_path)
-                                            : bo_optimizer_load_memory(f.context, optimizer, images[1], sizes[1]));
-            assert_fails(f.context, BO_FORMAT, "memory",
-                         bo_optimizer_load_memory(f.context, optimizer, images[1], sizes[1] / 2));
+            assert_ok(f.context, parts == 1 ? bo_optimizer_load(f.context, optimizer, &(bo_source){.path = state_path})
+                                            : bo_optimizer_load(f.context, optimizer,
+                                                                &(bo_source){.bytes = images[1], .size = sizes[1]}));
+            assert_fails(
+                f.context, BO_FORMAT, "memory",
+                bo_optimizer_load(f.context, optimizer, &(bo_source){.bytes = images[1], .size = sizes[1] / 2}));
             bo_free(images[0]);
             bo_free(images[1]);
             assert_int_equal(bo_optimizer_steps(optimizer), 1);
-            assert_fails(f.context, BO_FORMAT, "steps", bo_optimizer_load(f.context, optimizer, weights_path));
-            assert_fails(f.context, BO_FORMAT, "w", bo_weights_load(f.context, f.weights, state_path));
+            assert_fails(f.context, BO_FORMAT, "steps",
+                         bo_optimizer_load(f.context, optimizer, &(bo_source){.path = weights_path}));
+            assert_fails(f.context, BO_FORMAT, "w",
+                         bo_weights_load(f.context, f.weights, &(bo_source){.path = state_path}));
         }
         assert_ok(f.context, bo_optimizer_swap_average(f.context, optimizer));
         assert_ok(f.context, bo_weights_get(f.context, f.weights, "w", w[parts]));

@@ -371,7 +371,7 @@ static bo_tokenizer *load_letters(bo_context *context, bool normalized, const ch
     for (int c = ' '; c < 127; c++)
         if (c != '"' && c != '\\') at += sprintf(at, ", \"%c\": %d", c, c);
     sprintf(at, "}, \"merges\": []}}");
-    assert_ok(context, bo_tokenizer_load_memory(context, text, strlen(text), &tokenizer));
+    assert_ok(context, bo_tokenizer_load(context, &(bo_source){.bytes = text, .size = strlen(text)}, &tokenizer));
     return tokenizer;
 }
 
@@ -510,7 +510,7 @@ static bo_tokenizer *load_model(bo_context *context, const char *type, bool list
                                                     : -9);
     }
     sprintf(at, "%c, %s}}", list ? ']' : '}', more);
-    assert_ok(context, bo_tokenizer_load_memory(context, text, strlen(text), &tokenizer));
+    assert_ok(context, bo_tokenizer_load(context, &(bo_source){.bytes = text, .size = strlen(text)}, &tokenizer));
     return tokenizer;
 }
 

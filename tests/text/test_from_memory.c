@@ -38,13 +38,13 @@ static void test_tokenizers(void **state)
         const char *path = test_path(folder, "tokenizer.json");
         void *bytes, *again;
         size_t size, size_again;
-        assert_ok(context, bo_tokenizer_save_memory(context, tokenizer, &bytes, &size));
-        assert_ok(context, bo_tokenizer_save(context, tokenizer, path));
+        assert_ok(context, bo_tokenizer_save(context, tokenizer, &(bo_sink){.bytes = &bytes, .size = &size}));
+        assert_ok(context, bo_tokenizer_save(context, tokenizer, &(bo_sink){.path = path}));
         assert_file_equal(path, bytes, size);
-        assert_ok(context, bo_tokenizer_load_memory(context, bytes, size, &read));
+        assert_ok(context, bo_tokenizer_load(context, &(bo_source){.bytes = bytes, .size = size}, &read));
         assert_true(bo_tokenizer_fingerprint(read) == bo_tokenizer_fingerprint(tokenizer));
         assert_int_equal(bo_tokenizer_is_raw(read), !learned);
-        assert_ok(context, bo_tokenizer_save_memory(context, read, &again, &size_again));
+        assert_ok(context, bo_tokenizer_save(context, read, &(bo_sink){.bytes = &again, .size = &size_again}));
         assert_int_equal(size, size_again);
         assert_memory_equal(bytes, again, size);
         bo_ids a = {0}, b = {0};
@@ -59,7 +59,7 @@ static void test_tokenizers(void **state)
             char *shorter = malloc(cut + 1);
             memcpy(shorter, bytes, cut);
             read = tokenizer;
-            assert_int_equal(bo_tokenizer_load_memory(context, shorter, cut, &read), BO_FORMAT);
+            assert_int_equal(bo_tokenizer_load(context, &(bo_source){.bytes = shorter, .size = cut}, &read), BO_FORMAT);
             assert_null(read);
             free(shorter);
         }
@@ -70,9 +70,11 @@ static void test_tokenizers(void **state)
     bo_tokenizer *none;
     void *bytes = folder;
     size_t size = 1;
-    assert_int_equal(bo_tokenizer_load_memory(context, NULL, 0, &none), BO_FORMAT); /* as an empty file */
+    assert_int_equal(bo_tokenizer_load(context, &(bo_source){.bytes = "", .size = 0}, &none),
+                     BO_FORMAT); /* as an empty file */
     assert_null(none);
-    assert_fails(context, BO_INVALID, "NULL", bo_tokenizer_save_memory(context, NULL, &bytes, &size));
+    assert_fails(context, BO_INVALID, "NULL",
+                 bo_tokenizer_save(context, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_true(!bytes && !size);
 }
 
@@ -151,11 +153,11 @@ static bo_status save(void *what)
     size_t size;
     bo_tokenizer *raw; /* which is generated on saving, not copied */
     BO_TRY(bo_tokenizer_create(s->context, &raw));
-    bo_status status = bo_tokenizer_save_memory(s->context, raw, &bytes, &size);
+    bo_status status = bo_tokenizer_save(s->context, raw, &(bo_sink){.bytes = &bytes, .size = &size});
     if (status != BO_OK) assert_true(!bytes && !size);
     bo_free(bytes);
     if (status == BO_OK) {
-        status = bo_tokenizer_save_memory(s->context, s->tokenizer, &bytes, &size);
+        status = bo_tokenizer_save(s->context, s->tokenizer, &(bo_sink){.bytes = &bytes, .size = &size});
         if (status != BO_OK) assert_true(!bytes && !size);
         bo_free(bytes);
     }
@@ -167,7 +169,7 @@ static bo_status load(void *what)
 {
     starved *s = what;
     bo_tokenizer *tokenizer = what;
-    const bo_status status = bo_tokenizer_load_memory(s->context, s->json, s->size, &tokenizer);
+    const bo_status status = bo_tokenizer_load(s->context, &(bo_source){.bytes = s->json, .size = s->size}, &tokenizer);
     if (status != BO_OK) assert_null(tokenizer);
     bo_tokenizer_destroy(tokenizer);
     return status;
@@ -191,10 +193,10 @@ static void test_starved(void **state)
     starved s = {.context = counting_context(&memory, 1)};
     bo_tokenizer *tokenizer = make_tokenizer(folder, true);
     const char *path = test_path(folder, "tokenizer.json");
-    assert_ok(folder->context, bo_tokenizer_save(folder->context, tokenizer, path));
+    assert_ok(folder->context, bo_tokenizer_save(folder->context, tokenizer, &(bo_sink){.path = path}));
     bo_tokenizer_destroy(tokenizer);
     s.json = read_whole(path, &s.size);
-    assert_ok(s.context, bo_tokenizer_load_memory(s.context, s.json, s.size, &s.tokenizer));
+    assert_ok(s.context, bo_tokenizer_load(s.context, &(bo_source){.bytes = s.json, .size = s.size}, &s.tokenizer));
     bo_status (*const works[])(void *) = {save, load, open_corpus};
     for (size_t i = 0; i < sizeof works / sizeof *works; i++)
         counting_inject(&(injection){&memory, s.context, works[i], &s, 60, 7, NULL});

@@ -176,8 +176,8 @@ static void test_options(void **state)
     expect_pieces(f->context, tokenizer, "aa bb<x>", "aa bb|<|x|>");
     const char *out = test_path(f, "own.json");
     bo_tokenizer *read;
-    assert_ok(f->context, bo_tokenizer_save(f->context, tokenizer, out));
-    assert_ok(f->context, bo_tokenizer_load(f->context, out, &read));
+    assert_ok(f->context, bo_tokenizer_save(f->context, tokenizer, &(bo_sink){.path = out}));
+    assert_ok(f->context, bo_tokenizer_load(f->context, &(bo_source){.path = out}, &read));
     expect_pieces(f->context, read, "aa bb<x>", "aa bb|<|x|>");
     assert_true(bo_tokenizer_fingerprint(read) == bo_tokenizer_fingerprint(tokenizer));
     bo_tokenizer_destroy(read);

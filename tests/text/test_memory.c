@@ -26,7 +26,7 @@ static void open_setting(void **state, setting *s)
     assert_ok(s->context, bo_tokenizer_train(s->context, &desc, &s->text, 1, &s->tokenizer));
     s->bytes = test_path(s->folder, "bytes.json");
     s->json = test_path(s->folder, "tokenizer.json");
-    assert_ok(s->context, bo_tokenizer_save(s->context, s->tokenizer, s->json));
+    assert_ok(s->context, bo_tokenizer_save(s->context, s->tokenizer, &(bo_sink){.path = s->json}));
 }
 
 static void close_setting(setting *s)
@@ -51,7 +51,7 @@ static bo_status load(void *what)
 {
     setting *s = what;
     bo_tokenizer *tokenizer = (bo_tokenizer *)s;
-    bo_status status = bo_tokenizer_load(s->context, s->json, &tokenizer);
+    bo_status status = bo_tokenizer_load(s->context, &(bo_source){.path = s->json}, &tokenizer);
     if (status != BO_OK) assert_null(tokenizer);
     bo_tokenizer_destroy(tokenizer);
     return status;
@@ -62,7 +62,7 @@ static bo_status save_bytes(void *what)
     setting *s = what;
     bo_tokenizer *tokenizer;
     BO_TRY(bo_tokenizer_create(s->context, &tokenizer));
-    bo_status status = bo_tokenizer_save(s->context, tokenizer, s->bytes);
+    bo_status status = bo_tokenizer_save(s->context, tokenizer, &(bo_sink){.path = s->bytes});
     bo_tokenizer_destroy(tokenizer);
     return status;
 }
@@ -115,7 +115,7 @@ static bo_status use_kind(void *what)
     bo_ids ids = {0};
     char *back = NULL;
     size_t bytes;
-    bo_status status = bo_tokenizer_load(s->context, s->json, &tokenizer);
+    bo_status status = bo_tokenizer_load(s->context, &(bo_source){.path = s->json}, &tokenizer);
     if (status == BO_OK) status = bo_tokenizer_encode(s->context, tokenizer, text, sizeof text - 1, true, &ids);
     if (status == BO_OK) status = bo_tokenizer_decode(s->context, tokenizer, ids.items, ids.count, &back, &bytes);
     bo_free(back);

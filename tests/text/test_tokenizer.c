@@ -23,8 +23,8 @@ static void test_bytes(void **state)
     bo_ids_free(&ids);
     /* Saved as a tokenizer.json of 256 letters, and recognized when loaded. */
     const char *path = test_path(f, "tokenizer.json");
-    assert_ok(f->context, bo_tokenizer_save(f->context, bytes, path));
-    assert_ok(f->context, bo_tokenizer_load(f->context, path, &read));
+    assert_ok(f->context, bo_tokenizer_save(f->context, bytes, &(bo_sink){.path = path}));
+    assert_ok(f->context, bo_tokenizer_load(f->context, &(bo_source){.path = path}, &read));
     assert_true(bo_tokenizer_is_raw(read));
     assert_true(bo_tokenizer_fingerprint(read) == bo_tokenizer_fingerprint(bytes));
     bo_tokenizer_destroy(read);
@@ -43,7 +43,7 @@ static bo_tokenizer *load_reference(bo_context *context)
     char path[1024];
     snprintf(path, sizeof path, "%s/tests/data/gpt2-tiny", getenv("BOCHNER_SOURCE"));
     bo_tokenizer *tokenizer;
-    assert_ok(context, bo_tokenizer_load(context, path, &tokenizer));
+    assert_ok(context, bo_tokenizer_load(context, &(bo_source){.path = path}, &tokenizer));
     return tokenizer;
 }
 
@@ -185,34 +185,37 @@ static void test_files(void **state)
     test_folder *f = *state;
     bo_tokenizer *tokenizer = load_reference(f->context), *again;
     const char *path = test_path(f, "copy.json");
-    assert_ok(f->context, bo_tokenizer_save(f->context, tokenizer, path));
-    assert_ok(f->context, bo_tokenizer_load(f->context, path, &again));
+    assert_ok(f->context, bo_tokenizer_save(f->context, tokenizer, &(bo_sink){.path = path}));
+    assert_ok(f->context, bo_tokenizer_load(f->context, &(bo_source){.path = path}, &again));
     assert_true(bo_tokenizer_fingerprint(again) == bo_tokenizer_fingerprint(tokenizer));
     bo_tokenizer_destroy(again);
     bo_tokenizer_destroy(tokenizer);
     /* A folder without a tokenizer.json has byte tokens, if its model does. */
     assert_fails(f->context, BO_IO, "neither a tokenizer.json nor a config.json",
-                 bo_tokenizer_load(f->context, f->path, &tokenizer));
+                 bo_tokenizer_load(f->context, &(bo_source){.path = f->path}, &tokenizer));
     test_text(f, "config.json", "{\"vocab_size\": 32000}");
-    assert_fails(f->context, BO_IO, "vocabulary of 32000", bo_tokenizer_load(f->context, f->path, &tokenizer));
+    assert_fails(f->context, BO_IO, "vocabulary of 32000",
+                 bo_tokenizer_load(f->context, &(bo_source){.path = f->path}, &tokenizer));
     test_text(f, "config.json", "{\"vocab_size\": 256}");
-    assert_ok(f->context, bo_tokenizer_load(f->context, f->path, &tokenizer));
+    assert_ok(f->context, bo_tokenizer_load(f->context, &(bo_source){.path = f->path}, &tokenizer));
     assert_true(bo_tokenizer_is_raw(tokenizer));
     bo_tokenizer_destroy(tokenizer);
-    assert_fails(f->context, BO_IO, "nowhere", bo_tokenizer_load(f->context, "/nowhere/x.json", &tokenizer));
+    assert_fails(f->context, BO_IO, "nowhere",
+                 bo_tokenizer_load(f->context, &(bo_source){.path = "/nowhere/x.json"}, &tokenizer));
     /* tokenizer_config.json names the end token. */
     test_text(f, "tokenizer.json",
               "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"<stop>\": 1, \"</s>\": 2}, "
               "\"merges\": []}}");
-    assert_ok(f->context, bo_tokenizer_load(f->context, f->path, &tokenizer));
+    assert_ok(f->context, bo_tokenizer_load(f->context, &(bo_source){.path = f->path}, &tokenizer));
     assert_int_equal(bo_tokenizer_end(tokenizer), 2);
     bo_tokenizer_destroy(tokenizer);
     test_text(f, "tokenizer_config.json", "{\"eos_token\": {\"content\": \"<stop>\"}}");
-    assert_ok(f->context, bo_tokenizer_load(f->context, f->path, &tokenizer));
+    assert_ok(f->context, bo_tokenizer_load(f->context, &(bo_source){.path = f->path}, &tokenizer));
     assert_int_equal(bo_tokenizer_end(tokenizer), 1);
     bo_tokenizer_destroy(tokenizer);
     test_text(f, "tokenizer_config.json", "{");
-    assert_fails(f->context, BO_FORMAT, "tokenizer_config.json", bo_tokenizer_load(f->context, f->path, &tokenizer));
+    assert_fails(f->context, BO_FORMAT, "tokenizer_config.json",
+                 bo_tokenizer_load(f->context, &(bo_source){.path = f->path}, &tokenizer));
 }
 
 /* NULL is refused for required arguments and accepted for optional ones. */
@@ -229,7 +232,8 @@ static void test_nothing(void **state)
     assert_fails(f->context, BO_INVALID, "the path of file 1 is NULL",
                  bo_tokenizer_train(f->context, &(bo_tokenizer_desc){.vocab = 300}, paths, 2, &learned));
     assert_fails(f->context, BO_INVALID, "argument 'out' is NULL", bo_tokenizer_create(f->context, NULL));
-    assert_fails(f->context, BO_INVALID, "argument 'out' is NULL", bo_tokenizer_load(f->context, f->path, NULL));
+    assert_fails(f->context, BO_INVALID, "argument 'out' is NULL",
+                 bo_tokenizer_load(f->context, &(bo_source){.path = f->path}, NULL));
     assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     const bo_corpus_desc desc = {.paths = paths, .path_count = 2, .tokenizer = bytes};
     assert_fails(f->context, BO_INVALID, "the path of file 1 is NULL", bo_corpus_open(f->context, &desc, &corpus));

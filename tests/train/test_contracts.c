@@ -92,17 +92,19 @@ static int free_things(void **state)
         return out;                                                                                                    \
     }
 FAILING(model_create, bo_model, bo_model_create(c, &(bo_model_desc){0}, NULL, &out))
-FAILING(model_load, bo_model, bo_model_load(c, "/nowhere", &out))
-FAILING(model_load_memory, bo_model, bo_model_load_memory(c, "junk", 4, &out))
-FAILING(model_load_adapted, bo_model, bo_model_load_adapted(c, "/nowhere", &out))
-FAILING(model_load_unmerged, bo_model, bo_model_load_unmerged(c, "/nowhere", &out))
+FAILING(model_load, bo_model, bo_model_load(c, &(bo_source){.path = "/nowhere"}, NULL, &out))
+FAILING(model_load_memory, bo_model, bo_model_load(c, &(bo_source){.bytes = "junk", .size = 4}, NULL, &out))
+FAILING(model_load_adapted, bo_model,
+        bo_model_load(c, &(bo_source){.path = "/nowhere"}, &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &out))
+FAILING(model_load_unmerged, bo_model,
+        bo_model_load(c, &(bo_source){.path = "/nowhere"}, &(bo_model_load_desc){.adapters = BO_ADAPTERS_REMOVE}, &out))
 FAILING(session_create, bo_session, bo_session_create(c, t->labeler, NULL, &out))
 FAILING(sampler_create, bo_sampler, bo_sampler_create(c, &(bo_sampler_desc){.top_p = 2}, &out))
 FAILING(tokenizer_train, bo_tokenizer, bo_tokenizer_train(c, &(bo_tokenizer_desc){.vocab = 300}, NULL, 0, &out))
 FAILING(tokenizer_train_texts, bo_tokenizer,
         bo_tokenizer_train_texts(c, &(bo_tokenizer_desc){.vocab = 300}, &(bo_texts_desc){0}, &out))
-FAILING(tokenizer_load, bo_tokenizer, bo_tokenizer_load(c, "/nowhere", &out))
-FAILING(tokenizer_load_memory, bo_tokenizer, bo_tokenizer_load_memory(c, "junk", 4, &out))
+FAILING(tokenizer_load, bo_tokenizer, bo_tokenizer_load(c, &(bo_source){.path = "/nowhere"}, &out))
+FAILING(tokenizer_load_memory, bo_tokenizer, bo_tokenizer_load(c, &(bo_source){.bytes = "junk", .size = 4}, &out))
 FAILING(corpus_open, bo_corpus, bo_corpus_open(c, &(bo_corpus_desc){.tokenizer = t->tokenizer}, &out))
 FAILING(corpus_open_ids, bo_corpus, bo_corpus_open_ids(c, t->tokenizer, (int32_t[]){999}, 1, &out))
 FAILING(texts_open, bo_texts, bo_texts_open(c, &(bo_texts_desc){.tokenizer = t->tokenizer}, &out))
@@ -131,7 +133,7 @@ static void *save_memory(things *t)
 {
     void *out = t;
     size_t size = 1;
-    assert_true(bo_model_save_memory(t->context, NULL, &out, &size) != BO_OK);
+    assert_true(bo_model_save(t->context, NULL, &(bo_sink){.bytes = &out, .size = &size}) != BO_OK);
     assert_int_equal(size, 0);
     return out;
 }
@@ -140,7 +142,7 @@ static void *save_session(things *t)
 {
     void *out = t;
     size_t size = 1;
-    assert_true(bo_session_save_memory(t->context, NULL, &out, &size) != BO_OK);
+    assert_true(bo_session_save(t->context, NULL, &(bo_sink){.bytes = &out, .size = &size}) != BO_OK);
     assert_int_equal(size, 0);
     return out;
 }

@@ -83,7 +83,7 @@ static void damage(bo_context *context, const char *kind, void *image, size_t si
 static bo_status load_map(bo_context *context, void *what, const void *bytes, size_t size)
 {
     bo_features *map = NULL;
-    const bo_status status = bo_features_load_memory(context, bytes, size, &map);
+    const bo_status status = bo_features_load(context, &(bo_source){.bytes = bytes, .size = size}, &map);
     (void)what;
     bo_features_destroy(map);
     return status;
@@ -92,7 +92,7 @@ static bo_status load_map(bo_context *context, void *what, const void *bytes, si
 static bo_status load_machine(bo_context *context, void *what, const void *bytes, size_t size)
 {
     bo_machine *machine = NULL;
-    const bo_status status = bo_machine_load_memory(context, bytes, size, &machine, NULL);
+    const bo_status status = bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &machine, NULL);
     (void)what;
     bo_machine_destroy(machine);
     return status;
@@ -101,7 +101,7 @@ static bo_status load_machine(bo_context *context, void *what, const void *bytes
 static bo_status load_network(bo_context *context, void *what, const void *bytes, size_t size)
 {
     bo_model *network = NULL;
-    const bo_status status = bo_model_load_memory(context, bytes, size, &network);
+    const bo_status status = bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &network);
     (void)what;
     bo_model_destroy(network);
     return status;
@@ -110,7 +110,7 @@ static bo_status load_network(bo_context *context, void *what, const void *bytes
 static bo_status load_model(bo_context *context, void *what, const void *bytes, size_t size)
 {
     bo_model *model = NULL;
-    const bo_status status = bo_model_load_memory(context, bytes, size, &model);
+    const bo_status status = bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &model);
     (void)what;
     bo_model_destroy(model);
     return status;
@@ -118,17 +118,17 @@ static bo_status load_model(bo_context *context, void *what, const void *bytes, 
 
 static bo_status load_session(bo_context *context, void *what, const void *bytes, size_t size)
 {
-    return bo_session_load_memory(context, what, bytes, size);
+    return bo_session_load(context, what, &(bo_source){.bytes = bytes, .size = size});
 }
 
 static bo_status load_weights(bo_context *context, void *what, const void *bytes, size_t size)
 {
-    return bo_weights_load_memory(context, what, bytes, size);
+    return bo_weights_load(context, what, &(bo_source){.bytes = bytes, .size = size});
 }
 
 static bo_status load_optimizer(bo_context *context, void *what, const void *bytes, size_t size)
 {
-    return bo_optimizer_load_memory(context, what, bytes, size);
+    return bo_optimizer_load(context, what, &(bo_source){.bytes = bytes, .size = size});
 }
 
 enum { ROWS = 6, DIM = 3 };
@@ -146,12 +146,12 @@ static void maps_and_machines(void **state)
     void *bytes;
     size_t size;
     assert_ok(r->context, bo_features_create(r->context, &desc, &map));
-    assert_ok(r->context, bo_features_save_memory(r->context, map, &bytes, &size));
+    assert_ok(r->context, bo_features_save(r->context, map, &(bo_sink){.bytes = &bytes, .size = &size}));
     damage(r->context, "feature map", bytes, size, load_map, NULL);
     bo_features_destroy(map);
     const bo_machine_desc fit = {.lambda = 0.1, .features = {.gamma = 0.5, .features = 8}};
     assert_ok(r->context, bo_machine_fit(r->context, &fit, &samples, &machine));
-    assert_ok(r->context, bo_machine_save_memory(r->context, machine, NULL, &bytes, &size));
+    assert_ok(r->context, bo_machine_save(r->context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
     damage(r->context, "machine", bytes, size, load_machine, NULL);
     bo_machine_destroy(machine);
 }
@@ -191,22 +191,22 @@ static void models_and_states(void **state)
     bo_optimizer *optimizer;
     void *bytes;
     size_t size;
-    assert_ok(r->context, bo_model_save_memory(r->context, network, &bytes, &size));
+    assert_ok(r->context, bo_model_save(r->context, network, &(bo_sink){.bytes = &bytes, .size = &size}));
     damage(r->context, "network", bytes, size, load_network, NULL);
     bo_model_destroy(network);
-    assert_ok(r->context, bo_model_save_memory(r->context, model, &bytes, &size));
+    assert_ok(r->context, bo_model_save(r->context, model, &(bo_sink){.bytes = &bytes, .size = &size}));
     damage(r->context, "model", bytes, size, load_model, NULL);
     assert_ok(r->context, bo_session_create(r->context, model, NULL, &session));
     assert_ok(r->context, bo_session_feed(r->context, session, (const int32_t[]){1, 2, 3}, 3, NULL));
-    assert_ok(r->context, bo_session_save_memory(r->context, session, &bytes, &size));
+    assert_ok(r->context, bo_session_save(r->context, session, &(bo_sink){.bytes = &bytes, .size = &size}));
     damage(r->context, "session", bytes, size, load_session, session);
     bo_session_destroy(session);
-    assert_ok(r->context, bo_weights_save_memory(r->context, model->weights, &bytes, &size));
+    assert_ok(r->context, bo_weights_save(r->context, model->weights, &(bo_sink){.bytes = &bytes, .size = &size}));
     damage(r->context, "weights", bytes, size, load_weights, model->weights);
     const bo_optimizer_desc desc = {.kind = BO_OPTIMIZER_ADAMW, .average = 0.5};
     assert_ok(r->context, bo_weights_allocate(r->context, model->weights, true));
     assert_ok(r->context, bo_optimizer_create(r->context, &desc, model->weights, &optimizer));
-    assert_ok(r->context, bo_optimizer_save_memory(r->context, optimizer, &bytes, &size));
+    assert_ok(r->context, bo_optimizer_save(r->context, optimizer, &(bo_sink){.bytes = &bytes, .size = &size}));
     damage(r->context, "optimizer", bytes, size, load_optimizer, optimizer);
     bo_optimizer_destroy(optimizer);
     bo_model_destroy(model);
@@ -238,8 +238,8 @@ static void texts_beside_tensors(void **state)
     bo_model *network = make_network(r);
     listener l;
     listen(&l);
-    assert_ok(l.context, bo_model_save(l.context, model, runs_path(r, "model")));
-    assert_ok(l.context, bo_model_save(l.context, network, runs_path(r, "network")));
+    assert_ok(l.context, bo_model_save(l.context, model, &(bo_sink){.path = runs_path(r, "model")}));
+    assert_ok(l.context, bo_model_save(l.context, network, &(bo_sink){.path = runs_path(r, "network")}));
     bo_model_destroy(model);
     bo_model_destroy(network);
     for (int which = 0; which < 2; which++) {
@@ -249,8 +249,8 @@ static void texts_beside_tensors(void **state)
         for (size_t i = 0; flip(path, i); i++) {
             model = NULL, network = NULL;
             l.warnings = 0;
-            const bo_status status =
-                which ? bo_model_load(l.context, folder, &network) : bo_model_load(l.context, folder, &model);
+            const bo_status status = which ? bo_model_load(l.context, &(bo_source){.path = folder}, NULL, &network)
+                                           : bo_model_load(l.context, &(bo_source){.path = folder}, NULL, &model);
             if (status == BO_OK && !(l.warnings && strstr(l.last, "checksum") && strstr(l.last, path)))
                 fail_msg("%s, byte %zu: loaded without a warning", files[which], i);
             bo_model_destroy(model);
@@ -258,8 +258,8 @@ static void texts_beside_tensors(void **state)
             flip(path, i);
         }
         l.warnings = 0;
-        assert_ok(l.context,
-                  which ? bo_model_load(l.context, folder, &network) : bo_model_load(l.context, folder, &model));
+        assert_ok(l.context, which ? bo_model_load(l.context, &(bo_source){.path = folder}, NULL, &network)
+                                   : bo_model_load(l.context, &(bo_source){.path = folder}, NULL, &model));
         bo_model_destroy(which ? NULL : model);
         bo_model_destroy(which ? network : NULL);
         assert_int_equal(l.warnings, 0);
@@ -285,7 +285,7 @@ static void folders_are_replaced_whole(void **state)
     listen(&l);
     strcpy(folder, runs_path(r, "network"));
     snprintf(description, sizeof description, "%.100s/config.json", folder);
-    assert_ok(l.context, bo_model_save(l.context, network, folder));
+    assert_ok(l.context, bo_model_save(l.context, network, &(bo_sink){.path = folder}));
     FILE *file = fopen(description, "rb");
     assert_true(fread(before, 1, sizeof before - 1, file) > 0);
     fclose(file);
@@ -296,14 +296,14 @@ static void folders_are_replaced_whole(void **state)
     network->network->seed += 1000; /* another description */
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    const bo_status status = bo_model_save(l.context, network, folder);
+    const bo_status status = bo_model_save(l.context, network, &(bo_sink){.path = folder});
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(status, BO_IO);
     file = fopen(description, "rb");
     assert_true(fread(after, 1, sizeof after - 1, file) > 0);
     fclose(file);
     assert_string_equal(before, after);
-    assert_ok(l.context, bo_model_load(l.context, folder, &found));
+    assert_ok(l.context, bo_model_load(l.context, &(bo_source){.path = folder}, NULL, &found));
     assert_int_equal(l.warnings, 0);
     bo_model_destroy(found);
     bo_model_destroy(network);
@@ -320,16 +320,18 @@ static void alpha_of_adapters(void **state)
     listen(&l);
     strcpy(base, runs_path(r, "base"));
     strcpy(folder, runs_path(r, "adapter"));
-    assert_ok(l.context, bo_model_save(l.context, model, base));
+    assert_ok(l.context, bo_model_save(l.context, model, &(bo_sink){.path = base}));
     assert_ok(l.context, bo_model_adapt(l.context, model, &(bo_lora_desc){.rank = 2, .alpha = 4, .base = base}));
-    assert_ok(l.context, bo_model_save(l.context, model, folder));
+    assert_ok(l.context, bo_model_save(l.context, model, &(bo_sink){.path = folder}));
     bo_model_destroy(model);
-    assert_ok(l.context, bo_model_load_adapted(l.context, folder, &model));
+    assert_ok(l.context, bo_model_load(l.context, &(bo_source){.path = folder},
+                                       &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &model));
     assert_int_equal(l.warnings, 0);
     bo_model_destroy(model);
     snprintf(command, sizeof command, "sed -i 's/\"lora_alpha\": 4/\"lora_alpha\": 5/' %s/adapter_config.json", folder);
     assert_int_equal(system(command), 0);
-    assert_ok(l.context, bo_model_load_adapted(l.context, folder, &model));
+    assert_ok(l.context, bo_model_load(l.context, &(bo_source){.path = folder},
+                                       &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &model));
     assert_int_equal(l.warnings, 1);
     assert_non_null(strstr(l.last, "lora_alpha 4, but adapter_config.json has 5"));
     bo_model_destroy(model);
@@ -344,16 +346,16 @@ static void damaged_bases(void **state)
     bo_model *model = make_model(r);
     strcpy(base, runs_path(r, "base.safetensors"));
     strcpy(folder, runs_path(r, "adapter"));
-    assert_ok(r->context, bo_model_save(r->context, model, base));
+    assert_ok(r->context, bo_model_save(r->context, model, &(bo_sink){.path = base}));
     assert_ok(r->context, bo_model_adapt(r->context, model, &(bo_lora_desc){.rank = 2, .base = base}));
-    assert_ok(r->context, bo_model_save(r->context, model, folder));
+    assert_ok(r->context, bo_model_save(r->context, model, &(bo_sink){.path = folder}));
     bo_model_destroy(model);
-    assert_ok(r->context, bo_model_load(r->context, folder, &model));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = folder}, NULL, &model));
     bo_model_destroy(model);
     flip(base, 5000);
     assert_true(bo_model_exists(r->context, base));
     assert_fails(r->context, BO_FORMAT, "base.safetensors: the file is damaged",
-                 bo_model_load(r->context, folder, &model));
+                 bo_model_load(r->context, &(bo_source){.path = folder}, NULL, &model));
 }
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ static void add_adapters(runs *r, bo_model *student, const char *base)
 {
     char *whole, folder[160];
     snprintf(folder, sizeof folder, "%s", runs_path(r, base));
-    assert_ok(r->context, bo_model_save(r->context, student, folder));
+    assert_ok(r->context, bo_model_save(r->context, student, &(bo_sink){.path = folder}));
     assert_ok(r->context, bo_model_new_parameters(r->context, student, &whole));
     const bo_lora_desc lora = {.rank = 2, .whole = whole, .base = folder, .targets = "q_proj,k_proj,v_proj,o_proj"};
     assert_ok(r->context, bo_model_adapt(r->context, student, &lora));

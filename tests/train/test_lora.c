@@ -21,7 +21,7 @@ static bo_model *adapted(runs *r, const char *base, bo_lora_init init)
     bo_model *model = runs_model(r, "rfa-gate");
     snprintf(folder, sizeof folder, "%s", runs_path(r, base));
     shake(model->weights);
-    assert_ok(r->context, bo_model_save(r->context, model, folder));
+    assert_ok(r->context, bo_model_save(r->context, model, &(bo_sink){.path = folder}));
     const bo_lora_desc lora = {.rank = 4, .init = init, .data = r->text, .base = folder};
     assert_ok(r->context, bo_model_adapt(r->context, model, &lora));
     return model;
@@ -118,7 +118,8 @@ static void goes_on_to_the_same_bits(void **state)
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     assert_fails(r->context, BO_CANCELED, "step 6", bo_trainer_run(r->context, trainer));
     bo_trainer_destroy(trainer);
-    assert_ok(r->context, bo_model_load_adapted(r->context, runs_path(r, "parted"), &again));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "parted")},
+                                        &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &again));
     desc = trainer_of(r, again, "parted");
     desc.resume = true;
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
@@ -186,7 +187,7 @@ static void moves_a_new_attention(void **state)
     bo_trainer_desc desc = trainer_of(r, model, "run");
     bo_trainer *trainer;
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
-    assert_ok(r->context, bo_model_save(r->context, before, base));
+    assert_ok(r->context, bo_model_save(r->context, before, &(bo_sink){.path = base}));
     assert_ok(r->context, bo_model_set_base(r->context, model, base));
     assert_ok(r->context, bo_trainer_run(r->context, trainer));
     bo_trainer_destroy(trainer);
@@ -199,7 +200,8 @@ static void moves_a_new_attention(void **state)
         moved += !same;
     }
     assert_int_equal(moved, 3); /* m, and weight and bias of the gates, of one layer */
-    assert_ok(r->context, bo_model_load_adapted(r->context, runs_path(r, "run"), &loaded));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "run")},
+                                        &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &loaded));
     assert_true(runs_same_weights(model, loaded));
     bo_free(whole);
     bo_model_destroy(softmax), bo_model_destroy(model), bo_model_destroy(before), bo_model_destroy(loaded);

@@ -113,7 +113,8 @@ static void test_resuming(void **state)
         bo_model *loaded, *fresh = network_of(context, s, m);
         if (memcmp(expected, found, bo_weights_floats(fresh->weights) * sizeof *found) != 0)
             fail_msg("%s: a resumed run has other weights", s->name);
-        assert_ok(context, bo_model_load(context, cut, &loaded)); /* the folder of a run is the folder of a network */
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = cut}, NULL,
+                                         &loaded)); /* the folder of a run is the folder of a network */
         assert_memory_equal(bo_weights_data(loaded->weights), found, bo_weights_floats(fresh->weights) * sizeof *found);
         bo_model_destroy(loaded);
         bo_model_destroy(fresh);

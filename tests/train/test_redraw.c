@@ -93,7 +93,7 @@ static void the_last_draw_is_saved(void **state)
     double expected;
     bo_model *model = train(r, "saved", 1, &expected), *loaded;
     bo_evaluation found;
-    assert_ok(r->context, bo_model_load(r->context, runs_path(r, "saved"), &loaded));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "saved")}, NULL, &loaded));
     assert_true(bo_model_fingerprint(model) == bo_model_fingerprint(loaded));
     assert_ok(r->context, bo_model_evaluate(r->context, loaded, r->held, 0, 200, &found));
     assert_true(found.loss == expected);

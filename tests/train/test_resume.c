@@ -163,10 +163,10 @@ static void folder_is_a_model(void **state)
     desc.checkpoint_every = 3;
     desc.keep = 3;
     assert_ok(r->context, run_part(r, desc, UINT64_MAX));
-    assert_ok(r->context, bo_model_load(r->context, runs_path(r, "run"), &loaded));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "run")}, NULL, &loaded));
     assert_true(runs_same_weights(model, loaded));
     bo_model_destroy(loaded);
-    assert_ok(r->context, bo_model_load(r->context, runs_path(r, "run/best"), &loaded));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "run/best")}, NULL, &loaded));
     bo_model_destroy(loaded);
     size_t kept = 0;
     DIR *folder = opendir(runs_path(r, "run/checkpoints"));

@@ -2,6 +2,7 @@
  * scalings and the maps of random features. */
 #include <stdio.h>
 #include <string.h>
+#include "../../io/schema.h"
 #include "../../io/bytes.h"
 #include "../../device/cpu/kernels.h"
 #include "../config.h"
@@ -87,7 +88,7 @@ bo_status bo_network_config_write(bo_context *context, const bo_network *network
 {
     void *schema = NULL;
     size_t size;
-    if (network->schema) BO_TRY(bo_schema_save_memory(context, network->schema, &schema, &size));
+    if (network->schema) BO_TRY(bo_schema_write(context, network->schema, false, &schema, &size));
     bo_json_raw(text, "{\n\"architectures\": [");
     bo_json_string(text, bo_config_architecture(BO_MODEL_TASK_PREDICT));
     bo_json_raw(text, "],\n\"model_type\": \"bochner\",\n\"bochner_format\": ");
@@ -233,7 +234,7 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_network 
     char *text = cJSON_PrintUnformatted(item);
     if (!text) return bo_fail(context, BO_MEMORY, "out of memory: a schema");
     bo_schema *schema;
-    const bo_status status = bo_schema_load_memory(context, text, strlen(text), &schema);
+    const bo_status status = bo_schema_parse(context, text, strlen(text), &schema);
     if (status == BO_OK) bo_network_set_schema(network, schema);
     cJSON_free(text);
     return status;
