@@ -57,22 +57,24 @@ string(REPLACE ";" " " BOCHNER_PC_PRIVATE "${BOCHNER_PC_PRIVATE}")
 configure_file(cmake/bochner.pc.in bochner.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/bochner.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
-# The programs generate their manual pages and the completion scripts of shells from their option tables; bochner asks the
-# others for their parts. Under an emulator it runs them through scripts.
+# The programs generate their manual pages and the completion scripts of shells from their option tables; bochner asks
+# the others for their parts. Under an emulator it runs them through scripts.
 set(BOCHNER_RUN ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:bochner>)
 if(CMAKE_CROSSCOMPILING_EMULATOR)
   string(REPLACE ";" "' '" BOCHNER_EMULATED "'${CMAKE_CROSSCOMPILING_EMULATOR}'")
   foreach(name bochner bochner-lab bochner-bench)
     file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/emulated/${name}
          CONTENT "#!/bin/sh\nexec ${BOCHNER_EMULATED} '${PROJECT_BINARY_DIR}/${name}' \"$@\"\n")
-    file(CHMOD ${PROJECT_BINARY_DIR}/emulated/${name} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE)
+    file(CHMOD ${PROJECT_BINARY_DIR}/emulated/${name}
+         PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE)
   endforeach()
   set(BOCHNER_EMULATED_ENVIRONMENT BOCHNER_PROGRAM=${PROJECT_BINARY_DIR}/emulated/bochner
       BOCHNER_LAB=${PROJECT_BINARY_DIR}/emulated/bochner-lab BOCHNER_BENCH=${PROJECT_BINARY_DIR}/emulated/bochner-bench)
   set(BOCHNER_RUN env ${BOCHNER_EMULATED_ENVIRONMENT} ${BOCHNER_RUN})
 endif()
 add_custom_command(OUTPUT bochner.1
-                   COMMAND sh -c "\"$@\" help --man <\"$0\" >bochner.1" ${PROJECT_SOURCE_DIR}/cmake/bochner.1.in ${BOCHNER_RUN}
+                   COMMAND sh -c "\"$@\" help --man <\"$0\" >bochner.1"
+                           ${PROJECT_SOURCE_DIR}/cmake/bochner.1.in ${BOCHNER_RUN}
                    DEPENDS bochner cmake/bochner.1.in VERBATIM)
 foreach(command lab bench)
   add_custom_command(OUTPUT bochner-${command}.1
@@ -80,7 +82,8 @@ foreach(command lab bench)
                              ${PROJECT_SOURCE_DIR}/cmake/bochner-${command}.1.in
                              ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:bochner-${command}>
                      DEPENDS bochner-${command} cmake/bochner-${command}.1.in VERBATIM)
-  install(FILES ${PROJECT_BINARY_DIR}/bochner-${command}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${command})
+  install(FILES ${PROJECT_BINARY_DIR}/bochner-${command}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+          COMPONENT ${command})
 endforeach()
 foreach(shell bash zsh fish)
   add_custom_command(OUTPUT bochner.${shell}

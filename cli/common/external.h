@@ -7,17 +7,17 @@
 
 #include "completion.h"
 
-/* ---- the program that starts another ------------------------------------------------------------------------------ */
+/* ---- the program that starts another ----------------------------------------------------------------------------- */
 
 /* Runs the program of the command with these arguments, and returns only if it cannot: CLI_FAILED after a message. The
  * program finds this one by the environment variable BOCHNER_PROGRAM (cli_find_program). */
 int cli_external_run(const char *command, int argc, char **argv);
 
-/* Copies what the program prints when it describes itself (cli_external_main): words is the description. Returns false,
+/* Copies what the program prints when it describes itself (cli_external_main); words: the description. Returns false,
  * and prints nothing, if there is no such program; it may be left out of an installation. */
 bool cli_external_describe(const char *command, const char *const *words, size_t count, FILE *out);
 
-/* ---- the program that is started ----------------------------------------------------------------------------------- */
+/* ---- the program that is started --------------------------------------------------------------------------------- */
 
 /* The main function of the program of a command, which takes the arguments after the name of the command. Hidden
  * descriptions of its options, after the first word --describe:

@@ -96,8 +96,8 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
     return status == BO_OK;
 }
 
-/* Reads the beginning of a file of a folder as text. False: there is none, or a pipe or device, which is not waited for: the
- * loader refuses it. */
+/* Reads the beginning of a file of a folder as text. False: there is none, or a pipe or device, which is not waited for
+ * and which the loader refuses. */
 static bool read_head(const char *folder, const char *name, char out[4096])
 {
     char path[4096];

@@ -11,8 +11,8 @@ bo_status lab_multiply(bo_context *context, bool ta, bool tb, size_t m, size_t n
 bo_status lab_multiply_single(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, float alpha,
                               const float *a, size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc);
 
-/* X (n x m) := A⁻¹ X for a symmetric positive definite A (n x n, given by its upper triangle, overwritten). BO_NUMERIC:
- * it is not positive definite. */
+/* X (n x m) := A⁻¹ X for a symmetric positive definite A (n x n, given by its upper triangle, overwritten).
+ * BO_NUMERIC: it is not positive definite. */
 bo_status lab_solve_positive(bo_context *context, size_t n, size_t m, double *a, double *x);
 
 /* A symmetric matrix (n x n, given by its upper triangle): row i becomes the eigenvector of values[i]; values ascend. */

@@ -1,5 +1,5 @@
-/* Layers of the library that the public API does not have, recorded in graphs of experiments (src/nn/nn.h). Weights have
- * the names of the library, under a prefix. */
+/* Layers of the library that the public API does not have, recorded in graphs of experiments (src/nn/nn.h). Weights
+ * have the names of the library, under a prefix. */
 #ifndef BO_LAB_TOOLS_LAYERS_H
 #define BO_LAB_TOOLS_LAYERS_H
 
@@ -40,7 +40,8 @@ typedef struct lab_edges {
 } lab_edges;
 /* Sum, mean or maximum of x over the neighbors. */
 bo_value lab_aggregate(bo_graph *graph, bo_value x, const lab_edges *edges, bo_aggregate_kind kind);
-/* s_i + W_1 mean_j tanh(W_2 s_j) over the neighbors j: `prefix`.message.weight (hidden x width), `prefix`.update.weight. */
+/* s_i + W_1 mean_j tanh(W_2 s_j) over the neighbors j: `prefix`.message.weight (hidden x width) and
+ * `prefix`.update.weight. */
 bo_value lab_message(bo_graph *graph, const char *prefix, bo_value states, const lab_edges *edges, size_t hidden,
                      bo_aggregate_kind kind);
 

@@ -1,5 +1,5 @@
-/* What experiments need of the inside of a language model: its weights with their gradients, and new draws of the features of
- * its attention. */
+/* What experiments need of the inside of a language model: its weights with their gradients, and new draws of the
+ * features of its attention. */
 #ifndef BO_LAB_TOOLS_MODEL_PASS_H
 #define BO_LAB_TOOLS_MODEL_PASS_H
 
@@ -15,8 +15,8 @@ bo_status lab_model_redraw(bo_context *context, bo_model *model, uint64_t seed);
 typedef struct lab_model_pass lab_model_pass;
 bo_status lab_model_pass_open(bo_context *context, const bo_model *model, size_t tokens, lab_model_pass **out);
 void lab_model_pass_close(lab_model_pass *pass); /* accepts NULL */
-/* The gradients in the weights of the model are those of scale times the sum of the losses of the targets; a target of -1
- * is none. */
+/* The gradients in the weights of the model are those of scale times the sum of the losses of the targets; a target of
+ * -1 is none. */
 bo_status lab_model_pass_run(bo_context *context, lab_model_pass *pass, const int32_t *ids, const int32_t *targets,
                              double scale);
 

@@ -6,8 +6,8 @@
 #include <bochner/plan.h>
 
 void lab_plan_terms(const bo_plan_counts *counts, double terms[BO_PLAN_TERM_COUNT]);
-/* Costs that are not negative and minimize |A x - y|², of the terms whose bits are set; the others are 0. False: the rows
- * do not determine them. */
+/* Costs that are not negative and minimize |A x - y|², of the terms whose bits are set; the others are 0. False: the
+ * rows do not determine them. */
 bool lab_plan_least_squares(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], const double *y, unsigned terms,
                             double x[BO_PLAN_TERM_COUNT]);
 

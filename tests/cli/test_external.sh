@@ -1,5 +1,5 @@
-# The commands lab and bench are programs of their own: where bochner looks for them, what it passes on, and what it says if
-# one is missing. tests/cli/test_completion.sh and tests/house/test_manual.sh test what is made from their options.
+# The commands lab and bench are programs of their own: where bochner looks for them, what it passes on, and what it says
+# if one is missing. tests/cli/test_completion.sh and tests/house/test_manual.sh test what is made from their options.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 case $BOCHNER in */emulated/*) echo "skipped: copies of the program do not run without the emulator" >&2 && exit 77 ;; esac
 unset BOCHNER_LAB BOCHNER_BENCH BOCHNER_PROGRAM
@@ -8,9 +8,10 @@ bin=$(sed -n 's/^CMAKE_INSTALL_BINDIR:PATH=//p' "$BOCHNER_BUILD/CMakeCache.txt")
 lib=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$BOCHNER_BUILD/CMakeCache.txt")
 
 # The program does not contain what it runs.
-nm "$BOCHNER" | grep -E ' [Tt] (lab_at|lab_claim|bench_add|bo_lab_run)$' >linked && complain "bochner links the lab or the benchmarks: $(head -n 3 linked)"
+nm "$BOCHNER" | grep -E ' [Tt] (lab_at|lab_claim|bench_add|bo_lab_run)$' >linked &&
+    complain "bochner links the lab or the benchmarks: $(head -n 3 linked)"
 
-# ---- what is passed on -------------------------------------------------------------------------------------------------------
+# ---- what is passed on ----------------------------------------------------------------------------------------------
 # A program that shows its process, its arguments and where bochner is, and ends as it is told.
 cat >show <<'END'
 #!/bin/sh
@@ -23,7 +24,8 @@ chmod +x show
 BOCHNER_LAB=$work/show "$BOCHNER" lab run 'two words' '' --out=x -- -y >out 2>err &
 process=$!
 wait $process || complain "lab: status $?"
-printf '%s\n' "process $process of $BOCHNER" '<run>' '<two words>' '<>' '<--out=x>' '<-->' '<-y>' | diff - out || complain "bochner lab passes other words"
+printf '%s\n' "process $process of $BOCHNER" '<run>' '<two words>' '<>' '<--out=x>' '<-->' '<-y>' |
+    diff - out || complain "bochner lab passes other words"
 for status in 0 1 2 3; do
     STATUS=$status BOCHNER_BENCH=$work/show "$BOCHNER" bench >out 2>err
     expect "exit status" $? '==' $status
@@ -54,12 +56,13 @@ grep -q '"experiments"' out || complain "lab list --json: $(head -c 200 out)"
 fails 2 "unknown experiment 'scaled-dt'|did you mean scaled-dot" "$BOCHNER" lab run scaled-dt
 fails 2 "expected a subject first" "$BOCHNER" bench
 
-# ---- where it is looked for --------------------------------------------------------------------------------------------------
+# ---- where it is looked for -----------------------------------------------------------------------------------------
 mkdir -p "opt/$bin" "opt/$lib/bochner" usr here/bochner
 cp "$BOCHNER" "opt/$bin/bochner"
 ln -s "../opt/$bin/bochner" usr/bochner
 program=$work/opt/$bin/bochner
-missing="bochner lab: bochner-lab was not found: neither $work/opt/$bin/bochner-lab nor $work/opt/$bin/|$lib/bochner/bochner-lab exists|it is the component lab of an installation|make builds it"
+missing="bochner lab: bochner-lab was not found: neither $work/opt/$bin/bochner-lab nor $work/opt/$bin/"
+missing="$missing|$lib/bochner/bochner-lab exists|it is the component lab of an installation|make builds it"
 for words in "lab list" "help lab" "lab --help"; do fails 1 "$missing" "$program" $words; done
 fails 1 "bochner-bench was not found|component bench" "$program" bench train
 # Never from the current directory or PATH.
@@ -76,7 +79,8 @@ succeeds "$program" --help
 grep -q '^  lab ' out || complain "the overview does not list lab"
 for shell in bash zsh fish; do
     succeeds "$program" completion $shell
-    grep -q 'lab' out && grep -q 'holdout' out && ! grep -q 'only-tables' out || complain "completion $shell without the programs"
+    grep -q 'lab' out && grep -q 'holdout' out && ! grep -q 'only-tables' out ||
+        complain "completion $shell without the programs"
 done
 # The plugin directory of the installation, then the directory of the program, then the environment.
 place() { # file, word that it prints
@@ -97,6 +101,7 @@ fails 1 "cannot run $work/opt/$bin/bochner-lab: Permission denied" "$program" la
 
 # The benchmarks find the program that ran them, also from the plugin directory, and say if there is none.
 cp "$BOCHNER-bench" "opt/$lib/bochner/bochner-bench"
-fails 1 "the program bochner was not found: neither $work/opt/$lib/bochner/bochner nor" "opt/$lib/bochner/bochner-bench" serve somewhere
+fails 1 "the program bochner was not found: neither $work/opt/$lib/bochner/bochner nor" \
+    "opt/$lib/bochner/bochner-bench" serve somewhere
 fails 1 "bochner serve did not start|somewhere" "$program" bench serve somewhere
 finish

@@ -486,7 +486,8 @@ static void test_refusals(void **state)
         {{.depth = 65}, "depth 65"},
         {{.arguments = 1}, "1 arguments"},
         {{.least = 10, .most = 11}, "greater than 10 and less than 11"},
-        {{.least = 1, .most = 4}, "after 0 lines, 1048576 consecutive drafts were rejected"}, /* no tree has two or three tokens */
+        {{.least = 1, .most = 4},
+         "after 0 lines, 1048576 consecutive drafts were rejected"}, /* no tree has two or three tokens */
         {{.least = 3, .most = 6, .depth = 2, .arguments = 2}, "expected a new line with more than 3 and fewer than 6"},
     };
     for (size_t i = 0; i < sizeof nested / sizeof *nested; i++) {
