@@ -273,7 +273,7 @@ void bench_rate_name(char *name, size_t room, const char *what, bo_gram_precisio
     if (asked == BO_GRAM_PRECISION_AUTO)
         snprintf(name, room, "%s, fit rate / GEMM rate", what);
     else
-        snprintf(name, room, "%s, %s, fit rate / GEMM rate", what, bo_gram_precision_name(asked));
+        snprintf(name, room, "%s, %s, fit rate / GEMM rate", what, bo_enum_name(BO_ENUM_GRAM_PRECISION, asked));
 }
 
 bool bench_gemm(bench_run *bench)
@@ -397,7 +397,7 @@ static const cli_option rows[] = {
     COUNT("rows", "N", bench_options, rows, "number of rows in the part stream", .low = 1000, .initial = "10000000"),
     COUNT("features", "R", bench_options, features, "number of features in the part speed", .low = 2,
           .initial = "4096"),
-    CHOICE("draw", "D", bench_options, draw, bo_draw_name,
+    CHOICE("draw", "D", bench_options, draw, BO_ENUM_DRAW,
            "sampling scheme of the frequencies in the part speed; hadamard makes the projection nearly free",
            .initial = "default"),
     COUNT("quality-features", "R", bench_options, quality_features, "number of features in the part quality", .low = 2,

@@ -244,7 +244,7 @@ static void report_task(decode_bench *bench, decode_task task)
     double plain = 0;
     for (size_t k = 0; k < KINDS; k++) {
         kind *it = &bench->kinds[k];
-        const char *storage = bo_storage_name(it->storage);
+        const char *storage = bo_enum_name(BO_ENUM_STORAGE, it->storage);
         char name[96], peer[PATH] = "";
         rates ours = rates_of(it->own[task], bench->options->repeats), theirs;
         if (k == 0) plain = ours.median;
@@ -252,7 +252,7 @@ static void report_task(decode_bench *bench, decode_task task)
         bench_add(bench->run, name, ours.median, "tokens/s", NAN, false,
                   "%zu tokens; %s of weights; %.2f x float32 weights; %s products", bench->options->tokens,
                   cli_bytes((double)bo_model_bytes(it->model)).s, ours.median / plain,
-                  bo_precision_name(bench->options->precision));
+                  bo_enum_name(BO_ENUM_PRECISION, bench->options->precision));
         if (it->peer < 0) continue;
         theirs = fastest_peer(bench, it, task, peer);
         snprintf(name, sizeof name, "%s, %s, %d thread%s / llama2.c", task_names[task], storage, bench->threads,

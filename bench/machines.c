@@ -109,8 +109,8 @@ static bool time_images(bench_run *bench, const images *set, bo_gram_precision p
     bench_rate_name(name, sizeof name, "MNIST", precision);
     bench_add(bench, name, rate / yardstick, "", 0.6, false,
               "%zu x %zu, R = %zu, draw %s: %.2f s, %.0f of %.0f GFLOP/s, accuracy %.2f%%; " BENCH_COUNTED,
-              set->train->rows, set->train->dim, features, bo_draw_name(out->draw), out->seconds, rate, yardstick,
-              100 * out->accuracy, bo_gram_precision_name(out->precision));
+              set->train->rows, set->train->dim, features, bo_enum_name(BO_ENUM_DRAW, out->draw), out->seconds, rate,
+              yardstick, 100 * out->accuracy, bo_enum_name(BO_ENUM_GRAM_PRECISION, out->precision));
     return true;
 }
 
@@ -125,7 +125,7 @@ static void compare_with_peer(bench_run *bench, const timed *chosen, const timed
     double peer_seconds = bench_json_number(json, "fit_seconds"), peer_accuracy = bench_json_number(json, "accuracy");
     bench_add(bench, "MNIST, times faster than scikit-learn", peer_seconds / chosen->seconds, "x", 4, false,
               "scikit-learn (float32) %.1f s, bochner (%s products) %.2f s", peer_seconds,
-              bo_gram_precision_name(chosen->precision), chosen->seconds);
+              bo_enum_name(BO_ENUM_GRAM_PRECISION, chosen->precision), chosen->seconds);
     if (plain != chosen)
         bench_add(bench, "MNIST, float32, times faster than scikit-learn", peer_seconds / plain->seconds, "x", 4, false,
                   "scikit-learn (float32) %.1f s, bochner (float32 products) %.2f s", peer_seconds, plain->seconds);

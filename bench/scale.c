@@ -224,7 +224,7 @@ static bool measure_part(attention_bench *timing, const scale_options *o, const 
             if (threads == 1) first = seconds;
             int length = snprintf(name, sizeof name, "%s, %d thread%s", part->name, threads, threads > 1 ? "s" : "");
             bench_add(timing->run, name, 1e3 * seconds, "ms", NAN, true, "%s; %s products", c.detail,
-                      bo_precision_name(o->precision));
+                      bo_enum_name(BO_ENUM_PRECISION, o->precision));
             snprintf(name + length, sizeof name - (size_t)length, ", speedup");
             if (threads > 1) bench_add(timing->run, name, first / seconds, "x", NAN, false, "over one thread");
             snprintf(name + length, sizeof name - (size_t)length, ", efficiency");

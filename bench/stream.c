@@ -87,10 +87,11 @@ static bool time_stream(bench_run *bench, const char *data, const char *model, b
     }
     snprintf(features, sizeof features, "%zu", bench->options->stream_features);
     snprintf(threads, sizeof threads, "%d", bo_context_threads(bench->session->context));
-    const char *const words[] = {program,      "fit",     data,      "--stream",         "--task",
-                                 "regression", "--gamma", "0.25",    "--features",       features,
-                                 "--threads",  threads,   "--quiet", "--gram-precision", bo_gram_precision_name(asked),
-                                 "--out",      model,     NULL};
+    const char *const words[] = {
+        program,      "fit",     data,      "--stream",         "--task",
+        "regression", "--gamma", "0.25",    "--features",       features,
+        "--threads",  threads,   "--quiet", "--gram-precision", bo_enum_name(BO_ENUM_GRAM_PRECISION, asked),
+        "--out",      model,     NULL};
     double seconds = NAN, resident = NAN, yardstick = bench_yardstick(bench);
     bool ok = run_child((char *const *)(uintptr_t)words, &seconds, &resident);
     yardstick = (yardstick + bench_yardstick(bench)) / 2;
@@ -107,7 +108,7 @@ static bool time_stream(bench_run *bench, const char *data, const char *model, b
     bench_rate_name(name, sizeof name, "stream", asked);
     bench_add(bench, name, rate / yardstick, "", 0.5, false,
               "%.1f s with reading a .npy, %.0f of %.0f GFLOP/s, %.0f thousand rows/s; " BENCH_COUNTED, seconds, rate,
-              yardstick, rows / seconds / 1e3, bo_gram_precision_name(*used));
+              yardstick, rows / seconds / 1e3, bo_enum_name(BO_ENUM_GRAM_PRECISION, *used));
     return true;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <bochner/devices.h>
+#include "base/enums.h"
 #include "base/base.h"
 #include "base/rng.h"
 

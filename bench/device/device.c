@@ -68,7 +68,7 @@ bool device_open(bench_run *run, const device_options *options, bo_precision pre
     snprintf(out->name, sizeof out->name, "%s", described.name);
     out->held = bo_backend_holds(out->context, out->device);
     out->emulated = described.processors == 0 || strstr(described.name, "emulat") != NULL;
-    cli_say(run->session, "%s, %s", out->name, bo_precision_name(precision));
+    cli_say(run->session, "%s, %s", out->name, bo_enum_name(BO_ENUM_PRECISION, precision));
     return true;
 }
 
@@ -171,7 +171,7 @@ static bo_status measure_copy(device_bench *bench)
     bench->copied = 2 * bytes / seconds;
     bench_add(bench->run, "copy on the device", 1e-9 * bench->copied, "GB/s", NAN, false,
               "%s, read and written, %s; %s", cli_bytes(bytes).s, bench->name,
-              bo_precision_name(bo_context_precision(bench->context)));
+              bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(bench->context)));
     return BO_OK;
 }
 
@@ -189,7 +189,8 @@ static bo_status measure_product(device_bench *bench)
     const double side = (double)n;
     bench->product = 2 * side * side * side / seconds;
     bench_add(bench->run, "matrix product on the device", 1e-12 * bench->product, "TFLOP/s", NAN, false,
-              "%zu x %zu x %zu, %s, float32 sums", n, n, n, bo_precision_name(bo_context_precision(bench->context)));
+              "%zu x %zu x %zu, %s, float32 sums", n, n, n,
+              bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(bench->context)));
     return BO_OK;
 }
 

@@ -79,7 +79,7 @@ static bool measure(device_bench *bench, fit *f)
     const double rate = bench_fit_operations((double)o->rows, (double)o->columns, (double)o->features) / seconds;
     char name[96];
     snprintf(name, sizeof name, "fit of %zu x %zu, R = %zu, %s", o->rows, o->columns, o->features,
-             bo_gram_precision_name(f->precision));
+             bo_enum_name(BO_ENUM_GRAM_PRECISION, f->precision));
     bench_add(bench->run, name, seconds, "s", NAN, true, "sums %.3g s, solution %.3g s, %.4g TFLOP/s; %s in use on %s",
               f->adding, f->solving, 1e-12 * rate, cli_bytes(device_used(bench)).s, bench->name);
     return true;

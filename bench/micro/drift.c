@@ -4,6 +4,7 @@
  * mean of one column shifted by 0.3, its standard deviation times 1.3, and a correlation of 0.5 of two columns whose own
  * distributions stay the same. Each fraction has its exact 95% binomial interval (Clopper and Pearson 1934).
  * Usage: bench_drift [draws] [rows] [table, or - for none] [first seed] */
+#include <bochner/names.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +64,7 @@ static void print_fraction(size_t k, size_t n)
 
 static void print_tally(const char *what, bo_p_value kind, const tally *t)
 {
-    printf("%-24s %-12s", what, bo_p_value_name(kind));
+    printf("%-24s %-12s", what, bo_enum_name(BO_ENUM_P_VALUE, kind));
     print_fraction(t->tables, t->draws);
     print_fraction(t->columns, t->draws);
     putchar('\n');

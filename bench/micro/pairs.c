@@ -1,5 +1,6 @@
 /* Times of kernel matrices in float32 (bo_kernel_block) and of gradients of kernel expansions (bo_kernel_gradient),
  * relative to the same matrix in float64 (bo_kernel_matrix). Usage: bench_pairs [rows] [dim] [repeats] [threads] */
+#include <bochner/names.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,8 +68,8 @@ static bo_status compare(const inputs *in)
         BO_TRY(best_time(in, &desc, run_block, &block));
         BO_TRY(best_time(in, &desc, run_mirrored, &mirrored));
         BO_TRY(best_time(in, &desc, run_gradient, &gradient));
-        printf("%-20s %10.3f %10.3f %10.3f %10.3f\n", bo_kernel_name(kernels[i]), wide / part, block, mirrored,
-               gradient);
+        printf("%-20s %10.3f %10.3f %10.3f %10.3f\n", bo_enum_name(BO_ENUM_KERNEL, kernels[i]), wide / part, block,
+               mirrored, gradient);
     }
     return BO_OK;
 }

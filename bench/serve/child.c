@@ -55,8 +55,8 @@ static bool make_command(const load_bench *bench, size_t cache, command_line *li
     if (CLI_GIVEN(o, slots)) add_number(line, 1, "--slots", o->slots);
     if (CLI_GIVEN(o, context)) add_number(line, 2, "--context", o->context);
     if (cache) add_number(line, 3, "--cache-bytes", cache);
-    if (CLI_GIVEN(o, weights)) add_option(line, "--weights", bo_storage_name(o->weights));
-    if (CLI_GIVEN(o, precision)) add_option(line, "--precision", bo_precision_name(o->precision));
+    if (CLI_GIVEN(o, weights)) add_option(line, "--weights", bo_enum_name(BO_ENUM_STORAGE, o->weights));
+    if (CLI_GIVEN(o, precision)) add_option(line, "--precision", bo_enum_name(BO_ENUM_PRECISION, o->precision));
     if (common->isa) add_option(line, "--isa", common->isa);
     return true;
 }

@@ -76,7 +76,7 @@ static const cli_option rows[] = {
           .high = 1 << 30, .otherwise = "none"),
     COUNT("slots", "N", load_options, slots, "as in bochner serve", .low = 1, .high = 1 << 20),
     COUNT("context", "N", load_options, context, "as in bochner serve", .low = 2, .high = 1 << 30),
-    CHOICE("weights", "HOW", load_options, weights, bo_storage_name, "as in bochner serve",
+    CHOICE("weights", "HOW", load_options, weights, BO_ENUM_STORAGE, "as in bochner serve",
            .without = 1u << BO_STORAGE_FLOAT8, .initial = "float32"),
     PRECISION(load_options, .traits = 0),
     END_OF_OPTIONS,

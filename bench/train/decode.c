@@ -153,7 +153,7 @@ static void add_large_figures(train_bench *bench, const bo_model_desc *desc, lar
     for (size_t k = 0; k < KINDS; k++) {
         const decoder *d = &all->d[k];
         seconds[k] = bench_median(all->seconds[k], turns);
-        snprintf(name, sizeof name, "decode, bandwidth / triad, %s weights", bo_storage_name(kinds[k]));
+        snprintf(name, sizeof name, "decode, bandwidth / triad, %s weights", bo_enum_name(BO_ENUM_STORAGE, kinds[k]));
         bench_add(bench->run, name, bench_median(all->shares[k], turns), "", 0.85, false,
                   "%zu layers, width %zu, %.4g M parameters: %s of weights and %s of state in %.4g ms per token, %.1f "
                   "GB/s; triad over as many bytes %.1f",
@@ -162,7 +162,7 @@ static void add_large_figures(train_bench *bench, const bo_model_desc *desc, lar
                   1e-9 * bytes_per_token(d) / seconds[k], bench_median(all->triads[k], turns));
     }
     for (size_t k = 1; k < KINDS; k++) {
-        snprintf(name, sizeof name, "decode, %s / float32 weights", bo_storage_name(kinds[k]));
+        snprintf(name, sizeof name, "decode, %s / float32 weights", bo_enum_name(BO_ENUM_STORAGE, kinds[k]));
         bench_add(bench->run, name, seconds[0] / seconds[k], "x", wanted[k], false,
                   "%.1f tokens/s, float32 %.1f; float32 has %.3g times as many bytes", 1 / seconds[k], 1 / seconds[0],
                   bytes_per_token(&all->d[0]) / bytes_per_token(&all->d[k]));

@@ -71,7 +71,7 @@ static const char *kind_word(const bo_attention_desc *d)
         const bool kernels = kernel == d->features.kernel || !bo_attention_takes_kernel(d->kind, kernel);
         if (named.kind == d->kind && named.gate == d->gate && named.proposal == d->proposal && kernels) return name;
     }
-    return bo_attention_kind_name(d->kind);
+    return bo_enum_name(BO_ENUM_ATTENTION_KIND, d->kind);
 }
 
 /* The options in which a descriptor differs from its name alone. */
@@ -84,7 +84,7 @@ static void add_row(option_text *text, const bo_attention_desc *d, size_t featur
     const bool estimates = bo_attention_has(d, BO_TRAIT_PROPOSAL);
     add(text, "--kind %s", name);
     if (estimates && f->function != BO_FUNCTION_POSITIVE) add(text, " --map %s", cli_attention_map_of(f->function));
-    if (d->proposal != plain.proposal) add(text, " --proposal %s", bo_proposal_name(d->proposal));
+    if (d->proposal != plain.proposal) add(text, " --proposal %s", bo_enum_name(BO_ENUM_PROPOSAL, d->proposal));
     if (f->sampling == BO_SAMPLING_OPTIMAL) add(text, " --sampling optimal");
     if (f->kernel == BO_KERNEL_POLYNOMIAL) add(text, " --degree %d", f->degree);
     if (bo_attention_has(d, BO_TRAIT_GAMMA) && f->kernel != BO_KERNEL_SOFTMAX)
@@ -168,8 +168,8 @@ static void json_row(cli_json *json, const cli_attention_job *job, const bo_atte
     cli_json_object(json, NULL);
     cli_json_add_text(json, "kind", kind_word(d));
     cli_json_add_text(json, "map", cli_attention_map_of(d->features.function));
-    cli_json_add_text(json, "proposal", bo_proposal_name(d->proposal));
-    cli_json_add_text(json, "sampling", bo_sampling_name(d->features.sampling));
+    cli_json_add_text(json, "proposal", bo_enum_name(BO_ENUM_PROPOSAL, d->proposal));
+    cli_json_add_text(json, "sampling", bo_enum_name(BO_ENUM_SAMPLING, d->features.sampling));
     if (polynomial) cli_json_add_count(json, "degree", (size_t)d->features.degree);
     if (d->window) cli_json_add_count(json, "window", d->window);
     cli_json_add_count(json, "features", a->maps[i].features);

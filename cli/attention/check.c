@@ -146,7 +146,8 @@ static int check_calibration(const cli_attention_options *o, const bo_attention_
     const bo_proposal named = cli_attention_named(o).proposal;
     if (named != BO_PROPOSAL_NONE && d->proposal != BO_PROPOSAL_NONE && named != d->proposal)
         WRONG("--kind %s has --proposal %s, found --proposal %s (--kind favor accepts any proposal)",
-              cli_attention_kind_choice(o->kind), bo_proposal_name(named), bo_proposal_name(d->proposal));
+              cli_attention_kind_choice(o->kind), bo_enum_name(BO_ENUM_PROPOSAL, named),
+              bo_enum_name(BO_ENUM_PROPOSAL, d->proposal));
     const bool data = o->sources[CLI_CALIBRATE_Q] || o->sources[CLI_CALIBRATE_K];
     if (data && !(o->sources[CLI_CALIBRATE_Q] && o->sources[CLI_CALIBRATE_K]))
         WRONG("--calibrate-q and --calibrate-k must be used together; --calibrate-%s is missing",
@@ -166,14 +167,15 @@ static int check_calibration(const cli_attention_options *o, const bo_attention_
 static int check_idle_map(const cli_attention_options *o, const bo_attention_desc *d)
 {
     const bo_features_desc *f = &d->features;
-    const char *map = CLI_GIVEN(o, map) ? cli_attention_map_choice(o->map) : bo_kernel_name(f->kernel);
+    const char *map = CLI_GIVEN(o, map) ? cli_attention_map_choice(o->map) : bo_enum_name(BO_ENUM_KERNEL, f->kernel);
     const char *idle = CLI_GIVEN(o, draw)                   ? "draw"
                        : o->one_draw                        ? "one-draw"
                        : f->sampling == BO_SAMPLING_OPTIMAL ? "sampling optimal"
                                                             : NULL;
     const bool learned = bo_kernel_is_learned(f->kernel);
     if (d->normalizer == BO_NORMALIZER_NONE && bo_kernel_is_scaled(f->kernel))
-        WRONG("--normalizer none: features of the %s kernel require a normalizer", bo_kernel_name(f->kernel));
+        WRONG("--normalizer none: features of the %s kernel require a normalizer",
+              bo_enum_name(BO_ENUM_KERNEL, f->kernel));
     if (d->normalizer == BO_NORMALIZER_NONE && CLI_GIVEN(o, clamp))
         WRONG("--clamp has no effect without a normalizer, because there is no denominator");
     if (idle && !bo_features_needs_length(f))

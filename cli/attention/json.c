@@ -49,18 +49,18 @@ static void json_descriptor(cli_json *json, const cli_attention_job *job)
     if (d->iterations) cli_json_add_count(json, "iterations", d->iterations);
     if (d->iterations) cli_json_add_number(json, "tolerance", d->tolerance);
     if (d->window) cli_json_add_count(json, "window", d->window);
-    cli_json_add_text(json, "gate", bo_gate_name(d->gate));
+    cli_json_add_text(json, "gate", bo_enum_name(BO_ENUM_GATE, d->gate));
     json_parameters(json, job);
     cli_json_add_text(json, "normalizer", cli_attention_normalizer_choice((int)d->normalizer));
     if (!map) return;
-    cli_json_add_text(json, "kernel", bo_kernel_name(map->kernel));
-    cli_json_add_text(json, "function", bo_function_name(map->function));
+    cli_json_add_text(json, "kernel", bo_enum_name(BO_ENUM_KERNEL, map->kernel));
+    cli_json_add_text(json, "function", bo_enum_name(BO_ENUM_FUNCTION, map->function));
     if (map->kernel == BO_KERNEL_POLYNOMIAL) cli_json_add_count(json, "degree", (size_t)map->degree);
     if (bo_features_frequencies(bo_attention_features(job->attention, 0)))
-        cli_json_add_text(json, "draw", bo_draw_name(map->draw));
+        cli_json_add_text(json, "draw", bo_enum_name(BO_ENUM_DRAW, map->draw));
     if (bo_attention_has(d, BO_TRAIT_DRAWS)) {
-        cli_json_add_text(json, "proposal", bo_proposal_name(d->proposal));
-        cli_json_add_text(json, "sampling", bo_sampling_name(d->features.sampling));
+        cli_json_add_text(json, "proposal", bo_enum_name(BO_ENUM_PROPOSAL, d->proposal));
+        cli_json_add_text(json, "sampling", bo_enum_name(BO_ENUM_SAMPLING, d->features.sampling));
     }
     cli_json_add_count(json, "features", map->features);
     cli_json_add_flag(json, "one_draw", d->one_draw);
@@ -172,7 +172,7 @@ void cli_attention_json(const cli_attention_job *job)
         if (job->inputs.solves) json_solves(&json, &job->solves);
         if (o->compare) json_error(&json, &job->error);
     }
-    cli_json_add_text(&json, "precision", bo_precision_name(bo_context_precision(job->session->context)));
+    cli_json_add_text(&json, "precision", bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(job->session->context)));
     cli_json_add_count(&json, "threads", (size_t)bo_context_threads(job->session->context));
     cli_json_add_text(&json, "isa", bo_context_isa(job->session->context));
     cli_json_end(&json);

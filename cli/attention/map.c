@@ -52,14 +52,14 @@ const char *cli_attention_map_choice(unsigned index)
 {
     const unsigned own = (unsigned)CLI_COUNT_OF(maps);
     if (index < own) return maps[index].name;
-    return index - own <= BO_KERNEL_ARCCOS ? bo_kernel_name((bo_kernel)(index - own)) : NULL;
+    return index - own <= BO_KERNEL_ARCCOS ? bo_enum_name(BO_ENUM_KERNEL, (bo_kernel)(index - own)) : NULL;
 }
 
 const char *cli_attention_map_of(bo_function function)
 {
     for (size_t i = 0; i < CLI_COUNT_OF(maps); i++)
         if (maps[i].function == function) return maps[i].name;
-    return bo_function_name(function);
+    return bo_enum_name(BO_ENUM_FUNCTION, function);
 }
 
 /* Applies --map. In RFA, sin and cos are features of the RBF kernel, because queries and keys have unit norm. */

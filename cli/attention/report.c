@@ -106,7 +106,7 @@ static const char *manner(const cli_attention_job *job, char *out, size_t room)
     out[0] = 0;
     if (d->causal) append(out, room, ", causal");
     if (d->window) append(out, room, ", window of %s keys", cli_count(d->window).s);
-    if (d->gate != BO_GATE_NONE) append(out, room, ", %s gate", bo_gate_name(d->gate));
+    if (d->gate != BO_GATE_NONE) append(out, room, ", %s gate", bo_enum_name(BO_ENUM_GATE, d->gate));
     if (d->gate == BO_GATE_FIXED) append_decays(out, room, job);
     if (d->normalizer == BO_NORMALIZER_NONE && sums) append(out, room, ", not normalized");
     if (d->unit) append(out, room, ", unit norms");
@@ -124,13 +124,15 @@ static const char *map_words(const cli_attention_job *job, char *out, size_t roo
     const bo_features_desc *map = cli_attention_map(job);
     out[0] = 0;
     if (!map) return out;
-    append(out, room, "; %s features of the %s kernel", cli_count(map->features).s, bo_kernel_name(map->kernel));
+    append(out, room, "; %s features of the %s kernel", cli_count(map->features).s,
+           bo_enum_name(BO_ENUM_KERNEL, map->kernel));
     if (map->kernel == BO_KERNEL_POLYNOMIAL) append(out, room, " of degree %d", map->degree);
     if (!bo_features_needs_length(map)) return out;
-    append(out, room, " (%s", bo_function_name(map->function));
+    append(out, room, " (%s", bo_enum_name(BO_ENUM_FUNCTION, map->function));
     if (bo_features_frequencies(bo_attention_features(job->attention, 0)))
-        append(out, room, ", %s", bo_draw_name(map->draw));
-    if (d->proposal != BO_PROPOSAL_NONE) append(out, room, ", proposal %s", bo_proposal_name(d->proposal));
+        append(out, room, ", %s", bo_enum_name(BO_ENUM_DRAW, map->draw));
+    if (d->proposal != BO_PROPOSAL_NONE)
+        append(out, room, ", proposal %s", bo_enum_name(BO_ENUM_PROPOSAL, d->proposal));
     if (d->features.sampling == BO_SAMPLING_OPTIMAL) append(out, room, ", optimal sampling");
     append(out, room, ")");
     return out;

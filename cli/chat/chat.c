@@ -339,7 +339,7 @@ static const cli_option rows[] = {
     SECTION("Model"),
     DEVICE(cli_chat_options),
     PRECISION(cli_chat_options, .traits = 0),
-    CHOICE("weights", "HOW", cli_chat_options, weights, bo_storage_name,
+    CHOICE("weights", "HOW", cli_chat_options, weights, BO_ENUM_STORAGE,
            "storage of the weights in memory; fewer bytes make generation faster", .without = 1u << BO_STORAGE_FLOAT8,
            .initial = "float32"),
     END_OF_OPTIONS,

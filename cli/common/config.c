@@ -174,7 +174,7 @@ static void print_option(cli_json *json, const cli_option *row, const void *opti
         cli_json_add_number(json, row->name, *(const double *)value);
         break;
     case CLI_CHOICE:
-        cli_json_add_text(json, row->name, row->names(*(const unsigned *)value));
+        cli_json_add_text(json, row->name, cli_choice_name(row, *(const unsigned *)value));
         break;
     case CLI_LIST:
         print_list(json, row->name, value);

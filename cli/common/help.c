@@ -119,7 +119,7 @@ static void put_names(FILE *out, const cli_option *row, unsigned limit)
 {
     const char *between = ": ";
     unsigned shown = 0;
-    for (unsigned i = 0; row->names && i < cli_choice_count(row); i++) {
+    for (unsigned i = 0; i < cli_choice_count(row); i++) {
         if (!cli_choice_name(row, i)) continue;
         if (shown++ == limit) {
             fputs(", …", out);

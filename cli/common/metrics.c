@@ -41,7 +41,7 @@ bo_measure cli_measure(cli_session *session, const bo_metrics *metrics, bo_figur
 {
     bo_measure out;
     if (bo_metrics_measure(session->context, metrics, figure, &out) == BO_OK) return out;
-    cli_warn(session, "%s: %s", bo_figure_name(figure), bo_context_error(session->context));
+    cli_warn(session, "%s: %s", bo_enum_name(BO_ENUM_FIGURE, figure), bo_context_error(session->context));
     return (bo_measure){NAN, NAN, 0};
 }
 
@@ -116,12 +116,13 @@ void cli_metrics_json(cli_session *session, const bo_metrics *metrics, const bo_
     for (unsigned i = 0; i < CLI_FIGURES; i++) {
         measures[i] = cli_measure(session, metrics, i);
         const bool always = metrics->desc.classes ? i == BO_FIGURE_LOG_LOSS : i == BO_FIGURE_R2;
-        if (isfinite(measures[i].value) || always) cli_json_add_number(json, bo_figure_name(i), measures[i].value);
+        if (isfinite(measures[i].value) || always)
+            cli_json_add_number(json, bo_enum_name(BO_ENUM_FIGURE, i), measures[i].value);
     }
     if (measures[BO_FIGURE_AUC].bound > 0) cli_json_add_number(json, "auc_bound", measures[BO_FIGURE_AUC].bound);
     cli_json_object(json, "standard_errors");
     for (unsigned i = 0; i < CLI_FIGURES; i++)
-        if (isfinite(measures[i].error)) cli_json_add_number(json, bo_figure_name(i), measures[i].error);
+        if (isfinite(measures[i].error)) cli_json_add_number(json, bo_enum_name(BO_ENUM_FIGURE, i), measures[i].error);
     cli_json_end(json);
     if (metrics->desc.classes) {
         json_classes(session, metrics, schema, json);

@@ -28,7 +28,7 @@ const char *cli_class_label(const bo_schema *schema, size_t index, cli_word *num
 
 const char *cli_metrics_label(const bo_metrics *metrics, const bo_schema *schema, size_t index, cli_word *number);
 
-/* "test": {…}: each figure under its name (bo_figure_name), their standard errors, the classes. */
+/* "test": {…}: each figure under its name (BO_ENUM_FIGURE), their standard errors, the classes. */
 void cli_metrics_json(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, cli_json *json);
 void cli_metrics_json_confusion(const bo_metrics *metrics, const bo_schema *schema, cli_json *json);
 /* A table, where the classes are few. */

@@ -75,15 +75,21 @@ void cli_forget(const cli_option *row, void *options)
 
 /* ---- rows ------------------------------------------------------------------------------------------------- */
 
+/* Also of values that are not offered. */
+static const char *name_of(const cli_option *row, unsigned value)
+{
+    return row->names ? row->names(value) : bo_enum_name(row->enumeration, (int)value);
+}
+
 const char *cli_choice_name(const cli_option *row, unsigned value)
 {
-    return value < 32 && row->without >> value & 1 ? NULL : row->names(value);
+    return value < 32 && row->without >> value & 1 ? NULL : name_of(row, value);
 }
 
 unsigned cli_choice_count(const cli_option *row)
 {
     unsigned count = 0;
-    while (row->names(count)) count++;
+    while (name_of(row, count)) count++;
     return count;
 }
 

@@ -10,7 +10,7 @@
  *     } fit_options;
  *     static const cli_option rows[] = {
  *         COUNT("features", "R", fit_options, features, "length of the feature vector", .low = 1, .initial = "4096"),
- *         CHOICE("kernel", "K", fit_options, kernel, bo_kernel_name, "similarity of two rows"),
+ *         CHOICE("kernel", "K", fit_options, kernel, BO_ENUM_KERNEL, "similarity of two rows"),
  *         END_OF_OPTIONS,
  *     };
  *
@@ -19,6 +19,7 @@
 #ifndef CLI_COMMON_OPTIONS_H
 #define CLI_COMMON_OPTIONS_H
 
+#include <bochner/names.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,7 +41,7 @@ typedef enum cli_type {
     CLI_LIST          /* cli_list: may be given several times */
 } cli_type;
 
-/* Names of an enumeration, such as bo_kernel_name; NULL after the last one. An enumeration without negative values is
+/* Names of an enumeration of the program; NULL after the last one. An enumeration without negative values is
  * compatible with unsigned. */
 typedef const char *(*cli_names_fn)(unsigned index);
 
@@ -49,7 +50,8 @@ typedef struct cli_option {
     const char *name;                      /* without the dashes */
     const char *argument;                  /* the word for the value in the help */
     size_t at;                             /* of the member, in the struct of options */
-    cli_names_fn names;                    /* CHOICE */
+    bo_enum enumeration;                   /* CHOICE: an enumeration of the library, or */
+    cli_names_fn names;                    /* one of the program */
     const char *(*find)(const char *word); /* CHOICE: the name that an alias stands for, or NULL; NULL: no aliases */
     const char *help;
     double low, high;
@@ -82,7 +84,9 @@ typedef struct cli_option {
     CLI_ROW(CLI_REAL, option, word, CLI_AT(owner, member, double * : 0), __VA_ARGS__)
 #define REAL_OR_AUTO(option, owner, member, ...)                                                                       \
     CLI_ROW(CLI_REAL_OR_AUTO, option, "X|auto", CLI_AT(owner, member, double * : 0), __VA_ARGS__)
-#define CHOICE(option, word, owner, member, names_of, ...)                                                             \
+#define CHOICE(option, word, owner, member, which, ...)                                                                \
+    CLI_ROW(CLI_CHOICE, option, word, CLI_AT(owner, member, unsigned * : 0), __VA_ARGS__, .enumeration = which)
+#define CHOICE_OF(option, word, owner, member, names_of, ...)                                                          \
     CLI_ROW(CLI_CHOICE, option, word, CLI_AT(owner, member, unsigned * : 0), __VA_ARGS__, .names = names_of)
 #define BYTES(option, word, owner, member, ...)                                                                        \
     CLI_ROW(CLI_BYTES, option, word, CLI_AT(owner, member, size_t * : 0), __VA_ARGS__)
@@ -101,7 +105,7 @@ typedef struct cli_option {
 
 /* The precision of the context of a command, a member of its options: bo_precision precision. */
 #define PRECISION(owner, ...)                                                                                          \
-    CHOICE("precision", "P", owner, precision, bo_precision_name,                                                      \
+    CHOICE("precision", "P", owner, precision, BO_ENUM_PRECISION,                                                      \
            "precision of matrix products; bfloat16 is faster on GPUs, and on CPUs with AMX or AVX512-BF16",            \
            .otherwise = "float32; on a GPU bfloat16", __VA_ARGS__)
 

@@ -476,7 +476,10 @@ static void json_run(cli_json *json, const cli_compared *run)
     snprintf(rate, sizeof rate, "%s_per_second", run->metrics.unit);
     cli_json_object(json, NULL);
     cli_json_add_text(json, "run", run->name);
-    cli_json_add_text(json, "task", run->network ? "network" : run->has_model ? bo_model_task_name(run->task) : NULL);
+    cli_json_add_text(json, "task",
+                      run->network     ? "network"
+                      : run->has_model ? bo_enum_name(BO_ENUM_MODEL_TASK, run->task)
+                                       : NULL);
     cli_json_add_text(json, "mixer", run->has_model && !run->network ? run->mixer : NULL);
     cli_json_add_number(json, "parameters", run->parameters);
     cli_json_add_number(json, "step", run->last.step);
@@ -569,8 +572,8 @@ static const char *axis_name(unsigned index)
 static const cli_option rows[] = {
     SECTION("Comparison"),
     TEXT("plot", "FILE", compare_options, plot, "draw the loss curves of all runs: .svg, .png or .pdf"),
-    CHOICE("by", "AXIS", compare_options, by, axis_name,
-           "for --plot: horizontal axis; networks count examples as tokens", .initial = "step"),
+    CHOICE_OF("by", "AXIS", compare_options, by, axis_name,
+              "for --plot: horizontal axis; networks count examples as tokens", .initial = "step"),
     COUNT("tokens", "N", compare_options, tokens, "number of tokens at which the state of a language model is measured",
           .low = 1, .high = 1 << 30, .otherwise = "the context of the model"),
     END_OF_OPTIONS,

@@ -17,7 +17,7 @@ typedef struct convert_options {
 
 static const char *dtype_name(unsigned value)
 {
-    return bo_convert_dtype_name((bo_convert_dtype)value);
+    return bo_enum_name(BO_ENUM_CONVERT_DTYPE, (bo_convert_dtype)value);
 }
 
 /* A file of an existing model, which may also be the source, is not replaced. */
@@ -169,7 +169,7 @@ static int convert(void *options, const cli_common *common, const cli_arguments 
 static const cli_option rows[] = {
     TEXT("out", "DIR", convert_options, out, "output folder, which may not hold a model yet"),
     TEXT("tokenizer", "FILE", convert_options, tokenizer, "tokenizer.bin of a llama2.c model"),
-    CHOICE(
+    CHOICE_OF(
         "dtype", "TYPE", convert_options, dtype, dtype_name,
         "type of the numbers of the result; source: that of each tensor, and float32 for quantized tensors and model "
         "folders, which can only become float32 or bfloat16",

@@ -119,7 +119,7 @@ static void print_language(const eval_job *job)
            cli_count((size_t)r->tokens_per_second).s);
     printf("State       %s per sequence\n", cli_bytes((double)r->state_bytes).s);
     if (!job->options->weights) return;
-    printf("Weights     %s, %s\n", bo_storage_name(bo_model_storage(job->model)),
+    printf("Weights     %s, %s\n", bo_enum_name(BO_ENUM_STORAGE, bo_model_storage(job->model)),
            cli_bytes((double)bo_model_bytes(job->model)).s);
     printf("Cost        perplexity %s with float32 weights: %+.2f%%\n", cli_significant(job->whole.perplexity, 4).s,
            100 * cost_of(job));
@@ -163,8 +163,8 @@ static void json_language(const eval_job *job)
     cli_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
     cli_json_add_count(&json, "state_bytes", r->state_bytes);
     cli_json_add_text(&json, "device", bo_context_device(job->session->context));
-    cli_json_add_text(&json, "precision", bo_precision_name(bo_context_precision(job->session->context)));
-    cli_json_add_text(&json, "weights", bo_storage_name(bo_model_storage(job->model)));
+    cli_json_add_text(&json, "precision", bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(job->session->context)));
+    cli_json_add_text(&json, "weights", bo_enum_name(BO_ENUM_STORAGE, bo_model_storage(job->model)));
     cli_json_add_count(&json, "weight_bytes", bo_model_bytes(job->model));
     if (job->options->weights) {
         cli_json_add_number(&json, "float32_perplexity", job->whole.perplexity);
@@ -249,7 +249,7 @@ static void json_begin(const eval_job *job, cli_json *json)
 {
     *json = (cli_json){.out = stdout};
     cli_json_object(json, NULL);
-    cli_json_add_text(json, "task", bo_model_task_name(job->desc->task));
+    cli_json_add_text(json, "task", bo_enum_name(BO_ENUM_MODEL_TASK, job->desc->task));
 }
 
 /* ---- classify and match ------------------------------------------------------------------------------------------ */
@@ -513,7 +513,7 @@ static const cli_option rows[] = {
     COUNT("tokens", "N", eval_options, tokens, "maximum number of tokens", .low = 1, .otherwise = "all"),
     DEVICE(eval_options),
     PRECISION(eval_options, .traits = 0),
-    CHOICE("weights", "HOW", eval_options, weights, bo_storage_name,
+    CHOICE("weights", "HOW", eval_options, weights, BO_ENUM_STORAGE,
            "storage of the weights in memory; for language models, the text is also evaluated with float32 weights and "
            "the increase of the perplexity is reported",
            .without = 1u << BO_STORAGE_FLOAT8, .initial = "float32"),
@@ -521,8 +521,8 @@ static const cli_option rows[] = {
     COUNT("examples", "N", eval_options, examples, "maximum number of lines, chosen by --seed", .low = 1,
           .otherwise = "all"),
     TEXT("plot", "FILE", eval_options, plot, "draw the confusion matrix: .svg, .png or .pdf"),
-    CHOICE("tokenize", "HOW", eval_options, tokenize, tokenization_name,
-           "tokenization for BLEU; 13a: as in sacreBLEU, none: words are separated by spaces", .initial = "13a"),
+    CHOICE_OF("tokenize", "HOW", eval_options, tokenize, tokenization_name,
+              "tokenization for BLEU; 13a: as in sacreBLEU, none: words are separated by spaces", .initial = "13a"),
     END_OF_OPTIONS,
 };
 

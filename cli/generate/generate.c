@@ -254,7 +254,7 @@ static void print_json(const generate_job *job)
     cli_json_add_count(&json, "tokens", job->made);
     cli_json_add_number(&json, "prompt_tokens_per_second", rate(job->prompt_count, job->prompt_seconds));
     cli_json_add_text(&json, "device", bo_context_device(job->session->context));
-    cli_json_add_text(&json, "precision", bo_precision_name(bo_context_precision(job->session->context)));
+    cli_json_add_text(&json, "precision", bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(job->session->context)));
     cli_json_add_number(&json, "tokens_per_second", rate(job->made, job->seconds));
     cli_json_add_count(&json, "state_bytes", job->state_bytes);
     cli_json_add_text(&json, "finish_reason", job->reason);
@@ -426,7 +426,7 @@ static const cli_option model_rows[] = {
     SECTION("Model"),
     DEVICE(generate_options),
     PRECISION(generate_options, .traits = 0),
-    CHOICE("weights", "HOW", generate_options, weights, bo_storage_name,
+    CHOICE("weights", "HOW", generate_options, weights, BO_ENUM_STORAGE,
            "storage of the weights in memory; fewer bytes make generation faster", .without = 1u << BO_STORAGE_FLOAT8,
            .initial = "float32"),
     SECTION("State"),

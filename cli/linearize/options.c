@@ -37,9 +37,9 @@ static const cli_option data_rows[] = {
 
 static const cli_option attention_rows[] = {
     SECTION("Attention"),
-    CHOICE("attention", "KIND", cli_linearize_options, attention, attention_name,
-           "the new attention; hybrid is dark with a window; softmax needs --window", .find = bo_attention_preset_find,
-           .initial = "hybrid"),
+    CHOICE_OF("attention", "KIND", cli_linearize_options, attention, attention_name,
+              "the new attention; hybrid is dark with a window; softmax needs --window",
+              .find = bo_attention_preset_find, .initial = "hybrid"),
     COUNT("features", "D", cli_linearize_options, features, "number of features per head", .low = 1, .high = 1 << 20,
           .otherwise = "256; hedgehog and t2r: by the width of a head"),
     COUNT(
@@ -47,7 +47,7 @@ static const cli_option attention_rows[] = {
         "softmax attention to the latest W tokens, and the new attention to earlier ones: dark, favor, hedgehog, t2r, "
         "hybrid; softmax: nothing before the window",
         .low = 1, .high = 1 << 24, .otherwise = "none; hybrid: 64"),
-    CHOICE("gate", "KIND", cli_linearize_options, gate, bo_gate_name, "gate of the state",
+    CHOICE("gate", "KIND", cli_linearize_options, gate, BO_ENUM_GATE, "gate of the state",
            .otherwise = "decay for attention with features"),
     REAL("gate-bias", "B", cli_linearize_options, gate_bias, "gates start at sigmoid(B)", .low = 0.1, .high = 30,
          .initial = "5"),

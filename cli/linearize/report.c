@@ -131,7 +131,7 @@ void cli_linearize_json(const cli_linearize_job *job)
     cli_json_add_text(&json, "attention", bo_attention_name(a));
     cli_json_add_count(&json, "features", a->features.features);
     cli_json_add_count(&json, "window", a->window);
-    cli_json_add_text(&json, "gate", bo_gate_name(a->gate));
+    cli_json_add_text(&json, "gate", bo_enum_name(BO_ENUM_GATE, a->gate));
     cli_json_add_text(&json, "kept_layers", cli_kept_layers(d, kept));
     cli_json_add_count(&json, "transfer_steps", job->steps[BO_LINEARIZE_STAGE_TRANSFER]);
     cli_json_add_count(&json, "finetune_steps", job->steps[BO_LINEARIZE_STAGE_FINETUNE]);

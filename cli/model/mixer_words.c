@@ -23,7 +23,7 @@ static void add_gate(const bo_attention_desc *a, char out[48])
     bo_attention_desc preset = {.kind = a->kind};
     out[0] = 0;
     if (bo_attention_preset(bo_attention_name(a), &preset) && preset.gate == a->gate) return;
-    if (a->gate != BO_GATE_NONE) snprintf(out, 48, ", %s gate", bo_gate_name(a->gate));
+    if (a->gate != BO_GATE_NONE) snprintf(out, 48, ", %s gate", bo_enum_name(BO_ENUM_GATE, a->gate));
 }
 
 const char *cli_attention_summary(const bo_attention_desc *a, char out[CLI_MIXER_WORDS])
@@ -45,9 +45,10 @@ static void name_mixer(const bo_block *b, char out[CLI_MIXER_WORDS])
     if (b->mixer == BO_MIXER_ATTENTION)
         snprintf(out, CLI_MIXER_WORDS, "%s%s", bo_attention_name(&b->attention), gate);
     else if (b->mixer == BO_MIXER_SSM)
-        snprintf(out, CLI_MIXER_WORDS, "%s %s", bo_mixer_name(b->mixer), bo_ssm_name(b->ssm));
+        snprintf(out, CLI_MIXER_WORDS, "%s %s", bo_enum_name(BO_ENUM_MIXER, b->mixer),
+                 bo_enum_name(BO_ENUM_SSM, b->ssm));
     else
-        snprintf(out, CLI_MIXER_WORDS, "%s", bo_mixer_name(b->mixer));
+        snprintf(out, CLI_MIXER_WORDS, "%s", bo_enum_name(BO_ENUM_MIXER, b->mixer));
 }
 
 static const char *mixer_summary(const bo_block *b, char out[CLI_MIXER_WORDS])

@@ -42,7 +42,7 @@ static void print_side(const cli_mup_job *job, const bo_widths *w, size_t side)
     const size_t last = bo_widths_steps(w);
     char title[96];
     snprintf(title, sizeof title, "mean |activation| after %zu steps", last);
-    printf("%s%s parametrization\n", side ? "\n" : "", bo_parametrization_name(job->sides[side]));
+    printf("%s%s parametrization\n", side ? "\n" : "", bo_enum_name(BO_ENUM_PARAMETRIZATION, job->sides[side]));
     print_heading(job, title, 44);
     for (size_t part = 0; part < bo_widths_parts(w); part++) print_values(job, bo_widths_activation(w, last, part), 44);
     print_matrices(job, w, "|W| / sqrt(out / in) at the start", bo_widths_norm);
@@ -75,7 +75,7 @@ static void json_matrices(cli_json *json, const cli_mup_job *job, const char *ke
 
 static void json_side(cli_json *json, const cli_mup_job *job, const bo_widths *w, size_t side)
 {
-    cli_json_object(json, bo_parametrization_name(job->sides[side]));
+    cli_json_object(json, bo_enum_name(BO_ENUM_PARAMETRIZATION, job->sides[side]));
     cli_json_array(json, "activations");
     for (size_t step = 0; step <= bo_widths_steps(w); step++) {
         cli_json_array(json, NULL);
@@ -120,7 +120,7 @@ static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) {
         panels.curves[side] = cli_allocate(parts, sizeof *panels.curves[side], "a plot");
         snprintf(panels.titles[side], sizeof panels.titles[side], "%s, %zu steps",
-                 bo_parametrization_name(job->sides[side]), steps);
+                 bo_enum_name(BO_ENUM_PARAMETRIZATION, job->sides[side]), steps);
         for (size_t part = 0; part < parts; part++) {
             const bo_widths_trend *trend = bo_widths_activation(sides[side], steps, part);
             cli_mup_curve *curve = &panels.curves[side][part];

@@ -64,7 +64,8 @@ static bo_status run_width(transfer *t, const bo_model_desc *model, size_t side,
             status = train(&t->job->train, &desc, o->rates[rate], loss);
         if (status == BO_OK)
             cli_say(t->job->session, "%-8s width %4zu  learning rate %-9.4g valid %.4f",
-                    bo_parametrization_name(t->job->sides[side]), o->widths.items[width], o->rates[rate], *loss);
+                    bo_enum_name(BO_ENUM_PARAMETRIZATION, t->job->sides[side]), o->widths.items[width], o->rates[rate],
+                    *loss);
     }
     bo_model_desc_release(&desc);
     return status;
@@ -119,7 +120,7 @@ static void print_side(const transfer *t, size_t side)
 {
     const cli_mup_options *o = t->job->options;
     printf("%s%s parametrization: validation loss after %zu steps\n  rate      ", side ? "\n" : "",
-           bo_parametrization_name(t->job->sides[side]), o->words.options.steps);
+           bo_enum_name(BO_ENUM_PARAMETRIZATION, t->job->sides[side]), o->words.options.steps);
     for (size_t w = 0; w < t->widths; w++) printf("  width %-5zu", o->widths.items[w]);
     for (size_t r = 0; r < t->rates; r++) {
         printf("\n  %-10.4g", o->rates[r]);
@@ -149,7 +150,7 @@ static void json_numbers(cli_json *json, const char *key, const double *values, 
 
 static void json_side(cli_json *json, const transfer *t, size_t side)
 {
-    cli_json_object(json, bo_parametrization_name(t->job->sides[side]));
+    cli_json_object(json, bo_enum_name(BO_ENUM_PARAMETRIZATION, t->job->sides[side]));
     cli_json_array(json, "losses");
     for (size_t w = 0; w < t->widths; w++) json_numbers(json, NULL, loss_at(t, side, w, 0), t->rates);
     cli_json_end(json);
@@ -204,7 +205,7 @@ static int draw(const transfer *t)
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) {
         panels.curves[side] = cli_allocate(t->widths, sizeof *panels.curves[side], "a plot");
         snprintf(panels.titles[side], sizeof panels.titles[side], "%s, %zu steps",
-                 bo_parametrization_name(t->job->sides[side]), o->words.options.steps);
+                 bo_enum_name(BO_ENUM_PARAMETRIZATION, t->job->sides[side]), o->words.options.steps);
         for (size_t w = 0; w < t->widths; w++) {
             cli_mup_curve *curve = &panels.curves[side][w];
             snprintf(curve->name, sizeof curve->name, "width %zu", o->widths.items[w]);

@@ -12,7 +12,7 @@ const cli_option cli_network_column_rows[] = {
     TEXT("categorical", "NAMES", cli_network_data, categorical,
          "for networks: columns to one-hot encode; none: text columns are an error",
          .otherwise = "auto: text columns of up to 32 values"),
-    CHOICE("impute", "KIND", cli_network_data, impute, bo_impute_name, "for networks: replacement of missing numbers",
+    CHOICE("impute", "KIND", cli_network_data, impute, BO_ENUM_IMPUTE, "for networks: replacement of missing numbers",
            .initial = "none"),
     END_OF_OPTIONS,
 };
@@ -29,7 +29,7 @@ const cli_option cli_network_graph_rows[] = {
 
 const cli_option cli_network_part_rows[] = {
     SECTION("Networks"),
-    CHOICE("part", "PART", cli_network_data, part, bo_split_name, "for networks: use only these rows of --split",
+    CHOICE("part", "PART", cli_network_data, part, BO_ENUM_SPLIT, "for networks: use only these rows of --split",
            .otherwise = "all rows"),
     END_OF_OPTIONS,
 };

@@ -92,7 +92,8 @@ static void say_parameters(const bo_plan_parameter *parameters, size_t count)
         char interval[64] = "";
         if (p->origin != BO_PLAN_ORIGIN_ABSENT)
             snprintf(interval, sizeof interval, "%.3g to %.3g", p->range.low, p->range.high);
-        printf("  %-12s %12.4g   %-26s %s\n", p->name, p->range.value, interval, bo_plan_origin_name(p->origin));
+        printf("  %-12s %12.4g   %-26s %s\n", p->name, p->range.value, interval,
+               bo_enum_name(BO_ENUM_PLAN_ORIGIN, p->origin));
     }
 }
 
@@ -156,7 +157,7 @@ static void say_laws(const bo_plan_laws *laws)
         printf("\nTime law    none: there are no times of two or more runs\n");
     } else {
         printf("\nTime law    seconds per step = sum of costs; %s, %d thread%s, %s\n", f->isa ? f->isa : "unknown host",
-               f->threads, f->threads == 1 ? "" : "s", bo_optimizer_kind_name(f->optimizer));
+               f->threads, f->threads == 1 ? "" : "s", bo_enum_name(BO_ENUM_OPTIMIZER_KIND, f->optimizer));
         say_parameters(laws->costs, 3);
         printf("Deviation of single runs: %.2g%%\n", 100 * laws->step_error);
     }
@@ -231,7 +232,7 @@ static void json_parameters(cli_json *json, const char *key, const bo_plan_param
         cli_json_add_number(json, "value", parameters[i].range.value);
         cli_json_add_number(json, "low", parameters[i].range.low);
         cli_json_add_number(json, "high", parameters[i].range.high);
-        cli_json_add_text(json, "origin", bo_plan_origin_name(parameters[i].origin));
+        cli_json_add_text(json, "origin", bo_enum_name(BO_ENUM_PLAN_ORIGIN, parameters[i].origin));
         cli_json_end(json);
     }
     cli_json_add_number(json, "deviation", error);

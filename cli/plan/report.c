@@ -33,7 +33,8 @@ static void say_machine(const cli_plan_job *job)
     const bo_plan_machine *m = job->machine;
     const bo_plan_shape *first = &m->timings[0].shape;
     printf("Host        %s, %d thread%s; step times of %zu models with %s attention and %s: %s\n", m->isa, m->threads,
-           m->threads == 1 ? "" : "s", m->timing_count, first->attention, bo_optimizer_kind_name(first->optimizer),
+           m->threads == 1 ? "" : "s", m->timing_count, first->attention,
+           bo_enum_name(BO_ENUM_OPTIMIZER_KIND, first->optimizer),
            job->measured ? "measured now" : job->options->calibration);
     printf("Costs       layer %.3g ms, copied number %.3g ns, operation %.3g ps, attention operation %.3g ps\n",
            1e3 * m->costs[BO_PLAN_TERM_LAYERS], 1e9 * m->costs[BO_PLAN_TERM_COPIES],
@@ -107,11 +108,11 @@ static void machine(cli_json *json, const cli_plan_job *job)
     cli_json_add_text(json, "isa", m->isa);
     cli_json_add_count(json, "threads", (size_t)m->threads);
     cli_json_add_text(json, "attention", m->timings[0].shape.attention);
-    cli_json_add_text(json, "optimizer", bo_optimizer_kind_name(m->timings[0].shape.optimizer));
+    cli_json_add_text(json, "optimizer", bo_enum_name(BO_ENUM_OPTIMIZER_KIND, m->timings[0].shape.optimizer));
     cli_json_add_number(json, "error", m->error);
     cli_json_object(json, "seconds_each");
     for (size_t t = 0; t < m->cost_count; t++)
-        cli_json_add_number(json, bo_plan_term_name((bo_plan_term)t), m->costs[t]);
+        cli_json_add_number(json, bo_enum_name(BO_ENUM_PLAN_TERM, (bo_plan_term)t), m->costs[t]);
     cli_json_end(json);
     cli_json_array(json, "timings");
     for (size_t i = 0; i < m->timing_count; i++) {

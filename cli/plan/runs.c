@@ -116,9 +116,11 @@ static bool read_options(cli_session *session, cli_plan_run *run)
     run->batch = batch >= 1 && batch < 1e9 ? (size_t)batch : 16;
     run->micro_batch = micro >= 1 && micro <= (double)run->batch ? (size_t)micro : 0;
     run->checkpointing = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(run->options, "checkpointing"));
-    if (run->options && bo_optimizer_kind_parse(optimizer, &run->optimizer) &&
-        bo_storage_parse(activations, &run->activations))
-        return true;
+    const int kind = bo_enum_parse(BO_ENUM_OPTIMIZER_KIND, optimizer);
+    const int storage = bo_enum_parse(BO_ENUM_STORAGE, activations);
+    run->optimizer = (bo_optimizer_kind)kind;
+    run->activations = (bo_storage)storage;
+    if (run->options && kind >= 0 && storage >= 0) return true;
     cli_fail(session, "%s/train.json: %s; it holds the options of the run", run->name,
              run->options ? "unknown optimizer or storage" : "missing or damaged");
     return false;

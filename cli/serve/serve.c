@@ -257,7 +257,7 @@ static const cli_option rows[] = {
     SECTION("Model"),
     DEVICE(serve_options),
     PRECISION(serve_options, .traits = 0),
-    CHOICE("weights", "HOW", serve_options, weights, bo_storage_name,
+    CHOICE("weights", "HOW", serve_options, weights, BO_ENUM_STORAGE,
            "storage of the weights in memory; fewer bytes make generation faster", .without = 1u << BO_STORAGE_FLOAT8,
            .initial = "float32"),
     END_OF_OPTIONS,

@@ -1,3 +1,4 @@
+#include <bochner/names.h>
 #include "accuracy_statement.h"
 #include "../common/format.h"
 #include <math.h>
@@ -27,7 +28,7 @@ static int compare_draws(char *text, size_t room, const bo_features_accuracy *ac
                         cli_significant(accuracy->predicted_rms, 3).s);
     return snprintf(text, room,
                     " Independent frequencies would have an error of %s; the error of this %s draw is %.0f%% %s.",
-                    cli_significant(accuracy->predicted_rms, 3).s, bo_draw_name(draw), fabs(change),
+                    cli_significant(accuracy->predicted_rms, 3).s, bo_enum_name(BO_ENUM_DRAW, draw), fabs(change),
                     change > 0 ? "smaller" : "larger");
 }
 

@@ -41,7 +41,7 @@ static const char *use_words(bo_column_use use, size_t count)
     if (use == BO_USE_NUMBER) return count == 1 ? "number" : "numbers";
     if (use == BO_USE_BOOLEAN) return count == 1 ? "boolean" : "booleans";
     if (use == BO_USE_DATE) return count == 1 ? "date" : "dates";
-    return bo_column_use_name(use);
+    return bo_enum_name(BO_ENUM_COLUMN_USE, use);
 }
 
 /* The names of columns of one use in parentheses, with what is worth knowing of each. */
@@ -54,7 +54,7 @@ static void add_names(line *to, const bo_schema *schema, bo_column_use use)
         if (shown++ == NAMES_SHOWN) break;
         add(to, "%s%s", shown > 1 ? ", " : "", name_of(&column, i).s);
         if (use == BO_USE_ENCODED) add(to, ": %s values", cli_count(column.values).s);
-        if (use == BO_USE_NOTHING) add(to, ": %s", bo_omission_name(column.why));
+        if (use == BO_USE_NOTHING) add(to, ": %s", bo_enum_name(BO_ENUM_OMISSION, column.why));
     }
     if (shown > NAMES_SHOWN) add(to, ", ...");
     if (shown == 0) add(to, "as requested");
@@ -114,11 +114,11 @@ void cli_columns_json(cli_json *json, const bo_schema *schema)
         if (is_plain(&column)) continue;
         cli_json_object(json, NULL);
         cli_json_add_text(json, "name", name_of(&column, i).s);
-        cli_json_add_text(json, "use", bo_column_use_name(column.use));
+        cli_json_add_text(json, "use", bo_enum_name(BO_ENUM_COLUMN_USE, column.use));
         if (column.inputs) cli_json_add_count(json, "inputs", column.inputs);
         if (column.values) cli_json_add_count(json, "values", column.values);
         if (column.missing) cli_json_add_count(json, "missing", column.missing);
-        if (column.use == BO_USE_NOTHING) cli_json_add_text(json, "why", bo_omission_name(column.why));
+        if (column.use == BO_USE_NOTHING) cli_json_add_text(json, "why", bo_enum_name(BO_ENUM_OMISSION, column.why));
         cli_json_end(json);
     }
     cli_json_end(json);

@@ -121,7 +121,7 @@ static int drift(void *given, const cli_common *common, const cli_arguments *arg
 
 static const cli_option rows[] = {
     SECTION("Test"),
-    CHOICE("p-value", "HOW", cli_drift_options, p_value, bo_p_value_name,
+    CHOICE("p-value", "HOW", cli_drift_options, p_value, BO_ENUM_P_VALUE,
            "computation of the p-value, by random assignments of the rows to A and B or from the distribution for many "
            "rows",
            .initial = "permutation"),
@@ -131,7 +131,7 @@ static const cli_option rows[] = {
          .high = 1, .initial = "0.05"),
     FLAG("exit-code", cli_drift_options, exit_code, "exit with status 3 if the tables differ"),
     SECTION("Features"),
-    CHOICE("kernel", "K", cli_drift_options, kernel, bo_kernel_name,
+    CHOICE("kernel", "K", cli_drift_options, kernel, BO_ENUM_KERNEL,
            "kernel, the similarity of two rows; rational-quadratic averages over bandwidths, linear compares means",
            .without = 1u << BO_KERNEL_CUSTOM, .initial = "rbf"),
     COUNT("features", "R", cli_drift_options, features, "number of random features", .low = 1, .otherwise = "512"),
@@ -142,7 +142,7 @@ static const cli_option rows[] = {
     FLAG("common", cli_drift_options, common, "compare the columns that both files have"),
     TEXT("categorical", "COLS", cli_drift_options, categorical,
          "columns of numbers that are categories, by name or index in A; text columns always are"),
-    CHOICE("format", "FORMAT", cli_drift_options, format, bo_format_name, "format of the files", .initial = "auto"),
+    CHOICE("format", "FORMAT", cli_drift_options, format, BO_ENUM_FORMAT, "format of the files", .initial = "auto"),
     SECTION("Output"),
     COUNT("columns", "N", cli_drift_options, shown, "number of columns in the report, those that differ most first",
           .initial = "20"),

@@ -172,7 +172,7 @@ void cli_drift_print(const cli_drift_result *result)
     for (int side = 0; side < 2; side++)
         printf("%-12c%s rows of %s\n", 'A' + side, cli_count(table->rows[side]).s, table->paths[side]);
     printf("%-12s%s column%s, %s %s features, gamma %s\n", "Test", cli_count(table->columns).s,
-           table->columns == 1 ? "" : "s", cli_count(report->features).s, bo_kernel_name(report->kernel),
+           table->columns == 1 ? "" : "s", cli_count(report->features).s, bo_enum_name(BO_ENUM_KERNEL, report->kernel),
            cli_significant(report->gamma, 4).s);
     printf("%-12s%s (biased estimate: %s)\n", "MMD^2", cli_significant(report->mmd2, 4).s,
            cli_significant(report->mmd2_biased, 4).s);
@@ -256,12 +256,12 @@ void cli_drift_json(const cli_drift_result *result)
     cli_json_add_text(&json, "b", table->paths[1]);
     cli_json_add_count(&json, "rows_a", table->rows[0]);
     cli_json_add_count(&json, "rows_b", table->rows[1]);
-    cli_json_add_text(&json, "kernel", bo_kernel_name(report->kernel));
+    cli_json_add_text(&json, "kernel", bo_enum_name(BO_ENUM_KERNEL, report->kernel));
     cli_json_add_count(&json, "features", report->features);
     cli_json_add_number(&json, "gamma", report->gamma);
     cli_json_add_number(&json, "mmd2", report->mmd2);
     cli_json_add_number(&json, "mmd2_biased", report->mmd2_biased);
-    cli_json_add_text(&json, "p_kind", bo_p_value_name(report->p_kind));
+    cli_json_add_text(&json, "p_kind", bo_enum_name(BO_ENUM_P_VALUE, report->p_kind));
     cli_json_add_count(&json, "permutations", report->permutations);
     cli_json_add_number(&json, "p_value", report->p_value);
     cli_json_add_number(&json, "alpha", table->options->alpha);

@@ -16,7 +16,8 @@ void cli_embed_print(const cli_embed_result *result, const cli_embed_options *op
     fprintf(out, "%-12s%s row%s x %s column%s of %s\n", "Data", cli_count(result->rows).s, result->rows == 1 ? "" : "s",
             cli_count(report->dim).s, report->dim == 1 ? "" : "s", result->data);
     fprintf(out, "%-12s%s %s features, gamma %s, scaling %s", "Map", cli_count(report->features).s,
-            bo_kernel_name(report->kernel), cli_significant(report->gamma, 4).s, bo_scaling_name(report->scaling));
+            bo_enum_name(BO_ENUM_KERNEL, report->kernel), cli_significant(report->gamma, 4).s,
+            bo_enum_name(BO_ENUM_SCALING, report->scaling));
     if (!options->model) fprintf(out, "; fitted in %s", cli_seconds(report->seconds).s);
     fprintf(out, "\n%-12s%-12s%-12s%s\n", "", "variance", "share", "cumulative");
     double sum = 0;
@@ -43,13 +44,13 @@ void cli_embed_json(const cli_embed_result *result, const cli_embed_options *opt
     cli_json_add_count(json, "training_rows", report->rows);
     cli_json_add_count(json, "dim", report->dim);
     cli_json_add_count(json, "components", report->components);
-    cli_json_add_text(json, "kernel", bo_kernel_name(report->kernel));
-    cli_json_add_text(json, "function", bo_function_name(report->function));
-    cli_json_add_text(json, "draw", bo_draw_name(report->draw));
+    cli_json_add_text(json, "kernel", bo_enum_name(BO_ENUM_KERNEL, report->kernel));
+    cli_json_add_text(json, "function", bo_enum_name(BO_ENUM_FUNCTION, report->function));
+    cli_json_add_text(json, "draw", bo_enum_name(BO_ENUM_DRAW, report->draw));
     cli_json_add_count(json, "features", report->features);
     cli_json_add_number(json, "gamma", report->gamma);
-    cli_json_add_text(json, "scaling", bo_scaling_name(report->scaling));
-    cli_json_add_text(json, "precision", bo_gram_precision_name(report->precision));
+    cli_json_add_text(json, "scaling", bo_enum_name(BO_ENUM_SCALING, report->scaling));
+    cli_json_add_text(json, "precision", bo_enum_name(BO_ENUM_GRAM_PRECISION, report->precision));
     cli_json_add_number(json, "variance", report->variance);
     cli_json_array(json, "variances");
     for (size_t k = 0; k < report->components; k++)

@@ -348,7 +348,7 @@ static const cli_option rows[] = {
           .high = 10000000, .otherwise = "one per row of the sample, fewer for many columns"),
     SECTION("Data"),
     TEXT("labels", "FILE", cli_explain_options, labels, "separate file with the true values"),
-    CHOICE("format", "FORMAT", cli_explain_options, format, bo_format_name, "format of DATA", .initial = "auto"),
+    CHOICE("format", "FORMAT", cli_explain_options, format, BO_ENUM_FORMAT, "format of DATA", .initial = "auto"),
     SECTION("Output"),
     TEXT("out", "FILE.html", cli_explain_options, out, "also write a page with pictures"),
     COUNT("top", "N", cli_explain_options, top, "number of columns in the tables of the report", .initial = "20"),

@@ -41,7 +41,7 @@ static void print_head(const cli_explain_job *job)
 {
     cli_word room;
     const bo_fit_report *report = job->report;
-    printf("%-12s%s of %s, %s %s\n", "Model", bo_task_name(report->task),
+    printf("%-12s%s of %s, %s %s\n", "Model", bo_enum_name(BO_ENUM_TASK, report->task),
            report->classes ? (bo_schema_target(job->schema, 0) ? bo_schema_target(job->schema, 0) : "classes")
                            : cli_explain_output(job, 0, &room),
            cli_count(report->features).s,
@@ -336,7 +336,7 @@ void cli_explain_json(const cli_explain_job *job)
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "model", job->model_path);
     cli_json_add_text(&json, "data", job->data_path);
-    cli_json_add_text(&json, "task", bo_task_name(job->report->task));
+    cli_json_add_text(&json, "task", bo_enum_name(BO_ENUM_TASK, job->report->task));
     cli_json_add_count(&json, "rows", job->rows);
     cli_json_array(&json, "outputs");
     for (size_t t = 0; t < job->outputs; t++) cli_json_add_text(&json, NULL, cli_explain_output(job, t, &room));

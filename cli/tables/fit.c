@@ -139,7 +139,7 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
                                                                        : "gamma and lambda given";
     if (desc.choose_kernel) chosen = "kernel, metric, gamma and lambda chosen by search";
     char kernel[64] = "";
-    if (!desc.choose_kernel) snprintf(kernel, sizeof kernel, "%s ", bo_kernel_name(desc.features.kernel));
+    if (!desc.choose_kernel) snprintf(kernel, sizeof kernel, "%s ", bo_enum_name(BO_ENUM_KERNEL, desc.features.kernel));
     if (plan->exact)
         cli_say(job->session, "Plan        exact %skernel of %s rows, %s; %s", kernel, cli_count(plan->features).s,
                 chosen,
@@ -397,7 +397,7 @@ static int check_folds(const cli_fit_options *o)
 /* The kernels of fit: those of the library, and auto. */
 static const char *kernel_name(unsigned kernel)
 {
-    return kernel == CLI_KERNEL_AUTO ? "auto" : bo_kernel_name((bo_kernel)kernel);
+    return kernel == CLI_KERNEL_AUTO ? "auto" : bo_enum_name(BO_ENUM_KERNEL, (bo_kernel)kernel);
 }
 
 static int check(const cli_fit_options *o, const cli_arguments *files)
@@ -476,7 +476,7 @@ static const cli_option rows[] = {
          "commas",
          .otherwise = "the last column"),
     TEXT("labels", "FILE", cli_fit_options, labels, "file with the targets, one row per training row"),
-    CHOICE("task", "TASK", cli_fit_options, task, bo_task_name, "task", .initial = "auto"),
+    CHOICE("task", "TASK", cli_fit_options, task, BO_ENUM_TASK, "task", .initial = "auto"),
     TEXT(
         "categorical", "COLS|auto|none", cli_fit_options, categorical,
         "columns to one-hot encode, by name or index, also if they are numbers or have more than 32 values; none: text "
@@ -490,11 +490,11 @@ static const cli_option rows[] = {
     TEXT("group", "COL", cli_fit_options, group,
          "column whose equal values are one group; --holdout keeps the rows of a group together; it is not an input"),
     CHOICE(
-        "impute", "HOW", cli_fit_options, impute, bo_impute_name,
+        "impute", "HOW", cli_fit_options, impute, BO_ENUM_IMPUTE,
         "replacement of missing values; auto: the mean, and a column that is 1 where a value is missing; none: they are "
         "an error; rows without a target are left out, except with none",
         .initial = "auto"),
-    CHOICE("format", "FORMAT", cli_fit_options, format, bo_format_name, "format of the files", .initial = "auto"),
+    CHOICE("format", "FORMAT", cli_fit_options, format, BO_ENUM_FORMAT, "format of the files", .initial = "auto"),
     TEXT("test", "FILE", cli_fit_options, test, "test the model on the rows of this file"),
     TEXT("test-labels", "FILE", cli_fit_options, test_labels, "file with the targets of --test"),
     REAL("holdout", "F", cli_fit_options, holdout,
@@ -505,25 +505,25 @@ static const cli_option rows[] = {
     COUNT("sample", "N", cli_fit_options, sample, "rows of a stream to choose gamma and the scaling from", .low = 2,
           .initial = "10000"),
     SECTION("Features"),
-    CHOICE(
+    CHOICE_OF(
         "kernel", "K", cli_fit_options, kernel, kernel_name,
         "kernel, the similarity of two rows; auto chooses it by the leave-one-out error, or takes rbf if options of the features, "
         "gamma or length scales are set",
         .without = CLI_FIT_KERNELS_WITHOUT, .initial = "auto"),
     CHOICE(
-        "metric", "M", cli_fit_options, metric, bo_metric_choice_name,
+        "metric", "M", cli_fit_options, metric, BO_ENUM_METRIC_CHOICE,
         "metric of the kernel: learn weights the columns and their combinations by the gradients of the fitted function, "
         "diagonal weights columns only (auto: learn with --kernel auto, otherwise none)",
         .initial = "auto"),
     COUNT("features", "R", cli_fit_options, features, "number of random features", .otherwise = "4096"),
     CHOICE(
-        "function", "F", cli_fit_options, function, bo_function_name,
+        "function", "F", cli_fit_options, function, BO_ENUM_FUNCTION,
         "function of the projections; network: random networks for nngp and ntk; sections: no features, but the exact "
         "kernel with all training rows; landmarks: Nystrom features of training rows",
         .without = CLI_FUNCTIONS_WITHOUT, .otherwise = "chosen by kernel"),
-    CHOICE("draw", "D", cli_fit_options, draw, bo_draw_name, "sampling scheme of the frequencies",
+    CHOICE("draw", "D", cli_fit_options, draw, BO_ENUM_DRAW, "sampling scheme of the frequencies",
            .otherwise = "chosen by kernel"),
-    CHOICE("sampling", "S", cli_fit_options, sampling, bo_sampling_name,
+    CHOICE("sampling", "S", cli_fit_options, sampling, BO_ENUM_SAMPLING,
            "choice of the frequencies (optimal and leverage select them by the data)", .initial = "drawn"),
     REAL_OR_AUTO("gamma", cli_fit_options, gamma,
                  "bandwidth gamma of the kernel, applied to scaled inputs; a larger gamma makes the kernel more local",
@@ -535,7 +535,7 @@ static const cli_option rows[] = {
     COUNT("depth", "L", cli_fit_options, depth,
           "hidden layers of the networks of infinite width of nngp and ntk (0: 1 to 3, chosen by search)", .high = 16,
           .initial = "1"),
-    CHOICE("activation", "A", cli_fit_options, activation, bo_hidden_activation_name, "activation of these networks",
+    CHOICE("activation", "A", cli_fit_options, activation, BO_ENUM_HIDDEN_ACTIVATION, "activation of these networks",
            .initial = "relu"),
     REAL("weight-variance", "X", cli_fit_options, weight_variance,
          "variance of their weights, times the number of inputs of the layer", .low = 1e-6, .high = 1e6,
@@ -544,7 +544,7 @@ static const cli_option rows[] = {
          .initial = "0.1"),
     TEXT("length-scales", "FILE", cli_fit_options, length_scales,
          "file with one positive number per column; each column is divided by its number after scaling"),
-    CHOICE("scaling", "HOW", cli_fit_options, scaling, bo_scaling_name, "scaling of the inputs", .initial = "auto"),
+    CHOICE("scaling", "HOW", cli_fit_options, scaling, BO_ENUM_SCALING, "scaling of the inputs", .initial = "auto"),
     FLAG(
         "exact", cli_fit_options, exact,
         "use the exact kernel with all training rows instead of features, as --function sections does; with --kernel auto this "
@@ -553,11 +553,11 @@ static const cli_option rows[] = {
     REAL("budget", "SECONDS", cli_fit_options, budget,
          "time that the fit may take, approximately; the search is cut short, and large tables get fewer features",
          .high = 1e7, .otherwise = "no limit"),
-    CHOICE("gram-precision", "P", cli_fit_options, precision, bo_gram_precision_name,
+    CHOICE("gram-precision", "P", cli_fit_options, precision, BO_ENUM_GRAM_PRECISION,
            "precision of the products in the Gram matrix (auto: the lowest whose rounding is negligible beside lambda)",
            .initial = "auto"),
     CHOICE(
-        "loss", "LOSS", cli_fit_options, loss, bo_loss_name,
+        "loss", "LOSS", cli_fit_options, loss, BO_ENUM_LOSS,
         "loss to minimize (auto: logistic for classes with at least as many rows in memory as features, otherwise ridge)",
         .initial = "auto"),
     REAL_OR_AUTO(
@@ -565,11 +565,11 @@ static const cli_option rows[] = {
         "regularization: ridge minimizes |Zb - y|^2 + lambda |b|^2, without a factor n; logistic minimizes the sum "
         "of the losses + lambda/2 |b|^2",
         .otherwise = "chosen by search"),
-    CHOICE("target-scale", "HOW", cli_fit_options, target_scale, bo_target_scale_name,
+    CHOICE("target-scale", "HOW", cli_fit_options, target_scale, BO_ENUM_TARGET_SCALE,
            "scale on which a number is fitted; log needs positive targets (auto: log if it reduces the error of skewed "
            "positive targets)",
            .initial = "auto"),
-    CHOICE("solver", "S", cli_fit_options, solver, bo_solver_name, "solver of the linear system", .initial = "auto"),
+    CHOICE("solver", "S", cli_fit_options, solver, BO_ENUM_SOLVER, "solver of the linear system", .initial = "auto"),
     REAL("noise", "S", cli_fit_options, noise,
          "standard deviation of noise added to the features; its expected effect is computed in closed form",
          .high = 1e6, .initial = "0"),
@@ -590,7 +590,7 @@ static const cli_option rows[] = {
         "compare", "LIST", cli_fit_options, compare,
         "with --folds: compare all kernels, metrics, scalings or losses, or, separated by commas, their combinations; --out "
         "saves a model with the best"),
-    CHOICE("score", "FIGURE", cli_fit_options, score, bo_figure_name, "figure of --compare and --learning-curve",
+    CHOICE("score", "FIGURE", cli_fit_options, score, BO_ENUM_FIGURE, "figure of --compare and --learning-curve",
            .without = 1u << BO_FIGURE_COVERAGE, .otherwise = "rmse, or log_loss for classes"),
     TEXT("learning-curve", "FILE", cli_fit_options, learning_curve,
          "with --folds: draw the score for growing numbers of training rows; .svg, .png or .pdf"),
@@ -598,10 +598,10 @@ static const cli_option rows[] = {
     TEXT("out", "MODEL", cli_fit_options, out, "model file to write"),
     TEXT("plot", "FILE", cli_fit_options, plot,
          "write a picture of the test: .svg, .png or .pdf; with --folds of the test rows of all folds"),
-    CHOICE("plot-kind", "KIND", cli_fit_options, plot_kind, cli_plot_kind_name,
-           "the picture: predicted against true values, residuals, ROC curves, reliability of probabilities, or the "
-           "confusion matrix",
-           .otherwise = "predictions, or confusion for classes"),
+    CHOICE_OF("plot-kind", "KIND", cli_fit_options, plot_kind, cli_plot_kind_name,
+              "the picture: predicted against true values, residuals, ROC curves, reliability of probabilities, or the "
+              "confusion matrix",
+              .otherwise = "predictions, or confusion for classes"),
     END_OF_OPTIONS,
 };
 

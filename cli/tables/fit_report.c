@@ -11,7 +11,7 @@
 
 static const char *task_name(const bo_fit_report *report)
 {
-    return bo_task_name(report->task);
+    return bo_enum_name(BO_ENUM_TASK, report->task);
 }
 
 static void json_model(cli_json *json, const bo_fit_report *report)
@@ -22,21 +22,22 @@ static void json_model(cli_json *json, const bo_fit_report *report)
     cli_json_add_count(json, "outputs", report->outputs);
     if (report->classes) cli_json_add_count(json, "classes", report->classes);
     cli_json_add_count(json, "features", report->features);
-    cli_json_add_text(json, "kernel", bo_kernel_name(report->kernel));
-    cli_json_add_text(json, "function", bo_function_name(report->function));
-    cli_json_add_text(json, "draw", bo_draw_name(report->draw));
+    cli_json_add_text(json, "kernel", bo_enum_name(BO_ENUM_KERNEL, report->kernel));
+    cli_json_add_text(json, "function", bo_enum_name(BO_ENUM_FUNCTION, report->function));
+    cli_json_add_text(json, "draw", bo_enum_name(BO_ENUM_DRAW, report->draw));
     cli_json_add_number(json, "gamma", report->gamma);
-    cli_json_add_text(json, "metric", bo_metric_choice_name(report->metric));
+    cli_json_add_text(json, "metric", bo_enum_name(BO_ENUM_METRIC_CHOICE, report->metric));
     cli_json_add_count(json, "metric_iterations", (size_t)report->metric_iterations);
     if (report->members > 1) cli_json_add_count(json, "members", report->members);
     cli_kernel_json(json, report);
     cli_json_add_number(json, "lambda", report->lambda);
-    cli_json_add_text(json, "loss", bo_loss_name(report->loss));
-    cli_json_add_text(json, "scaling", bo_scaling_name(report->scaling));
-    if (!report->classes) cli_json_add_text(json, "target_scale", bo_target_scale_name(report->target_scale));
-    cli_json_add_text(json, "solver", bo_solver_name(report->solver));
+    cli_json_add_text(json, "loss", bo_enum_name(BO_ENUM_LOSS, report->loss));
+    cli_json_add_text(json, "scaling", bo_enum_name(BO_ENUM_SCALING, report->scaling));
+    if (!report->classes)
+        cli_json_add_text(json, "target_scale", bo_enum_name(BO_ENUM_TARGET_SCALE, report->target_scale));
+    cli_json_add_text(json, "solver", bo_enum_name(BO_ENUM_SOLVER, report->solver));
     cli_json_add_text(json, "why_solver", report->why_solver);
-    cli_json_add_text(json, "precision", bo_gram_precision_name(report->precision));
+    cli_json_add_text(json, "precision", bo_enum_name(BO_ENUM_GRAM_PRECISION, report->precision));
     if (report->iterations) cli_json_add_count(json, "iterations", (size_t)report->iterations);
     cli_json_add_number(json, "search_seconds", report->search_seconds);
     cli_json_add_number(json, "fit_seconds", report->fit_seconds);
@@ -92,11 +93,11 @@ void cli_fit_print(const cli_fit_job *job)
 {
     const bo_fit_report *report = bo_machine_report(job->machine);
     cli_kernel_print(stdout, report);
-    printf("Fit         loss %s, lambda %s, scaling of the inputs: %s%s\n", bo_loss_name(report->loss),
-           cli_significant(report->lambda, 4).s, bo_scaling_name(report->scaling),
+    printf("Fit         loss %s, lambda %s, scaling of the inputs: %s%s\n", bo_enum_name(BO_ENUM_LOSS, report->loss),
+           cli_significant(report->lambda, 4).s, bo_enum_name(BO_ENUM_SCALING, report->scaling),
            report->target_scale == BO_TARGET_SCALE_LOG ? ", scale of the target: log" : "");
     char solver[512];
-    snprintf(solver, sizeof solver, "%s: %s", bo_solver_name(report->solver),
+    snprintf(solver, sizeof solver, "%s: %s", bo_enum_name(BO_ENUM_SOLVER, report->solver),
              report->why_solver ? report->why_solver : "");
     fputs("Solver      ", stdout);
     cli_print_wrapped(stdout, solver, 12);

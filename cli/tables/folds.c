@@ -135,8 +135,9 @@ static void sort_variants(cli_folds *folds)
 static bool score_suits(cli_fit_job *job, const cli_folds *folds)
 {
     if (!folds->classes == (folds->score < BO_FIGURE_ACCURACY)) return true;
-    cli_fail(job->session, "--score: %s is a figure of %s, but the target is %s", bo_figure_name(folds->score),
-             folds->classes ? "numbers" : "classes", folds->classes ? "a class" : "a number");
+    cli_fail(job->session, "--score: %s is a figure of %s, but the target is %s",
+             bo_enum_name(BO_ENUM_FIGURE, folds->score), folds->classes ? "numbers" : "classes",
+             folds->classes ? "a class" : "a number");
     return false;
 }
 
@@ -149,7 +150,7 @@ static bool check_score(cli_fit_job *job, const cli_folds *folds)
     }
     if (isfinite(cli_variant_spread(folds, best, folds->score).mean)) return true;
     cli_fail(job->session, "--score %s cannot be computed in every fold; use fewer folds or another figure",
-             bo_figure_name(folds->score));
+             bo_enum_name(BO_ENUM_FIGURE, folds->score));
     return false;
 }
 

@@ -158,7 +158,7 @@ static void json_figures(const cli_folds *folds, const cli_variant *variant, cli
     for (unsigned i = 0; i < CLI_FIGURES; i++) {
         const cli_spread spread = cli_variant_spread(folds, variant, i);
         if (!isfinite(spread.mean)) continue;
-        cli_json_object(json, bo_figure_name(i));
+        cli_json_object(json, bo_enum_name(BO_ENUM_FIGURE, i));
         cli_json_add_number(json, "mean", spread.mean);
         cli_json_add_number(json, "deviation", spread.deviation);
         cli_json_add_number(json, "standard_error", spread.error);
@@ -176,9 +176,10 @@ static void json_folds(const cli_folds *folds, const cli_variant *variant, cli_j
         cli_json_add_count(json, "rows", result->rows);
         cli_json_add_count(json, "training_rows", result->trained);
         for (unsigned i = 0; i < CLI_FIGURES; i++)
-            if (isfinite(result->values[i])) cli_json_add_number(json, bo_figure_name(i), result->values[i]);
-        cli_json_add_text(json, "kernel", bo_kernel_name(result->kernel));
-        cli_json_add_text(json, "metric", bo_metric_choice_name(result->metric));
+            if (isfinite(result->values[i]))
+                cli_json_add_number(json, bo_enum_name(BO_ENUM_FIGURE, i), result->values[i]);
+        cli_json_add_text(json, "kernel", bo_enum_name(BO_ENUM_KERNEL, result->kernel));
+        cli_json_add_text(json, "metric", bo_enum_name(BO_ENUM_METRIC_CHOICE, result->metric));
         cli_json_add_number(json, "gamma", result->gamma);
         cli_json_add_number(json, "lambda", result->lambda);
         cli_json_add_number(json, "seconds", result->seconds);
@@ -230,7 +231,7 @@ void cli_folds_json(const cli_folds *folds, cli_json *json)
     cli_json_object(json, "cross_validation");
     cli_json_add_count(json, "folds", folds->folds);
     cli_json_add_count(json, "rows", folds->rows);
-    cli_json_add_text(json, "score", bo_figure_name(folds->score));
+    cli_json_add_text(json, "score", bo_enum_name(BO_ENUM_FIGURE, folds->score));
     cli_json_add_flag(json, "shared_encodings", folds->shared);
     json_figures(folds, &folds->variants[0], json);
     json_folds(folds, &folds->variants[0], json);

@@ -32,16 +32,16 @@ static void set_loss(bo_machine_desc *desc, unsigned value)
 /* Something that can be compared: one line, and the function that sets it. */
 typedef struct dimension {
     const char *word, *name; /* in --compare, of one value */
-    cli_names_fn values;
+    bo_enum values;
     unsigned without; /* values that are left out, as a mask */
     void (*set)(bo_machine_desc *desc, unsigned value);
 } dimension;
 
 static const dimension dimensions[] = {
-    {"kernels", "kernel", bo_kernel_name, KERNELS_WITHOUT, set_kernel},
-    {"metrics", "metric", bo_metric_choice_name, 1u << BO_METRIC_AUTO, set_metric},
-    {"scalings", "scaling", bo_scaling_name, 1u << BO_SCALING_AUTO, set_scaling},
-    {"losses", "loss", bo_loss_name, 1u << BO_LOSS_AUTO, set_loss},
+    {"kernels", "kernel", BO_ENUM_KERNEL, KERNELS_WITHOUT, set_kernel},
+    {"metrics", "metric", BO_ENUM_METRIC_CHOICE, 1u << BO_METRIC_AUTO, set_metric},
+    {"scalings", "scaling", BO_ENUM_SCALING, 1u << BO_SCALING_AUTO, set_scaling},
+    {"losses", "loss", BO_ENUM_LOSS, 1u << BO_LOSS_AUTO, set_loss},
 };
 
 /* The dimension of the first word of a list, and the rest of the list in *list. NULL: the word is unknown. */
@@ -64,7 +64,7 @@ static bool offered(const dimension *d, unsigned value)
 static size_t values_of(const dimension *d)
 {
     size_t count = 0;
-    for (unsigned v = 0; d->values(v); v++) count += offered(d, v);
+    for (unsigned v = 0; bo_enum_name(d->values, (int)(v)); v++) count += offered(d, v);
     return count;
 }
 
@@ -94,13 +94,13 @@ static void multiply(cli_folds *folds, const dimension *d)
     memcpy(old, folds->variants, before * sizeof *old);
     folds->count = 0;
     for (size_t i = 0; i < before; i++)
-        for (unsigned v = 0; d->values(v); v++) {
+        for (unsigned v = 0; bo_enum_name(d->values, (int)(v)); v++) {
             if (!offered(d, v)) continue;
             cli_variant *variant = &folds->variants[folds->count++];
             *variant = old[i];
             d->set(&variant->desc, v);
             snprintf(variant->name, sizeof variant->name, "%.60s%s%.32s", old[i].name, *old[i].name ? ", " : "",
-                     d->values(v));
+                     bo_enum_name(d->values, (int)(v)));
         }
 }
 

@@ -107,10 +107,10 @@ static const cli_option rows[] = {
     COUNT("arguments", "N", data_options, listops.arguments, "maximum arguments per operation", .low = 2, .high = 64,
           .otherwise = "10"),
     SECTION("listops, recall"),
-    CHOICE("format", "NAME", data_options, format, format_name,
-           "format of the tokens; bytes: one byte per token, such as m4M23]1], words: separated by spaces, such as "
-           "[MIN 4 [MAX 2 3 ] 1 ]",
-           .initial = "bytes"),
+    CHOICE_OF("format", "NAME", data_options, format, format_name,
+              "format of the tokens; bytes: one byte per token, such as m4M23]1], words: separated by spaces, such as "
+              "[MIN 4 [MAX 2 3 ] 1 ]",
+              .initial = "bytes"),
     SECTION("match, recall"),
     COUNT("length", "N", data_options, length, "for match: bytes per document; for recall: tokens per line", .low = 1,
           .high = 1 << 30, .otherwise = "1000; for recall 256"),

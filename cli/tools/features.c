@@ -209,10 +209,10 @@ static void report_json(const features_job *job, const bo_features_accuracy *acc
     cli_json_add_text(&json, "data", job->data.path);
     cli_json_add_count(&json, "rows", bo_schema_rows(job->schema));
     cli_json_add_count(&json, "dim", desc->dim);
-    cli_json_add_text(&json, "kernel", bo_kernel_name(desc->kernel));
-    cli_json_add_text(&json, "function", bo_function_name(desc->function));
-    cli_json_add_text(&json, "draw", bo_draw_name(desc->draw));
-    cli_json_add_text(&json, "sampling", bo_sampling_name(desc->sampling));
+    cli_json_add_text(&json, "kernel", bo_enum_name(BO_ENUM_KERNEL, desc->kernel));
+    cli_json_add_text(&json, "function", bo_enum_name(BO_ENUM_FUNCTION, desc->function));
+    cli_json_add_text(&json, "draw", bo_enum_name(BO_ENUM_DRAW, desc->draw));
+    cli_json_add_text(&json, "sampling", bo_enum_name(BO_ENUM_SAMPLING, desc->sampling));
     cli_json_add_count(&json, "features", desc->features);
     cli_json_add_count(&json, "frequencies", bo_features_frequencies(job->map));
     cli_json_add_number(&json, "gamma", desc->gamma);
@@ -236,8 +236,8 @@ static void print_error(const features_job *job, const bo_features_accuracy *acc
 {
     const bo_features_desc *desc = bo_features_describe(job->map);
     printf("Accuracy of %s features of the %s kernel (%s, %s), gamma %s\n", cli_count(desc->features).s,
-           bo_kernel_name(desc->kernel), bo_function_name(desc->function), bo_draw_name(desc->draw),
-           cli_significant(desc->gamma, 4).s);
+           bo_enum_name(BO_ENUM_KERNEL, desc->kernel), bo_enum_name(BO_ENUM_FUNCTION, desc->function),
+           bo_enum_name(BO_ENUM_DRAW, desc->draw), cli_significant(desc->gamma, 4).s);
     printf("  %-34s%s\n", "pairs of rows", cli_count(accuracy->pairs).s);
     print_figure("kernel, RMS", accuracy->kernel_rms);
     print_figure("error, RMS", accuracy->error_rms);
@@ -301,7 +301,7 @@ static int features(void *options, const cli_common *common, const cli_arguments
     const char *network = CLI_STRAY_NETWORK_OPTION(o);
     if (network)
         return cli_wrong_use("features", "--%s describes the networks of --kernel nngp and ntk; the kernel is %s",
-                             network, bo_kernel_name(o->kernel));
+                             network, bo_enum_name(BO_ENUM_KERNEL, o->kernel));
     const cli_path outputs[] = {{"out", o->out}, {"save", o->save}};
     const cli_path inputs[] = {{NULL, arguments->items[0]}, {"length-scales", o->length_scales}};
     int apart = cli_paths_apart("features", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
@@ -332,15 +332,15 @@ static int features(void *options, const cli_common *common, const cli_arguments
 
 static const cli_option rows[] = {
     SECTION("Feature map"),
-    CHOICE("kernel", "K", features_options, kernel, bo_kernel_name, "kernel, the similarity of two rows",
+    CHOICE("kernel", "K", features_options, kernel, BO_ENUM_KERNEL, "kernel, the similarity of two rows",
            .without = CLI_KERNELS_WITHOUT, .initial = "rbf"),
     COUNT("features", "R", features_options, features, "number of random features; fixed for exact maps",
           .otherwise = "1024"),
-    CHOICE("function", "F", features_options, function, bo_function_name, "function of the projections",
+    CHOICE("function", "F", features_options, function, BO_ENUM_FUNCTION, "function of the projections",
            .without = CLI_MAPS_WITHOUT, .otherwise = "chosen by kernel"),
-    CHOICE("draw", "D", features_options, draw, bo_draw_name, "sampling scheme of the frequencies",
+    CHOICE("draw", "D", features_options, draw, BO_ENUM_DRAW, "sampling scheme of the frequencies",
            .otherwise = "chosen by kernel"),
-    CHOICE("sampling", "S", features_options, sampling, bo_sampling_name,
+    CHOICE("sampling", "S", features_options, sampling, BO_ENUM_SAMPLING,
            "choice of the frequencies (optimal and leverage select them by the data)", .initial = "drawn"),
     REAL_OR_AUTO("gamma", features_options, gamma,
                  "bandwidth gamma of the kernel; a larger gamma makes the kernel more local",
@@ -351,7 +351,7 @@ static const cli_option rows[] = {
           .otherwise = "2"),
     COUNT("depth", "L", features_options, depth, "hidden layers of the networks of infinite width of nngp and ntk",
           .low = 1, .high = 16, .initial = "1"),
-    CHOICE("activation", "A", features_options, activation, bo_hidden_activation_name, "activation of these networks",
+    CHOICE("activation", "A", features_options, activation, BO_ENUM_HIDDEN_ACTIVATION, "activation of these networks",
            .initial = "relu"),
     REAL("weight-variance", "X", features_options, weight_variance,
          "variance of their weights, times the number of inputs of the layer", .low = 1e-6, .high = 1e6,
@@ -366,11 +366,11 @@ static const cli_option rows[] = {
          "columns to one-hot encode, by name or index; none: text columns are an error",
          .otherwise = "auto: text columns of up to 32 values"),
     CHOICE(
-        "impute", "HOW", features_options, impute, bo_impute_name,
+        "impute", "HOW", features_options, impute, BO_ENUM_IMPUTE,
         "replacement of missing values (auto: the mean, and a column that is 1 where a value is missing; none: they are "
         "an error)",
         .initial = "auto"),
-    CHOICE("format", "FORMAT", features_options, format, bo_format_name, "format of DATA", .initial = "auto"),
+    CHOICE("format", "FORMAT", features_options, format, BO_ENUM_FORMAT, "format of DATA", .initial = "auto"),
     SECTION("Output"),
     TEXT("out", "Z.npy", features_options, out, "write the features: rows x R, float32"),
     TEXT("save", "FILE", features_options, save, "write the feature map"),

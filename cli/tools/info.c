@@ -24,7 +24,7 @@ static void network_json(const char *folder, const bo_model *network, const bo_p
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "folder", folder);
     cli_json_add_text(&json, "holds", "network");
-    cli_json_add_text(&json, "input", bo_network_input_name(info->input));
+    cli_json_add_text(&json, "input", bo_enum_name(BO_ENUM_NETWORK_INPUT, info->input));
     cli_json_add_count(&json, "dim", info->dim);
     cli_json_add_count(&json, "outputs", info->outputs);
     cli_json_add_count(&json, "classes", info->classes);
@@ -52,7 +52,7 @@ static void network_print(const char *folder, const bo_model *network, const bo_
     const bo_network_facts *info = bo_model_network(network);
     printf("%s: a network with %zu layers and %s parameters\n", folder, bo_model_network(network)->layers,
            cli_count((size_t)info->parameters).s);
-    printf("%-12s%s, %s numbers%s\n", "Input", bo_network_input_name(info->input), cli_count(info->dim).s,
+    printf("%-12s%s, %s numbers%s\n", "Input", bo_enum_name(BO_ENUM_NETWORK_INPUT, info->input), cli_count(info->dim).s,
            info->input == BO_NETWORK_INPUT_GRAPH ? " per node" : " per example");
     if (info->classes)
         printf("%-12s%zu classes, loss %s\n", "Output", info->classes, info->loss);
@@ -151,12 +151,12 @@ static void print_layers(const model_report *r)
 static void print_mlp(const bo_block *b)
 {
     const bo_features_desc *f = &b->mlp_features;
-    printf("; MLP %s", bo_mlp_name(b->mlp));
+    printf("; MLP %s", bo_enum_name(BO_ENUM_MLP, b->mlp));
     if (b->hidden) printf(", hidden width %s", cli_count(b->hidden).s);
     if (b->degree_heads > 1) printf(", %s heads", cli_count(b->degree_heads).s);
     if (b->mlp == BO_MLP_RANDOM_FEATURES)
-        printf(" (kernel %s, function %s, draw %s)", bo_kernel_name(f->kernel), bo_function_name(f->function),
-               bo_draw_name(f->draw));
+        printf(" (kernel %s, function %s, draw %s)", bo_enum_name(BO_ENUM_KERNEL, f->kernel),
+               bo_enum_name(BO_ENUM_FUNCTION, f->function), bo_enum_name(BO_ENUM_DRAW, f->draw));
 }
 
 static bool same_mlps(const bo_model_desc *d)
@@ -178,7 +178,7 @@ static void print_list(const char *title, const bo_model_desc *d)
         printf("%-12sblock-%zu, layer%s %s: %s", i ? "" : title, i, strpbrk(layers, ",-") ? "s" : "", layers,
                cli_block_mixer(b, words));
         print_mlp(b);
-        if (b->residual != BO_RESIDUAL_SEQUENTIAL) printf("; residual %s", bo_residual_name(b->residual));
+        if (b->residual != BO_RESIDUAL_SEQUENTIAL) printf("; residual %s", bo_enum_name(BO_ENUM_RESIDUAL, b->residual));
         if (cli_rotates(b)) printf("; RoPE base %g", b->rope_base);
         putchar('\n');
     }
@@ -216,7 +216,7 @@ static void print_task(const bo_model_desc *d)
     const bool reads_back = d->task == BO_MODEL_TASK_TRANSLATE ? d->cross != BO_CROSS_SUMMARY : !d->forward;
     char words[CLI_MIXER_WORDS];
     if (d->task == BO_MODEL_TASK_LANGUAGE) return;
-    printf("%-12s%s", "Task", bo_model_task_name(d->task));
+    printf("%-12s%s", "Task", bo_enum_name(BO_ENUM_MODEL_TASK, d->task));
     if (d->task == BO_MODEL_TASK_TRANSLATE) {
         printf(": %zu encoder layer%s, %zu decoder layer%s; %s", d->encoder_layers, d->encoder_layers == 1 ? "" : "s",
                d->layers, d->layers == 1 ? "" : "s",
@@ -227,7 +227,7 @@ static void print_task(const bo_model_desc *d)
     } else {
         printf(": %s classes (", cli_count(d->classes).s);
         print_labels(d);
-        printf("), pooling %s", bo_pooling_name(d->pooling));
+        printf("), pooling %s", bo_enum_name(BO_ENUM_POOLING, d->pooling));
     }
     puts(reads_back ? "; bidirectional" : "; forward only");
 }
@@ -268,8 +268,8 @@ static void model_print(const model_report *r)
         print_mlp(b);
     else
         printf("; various MLPs");
-    printf("; norm %s, positions %s%s\n", bo_norm_name(b->norm), bo_positions_name(cli_positions_of(d)),
-           d->untied ? "; untied output projection" : "");
+    printf("; norm %s, positions %s%s\n", bo_enum_name(BO_ENUM_NORM, b->norm),
+           bo_enum_name(BO_ENUM_POSITIONS, cli_positions_of(d)), d->untied ? "; untied output projection" : "");
     print_mixer(r->model);
     putchar('\n');
     print_blocks(d);
@@ -294,12 +294,12 @@ static void json_mixer(cli_json *json, const bo_block *b)
 {
     const bo_attention_desc *a = &b->attention;
     const bool attends = b->mixer == BO_MIXER_ATTENTION, ssm = b->mixer == BO_MIXER_SSM;
-    cli_json_add_text(json, "mixer", bo_mixer_name(b->mixer));
+    cli_json_add_text(json, "mixer", bo_enum_name(BO_ENUM_MIXER, b->mixer));
     cli_json_add_text(json, "attention", attends ? bo_attention_name(a) : NULL);
-    cli_json_add_text(json, "gate", attends ? bo_gate_name(a->gate) : NULL);
+    cli_json_add_text(json, "gate", attends ? bo_enum_name(BO_ENUM_GATE, a->gate) : NULL);
     cli_json_add_count(json, "features", a->features.features);
     cli_json_add_count(json, "window", a->window);
-    cli_json_add_text(json, "ssm", ssm ? bo_ssm_name(b->ssm) : NULL);
+    cli_json_add_text(json, "ssm", ssm ? bo_enum_name(BO_ENUM_SSM, b->ssm) : NULL);
     cli_json_add_count(json, "state_size", b->state_size);
     cli_json_add_count(json, "state_rank", b->state_rank);
     cli_json_add_count(json, "kernel", b->kernel);
@@ -331,15 +331,15 @@ static void json_layers(cli_json *json, const model_report *r)
         const bool attends = b->mixer == BO_MIXER_ATTENTION;
         cli_json_object(json, NULL);
         cli_json_add_text(json, "layers", strchr(kinds[i].layers, ' ') + 1);
-        cli_json_add_text(json, "mixer", bo_mixer_name(b->mixer));
+        cli_json_add_text(json, "mixer", bo_enum_name(BO_ENUM_MIXER, b->mixer));
         cli_json_add_text(json, "attention", attends ? bo_attention_name(a) : NULL);
-        cli_json_add_text(json, "gate", attends ? bo_gate_name(a->gate) : NULL);
+        cli_json_add_text(json, "gate", attends ? bo_enum_name(BO_ENUM_GATE, a->gate) : NULL);
         cli_json_add_count(json, "features", a->features.features);
         cli_json_add_count(json, "window", a->window);
         cli_json_add_count(json, "heads", b->heads);
         cli_json_add_count(json, "key_heads", b->key_heads);
         cli_json_add_count(json, "head_dim", b->head_dim);
-        cli_json_add_text(json, "positions", bo_positions_name(b->positions));
+        cli_json_add_text(json, "positions", bo_enum_name(BO_ENUM_POSITIONS, b->positions));
         if (kinds[i].state_bytes)
             cli_json_add_count(json, "state_bytes", kinds[i].state_bytes);
         else
@@ -356,9 +356,9 @@ static void json_mlp(cli_json *json, const bo_block *b)
     const bo_features_desc *f = &b->mlp_features;
     const bool map = b->mlp == BO_MLP_RANDOM_FEATURES;
     cli_json_add_count(json, "degree_heads", b->degree_heads);
-    cli_json_add_text(json, "mlp_kernel", map ? bo_kernel_name(f->kernel) : NULL);
-    cli_json_add_text(json, "mlp_function", map ? bo_function_name(f->function) : NULL);
-    cli_json_add_text(json, "mlp_draw", map ? bo_draw_name(f->draw) : NULL);
+    cli_json_add_text(json, "mlp_kernel", map ? bo_enum_name(BO_ENUM_KERNEL, f->kernel) : NULL);
+    cli_json_add_text(json, "mlp_function", map ? bo_enum_name(BO_ENUM_FUNCTION, f->function) : NULL);
+    cli_json_add_text(json, "mlp_draw", map ? bo_enum_name(BO_ENUM_DRAW, f->draw) : NULL);
 }
 
 /* The list of blocks; one if all layers have the same. */
@@ -371,16 +371,16 @@ static void json_list(cli_json *json, const char *name, const bo_model_desc *d)
         const bo_block *b = &list.blocks[i];
         cli_json_object(json, NULL);
         cli_json_add_text(json, "layers", cli_block_layers(d, i, layers));
-        cli_json_add_text(json, "residual", bo_residual_name(b->residual));
-        cli_json_add_text(json, "norm", bo_norm_name(b->norm));
+        cli_json_add_text(json, "residual", bo_enum_name(BO_ENUM_RESIDUAL, b->residual));
+        cli_json_add_text(json, "norm", bo_enum_name(BO_ENUM_NORM, b->norm));
         cli_json_add_count(json, "heads", b->heads);
         cli_json_add_count(json, "key_heads", b->key_heads);
         cli_json_add_count(json, "head_dim", b->head_dim);
         json_mixer(json, b);
         cli_json_add_text(json, "replaced", b->replaced.heads ? bo_attention_name(&b->replaced) : NULL);
-        cli_json_add_text(json, "positions", bo_positions_name(b->positions));
+        cli_json_add_text(json, "positions", bo_enum_name(BO_ENUM_POSITIONS, b->positions));
         cli_json_add_number(json, "rope_base", b->rope_base);
-        cli_json_add_text(json, "mlp", bo_mlp_name(b->mlp));
+        cli_json_add_text(json, "mlp", bo_enum_name(BO_ENUM_MLP, b->mlp));
         cli_json_add_count(json, "hidden", b->hidden);
         cli_json_end(json);
     }
@@ -397,17 +397,17 @@ static void json_blocks(cli_json *json, const bo_model_desc *d)
 static void json_task(cli_json *json, const bo_model_desc *d)
 {
     const bool labels = d->task == BO_MODEL_TASK_CLASSIFY || d->task == BO_MODEL_TASK_MATCH;
-    cli_json_add_text(json, "task", bo_model_task_name(d->task));
+    cli_json_add_text(json, "task", bo_enum_name(BO_ENUM_MODEL_TASK, d->task));
     if (labels) {
         cli_json_array(json, "classes");
         for (size_t i = 0; i < d->classes; i++) cli_json_add_text(json, NULL, d->labels[i]);
         cli_json_end(json);
-        cli_json_add_text(json, "pooling", bo_pooling_name(d->pooling));
+        cli_json_add_text(json, "pooling", bo_enum_name(BO_ENUM_POOLING, d->pooling));
         cli_json_add_flag(json, "forward", d->forward);
     } else if (d->task == BO_MODEL_TASK_TRANSLATE) {
         const bool attends = d->cross == BO_CROSS_ATTENTION;
         cli_json_add_count(json, "encoder_layers", d->encoder_layers);
-        cli_json_add_text(json, "cross", bo_cross_name(d->cross));
+        cli_json_add_text(json, "cross", bo_enum_name(BO_ENUM_CROSS, d->cross));
         cli_json_add_text(json, "cross_attention", attends ? bo_attention_name(&d->block.cross_attention) : NULL);
         cli_json_add_count(json, "cross_features", attends ? d->block.cross_attention.features.features : 0);
         cli_json_add_text(json, "encoder_attention",
@@ -453,11 +453,11 @@ static void model_json(const model_report *r)
     cli_json_add_count(&json, "heads", b->heads);
     cli_json_add_count(&json, "key_heads", b->key_heads);
     cli_json_add_count(&json, "head_dim", b->head_dim);
-    cli_json_add_text(&json, "mlp", bo_mlp_name(b->mlp));
+    cli_json_add_text(&json, "mlp", bo_enum_name(BO_ENUM_MLP, b->mlp));
     cli_json_add_count(&json, "hidden", b->hidden);
     json_mlp(&json, b);
-    cli_json_add_text(&json, "norm", bo_norm_name(b->norm));
-    cli_json_add_text(&json, "positions", bo_positions_name(cli_positions_of(d)));
+    cli_json_add_text(&json, "norm", bo_enum_name(BO_ENUM_NORM, b->norm));
+    cli_json_add_text(&json, "positions", bo_enum_name(BO_ENUM_POSITIONS, cli_positions_of(d)));
     cli_json_add_flag(&json, "untied", d->untied);
     json_mixer(&json, b);
     cli_json_add_count(&json, "context", d->context);
@@ -524,22 +524,23 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
     cli_json_add_text(&json, "file", path);
     cli_json_add_number(&json, "bytes", file_size(path));
     cli_json_add_text(&json, "holds", "machine");
-    cli_json_add_text(&json, "task", bo_task_name(report->task));
+    cli_json_add_text(&json, "task", bo_enum_name(BO_ENUM_TASK, report->task));
     cli_json_add_count(&json, "rows", report->rows);
     cli_json_add_count(&json, "dim", report->dim);
     cli_json_add_count(&json, "outputs", report->outputs);
     cli_json_add_count(&json, "features", report->features);
-    cli_json_add_text(&json, "kernel", bo_kernel_name(report->kernel));
-    cli_json_add_text(&json, "function", bo_function_name(report->function));
-    cli_json_add_text(&json, "draw", bo_draw_name(report->draw));
+    cli_json_add_text(&json, "kernel", bo_enum_name(BO_ENUM_KERNEL, report->kernel));
+    cli_json_add_text(&json, "function", bo_enum_name(BO_ENUM_FUNCTION, report->function));
+    cli_json_add_text(&json, "draw", bo_enum_name(BO_ENUM_DRAW, report->draw));
     cli_json_add_number(&json, "gamma", report->gamma);
     cli_kernel_json(&json, report);
     cli_json_add_number(&json, "lambda", report->lambda);
-    cli_json_add_text(&json, "loss", bo_loss_name(report->loss));
-    cli_json_add_text(&json, "scaling", bo_scaling_name(report->scaling));
-    cli_json_add_text(&json, "solver", bo_solver_name(report->solver));
+    cli_json_add_text(&json, "loss", bo_enum_name(BO_ENUM_LOSS, report->loss));
+    cli_json_add_text(&json, "scaling", bo_enum_name(BO_ENUM_SCALING, report->scaling));
+    cli_json_add_text(&json, "solver", bo_enum_name(BO_ENUM_SOLVER, report->solver));
     cli_json_add_flag(&json, "has_std", report->has_std);
-    if (!report->classes) cli_json_add_text(&json, "target_scale", bo_target_scale_name(report->target_scale));
+    if (!report->classes)
+        cli_json_add_text(&json, "target_scale", bo_enum_name(BO_ENUM_TARGET_SCALE, report->target_scale));
     cli_json_add_flag(&json, "keeps_rows", keeps_rows(report));
     cli_validation_json(&json, report);
     if (!report->classes) cli_json_add_number(&json, "noise_std", report->noise_std);
@@ -577,7 +578,8 @@ static void print_names(const char *title, size_t count, const bo_schema *schema
 
 static void machine_print(const char *path, const bo_fit_report *report, const bo_schema *schema)
 {
-    printf("%s: a kernel machine for %s (%s)\n", path, bo_task_name(report->task), cli_bytes(file_size(path)).s);
+    printf("%s: a kernel machine for %s (%s)\n", path, bo_enum_name(BO_ENUM_TASK, report->task),
+           cli_bytes(file_size(path)).s);
     if (schema) {
         print_names("Inputs", bo_schema_inputs(schema), schema, bo_schema_input);
         if (report->classes)
@@ -591,9 +593,9 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
                                 : "");
     cli_kernel_print(stdout, report);
     const bool logarithms = report->target_scale == BO_TARGET_SCALE_LOG;
-    printf("%-12sloss %s, lambda %s, solver %s, scaling %s%s\n", "Fit", bo_loss_name(report->loss),
-           cli_significant(report->lambda, 4).s, bo_solver_name(report->solver), bo_scaling_name(report->scaling),
-           logarithms ? ", target scale log" : "");
+    printf("%-12sloss %s, lambda %s, solver %s, scaling %s%s\n", "Fit", bo_enum_name(BO_ENUM_LOSS, report->loss),
+           cli_significant(report->lambda, 4).s, bo_enum_name(BO_ENUM_SOLVER, report->solver),
+           bo_enum_name(BO_ENUM_SCALING, report->scaling), logarithms ? ", target scale log" : "");
     cli_validation_print(stdout, report);
     if (!report->classes)
         printf("%-12s%s (standard deviation%s); %s standard deviations and intervals\n", "Noise",
@@ -616,10 +618,10 @@ static void features_json(const char *path, const bo_features_desc *desc, size_t
     cli_json_add_count(&json, "dim", desc->dim);
     cli_json_add_count(&json, "features", desc->features);
     cli_json_add_count(&json, "frequencies", frequencies);
-    cli_json_add_text(&json, "kernel", bo_kernel_name(desc->kernel));
-    cli_json_add_text(&json, "function", bo_function_name(desc->function));
-    cli_json_add_text(&json, "draw", bo_draw_name(desc->draw));
-    cli_json_add_text(&json, "sampling", bo_sampling_name(desc->sampling));
+    cli_json_add_text(&json, "kernel", bo_enum_name(BO_ENUM_KERNEL, desc->kernel));
+    cli_json_add_text(&json, "function", bo_enum_name(BO_ENUM_FUNCTION, desc->function));
+    cli_json_add_text(&json, "draw", bo_enum_name(BO_ENUM_DRAW, desc->draw));
+    cli_json_add_text(&json, "sampling", bo_enum_name(BO_ENUM_SAMPLING, desc->sampling));
     cli_json_add_number(&json, "gamma", desc->gamma);
     cli_json_add_count(&json, "seed", desc->seed);
     cli_json_end(&json);
@@ -628,11 +630,12 @@ static void features_json(const char *path, const bo_features_desc *desc, size_t
 static void features_print(const char *path, const bo_features_desc *desc, size_t frequencies)
 {
     printf("%s: a feature map (%s)\n", path, cli_bytes(file_size(path)).s);
-    printf("%-12s%s, gamma %s\n", "Kernel", bo_kernel_name(desc->kernel), cli_significant(desc->gamma, 4).s);
+    printf("%-12s%s, gamma %s\n", "Kernel", bo_enum_name(BO_ENUM_KERNEL, desc->kernel),
+           cli_significant(desc->gamma, 4).s);
     printf("%-12s%s features of %s columns, from %s frequencies\n", "Features", cli_count(desc->features).s,
            cli_count(desc->dim).s, cli_count(frequencies).s);
-    printf("%-12sfunction %s, draw %s, sampling %s\n", "Map", bo_function_name(desc->function),
-           bo_draw_name(desc->draw), bo_sampling_name(desc->sampling));
+    printf("%-12sfunction %s, draw %s, sampling %s\n", "Map", bo_enum_name(BO_ENUM_FUNCTION, desc->function),
+           bo_enum_name(BO_ENUM_DRAW, desc->draw), bo_enum_name(BO_ENUM_SAMPLING, desc->sampling));
 }
 
 /* ---- an embedding ---------------------------------------------------------------------------------------------- */
@@ -649,9 +652,9 @@ static void embedding_json(const char *path, const bo_embedding *embedding)
     cli_json_add_count(&json, "dim", report->dim);
     cli_json_add_count(&json, "components", report->components);
     cli_json_add_count(&json, "features", report->features);
-    cli_json_add_text(&json, "kernel", bo_kernel_name(report->kernel));
+    cli_json_add_text(&json, "kernel", bo_enum_name(BO_ENUM_KERNEL, report->kernel));
     cli_json_add_number(&json, "gamma", report->gamma);
-    cli_json_add_text(&json, "scaling", bo_scaling_name(report->scaling));
+    cli_json_add_text(&json, "scaling", bo_enum_name(BO_ENUM_SCALING, report->scaling));
     cli_json_add_number(&json, "feature_error", report->feature_error);
     cli_json_add_number(&json, "input_error", report->input_error);
     cli_json_end(&json);
@@ -664,9 +667,9 @@ static void embedding_print(const char *path, const bo_embedding *embedding, con
            cli_bytes(file_size(path)).s);
     if (schema) print_names("Inputs", bo_schema_inputs(schema), schema, bo_schema_input);
     printf("%-12s%s rows\n", "Fitted on", cli_count(report->rows).s);
-    printf("%-12s%s, gamma %s; %s features (%s, %s)\n", "Kernel", bo_kernel_name(report->kernel),
-           cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),
-           bo_draw_name(report->draw));
+    printf("%-12s%s, gamma %s; %s features (%s, %s)\n", "Kernel", bo_enum_name(BO_ENUM_KERNEL, report->kernel),
+           cli_significant(report->gamma, 4).s, cli_count(report->features).s,
+           bo_enum_name(BO_ENUM_FUNCTION, report->function), bo_enum_name(BO_ENUM_DRAW, report->draw));
     printf("%-12s%.2f%% of the variance of the features is outside the components; %.2f%% of that of the inputs\n",
            "Error", 100 * report->feature_error, 100 * report->input_error);
 }

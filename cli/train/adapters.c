@@ -19,7 +19,7 @@ const cli_option cli_train_lora_rows[] = {
         "layers with adapters: endings of layer names (q_proj,v_proj), patterns with *, or blocks of the model (block-1, "
         "block-1.q_proj; see bochner info), separated by commas",
         .otherwise = "all hidden layers"),
-    CHOICE("lora-init", "KIND", cli_train_lora_options, init, bo_lora_init_name,
+    CHOICE("lora-init", "KIND", cli_train_lora_options, init, BO_ENUM_LORA_INIT,
            "initial values of the adapters; weight and gradient: leading singular vectors of the weights or of their "
            "gradients",
            .initial = "zero"),
@@ -46,7 +46,8 @@ static int check_replacement(const cli_train_options *o)
     return cli_wrong_use("train",
                          "--lora does not store frequencies that are drawn from data (%s); choose another --attention, "
                          "or leave out --lora",
-                         d.proposal != BO_PROPOSAL_NONE ? bo_proposal_name(d.proposal) : "sampling optimal");
+                         d.proposal != BO_PROPOSAL_NONE ? bo_enum_name(BO_ENUM_PROPOSAL, d.proposal)
+                                                        : "sampling optimal");
 }
 
 /* With adapters, model and tokenizer come from --init; --context is the length of the sequences. */
@@ -168,7 +169,7 @@ static bool has_softmax(const cli_train_job *job)
         job->session,
         "--lora replaces softmax attention only, but the layers of %s have %s%s; leave out --attention, or leave out "
         "--lora to train all weights",
-        job->options->init, attends ? bo_attention_name(&other->attention) : bo_mixer_name(other->mixer),
+        job->options->init, attends ? bo_attention_name(&other->attention) : bo_enum_name(BO_ENUM_MIXER, other->mixer),
         linearized ? " attention already (it is linearized)"
         : attends  ? " attention"
                    : " and no attention");
@@ -244,8 +245,8 @@ static bool fits_task(cli_train_job *job)
     cli_fail(job->session,
              "--lora: the task of %s is %s, expected %s; adapters do not change the task. Make a model of that task "
              "first: bochner train --task %s --init %s%s --out DIR",
-             job->options->init, bo_model_task_name(found), bo_model_task_name(wanted), bo_model_task_name(wanted),
-             job->options->init,
+             job->options->init, bo_enum_name(BO_ENUM_MODEL_TASK, found), bo_enum_name(BO_ENUM_MODEL_TASK, wanted),
+             bo_enum_name(BO_ENUM_MODEL_TASK, wanted), job->options->init,
              wanted == BO_MODEL_TASK_CLASSIFY || wanted == BO_MODEL_TASK_MATCH ? " --freeze model" : "");
     return false;
 }

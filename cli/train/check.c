@@ -71,11 +71,11 @@ static int check_mixer(const cli_train_options *o)
     if (CLI_GIVEN(o, kernel) && !convolves) return cli_wrong_use("train", "--kernel needs --mixer conv or --mixer ssm");
     if (cli_train_other_mixer(o) && of_attention)
         return cli_wrong_use("train", "--%s needs --mixer attention, found --mixer %s", of_attention,
-                             bo_mixer_name(o->mixer));
+                             bo_enum_name(BO_ENUM_MIXER, o->mixer));
     const bool queries = o->mixer == BO_MIXER_DEGREE_3 || o->mixer == BO_MIXER_DEGREE_4;
     if (cli_train_other_mixer(o) && !queries && query_option(o))
         return cli_wrong_use("train", "--%s needs a mixer with queries and keys, found --mixer %s", query_option(o),
-                             bo_mixer_name(o->mixer));
+                             bo_enum_name(BO_ENUM_MIXER, o->mixer));
     return CLI_DONE;
 }
 

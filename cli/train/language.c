@@ -34,7 +34,7 @@ static bool accepts(const cli_train_job *job, const bo_model *init)
     const bo_model_task task = bo_model_describe(init)->task;
     if (task == BO_MODEL_TASK_LANGUAGE) return true;
     cli_fail(job->session, "--init: %s holds %s, expected a language model; give --task %s", job->options->init,
-             cli_task_words(task), bo_model_task_name(task));
+             cli_task_words(task), bo_enum_name(BO_ENUM_MODEL_TASK, task));
     return false;
 }
 
@@ -89,7 +89,7 @@ static void say_run(const cli_train_job *job)
     }
     cli_say(job->session, "Plan        %s; %zu x %s tokens per step%s%s; %s", length, batch, cli_count(context).s,
             job->plan.micro_batch < batch ? " in several parts" : "", r->stateful ? ", states carried" : "",
-            bo_optimizer_kind_name(r->optimizer.kind));
+            bo_enum_name(BO_ENUM_OPTIMIZER_KIND, r->optimizer.kind));
 }
 
 static void say_plan(const cli_train_job *job)

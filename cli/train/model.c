@@ -312,7 +312,7 @@ static bool read_blocks(cli_train_job *job, bo_model_desc *out)
     if (!read) return false;
     if (d->task != BO_MODEL_TASK_LANGUAGE && d->task != job->options->texts.task) {
         cli_fail(job->session, "%s describes %s; give --task %s", path, cli_task_words(d->task),
-                 bo_model_task_name(d->task));
+                 bo_enum_name(BO_ENUM_MODEL_TASK, d->task));
         return false;
     }
     bo_model_preset("tiny", &sizes);

@@ -22,9 +22,9 @@ const cli_option cli_train_network_rows[] = {
          .high = 1e9, .otherwise = "10; for a graph 200; by --steps or --minutes if given"),
     TEXT("valid-labels", "FILE", cli_train_network_options, valid_labels,
          "for networks: separate file with the targets of --valid"),
-    CHOICE("readout", "HOW", cli_train_network_options, readout, readout_name,
-           "for networks: training method; ridge solves for the last linear layer exactly and trains no other layer",
-           .initial = "gradient"),
+    CHOICE_OF("readout", "HOW", cli_train_network_options, readout, readout_name,
+              "for networks: training method; ridge solves for the last linear layer exactly and trains no other layer",
+              .initial = "gradient"),
     REAL("lambda", "X", cli_train_network_options, lambda, "for --readout ridge: regularization", .high = 1e30,
          .initial = "1"),
     END_OF_OPTIONS,
@@ -120,7 +120,7 @@ static bool open_examples(cli_train_job *job, const bo_description_needs *needs)
     const bool cut = !o->valid && !n->data.split;
     cli_network_source source = {.path = path, .data = &n->data, .needs = needs, .valid = cut ? o->valid_fraction : 0};
     if ((needs->input == BO_NETWORK_INPUT_GRAPH) != (n->data.graph != NULL)) {
-        cli_fail(job->session, "%s takes %s as input: %s", n->model, bo_network_input_name(needs->input),
+        cli_fail(job->session, "%s takes %s as input: %s", n->model, bo_enum_name(BO_ENUM_NETWORK_INPUT, needs->input),
                  n->data.graph ? "leave out --graph" : "give its edges with --graph FILE");
         return false;
     }
@@ -219,7 +219,7 @@ static void say_plan(const cli_train_job *job)
     else if (r->minutes > 0)
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     cli_say(job->session, "Plan        %s; %zu example%s per step; %s", length, job->examples->first ? rows : r->batch,
-            r->batch == 1 && !job->examples->first ? "" : "s", bo_optimizer_kind_name(r->optimizer.kind));
+            r->batch == 1 && !job->examples->first ? "" : "s", bo_enum_name(BO_ENUM_OPTIMIZER_KIND, r->optimizer.kind));
 }
 
 static bool has_classes(const cli_train_job *job)

@@ -155,7 +155,7 @@ void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train
     cli_json_add_number(&json, "best_valid_loss", r->best_valid_loss);
     cli_json_add_number(&json, "seconds", r->seconds);
     cli_json_add_text(&json, "device", bo_context_device(job->session->context));
-    cli_json_add_text(&json, "precision", bo_precision_name(bo_context_precision(job->session->context)));
+    cli_json_add_text(&json, "precision", bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(job->session->context)));
     cli_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
     cli_json_add_number(&json, "gflops", r->gflops);
     cli_json_add_number(&json, "gemm_gflops", job->gemm);

@@ -14,31 +14,31 @@ static const double TRANSLATED_SMOOTHING = 0.1;
 const cli_option cli_train_texts_rows[] = {
     SECTION("Text classification, matching and translation"),
     CHOICE(
-        "task", "NAME", cli_train_texts_options, task, bo_model_task_name,
+        "task", "NAME", cli_train_texts_options, task, BO_ENUM_MODEL_TASK,
         "task of the model; the tab-separated columns are label and text (classify), label and two texts (match), or "
         "source and target (translate)",
         .initial = "language", .without = 1u << BO_MODEL_TASK_PREDICT),
     COUNT("pack", "N", cli_train_texts_options, pack,
           "tokens per pack; a pack holds several whole examples, and --batch counts packs", .low = 1, .high = 1 << 30,
           .otherwise = "2048"),
-    CHOICE("pooling", "HOW", cli_train_texts_options, pooling, bo_pooling_name,
+    CHOICE("pooling", "HOW", cli_train_texts_options, pooling, BO_ENUM_POOLING,
            "for classify and match: combines the token vectors of a text into one vector", .otherwise = "mean"),
     FLAG(
         "forward", cli_train_texts_options, forward,
         "for classify and match: read forward only, so that texts of any length can be streamed with a state of fixed size"),
     COUNT("encoder-layers", "N", cli_train_texts_options, encoder_layers, "for translate: encoder layers", .low = 1,
           .high = 1 << 12, .otherwise = "the value of --layers"),
-    CHOICE("encoder-attention", "KIND", cli_train_texts_options, encoder_attention, cli_attention_kind_choice,
-           "for translate: attention in the encoder", .find = bo_attention_preset_find,
-           .otherwise = "the value of --attention"),
+    CHOICE_OF("encoder-attention", "KIND", cli_train_texts_options, encoder_attention, cli_attention_kind_choice,
+              "for translate: attention in the encoder", .find = bo_attention_preset_find,
+              .otherwise = "the value of --attention"),
     COUNT("encoder-features", "D", cli_train_texts_options, encoder_features,
           "for translate: number of features in the encoder", .low = 1, .high = 1 << 24,
           .otherwise = "the value of --features"),
-    CHOICE("cross", "HOW", cli_train_texts_options, cross, bo_cross_name,
+    CHOICE("cross", "HOW", cli_train_texts_options, cross, BO_ENUM_CROSS,
            "for translate: connection from the source to the decoder", .otherwise = "attention"),
-    CHOICE("cross-attention", "KIND", cli_train_texts_options, cross_attention, cli_attention_kind_choice,
-           "for translate: attention from the decoder to the source", .find = bo_attention_preset_find,
-           .otherwise = "the value of --attention"),
+    CHOICE_OF("cross-attention", "KIND", cli_train_texts_options, cross_attention, cli_attention_kind_choice,
+              "for translate: attention from the decoder to the source", .find = bo_attention_preset_find,
+              .otherwise = "the value of --attention"),
     COUNT("cross-features", "D", cli_train_texts_options, cross_features,
           "for translate: number of features in the attention from the decoder to the source", .low = 1,
           .high = 1 << 24, .otherwise = "the value of --features"),
@@ -110,7 +110,7 @@ static int check_parts(const cli_train_options *o)
                              cross ? "attention" : "features");
     if (cli_train_other_mixer(o) && (encoder || CLI_GIVEN(t, encoder_features)))
         return cli_wrong_use("train", "--encoder-%s needs --mixer attention; the encoder has the mixer %s",
-                             encoder ? "attention" : "features", bo_mixer_name(o->mixer));
+                             encoder ? "attention" : "features", bo_enum_name(BO_ENUM_MIXER, o->mixer));
     const int status = check_part(o, "encoder", CLI_GIVEN(t, encoder_features), encoder ? &t->encoder_attention : NULL);
     if (status != CLI_DONE) return status;
     return check_part(o, "cross", CLI_GIVEN(t, cross_features), cross ? &t->cross_attention : NULL);
@@ -131,7 +131,7 @@ static int check(const cli_train_words *words)
     if (translation_option(t) && !translates) return not_translation(translation_option(t));
     if (language)
         return cli_wrong_use("train", "--%s is an option of language models; leave it out with --task %s", language,
-                             bo_model_task_name(t->task));
+                             bo_enum_name(BO_ENUM_MODEL_TASK, t->task));
     const int status = check_parts(o);
     if (status != CLI_DONE) return status;
     if (t->forward && t->pooling == BO_POOLING_FIRST)
@@ -332,7 +332,7 @@ static bool describe_encoder(cli_train_job *job, bo_model_desc *d)
     if (d->encoder_blocks) d->encoder = d->encoder_blocks[0];
     if (set) return true;
     cli_fail(job->session, "--encoder-%s: no layer of the encoder has attention; the first has the mixer %s",
-             named ? "attention" : "features", bo_mixer_name(list.blocks[0].mixer));
+             named ? "attention" : "features", bo_enum_name(BO_ENUM_MIXER, list.blocks[0].mixer));
     return false;
 }
 
@@ -494,7 +494,8 @@ static void say_run(const cli_train_job *job)
     cli_say(job->session, "Plan        %s; %zu pack%s of %s tokens per step%s, %.0f%% full, about %s examples; %s",
             length, p->batch, p->batch == 1 ? "" : "s", cli_count(p->item_tokens).s,
             p->micro_batch < p->batch ? " in several parts" : "", 100 * p->fill,
-            cli_count((size_t)(examples * (double)p->batch + 0.5)).s, bo_optimizer_kind_name(r->optimizer.kind));
+            cli_count((size_t)(examples * (double)p->batch + 0.5)).s,
+            bo_enum_name(BO_ENUM_OPTIMIZER_KIND, r->optimizer.kind));
 }
 
 static void say_plan(const cli_train_job *job)
@@ -554,7 +555,7 @@ static void say_next(const cli_train_job *job, const char *folder)
 static void json_data(const cli_train_job *job, cli_json *json)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
-    cli_json_add_text(json, "task", bo_model_task_name(d->task));
+    cli_json_add_text(json, "task", bo_enum_name(BO_ENUM_MODEL_TASK, d->task));
     cli_json_add_count(json, "examples", bo_texts_count(job->texts));
     cli_json_add_count(json, "test_examples", job->held_out_texts ? bo_texts_count(job->held_out_texts) : 0);
     if (d->classes) cli_json_add_count(json, "classes", d->classes);

@@ -699,51 +699,6 @@ BO_API const char *bo_attention_preset_find(const char *name);
  */
 BO_API const char *bo_attention_name(const bo_attention_desc *desc);
 
-/** Returns the name of a kind, such as "softmax".
- *
- * @param kind   the kind
- * @return the name; NULL if the value is not in the enum
- */
-BO_API const char *bo_attention_kind_name(bo_attention_kind kind);
-
-/** Finds a kind by its name. Case is ignored, and "_" equals "-".
- *
- * @param name       the name, or NULL
- * @param[out] out   the kind; unchanged if the name is unknown
- * @return false if the name is unknown or NULL
- */
-BO_API bool bo_attention_kind_parse(const char *name, bo_attention_kind *out);
-
-/** Returns the name of a gate: "none", "convex", "decay" or "fixed".
- *
- * @param gate   the gate
- * @return the name; NULL if the value is not in the enum
- */
-BO_API const char *bo_gate_name(bo_gate gate);
-
-/** Finds a gate by its name. Case is ignored, and "_" equals "-".
- *
- * @param name       the name, or NULL
- * @param[out] out   the gate; unchanged if the name is unknown
- * @return false if the name is unknown or NULL
- */
-BO_API bool bo_gate_parse(const char *name, bo_gate *out);
-
-/** Returns the name of a proposal: "none", "oprf", "sderf" or "gaussian".
- *
- * @param proposal   the proposal
- * @return the name; NULL if the value is not in the enum
- */
-BO_API const char *bo_proposal_name(bo_proposal proposal);
-
-/** Finds a proposal by its name. Case is ignored, and "_" equals "-".
- *
- * @param name       the name, or NULL
- * @param[out] out   the proposal; unchanged if the name is unknown
- * @return false if the name is unknown or NULL
- */
-BO_API bool bo_proposal_parse(const char *name, bo_proposal *out);
-
 /* ==== Experimental ================================================================================================ */
 
 #ifdef BO_EXPERIMENTAL
@@ -1014,7 +969,7 @@ typedef struct bo_attention_call {
     /** An array of the host with the address of one state in memory of the device for each sequence: read before the first
      * token and updated after the last. NULL: sequences start from an empty past, and nothing is kept. */
     void *const *states;
-    void *tape; /**< bo_attention_call_bytes() bytes of the device, written by forward with `training` */
+    void *tape;      /**< bo_attention_call_bytes() bytes of the device, written by forward with `training` */
     void *workspace; /**< bo_attention_call_bytes() bytes of the device, for the duration of the work */
     /** A GPU: the cudaStream_t that the work is submitted to; NULL: the stream of the context's device. */
     void *stream;

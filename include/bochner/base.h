@@ -290,21 +290,6 @@ BO_API const char *bo_context_isa(const bo_context *context);
  */
 BO_API bo_precision bo_context_precision(const bo_context *context);
 
-/** Returns the name of a precision in lower case, as in options and files.
- *
- * @param precision   the precision
- * @return "float32" or "bfloat16"; NULL for other numbers; static memory
- */
-BO_API const char *bo_precision_name(bo_precision precision);
-
-/** Finds a precision by its name. Case is ignored.
- *
- * @param name       the name
- * @param[out] out   the precision; unchanged if the name is unknown
- * @return true if the name is known
- */
-BO_API bool bo_precision_parse(const char *name, bo_precision *out);
-
 /** An amount of memory, and what limits it. */
 typedef struct bo_memory_bound {
     size_t bytes;       /**< number of bytes; SIZE_MAX: no limit is known */

@@ -15,6 +15,7 @@
  * Basis:
  *
  * - base.h: rules of the API, version, status, context
+ * - names.h: names of the values of enumerations
  * - json.h: numbers and strings as JSON text
  *
  * Tables and kernel machines:
@@ -82,6 +83,7 @@
 #include <bochner/lora.h>
 #include <bochner/metrics.h>
 #include <bochner/model.h>
+#include <bochner/names.h>
 #include <bochner/network.h>
 #include <bochner/nn.h>
 #include <bochner/operations.h>

@@ -41,13 +41,6 @@ typedef enum bo_convert_dtype {
     BO_CONVERT_DTYPE_BFLOAT16 = 3 /**< rounded to nearest */
 } bo_convert_dtype;
 
-/** Names of the types: "source", "float32", "float16", "bfloat16".
- *
- * @param value   the type
- * @return the name; NULL for other values
- */
-BO_API const char *bo_convert_dtype_name(bo_convert_dtype value);
-
 /** The settings of a conversion. `from` has no default. */
 typedef struct bo_convert_desc {
     const char *from;       /**< the file to convert */

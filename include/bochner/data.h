@@ -525,81 +525,6 @@ BO_API bo_status bo_npy_save_f64(bo_context *context, const char *path, size_t r
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/** Returns the name of a format, such as "csv".
- *
- * @param format   the format
- * @return the name; NULL if the value is not in the enum
- */
-BO_API const char *bo_format_name(bo_format format);
-
-/** Returns the name of a task, such as "regression".
- *
- * @param task   the task
- * @return the name; NULL if the value is not in the enum
- */
-BO_API const char *bo_task_name(bo_task task);
-
-/** Returns the name of an imputation, such as "median".
- *
- * @param impute   the imputation
- * @return the name; NULL if the value is not in the enum
- */
-BO_API const char *bo_impute_name(bo_impute impute);
-
-/** Returns the name of a use of a column, such as "one-hot".
- *
- * @param use   the use
- * @return the name; NULL if the value is not in the enum
- */
-BO_API const char *bo_column_use_name(bo_column_use use);
-
-/** Returns the reason why a column is left out, such as "nearly unique".
- *
- * @param why   the reason
- * @return the words; NULL if the value is not in the enum
- */
-BO_API const char *bo_omission_name(bo_omission why);
-
-/** Finds a use of a column by its name. Case is ignored.
- *
- * @param name       the name, or NULL
- * @param[out] out   the use; unchanged if the name is unknown
- * @return false if the name is unknown or NULL
- */
-BO_API bool bo_column_use_parse(const char *name, bo_column_use *out);
-
-/** Finds a reason why a column is left out by its words. Case is ignored.
- *
- * @param name       the words, or NULL
- * @param[out] out   the reason; unchanged if the words are unknown
- * @return false if the words are unknown or NULL
- */
-BO_API bool bo_omission_parse(const char *name, bo_omission *out);
-
-/** Finds a format by its name. Case is ignored.
- *
- * @param name       the name, or NULL
- * @param[out] out   the format; unchanged if the name is unknown
- * @return false if the name is unknown or NULL
- */
-BO_API bool bo_format_parse(const char *name, bo_format *out);
-
-/** Finds a task by its name. Case is ignored.
- *
- * @param name       the name, or NULL
- * @param[out] out   the task; unchanged if the name is unknown
- * @return false if the name is unknown or NULL
- */
-BO_API bool bo_task_parse(const char *name, bo_task *out);
-
-/** Finds an imputation by its name. Case is ignored.
- *
- * @param name       the name, or NULL
- * @param[out] out   the imputation; unchanged if the name is unknown
- * @return false if the name is unknown or NULL
- */
-BO_API bool bo_impute_parse(const char *name, bo_impute *out);
-
 /** Writes the shape of an array as text, such as "(8, 1024, 64)".
  *
  * @param array      the array
@@ -759,21 +684,6 @@ typedef enum bo_split {
     BO_SPLIT_ALL = 3,   /**< every row, in the order of the table */
     BO_SPLIT_NONE = 4   /**< a row that belongs to no part */
 } bo_split;
-
-/** Returns the name of a part.
- *
- * @param split   the part
- * @return "train", "valid" or "test"; NULL for other values
- */
-BO_API const char *bo_split_name(bo_split split);
-
-/** Finds a part by its name. Case is ignored.
- *
- * @param name       the name, or NULL
- * @param[out] out   the part; unchanged if the name is unknown
- * @return false if the name is unknown or NULL
- */
-BO_API bool bo_split_parse(const char *name, bo_split *out);
 
 /** Returns the part that a row belongs to, by a hash of seed and row number.
  *

@@ -147,21 +147,6 @@ BO_API bo_status bo_drift_finish(bo_context *context, const bo_drift *drift, bo_
 
 /* ==== Advanced ==================================================================================================== */
 
-/** Returns the name of a computation of p-values, such as "permutation".
- *
- * @param p_value   the computation
- * @return the name; NULL if the value is not in the enum
- */
-BO_API const char *bo_p_value_name(bo_p_value p_value);
-
-/** Finds a computation of p-values by its name. Case is ignored.
- *
- * @param name       the name, or NULL
- * @param[out] out   the computation; unchanged if the name is unknown
- * @return false if the name is unknown or NULL
- */
-BO_API bool bo_p_value_parse(const char *name, bo_p_value *out);
-
 #ifdef __cplusplus
 }
 #endif

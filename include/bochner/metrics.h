@@ -178,21 +178,6 @@ typedef enum bo_figure {
     BO_FIGURE_CALIBRATION = 10
 } bo_figure;
 
-/** Returns the name of a figure, as in JSON reports.
- *
- * @param figure   the figure
- * @return the name, such as "log_loss"; NULL for other values
- */
-BO_API const char *bo_figure_name(bo_figure figure);
-
-/** Finds a figure by its name. Case is ignored.
- *
- * @param name       the name, or NULL
- * @param[out] out   the figure; unchanged if the name is unknown
- * @return false if the name is unknown or NULL
- */
-BO_API bool bo_figure_parse(const char *name, bo_figure *out);
-
 /** Returns whether a larger value of a figure is better.
  *
  * @param figure   the figure

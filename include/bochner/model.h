@@ -400,51 +400,6 @@ BO_API bo_status bo_model_evaluate(bo_context *context, const bo_model *model, c
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/** Returns the name of a task: "language", "classify", "match", "translate" or "predict".
- *
- * @param task  the value
- * @return the name, or NULL if the value is out of range
- */
-BO_API const char *bo_model_task_name(bo_model_task task);
-
-/** Returns the name of a pooling: "mean", "max", "first" or "last".
- *
- * @param pooling  the value
- * @return the name, or NULL if the value is out of range
- */
-BO_API const char *bo_pooling_name(bo_pooling pooling);
-
-/** Returns the name of a way to see the source: "attention" or "summary".
- *
- * @param cross  the value
- * @return the name, or NULL if the value is out of range
- */
-BO_API const char *bo_cross_name(bo_cross cross);
-
-/** Finds a task by its name. Case is ignored, and "_" equals "-".
- *
- * @param name      the name
- * @param[out] out  the value
- * @return false if there is no such name; then `*out` is unchanged
- */
-BO_API bool bo_model_task_parse(const char *name, bo_model_task *out);
-
-/** Finds a pooling by its name. Case is ignored, and "_" equals "-".
- *
- * @param name      the name
- * @param[out] out  the value
- * @return false if there is no such name; then `*out` is unchanged
- */
-BO_API bool bo_pooling_parse(const char *name, bo_pooling *out);
-
-/** Finds a way to see the source by its name. Case is ignored, and "_" equals "-".
- *
- * @param name      the name
- * @param[out] out  the value
- * @return false if there is no such name; then `*out` is unchanged
- */
-BO_API bool bo_cross_parse(const char *name, bo_cross *out);
-
 /** Returns the name of a preset, as bo_model_preset() accepts it.
  *
  * @param index  the number of the preset, from 0

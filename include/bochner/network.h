@@ -210,21 +210,6 @@ typedef enum bo_network_input {
     BO_NETWORK_INPUT_GRAPH = 3,    /**< nodes with features */
 } bo_network_input;
 
-/** Returns the name of a kind of input: "array", "sequence", "image" or "graph".
- *
- * @param kind  the value
- * @return the name, or NULL if the value is out of range
- */
-BO_API const char *bo_network_input_name(bo_network_input kind);
-
-/** Finds a kind of input by its name. Case is ignored, and "_" equals "-".
- *
- * @param name      the name
- * @param[out] out  the value
- * @return false if there is no such name; then `*out` is unchanged
- */
-BO_API bool bo_network_input_parse(const char *name, bo_network_input *out);
-
 /** The data that a description requires. */
 typedef struct bo_description_needs {
     bo_network_input input; /**< the kind of input */

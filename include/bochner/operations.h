@@ -134,21 +134,6 @@ typedef enum bo_operation {
     BO_OPERATION_ROUND = 26
 } bo_operation;
 
-/** Returns the name of an operation: "embed", "position", "linear", …
- *
- * @param operation  the operation
- * @return the name, or NULL if the value is out of range
- */
-BO_API const char *bo_operation_name(bo_operation operation);
-
-/** Finds an operation by its name. Case is ignored, and "_" equals "-".
- *
- * @param name      the name
- * @param[out] out  the operation
- * @return false if there is no such name; then `*out` is unchanged
- */
-BO_API bool bo_operation_parse(const char *name, bo_operation *out);
-
 /* ---- operations on single rows ----------------------------------------------------------------------------------- */
 
 /** Absolute positions that are added to embeddings. */

@@ -191,68 +191,6 @@ BO_API bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *opti
  */
 BO_API bo_status bo_optimizer_load(bo_context *context, bo_optimizer *optimizer, const bo_source *source);
 
-/* ---- names ------------------------------------------------------------------------------------------------------- */
-
-/** Returns the name of an optimizer: "muon", "adamw", "sgd", "sign" or "linf".
- *
- * @param kind  the value
- * @return the name, or NULL if the value is out of range
- */
-BO_API const char *bo_optimizer_kind_name(bo_optimizer_kind kind);
-
-/** Returns the name of a schedule: "cosine", "linear", "wsd" or "constant".
- *
- * @param kind  the value
- * @return the name, or NULL if the value is out of range
- */
-BO_API const char *bo_schedule_kind_name(bo_schedule_kind kind);
-
-/** Returns the name of a factor of Muon: "tall", "spectral", "rms" or "none".
- *
- * @param factor  the value
- * @return the name, or NULL if the value is out of range
- */
-BO_API const char *bo_muon_factor_name(bo_muon_factor factor);
-
-/** Returns the name of an iteration of Muon: "quintic" or "cubic".
- *
- * @param iteration  the value
- * @return the name, or NULL if the value is out of range
- */
-BO_API const char *bo_muon_iteration_name(bo_muon_iteration iteration);
-
-/** Finds an optimizer by its name. Case is ignored, and "_" equals "-".
- *
- * @param name      the name
- * @param[out] out  the value
- * @return false if there is no such name; then `*out` is unchanged
- */
-BO_API bool bo_optimizer_kind_parse(const char *name, bo_optimizer_kind *out);
-
-/** Finds a schedule by its name. Case is ignored, and "_" equals "-".
- *
- * @param name      the name
- * @param[out] out  the value
- * @return false if there is no such name; then `*out` is unchanged
- */
-BO_API bool bo_schedule_kind_parse(const char *name, bo_schedule_kind *out);
-
-/** Finds a factor of Muon by its name. Case is ignored, and "_" equals "-".
- *
- * @param name      the name
- * @param[out] out  the value
- * @return false if there is no such name; then `*out` is unchanged
- */
-BO_API bool bo_muon_factor_parse(const char *name, bo_muon_factor *out);
-
-/** Finds an iteration of Muon by its name. Case is ignored, and "_" equals "-".
- *
- * @param name      the name
- * @param[out] out  the value
- * @return false if there is no such name; then `*out` is unchanged
- */
-BO_API bool bo_muon_iteration_parse(const char *name, bo_muon_iteration *out);
-
 #ifdef __cplusplus
 }
 #endif

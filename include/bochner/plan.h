@@ -115,13 +115,6 @@ typedef enum bo_plan_term {
     BO_PLAN_TERM_ATTENTION = 3   /**< floating-point operations of attention */
 } bo_plan_term;
 
-/** Returns the name of a term: "layers", "copies", "operations" or "attention".
- *
- * @param term  the term
- * @return the name, or NULL if the value is out of range
- */
-BO_API const char *bo_plan_term_name(bo_plan_term term);
-
 /** The cost model of a host: measured timings and the costs that follow from them. All timings have the same attention
  * and the same optimizer. */
 typedef struct bo_plan_machine {
@@ -390,13 +383,6 @@ typedef enum bo_plan_origin {
     BO_PLAN_ORIGIN_STORED = 1, /**< the runs do not determine it: the value of bo_plan_losses_default() */
     BO_PLAN_ORIGIN_ABSENT = 2  /**< the runs do not differ in this quantity: the floor includes the term */
 } bo_plan_origin;
-
-/** Returns the name of an origin: "fitted", "stored" or "absent".
- *
- * @param origin  the origin
- * @return the name, or NULL if the value is out of range
- */
-BO_API const char *bo_plan_origin_name(bo_plan_origin origin);
 
 /** A parameter of a law with its 90% interval. */
 typedef struct bo_plan_parameter {

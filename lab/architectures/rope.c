@@ -1,4 +1,5 @@
 /* rope: rotary positions (2104.09864) encode only distances; causal models without positions still learn them. */
+#include <bochner/names.h>
 #include "../experiment.h"
 #include <math.h>
 
@@ -376,7 +377,7 @@ static bo_model_desc model_of(bo_positions positions)
 static bo_status examine(lab_run *run, const bo_model *model, const lab_text *text, bo_positions kind, found *f)
 {
     double best, change;
-    const char *name = bo_positions_name(kind);
+    const char *name = bo_enum_name(BO_ENUM_POSITIONS, kind);
     if (kind == BO_POSITIONS_ROPE || kind == BO_POSITIONS_SINUSOIDAL) {
         BO_TRY(shift_model(run, model, text, name, &change));
         if (kind == BO_POSITIONS_ROPE) f->shift = change;
@@ -399,7 +400,7 @@ static bo_status measure_kind(lab_run *run, const lab_text *text, size_t index, 
                                    .to = (double)(index + 1) / KINDS};
     BO_TRY(lab_train_new(run, &desc, text, &training, &model, &trained));
     f->loss[index] = trained.loss;
-    lab_cell(run, "loss", bo_positions_name(kinds[index]), "loss", trained.loss);
+    lab_cell(run, "loss", bo_enum_name(BO_ENUM_POSITIONS, kinds[index]), "loss", trained.loss);
     const bo_status status = examine(run, model, text, kinds[index], f);
     bo_model_destroy(model);
     return status;

@@ -354,7 +354,7 @@ def set_precision(precision: str) -> None:
 
 def get_precision() -> str:
     """Return the precision of attention and models that are created without one."""
-    return str(lib.bo_precision_name(_precision).decode())
+    return enum_name(c.BO_ENUM_PRECISION, _precision)
 
 
 def device_name(device: Any) -> str:
@@ -365,7 +365,7 @@ def device_name(device: Any) -> str:
 
 
 def precision_number(name: str) -> int:
-    return parse("precision", name, lib.bo_precision_parse)
+    return parse("precision", name, c.BO_ENUM_PRECISION)
 
 
 def get_isa() -> str:
@@ -374,19 +374,23 @@ def get_isa() -> str:
         return str(lib.bo_context_isa(taken).decode())
 
 
-def parse(what: str, name: str, function: Any) -> int:
-    """The number of an enumerator by its name, with a bo_*_parse function."""
-    number = ctypes.c_int()
-    if not isinstance(name, str) or not function(text_bytes(name, what), ctypes.byref(number)):
-        raise InvalidArgumentError(f"{what}: {name!r} is not known; expected one of {', '.join(_names(function))}")
-    return number.value
+def parse(what: str, name: str, which: int) -> int:
+    """The value of an enumeration by its name."""
+    number = int(lib.bo_enum_parse(which, text_bytes(name, what))) if isinstance(name, str) else -1
+    if number < 0:
+        raise InvalidArgumentError(f"{what}: {name!r} is not known; expected one of {', '.join(_names(which))}")
+    return number
 
 
-def _names(function: Any) -> list[str]:
-    """The names that a bo_*_parse function knows."""
-    name_of = getattr(lib, function.__name__.removesuffix("_parse") + "_name")
-    found = (name_of(number) for number in range(64))
-    return [name.decode() for name in found if name]
+def enum_name(which: int, value: int) -> str:
+    """The name of a value of an enumeration."""
+    return str(lib.bo_enum_name(which, value).decode())
+
+
+def _names(which: int) -> list[str]:
+    """The names of an enumeration that can be parsed."""
+    found = (lib.bo_enum_name(which, number) for number in range(64))
+    return [name.decode() for name in found if name and lib.bo_enum_parse(which, name) >= 0]
 
 
 def text_bytes(text: str, name: str) -> bytes:

@@ -48,11 +48,12 @@ _FEATURES = (
     "bias_variance", "candidates", "leverage_lambda",
 )  # fmt: skip
 _NAMES = {"regularization": "lambda_"}  # parameters whose members have other names
-# Members of the report that are numbers of names.
+# Members of the report that are values of enumerations.
 _NAMED = {
-    "task": "task", "loss": "loss", "solver": "solver", "scaling": "scaling", "kernel": "kernel", "function": "function",
-    "draw": "draw", "precision": "gram_precision", "activation": "hidden_activation", "metric": "metric_choice",
-    "target_scale": "target_scale",
+    "task": c.BO_ENUM_TASK, "loss": c.BO_ENUM_LOSS, "solver": c.BO_ENUM_SOLVER, "scaling": c.BO_ENUM_SCALING,
+    "kernel": c.BO_ENUM_KERNEL, "function": c.BO_ENUM_FUNCTION, "draw": c.BO_ENUM_DRAW,
+    "precision": c.BO_ENUM_GRAM_PRECISION, "activation": c.BO_ENUM_HIDDEN_ACTIVATION, "metric": c.BO_ENUM_METRIC_CHOICE,
+    "target_scale": c.BO_ENUM_TARGET_SCALE,
 }  # fmt: skip
 _IMPORTANCE_ROWS, _IMPORTANCE_WORK = 500, 100_000  # rows, and rows times columns, to permute at most
 
@@ -294,8 +295,8 @@ class KernelMachine(Estimator):
     def report_(self) -> FitReport:
         """The settings and the results of the fit."""
         facts = read_struct(lib.bo_machine_report(self._machine()).contents)
-        for member, enum in _NAMED.items():
-            facts[member] = getattr(lib, f"bo_{enum}_name")(facts[member]).decode()
+        for member, which in _NAMED.items():
+            facts[member] = enum_name(which, facts[member])
         facts["regularization"] = facts.pop("lambda")
         accuracy = facts.pop("accuracy")
         if accuracy.pairs:

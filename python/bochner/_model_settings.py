@@ -11,7 +11,7 @@ from typing import Any, Union
 
 from . import _bindings as c
 from ._attention import ATTENTION_SETTINGS, FEATURE_SETTINGS, attention_desc
-from ._library import Handle, InvalidArgumentError, context, lib, text_bytes
+from ._library import Handle, InvalidArgumentError, context, enum_name, lib, text_bytes
 from ._settings import fill, flag, refuse_unknown
 
 Kind = Union[str, Mapping[str, Any]]
@@ -19,10 +19,10 @@ Kind = Union[str, Mapping[str, Any]]
 
 # Members of bo_model_desc and bo_block whose values are names, with the function that finds the number.
 _NAMED = {
-    "mixer": "bo_mixer_parse", "ssm": "bo_ssm_parse", "mlp": "bo_mlp_parse", "norm": "bo_norm_parse",
-    "positions": "bo_positions_parse", "parametrization": "bo_parametrization_parse", "storage": "bo_storage_parse",
-    "task": "bo_model_task_parse", "pooling": "bo_pooling_parse", "cross": "bo_cross_parse",
-    "residual": "bo_residual_parse",
+    "mixer": c.BO_ENUM_MIXER, "ssm": c.BO_ENUM_SSM, "mlp": c.BO_ENUM_MLP, "norm": c.BO_ENUM_NORM,
+    "positions": c.BO_ENUM_POSITIONS, "parametrization": c.BO_ENUM_PARAMETRIZATION, "storage": c.BO_ENUM_STORAGE,
+    "task": c.BO_ENUM_MODEL_TASK, "pooling": c.BO_ENUM_POOLING, "cross": c.BO_ENUM_CROSS,
+    "residual": c.BO_ENUM_RESIDUAL,
 }  # fmt: skip
 _CHOICES = ("query_norm", "output_norm", "attention_bias", "output_bias", "mlp_bias")
 _ATTENTIONS = ("attention", "cross_attention", "replaced")
@@ -38,7 +38,7 @@ def _plain(struct: Any, *others: str) -> list[str]:
 _MODEL = _plain(c.bo_model_desc, *_LISTS, "labels")
 _BLOCK = _plain(c.bo_block, *_CHOICES, *_ATTENTIONS, *_STRUCTS, "custom_mlp", "layers")
 _SCALING = [name for name, *_ in c.bo_rope_scaling._fields_]
-_ROPE = {"kind": "bo_rope_scaling_kind_parse"}
+_ROPE = {"kind": c.BO_ENUM_ROPE_SCALING_KIND}
 # Settings of attention that neither the model nor its blocks have themselves.
 _FILLED_IN = ("key_heads", "value_dim", "causal")  # in the attention of a model
 _OF_ATTENTION = [name for name in ATTENTION_SETTINGS + FEATURE_SETTINGS
@@ -175,7 +175,7 @@ def _value(struct: Any, name: str) -> Any:
     """A member, or the name of its number."""
     value = getattr(struct, name)
     if name in _NAMED:
-        return getattr(lib, _NAMED[name].replace("_parse", "_name"))(value).decode()
+        return enum_name(_NAMED[name], value)
     return value
 
 
@@ -190,7 +190,7 @@ def _read_part(part: Any, names: Iterable[str], usual: Any) -> dict[str, Any]:
         if value == getattr(usual, name):
             continue
         if name in _NAMES:
-            found[name] = getattr(lib, f"bo_{name}_name")(value).decode()
+            found[name] = enum_name(getattr(c, f"BO_ENUM_{name.upper()}"), value)
         elif name == "normalizer":
             found[name] = "none" if value == c.BO_NORMALIZER_NONE else "sum"
         elif value or isinstance(value, bool):
@@ -246,7 +246,7 @@ def _read_block(block: Any, desc: Any) -> dict[str, Any]:
             values[name] = _kind(*_read_attention(getattr(block, name), desc))
     if block.rope_scaling.kind:
         values["rope_scaling"] = _read_part(block.rope_scaling, _SCALING[1:], c.bo_rope_scaling())
-        values["rope_scaling"]["kind"] = lib.bo_rope_scaling_kind_name(block.rope_scaling.kind).decode()
+        values["rope_scaling"]["kind"] = enum_name(c.BO_ENUM_ROPE_SCALING_KIND, block.rope_scaling.kind)
     if block.mlp == c.BO_MLP_RANDOM_FEATURES:
         values["mlp_features"] = _read_part(block.mlp_features, FEATURE_SETTINGS[1:], c.bo_features_desc())
     if block.layers:

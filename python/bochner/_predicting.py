@@ -18,7 +18,7 @@ from ._arrays import address
 from ._estimators import seed_of
 from ._examples import Needs, open_examples, part_number, pointer_to, rows_of
 from ._library import (
-    InvalidArgumentError, UnsupportedError, lib, long_context, parse, path_bytes, saved_bytes, text_bytes,
+    InvalidArgumentError, UnsupportedError, enum_name, lib, long_context, parse, path_bytes, saved_bytes, text_bytes,
 )  # fmt: skip
 from ._model_core import Core
 from ._reports import Report, table
@@ -127,11 +127,11 @@ class Predictor:
         text, where = _description(description)
         shape, out = _input_of(text), ctypes.c_void_p()
         desc = c.bo_description(text=text, where=where)
-        fill(desc, {"seed": seed_of(seed), **settings}, named={"parametrization": "bo_parametrization_parse"})
+        fill(desc, {"seed": seed_of(seed), **settings}, named={"parametrization": c.BO_ENUM_PARAMETRIZATION})
         with long_context(precision=number) as taken:
             examples = None
             if x is not None:
-                needs = Needs.of_description(taken, text, where, shape, parse("impute", impute, lib.bo_impute_parse))
+                needs = Needs.of_description(taken, text, where, shape, parse("impute", impute, c.BO_ENUM_IMPUTE))
                 if needs.targets and y is None:
                     raise InvalidArgumentError("y: the loss of the description needs targets")
                 valid = _share(validation) if data["split"] is None else 0.0
@@ -160,7 +160,7 @@ class Predictor:
     @property
     def task(self) -> str:
         """The task: language, classify, match, translate or predict."""
-        return str(lib.bo_model_task_name(self._open.desc.task).decode())
+        return enum_name(c.BO_ENUM_MODEL_TASK, self._open.desc.task)
 
     @property
     def classes(self) -> Array | None:
@@ -180,10 +180,10 @@ class Predictor:
         facts = lib.bo_model_network(core.handle).contents
         layers = [Report(read_struct(facts.layer[i])) for i in range(facts.layers)]
         return Summary({
-            "task": self.task, "input": lib.bo_network_input_name(facts.input).decode(), "dim": facts.dim,
+            "task": self.task, "input": enum_name(c.BO_ENUM_NETWORK_INPUT, facts.input), "dim": facts.dim,
             "outputs": facts.outputs, "classes": facts.classes, "reconstructs": facts.reconstructs,
             "loss": facts.loss.decode(), "parameters": facts.parameters, "width_multiplier": facts.width_multiplier,
-            "parametrization": lib.bo_parametrization_name(facts.parametrization).decode(), "layers": layers,
+            "parametrization": enum_name(c.BO_ENUM_PARAMETRIZATION, facts.parametrization), "layers": layers,
         })  # fmt: skip
 
     # ---- training ---------------------------------------------------------------------------------------------------

@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 
 from . import _bindings as c
-from ._library import InvalidArgumentError, lib, parse
+from ._library import InvalidArgumentError, parse
 
-# Settings whose values are names, with the function that finds the number.
-_NAMED: dict[str, str] = {
-    "kernel": "bo_kernel_parse",
-    "function": "bo_function_parse",
-    "draw": "bo_draw_parse",
-    "sampling": "bo_sampling_parse",
-    "gate": "bo_gate_parse",
-    "proposal": "bo_proposal_parse",
-    "activation": "bo_hidden_activation_parse",
-    "loss": "bo_loss_parse",
-    "solver": "bo_solver_parse",
-    "scaling": "bo_scaling_parse",
-    "metric": "bo_metric_choice_parse",
-    "precision": "bo_gram_precision_parse",
-    "target_scale": "bo_target_scale_parse",
+# Settings whose values are names, with the enumeration that they belong to.
+_NAMED: dict[str, int] = {
+    "kernel": c.BO_ENUM_KERNEL,
+    "function": c.BO_ENUM_FUNCTION,
+    "draw": c.BO_ENUM_DRAW,
+    "sampling": c.BO_ENUM_SAMPLING,
+    "gate": c.BO_ENUM_GATE,
+    "proposal": c.BO_ENUM_PROPOSAL,
+    "activation": c.BO_ENUM_HIDDEN_ACTIVATION,
+    "loss": c.BO_ENUM_LOSS,
+    "solver": c.BO_ENUM_SOLVER,
+    "scaling": c.BO_ENUM_SCALING,
+    "metric": c.BO_ENUM_METRIC_CHOICE,
+    "precision": c.BO_ENUM_GRAM_PRECISION,
+    "target_scale": c.BO_ENUM_TARGET_SCALE,
 }
 _NORMALIZERS = {"sum": c.BO_NORMALIZER_SUM, "none": c.BO_NORMALIZER_NONE}
 
@@ -36,10 +36,10 @@ _NORMALIZERS = {"sum": c.BO_NORMALIZER_SUM, "none": c.BO_NORMALIZER_NONE}
 _WHOLE = (ctypes.c_size_t, ctypes.c_uint64, ctypes.c_int64, ctypes.c_int, ctypes.c_uint)
 
 
-def number_of(name: str, value: Any, named: Mapping[str, str] = _NAMED) -> Any:
+def number_of(name: str, value: Any, named: Mapping[str, int] = _NAMED) -> Any:
     """The value of a member: the number of a name, or the value itself."""
     if name in named:
-        return parse(name, value, getattr(lib, named[name]))
+        return parse(name, value, named[name])
     if name == "normalizer":
         if value not in _NORMALIZERS:
             raise InvalidArgumentError(f"normalizer: {value!r} is not known; expected 'sum' or 'none'")
@@ -48,7 +48,7 @@ def number_of(name: str, value: Any, named: Mapping[str, str] = _NAMED) -> Any:
 
 
 def fill(
-    struct: Any, values: Mapping[str, Any], allowed: Mapping[str, str] | None = None, named: Mapping[str, str] = _NAMED
+    struct: Any, values: Mapping[str, Any], allowed: Mapping[str, str] | None = None, named: Mapping[str, int] = _NAMED
 ) -> None:
     """Sets members of a struct. None means the default. `allowed` maps settings to members (default: the same names)."""
     for name, value in values.items():

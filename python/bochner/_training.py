@@ -17,7 +17,7 @@ from . import _bindings as c
 from ._examples import Needs, open_examples, pointer_to, rows_of
 from ._model_core import Core
 from ._library import (
-    CanceledError, Context, Handle, InvalidArgumentError, UnsupportedError, bytes_source, goes_on, guarded, lib,
+    CanceledError, Context, Handle, InvalidArgumentError, UnsupportedError, bytes_source, enum_name, goes_on, guarded, lib,
     long_context, path_bytes, saved_bytes, text_bytes, whole,
 )  # fmt: skip
 from ._model_settings import Kind, block_of, kind_desc, layer_list
@@ -48,8 +48,8 @@ _OPTIMIZER = {
 _SCHEDULE = {"schedule": "kind", "warmup": "warmup", "floor": "floor", "schedule_decay": "decay"}
 _LORA = {"rank": "rank", "alpha": "alpha", "targets": "targets", "whole": "whole", "init": "init", "seed": "seed"}
 _NAMED = {
-    "optimizer": "bo_optimizer_kind_parse", "schedule": "bo_schedule_kind_parse", "activations": "bo_storage_parse",
-    "muon_factor": "bo_muon_factor_parse", "muon_iteration": "bo_muon_iteration_parse", "init": "bo_lora_init_parse",
+    "optimizer": c.BO_ENUM_OPTIMIZER_KIND, "schedule": c.BO_ENUM_SCHEDULE_KIND, "activations": c.BO_ENUM_STORAGE,
+    "muon_factor": c.BO_ENUM_MUON_FACTOR, "muon_iteration": c.BO_ENUM_MUON_ITERATION, "init": c.BO_ENUM_LORA_INIT,
 }  # fmt: skip
 TRAINING_SETTINGS = {**_RUN, **_OPTIMIZER, **_SCHEDULE}
 _TEXTS = {"pack": "pack", "smoothing": "smoothing"}
@@ -196,7 +196,7 @@ def train(
     refuse_unknown("train", settings, TRAINING_SETTINGS)
     _check_callback(callback)
     if core.desc.task != c.BO_MODEL_TASK_LANGUAGE:
-        task = lib.bo_model_task_name(core.desc.task).decode()
+        task = enum_name(c.BO_ENUM_MODEL_TASK, core.desc.task)
         raise UnsupportedError(f"train: expected a language model; a model of the task {task} learns with fit(x, y)")
     tokenizer = core.require_tokenizer()
     desc = _trainer_desc(settings)

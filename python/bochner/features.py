@@ -42,9 +42,9 @@ _LARGE = 1e10  # numbers that may not have finite features
 _LONG_WORK = 1 << 28  # numbers, above which Ctrl-C can stop a call
 
 
-def _listed(what: str, without: tuple[str, ...] = ()) -> list[str]:
+def _listed(which: int, without: tuple[str, ...] = ()) -> list[str]:
     names: list[str] = []
-    while name := getattr(lib, f"bo_{what}_name")(len(names)):
+    while name := lib.bo_enum_name(which, len(names)):
         names.append(name.decode())
     return [name for name in names if name not in without]
 
@@ -56,7 +56,7 @@ def kernels() -> list[str]:
     >>> features.kernels()[:3]
     ['rbf', 'laplacian', 'cauchy']
     """
-    return _listed("kernel", ("custom",))
+    return _listed(c.BO_ENUM_KERNEL, ("custom",))
 
 
 def functions() -> list[str]:
@@ -66,7 +66,7 @@ def functions() -> list[str]:
     >>> features.functions()[:3]
     ['sincos', 'cosbias', 'positive']
     """
-    return _listed("function", ("default", "custom", "sections"))
+    return _listed(c.BO_ENUM_FUNCTION, ("default", "custom", "sections"))
 
 
 def draws() -> list[str]:
@@ -76,7 +76,7 @@ def draws() -> list[str]:
     >>> features.draws()[:3]
     ['iid', 'orthogonal', 'hadamard']
     """
-    return _listed("draw", ("default",))
+    return _listed(c.BO_ENUM_DRAW, ("default",))
 
 
 def samplings() -> list[str]:
@@ -86,7 +86,7 @@ def samplings() -> list[str]:
     >>> features.samplings()
     ['drawn', 'optimal', 'leverage']
     """
-    return _listed("sampling")
+    return _listed(c.BO_ENUM_SAMPLING)
 
 
 class KernelError(Report):

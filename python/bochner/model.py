@@ -14,8 +14,8 @@ from ._arrays import address, as_bytes, as_float32
 from ._chat import Message
 from ._model_core import Core
 from ._library import (
-    Handle, InvalidArgumentError, bytes_source, file_sink, file_source, lib, long_context, parse, precision_number,
-    saved_bytes,
+    Handle, InvalidArgumentError, bytes_source, enum_name, file_sink, file_source, lib, long_context, parse,
+    precision_number, saved_bytes,
 )  # fmt: skip
 from ._model_settings import Kind, block_of, model_desc, read_model_desc
 from ._predicting import Description, Evaluation, Predictor, Summary, network_config
@@ -135,7 +135,7 @@ class Model(Predictor):
     """
 
     def __init__(self, path: Path, storage: str | None = None, *, precision: str | None = None) -> None:
-        kind = parse("storage", "float32" if storage is None else storage, lib.bo_storage_parse)
+        kind = parse("storage", "float32" if storage is None else storage, c.BO_ENUM_STORAGE)
         number, out = _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
             desc = c.bo_model_load_desc(storage=kind)
@@ -368,12 +368,12 @@ class Model(Predictor):
     @property
     def storage(self) -> str:
         """Storage of the matrices: float32, bfloat16, int8 or int4."""
-        return str(lib.bo_storage_name(lib.bo_model_storage(self._open.handle)).decode())
+        return enum_name(c.BO_ENUM_STORAGE, lib.bo_model_storage(self._open.handle))
 
     @property
     def precision(self) -> str:
         """Precision of matrix products: float32 or bfloat16."""
-        return str(lib.bo_precision_name(self._open.precision).decode())
+        return enum_name(c.BO_ENUM_PRECISION, self._open.precision)
 
     @property
     def layers(self) -> int:

@@ -1,4 +1,5 @@
 /* Advice: describes the data, finds the map that reaches a given error with the fewest features, and gives reasons. */
+#include "enums.h"
 #include "advise.h"
 #include "kinds.h"
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Calls on arrays with strides in the memory of a device. On the CPU, arrays with gaps are copied to and from arrays without,
  * with tokens first. */
+#include "enums.h"
 #include "arrays.h"
 #include <string.h>
 #include "given.h"

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "../features/enums.h"
 #include "../base/rng.h"
 #include "../features/fingerprint.h"
 #include "../features/propose.h"

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include "enums.h"
 #include "../base/rng.h"
 #include "calibration.h"
 #include "kinds.h"

@@ -2,6 +2,7 @@
  * time. */
 #include <math.h>
 #include <string.h>
+#include "enums.h"
 #include "../base/trace.h"
 #include "calls.h"
 #include "gpu/host.h"

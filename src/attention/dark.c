@@ -2,6 +2,8 @@
  * data. */
 #include <math.h>
 #include <string.h>
+#include "../features/enums.h"
+#include "enums.h"
 #include "../features/propose.h"
 #include "../math/metric.h"
 #include "dark.h"

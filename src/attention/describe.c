@@ -3,6 +3,8 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include "../features/enums.h"
+#include "enums.h"
 #include "kinds.h"
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */

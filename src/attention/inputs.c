@@ -2,6 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "../features/enums.h"
+#include "enums.h"
 #include "calls.h"
 #include "kinds.h"
 #include "kv_cache.h"

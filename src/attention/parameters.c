@@ -1,4 +1,5 @@
 /* The table of parameters: parameters.h. */
+#include "enums.h"
 #include "parameters.h"
 #include <math.h>
 #include <stddef.h>

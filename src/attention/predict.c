@@ -1,5 +1,6 @@
 /* The error of the output that the variance formula predicts, for other modules. */
 #include <math.h>
+#include "enums.h"
 #include "advise.h"
 
 enum { QUERIES = 32 }; /* queries of a prediction */

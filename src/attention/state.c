@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include "enums.h"
 #include "kv_cache.h"
 
 /* More than any sequence has; sums of tokens cannot overflow. */

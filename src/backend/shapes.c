@@ -1,5 +1,6 @@
 /* Shapes of operations that act on rows, and of those on graphs. Grids, sequences and attention are in separate
  * files. */
+#include "../features/enums.h"
 #include "shapes_internal.h"
 #include "../features/block.h"
 

@@ -1,4 +1,5 @@
 /* Shapes of attention, within one stream of rows or across two. */
+#include "../attention/enums.h"
 #include "shapes_internal.h"
 #include "../attention/given.h"
 

@@ -1,4 +1,5 @@
 /* The context, which every call gets. */
+#include "enums.h"
 #include "internal.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
 /* Creation of a context: the table of compute kernels for this CPU. */
 #include <stdlib.h>
+#include "../base/enums.h"
 #include "../base/base.h"
 #include "cpu/kernels.h"
 

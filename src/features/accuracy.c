@@ -1,6 +1,7 @@
 /* The accuracy report: the difference between φ(x)·φ(y) and k(x, y), measured and predicted. */
 #include <math.h>
 #include <string.h>
+#include "enums.h"
 #include "../io/sparse.h"
 #include "internal.h"
 #include "sparse.h"

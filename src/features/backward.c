@@ -109,6 +109,7 @@ static bo_status R(backward)(bo_context *context, const bo_features *f, size_t r
 }
 
 #else
+#include "enums.h"
 #include "internal.h"
 
 enum { CHUNK = BO_SIZE(256, 4) };

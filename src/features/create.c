@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "enums.h"
 #include "../math/fft.h"
 #include "internal.h"
 #include "files.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
+#include "enums.h"
 #include "../io/json.h"
 #include "internal.h"
 #include "files.h"

@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+#include "enums.h"
 #include "internal.h"
 #include "../base/sizes.h"
 #include "kernel_block.h"

@@ -6,6 +6,7 @@
  * their covariance c = (a + b - d)/2. Near x = y the angle between them is of order √d, and 1 - c/√(ab) would lose all of its
  * digits there, whereas d is computed without cancellation in every layer. */
 #include <math.h>
+#include "enums.h"
 #include "internal.h"
 
 static const char *const activation_names[] = {"relu", "erf"};

@@ -6,6 +6,7 @@
  * logarithms of the weights, which are recomputed from R and w when these change. */
 #include <math.h>
 #include <string.h>
+#include "enums.h"
 #include "internal.h"
 #include "propose.h"
 

@@ -1,4 +1,5 @@
 /* The tables of kernels, functions, draws and sampling policies: one line each. */
+#include "enums.h"
 #include "internal.h"
 
 static const bo_kernel_definition kernels[BO_KERNEL_COUNT] = {

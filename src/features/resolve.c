@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "enums.h"
 #include "internal.h"
 
 /* ---- parameters of kernels --------------------------------------------------------------------------------------- */

@@ -1,5 +1,7 @@
 /* Inspection: settings, the passes over a text and over repeated tokens, and the report. */
 #include <math.h>
+#include "../nn/enums.h"
+#include "../model/enums.h"
 #include "../base/rng.h"
 #include "internal.h"
 

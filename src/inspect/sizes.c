@@ -1,4 +1,5 @@
 /* Memory and operations of a model at a given length of the text. */
+#include "../model/enums.h"
 #include "internal.h"
 
 /* Adds the keys and values that a layer keeps for a text of `tokens` tokens. */

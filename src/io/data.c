@@ -1,4 +1,5 @@
 /* A whole table in memory: a stream read to its end. */
+#include "enums.h"
 #include "../base/trace.h"
 #include "stream.h"
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "enums.h"
 #include "schema.h"
 
 static const char *const use_names[] = {"number", "boolean", "date",  "one-hot", "target-encoded",

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "enums.h"
 #include "json.h"
 #include "output.h"
 #include "schema.h"

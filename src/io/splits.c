@@ -1,6 +1,7 @@
 /* Assigns rows to training, validation and test: by a hash of the row number, by a permutation, or from a file. */
 #include <math.h>
 #include <string.h>
+#include "enums.h"
 #include "../base/rng.h"
 #include "schema.h"
 

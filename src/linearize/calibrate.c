@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "../nn/enums.h"
 #include "../attention/attention.h"
 #include "../base/base.h"
 #include "../base/trace.h"

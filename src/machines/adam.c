@@ -6,6 +6,7 @@
  * With φ = gradients of a wide network (function network, kernel ntk) it is the infinite-width limit of that network trained
  * by Adam in the tangent parametrization. The size of a step c and the number of steps, after which the rate has decreased
  * linearly to 0, take the place of λ. They are chosen on a fifth of the rows, and then all rows are fitted. */
+#include "../features/enums.h"
 #include "passes.h"
 #include "../math/linalg.h"
 

@@ -1,4 +1,6 @@
 /* Checks of descriptors and samples before a fit. */
+#include "enums.h"
+#include "../features/enums.h"
 #include "../device/device.h"
 #include "internal.h"
 

@@ -1,4 +1,6 @@
 /* The two-sample test of whole rows: encoding, features, and p-values by permutation or from the asymptotic distribution. */
+#include "enums.h"
+#include "../features/enums.h"
 #include "drift.h"
 #include "../base/trace.h"
 #include "../math/linalg.h"

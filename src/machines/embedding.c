@@ -1,4 +1,6 @@
 /* Principal component analysis in feature space: sums over rows, eigenvectors of the covariance, coordinates of new rows. */
+#include "enums.h"
+#include "../features/enums.h"
 #include "embedding.h"
 #include "../base/trace.h"
 #include "../features/files.h"

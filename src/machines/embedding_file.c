@@ -1,5 +1,6 @@
 /* Files of embeddings: one safetensors file with the tensors that bo_embedding_apply needs, the report as JSON in the
  * metadata, the feature map, and the schema of the data. */
+#include "enums.h"
 #include "embedding.h"
 #include "file_arrays.h"
 #include "../base/trace.h"

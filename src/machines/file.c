@@ -1,5 +1,6 @@
 /* Model files: one safetensors file with the tensors that prediction needs, the report as JSON in the metadata, the tensors
  * and the description of the feature map (src/features), and the schema of the data. */
+#include "enums.h"
 #include "../base/trace.h"
 #include "file_arrays.h"
 #include "internal.h"

@@ -1,4 +1,5 @@
 /* Fits in memory. The primal fit is a stream of one block, so that both give the same result. */
+#include "enums.h"
 #include "../base/trace.h"
 #include "fitting.h"
 

@@ -1,4 +1,5 @@
 /* The machine object: names, creation, calls of predictions (predict.c), tests. Solvers fill it; file.c saves and loads it. */
+#include "enums.h"
 #include "../base/trace.h"
 #include "internal.h"
 #include "../device/cpu/kernels.h"

@@ -1,4 +1,5 @@
 /* Predictions of machines with random features, block by block, on the CPU or a GPU (gpu/predict.c). */
+#include "enums.h"
 #include "../base/trace.h"
 #include "internal.h"
 #include "../device/cpu/kernels.h"

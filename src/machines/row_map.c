@@ -1,4 +1,5 @@
 /* Maps rows to features: scaling (scaler.c), feature map, rounding. */
+#include "../features/enums.h"
 #include "internal.h"
 #include "../device/cpu/kernels.h"
 

@@ -1,4 +1,5 @@
 /* Streaming fits: blocks of rows are added to moments, which can be merged and are solved at the end. */
+#include "enums.h"
 #include "../base/trace.h"
 #include "fitting.h"
 #include "../features/files.h"

@@ -2,6 +2,7 @@
  *
  * If log y = f(x) + e, the mean of y is exp(f(x)) E exp(e). The second factor is estimated by the mean of exp(e_i) over
  * left-out rows (Duan's smearing estimate, JASA 78, 1983). Ends of intervals are quantiles and need no factor. */
+#include "enums.h"
 #include "internal.h"
 #include "../math/linalg.h"
 

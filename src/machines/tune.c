@@ -8,6 +8,8 @@
  * 1. Screen: every candidate, without a metric, on BO_SCREEN_ROWS rows.
  * 2. Compare: those close to the best on BO_TUNE_ROWS rows, by the error that is expected with all rows.
  * 3. Refine: the best of them learn metrics, as often as a rehearsal on half of the rows reduces the error on the other half. */
+#include "enums.h"
+#include "../features/enums.h"
 #include "../base/trace.h"
 #include "../features/kernel_block.h"
 #include "../math/linalg.h"

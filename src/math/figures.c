@@ -1,6 +1,7 @@
 /* Figures of the quality of predictions, computed from accumulated sums. */
 #include <math.h>
 #include <string.h>
+#include "enums.h"
 #include "../base/base.h"
 #include "metrics.h"
 #include "ranking.h"

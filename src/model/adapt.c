@@ -2,6 +2,7 @@
  * adapters are merged. */
 #include <math.h>
 #include <stdlib.h>
+#include "../nn/enums.h"
 #include "../nn/lora.h"
 #include "adapter.h"
 #include "files.h"

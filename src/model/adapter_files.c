@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../nn/enums.h"
 #include "../io/bytes.h"
 #include "../io/numbers.h"
 #include "adapter.h"

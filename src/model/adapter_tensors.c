@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../nn/enums.h"
 #include "../io/names.h"
 #include "../io/numbers.h"
 #include "../device/cpu/kernels.h"

@@ -1,6 +1,9 @@
 /* One block: checks and defaults, with the options that belong to each mixer and each MLP. */
 #include <math.h>
 #include <string.h>
+#include "../nn/enums.h"
+#include "enums.h"
+#include "../attention/enums.h"
 #include "../attention/attention.h"
 #include "../nn/nn.h"
 #include "blocks.h"

@@ -1,4 +1,5 @@
 /* Capture of queries, keys, values, outputs of heads and the residual stream of a language model. */
+#include "../nn/enums.h"
 #include "capture.h"
 #include "internal.h"
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../nn/enums.h"
+#include "enums.h"
 #include "../io/input.h"
 #include "config.h"
 #include "families.h"

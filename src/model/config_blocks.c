@@ -1,6 +1,9 @@
 /* Blocks in config.json and in descriptions that people write. */
 #include <stdio.h>
 #include <string.h>
+#include "../nn/enums.h"
+#include "../features/enums.h"
+#include "../attention/enums.h"
 #include "../attention/attention.h"
 #include "../nn/nn.h"
 #include "config.h"

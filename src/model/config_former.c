@@ -2,6 +2,7 @@
  * others. */
 #include <stdlib.h>
 #include <string.h>
+#include "../nn/enums.h"
 #include "../attention/attention.h"
 #include "../nn/nn.h"
 #include "config.h"

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "enums.h"
 #include "config.h"
 
 #define COUNT(fields) (sizeof fields / sizeof *fields)

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "enums.h"
 #include "../base/trace.h"
 #include "../io/input.h"
 #include "config.h"
@@ -12,10 +13,7 @@ static const uint64_t SHARD = UINT64_C(5000000000);
 
 static const char *const dtype_names[] = {"source", "float32", "float16", "bfloat16"};
 
-const char *bo_convert_dtype_name(bo_convert_dtype value)
-{
-    return (unsigned)value < sizeof dtype_names / sizeof *dtype_names ? dtype_names[value] : NULL;
-}
+BO_NAMED(convert_dtype, bo_convert_dtype, dtype_names)
 
 /* A mapped file. */
 typedef struct mapped {

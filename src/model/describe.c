@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../nn/enums.h"
+#include "enums.h"
 #include "../attention/attention.h"
 #include "../text/unicode.h"
 #include "internal.h"

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#include "../nn/enums.h"
 #include "family_table.h"
 #include "internal.h"
 

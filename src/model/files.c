@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "../nn/enums.h"
 #include "../base/trace.h"
 #include "../io/bytes.h"
 #include "../io/output.h"

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../nn/enums.h"
 #include "../attention/attention.h"
 #include "../device/cpu/kernels.h"
 #include "internal.h"

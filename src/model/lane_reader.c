@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include "../attention/enums.h"
 #include "../base/trace.h"
 #include "internal.h"
 #include "lanes.h"

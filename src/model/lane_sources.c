@@ -4,6 +4,7 @@
  * attention. The remaining rows of a graph are filler, which is read into separate states. */
 #include <assert.h>
 #include <string.h>
+#include "enums.h"
 #include "../attention/attention.h"
 #include "internal.h"
 #include "lanes.h"

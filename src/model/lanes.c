@@ -1,5 +1,6 @@
 /* Lanes: sequences of one model with states. Their memory, their graphs, and replacing lanes by others. */
 #include <string.h>
+#include "enums.h"
 #include "../attention/attention.h"
 #include "internal.h"
 #include "lanes.h"

@@ -1,6 +1,7 @@
 /* The MLP between mixers: sizes for every kind, and the maps of random features, one per layer. */
 #include <stdio.h>
 #include <string.h>
+#include "../nn/enums.h"
 #include "../base/rng.h"
 #include "../nn/nn.h"
 #include "../text/unicode.h"

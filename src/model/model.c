@@ -1,6 +1,7 @@
 /* Creation of models, and access to their weights by name. */
 #include <assert.h>
 #include <string.h>
+#include "enums.h"
 #include "../base/rng.h"
 #include "internal.h"
 

@@ -1,5 +1,6 @@
 /* One step of a model of any task on random tokens or examples, measured per operation. */
 #include <stdio.h>
+#include "../nn/enums.h"
 #include "../base/rng.h"
 #include "internal.h"
 

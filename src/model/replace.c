@@ -1,5 +1,6 @@
 /* A copy of a language model with another attention. */
 #include <string.h>
+#include "../nn/enums.h"
 #include "internal.h"
 
 static const bo_block *linear_block(const bo_block_list *list)

@@ -1,4 +1,5 @@
 /* A stack of layers. */
+#include "../nn/enums.h"
 #include "stack.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Storage of a model's matrices in fewer bits. */
+#include "../nn/enums.h"
 #include "internal.h"
 
 /* The types of matrices. FLOAT8 is a simulation in products, not a way to store weights. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "enums.h"
 #include "../base/trace.h"
 #include "../device/cpu/kernels.h"
 #include "../text/tokenizer.h"

@@ -1,4 +1,5 @@
 /* The matrices M of DARK and HYBRID from text. */
+#include "../attention/enums.h"
 #include "whiten.h"
 #include <stdio.h>
 #include "capture.h"

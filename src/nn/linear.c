@@ -1,6 +1,7 @@
 /* Linear layers, embeddings, norms, dropout, positions and pairs; names of the kinds of layers. */
 #include <bochner/layers.h>
 #include <math.h>
+#include "enums.h"
 #include "../base/base.h"
 #include "internal.h"
 #include "lora.h"

@@ -1,6 +1,7 @@
 /* What a block determines for its mixer and its MLP: residual rules, with their names and the norms that a layer has
  * under each, and biases. */
 #include <string.h>
+#include "enums.h"
 #include "../base/base.h"
 #include "nn.h"
 

@@ -1,5 +1,6 @@
 /* Weights and feature maps in safetensors files. Frequencies are stored even if they could be sampled again from the
  * seed, so that a model does not depend on the version of the sampling code. */
+#include "../features/enums.h"
 #include "weight_files.h"
 #include <stdio.h>
 #include <string.h>

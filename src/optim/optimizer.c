@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "enums.h"
 #include "../base/trace.h"
 #include "internal.h"
 #include "optim.h"

@@ -1,4 +1,5 @@
 /* Counts of a training step of any model, by the graph that the trainer would run. */
+#include "../model/enums.h"
 #include "family.h"
 #include "../model/config.h"
 #include "../model/model.h"

@@ -1,4 +1,5 @@
 /* Calibration measurements as JSON: shapes and seconds. The costs are fitted again when the file is read. */
+#include "../optim/enums.h"
 #include "plan.h"
 #include <bochner/data.h>
 #include "../io/bytes.h"

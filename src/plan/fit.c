@@ -1,4 +1,6 @@
 /* Fits costs to timings. */
+#include "enums.h"
+#include "../optim/enums.h"
 #include "plan.h"
 #include <math.h>
 #include <string.h>
@@ -88,12 +90,9 @@ bool bo_plan_least_squares(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], c
 
 /* ---- a machine --------------------------------------------------------------------------------------------------- */
 
-static const char *const names[] = {"layers", "copies", "operations", "attention"};
+static const char *const names[BO_PLAN_TERM_COUNT] = {"layers", "copies", "operations", "attention"};
 
-const char *bo_plan_term_name(bo_plan_term term)
-{
-    return (unsigned)term < BO_PLAN_TERM_COUNT ? names[term] : NULL;
-}
+BO_NAMED(plan_term, bo_plan_term, names)
 
 static double predict(const double cost[BO_PLAN_TERM_COUNT], const double terms[BO_PLAN_TERM_COUNT])
 {

@@ -1,4 +1,5 @@
 /* Laws of runs: the loss law, the time law, their intervals by a bootstrap of residuals, and forecasts. */
+#include "enums.h"
 #include "laws.h"
 #include "../base/rng.h"
 #include <math.h>
@@ -9,11 +10,9 @@ static const double MIDDLE = 0.9;       /* probability of an interval */
 static const double SAME = 0.05;        /* relative difference of sizes or amounts of data that count as equal */
 static const double MOST_DEVIATION = 2; /* of log(measured / law) in a simulated run */
 
-const char *bo_plan_origin_name(bo_plan_origin origin)
-{
-    static const char *const names[BO_PLAN_ORIGIN_COUNT] = {"fitted", "stored", "absent"};
-    return (unsigned)origin < BO_PLAN_ORIGIN_COUNT ? names[origin] : NULL;
-}
+static const char *const origin_names[BO_PLAN_ORIGIN_COUNT] = {"fitted", "stored", "absent"};
+
+BO_NAMED(plan_origin, bo_plan_origin, origin_names)
 
 /* ---- residuals --------------------------------------------------------------------------------------------------- */
 

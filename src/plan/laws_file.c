@@ -1,4 +1,6 @@
 /* Fitted laws as JSON: the family and the runs. The laws are fitted again when the file is read. */
+#include "../optim/enums.h"
+#include "../nn/enums.h"
 #include "laws.h"
 #include <bochner/data.h>
 #include "../io/bytes.h"

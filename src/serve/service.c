@@ -1,3 +1,4 @@
+#include "../nn/enums.h"
 #include "service.h"
 #include "base64.h"
 #include "choice.h"

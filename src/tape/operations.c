@@ -1,4 +1,5 @@
 /* The most common operations as functions, and the names of all operations. */
+#include "enums.h"
 #include "internal.h"
 
 const char *bo_operation_name(bo_operation operation)

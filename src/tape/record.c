@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "enums.h"
 #include "internal.h"
 
 enum { LONGEST_SCOPE = 128 };

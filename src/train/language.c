@@ -2,6 +2,7 @@
  * text. */
 #include <math.h>
 #include <string.h>
+#include "../model/enums.h"
 #include "../base/trace.h"
 #include "../model/whiten.h"
 #include "models.h"

@@ -1,5 +1,7 @@
 /* Code shared by the tasks of models: settings, sizes, frequencies. */
 #include <math.h>
+#include "../nn/enums.h"
+#include "../attention/enums.h"
 #include "../base/rng.h"
 #include "../base/trace.h"
 #include "../attention/attention.h"

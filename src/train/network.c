@@ -1,4 +1,5 @@
 /* The task `predict`: items are examples. A graph is a single example. */
+#include "../model/enums.h"
 #include "task.h"
 
 typedef struct network_task {

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "../optim/enums.h"
+#include "../nn/enums.h"
+#include "../base/enums.h"
 #include "../io/bytes.h"
 #include "../io/json.h"
 #include "../io/numbers.h"

@@ -1,5 +1,6 @@
 /* States that are carried from step to step: their memory, the pointers of a pass, and their file. */
 #include <string.h>
+#include "../nn/enums.h"
 #include "../attention/attention.h"
 #include "../device/cpu/kernels.h"
 #include "states.h"

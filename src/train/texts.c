@@ -7,6 +7,8 @@
  * train on the same examples with the same gradients, up to rounding and to dropout, which is drawn per micro-batch. */
 #include <assert.h>
 #include <string.h>
+#include "../model/enums.h"
+#include "../attention/enums.h"
 #include "models.h"
 
 /* Default tokens per pack and per step. An epoch has a minimum number of steps, however few texts there are. */

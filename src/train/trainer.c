@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
+#include "../nn/enums.h"
 #include "../base/trace.h"
 #include "train.h"
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "../model/enums.h"
 #include "../base/rng.h"
 #include "../model/model.h"
 #include "../optim/optim.h"

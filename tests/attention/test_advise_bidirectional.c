@@ -3,6 +3,7 @@
  * heads. */
 #define ADVICE_HEADS     8
 #define ADVICE_KEY_HEADS 8
+#include "attention/enums.h"
 #include "advice.h"
 
 /* The reported error is within a quarter of the error on other data of the same distribution. */

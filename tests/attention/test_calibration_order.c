@@ -1,6 +1,8 @@
 /* The purpose of data-aware frequencies: the order of their errors for equal numbers of features, compared with softmax
  * attention and with the theory for Gaussian data. */
 #include <bochner/attention.h>
+#include "features/enums.h"
+#include "attention/enums.h"
 #include "testing.h"
 
 enum { HEADS = 2, TOKENS = 256, DIM = 8, FEATURES = 64, DRAWS = 24 };

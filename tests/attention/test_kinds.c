@@ -1,6 +1,8 @@
 /* The table of kinds: every kind has a row, and rows agree with what is created, computed and refused; names parse
  * back. Expected values come from the table only (bo_attention_has, …), actual ones from bo_attention_create and
  * bo_attention_forward. */
+#include "features/enums.h"
+#include "attention/enums.h"
 #include "attention/kinds.h"
 #include "testing.h"
 

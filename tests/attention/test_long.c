@@ -1,4 +1,5 @@
 /* 100,000 tokens: the last outputs compared with the reference, by a forward pass and by steps: no drift, no NaN. */
+#include "attention/enums.h"
 #include "cases.h"
 
 enum { TOKENS = 100000, LAST = 4, WIDTH = 4, VALUE = 3, FEATURES = 8 };

@@ -1,5 +1,7 @@
 /* Predictions of advice hold in actual attention: on the data it was computed from, on other data, and for each
  * draw. */
+#include "features/enums.h"
+#include "attention/enums.h"
 #include "advice.h"
 
 /* Every map that is predicted to reach the target reaches it, within the variation of a draw, with new draws. Values

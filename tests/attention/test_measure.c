@@ -1,6 +1,8 @@
 /* The comparison of attention: outputs with those of softmax and of the kernel, and single kernel values with features.
  * Checked where the result is known: softmax attention, exact maps, variances. */
 #include <bochner/attention.h>
+#include "features/enums.h"
+#include "attention/enums.h"
 #include "attention/internal.h"
 #include "testing.h"
 

@@ -1,5 +1,6 @@
 /* Every preset creates an attention with the properties that docs/reference/attention.md lists, and its results agree
  * with the reference. */
+#include "attention/enums.h"
 #include "judge.h"
 
 enum { HEADS = 2, DIM = 6, VALUE = 3, FEATURES = 16 };
@@ -116,10 +117,7 @@ static const expected presets[] = {
      .scale = USUAL,
      .causal = true,
      .unit = true},
-    {.name = "ridge",
-     .kind = BO_ATTENTION_RIDGE,
-     .normalizer = BO_NORMALIZER_NONE,
-     .sums = DIM * (VALUE + DIM)},
+    {.name = "ridge", .kind = BO_ATTENTION_RIDGE, .normalizer = BO_NORMALIZER_NONE, .sums = DIM * (VALUE + DIM)},
     {.name = "gated-ridge",
      .kind = BO_ATTENTION_RIDGE,
      .gate = BO_GATE_DECAY,

@@ -1,5 +1,6 @@
 /* Invalid input is refused with a message that states what was expected and what was found, and nothing else
  * changes. */
+#include "attention/enums.h"
 #include "refusals.h"
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* Samples of attention: their contents, and predictions compared with measurements. */
+#include "features/enums.h"
 #include "advice.h"
 #include "attention/advise.h"
 

@@ -2,6 +2,7 @@
 #ifndef BO_TEST_BACKEND_CASES_DEGREE_H
 #define BO_TEST_BACKEND_CASES_DEGREE_H
 
+#include "features/enums.h"
 #include "cases.h"
 
 /* One number, one per column, one per row. */

@@ -2,6 +2,7 @@
 #ifndef BO_TEST_BACKEND_CASES_SSM_H
 #define BO_TEST_BACKEND_CASES_SSM_H
 
+#include "nn/enums.h"
 #include "cases.h"
 
 /* x and the parameters of a kind; slow and fast systems in one case. */

@@ -1,4 +1,5 @@
 /* State-space systems compared with differences of the reference, and in pieces. */
+#include "nn/enums.h"
 #include "subjects.h"
 #include "cases_ssm.h"
 #include "pieces.h"

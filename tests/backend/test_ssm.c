@@ -1,5 +1,6 @@
 /* State-space systems with long sequences: the forms agree, kernels by doubling are those of the recurrence, nothing
  * grows. */
+#include "nn/enums.h"
 #include "cases_ssm.h"
 #include "calls.h"
 #include "backend/shapes.h"

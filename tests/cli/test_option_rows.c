@@ -27,7 +27,7 @@ static const cli_option rows[] = {
     SECTION("Outer"),
     COUNT("count", "N", options, count, "a count", .low = 1, .high = 100, .initial = "7"),
     BYTES("memory", "BYTES", options, memory, "bytes", .low = 1, .otherwise = "all there is"),
-    CHOICE("kernel", "K", options, kernel, bo_kernel_name, "a kernel", .without = ~0u << BO_KERNEL_CUSTOM,
+    CHOICE("kernel", "K", options, kernel, BO_ENUM_KERNEL, "a kernel", .without = ~0u << BO_KERNEL_CUSTOM,
            .initial = "laplacian"),
     TEXT("text", "TEXT", options, text, "a text", .initial = "usual"),
     TEXT("empty", "TEXT", options, empty, "a text that may be empty", .may_be_empty = true),
@@ -40,7 +40,7 @@ static const cli_option inner_rows[] = {
     SECTION("Inner"),
     REAL("rate", "X", inner, rate, "a rate", .high = 1, .initial = "0.5"),
     REAL_OR_AUTO("scale", inner, scale, "a scale", .traits = BO_TRAIT_WINDOW, .otherwise = "measured"),
-    CHOICE("storage", "S", inner, storage, bo_storage_name, "how", .without = 1u << BO_STORAGE_FLOAT8,
+    CHOICE("storage", "S", inner, storage, BO_ENUM_STORAGE, "how", .without = 1u << BO_STORAGE_FLOAT8,
            .initial = "float32"),
     END_OF_OPTIONS,
 };

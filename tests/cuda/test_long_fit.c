@@ -1,6 +1,7 @@
 /* Fits of kernel machines on a GPU compared with those on the CPU, which have their own tests. The tables are small, but
  * the Gram matrix has several panels and blocks, and the rows several runs. */
 #include <bochner/devices.h>
+#include "machines/enums.h"
 #include "machines/oracle.h"
 #include "machines/fitting.h"
 

@@ -2,6 +2,7 @@
  * states that cross from one to the other; weights in fewer bits. */
 #include <bochner/devices.h>
 #include <bochner/tasks.h>
+#include "nn/enums.h"
 #include "model/models.h"
 
 enum { FIRST = 11, STEPS = 5, ALL = FIRST + STEPS, LANES = 3 };

@@ -3,6 +3,7 @@
 #ifndef BO_TEST_MAPS_H
 #define BO_TEST_MAPS_H
 
+#include "features/enums.h"
 #include "testing.h"
 #include "features/internal.h"
 

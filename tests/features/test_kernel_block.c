@@ -1,4 +1,5 @@
 /* Kernel matrices in float32 compared with float64, and gradients of kernel expansions with finite differences. */
+#include "features/enums.h"
 #include "maps.h"
 #include "../base/counting.h"
 #include "features/kernel_block.h"

@@ -1,4 +1,5 @@
 /* Kernel matrices compared with the definitions in the table of the header. */
+#include "features/enums.h"
 #include "maps.h"
 #include "../base/counting.h"
 #include "network_oracle.h"

@@ -1,5 +1,6 @@
 /* Kernels of infinitely wide networks: the closed forms against the recursion in long double, against finite networks and their
  * Jacobians, and the features of random networks against the closed forms. */
+#include "features/enums.h"
 #include "maps.h"
 #include "network_oracle.h"
 

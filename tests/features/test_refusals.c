@@ -1,4 +1,5 @@
 /* Invalid input is refused, and the message states what is wrong, why, and what is valid. */
+#include "features/enums.h"
 #include "maps.h"
 
 typedef struct refusal {

@@ -1,4 +1,5 @@
 /* Frequencies that are chosen by data: the scores, and the predicted error of the kernel over pairs of rows. */
+#include "features/enums.h"
 #include "maps.h"
 #include "math/linalg.h"
 

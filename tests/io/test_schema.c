@@ -1,4 +1,5 @@
 /* The roles of columns, refused files and their messages, and round trips through JSON. */
+#include "io/enums.h"
 #include "files.h"
 
 static bo_data *load(test_folder *f, const bo_data_desc *desc, const bo_schema *schema)

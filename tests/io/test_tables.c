@@ -1,4 +1,5 @@
 /* Splits and tables: the part of a row depends on its number only, so memory and blocks, one file and several agree. */
+#include "io/enums.h"
 #include "files.h"
 #include <math.h>
 

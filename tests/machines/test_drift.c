@@ -1,5 +1,6 @@
 /* Two-sample tests: MMD² against quadratic references, p-values against enumeration, the rate of false alarms, power,
  * missing values and categories, threads and blocks, refusals. */
+#include "machines/enums.h"
 #include "testing.h"
 #include <bochner/drift.h>
 #include "base/rng.h"

@@ -1,5 +1,6 @@
 /* Machines with an exact kernel: predictions, leave-one-out errors, standard deviations and files, compared with kernel ridge
  * regression written out. */
+#include "features/enums.h"
 #include "oracle.h"
 
 enum { ROWS = 60, DIM = 3, NEW_ROWS = 20 };

@@ -1,4 +1,5 @@
 /* Exact kernels by conjugate gradients, compared with the factorization of the kernel matrix in double. */
+#include "features/enums.h"
 #include "oracle.h"
 #include "features/sections.h"
 #include "machines/pivots.h"

@@ -1,6 +1,7 @@
 /* Gradients of machines by their scaled inputs, compared with central differences of predictions: every kernel with random
  * features and in exact form, classes, sparse machines, constant columns, clipped inputs; the mean of their outer products;
  * threads, refusals. */
+#include "features/enums.h"
 #include "oracle.h"
 
 enum { ROWS = 80, DIM = 4, NEW_ROWS = 9 };

@@ -1,6 +1,7 @@
 /* The other solvers: conjugate gradients and gradient descent compared with the primal solution, the choice by memory,
  * and the logistic loss compared with a plain Newton method; probabilities compared with those that generated the
  * data. */
+#include "machines/enums.h"
 #include "base/counting.h"
 #include "oracle.h"
 

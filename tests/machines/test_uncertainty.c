@@ -1,5 +1,6 @@
 /* Standard deviations for noise of equal size: the explicit formula, and the coverage of the 95% interval on new rows. Noise whose
  * size varies has its own tests: test_intervals.c. */
+#include "machines/enums.h"
 #include "oracle.h"
 
 enum { ROWS = 120, DIM = 2, FEATURES = 32, NEW_ROWS = 40 };

@@ -1,5 +1,6 @@
 /* Figures compared with values of scikit-learn 1.9 and with their definitions over all pairs of rows; bins of the AUC;
  * standard errors; ROC curves. */
+#include "math/enums.h"
 #include "base/counting.h"
 #include <bochner/metrics.h>
 

@@ -1,6 +1,7 @@
 /* Losses and gradients of classifiers and matchers compared with a float64 interpreter of the same graph: bidirectional
  * attention, mixers that alternate between forward and backward reading, every pooling, packs with padding and with
  * unused examples; the same bits with checkpoints and for any number of threads. */
+#include "model/enums.h"
 #include "gradients.h"
 #include "labelers.h"
 #include "stacks.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "nn/enums.h"
 #include "models.h"
 
 static bo_value join(bo_graph *graph, const bo_custom_place *place, const char *suffix, bo_value x)

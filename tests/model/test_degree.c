@@ -1,5 +1,6 @@
 /* Models with random features and with polynomials: gradients compared with a float64 interpreter, adopted frequencies,
  * counts of trained parameters, and invalid descriptors. */
+#include "nn/enums.h"
 #include "gradients.h"
 
 static const bo_mlp kinds[] = {BO_MLP_RANDOM_FEATURES, BO_MLP_DEGREE_2, BO_MLP_DEGREE_3,

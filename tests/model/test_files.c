@@ -1,6 +1,7 @@
 /* Models as folders: saved and loaded bit for bit; files that are inconsistent, missing or truncated are refused by
  * name. */
 #include <bochner/text.h>
+#include "nn/enums.h"
 #include "io/tensors.h"
 #include "model/config.h"
 #include "io/files.h"

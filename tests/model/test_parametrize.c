@@ -2,6 +2,7 @@
  * bits. */
 #include <bochner/model.h>
 #include <unistd.h>
+#include "nn/enums.h"
 #include "models.h"
 
 static bo_model_desc make_desc(bo_parametrization kind, size_t width)

@@ -1,5 +1,6 @@
 /* Sessions: reading token by token, in pieces or at once gives the same result for every kind of attention; states can
  * be saved in files and are refused by other models. */
+#include "nn/enums.h"
 #include "io/tensors.h"
 #include "io/files.h"
 #include "models.h"

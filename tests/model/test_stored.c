@@ -1,5 +1,6 @@
 /* Models with matrices stored as bfloat16, int8 or int4: they compute with the stored values in files, sessions and
  * evaluation; for inference only. */
+#include "nn/enums.h"
 #include "io/files.h"
 #include "io/tensors.h"
 #include "models.h"

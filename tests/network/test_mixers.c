@@ -1,4 +1,5 @@
 /* Every mixer as a layer of a description: it can be created and gives predictions. */
+#include "nn/enums.h"
 #include "testing.h"
 #include <bochner/network.h>
 

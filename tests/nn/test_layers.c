@@ -1,4 +1,5 @@
 /* Single layers: the weights that they declare, and their outputs compared with the formula in double. */
+#include "nn/enums.h"
 #include "nn/nn.h"
 #include "nn/internal.h"
 #include "testing.h"

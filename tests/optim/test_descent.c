@@ -1,4 +1,5 @@
 /* Every optimizer reduces a least-squares problem: min |W X - Y|² / n, with Y = W* X. */
+#include "optim/enums.h"
 #include "testing.h"
 #include "optim/optim.h"
 #include "math/linalg.h"

@@ -1,4 +1,5 @@
 /* Names, defaults, invalid descriptors, and schedules at their boundaries. */
+#include "optim/enums.h"
 #include "optim_testing.h"
 
 static void test_names(void **state)

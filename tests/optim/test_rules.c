@@ -1,5 +1,6 @@
 /* Every optimizer on weights of every role, compared with the same rules in double: which weight follows which rule,
  * with which learning rate and decay, clipped and scheduled. */
+#include "optim/enums.h"
 #include "optim_testing.h"
 #include "math/linalg.h"
 

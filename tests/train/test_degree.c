@@ -1,5 +1,6 @@
 /* Deep polynomials: twenty layers of one degree, as MLP and as mixer, without any activation function, are trained
  * without divergence. The total degree is the 40th power of that of a layer. */
+#include "nn/enums.h"
 #include "runs.h"
 
 enum { DEEP = 20, STEPS = 60 };

@@ -1,6 +1,7 @@
 /* Translators learn to reverse words exactly: greedy and beam decoding are right for words that were not in the
  * examples. */
 #include <bochner/tasks.h>
+#include "model/enums.h"
 #include "runs.h"
 #include "text/packs.h"
 

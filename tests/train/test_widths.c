@@ -4,6 +4,8 @@
  * Sizes that depend on the width grow at least like its root. Random parts fall like one over the root, learned parts
  * stay, and sizes are sums of both. So slopes must be below 1/4, half of the growing ones, and above -1/2. */
 #include <bochner/widths.h>
+#include "optim/enums.h"
+#include "nn/enums.h"
 #include "base/counting.h"
 
 enum { WIDTHS = 4 };

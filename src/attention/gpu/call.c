@@ -1,4 +1,5 @@
 /* Calls of attention on a GPU: call.h. */
+#include "../enums.h"
 #include "call.h"
 #include <string.h>
 #include "engine.h"

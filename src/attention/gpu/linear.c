@@ -1,5 +1,6 @@
 /* Attention with features on the device: the memory of a call, and the maps that its kernels read. */
 #include <stdio.h>
+#include "../../features/enums.h"
 #include "linear.h"
 #include "../../features/parts.h"
 

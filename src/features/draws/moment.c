@@ -6,6 +6,7 @@
  * sphere in m - 1 dimensions, whose fourth moment is 3(m-1)/(m+1) instead of 3. For trigonometric features at distance
  * z the mean is too low by z⁴ e^{-z²/2} / (4(m+1)) to first order, at most 0.55/m. */
 #include <math.h>
+#include "../enums.h"
 #include "../internal.h"
 
 static bo_status check_moment(bo_context *context, const bo_draw_request *request)

@@ -2,6 +2,7 @@
  * of each coordinate. The mixing variable of a radial spectrum uses an additional coordinate. Each point is uniform on
  * the cube, hence the features are unbiased. */
 #include <math.h>
+#include "../enums.h"
 #include "../internal.h"
 #include "../../math/sobol.h"
 #include "../../math/special.h"

@@ -3,6 +3,7 @@
 #define BO_FEATURES_FUNCTIONS_COMMON_H
 
 #include <math.h>
+#include "../enums.h"
 #include "../../math/plain.h"
 #include "../internal.h"
 

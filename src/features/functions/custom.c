@@ -1,4 +1,5 @@
 /* A user-defined function of u and t, by callbacks in float. */
+#include "../enums.h"
 #include "common.h"
 
 static bo_status check(bo_context *context, bo_features_desc *desc)

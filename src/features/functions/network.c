@@ -195,6 +195,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #else
 #include <math.h>
 #include <string.h>
+#include "../enums.h"
 #include "common.h"
 
 enum { GROUP = BO_SIZE(16, 2) }; /* rows per group: a matrix is read once for all of them */

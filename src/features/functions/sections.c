@@ -30,6 +30,7 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
 #else
 #include <math.h>
 #include <string.h>
+#include "../enums.h"
 #include "../sections.h"
 #include "common.h"
 

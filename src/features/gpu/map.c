@@ -1,4 +1,5 @@
 /* Feature maps on a GPU: map.h. */
+#include "../enums.h"
 #include "map.h"
 #include <string.h>
 #include "../../base/carver.h"

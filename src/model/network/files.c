@@ -2,6 +2,8 @@
  * scalings and the maps of random features. */
 #include <stdio.h>
 #include <string.h>
+#include "../../nn/enums.h"
+#include "../enums.h"
 #include "../../io/schema.h"
 #include "../../io/bytes.h"
 #include "../../device/cpu/kernels.h"

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "../enums.h"
 #include "internal.h"
 
 /* ---- functions for layers ---------------------------------------------------------------------------------------- */

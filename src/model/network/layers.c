@@ -1,6 +1,7 @@
 /* Layers: activations, shapes, joins, noise, images, and graphs. */
 #include <stddef.h>
 #include <string.h>
+#include "../../nn/enums.h"
 #include "../../base/rng.h"
 #include "internal.h"
 

@@ -1,6 +1,7 @@
 /* A block of text models as a layer of a network: mixer and MLP with their norms, on a sequence. */
 #include <stddef.h>
 #include <string.h>
+#include "../../nn/enums.h"
 #include "../../base/rng.h"
 #include "../config.h"
 #include "../internal.h"

@@ -1,6 +1,8 @@
 /* Random features, products of linear maps, quadratic forms, and the MLPs of transformers as residual blocks. */
 #include <math.h>
 #include <stddef.h>
+#include "../../nn/enums.h"
+#include "../../features/enums.h"
 #include "../../base/rng.h"
 #include "internal.h"
 

@@ -1,5 +1,6 @@
 /* Models of the task `predict`: a network under the functions of models. */
 #include <string.h>
+#include "../enums.h"
 #include "../internal.h"
 #include "internal.h"
 

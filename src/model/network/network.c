@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "../../nn/enums.h"
 #include "../../base/rng.h"
 #include "../../io/schema.h"
 #include "internal.h"

@@ -1,0 +1,15 @@
+/* Names of the enumerations of this module. The name is NULL if a value is out of range; a name that is not found leaves
+ * *out unchanged. Outside the library, bo_enum_name and bo_enum_parse (api/enums.c) find them. */
+#ifndef BO_ATTENTION_ENUMS_H
+#define BO_ATTENTION_ENUMS_H
+
+#include <bochner/attention.h>
+
+const char *bo_attention_kind_name(bo_attention_kind value);
+bool bo_attention_kind_parse(const char *name, bo_attention_kind *out);
+const char *bo_gate_name(bo_gate value);
+bool bo_gate_parse(const char *name, bo_gate *out);
+const char *bo_proposal_name(bo_proposal value);
+bool bo_proposal_parse(const char *name, bo_proposal *out);
+
+#endif

@@ -1,0 +1,11 @@
+/* Names of the enumerations of this module. The name is NULL if a value is out of range; a name that is not found leaves
+ * *out unchanged. Outside the library, bo_enum_name and bo_enum_parse (api/enums.c) find them. */
+#ifndef BO_MATH_ENUMS_H
+#define BO_MATH_ENUMS_H
+
+#include <bochner/metrics.h>
+
+const char *bo_figure_name(bo_figure value);
+bool bo_figure_parse(const char *name, bo_figure *out);
+
+#endif
