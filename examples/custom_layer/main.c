@@ -75,7 +75,6 @@ int main(void)
     if (bo_tokenizer_create(context, &tokenizer) != BO_OK ||
         bo_corpus_open_ids(context, tokenizer, ids, 8192, &corpus) != BO_OK)
         return fail(context);
-
     const bo_block block = {.heads = 2, .mlp = BO_MLP_CUSTOM, .custom_mlp = waves};
     bo_model_desc desc = {.layers = 2, .width = 64, .context = 64, .block = block};
     if (bo_model_create(context, &desc, tokenizer, &model) != BO_OK) return fail(context);
@@ -83,14 +82,14 @@ int main(void)
     if (bo_trainer_create(context, &run, &trainer) != BO_OK || bo_trainer_run(context, trainer) != BO_OK)
         return fail(context);
     const double loss = bo_trainer_report(trainer)->loss;
-    printf("loss %.3f after %d steps\n", loss, (int)run.steps);
-    if (bo_model_save(context, model, &(bo_sink){.path = "waves"}) != BO_OK ||
-        bo_model_load(context, &(bo_source){.path = "waves"}, &(bo_model_load_desc){.layers = &waves, .layer_count = 1},
-                      &loaded) != BO_OK) /* a file cannot hold the function */
+    const bo_sink to = {.path = "waves"};
+    const bo_source from = {.path = "waves"};
+    const bo_model_load_desc with = {.layers = &waves, .layer_count = 1}; /* a file cannot hold the function */
+    if (bo_model_save(context, model, &to) != BO_OK || bo_model_load(context, &from, &with, &loaded) != BO_OK)
         return fail(context);
     if (predict_next(context, model, ids, trained) != BO_OK || predict_next(context, loaded, ids, again) != BO_OK)
         return fail(context);
-    printf("logit of 'b' %g; after loading %g\n", (double)trained[(int)'b'], (double)again[(int)'b']);
+    printf("loss %.3f, logit of 'b' %g; after loading %g\n", loss, (double)trained[(int)'b'], (double)again[(int)'b']);
     bo_trainer_destroy(trainer);
     bo_model_destroy(loaded);
     bo_model_destroy(model);

@@ -22,7 +22,8 @@ int main(int argc, char **argv)
     bo_session *session;
     bo_sampler *sampler;
     if (bo_context_create(NULL, &context) != BO_OK) return 1;
-    if (bo_model_load(context, &(bo_source){.path = folder}, NULL, &model) != BO_OK) return fail(context);
+    const bo_source source = {.path = folder};
+    if (bo_model_load(context, &source, NULL, &model) != BO_OK) return fail(context);
 
     /* The tokenizer is part of the model. */
     const bo_tokenizer *tokenizer = bo_model_tokenizer(model);

@@ -258,7 +258,9 @@ typedef struct bo_sink {
     /** A file, which is written under a temporary name, flushed and renamed, so that a crash never leaves a part of it;
      * where the documentation of a function says so, a directory. */
     const char *path;
-    void **bytes; /**< receives memory, released with bo_free(); NULL after a failure */
+    /** Receives memory, released with bo_free(); NULL after a failure. The bytes are followed by a NUL, so that text is a
+     * string. */
+    void **bytes;
     size_t *size; /**< receives the number of bytes; required with `bytes` */
     /** Takes the next bytes, in order. An error ends the call with the same status; the bytes so far are then useless. */
     bo_status (*write)(void *user, const void *from, size_t count);

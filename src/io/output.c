@@ -20,7 +20,7 @@ struct bo_output {
     void *user;
     void **bytes;
     size_t *size;
-    char *memory; /* the bytes written: `used` of `room` */
+    char *memory; /* the bytes written: `used` of `room`, which leaves one for a NUL */
     size_t used, room;
 };
 
@@ -218,10 +218,10 @@ int bo_output_descriptor(const bo_output *output)
 
 bo_status bo_output_reserve(bo_context *context, bo_output *output, size_t size)
 {
-    if (!output->bytes || size <= output->room - output->used) return BO_OK;
-    if (size > SIZE_MAX - output->used)
+    if (!output->bytes || (output->memory && size <= output->room - output->used)) return BO_OK;
+    if (size > SIZE_MAX - 1 - output->used)
         return bo_fail(context, BO_MEMORY, "%s: %zu + %zu bytes are too many", output->path, output->used, size);
-    char *larger = bo_realloc(context, output->memory, output->used + size, 1, "an image in memory");
+    char *larger = bo_realloc(context, output->memory, output->used + size + 1, 1, "an image in memory");
     if (!larger) return BO_MEMORY;
     output->memory = larger;
     output->room = output->used + size;
@@ -294,7 +294,8 @@ bo_status bo_output_flush_name(bo_context *context, const char *path)
 
 static bo_status commit_memory(bo_context *context, bo_output *output)
 {
-    BO_TRY(bo_output_reserve(context, output, output->room ? 0 : 1)); /* an empty output is a valid block */
+    BO_TRY(bo_output_reserve(context, output, 0)); /* an empty output is a valid block */
+    output->memory[output->used] = 0;
     *output->bytes = output->memory;
     *output->size = output->used;
     output->memory = NULL;

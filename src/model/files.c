@@ -383,10 +383,11 @@ bo_status bo_model_load(bo_context *context, const bo_source *source, const bo_m
 {
     static const bo_model_load_desc defaults = {0};
     if (out) *out = NULL;
+    if (!desc) desc = &defaults;
     BO_REQUIRE(context, source, out);
-    BO_REQUIRE_IF(context, desc && desc->layer_count > 0, desc->layers);
+    BO_REQUIRE_IF(context, desc->layer_count > 0, desc->layers);
     BO_SPAN(context, "data", "load model");
-    const bo_status status = load_model(context, source, desc ? desc : &defaults, out);
+    const bo_status status = load_model(context, source, desc, out);
     if (status != BO_OK && *out) {
         bo_model_destroy(*out);
         *out = NULL;

