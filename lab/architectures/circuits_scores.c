@@ -41,7 +41,7 @@ static bo_status look_once(const lab_scene *s, looked *out)
     bo_inspection *report;
     BO_TRY(bo_inspect(s->context, s->model, s->tokens, TOKENS, &desc, &report));
     for (size_t i = 0; i < LAYERS * HEADS; i++) {
-        const bo_head_report *head = bo_inspection_head(report, i / HEADS, i % HEADS);
+        const bo_head_report *head = &report->layers[i / HEADS].heads[i % HEADS];
         out->heads[i / HEADS][i % HEADS].previous += head->previous / SCENES;
         out->heads[i / HEADS][i % HEADS].induction += head->induction / SCENES;
     }
@@ -100,7 +100,7 @@ static bo_status look_at_spectra(const lab_scene *s, lab_circuit_scores *out)
     bo_inspection *report;
     BO_TRY(bo_inspect(s->context, s->model, NULL, 0, &desc, &report));
     for (size_t i = 0; i < LAYERS * HEADS; i++) {
-        const bo_head_report *head = bo_inspection_head(report, i / HEADS, i % HEADS);
+        const bo_head_report *head = &report->layers[i / HEADS].heads[i % HEADS];
         add_spectrum(&head->ov, out);
         add_spectrum(&head->qk, out);
     }
