@@ -192,8 +192,8 @@ static bool open_all(cli_train_job *job)
 static void describe(cli_train_job *job)
 {
     job->desc.model = job->model;
-    job->desc.examples = job->examples;
-    job->desc.held_out = job->held_out;
+    job->desc.train.examples = job->examples;
+    job->desc.valid.examples = job->held_out;
     set_length(job);
 }
 

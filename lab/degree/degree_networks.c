@@ -174,8 +174,8 @@ static bo_status train_network(task *t, double budget, lab_degree_results *out)
     BO_TRY(lab_degree_balance(t->run, count, t, t->family->width, budget, &shape));
     BO_TRY(make_network(t, shape, &n.network));
     const bo_trainer_desc desc = {.model = n.network,
-                                  .examples = t->rows.examples,
-                                  .held_out = t->rows.examples,
+                                  .train.examples = t->rows.examples,
+                                  .valid.examples = t->rows.examples,
                                   .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 2e-3},
                                   .batch = t->family->batch,
                                   .seed = lab_seed(t->run)};

@@ -62,8 +62,8 @@ static bo_status train_model(task *t, double *loss, double *steps, double *param
     rule.tell = tell, rule.user = t;
     bo_status status = make_model(t, &model);
     const bo_trainer_desc desc = {.model = model,
-                                  .train = t->text.train,
-                                  .valid = t->text.valid,
+                                  .train.corpus = t->text.train,
+                                  .valid.corpus = t->text.valid,
                                   .optimizer = {.rate = 0.02, .other_rate = 3e-3},
                                   .batch = BATCH,
                                   .eval_tokens = 16384,

@@ -57,7 +57,7 @@ bo_status bo_plan_count_cost(bo_context *context, const bo_model_desc *model, co
     if (status == BO_OK) status = bo_model_build(context, model, tokenizer, &built);
     if (status == BO_OK) status = bo_plan_noise(context, tokenizer, 4 * bo_model_describe(built)->context, &corpus);
     const bo_trainer_desc desc = {.model = built,
-                                  .train = corpus,
+                                  .train.corpus = corpus,
                                   .steps = 1,
                                   .batch = training->batch ? training->batch : 16,
                                   .micro_batch = training->micro_batch,

@@ -29,7 +29,7 @@ static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, 
     if (status == BO_OK) status = bo_plan_noise(context, tokenizer, 4 * shape->context, &corpus);
     if (status == BO_OK) status = bo_model_build(context, &desc, tokenizer, &model);
     training.model = model;
-    training.train = corpus;
+    training.train.corpus = corpus;
     training.steps = 1;
     training.micro_batch = micro_batch;
     if (status == BO_OK) status = bo_trainer_estimate(context, &training, out);

@@ -100,8 +100,8 @@ static void functions_of_text_models(void **state)
                      &(bo_linearize_desc){
                          .teacher = n, .train = o.corpus, .folder = "/nowhere", .attention.kind = BO_ATTENTION_LINEAR},
                      &other));
-    REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = n, .train = o.corpus, .steps = 1}, &trainer));
-    REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = n, .texts = o.texts, .steps = 1}, &trainer));
+    REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = n, .train.corpus = o.corpus, .steps = 1}, &trainer));
+    REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = n, .train.texts = o.texts, .steps = 1}, &trainer));
     REFUSES(bo_model_probe(c, n, ids, 4, reals));
     assert_true(bo_model_new_parameters(c, n, &text) != BO_OK);
     assert_true(bo_model_merge(c, n) != BO_OK && bo_model_unmerge(c, n) != BO_OK);
@@ -134,8 +134,8 @@ static void functions_of_networks(void **state)
     REFUSES(bo_model_predict(c, o.text, o.made->examples, BO_SPLIT_ALL, out));
     REFUSES(bo_model_evaluate_examples(c, o.text, o.made->examples, BO_SPLIT_ALL, &found));
     REFUSES(bo_model_solve(c, o.text, o.made->examples, 1));
-    REFUSES(
-        bo_trainer_create(c, &(bo_trainer_desc){.model = o.text, .examples = o.made->examples, .steps = 1}, &trainer));
+    REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = o.text, .train.examples = o.made->examples, .steps = 1},
+                              &trainer));
     bo_examples *examples;
     const bo_examples_desc desc = {.data.path = "/nowhere.csv"};
     assert_true(bo_examples_load(c, &desc, o.text, &examples) != BO_OK);

@@ -130,7 +130,7 @@ static void patience_ends(void **state)
     bo_model *model = runs_model(r, "rfa-gate");
     bo_trainer_desc desc = runs_trainer(r, model, "early");
     bo_trainer *trainer;
-    desc.valid = r->noise;
+    desc.valid.corpus = r->noise;
     desc.steps = 400;
     desc.eval_every = 5;
     desc.patience = 2;
