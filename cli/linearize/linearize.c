@@ -270,8 +270,8 @@ static void say_plan(const cli_linearize_job *job)
     const cli_linearize_options *o = job->options;
     char words[CLI_MIXER_WORDS], heads[CLI_RANGE];
     cli_say(job->session, "Teacher     %s: %s parameters, %zu layers, width %zu, %s, context %s", o->teacher,
-            cli_count((size_t)bo_model_parameters(job->teacher)).s, d->layers, d->width, cli_heads_words(d, heads),
-            cli_count(d->context).s);
+            cli_count((size_t)bo_model_report(job->teacher)->parameters).s, d->layers, d->width,
+            cli_heads_words(d, heads), cli_count(d->context).s);
     cli_say(job->session, "Student     %s attention%s%s", cli_attention_summary(&job->attention, words),
             o->keep ? "; layers that keep softmax: " : "", o->keep ? o->keep : "");
 }

@@ -66,7 +66,7 @@ static int run(cli_plan_job *job)
                                    .features = o->features,
                                    .memory = o->memory};
     bo_context *context = job->session->context;
-    if (!open_machine(job) || !ok(job, bo_plan_losses_default(context, &job->losses)) ||
+    if (!open_machine(job) || !ok(job, bo_plan_losses_fit(context, NULL, 0, &job->losses)) ||
         !ok(job, bo_plan_create(context, job->machine, job->losses, &budget, &job->plan)))
         return CLI_FAILED;
     cli_progress_clear(&job->session->progress);

@@ -145,18 +145,6 @@ typedef struct bo_plan_calibration {
  */
 BO_API bo_status bo_plan_machine_calibrate(bo_context *context, const bo_plan_calibration *desc, bo_plan_machine **out);
 
-/** Fits the non-negative costs that minimize Σ (predicted / measured - 1)².
- *
- * @param context   the context
- * @param timings   `count` timings of one attention and one optimizer
- * @param count     the number of timings, 5 to 24
- * @param terms     the terms to use, bits 1 << bo_plan_term; 0: all
- * @param[out] out  the cost model; release it with bo_plan_machine_destroy()
- * @return BO_OK; BO_NUMERIC if the timings do not determine the costs
- */
-BO_API bo_status bo_plan_machine_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
-                                     bo_plan_machine **out);
-
 /** Destroys a cost model. @param machine  the cost model, or NULL */
 BO_API void bo_plan_machine_destroy(bo_plan_machine *machine);
 
@@ -232,33 +220,15 @@ typedef struct bo_plan_losses {
 /** Fits a loss law to runs. If all runs have the same batch, `law.batch` is INFINITY.
  *
  * @param context   the context
- * @param runs      the runs
- * @param count     the number of runs, 8 to 64
+ * @param runs      the runs; NULL: those that are part of the library, English text as bytes (docs/guides/plan.md)
+ * @param count     the number of runs, 8 to 64; 0: those of the library
  * @param[out] out  the law; release it with bo_plan_losses_destroy()
  * @return BO_OK; BO_NUMERIC if the runs do not determine a law
  */
 BO_API bo_status bo_plan_losses_fit(bo_context *context, const bo_plan_run *runs, size_t count, bo_plan_losses **out);
 
-/** Fits the law to the runs that are part of the library: English text as bytes (docs/guides/plan.md).
- *
- * @param context   the context
- * @param[out] out  the law; release it with bo_plan_losses_destroy()
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_plan_losses_default(bo_context *context, bo_plan_losses **out);
-
 /** Destroys a fitted law. @param losses  the law, or NULL */
 BO_API void bo_plan_losses_destroy(bo_plan_losses *losses);
-
-/** Evaluates a loss law.
- *
- * @param law         the law
- * @param parameters  number of parameters
- * @param tokens      tokens trained on
- * @param batch       tokens per step
- * @return the loss in nats per token
- */
-BO_API double bo_plan_law_at(const bo_plan_law *law, double parameters, double tokens, double batch);
 
 /** Predicts the loss of a run by a fitted law.
  *
@@ -312,7 +282,7 @@ typedef struct bo_plan {
  *
  * @param context   the context
  * @param machine   the cost model of the host
- * @param losses    the loss law; NULL: bo_plan_losses_default()
+ * @param losses    the loss law; NULL: that of the runs of the library
  * @param budget    the budget
  * @param[out] out  the plan; release it with bo_plan_destroy()
  * @return BO_OK; BO_INVALID if no model fits the budget; the message states the smallest budget that is sufficient
@@ -380,7 +350,7 @@ typedef struct bo_plan_observation {
 /** Where the value of a parameter comes from. */
 typedef enum bo_plan_origin {
     BO_PLAN_ORIGIN_FITTED = 0, /**< fitted to the runs */
-    BO_PLAN_ORIGIN_STORED = 1, /**< the runs do not determine it: the value of bo_plan_losses_default() */
+    BO_PLAN_ORIGIN_STORED = 1, /**< the runs do not determine it: the value of the law of the library */
     BO_PLAN_ORIGIN_ABSENT = 2  /**< the runs do not differ in this quantity: the floor includes the term */
 } bo_plan_origin;
 
@@ -420,7 +390,7 @@ typedef struct bo_plan_laws {
 /** Fits a loss law and a time law to runs. The result depends on the arguments only.
  *
  * An exponent is fitted if the runs have three or more sizes (or amounts of data) that differ by 5% or more, and if
- * there are more runs than parameters; otherwise it is that of bo_plan_losses_default(), and its uncertainty is
+ * there are more runs than parameters; otherwise it is that of the law of the library, and its uncertainty is
  * included. A term is absent if the runs have one size (or one amount of data). The time law uses copies with two
  * shapes, copies and operations with three, and all costs with four or more.
  *

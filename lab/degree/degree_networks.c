@@ -126,7 +126,7 @@ static bo_status count(void *user, lab_degree_shape shape, double *parameters)
 {
     bo_model *network;
     BO_TRY(make_network(user, shape, &network));
-    *parameters = (double)bo_model_network(network)->parameters;
+    *parameters = (double)bo_model_report(network)->network->parameters;
     bo_model_destroy(network);
     return BO_OK;
 }
@@ -180,7 +180,7 @@ static bo_status train_network(task *t, double budget, lab_degree_results *out)
                                   .batch = t->family->batch,
                                   .seed = lab_seed(t->run)};
     const bo_status status = lab_converge(t->run, &desc, &rule, &stopped);
-    out->parameters[t->degree] = (double)bo_model_network(n.network)->parameters;
+    out->parameters[t->degree] = (double)bo_model_report(n.network)->network->parameters;
     out->error[t->degree] = n.error;
     out->steps[t->degree] = (double)stopped.best;
     bo_model_destroy(n.network);

@@ -37,7 +37,7 @@ static bo_status count(void *user, lab_degree_shape shape, double *parameters)
     bo_model *model;
     t.desc.block.hidden = (size_t)((int)shape.width + shape.more);
     BO_TRY(make_model(&t, &model));
-    *parameters = (double)bo_model_parameters(model);
+    *parameters = (double)bo_model_report(model)->parameters;
     bo_model_destroy(model);
     return BO_OK;
 }
@@ -69,7 +69,7 @@ static bo_status train_model(task *t, double *loss, double *steps, double *param
                                   .eval_tokens = 16384,
                                   .seed = lab_seed(t->run)};
     if (status == BO_OK) status = lab_converge(t->run, &desc, &rule, &stopped);
-    if (status == BO_OK) *parameters = (double)bo_model_parameters(model);
+    if (status == BO_OK) *parameters = (double)bo_model_report(model)->parameters;
     bo_model_destroy(model);
     *loss = stopped.loss;
     *steps = (double)stopped.best;

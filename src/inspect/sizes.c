@@ -52,8 +52,8 @@ bo_status bo_model_measure(bo_context *context, const bo_model *model, size_t to
         return bo_fail(context, BO_INVALID, "sizes: a text of %zu tokens, but the model has only %zu positions", tokens,
                        positions);
     out->context = tokens;
-    out->parameters = bo_model_parameters(model);
-    out->weight_bytes = bo_model_bytes(model);
+    out->parameters = bo_model_report(model)->parameters;
+    out->weight_bytes = bo_model_report(model)->bytes;
     for (size_t l = 0; l < d->layers; l++)
         if (bo_model_attention(model, l))
             BO_TRY(add_attention(context, bo_model_attention(model, l), tokens, out));

@@ -11,8 +11,8 @@ enum { ITERATIONS = 5 }; /* Muon's */
  * update, and five times A = XXᵀ and A² (half of each, by symmetry) and BX. */
 static void add_update(const bo_model *model, bo_optimizer_kind optimizer, bo_plan_counts *out)
 {
-    for (size_t i = 0; i < bo_model_weights(model); i++) {
-        const bo_weight *w = bo_model_weight(model, i);
+    for (size_t i = 0; i < bo_weights_count(bo_model_weights(model)); i++) {
+        const bo_weight *w = bo_weights_at(bo_model_weights(model), i);
         const double r = (double)(w->rows < w->columns ? w->rows : w->columns);
         const double size = (double)w->rows * (double)w->columns;
         if (w->frozen) continue;

@@ -222,7 +222,7 @@ bo_status bo_plan_create(bo_context *context, const bo_plan_machine *machine, co
     if (!machine->timing_count)
         return bo_fail(context, BO_INVALID,
                        "plan: the calibration holds no measured timings; bo_plan_machine_calibrate measures them");
-    if (!losses) BO_TRY(bo_plan_losses_default(context, &usual));
+    if (!losses) BO_TRY(bo_plan_losses_fit(context, NULL, 0, &usual));
     search.losses = losses ? losses : usual;
     plan_block *block = bo_alloc(context, 1, sizeof *block, "a plan");
     bo_status status = block ? BO_OK : BO_MEMORY;

@@ -279,7 +279,7 @@ void bo_service_write_model(const bo_service *s, bo_json_text *out)
     whole_member(out, "created", (size_t)s->started);
     bo_json_raw(out, ", \"owned_by\": \"bochner\", \"bochner\": {\"attention\": ");
     bo_json_string(out, has_attention ? bo_attention_name(&d->block.attention) : bo_mixer_name(d->block.mixer));
-    whole_member(out, "parameters", bo_model_parameters(s->desc->model));
+    whole_member(out, "parameters", bo_model_report(s->desc->model)->parameters);
     whole_member(out, "vocab", d->vocab);
     whole_member(out, "context", d->context);
     member(out, "max_tokens");

@@ -210,9 +210,10 @@ static inline void objects_make_models(objects *o)
     assert_ok(c, bo_examples_load(c, &o->examples_desc, NULL, &o->examples));
     o->network_desc = (bo_description){.text = NETWORK_TEXT, .examples = o->examples};
     assert_ok(c, bo_model_create_described(c, &o->network_desc, &o->network));
-    o->trainer_desc = (bo_trainer_desc){.model = o->used_model, .train = o->corpus, .valid = o->corpus, .steps = 2};
+    o->trainer_desc =
+        (bo_trainer_desc){.model = o->used_model, .train.corpus = o->corpus, .valid.corpus = o->corpus, .steps = 2};
     assert_ok(c, bo_trainer_create(c, &o->trainer_desc, &o->trainer));
-    assert_ok(c, bo_plan_losses_default(c, &o->losses));
+    assert_ok(c, bo_plan_losses_fit(c, NULL, 0, &o->losses));
     bo_plan_observation runs[4];
     for (size_t i = 0; i < 4; i++)
         runs[i] = (bo_plan_observation){.name = "run",

@@ -63,7 +63,7 @@ static double *bias_of(bo_context *context, const bo_model *model, size_t layer)
     float *values = malloc(width * sizeof *values);
     double *bias = calloc(width, sizeof *bias);
     snprintf(name, sizeof name, "model.layers.%zu.self_attn.o_proj.bias", layer);
-    if (bo_model_get_weight(context, model, name, values) == BO_OK)
+    if (bo_weights_get(context, bo_model_weights(model), name, values) == BO_OK)
         for (size_t j = 0; j < width; j++) bias[j] = (double)values[j];
     free(values);
     return bias;
@@ -261,7 +261,7 @@ static void sizes(void **state)
     size_t state_bytes;
     assert_ok(context, bo_model_measure(context, model, 0, &one));
     assert_int_equal(one.context, CONTEXT);
-    assert_int_equal(one.parameters, bo_model_parameters(model));
+    assert_int_equal(one.parameters, bo_model_report(model)->parameters);
     assert_int_equal(one.state_bytes, 0);
     assert_ok(context,
               bo_session_estimate(context, model, &(bo_session_desc){.capacity = CONTEXT}, &state_bytes, NULL));
