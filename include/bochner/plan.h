@@ -8,7 +8,7 @@
  *     bo_plan_machine *machine;
  *     bo_plan_machine_calibrate(context, NULL, &machine);                        // less than a minute
  *     bo_plan *plan;
- *     bo_plan_create(context, machine, NULL, &(bo_plan_budget){.minutes = 10}, &plan);
+ *     bo_plan_create(context, &(bo_plan_basis){.machine = machine}, &(bo_plan_budget){.minutes = 10}, &plan);
  *     const bo_plan_choice *best = &plan->choices[0];                            // layers, width, …; tokens, loss
  *     bo_plan_destroy(plan);
  *     bo_plan_machine_destroy(machine);
@@ -278,18 +278,6 @@ typedef struct bo_plan {
     size_t choice_count;           /**< number of choices, at least 1 */
 } bo_plan;
 
-/** Creates a plan for a budget.
- *
- * @param context   the context
- * @param machine   the cost model of the host
- * @param losses    the loss law; NULL: that of the runs of the library
- * @param budget    the budget
- * @param[out] out  the plan; release it with bo_plan_destroy()
- * @return BO_OK; BO_INVALID if no model fits the budget; the message states the smallest budget that is sufficient
- */
-BO_API bo_status bo_plan_create(bo_context *context, const bo_plan_machine *machine, const bo_plan_losses *losses,
-                                const bo_plan_budget *budget, bo_plan **out);
-
 /** Destroys a plan. @param plan  the plan, or NULL */
 BO_API void bo_plan_destroy(bo_plan *plan);
 
@@ -437,20 +425,29 @@ BO_API bo_status bo_plan_laws_load(bo_context *context, const char *path, bo_pla
 BO_API bo_status bo_plan_forecast_run(bo_context *context, const bo_plan_laws *laws, const bo_plan_counts *counts,
                                       double bytes, bo_plan_forecast *out);
 
-/** Creates a plan by fitted laws: the widths, layers and steps with the lowest predicted loss.
+/** What a plan predicts times and losses by: the cost model of a host and a loss law, or the laws of the user's own runs. */
+typedef struct bo_plan_basis {
+    const bo_plan_machine *machine; /**< the cost model of the host */
+    const bo_plan_losses *losses;   /**< the loss law (default: that of the runs of the library) */
+    const bo_plan_laws *laws; /**< instead of both: laws with a time law; the plan is for their family of models */
+    uint64_t reserved[4];     /**< must be zero */
+} bo_plan_basis;
+
+/** Creates a plan for a budget.
  *
- * Batch and context are those of the runs. The candidates have from half the parameters of the smallest run to 16 times
- * those of the largest, and a ratio of width to layers of 16 to 128 or as in the family's model.
+ * By laws, batch and context are those of the runs. The candidates have from half the parameters of the smallest run to 16
+ * times those of the largest, and a ratio of width to layers of 16 to 128 or as in the family's model.
  *
  * @param context   the context
- * @param laws      the laws, with a time law
- * @param budget    minutes, or parameters and tokens, or minutes and parameters; `memory`; context and features must be
- *     0
+ * @param basis     what the plan predicts by
+ * @param budget    the budget; by laws: minutes, or parameters and tokens, or minutes and parameters; `memory`; context and
+ *     features must be 0
  * @param[out] out  the plan; release it with bo_plan_destroy()
- * @return BO_OK; BO_INVALID if no model fits the budget or the laws have no term that the budget needs
+ * @return BO_OK; BO_INVALID if no model fits the budget, in which case the message states the smallest budget that is
+ *     sufficient, or if the laws have no term that the budget needs
  */
-BO_API bo_status bo_plan_create_fitted(bo_context *context, const bo_plan_laws *laws, const bo_plan_budget *budget,
-                                       bo_plan **out);
+BO_API bo_status bo_plan_create(bo_context *context, const bo_plan_basis *basis, const bo_plan_budget *budget,
+                                bo_plan **out);
 
 #endif
 

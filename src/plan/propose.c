@@ -211,11 +211,17 @@ static bo_status search_shapes(bo_plan_search *search, plan_block *out)
     return status;
 }
 
-bo_status bo_plan_create(bo_context *context, const bo_plan_machine *machine, const bo_plan_losses *losses,
-                         const bo_plan_budget *budget, bo_plan **out)
+bo_status bo_plan_create(bo_context *context, const bo_plan_basis *basis, const bo_plan_budget *budget, bo_plan **out)
 {
     if (out) *out = NULL;
-    BO_REQUIRE(context, machine, budget, out);
+    BO_REQUIRE(context, basis, budget, out);
+    BO_TRY(bo_check_reserved(context, "bo_plan_basis", basis->reserved));
+    if (!basis->machine == !basis->laws || (basis->laws && basis->losses))
+        return bo_fail(context, BO_INVALID, "plan: expected a cost model of the host or laws, found %s",
+                       basis->laws ? "both" : "neither");
+    if (basis->laws) return bo_plan_by_laws(context, basis->laws, budget, out);
+    const bo_plan_machine *machine = basis->machine;
+    const bo_plan_losses *losses = basis->losses;
     bo_plan_losses *usual = NULL;
     bo_plan_search search = {.context = context, .machine = machine};
     BO_TRY(resolve(context, budget, &search.budget));
