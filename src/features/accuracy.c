@@ -66,7 +66,8 @@ static bo_status apply_rows(bo_context *context, const bo_features *f, const sou
 {
     size_t dim = f->desc.dim, length = f->desc.features;
     for (size_t p = 0; p < count; p++) copy_row(from, index[p], dim, x + p * dim);
-    if (!from->sparse) return bo_features_apply(context, f, count, x, dim, z, length);
+    if (!from->sparse)
+        return bo_features_apply(context, f, &(bo_inputs){.rows = count, .x = x, .stride = dim}, z, length);
     bo_sparse_block *block;
     BO_TRY(bo_sparse_gather(context, from->sparse, index, count, &block));
     bo_status status = bo_features_apply_sparse(context, f, &block->rows, z, length);

@@ -110,6 +110,7 @@ static bo_status R(backward)(bo_context *context, const bo_features *f, size_t r
 
 #else
 #include "enums.h"
+#include "facts.h"
 #include "internal.h"
 
 enum { CHUNK = BO_SIZE(256, 4) };

@@ -1,5 +1,7 @@
 /* What precedes the rows of a fit: scaling, targets, the choice of γ and λ, the feature map. */
+#include "embedding.h"
 #include "fitting.h"
+#include "../features/facts.h"
 #include "../features/sections.h"
 #include "../features/sparse.h"
 
@@ -36,6 +38,7 @@ bo_fit_problem bo_fitting_problem(const bo_fitting *fitting, const bo_samples *s
 void bo_fitting_destroy(bo_fitting *fitting)
 {
     if (!fitting) return;
+    bo_embedding_sums_destroy(fitting->embedding);
     bo_scaler_free(&fitting->scaler);
     bo_targets_free(&fitting->targets);
     bo_features_destroy(fitting->phi);
@@ -97,7 +100,7 @@ static bo_status make_landmarks(bo_context *context, bo_fitting *fitting, bo_fea
     bo_samples chosen;
     BO_TRY(bo_samples_subset(context, samples, fitting->kept.rows + wanted, fitting->desc.seed, &chosen));
     const size_t count = bo_min(wanted, chosen.rows);
-    const bo_inputs inputs = bo_samples_inputs(&chosen, chosen.rows - count, count);
+    const bo_input_view inputs = bo_samples_inputs(&chosen, chosen.rows - count, count);
     float *scaled = bo_alloc_raw(context, count * fitting->scaler.kept, sizeof *scaled, "a sample of the rows");
     bo_status status = scaled ? bo_scaler_apply(context, &fitting->scaler, &inputs, scaled) : BO_MEMORY;
     bo_samples_free(&chosen);
@@ -119,7 +122,7 @@ static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_feat
     if (landmarks) BO_TRY(make_landmarks(context, fitting, &map, samples));
     float *scaled = bo_alloc_raw(context, kept->rows * kept->dim, sizeof *scaled, "a sample of the rows");
     if (!scaled) return BO_MEMORY;
-    const bo_inputs inputs = bo_samples_inputs(kept, 0, kept->rows);
+    const bo_input_view inputs = bo_samples_inputs(kept, 0, kept->rows);
     map.sample = scaled;
     map.sample_rows = kept->rows < BO_SAMPLED_ROWS ? kept->rows : BO_SAMPLED_ROWS; /* in random order */
     map.sample_stride = map.dim;
@@ -142,7 +145,7 @@ static bo_status make_sections(bo_context *context, bo_fitting *fitting, const b
 {
     float *scaled = bo_alloc_raw(context, samples->rows * samples->dim, sizeof *scaled, "scaled rows");
     if (!scaled) return BO_MEMORY;
-    const bo_inputs inputs = bo_samples_inputs(samples, 0, samples->rows);
+    const bo_input_view inputs = bo_samples_inputs(samples, 0, samples->rows);
     bo_status status = bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
     if (status == BO_OK) status = bo_sections_create(context, map, samples->rows, scaled, &fitting->phi);
     bo_free(scaled);

@@ -4,6 +4,7 @@
  * heavy-tailed spectra make f''' as large as |w|³, so features of frequencies beyond LARGE get no weight in the loss:
  * at h = 2⁻¹⁷ and |w| < 32 the relative error is (|w| h)²/6 < 1e-8. */
 #include "maps.h"
+#include "features/facts.h"
 
 enum { ROWS = 3, MOST = 128 };
 static const double large = 32, step = 1.0 / 131072, tolerance = 1e-6;
@@ -218,7 +219,8 @@ static void a_callback_has_gradients(void **state)
         float keep = x[j], h = 1.0f / 128;
         for (int side = 0; side < 2; side++) {
             x[j] = side ? keep + h : keep - h;
-            assert_ok(context, bo_features_apply(context, f, 1, x, DIM, z[side], FREQUENCIES));
+            assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = 1, .x = x, .stride = DIM}, z[side],
+                                                 FREQUENCIES));
         }
         x[j] = keep;
         double numeric = 0;

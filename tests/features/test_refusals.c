@@ -1,5 +1,6 @@
 /* Invalid input is refused, and the message states what is wrong, why, and what is valid. */
 #include "features/enums.h"
+#include "features/facts.h"
 #include "maps.h"
 
 typedef struct refusal {
@@ -150,10 +151,13 @@ static void wrong_calls_are_refused(void **state)
     double k;
     bo_features_accuracy accuracy;
     assert_ok(context, bo_features_create(context, &desc, &f));
-    assert_fails(context, BO_INVALID, "ldx", bo_features_apply(context, f, 1, x, 2, z, 8));
-    assert_fails(context, BO_INVALID, "ldz", bo_features_apply(context, f, 1, x, 3, z, 7));
-    assert_fails(context, BO_INVALID, "NULL", bo_features_apply(context, f, 1, NULL, 3, z, 8));
-    assert_ok(context, bo_features_apply(context, f, 0, NULL, 0, NULL, 0));
+    assert_fails(context, BO_INVALID, "ldx",
+                 bo_features_apply(context, f, &(bo_inputs){.rows = 1, .x = x, .stride = 2}, z, 8));
+    assert_fails(context, BO_INVALID, "ldz",
+                 bo_features_apply(context, f, &(bo_inputs){.rows = 1, .x = x, .stride = 3}, z, 7));
+    assert_fails(context, BO_INVALID, "NULL",
+                 bo_features_apply(context, f, &(bo_inputs){.rows = 1, .x = NULL, .stride = 3}, z, 8));
+    assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = 0, .x = NULL, .stride = 0}, NULL, 0));
     assert_fails(context, BO_INVALID, "strides", bo_features_backward(context, f, 1, x, 3, z, 7, x, 3, NULL, NULL));
     assert_fails(context, BO_INVALID, "at least one row", bo_features_measure(context, f, 0, x, 3, 10, 1, &accuracy));
     bo_features_destroy(f);

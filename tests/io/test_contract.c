@@ -2,6 +2,7 @@
  * failure, destroy functions accept NULL, reserved fields that are not zero are refused, and reserved fields of outputs
  * are zero. */
 #include "files.h"
+#include "features/facts.h"
 #include <bochner/machines.h>
 #include <bochner/network.h>
 
