@@ -274,9 +274,9 @@ static int run(features_job *job)
                                          bo_features_save(session->context, job->map, &(bo_sink){.path = o->save}))))
         return CLI_FAILED;
     bo_features_accuracy accuracy;
-    if (o->error &&
-        failed(job, bo_features_measure(session->context, job->map, job->sampled, job->sample,
-                                        bo_schema_inputs(job->schema), o->pairs, session->common.seed, &accuracy)))
+    if (o->error && failed(job, bo_features_measure(session->context, job->map,
+                                                    &(bo_inputs){.rows = job->sampled, .x = job->sample}, o->pairs,
+                                                    session->common.seed, &accuracy)))
         return CLI_FAILED;
     cli_progress_clear(&session->progress);
     if (session->common.json) {

@@ -402,16 +402,14 @@ typedef struct bo_features_accuracy {
  *
  * @param context    the context
  * @param features   the map
- * @param rows       the number of rows
- * @param x          rows x dim
- * @param ldx        floats between two rows of x
+ * @param inputs     the rows, at least one
  * @param pairs      the number of pairs; 0 means 1000
  * @param seed       the seed of the choice of pairs
  * @param[out] out   the accuracy report
  * @return BO_OK; BO_UNSUPPORTED for CUSTOM
  */
-BO_API bo_status bo_features_measure(bo_context *context, const bo_features *features, size_t rows, const float *x,
-                                     size_t ldx, size_t pairs, uint64_t seed, bo_features_accuracy *out);
+BO_API bo_status bo_features_measure(bo_context *context, const bo_features *features, const bo_inputs *inputs,
+                                     size_t pairs, uint64_t seed, bo_features_accuracy *out);
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
@@ -419,22 +417,20 @@ BO_API bo_status bo_features_measure(bo_context *context, const bo_features *fea
  *
  * @param context               the context
  * @param features              the map
- * @param rows                  the number of rows
- * @param x                     inputs, rows x dim
- * @param ldx                   floats between two rows of x
+ * @param inputs                dense rows
  * @param dz                    gradient of the features, rows x features
  * @param lddz                  floats between two rows of dz
  * @param[out] dx               gradient of the inputs, rows x dim; or NULL
  * @param lddx                  floats between two rows of dx
  * @param[out] dlength_scales   gradient of the length scales, `dim` numbers; or NULL
  * @param[out] dfrequencies     gradient of the frequencies, frequencies x dim; or NULL
- * @return BO_OK; BO_UNSUPPORTED if the function has no gradient (CUSTOM without `custom_backward`), or if
+ * @return BO_OK; BO_UNSUPPORTED if the rows are sparse, if the function has no gradient (CUSTOM without `custom_backward`), or if
  *     `dfrequencies` is requested for frequencies that are not free (HADAMARD, exact maps, proposals), or `dlength_scales`
  *     for LANDMARKS
  */
-BO_API bo_status bo_features_backward(bo_context *context, const bo_features *features, size_t rows, const float *x,
-                                      size_t ldx, const float *dz, size_t lddz, float *dx, size_t lddx,
-                                      float *dlength_scales, float *dfrequencies);
+BO_API bo_status bo_features_backward(bo_context *context, const bo_features *features, const bo_inputs *inputs,
+                                      const float *dz, size_t lddz, float *dx, size_t lddx, float *dlength_scales,
+                                      float *dfrequencies);
 
 /* ==== Experimental ================================================================================================ */
 

@@ -431,10 +431,8 @@ def kernel_error(features: RandomFeatures, X: Any, *, pairs: int = 1000, random_
         features = RandomFeatures(**features.get_params()).fit(X)
     fitted, table = features._fitted, features._read(X, reset=False)
     _made_for(fitted, table)
-    rows, step = _dense(table, features._origin)
+    inputs, _keep = inputs_of(shifted(table.numbers, features._origin))
     out = c.bo_features_accuracy()
     with long_context() as taken:
-        lib.bo_features_measure(
-            taken, fitted, len(rows), address(rows), step, pairs, seed_of(random_state), ctypes.byref(out)
-        )
+        lib.bo_features_measure(taken, fitted, ctypes.byref(inputs), pairs, seed_of(random_state), ctypes.byref(out))
     return KernelError(read_struct(out))

@@ -54,7 +54,8 @@ static bo_status add_features(bo_context *context, const bo_machine *machine, si
     for (size_t t = 0; status == BO_OK && t < outputs; t++) {
         const double top = unit_beta(machine, t, dz, 1);
         for (size_t i = 1; i < rows; i++) memcpy(dz + i * features, dz, features * sizeof *dz);
-        status = bo_features_backward(context, machine->phi, rows, scaled, kept, dz, features, g, kept, NULL, NULL);
+        status = bo_features_backward(context, machine->phi, &(bo_inputs){.rows = rows, .x = scaled, .stride = kept},
+                                      dz, features, g, kept, NULL, NULL);
         for (size_t i = 0; status == BO_OK && i < rows; i++)
             pull_back(scaler, g + i * kept, share * top, total + (i * outputs + t) * scaler->dim);
     }

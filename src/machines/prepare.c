@@ -3,7 +3,6 @@
 #include "fitting.h"
 #include "../features/facts.h"
 #include "../features/sections.h"
-#include "../features/sparse.h"
 
 #include <assert.h>
 #include <math.h>
@@ -84,8 +83,8 @@ static bo_status make_sparse_features(bo_context *context, bo_fitting *fitting, 
     bo_sparse_block *scaled;
     BO_TRY(bo_features_create(context, map, &fitting->phi));
     BO_TRY(bo_scaler_apply_sparse(context, &fitting->scaler, fitting->kept.sparse, &scaled));
-    bo_status status = bo_features_measure_sparse(context, fitting->phi, &scaled->rows, ACCURACY_PAIRS, map->seed,
-                                                  &fitting->report.accuracy);
+    bo_status status = bo_features_measure(context, fitting->phi, &(bo_inputs){.sparse = &scaled->rows}, ACCURACY_PAIRS,
+                                           map->seed, &fitting->report.accuracy);
     bo_sparse_destroy(&scaled->rows);
     return status;
 }
@@ -129,8 +128,8 @@ static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_feat
     bo_status status = bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
     if (status == BO_OK && !landmarks) status = bo_features_create(context, &map, &fitting->phi);
     if (status == BO_OK)
-        status = bo_features_measure(context, fitting->phi, kept->rows, scaled, map.dim, ACCURACY_PAIRS, map.seed,
-                                     &fitting->report.accuracy);
+        status = bo_features_measure(context, fitting->phi, &(bo_inputs){.rows = kept->rows, .x = scaled},
+                                     ACCURACY_PAIRS, map.seed, &fitting->report.accuracy);
     if (status == BO_UNSUPPORTED && fitting->phi) { /* a custom map has no closed form to compare with */
         fitting->report.accuracy = (bo_features_accuracy){.predicted_rms = NAN, .error_rms = NAN, .kernel_rms = NAN};
         status = BO_OK;

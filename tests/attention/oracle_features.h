@@ -285,8 +285,8 @@ static inline void oracle_custom_backward(const oracle_map *map, size_t rows, co
     float *x32 = malloc(in * sizeof *x32), *dx32 = malloc(in * sizeof *dx32), *dz32 = malloc(out * sizeof *dz32);
     for (size_t i = 0; i < in; i++) x32[i] = (float)x[i];
     for (size_t i = 0; i < out; i++) dz32[i] = (float)dz[i];
-    assert_ok(map->context, bo_features_backward(map->context, map->features, rows, x32, map->dim, dz32, map->count,
-                                                 dx32, map->dim, NULL, NULL));
+    assert_ok(map->context, bo_features_backward(map->context, map->features, &(bo_inputs){.rows = rows, .x = x32},
+                                                 dz32, map->count, dx32, map->dim, NULL, NULL));
     for (size_t i = 0; i < in; i++) dx[i] = (double)dx32[i];
     free(x32);
     free(dx32);

@@ -92,7 +92,8 @@ static void check_threads(bo_context *context, const bo_features_desc *desc, voi
         assert_ok(own,
                   bo_features_apply(own, f, &(bo_inputs){.rows = ROWS, .x = test->x, .stride = DIM}, o->z, length));
         float *dl = desc->function == BO_FUNCTION_LANDMARKS ? NULL : o->dl;
-        assert_ok(own, bo_features_backward(own, f, ROWS, test->x, DIM, o->z, length, o->dx, DIM, dl, NULL));
+        assert_ok(own, bo_features_backward(own, f, &(bo_inputs){.rows = ROWS, .x = test->x}, o->z, length, o->dx, DIM,
+                                            dl, NULL));
         bo_features_destroy(f);
         if (memcmp(o, &test->outcomes[0], sizeof *o))
             fail_msg("%s: %zu threads give other bits", map_name(desc), i + 1);

@@ -329,7 +329,8 @@ static void a_callback_makes_blocks(void **state)
     assert_true(bo_features_differentiable(b->f));
     assert_ok(context, bo_features_apply(context, b->f, &(bo_inputs){.rows = ROWS, .x = b->x, .stride = b->ldx}, z,
                                          FREQUENCIES));
-    assert_ok(context, bo_features_backward(context, b->f, ROWS, b->x, b->ldx, b->dz, b->ldz, dx, DIM, NULL, NULL));
+    assert_ok(context, bo_features_backward(context, b->f, &(bo_inputs){.rows = ROWS, .x = b->x, .stride = b->ldx},
+                                            b->dz, b->ldz, dx, DIM, NULL, NULL));
     for (size_t r = 0; r < ROWS; r++) {
         assert_memory_equal(z + r * FREQUENCIES, b->z + r * b->ldz, FREQUENCIES * sizeof *z);
         for (size_t j = 0; j < DIM; j++) assert_close((double)b->dx[r * b->ldx + j], (double)dx[r * DIM + j], 1e-5);

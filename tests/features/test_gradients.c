@@ -131,8 +131,8 @@ static void check_float(const problem *p)
     const float limit = 1e-4f;
     for (size_t i = 0; i < ROWS * DIM; i++) x[i] = (float)p->x[i];
     for (size_t i = 0; i < ROWS * p->length; i++) dz[i] = (float)p->dz[i];
-    assert_ok(p->context, bo_features_backward(p->context, p->f, ROWS, x, DIM, dz, p->length, dx, DIM,
-                                               has_scales(p->f) ? dl : NULL, p->f->w ? dw : NULL));
+    assert_ok(p->context, bo_features_backward(p->context, p->f, &(bo_inputs){.rows = ROWS, .x = x}, dz, p->length, dx,
+                                               DIM, has_scales(p->f) ? dl : NULL, p->f->w ? dw : NULL));
     double size = largest(p->dx, ROWS * DIM), sizel = largest(p->dl, DIM);
     for (size_t i = 0; i < ROWS * DIM; i++) assert_close((double)dx[i], p->dx[i], (double)limit * (1 + size));
     for (size_t j = 0; has_scales(p->f) && j < DIM; j++)
@@ -214,7 +214,8 @@ static void a_callback_has_gradients(void **state)
     assert_ok(context, bo_features_create(context, &desc, &f));
     test_inputs(5, DIM, x);
     test_inputs(6, FREQUENCIES, dz);
-    assert_ok(context, bo_features_backward(context, f, 1, x, DIM, dz, FREQUENCIES, dx, DIM, NULL, NULL));
+    assert_ok(context,
+              bo_features_backward(context, f, &(bo_inputs){.rows = 1, .x = x}, dz, FREQUENCIES, dx, DIM, NULL, NULL));
     for (size_t j = 0; j < DIM; j++) {
         float keep = x[j], h = 1.0f / 128;
         for (int side = 0; side < 2; side++) {
@@ -230,8 +231,9 @@ static void a_callback_has_gradients(void **state)
     bo_features_destroy(f);
     desc.custom_backward = NULL;
     assert_ok(context, bo_features_create(context, &desc, &f));
-    assert_fails(context, BO_UNSUPPORTED, "custom_backward",
-                 bo_features_backward(context, f, 1, x, DIM, dz, FREQUENCIES, dx, DIM, NULL, NULL));
+    assert_fails(
+        context, BO_UNSUPPORTED, "custom_backward",
+        bo_features_backward(context, f, &(bo_inputs){.rows = 1, .x = x}, dz, FREQUENCIES, dx, DIM, NULL, NULL));
     bo_features_destroy(f);
     bo_context_destroy(context);
 }

@@ -59,9 +59,10 @@ static bo_status use_map(bo_context *context, const bo_features_desc *desc, cons
         status = bo_features_apply(context, f, &(bo_inputs){.rows = SAMPLE_ROWS, .x = x, .stride = DIM}, z, length);
     float *scales = desc->function == BO_FUNCTION_LANDMARKS ? NULL : dl;
     if (status == BO_OK)
-        status = bo_features_backward(context, f, SAMPLE_ROWS, x, DIM, z, length, dx, DIM, scales, NULL);
+        status = bo_features_backward(context, f, &(bo_inputs){.rows = SAMPLE_ROWS, .x = x}, z, length, dx, DIM, scales,
+                                      NULL);
     if (status == BO_OK && desc->kernel != BO_KERNEL_CUSTOM)
-        status = bo_features_measure(context, f, SAMPLE_ROWS, x, DIM, 4, 1, &accuracy);
+        status = bo_features_measure(context, f, &(bo_inputs){.rows = SAMPLE_ROWS, .x = x}, 4, 1, &accuracy);
     bo_features_destroy(f);
     return status;
 }

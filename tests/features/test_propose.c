@@ -368,8 +368,9 @@ static void what_does_not_fit_is_refused(void **state)
     factor[0] = 2;
     float dw[16 * DIM], dz[SAMPLE_ROWS * 16] = {0};
     assert_ok(context, bo_features_propose(context, f, factor));
-    assert_fails(context, BO_UNSUPPORTED, "proposal",
-                 bo_features_backward(context, f, SAMPLE_ROWS, sample, DIM, dz, 16, NULL, 0, NULL, dw));
+    assert_fails(
+        context, BO_UNSUPPORTED, "proposal",
+        bo_features_backward(context, f, &(bo_inputs){.rows = SAMPLE_ROWS, .x = sample}, dz, 16, NULL, 0, NULL, dw));
     bo_features_destroy(f);
     bo_features_destroy(same);
     bo_context_destroy(context);

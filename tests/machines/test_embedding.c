@@ -335,6 +335,33 @@ static void pre_images(void **state)
     bo_context_destroy(context);
 }
 
+/* Sparse rows are embedded like the same rows in dense form. */
+static void sparse_rows(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    float x[ROWS * DIM], value[ROWS * DIM];
+    size_t start[ROWS + 1] = {0}, count = 0;
+    uint32_t column[ROWS * DIM];
+    double dense[ROWS * 3], dense_error[ROWS], sparse[ROWS * 3], sparse_error[ROWS];
+    fill(x, ROWS, 9);
+    for (size_t i = 0; i < ROWS; i++) {
+        for (size_t j = 0; j < DIM; j++) {
+            if ((i + j) % 3 == 0) x[i * DIM + j] = 0;
+            if (x[i * DIM + j] != 0) column[count] = (uint32_t)j, value[count++] = x[i * DIM + j];
+        }
+        start[i + 1] = count;
+    }
+    bo_embedding *e = fit(context, &usual, x);
+    const bo_sparse rows = {ROWS, DIM, start, column, value};
+    assert_ok(context, bo_embedding_apply(context, e, &(bo_inputs){.rows = ROWS, .x = x}, dense, dense_error));
+    assert_ok(context, bo_embedding_apply(context, e, &(bo_inputs){.sparse = &rows}, sparse, sparse_error));
+    assert_memory_equal(dense, sparse, sizeof dense);
+    assert_memory_equal(dense_error, sparse_error, sizeof dense_error);
+    bo_embedding_destroy(e);
+    bo_context_destroy(context);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static void refusals(void **state)
@@ -368,10 +395,32 @@ static void refusals(void **state)
     bo_fitting *fitting;
     assert_ok(context, bo_embedding_fitting_create(context, &usual, &rows, &fitting));
     assert_fails(context, BO_INVALID, "at least 2 rows", bo_embedding_fitting_finish(context, fitting, &e));
+    bo_machine *machine;
+    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_finish(context, fitting, &machine));
+    assert_null(machine);
+    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_merge(context, fitting, fitting));
+    const bo_collective alone = {.size = 1};
+    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_reduce(context, fitting, &alone));
     rows.dim = DIM - 1;
     assert_fails(context, BO_INVALID, "expected 4 columns", bo_fitting_add(context, fitting, &rows));
+    const float weights[ROWS] = {1};
+    bo_samples weighted = {.rows = ROWS, .dim = DIM, .x = x, .weights = weights};
+    assert_fails(context, BO_UNSUPPORTED, "weights", bo_fitting_add(context, fitting, &weighted));
+    assert_fails(context, BO_UNSUPPORTED, "weights", bo_embedding_fit(context, &usual, &weighted, &e));
+    static const size_t start[3] = {0};
+    const bo_sparse zeros = {2, DIM, start, NULL, NULL};
+    bo_samples sparse = {.rows = 2, .dim = DIM, .sparse = &zeros};
+    assert_fails(context, BO_UNSUPPORTED, "dense", bo_embedding_fit(context, &usual, &sparse, &e));
+    bo_fitting_destroy(fitting);
+    double y[ROWS] = {1};
+    bo_samples numbers = {.rows = ROWS, .dim = DIM, .targets = 1, .x = x, .y = y};
+    const bo_machine_desc machine_desc = {.features = {.features = 8}, .lambda = 1};
+    assert_ok(context, bo_fitting_create(context, &machine_desc, &numbers, &fitting));
+    assert_fails(context, BO_INVALID, "found that of a machine", bo_embedding_fitting_finish(context, fitting, &e));
     bo_fitting_destroy(fitting);
     e = fit(context, &usual, x);
+    assert_fails(context, BO_INVALID, "4 columns",
+                 bo_embedding_apply(context, e, &(bo_inputs){.rows = 2, .x = x, .stride = DIM - 1}, c, NULL));
     x[0] = INFINITY;
     assert_fails(context, BO_INVALID, "finite",
                  bo_embedding_apply(context, e, &(bo_inputs){.rows = ROWS, .x = x}, c, NULL));
@@ -397,6 +446,7 @@ int main(void)
         cmocka_unit_test(streams_and_threads),
         cmocka_unit_test(files),
         cmocka_unit_test(pre_images),
+        cmocka_unit_test(sparse_rows),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

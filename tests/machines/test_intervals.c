@@ -294,7 +294,7 @@ static void test_refused(void **state)
     const bo_machine_desc desc = {.features = {.features = 16, .gamma = 0.2}, .lambda = 1, .loss = BO_LOSS_RIDGE};
     bo_machine *machine = oracle_fit(context, &desc, &train), *classifier = oracle_fit(context, &desc, &classes);
     double mean[3], low[3], high[3];
-    static const double levels[] = {0, 1, -0.5, 1.5, NAN};
+    static const double levels[] = {1, -0.5, 1.5, NAN, INFINITY};
     for (size_t l = 0; l < 5; l++)
         assert_fails(context, BO_INVALID, "level: expected a number between 0 and 1",
                      bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = train.x},

@@ -269,7 +269,7 @@ static void test_predict(void **state)
     bo_machine *machine = oracle_fit(f->context, &f->desc, &f->train);
     double mean[ROWS];
     assert_fails(f->context, BO_INVALID, "3 columns",
-                 bo_machine_predict(f->context, machine, &(bo_inputs){.rows = ROWS, .x = f->train.x},
+                 bo_machine_predict(f->context, machine, &(bo_inputs){.rows = ROWS, .x = f->train.x, .stride = 2},
                                     &(bo_prediction){.mean = mean}));
     const float bad[2 * DIM] = {[DIM + 1] = NAN};
     assert_fails(
