@@ -1,6 +1,7 @@
 /* Initial parameters of attention from text: never worse than the usual ones, set as reported, the same for any number of
  * threads; whitening; memory and refusals. */
 #include "attention/attention.h"
+#include "features/facts.h"
 #include "base/counting.h"
 #include "linearize/linearize.h"
 #include "model/capture.h"
