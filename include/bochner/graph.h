@@ -27,7 +27,7 @@
  *     bo_graph_read(context, graph, loss, &value);
  *     bo_optimizer_step(context, optimizer, 1, NULL);        // optim.h
  *
- * nn.h records whole layers with their weights; operations.h lists the operations; docs/guides/graph.md is the guide.
+ * layers.h records whole layers with their weights; operations.h lists the operations; docs/guides/graph.md is the guide.
  *
  * **Errors.** Recording functions return a value, not a status. After the first error, each of them does nothing and
  * returns 0, and bo_graph_compile() reports that error with the scope in which it happened ("layer 3 mlp: linear: …").

@@ -18,7 +18,6 @@
 #include <bochner/attention.h>
 #include <bochner/features.h>
 #include <bochner/kinds.h>
-#include <bochner/layers.h>
 
 #ifdef __cplusplus
 extern "C" {

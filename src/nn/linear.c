@@ -1,5 +1,5 @@
 /* Linear layers, embeddings, norms, dropout, positions and pairs; names of the kinds of layers. */
-#include <bochner/layers.h>
+#include <bochner/kinds.h>
 #include <math.h>
 #include "enums.h"
 #include "../base/base.h"
