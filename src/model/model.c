@@ -179,12 +179,12 @@ const bo_tokenizer *bo_model_tokenizer(const bo_model *model)
 
 uint64_t bo_model_parameters(const bo_model *model)
 {
-    return model ? bo_weights_parameters(model->weights, false) : 0;
+    return model ? bo_weights_describe(model->weights)->parameters : 0;
 }
 
 size_t bo_model_bytes(const bo_model *model)
 {
-    return model ? bo_weights_bytes(model->weights) : 0;
+    return model ? bo_weights_describe(model->weights)->bytes : 0;
 }
 
 const bo_attention *bo_model_attention(const bo_model *model, size_t layer)
@@ -209,7 +209,7 @@ const bo_weight *bo_model_weight(const bo_model *model, size_t index)
 bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const char *name, float *out)
 {
     BO_REQUIRE(context, model, name, out);
-    return bo_weights_get(context, model->weights, name, out);
+    return bo_weights_get(context, model->weights, name, out, NULL);
 }
 
 bo_status bo_model_set_weight(bo_context *context, bo_model *model, const char *name, const float *values)

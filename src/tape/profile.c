@@ -111,8 +111,8 @@ static void copy_recorded(bo_context *context, const bo_graph *graph, const char
     size_t *numbers = p->numbers;
     p->totals = (bo_profile_totals){.subject = keep_word(&words, subject),
                                     .threads = bo_context_threads(context),
-                                    .bytes = bo_graph_bytes(graph),
-                                    .flops = bo_graph_flops(graph)};
+                                    .bytes = graph->facts.bytes,
+                                    .flops = graph->facts.flops};
     for (size_t i = 0; i < p->values; i++) {
         copy_value(graph, bo_graph_tensor_at(graph, (bo_value)(i + 1)), &words, &p->value[i]);
         if (p->value[i].origin == BO_VALUE_ORIGIN_WEIGHT) p->totals.weight_bytes += p->value[i].bytes;
