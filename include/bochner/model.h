@@ -33,7 +33,7 @@
 #define BOCHNER_MODEL_H
 
 #include <bochner/blocks.h>
-#include <bochner/nn.h>
+#include <bochner/layers.h>
 #include <bochner/profile.h>
 #include <bochner/text.h>
 
