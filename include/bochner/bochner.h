@@ -36,7 +36,8 @@
  * - chat.h: chat templates
  * - layers.h: the choices for the parts of a model other than attention
  * - blocks.h: what a layer of a model consists of
- * - model.h: models: create, load, save, evaluate, generate
+ * - model.h: models: create, load, save, evaluate
+ * - generate.h: generation of text, sessions, samplers
  * - tasks.h: classification and translation with a model
  * - lora.h: low-rank adapters of models
  * - inspect.h: what the heads of a language model compute, and what could replace them
@@ -70,6 +71,7 @@
 #include <bochner/embedding.h>
 #include <bochner/explain.h>
 #include <bochner/features.h>
+#include <bochner/generate.h>
 #include <bochner/graph.h>
 #include <bochner/inspect.h>
 #include <bochner/json.h>
