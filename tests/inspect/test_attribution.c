@@ -137,7 +137,8 @@ static void check_logits(bo_context *context, const bo_model *model, const colle
     double *x = malloc(d->width * sizeof *x);
     bo_session *session;
     assert_ok(context, bo_session_create(context, model, NULL, &session));
-    assert_ok(context, bo_session_logits(context, session, c->ids, TOKENS, logits));
+    assert_ok(context, bo_session_read(context, session,
+                                       &(bo_session_reading){.ids = c->ids, .count = TOKENS, .logits = logits}));
     for (size_t t = 0; t + 1 < TOKENS && !d->head_bias; t++) {
         const float *row = logits + t * d->vocab;
         double mean = 0, constant = 0;

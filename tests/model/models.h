@@ -3,6 +3,7 @@
 #define BO_TEST_MODELS_H
 
 #include "kinds.h"
+#include <bochner/generate.h>
 #include "model/model.h"
 
 enum { VOCAB = 256, CONTEXT = 48, LAYERS = 2 };

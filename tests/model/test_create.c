@@ -286,7 +286,10 @@ static void check_long_windows(bo_context *context, const bo_model *model, const
     for (size_t at = 0; at < scored; at += WINDOW) {
         size_t count = scored - at < WINDOW ? scored - at : WINDOW;
         assert_ok(context, bo_session_reset(context, session));
-        assert_ok(context, bo_session_score(context, session, ids + at, ids + at + 1, count, losses));
+        assert_ok(context,
+                  bo_session_read(context, session,
+                                  &(bo_session_reading){
+                                      .ids = ids + at, .count = count, .losses = losses, .targets = ids + at + 1}));
         for (size_t i = 0; i < count; i++) nats += (double)losses[i];
     }
     assert_ok(context, bo_model_evaluate(context, model, corpus, WINDOW, 0, &found));

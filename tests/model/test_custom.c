@@ -157,7 +157,10 @@ static void check_scores(bo_context *context, const bo_model *model)
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, whole));
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.chunk = 12}, &session));
     for (size_t at = 0, piece = 1; at < CONTEXT; at += piece, piece = bo_min(2 * piece + 1, CONTEXT - at))
-        assert_ok(context, bo_session_score(context, session, ids + at, ids + at + 1, piece, losses + at));
+        assert_ok(context, bo_session_read(
+                               context, session,
+                               &(bo_session_reading){
+                                   .ids = ids + at, .count = piece, .losses = losses + at, .targets = ids + at + 1}));
     for (size_t i = 0; i < CONTEXT; i++) assert_close(losses[i], whole[i], 2e-4);
     bo_session_destroy(session);
 }

@@ -43,7 +43,9 @@ static void check_kind(bo_context *context, const char *kind, bo_storage storage
     assert_ok(context, window_pass(context, twin, ids, CONTEXT, NULL, same));
     assert_ok(context,
               bo_session_create(context, model, &(bo_session_desc){.chunk = 4, .capacity = CONTEXT}, &session));
-    assert_ok(context, bo_session_score(context, session, ids, ids + 1, CONTEXT, pieces));
+    assert_ok(context, bo_session_read(
+                           context, session,
+                           &(bo_session_reading){.ids = ids, .count = CONTEXT, .losses = pieces, .targets = ids + 1}));
     for (size_t i = 0; i < CONTEXT; i++) {
         change = fmax(change, fabs((double)whole[i] - (double)before[i]));
         if (!(fabs((double)whole[i] - (double)same[i]) <= 1e-4))
