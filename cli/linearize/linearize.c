@@ -83,7 +83,9 @@ static bool set_features(cli_linearize_job *job, bo_attention_desc *a)
         }
         a->rank = o->features / per_row;
     } else if (bo_attention_has(a, BO_TRAIT_DRAWS)) {
-        a->features.features = o->features ? o->features : bo_features_needs_length(&a->features) ? 256 : 0;
+        a->features.features = o->features                                               ? o->features
+                               : bo_features_has(&a->features, BO_FEATURES_TRAIT_LENGTH) ? 256
+                                                                                         : 0;
     } else if (o->features) {
         cli_fail(job->session, "--features has no effect with --attention %s; leave it out",
                  bo_attention_preset_name(o->attention));

@@ -199,9 +199,8 @@ static bo_status next_test(cli_fit_job *job, bo_stream *stream, bo_table *table,
 static bo_status evaluate_block(cli_fit_job *job, const float *x, const double *y, const bo_sparse *sparse,
                                 size_t count)
 {
-    bo_context *context = job->session->context;
-    if (!x) return bo_machine_evaluate_sparse(context, job->machine, sparse, y, job->metrics);
-    return bo_machine_evaluate(context, job->machine, count, x, bo_schema_inputs(job->schema), y, job->metrics);
+    const bo_inputs inputs = {.rows = count, .x = x, .sparse = x ? NULL : sparse};
+    return bo_machine_evaluate(job->session->context, job->machine, &inputs, y, job->metrics);
 }
 
 /* Reads the test rows and evaluates the machine on them. Without a machine it only checks the file. */

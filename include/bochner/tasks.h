@@ -16,7 +16,7 @@
 #define BOCHNER_TASKS_H
 
 #include <bochner/metrics.h>
-#include <bochner/model.h>
+#include <bochner/generate.h>
 #include <bochner/texts.h>
 
 #ifdef __cplusplus

@@ -446,7 +446,7 @@ def _linear_attention(
             raise InvalidArgumentError(f"features: expected a multiple of {per_row}, at most {most}, found {features}")
         desc.rank = (features or 0) // per_row
     elif has(c.BO_TRAIT_DRAWS):
-        usual = 256 if lib.bo_features_needs_length(ctypes.byref(desc.features)) else 0
+        usual = 256 if lib.bo_features_has(ctypes.byref(desc.features), c.BO_FEATURES_TRAIT_LENGTH) else 0
         fill(desc.features, {"features": features or desc.features.features or usual})
     elif features:
         raise InvalidArgumentError(f"features: {kind!r} has none; leave them out")

@@ -399,7 +399,7 @@ class Model(Predictor):
         for layer in range(core.desc.layers):
             found = lib.bo_model_attention(core.handle, layer)
             mixer = block_of(core.desc, layer).mixer
-            name = lib.bo_attention_name(lib.bo_attention_describe(found)) if found else lib.bo_mixer_name(mixer)
+            name = lib.bo_attention_name(lib.bo_attention_describe(found)) if found else lib.bo_enum_name(c.BO_ENUM_MIXER, mixer)
             kinds.append(name.decode())
         return kinds
 

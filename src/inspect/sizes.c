@@ -33,7 +33,7 @@ static bo_status count_operations(bo_context *context, const bo_model *model, si
     bo_model_graph graph;
     const bo_model_graph_desc desc = {.rows = tokens, .tokens = tokens, .outputs = true, .chosen = tokens};
     BO_TRY(bo_model_graph_create(context, model, &desc, &graph));
-    out->operations = bo_graph_flops(graph.graph) / (double)tokens;
+    out->operations = bo_graph_describe(graph.graph)->flops / (double)tokens;
     bo_model_graph_destroy(&graph);
     return BO_OK;
 }

@@ -181,9 +181,9 @@ const bo_tokenizer *bo_model_tokenizer(const bo_model *model)
 void bo_model_refresh(bo_model *model)
 {
     const bo_specials *specials = &model->specials;
-    model->facts = (bo_model_facts){.parameters = bo_weights_parameters(model->weights, false),
+    model->facts = (bo_model_facts){.parameters = bo_weights_describe(model->weights)->parameters,
                                     .frozen_parameters = bo_model_frozen_parameters(model),
-                                    .bytes = bo_weights_bytes(model->weights),
+                                    .bytes = bo_weights_describe(model->weights)->bytes,
                                     .storage = bo_model_storage(model),
                                     .end_tokens = specials->end_count ? specials->ends : NULL,
                                     .end_count = specials->end_count,

@@ -112,8 +112,8 @@ static void copy_recorded(bo_context *context, const bo_graph *graph, const char
     size_t *numbers = p->numbers;
     p->out.totals = (bo_profile_totals){.subject = keep_word(&words, subject),
                                     .threads = bo_context_threads(context),
-                                    .bytes = bo_graph_bytes(graph),
-                                    .flops = bo_graph_flops(graph)};
+                                    .bytes = graph->facts.bytes,
+                                    .flops = graph->facts.flops};
     for (size_t i = 0; i < p->out.value_count; i++) {
         copy_value(graph, bo_graph_tensor_at(graph, (bo_value)(i + 1)), &words, &p->values[i]);
         if (p->values[i].origin == BO_VALUE_ORIGIN_WEIGHT) p->out.totals.weight_bytes += p->values[i].bytes;

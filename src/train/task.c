@@ -21,7 +21,7 @@ static bo_status freeze_all(bo_context *context, bo_weights *weights, const char
         if (length) BO_TRY(bo_weights_freeze(context, weights, pattern, true));
         at += length + (at[length] == ',');
     }
-    if (bo_weights_parameters(weights, true) == 0)
+    if (bo_weights_describe(weights)->trained == 0)
         return bo_fail(context, BO_INVALID, "freeze: '%s' freezes every weight; nothing is left to train", list);
     return BO_OK;
 }
@@ -35,7 +35,7 @@ bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
     for (size_t i = 0; i < count; i++) task->frozen[i] = bo_weights_at(weights, i)->frozen;
     if (task->desc->imitate == BO_IMITATION_ATTENTION) {
         BO_TRY(bo_model_freeze_original(context, task->desc->model));
-        if (bo_weights_parameters(weights, true) == 0)
+        if (bo_weights_describe(weights)->trained == 0)
             return bo_fail(
                 context, BO_INVALID,
                 "imitate: the attention has no parameters that its teacher has not; nothing is left to train");

@@ -63,7 +63,7 @@ static double *bias_of(bo_context *context, const bo_model *model, size_t layer)
     float *values = malloc(width * sizeof *values);
     double *bias = calloc(width, sizeof *bias);
     snprintf(name, sizeof name, "model.layers.%zu.self_attn.o_proj.bias", layer);
-    if (bo_weights_get(context, bo_model_weights(model), name, values) == BO_OK)
+    if (bo_weights_get(context, bo_model_weights(model), name, values, NULL) == BO_OK)
         for (size_t j = 0; j < width; j++) bias[j] = (double)values[j];
     free(values);
     return bias;
@@ -137,7 +137,8 @@ static void check_logits(bo_context *context, const bo_model *model, const colle
     double *x = malloc(d->width * sizeof *x);
     bo_session *session;
     assert_ok(context, bo_session_create(context, model, NULL, &session));
-    assert_ok(context, bo_session_logits(context, session, c->ids, TOKENS, logits));
+    assert_ok(context, bo_session_read(context, session,
+                                       &(bo_session_reading){.ids = c->ids, .count = TOKENS, .logits = logits}));
     for (size_t t = 0; t + 1 < TOKENS && !d->head_bias; t++) {
         const float *row = logits + t * d->vocab;
         double mean = 0, constant = 0;

@@ -15,7 +15,7 @@ static void fill_with(bo_context *context, bo_model *model, const bo_model *from
         size_t count = 1;
         for (size_t r = 0; r < info.rank; r++) count *= info.shape[r];
         float *values = calloc(count, sizeof *values);
-        assert_ok(context, bo_weights_get(context, bo_model_weights(from), info.name, values));
+        assert_ok(context, bo_weights_get(context, bo_model_weights(from), info.name, values, NULL));
         assert_ok(context, bo_weights_set(context, bo_model_weights(model), info.name, values));
         free(values);
     }
@@ -43,7 +43,9 @@ static void check_kind(bo_context *context, const char *kind, bo_storage storage
     assert_ok(context, window_pass(context, twin, ids, CONTEXT, NULL, same));
     assert_ok(context,
               bo_session_create(context, model, &(bo_session_desc){.chunk = 4, .capacity = CONTEXT}, &session));
-    assert_ok(context, bo_session_score(context, session, ids, ids + 1, CONTEXT, pieces));
+    assert_ok(context, bo_session_read(
+                           context, session,
+                           &(bo_session_reading){.ids = ids, .count = CONTEXT, .losses = pieces, .targets = ids + 1}));
     for (size_t i = 0; i < CONTEXT; i++) {
         change = fmax(change, fabs((double)whole[i] - (double)before[i]));
         if (!(fabs((double)whole[i] - (double)same[i]) <= 1e-4))

@@ -29,15 +29,15 @@ static fixture begin(bo_context *context, bool checkpoint)
                                                             .rank = 2,
                                                             .shape = (size_t[]){ROWS, COLUMNS},
                                                             .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 0.5}});
-    if (checkpoint) bo_graph_segment_begin(f.graph);
+    if (checkpoint) bo_graph_segment(f.graph, true);
     bo_value product = one(&f, TOY_PRODUCT, 2, (bo_value[]){x, w});
     bo_value sine = one(&f, TOY_SINE, 1, &product);
-    if (checkpoint) bo_graph_segment_end(f.graph);
+    if (checkpoint) bo_graph_segment(f.graph, false);
     bo_graph_scope(f.graph, "end");
-    if (checkpoint) bo_graph_segment_begin(f.graph); /* the last segment is not recomputed */
+    if (checkpoint) bo_graph_segment(f.graph, true); /* the last segment is not recomputed */
     bo_value sum = one(&f, TOY_ADD, 2, (bo_value[]){sine, w});
     bo_value loss = one(&f, TOY_SUM, 1, &sum);
-    if (checkpoint) bo_graph_segment_end(f.graph);
+    if (checkpoint) bo_graph_segment(f.graph, false);
     bo_graph_compile_desc desc = {.loss = loss, .gradients = true, .checkpoint = checkpoint};
     assert_ok(context, bo_graph_compile(context, f.graph, &desc));
     assert_ok(context, bo_weights_allocate(context, f.weights, true));

@@ -29,7 +29,11 @@ static double score(bo_context *context, const bo_batches_desc *batches, uint64_
     if (bo_batches_begins(batches, step, lane)) assert_ok(context, bo_session_reset(context, session));
     for (size_t i = 0, at = 0; i < parts; at += lengths[i++]) {
         if (i) assert_ok(context, bo_session_reset(context, session));
-        assert_ok(context, bo_session_score(context, session, ids + at, targets + at, lengths[i], losses + at));
+        assert_ok(
+            context,
+            bo_session_read(context, session,
+                            &(bo_session_reading){
+                                .ids = ids + at, .count = lengths[i], .losses = losses + at, .targets = targets + at}));
     }
     for (size_t i = 0; i < CONTEXT; i++) sum += (double)losses[i];
     return sum / CONTEXT;
