@@ -221,7 +221,7 @@ typedef struct bo_plan_losses {
  *
  * @param context   the context
  * @param runs      the runs; NULL: those that are part of the library, English text as bytes (docs/guides/plan.md)
- * @param count     the number of runs, 8 to 64; 0: those of the library
+ * @param count     the number of runs, 8 to 64; not used without `runs`
  * @param[out] out  the law; release it with bo_plan_losses_destroy()
  * @return BO_OK; BO_NUMERIC if the runs do not determine a law
  */

@@ -228,6 +228,9 @@ static void put_operations(FILE *out, const bo_profile *profile, const size_t *r
 bo_status bo_profile_draw(bo_context *context, const bo_profile *profile, FILE *out)
 {
     BO_REQUIRE(context, profile, out);
+    BO_REQUIRE(context, profile->totals.subject);
+    BO_REQUIRE_IF(context, profile->operation_count > 0, profile->operations);
+    BO_REQUIRE_IF(context, profile->value_count > 0, profile->values);
     size_t *readers;
     double all = 0, most = 0;
     BO_TRY(count_readers(context, profile, &readers));

@@ -50,7 +50,7 @@ static void refusals(void **state)
                      BO_INSPECT_PART_STATISTICS | BO_INSPECT_PART_ERRORS | BO_INSPECT_PART_BEHAVIOR);
     assert_int_equal(report->layer_count, LAYERS);
     assert_int_equal(report->layers[0].head_count, 2);
-    assert_int_equal(report->candidate_count, 0);
+    assert_true(report->candidate_count > 0 && report->choice < report->candidate_count);
     bo_inspection_destroy(report);
     bo_model_destroy(model);
 
