@@ -383,12 +383,15 @@ static bo_status evaluate_inputs(bo_context *context, const bo_machine *machine,
         status = bo_progress(context, "testing", (double)at, (double)rows);
         if (status == BO_OK && report->classes) {
             status = classify_inputs(context, machine, &part, predicted, mean);
-            if (status == BO_OK) status = bo_metrics_add_classes(context, metrics, part.rows, truth, predicted, mean);
+            if (status == BO_OK)
+                status = bo_metrics_add(
+                    context, metrics,
+                    &(bo_metrics_rows){.rows = part.rows, .y = truth, .predicted = predicted, .probabilities = mean});
         } else if (status == BO_OK) {
             status = bo_machine_predict_inputs(context, machine, &part, 0.95, mean, std, low, high);
-            if (status == BO_OK)
-                status = std ? bo_metrics_add_intervals(context, metrics, part.rows, truth, mean, std, low, high)
-                             : bo_metrics_add(context, metrics, part.rows, truth, mean, NULL);
+            const bo_metrics_rows added = {
+                .rows = part.rows, .y = truth, .mean = mean, .std = std, .low = low, .high = high};
+            if (status == BO_OK) status = bo_metrics_add(context, metrics, &added);
         }
     }
     bo_free(mean);
