@@ -15,7 +15,7 @@
  *
  *     create, destroy   an object in memory, made from a descriptor (made from data: fit, train)
  *     open, close       something that is read piece by piece
- *     load, save        a whole object from and to a file or folder; load_memory, save_memory: from and to bytes
+ *     load, save        a whole object from a source and to a sink: a file, a folder, memory, a callback
  *     describe          the descriptor that an object was made from, with the defaults filled in
  *     estimate          the cost of an operation in memory, floating-point operations or time, before it is run
  *     report            facts about an object
@@ -48,8 +48,8 @@
  * a function fills in (`out`) need no initialization. Structs that the library allocates may grow at their end.
  * Enumerations may get new values.
  *
- * **Ownership.** The caller owns the objects that create, open, load and fit return, and the memory that save_memory
- * returns (to be released with bo_free()). A const pointer that a function returns belongs to the object and is valid
+ * **Ownership.** The caller owns the objects that create, open, load and fit return, and the memory that a sink
+ * receives (to be released with bo_free()). A const pointer that a function returns belongs to the object and is valid
  * as long as the object. Arguments are copied or only used during the call, except where the documentation states that
  * they must outlive the object.
  *

@@ -52,7 +52,7 @@ typedef struct bo_embedding_desc {
     bo_scaling scaling;
     /** Precision of the products in the covariance: FLOAT32 or FLOAT64 (default: FLOAT64 up to 512 features). */
     bo_gram_precision precision;
-    size_t memory;        /**< maximum number of bytes (default: three quarters of bo_memory_limit()) */
+    size_t memory;        /**< maximum number of bytes (default: three quarters of the memory of the process) */
     uint64_t seed;        /**< seed of the features */
     uint64_t reserved[4]; /**< must be zero */
 } bo_embedding_desc;
@@ -62,7 +62,7 @@ typedef struct bo_embedding_rows {
     size_t rows;      /**< number of rows */
     size_t dim;       /**< number of columns */
     const float *x;   /**< rows x dim numbers */
-    bool common_unit; /**< all columns have the same unit (bo_schema_has_common_unit()) */
+    bool common_unit; /**< all columns have the same unit (bo_schema_info.common_unit) */
     /** The schema that the rows were read with, as in bo_samples, which also names columns in messages; NULL: columns have
      * numbers and no origins. */
     const bo_schema *schema;

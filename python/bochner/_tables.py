@@ -492,7 +492,7 @@ class Texts:
         """The first input of each column, and the number of inputs."""
         counts = np.zeros(len(self.names), int)
         column = c.bo_schema_column_info()
-        for at in range(1, len(self.names) + 1):  # column 0 is the target
+        for at in range(1, len(self.names) + 1):  # column 0 has no inputs
             lib.bo_schema_column(self.schema, at, ctypes.byref(column))
             counts[at - 1] = column.inputs
         return np.concatenate([[0], np.cumsum(counts)])

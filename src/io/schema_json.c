@@ -375,7 +375,7 @@ static bo_status read_targets(bo_context *context, const cJSON *array, bo_schema
     return BO_OK;
 }
 
-/* Only bo_schema_share_memory writes folds. */
+/* Only bo_schema_share writes folds. */
 static bo_status read_folds(bo_context *context, const cJSON *json, bo_schema *schema)
 {
     const cJSON *folds = member(json, "folds");
