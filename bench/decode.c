@@ -252,7 +252,7 @@ static void report_task(decode_bench *bench, decode_task task)
         snprintf(name, sizeof name, "%s, %s, %d thread%s", task_names[task], storage, bench->threads, plural);
         bench_add(bench->run, name, ours.median, "tokens/s", NAN, false,
                   "%zu tokens; %s of weights; %.2f x float32 weights; %s products", bench->options->tokens,
-                  cli_bytes((double)bo_model_bytes(it->model)).s, ours.median / plain,
+                  cli_bytes((double)bo_model_report(it->model)->bytes).s, ours.median / plain,
                   bo_enum_name(BO_ENUM_PRECISION, bench->options->precision));
         if (it->peer < 0) continue;
         theirs = fastest_peer(bench, it, task, peer);

@@ -65,7 +65,7 @@ static double bytes_of(const decoding *d)
 {
     const bool cache = bo_model_describe(d->model)->block.attention.kind == BO_ATTENTION_SOFTMAX;
     const double states = (double)(d->options->sequences * bo_lanes_state_bytes(d->lanes));
-    return (double)bo_model_bytes(d->model) + (cache ? 1 : 2) * states;
+    return (double)bo_model_report(d->model)->bytes + (cache ? 1 : 2) * states;
 }
 
 static void report(device_bench *bench, const decoding *d, const char *kind, size_t tokens, double seconds)
@@ -78,8 +78,8 @@ static void report(device_bench *bench, const decoding *d, const char *kind, siz
         bench->run, name, (double)o->sequences / seconds, "tokens/s", NAN, false,
         "%.4g ms per step, %s parameters; %s of weights, %s of state per sequence; %.4g GB/s (%.2f of a copy); %s in "
         "use",
-        1e3 * seconds, cli_count((size_t)bo_model_parameters(d->model)).s,
-        cli_bytes((double)bo_model_bytes(d->model)).s, cli_bytes((double)bo_lanes_state_bytes(d->lanes)).s,
+        1e3 * seconds, cli_count((size_t)bo_model_report(d->model)->parameters).s,
+        cli_bytes((double)bo_model_report(d->model)->bytes).s, cli_bytes((double)bo_lanes_state_bytes(d->lanes)).s,
         1e-9 * bytes / seconds, bytes / seconds / bench->copied, cli_bytes(device_used(bench)).s);
 }
 

@@ -81,7 +81,7 @@ static bool train(device_bench *bench, training *t, const char *kind, bo_model *
 {
     const device_train_options *o = t->options;
     const bo_trainer_desc desc = {.model = model,
-                                  .train = t->corpus,
+                                  .train.corpus = t->corpus,
                                   .steps = 100000,
                                   .batch = o->batch,
                                   .micro_batch = o->batch,

@@ -18,8 +18,8 @@ typedef struct result {
 
 static bo_status evaluate(bo_context *context, const bo_machine *machine, const bo_samples *test, bo_metrics *metrics)
 {
-    return test->sparse ? bo_machine_evaluate_sparse(context, machine, test->sparse, test->y, metrics)
-                        : bo_machine_evaluate(context, machine, test->rows, test->x, test->dim, test->y, metrics);
+    const bo_inputs inputs = {.rows = test->rows, .x = test->x, .sparse = test->sparse};
+    return bo_machine_evaluate(context, machine, &inputs, test->y, metrics);
 }
 
 static bo_status fit_parts(bo_context *context, const bench_parts *parts, uint64_t seed, double share, result *sum)

@@ -43,7 +43,7 @@ static bool open_trainer(tasks_bench *bench, const char *kind, const bo_texts *t
     model.task = BO_MODEL_TASK_CLASSIFY, model.classes = 2;
     if (!tasks_ok(bench, bo_model_create(bench->context, &model, bench->tokenizer, &out->model))) return false;
     const bo_trainer_desc desc = {.model = out->model,
-                                  .texts = texts,
+                                  .train.texts = texts,
                                   .pack = o->bytes,
                                   .batch = o->documents,
                                   .micro_batch = 1,

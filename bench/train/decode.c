@@ -118,7 +118,7 @@ static bo_model_desc large_model(const train_bench *bench)
 /* Bytes that are read per token: all weights and the state. */
 static double bytes_per_token(const decoder *d)
 {
-    return (double)(bo_model_bytes(d->model) + d->state_bytes);
+    return (double)(bo_model_report(d->model)->bytes + d->state_bytes);
 }
 
 /* The decoders of a model with each kind of weights, and what was measured in each turn. A last-level cache can hold the
@@ -158,9 +158,9 @@ static void add_large_figures(train_bench *bench, const bo_model_desc *desc, lar
         bench_add(bench->run, name, bench_median(all->shares[k], turns), "", 0.85, false,
                   "%zu layers, width %zu, %.4g M parameters: %s of weights and %s of state in %.4g ms per token, %.1f "
                   "GB/s; triad over as many bytes %.1f",
-                  desc->layers, desc->width, 1e-6 * (double)bo_model_parameters(d->model),
-                  cli_bytes((double)bo_model_bytes(d->model)).s, cli_bytes((double)d->state_bytes).s, 1e3 * seconds[k],
-                  1e-9 * bytes_per_token(d) / seconds[k], bench_median(all->triads[k], turns));
+                  desc->layers, desc->width, 1e-6 * (double)bo_model_report(d->model)->parameters,
+                  cli_bytes((double)bo_model_report(d->model)->bytes).s, cli_bytes((double)d->state_bytes).s,
+                  1e3 * seconds[k], 1e-9 * bytes_per_token(d) / seconds[k], bench_median(all->triads[k], turns));
     }
     for (size_t k = 1; k < KINDS; k++) {
         snprintf(name, sizeof name, "decode, %s / float32 weights", bo_enum_name(BO_ENUM_STORAGE, kinds[k]));

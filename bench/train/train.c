@@ -51,7 +51,7 @@ bo_model_desc train_classic(const train_bench *bench, const char *attention)
 bo_trainer_desc train_trainer(const train_bench *bench, bo_model *model, size_t batch)
 {
     return (bo_trainer_desc){.model = model,
-                             .train = bench->corpus,
+                             .train.corpus = bench->corpus,
                              .steps = 1000,
                              .batch = batch,
                              .micro_batch = batch,

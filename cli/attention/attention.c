@@ -71,7 +71,7 @@ static void warn_of_zeros(cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
     const size_t heads = d->heads, sequences = job->shape.sequences;
-    const bool exponential = bo_kernel_is_scaled(d->features.kernel);
+    const bool exponential = bo_features_has(&d->features, BO_FEATURES_TRAIT_SCALED);
     for (size_t i = 0; d->normalizer == BO_NORMALIZER_SUM && i < sequences * heads; i++)
         job->zeros += zeros_of_head(job, i / heads, i % heads);
     if (job->zeros)

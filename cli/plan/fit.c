@@ -326,7 +326,8 @@ static bool run(fit_job *job, const cli_arguments *arguments)
     if (!has_budget(o)) return true;
     const bo_plan_budget budget = {
         .parameters = o->parameters, .minutes = o->minutes, .tokens = o->tokens, .memory = o->memory};
-    return is_of_here(job) && ok(job, bo_plan_create_fitted(context, job->laws, &budget, &job->plan));
+    return is_of_here(job) &&
+           ok(job, bo_plan_create(context, &(bo_plan_basis){.laws = job->laws}, &budget, &job->plan));
 }
 
 int cli_plan_fitted(cli_session *session, const cli_plan_options *options, const cli_arguments *runs)

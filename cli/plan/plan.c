@@ -66,8 +66,9 @@ static int run(cli_plan_job *job)
                                    .features = o->features,
                                    .memory = o->memory};
     bo_context *context = job->session->context;
-    if (!open_machine(job) || !ok(job, bo_plan_losses_default(context, &job->losses)) ||
-        !ok(job, bo_plan_create(context, job->machine, job->losses, &budget, &job->plan)))
+    if (!open_machine(job) || !ok(job, bo_plan_losses_fit(context, NULL, 0, &job->losses)) ||
+        !ok(job, bo_plan_create(context, &(bo_plan_basis){.machine = job->machine, .losses = job->losses}, &budget,
+                                &job->plan)))
         return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
     (job->session->common.json ? cli_plan_json : cli_plan_print)(job);

@@ -62,11 +62,11 @@ static bool fit_in_memory(embed_job *job)
     bo_context *context = job->session->context;
     if (failed(job, bo_table_load(context, &job->source, &job->data, NULL, NULL))) return false;
     const bo_embedding_desc desc = describe(job);
-    const bo_embedding_rows rows = {.rows = job->data->rows,
-                                    .dim = job->data->dim,
-                                    .x = job->data->x,
-                                    .common_unit = bo_schema_describe(job->data->schema)->common_unit,
-                                    .schema = job->data->schema};
+    const bo_samples rows = {.rows = job->data->rows,
+                             .dim = job->data->dim,
+                             .x = job->data->x,
+                             .common_unit = bo_schema_describe(job->data->schema)->common_unit,
+                             .schema = job->data->schema};
     return !failed(job, bo_embedding_fit(context, &desc, &rows, &job->embedding));
 }
 
@@ -97,8 +97,8 @@ static bo_status pass(embed_job *job, const char *what, block_fn use, void *user
 
 static bo_status add_block(embed_job *job, void *user, size_t rows, const float *x)
 {
-    const bo_embedding_rows block = {.rows = rows, .dim = bo_schema_describe(job->schema)->inputs, .x = x};
-    return bo_embedding_fitting_add(job->session->context, user, &block);
+    const bo_samples block = {.rows = rows, .dim = bo_schema_describe(job->schema)->inputs, .x = x};
+    return bo_fitting_add(job->session->context, user, &block);
 }
 
 /* γ and the scaling come from a sample; the sums of a second pass do not depend on the number of rows in memory. */
@@ -113,16 +113,16 @@ static bool fit_stream(embed_job *job)
     const size_t want = job->options->sample < all ? job->options->sample : all;
     float *x = cli_allocate(want * dim, sizeof(float), "a sample of the rows");
     double *y = cli_allocate(want * bo_schema_describe(job->schema)->targets, sizeof(double), "a sample of the rows");
-    bo_embedding_rows sample = {
+    bo_samples sample = {
         .dim = dim, .x = x, .common_unit = bo_schema_describe(job->schema)->common_unit, .schema = job->schema};
-    bo_embedding_fitting *fitting = NULL;
+    bo_fitting *fitting = NULL;
     const bo_embedding_desc desc = describe(job);
     if (status == BO_OK)
         status = bo_table_sample(context, &job->source, job->schema, counts, want, x, y, NULL, &sample.rows);
     if (status == BO_OK) status = bo_embedding_fitting_create(context, &desc, &sample, &fitting);
     if (status == BO_OK) status = pass(job, "fitting", add_block, fitting);
     if (status == BO_OK) status = bo_embedding_fitting_finish(context, fitting, &job->embedding);
-    bo_embedding_fitting_destroy(fitting);
+    bo_fitting_destroy(fitting);
     free(counts);
     free(x);
     free(y);
@@ -198,7 +198,8 @@ static bo_status write_block(embed_job *job, void *stopped, size_t rows, const f
     const bo_embedding_report *report = bo_embedding_describe(job->embedding);
     const size_t components = report->components, dim = report->dim;
     const double begin = cli_now();
-    bo_status status = bo_embedding_apply(context, job->embedding, rows, x, dim, job->c, job->error);
+    bo_status status =
+        bo_embedding_apply(context, job->embedding, &(bo_inputs){.rows = rows, .x = x}, job->c, job->error);
     job->result.seconds += cli_now() - begin;
     if (status == BO_OK && job->x) status = bo_embedding_invert(context, job->embedding, rows, job->c, job->x);
     if (status != BO_OK) return status;

@@ -216,11 +216,8 @@ static bool test_in_memory(cli_fit_job *job)
     const bo_data *test = job->test;
     if (!test) return true;
     if (!cli_metrics_create(job->session, job->machine, &job->metrics)) return false;
-    bo_status status;
-    if (test->sparse)
-        status = bo_machine_evaluate_sparse(context, job->machine, test->sparse, test->y, job->metrics);
-    else
-        status = bo_machine_evaluate(context, job->machine, test->rows, test->x, test->dim, test->y, job->metrics);
+    const bo_inputs inputs = {.rows = test->rows, .x = test->x, .sparse = test->sparse};
+    const bo_status status = bo_machine_evaluate(context, job->machine, &inputs, test->y, job->metrics);
     if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;
 }

@@ -182,10 +182,8 @@ static bo_status open_test(cli_fit_job *job, bo_table **table)
 
 static bo_status evaluate_block(cli_fit_job *job, const bo_table_rows *rows)
 {
-    bo_context *context = job->session->context;
-    if (!rows->x) return bo_machine_evaluate_sparse(context, job->machine, &rows->sparse, rows->y, job->metrics);
-    const size_t dim = bo_schema_describe(job->schema)->inputs;
-    return bo_machine_evaluate(context, job->machine, rows->rows, rows->x, dim, rows->y, job->metrics);
+    const bo_inputs inputs = {.rows = rows->rows, .x = rows->x, .sparse = rows->x ? NULL : &rows->sparse};
+    return bo_machine_evaluate(job->session->context, job->machine, &inputs, rows->y, job->metrics);
 }
 
 /* Reads the test rows and evaluates the machine on them. Without a machine it only checks the file. */

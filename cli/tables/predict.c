@@ -160,34 +160,24 @@ static bool write_rows(predict_job *job, size_t rows)
 
 /* ---- predicting ---------------------------------------------------------------------------------------- */
 
-/* Numbers with intervals of the requested level, and of 95% for the metrics if that is another one. */
-static bo_status predict_numbers(predict_job *job, size_t rows, double level, double *low, double *high)
+static bo_inputs inputs_of(const predict_job *job, size_t rows)
 {
-    bo_context *context = job->session->context;
-    const size_t dim = job->report->dim;
-    if (!job->x && !job->std) return bo_machine_predict_sparse(context, job->machine, &job->sparse, job->mean, NULL);
-    if (!job->std) return bo_machine_predict(context, job->machine, rows, job->x, dim, job->mean, NULL);
-    if (!job->x)
-        return bo_machine_predict_interval_sparse(context, job->machine, &job->sparse, level, job->mean, job->std, low,
-                                                  high);
-    return bo_machine_predict_interval(context, job->machine, rows, job->x, dim, level, job->mean, job->std, low, high);
+    return (bo_inputs){.rows = rows, .x = job->x, .sparse = job->x ? NULL : &job->sparse};
 }
 
+/* Classes, or numbers with intervals of the requested level, and of 95% for the metrics if that is another one. */
 static bo_status predict_block(predict_job *job, size_t rows)
 {
     bo_context *context = job->session->context;
-    size_t dim = job->report->dim;
-    if (!job->report->classes) {
-        bo_status status = predict_numbers(job, rows, level_of(job->options), job->low, job->high);
-        if (status == BO_OK && job->low95 != job->low)
-            status = predict_numbers(job, rows, 0.95, job->low95, job->high95);
-        return status;
-    }
-    if (!job->x) return bo_machine_classify_sparse(context, job->machine, &job->sparse, job->classes, job->mean);
-    bo_status status = bo_machine_classify(context, job->machine, rows, job->x, dim, job->classes);
-    if (status == BO_OK && job->mean)
-        status = bo_machine_predict_probabilities(context, job->machine, rows, job->x, dim, job->mean);
-    return status;
+    const bo_inputs inputs = inputs_of(job, rows);
+    const bo_prediction classes = {.classes = job->classes, .probabilities = job->mean};
+    bo_prediction numbers = {
+        .mean = job->mean, .low = job->low, .high = job->high, .level = level_of(job->options), .std = job->std};
+    if (job->report->classes) return bo_machine_predict(context, job->machine, &inputs, &classes);
+    const bo_status status = bo_machine_predict(context, job->machine, &inputs, &numbers);
+    if (status != BO_OK || job->low95 == job->low) return status;
+    numbers = (bo_prediction){.low = job->low95, .high = job->high95, .level = 0.95};
+    return bo_machine_predict(context, job->machine, &inputs, &numbers);
 }
 
 static bo_status read_block(predict_job *job, size_t *rows)

@@ -152,7 +152,7 @@ static bool make_map(features_job *job)
                              .sample_rows = job->sampled,
                              .sample_stride = dim};
     bool self = o->function == BO_FUNCTION_SELFTENSOR; /* has r(r + 1)/2 features for some r */
-    if (desc.features == 0 && bo_features_needs_length(&desc)) desc.features = self ? 1035 : 1024;
+    if (desc.features == 0 && bo_features_has(&desc, BO_FEATURES_TRAIT_LENGTH)) desc.features = self ? 1035 : 1024;
     if (job->gamma_from) cli_say(job->session, "gamma %s = %s", cli_significant(gamma, 4).s, job->gamma_from);
     return !failed(job, bo_features_create(job->session->context, &desc, &job->map));
 }
@@ -170,12 +170,12 @@ static size_t block_rows(const features_job *job)
 static bo_status write_blocks(features_job *job, cli_output *output, float *x, float *z, bool *written)
 {
     cli_session *session = job->session;
-    const size_t dim = bo_schema_describe(job->schema)->inputs, features = bo_features_describe(job->map)->features;
+    const size_t features = bo_features_describe(job->map)->features;
     bo_table_rows rows = {.x = x};
     bo_status status;
     while ((status = bo_table_next(session->context, job->table, block_rows(job), &rows)) == BO_OK && rows.rows > 0) {
         if (cli_interrupted()) return BO_CANCELED;
-        status = bo_features_apply(session->context, job->map, rows.rows, x, dim, z, features);
+        status = bo_features_apply(session->context, job->map, &(bo_inputs){.rows = rows.rows, .x = x}, z, features);
         if (status != BO_OK) return status;
         *written = cli_output_rows(session, output, rows.rows, z);
         if (!*written) return BO_OK;
@@ -277,8 +277,8 @@ static int run(features_job *job)
                                          bo_features_save(session->context, job->map, &(bo_sink){.path = o->save}))))
         return CLI_FAILED;
     bo_features_accuracy accuracy;
-    if (o->error && failed(job, bo_features_measure(session->context, job->map, job->sampled, job->sample,
-                                                    bo_schema_describe(job->schema)->inputs, o->pairs,
+    if (o->error && failed(job, bo_features_measure(session->context, job->map,
+                                                    &(bo_inputs){.rows = job->sampled, .x = job->sample}, o->pairs,
                                                     session->common.seed, &accuracy)))
         return CLI_FAILED;
     cli_progress_clear(&session->progress);

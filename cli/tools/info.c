@@ -19,7 +19,7 @@
 /* `profile` may be NULL. */
 static void network_json(const char *folder, const bo_model *network, const bo_profile *profile)
 {
-    const bo_network_facts *info = bo_model_network(network);
+    const bo_network_facts *info = bo_model_report(network)->network;
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "folder", folder);
@@ -33,8 +33,8 @@ static void network_json(const char *folder, const bo_model *network, const bo_p
     cli_json_add_count(&json, "parameters", (size_t)info->parameters);
     cli_json_add_number(&json, "width_multiplier", info->width_multiplier);
     cli_json_array(&json, "layers");
-    for (size_t i = 0; i < bo_model_network(network)->layers; i++) {
-        const bo_layer_info *layer = &bo_model_network(network)->layer[i];
+    for (size_t i = 0; i < bo_model_report(network)->network->layers; i++) {
+        const bo_layer_info *layer = &bo_model_report(network)->network->layer[i];
         cli_json_object(&json, NULL);
         cli_json_add_text(&json, "name", layer->name);
         cli_json_add_text(&json, "type", layer->type);
@@ -49,8 +49,8 @@ static void network_json(const char *folder, const bo_model *network, const bo_p
 
 static void network_print(const char *folder, const bo_model *network, const bo_profile *profile)
 {
-    const bo_network_facts *info = bo_model_network(network);
-    printf("%s: a network with %zu layers and %s parameters\n", folder, bo_model_network(network)->layers,
+    const bo_network_facts *info = bo_model_report(network)->network;
+    printf("%s: a network with %zu layers and %s parameters\n", folder, bo_model_report(network)->network->layers,
            cli_count((size_t)info->parameters).s);
     printf("%-12s%s, %s numbers%s\n", "Input", bo_enum_name(BO_ENUM_NETWORK_INPUT, info->input), cli_count(info->dim).s,
            info->input == BO_NETWORK_INPUT_GRAPH ? " per node" : " per example");
@@ -62,8 +62,8 @@ static void network_print(const char *folder, const bo_model *network, const bo_
     if (info->width_multiplier != 1)
         printf("%-12s%g times the widths of the description\n", "Widths", info->width_multiplier);
     printf("\n  %-24s %-16s %-20s %12s\n", "layer", "type", "output", "parameters");
-    for (size_t i = 0; i < bo_model_network(network)->layers; i++) {
-        const bo_layer_info *layer = &bo_model_network(network)->layer[i];
+    for (size_t i = 0; i < bo_model_report(network)->network->layers; i++) {
+        const bo_layer_info *layer = &bo_model_report(network)->network->layer[i];
         printf("  %-24s %-16s %-20s %12s\n", layer->name, layer->type, layer->shape,
                layer->weights ? cli_count((size_t)layer->weights).s : "");
     }
@@ -256,9 +256,10 @@ static void model_print(const model_report *r)
     const cli_run_record *run = &r->run;
     char heads[CLI_HEAD_WORDS];
     printf("%s: %s, %s parameters (%s)", r->folder, cli_task_words(d->task),
-           cli_count((size_t)bo_model_parameters(r->model)).s, cli_bytes((double)bo_model_bytes(r->model)).s);
-    if (bo_model_frozen_parameters(r->model))
-        printf(" and %s fixed frequencies", cli_count((size_t)bo_model_frozen_parameters(r->model)).s);
+           cli_count((size_t)bo_model_report(r->model)->parameters).s,
+           cli_bytes((double)bo_model_report(r->model)->bytes).s);
+    if (bo_model_report(r->model)->frozen_parameters)
+        printf(" and %s fixed frequencies", cli_count((size_t)bo_model_report(r->model)->frozen_parameters).s);
     putchar('\n');
     if (!isnan(r->adapter.rank)) printf("%-12srank %.0f, base %s\n", "Adapter", r->adapter.rank, r->adapter.base);
     print_task(d);
@@ -423,7 +424,7 @@ static bo_status find_state(bo_context *context, const bo_model *model, size_t *
     bo_lanes *lanes = NULL;
     *bytes = 0;
     if (d->task == BO_MODEL_TASK_LANGUAGE) return bo_session_estimate(context, model, NULL, bytes, NULL);
-    if (d->task != BO_MODEL_TASK_TRANSLATE) *bytes = bo_model_state_bytes(model);
+    if (d->task != BO_MODEL_TASK_TRANSLATE) *bytes = bo_model_report(model)->state_bytes;
     if (d->task != BO_MODEL_TASK_TRANSLATE) return BO_OK;
     const bo_status status = bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lanes);
     if (status == BO_OK) *bytes = bo_lanes_state_bytes(lanes);
@@ -445,9 +446,9 @@ static void model_json(const model_report *r)
         cli_json_add_text(&json, "adapter_base", r->adapter.base);
     }
     json_task(&json, d);
-    cli_json_add_count(&json, "parameters", (size_t)bo_model_parameters(r->model));
-    cli_json_add_count(&json, "frozen", (size_t)bo_model_frozen_parameters(r->model));
-    cli_json_add_count(&json, "bytes", bo_model_bytes(r->model));
+    cli_json_add_count(&json, "parameters", (size_t)bo_model_report(r->model)->parameters);
+    cli_json_add_count(&json, "frozen", (size_t)bo_model_report(r->model)->frozen_parameters);
+    cli_json_add_count(&json, "bytes", bo_model_report(r->model)->bytes);
     cli_json_add_count(&json, "layers", d->layers);
     cli_json_add_count(&json, "width", d->width);
     cli_json_add_count(&json, "heads", b->heads);

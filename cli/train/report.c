@@ -24,7 +24,7 @@ void cli_train_say_model(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
     char mixer[CLI_MIXER_WORDS];
-    const uint64_t frozen = bo_model_frozen_parameters(job->model);
+    const uint64_t frozen = bo_model_report(job->model)->frozen_parameters;
     char heads[CLI_RANGE], stays[96] = "", trained[96] = "";
     if (frozen) snprintf(stays, sizeof stays, " and %s fixed frequencies", cli_count((size_t)frozen).s);
     if (job->plan.trained < job->plan.parameters)

@@ -22,8 +22,8 @@
  *     measure           the difference between a result and the exact one
  *     name, parse       an enumerator as text, and back
  *
- * Names that end in `_bytes` are sizes in bytes. A plural noun counts (`bo_model_weights`); the singular with an index
- * gets one item (`bo_model_weight`), or NULL if the index is past the end.
+ * Names that end in `_bytes` are sizes in bytes. A plural noun counts (`bo_schema_classes`); the singular with an index
+ * gets one item (`bo_schema_class`), or NULL if the index is past the end.
  *
  * **Errors.** A function that can fail returns a ::bo_status; BO_OK is zero. The context keeps a sentence with the
  * details: which file, line, column or field; what was expected and what was found. If a function fails, the pointers

@@ -164,6 +164,15 @@ def sparse_rows(rows: Any) -> tuple[Any, list[Array]]:
     return c.bo_sparse(rows=rows.shape[0], dim=rows.shape[1], start=start, column=column, value=value), keep
 
 
+def inputs_of(rows: Any) -> tuple[Any, list[Any]]:
+    """The struct of the library for rows, an array of float32 or sparse rows, and what it points to."""
+    if hasattr(rows, "tocsr"):
+        struct, keep = sparse_rows(rows)
+        return c.bo_inputs(sparse=ctypes.pointer(struct)), [struct, *keep]
+    x, step = strided(rows)
+    return c.bo_inputs(rows=len(x), x=address(x), stride=step), [x]
+
+
 def strided(array: Array) -> tuple[Array, int]:
     """Rows as float32, and the number of floats between two rows. Without a copy if the columns are contiguous."""
     width = max(array.shape[1], 1)

@@ -208,6 +208,7 @@ static bo_status load(bo_context *context, bo_tensors *file, bo_embedding **out,
         bo_embedding_destroy(e);
         return status;
     }
+    bo_embedding_report_arrays(e);
     *out = e;
     return BO_OK;
 }

@@ -474,6 +474,7 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bool 
     if (!check_interval_numbers(machine))
         return bo_fail(context, BO_FORMAT,
                        "%s: expected bounds of intervals in ascending order; the file may be damaged", path);
+    machine->report.beta = machine->beta;
     if (machine->report.members > 1) BO_TRY(load_members(context, file, machine));
     for (size_t j = 0; machine->penalty && j < machine->report.features; j++)
         if (machine->penalty[j] <= 0)

@@ -352,7 +352,7 @@ bo_status bo_scaler_set_metric(bo_context *context, bo_scaler *scaler, const bo_
 typedef struct apply_job {
     const bo_scaler *scaler;
     const bo_kernels *kernels;
-    const bo_inputs *inputs;
+    const bo_input_view *inputs;
     float *out;
     float *rows; /* one row of `dim` numbers per worker, before the metric; NULL without a metric */
 } apply_job;
@@ -370,7 +370,7 @@ static void apply_compactly(const bo_scaler *scaler, const float *x, float *out)
 static void apply_rows(void *arg, size_t index, int worker)
 {
     const apply_job *job = arg;
-    const bo_inputs *inputs = job->inputs;
+    const bo_input_view *inputs = job->inputs;
     const bo_scaler *scaler = job->scaler;
     size_t end = (index + 1) * APPLY_ROWS < inputs->rows ? (index + 1) * APPLY_ROWS : inputs->rows;
     float limit = (float)scaler->limit;
@@ -395,7 +395,7 @@ static void apply_rows(void *arg, size_t index, int worker)
     }
 }
 
-bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_inputs *inputs, float *out)
+bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_input_view *inputs, float *out)
 {
     assert(inputs->x || !inputs->rows);
     apply_job job = {scaler, bo_context_kernels(context), inputs, out, NULL};

@@ -2,6 +2,7 @@
  * back. Expected values come from the table only (bo_attention_has, …), actual ones from bo_attention_create and
  * bo_attention_forward. */
 #include "features/enums.h"
+#include "features/facts.h"
 #include "attention/enums.h"
 #include "attention/kinds.h"
 #include "testing.h"

@@ -257,7 +257,7 @@ static void write_embedding(seeds *s, const char *name, bo_kernel kernel, const 
 {
     bo_embedding *embedding;
     const bo_embedding_desc desc = {.features = {.kernel = kernel, .features = kernel ? 0 : FEATURES}};
-    const bo_embedding_rows rows = {.rows = ROWS, .dim = DIM, .x = s->x};
+    const bo_samples rows = {.rows = ROWS, .dim = DIM, .x = s->x};
     require(s, bo_embedding_fit(s->context, &desc, &rows, &embedding));
     require(s, bo_embedding_save(s->context, embedding, schema, &(bo_sink){.path = place(s, "embedding", name)}));
     bo_embedding_destroy(embedding);

@@ -3,6 +3,8 @@
  * are zero. */
 #include "io/splits.h"
 #include "files.h"
+#include "features/facts.h"
+#include <bochner/embedding.h>
 #include <bochner/machines.h>
 #include <bochner/network.h>
 
@@ -170,6 +172,8 @@ FAILS(later_estimate,
 FAILS(later_machine, bo_machine_fit(context, &(bo_machine_desc){LATER}, &(bo_samples){ROWS}, (bo_machine **)out))
 FAILS(later_samples,
       bo_machine_fit(context, &(bo_machine_desc){0}, &(bo_samples){ROWS, LATER_ROWS}, (bo_machine **)out))
+FAILS(later_embedding,
+      bo_embedding_fit(context, &(bo_embedding_desc){0}, &(bo_samples){ROWS, LATER_ROWS}, (bo_embedding **)out))
 FAILS(later_fitting, bo_fitting_create(context, &(bo_machine_desc){LATER}, &(bo_samples){ROWS}, (bo_fitting **)out))
 FAILS(later_metrics, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, LATER}, (bo_metrics **)out))
 FAILS(later_examples, bo_examples_load(context, &(bo_examples_desc){.data = {TABLE}, LATER}, NULL, (bo_examples **)out))
@@ -195,9 +199,10 @@ static void reserved_words_must_be_zero(void **state)
                  {"bo_split_desc", later_rows},        {"bo_array", later_array},
                  {"bo_features_desc", later_features}, {"bo_features_desc", later_estimate},
                  {"bo_machine_desc", later_machine},   {"bo_samples", later_samples},
-                 {"bo_machine_desc", later_fitting},   {"bo_machine_desc", later_cost},
-                 {"bo_metrics_desc", later_metrics},   {"bo_examples_desc", later_examples},
-                 {"bo_examples_arrays", later_arrays}, {"bo_description", later_network}};
+                 {"bo_samples", later_embedding},      {"bo_machine_desc", later_fitting},
+                 {"bo_machine_desc", later_cost},      {"bo_metrics_desc", later_metrics},
+                 {"bo_examples_desc", later_examples}, {"bo_examples_arrays", later_arrays},
+                 {"bo_description", later_network}};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
         void *out[2] = {NULL, NULL};
         char words[80];
@@ -239,7 +244,7 @@ static void outputs_have_zero_reserved(void **state)
     bo_features_accuracy accuracy;
     memset(&accuracy, 7, sizeof accuracy);
     assert_ok(f->context, bo_features_create(f->context, &(bo_features_desc){.dim = 2, .features = 4}, &map));
-    assert_ok(f->context, bo_features_measure(f->context, map, 3, X, 2, 10, 1, &accuracy));
+    assert_ok(f->context, bo_features_measure(f->context, map, &(bo_inputs){.rows = 3, .x = X}, 10, 1, &accuracy));
     assert_reserved(accuracy);
     bo_features_destroy(map);
     bo_description_needs needs;

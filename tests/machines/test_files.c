@@ -100,11 +100,15 @@ static void expect_same_bits(fixture *f, const bo_machine *a, const bo_machine *
     assert_int_equal(a->report.has_std, b->report.has_std);
     for (size_t k = 0; k < 2; k++) {
         if (a->report.has_std)
-            assert_ok(f->context, bo_machine_predict_interval(f->context, machines[k], NEW_ROWS, f->fresh.x, DIM, 0.8,
-                                                              mean[k], std[k], low[k], high[k]));
+            assert_ok(
+                f->context,
+                bo_machine_predict(
+                    f->context, machines[k], &(bo_inputs){.rows = NEW_ROWS, .x = f->fresh.x},
+                    &(bo_prediction){.mean = mean[k], .low = low[k], .high = high[k], .level = 0.8, .std = std[k]}));
         else
             assert_ok(f->context,
-                      bo_machine_predict(f->context, machines[k], NEW_ROWS, f->fresh.x, DIM, mean[k], NULL));
+                      bo_machine_predict(f->context, machines[k], &(bo_inputs){.rows = NEW_ROWS, .x = f->fresh.x},
+                                         &(bo_prediction){.mean = mean[k]}));
     }
     assert_memory_equal(mean[0], mean[1], count * sizeof(double));
     if (a->report.has_std) {
@@ -115,7 +119,8 @@ static void expect_same_bits(fixture *f, const bo_machine *a, const bo_machine *
     if (!a->report.classes) return;
     for (size_t k = 0; k < 2; k++)
         assert_ok(f->context,
-                  bo_machine_predict_probabilities(f->context, machines[k], NEW_ROWS, f->fresh.x, DIM, mean[k]));
+                  bo_machine_predict(f->context, machines[k], &(bo_inputs){.rows = NEW_ROWS, .x = f->fresh.x},
+                                     &(bo_prediction){.probabilities = mean[k]}));
     assert_memory_equal(mean[0], mean[1], count * sizeof(double));
 }
 
@@ -387,9 +392,11 @@ static bo_status try_damaged(fixture *f, const char *bytes, size_t size)
         double mean[NEW_ROWS * 8], std[NEW_ROWS * 8];
         bool fits = machine->report.dim == DIM && machine->report.outputs <= 8;
         if (fits)
-            (void)bo_machine_predict(f->context, machine, NEW_ROWS, f->fresh.x, DIM, mean,
-                                     machine->report.has_std ? std : NULL);
-        if (fits) (void)bo_machine_predict_probabilities(f->context, machine, NEW_ROWS, f->fresh.x, DIM, mean);
+            (void)bo_machine_predict(f->context, machine, &(bo_inputs){.rows = NEW_ROWS, .x = f->fresh.x},
+                                     &(bo_prediction){.mean = mean, .std = machine->report.has_std ? std : NULL});
+        if (fits)
+            (void)bo_machine_predict(f->context, machine, &(bo_inputs){.rows = NEW_ROWS, .x = f->fresh.x},
+                                     &(bo_prediction){.probabilities = mean});
     } else {
         assert_true(status == BO_FORMAT || status == BO_VERSION || status == BO_MEMORY || status == BO_INVALID ||
                     status == BO_UNSUPPORTED);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 #include "../../nn/enums.h"
+#include "../../features/facts.h"
 #include "../../base/rng.h"
 #include "../blocks.h"
 #include "internal.h"
