@@ -16,7 +16,7 @@ static bo_status split_layer(lab_scene *s, size_t layer)
     snprintf(name, sizeof name, "model.layers.%zu.self_attn.o_proj.weight", layer);
     BO_TRY(lab_stream(s->run, s->model, s->tokens, s->stream));
     subtract(s->stream, layer, s->together);
-    BO_TRY(bo_weights_get(s->context, bo_model_weights(s->model), name, s->projection));
+    BO_TRY(bo_weights_get(s->context, bo_model_weights(s->model), name, s->projection, NULL));
     bo_status status = BO_OK;
     for (size_t h = 0; status == BO_OK && h < HEADS; h++) {
         for (size_t i = 0; i < SQUARE; i++) s->masked[i] = i % WIDTH / DIM == h ? s->projection[i] : 0;

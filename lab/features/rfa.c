@@ -150,7 +150,7 @@ static bo_status mean_square(lab_run *run, const bo_model *model, size_t layer, 
 {
     float values[HEADS * DIM];
     double sum = 0;
-    BO_TRY(bo_weights_get(lab_context(run), bo_model_weights(model), weight_of(layer, suffix).text, values));
+    BO_TRY(bo_weights_get(lab_context(run), bo_model_weights(model), weight_of(layer, suffix).text, values, NULL));
     for (size_t i = 0; i < count; i++) sum += (double)values[i] * (double)values[i];
     *out = sum / (double)count;
     return BO_OK;

@@ -115,7 +115,7 @@ static bo_status fill_gates(bo_context *context, const bo_model *model, size_t r
     f->log_gate = bo_alloc_raw(context, rows * heads, sizeof(float), "gates");
     bo_status status = bias && f->log_gate ? BO_OK : BO_MEMORY;
     if (status == BO_OK)
-        status = bo_weights_get(context, bo_model_weights(model), weight_name(layer, "g_proj.bias").text, bias);
+        status = bo_weights_get(context, bo_model_weights(model), weight_name(layer, "g_proj.bias").text, bias, NULL);
     for (size_t i = 0; i < rows * heads && status == BO_OK; i++) f->log_gate[i] = log_sigmoid(bias[i % heads]);
     bo_free(bias);
     return status;
@@ -126,7 +126,7 @@ static bo_status fill_decay(bo_context *context, const bo_model *model, size_t l
     if (f->desc->gate != BO_GATE_FIXED) return BO_OK;
     f->log_decay = bo_alloc(context, f->desc->key_heads, sizeof(float), "decays");
     if (!f->log_decay) return BO_MEMORY;
-    BO_TRY(bo_weights_get(context, bo_model_weights(model), weight_name(layer, "decay").text, f->log_decay));
+    BO_TRY(bo_weights_get(context, bo_model_weights(model), weight_name(layer, "decay").text, f->log_decay, NULL));
     for (size_t h = 0; h < f->desc->key_heads; h++) f->log_decay[h] = log_sigmoid(f->log_decay[h]);
     return BO_OK;
 }
@@ -157,7 +157,7 @@ static bo_status open_family(bo_context *context, const bo_model *model, size_t 
     f->errors = bo_alloc(context, heads, sizeof *f->errors, "errors of heads");
     if (!f->out || !f->errors) return BO_MEMORY;
     if (parameter)
-        BO_TRY(bo_weights_get(context, bo_model_weights(model), weight_name(layer, parameter).text, f->base[0]));
+        BO_TRY(bo_weights_get(context, bo_model_weights(model), weight_name(layer, parameter).text, f->base[0], NULL));
     if (has_token_gate(f->desc)) BO_TRY(fill_gates(context, model, rows, layer, f));
     BO_TRY(fill_decay(context, model, layer, f));
     BO_TRY(fill_mix(context, f));

@@ -115,7 +115,7 @@ static inline double *read_weight(bo_context *context, const bo_model *model, co
     float *values = malloc(count * sizeof *values);
     double *wide = malloc(count * sizeof *wide);
     snprintf(whole, sizeof whole, name, layer);
-    assert_ok(context, bo_weights_get(context, bo_model_weights(model), whole, values));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), whole, values, NULL));
     for (size_t i = 0; i < count; i++) wide[i] = (double)values[i];
     free(values);
     return wide;

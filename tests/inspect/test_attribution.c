@@ -63,7 +63,7 @@ static double *bias_of(bo_context *context, const bo_model *model, size_t layer)
     float *values = malloc(width * sizeof *values);
     double *bias = calloc(width, sizeof *bias);
     snprintf(name, sizeof name, "model.layers.%zu.self_attn.o_proj.bias", layer);
-    if (bo_weights_get(context, bo_model_weights(model), name, values) == BO_OK)
+    if (bo_weights_get(context, bo_model_weights(model), name, values, NULL) == BO_OK)
         for (size_t j = 0; j < width; j++) bias[j] = (double)values[j];
     free(values);
     return bias;

@@ -112,7 +112,7 @@ static void never_worse(void **state)
             float weight[HEADS * 16];
             weight_name(l, "g_proj.weight", name);
             if (!has_weight(student, name)) continue;
-            assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, weight));
+            assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, weight, NULL));
             for (size_t w = 0; w < HEADS * 16; w++) assert_true(weight[w] == 0);
         }
         assert_ok(r->context, bo_model_calibrate(r->context, teacher, student, r->text, 0, NULL, NULL));
@@ -134,10 +134,10 @@ static void set_as_reported(void **state)
     float initial[HEADS * DIM * DIM], found[HEADS * DIM * DIM], white[HEADS * DIM * DIM], out[TOKENS * HEADS * DIM];
     char name[80];
     weight_name(1, "m", name);
-    assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, initial));
+    assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, initial, NULL));
     assert_ok(r->context, bo_model_calibrate(r->context, teacher, student, r->text, TOKENS, fits, &count));
     assert_int_equal(count, HEADS); /* layer 0 is kept */
-    assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, found));
+    assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, found, NULL));
     values_of(r, teacher, 1, &values);
     const bo_attention *attention = bo_model_attention(student, 1);
     const bo_attention_shape s = shape();
@@ -301,7 +301,7 @@ static void whitened(void **state)
                                                       values.arrays[1], amount, white));
             assert_ok(r->context, bo_model_whiten(r->context, student, r->text, TOKENS, amount));
             weight_name(1, "m", name);
-            assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, found));
+            assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, found, NULL));
             assert_memory_equal(white, found, sizeof found);
             bo_model_destroy(student);
         }

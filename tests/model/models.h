@@ -108,7 +108,7 @@ static inline void shake(bo_context *context, bo_model *model)
         for (size_t r = 0; r < info.rank; r++) count *= info.shape[r];
         float *values = malloc(count * sizeof *values);
         bo_rng rng = bo_rng_make(3, i);
-        assert_ok(context, bo_weights_get(context, bo_model_weights(model), info.name, values));
+        assert_ok(context, bo_weights_get(context, bo_model_weights(model), info.name, values, NULL));
         for (size_t j = 0; j < count; j++) values[j] += (float)(0.1 * bo_rng_normal(&rng));
         assert_ok(context, bo_weights_set(context, bo_model_weights(model), info.name, values));
         free(values);

@@ -39,7 +39,7 @@ static void test_shape(void **unused)
     assert_null(bo_weights_at(bo_model_weights(model), bo_weights_count(bo_model_weights(model))));
     float x[4];
     assert_fails(context, BO_INVALID, "no weight 'nonsense'",
-                 bo_weights_get(context, bo_model_weights(model), "nonsense", x));
+                 bo_weights_get(context, bo_model_weights(model), "nonsense", x, NULL));
     bo_model_destroy(model);
     bo_context_destroy(context);
 }
@@ -54,7 +54,7 @@ static void test_begins(void **unused)
     float bias[4], sigma[32], decay[2], gain[8];
     desc.block.heads = 4;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.layers.1.self_attn.g_proj.bias", bias));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.layers.1.self_attn.g_proj.bias", bias, NULL));
     assert_close((double)bias[0], bo_model_describe(model)->block.gate_first, 1e-6);
     assert_close((double)bias[3], bo_model_describe(model)->block.gate_last, 1e-6);
     assert_close((double)(bias[1] - bias[0]), (double)(bias[2] - bias[1]), 1e-5);
@@ -62,19 +62,19 @@ static void test_begins(void **unused)
     bo_model_destroy(model);
     desc.block.heads = 2;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.layers.0.self_attn.sigma", sigma));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.layers.0.self_attn.sigma", sigma, NULL));
     for (size_t i = 0; i < 16; i++) assert_close((double)sigma[i], 0.5, 0);
     bo_model_destroy(model);
     desc = test_desc("retention");
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.layers.0.self_attn.decay", decay));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.layers.0.self_attn.decay", decay, NULL));
     for (int h = 0; h < 2; h++) assert_close(1 / (1 + exp(-(double)decay[h])), 1 - ldexp(1, -5 - h), 1e-6);
     bo_model_destroy(model);
     desc = test_desc("favor"); /* |√s k| = σ: s = 1/√8, |k| = √8 gain */
     desc.block.sigma = 1.25;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     assert_ok(context,
-              bo_weights_get(context, bo_model_weights(model), "model.layers.0.self_attn.k_norm.weight", gain));
+              bo_weights_get(context, bo_model_weights(model), "model.layers.0.self_attn.k_norm.weight", gain, NULL));
     assert_close((double)gain[0] * sqrt(8 / sqrt(8)), 1.25, 1e-6);
     bo_model_destroy(model);
     bo_context_destroy(context);
@@ -173,8 +173,8 @@ static void test_adopt(void **state)
     assert_ok(context, bo_model_adopt(context, other, teacher, &taken));
     assert_int_equal(taken, weights - LAYERS * 2);
     assert_int_equal(folder->infos, LAYERS * (2 + 3 + 1)); /* left out, new, and new frequencies */
-    assert_ok(context, bo_weights_get(context, bo_model_weights(teacher), "model.norm.weight", theirs));
-    assert_ok(context, bo_weights_get(context, bo_model_weights(other), "model.norm.weight", norm));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(teacher), "model.norm.weight", theirs, NULL));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(other), "model.norm.weight", norm, NULL));
     assert_memory_equal(norm, theirs, sizeof norm);
     bo_model_destroy(twin);
     folder->infos = 0;

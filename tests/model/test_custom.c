@@ -198,10 +198,10 @@ static void a_new_layer_lives_like_any_other(void **state)
     double losses[STEPS];
     float whole[VOCAB], single[VOCAB], before[24 * 16], after[24 * 16];
     const char *frozen = "model.layers.0.mlp.up.weight";
-    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, before));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, before, NULL));
     train(context, model, (bo_trainer_desc){.train.corpus = corpus, .freeze = "model.layers.0.mlp"}, STEPS, losses);
     if (!(losses[STEPS - 1] < losses[0] - 0.5)) fail_msg("loss %g after %g", losses[STEPS - 1], losses[0]);
-    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, after));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, after, NULL));
     assert_memory_equal(before, after, sizeof before);
     logits_of(context, model, CONTEXT, whole);
     logits_of(context, model, 1, single);
@@ -210,7 +210,7 @@ static void a_new_layer_lives_like_any_other(void **state)
     bo_lora_desc lora = {.rank = 2, .targets = "up,down"};
     assert_ok(context, bo_model_adapt(context, model, &lora));
     train(context, model, (bo_trainer_desc){.train.corpus = corpus}, 2, losses);
-    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, after));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, after, NULL));
     assert_memory_equal(before, after, sizeof before);
     assert_ok(context, bo_model_merge(context, model));
     bo_model_destroy(model);

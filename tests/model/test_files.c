@@ -427,7 +427,7 @@ static void test_bfloat16(void **state)
     assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     for (size_t i = 0; i < count; i++) {
         float values[4096];
-        assert_ok(context, bo_weights_get(context, bo_model_weights(read), tensors[i].name, values));
+        assert_ok(context, bo_weights_get(context, bo_model_weights(read), tensors[i].name, values, NULL));
         for (size_t j = 0; j < tensors[i].bytes / 2; j++) {
             uint32_t bits;
             memcpy(&bits, &values[j], sizeof bits);

@@ -42,7 +42,7 @@ static void copy_weight(bo_context *context, const bo_model *from, const char *n
                         double factor)
 {
     float values[12 * 8];
-    assert_ok(context, bo_weights_get(context, bo_model_weights(from), name, values));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(from), name, values, NULL));
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) values[i] *= (float)factor;
     assert_ok(context, bo_weights_set(context, bo_model_weights(to), other, values));
 }

@@ -15,7 +15,7 @@ static void fill_with(bo_context *context, bo_model *model, const bo_model *from
         size_t count = 1;
         for (size_t r = 0; r < info.rank; r++) count *= info.shape[r];
         float *values = calloc(count, sizeof *values);
-        assert_ok(context, bo_weights_get(context, bo_model_weights(from), info.name, values));
+        assert_ok(context, bo_weights_get(context, bo_model_weights(from), info.name, values, NULL));
         assert_ok(context, bo_weights_set(context, bo_model_weights(model), info.name, values));
         free(values);
     }

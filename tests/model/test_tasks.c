@@ -457,8 +457,8 @@ static void test_lies_about_parts(void **state)
 static bool same_weight(bo_context *context, const bo_model *a, const bo_model *b, const char *name)
 {
     static float first[1 << 14], second[1 << 14];
-    assert_ok(context, bo_weights_get(context, bo_model_weights(a), name, first));
-    assert_ok(context, bo_weights_get(context, bo_model_weights(b), name, second));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(a), name, first, NULL));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(b), name, second, NULL));
     return memcmp(first, second, 64 * sizeof *first) == 0;
 }
 
