@@ -11,8 +11,8 @@
  *     bo_data_destroy(data);
  *
  * **Ownership.** The caller destroys or closes each object. A bo_data owns its schema. **Threads.** Schemas, data and
- * arrays are immutable and may be shared by threads; tables and readers have a position and need exclusive
- * access.
+ * arrays are immutable and may be shared by threads; tables and readers have a position and need
+ * exclusive access.
  */
 #ifndef BOCHNER_DATA_H
 #define BOCHNER_DATA_H
@@ -227,8 +227,8 @@ typedef struct bo_schema_info {
     /** All inputs have the same unit, as IDX pixels and libsvm columns do. Such inputs should be scaled by a common factor
      * rather than column by column. */
     bool common_unit;
-    /** Tables with this schema can be read as sparse rows (bo_table_rows.sparse): libsvm text in which every column but the label
-     * is a number that is not imputed. */
+    /** Tables with this schema can be read as sparse rows (bo_table_rows.sparse): libsvm text in which every column but the
+     * label is a number that is not imputed. */
     bool sparse;
 } bo_schema_info;
 
@@ -612,7 +612,7 @@ BO_API bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, 
  * @param context        the context
  * @param desc           the table
  * @param schema         the schema of the first file
- * @param counts         the result of bo_table_count(); NULL with one file: not used
+ * @param counts         the result of bo_table_count(); may be NULL for one file
  * @param want           the maximum number of rows to draw
  * @param[out] x         inputs, want x dim
  * @param[out] y         targets, want x targets; or NULL
