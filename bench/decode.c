@@ -5,6 +5,7 @@
  * our sessions process the same number of tokens at the same positions, and alternate, so that other load on the host
  * affects all of them. */
 #include "device/device.h"
+#include "../cli/shared/hash.h"
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -182,7 +183,7 @@ static bool open_kinds(decode_bench *bench)
     bench->logits = cli_allocate(bench->vocab, sizeof *bench->logits, "logits");
     bench->ids = cli_allocate(bench->options->tokens, sizeof *bench->ids, "tokens");
     bench->ids[0] = 1; /* llama2.c begins with it */
-    for (size_t i = 1; i < bench->options->tokens; i++) bench->ids[i] = (int32_t)(bo_hash(1, i) % bench->vocab);
+    for (size_t i = 1; i < bench->options->tokens; i++) bench->ids[i] = (int32_t)(cli_hash(1, i) % bench->vocab);
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* Greedy decoding on the device with many sequences together, after each has read a number of tokens. */
 #include "device.h"
+#include "../../cli/shared/hash.h"
 #include <bochner/tasks.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static bool read_tokens(device_bench *bench, decoding *d, size_t tokens)
     const device_decode_options *o = d->options;
     for (size_t done = 0; done < tokens;) {
         const size_t count = tokens - done < PIECE ? tokens - done : PIECE;
-        for (size_t i = 0; i < count; i++) d->ids[i] = (int32_t)(bo_hash(1, done + i) % o->vocab);
+        for (size_t i = 0; i < count; i++) d->ids[i] = (int32_t)(cli_hash(1, done + i) % o->vocab);
         if (!device_ok(bench, bo_lanes_feed(bench->context, d->lanes, 0, d->ids, count, NULL))) return false;
         done += count;
     }

@@ -1,6 +1,7 @@
 /* Decoding with a model: time per token by number of tokens read, and bandwidth relative to memory bandwidth. */
 #include "train.h"
 #include "../yardstick.h"
+#include "../../cli/shared/hash.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static bool open_decoder(train_bench *bench, const bo_model_desc *desc, bo_stora
     *out = (decoder){.vocab = desc->vocab};
     out->ids = cli_allocate(PIECE, sizeof *out->ids, "tokens");
     out->logits = cli_allocate(desc->vocab, sizeof *out->logits, "logits");
-    for (size_t i = 0; i < PIECE; i++) out->ids[i] = (int32_t)(bo_hash(1, i) % desc->vocab);
+    for (size_t i = 0; i < PIECE; i++) out->ids[i] = (int32_t)(cli_hash(1, i) % desc->vocab);
     size_t all;
     return train_ok(bench, bo_model_create(bench->context, desc, bench->tokenizer, &out->model)) &&
            train_ok(bench, bo_model_set_storage(bench->context, out->model, weights)) &&

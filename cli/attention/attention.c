@@ -25,7 +25,7 @@ static bool forward_ok(cli_attention_job *job, bo_status status)
 static bool fits_memory(cli_attention_job *job)
 {
     bo_memory_bound limit;
-    bo_memory_limit(&limit);
+    bo_context_memory(NULL, &limit);
     if (job->plan.forward_bytes <= limit.bytes) return true;
     cli_fail(job->session, "the forward pass needs %s of memory, but the limit is %s (%s); use %s",
              cli_bytes((double)job->plan.forward_bytes).s, cli_bytes((double)limit.bytes).s, limit.source,

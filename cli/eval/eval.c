@@ -162,8 +162,9 @@ static void json_language(const eval_job *job)
     cli_json_add_number(&json, "seconds", r->seconds);
     cli_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
     cli_json_add_count(&json, "state_bytes", r->state_bytes);
-    cli_json_add_text(&json, "device", bo_context_device(job->session->context));
-    cli_json_add_text(&json, "precision", bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(job->session->context)));
+    cli_json_add_text(&json, "device", bo_context_describe(job->session->context)->device);
+    cli_json_add_text(&json, "precision",
+                      bo_enum_name(BO_ENUM_PRECISION, bo_context_describe(job->session->context)->precision));
     cli_json_add_text(&json, "weights", bo_enum_name(BO_ENUM_STORAGE, bo_model_report(job->model)->storage));
     cli_json_add_count(&json, "weight_bytes", bo_model_report(job->model)->bytes);
     if (job->options->weights) {

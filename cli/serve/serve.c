@@ -81,7 +81,7 @@ static size_t default_cache(void)
 {
     const size_t limit = (size_t)1 << 30;
     bo_memory_bound memory;
-    bo_memory_limit(&memory);
+    bo_context_memory(NULL, &memory);
     return memory.bytes / 4 < limit ? memory.bytes / 4 : limit;
 }
 

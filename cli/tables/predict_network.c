@@ -28,10 +28,10 @@ static const char *number_name(const void *user, size_t index, char room[CLI_NAM
     const bo_schema *schema = job->info->schema;
     const char *name = NULL;
     if (job->info->outputs == 1) return "prediction";
-    if (schema && job->info->reconstructs && job->info->outputs == bo_schema_inputs(schema))
-        name = bo_schema_input(schema, index);
+    if (schema && job->info->reconstructs && job->info->outputs == bo_schema_describe(schema)->inputs)
+        name = bo_schema_describe(schema)->input_names[index];
     else if (schema && !job->info->reconstructs)
-        name = bo_schema_target(schema, index);
+        name = bo_schema_describe(schema)->target_names[index];
     if (name)
         snprintf(room, CLI_NAME, "%s", name);
     else

@@ -547,17 +547,18 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
     if (!report->classes) cli_json_add_number(&json, "noise_std", report->noise_std);
     if (schema) {
         cli_json_array(&json, "inputs");
-        for (size_t i = 0; i < bo_schema_inputs(schema); i++)
-            cli_json_add_text(&json, NULL, bo_schema_input(schema, i));
+        for (size_t i = 0; i < bo_schema_describe(schema)->inputs; i++)
+            cli_json_add_text(&json, NULL, bo_schema_describe(schema)->input_names[i]);
         cli_json_end(&json);
         cli_json_array(&json, "targets");
-        for (size_t i = 0; i < bo_schema_targets(schema); i++)
-            cli_json_add_text(&json, NULL, bo_schema_target(schema, i));
+        for (size_t i = 0; i < bo_schema_describe(schema)->targets; i++)
+            cli_json_add_text(&json, NULL, bo_schema_describe(schema)->target_names[i]);
         cli_json_end(&json);
     }
     if (schema && report->classes) {
         cli_json_array(&json, "classes");
-        for (size_t i = 0; i < report->classes; i++) cli_json_add_text(&json, NULL, bo_schema_class(schema, i));
+        for (size_t i = 0; i < report->classes; i++)
+            cli_json_add_text(&json, NULL, bo_schema_describe(schema)->class_names[i]);
         cli_json_end(&json);
     }
     cli_statement_json(&json, &report->accuracy);
@@ -565,13 +566,12 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
 }
 
 /* The first few names of a list. */
-static void print_names(const char *title, size_t count, const bo_schema *schema,
-                        const char *(*name)(const bo_schema *, size_t))
+static void print_names(const char *title, size_t count, const char *const *names)
 {
     enum { SHOWN = 12 };
     printf("%-12s%s: ", title, cli_count(count).s);
     for (size_t i = 0; i < count && i < SHOWN; i++) {
-        const char *word = name(schema, i);
+        const char *word = names[i];
         printf("%s%s", i ? ", " : "", word ? word : "(no name)");
     }
     printf("%s\n", count > SHOWN ? ", ..." : "");
@@ -582,11 +582,11 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
     printf("%s: a kernel machine for %s (%s)\n", path, bo_enum_name(BO_ENUM_TASK, report->task),
            cli_bytes(file_size(path)).s);
     if (schema) {
-        print_names("Inputs", bo_schema_inputs(schema), schema, bo_schema_input);
+        print_names("Inputs", bo_schema_describe(schema)->inputs, bo_schema_describe(schema)->input_names);
         if (report->classes)
-            print_names("Classes", report->classes, schema, bo_schema_class);
+            print_names("Classes", report->classes, bo_schema_describe(schema)->class_names);
         else
-            print_names("Targets", bo_schema_targets(schema), schema, bo_schema_target);
+            print_names("Targets", bo_schema_describe(schema)->targets, bo_schema_describe(schema)->target_names);
     }
     printf("%-12s%s rows%s\n", "Fitted on", cli_count(report->rows).s,
            report->function == BO_FUNCTION_SECTIONS ? "; their inputs are stored in the file for the exact kernel"
@@ -666,7 +666,7 @@ static void embedding_print(const char *path, const bo_embedding *embedding, con
     const bo_embedding_report *report = bo_embedding_describe(embedding);
     printf("%s: an embedding with %s components (%s)\n", path, cli_count(report->components).s,
            cli_bytes(file_size(path)).s);
-    if (schema) print_names("Inputs", bo_schema_inputs(schema), schema, bo_schema_input);
+    if (schema) print_names("Inputs", bo_schema_describe(schema)->inputs, bo_schema_describe(schema)->input_names);
     printf("%-12s%s rows\n", "Fitted on", cli_count(report->rows).s);
     printf("%-12s%s, gamma %s; %s features (%s, %s)\n", "Kernel", bo_enum_name(BO_ENUM_KERNEL, report->kernel),
            cli_significant(report->gamma, 4).s, cli_count(report->features).s,
@@ -731,10 +731,11 @@ static void devices_begin(const cli_session *session, cli_json *json, const char
 static int list_devices(cli_session *session)
 {
     size_t count = 0;
+    const char *plugin = NULL;
     cli_json json = {.out = stdout};
-    bo_status status = bo_device_count(session->context, &count);
+    bo_status status = bo_device_count(session->context, &count, &plugin);
     char *why = count ? NULL : strdup(bo_context_error(session->context));
-    devices_begin(session, &json, bo_device_plugin(session->context), why);
+    devices_begin(session, &json, plugin, why);
     free(why);
     for (size_t i = 0; status == BO_OK && i < count; i++) {
         bo_device_info device;

@@ -346,7 +346,7 @@ typedef struct bo_session_cost {
  *
  * A few hundred tokens are read, and attention that keeps keys repeats their keys and values up to the length. Time and
  * memory are those of a real context; the logits are not. A length beyond the learned positions of the model, and a
- * state that would not fit into three quarters of the memory of the process (bo_memory_limit()) beside the weights, are
+ * state that would not fit into three quarters of the memory of the process (bo_context_memory()) beside the weights, are
  * reported as not available, which is not an error; nothing is allocated for them.
  *
  * @param context    the context

@@ -82,7 +82,8 @@ class Needs:
             return None
         if not self.named:
             return np.arange(self.facts.classes)
-        return labels_of([lib.bo_schema_class(self.facts.schema, i).decode() for i in range(self.facts.classes)])
+        names = ctypes.cast(lib.bo_schema_describe(self.facts.schema).contents.class_names, ctypes.POINTER(ctypes.c_char_p))
+        return labels_of([name.decode() for name in names[: self.facts.classes]])
 
 
 # ---- rows and targets -----------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_
     name_model(desc->folder, s->name, sizeof s->name);
     /* a half of what the states in slots and in the cache leave free */
     bo_memory_bound memory;
-    bo_memory_limit(&memory);
+    bo_context_memory(NULL, &memory);
     bo_reservations_open(&s->reservations, memory.bytes / 8);
     if (s->tokenizer) BO_TRY(load_template(context, s));
     const bo_scheduler_desc settings = {.model = desc->model,

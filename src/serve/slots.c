@@ -177,7 +177,7 @@ bo_status bo_slots_plan(bo_context *context, bo_scheduler_desc *desc, bo_slots_m
 {
     const bo_model_desc *d = bo_model_describe(desc->model);
     bounds b = {desc, bo_process_physical_memory(), bo_process_address_space(),
-                strcmp(bo_context_device(context), "cpu") != 0, 0};
+                strcmp(bo_context_describe(context)->device, "cpu") != 0, 0};
     if (b.device) {
         bo_context_memory(context, &b.reserved);
         b.taken = b.reserved;

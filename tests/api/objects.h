@@ -32,7 +32,6 @@ typedef struct objects {
     bo_table_desc table_desc;
     bo_data *data;
     bo_schema *schema;
-    bo_stream *stream;
     bo_table *table;
     bo_reader *reader;
     bo_array array;
@@ -133,10 +132,10 @@ static inline void objects_make_tables(objects *o)
     o->data_desc = (bo_data_desc){.bytes = TABLE_TEXT, .size = sizeof TABLE_TEXT - 1, .task = BO_TASK_REGRESSION};
     o->table_desc = (bo_table_desc){.data = o->data_desc};
     assert_ok(c, bo_data_load(c, &o->data_desc, NULL, &o->data));
-    assert_ok(c, bo_schema_fit(c, &o->data_desc, &o->schema));
-    assert_ok(c, bo_stream_open(c, &o->data_desc, o->schema, &o->stream));
-    assert_ok(c, bo_table_open(c, &o->table_desc, o->schema, BO_SPLIT_ALL, 0, 1, &o->table));
-    assert_ok(c, bo_reader_open_memory(c, TABLE_TEXT, sizeof TABLE_TEXT - 1, BO_FORMAT_AUTO, 0, &o->reader));
+    assert_ok(c, bo_schema_fit(c, &(bo_table_desc){.data = o->data_desc}, &o->schema));
+    assert_ok(c, bo_table_open(c, &o->table_desc, o->schema, BO_SPLIT_ALL, &o->table));
+    assert_ok(c, bo_reader_open(c, &(bo_source){.bytes = TABLE_TEXT, .size = sizeof TABLE_TEXT - 1}, BO_FORMAT_AUTO, 0,
+                                &o->reader));
     assert_ok(c, bo_output_open(c, o->path, &o->output));
     o->array = (bo_array){.rank = 2, .shape = shape, .count = ROWS * DIM, .values = o->x};
 }
@@ -290,7 +289,6 @@ static inline void objects_destroy(objects *o)
     bo_output_abandon(o->output);
     bo_reader_close(o->reader);
     bo_table_close(o->table);
-    bo_stream_close(o->stream);
     bo_schema_destroy(o->schema);
     bo_data_destroy(o->data);
     bo_metrics_destroy(o->metrics);

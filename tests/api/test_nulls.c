@@ -112,7 +112,6 @@ static void *object_of(const char *type)
                          OBJECT(calibration),
                          OBJECT(data),
                          OBJECT(schema),
-                         OBJECT(stream),
                          OBJECT(table),
                          OBJECT(reader),
                          OBJECT(machine),

@@ -238,10 +238,8 @@ static void single_head(void **state)
                 added += pow((double)after[i] - (double)before[i], 2);
                 stream += pow((double)after[i], 2);
             }
-            assert_close(c.report->layers[l].heads[0].written, sqrt(added / stream),
-                         1e-4 * sqrt(added / stream));
-            assert_close(c.report->layers[l].stream_norm, sqrt(stream / ROWS),
-                         1e-5 * sqrt(stream / ROWS));
+            assert_close(c.report->layers[l].heads[0].written, sqrt(added / stream), 1e-4 * sqrt(added / stream));
+            assert_close(c.report->layers[l].stream_norm, sqrt(stream / ROWS), 1e-5 * sqrt(stream / ROWS));
         }
         check_layers(context, model, &c);
         collected_free(&c);

@@ -248,7 +248,7 @@ static void check_same(test_folder *folder, const char *kind)
      * none of these. */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_context *context = test_context(cases[i].threads);
-        assert_ok(context, bo_context_use_device(context, bo_context_device(folder->context)));
+        assert_ok(context, bo_context_use_device(context, bo_context_describe(folder->context)->device));
         compose(context, model, other, cases[i].lanes, 1, &again);
         assert_file_equal(other, bytes, size);
         assert_int_equal(again.tokens, report.tokens);

@@ -502,7 +502,7 @@ static void test_image(void **state)
     free(text);
     bo_tensors_close(image);
     assert_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &loaded));
-    assert_string_equal(bo_schema_class(bo_model_report(loaded)->network->schema, 1), "y");
+    assert_string_equal(bo_schema_describe(bo_model_report(loaded)->network->schema)->class_names[1], "y");
     bo_model_destroy(loaded);
     /* truncated images are refused, and so is a file without a description */
     for (size_t cut = 0; cut < size; cut += 1 + size / 300) {

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../../io/splits.h"
 #include "../../base/trace.h"
 #include "../../base/rng.h"
 #include "../../io/schema.h"
@@ -64,9 +65,9 @@ static bo_status read_node(bo_context *context, const bo_reader *reader, const b
 static bo_status read_pairs(bo_context *context, bo_reader *reader, size_t nodes, bool undirected, pairs *out)
 {
     bo_data_block block;
-    if (bo_reader_columns(reader) != 2)
+    if (bo_reader_describe(reader)->columns != 2)
         return bo_fail(context, BO_FORMAT, "%s: edges should have two columns, from and to, found %zu",
-                       bo_reader_path(reader), bo_reader_columns(reader));
+                       bo_reader_describe(reader)->path, bo_reader_describe(reader)->columns);
     for (;;) {
         BO_TRY(bo_reader_next(context, reader, BLOCK_ROWS, &block));
         if (!block.rows) return BO_OK;
@@ -123,7 +124,7 @@ static bo_status make_lists(bo_context *context, const pairs *p, examples_owner 
 static bo_status load_pairs(bo_context *context, const bo_examples_desc *desc, size_t nodes, pairs *p)
 {
     bo_reader *reader;
-    BO_TRY(bo_reader_open(context, desc->edges, BO_FORMAT_AUTO, 0, &reader));
+    BO_TRY(bo_reader_open(context, &(bo_source){.path = desc->edges}, BO_FORMAT_AUTO, 0, &reader));
     bo_status status = read_pairs(context, reader, nodes, desc->undirected, p);
     bo_reader_close(reader);
     for (size_t i = 0; status == BO_OK && desc->self_loops && i < nodes; i++)
