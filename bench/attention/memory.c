@@ -61,7 +61,7 @@ static bool count_length(attention_bench *bench, bo_context *context, counter *c
               count_call(bench, count, &what, attention_case_both, &forward_with_tape) &&
               count_call(bench, count, &what, attention_case_backward, &out->backward);
     if (ok) {
-        bo_attention_tape_bytes(context, what.attention, &what.shape, &tape);
+        bo_attention_call_bytes(context, what.attention, &what.shape, false, &tape, NULL);
         out->tape = (double)tape;
         out->state = (double)bo_attention_state_bytes(what.attention);
         out->backward = fmax(out->backward, forward_with_tape);

@@ -132,7 +132,7 @@ static const cli_option rows[] = {
     COUNT("context", "N", cli_plan_options, context, "tokens per sequence", .low = 1, .high = 1 << 20,
           .otherwise = "256"),
     CHOICE_OF("attention", "KIND", cli_plan_options, attention, cli_attention_kind_choice, "attention in each layer",
-              .find = bo_attention_preset_find, .initial = "rfa-gate"),
+              .find = cli_attention_preset, .initial = "rfa-gate"),
     COUNT("features", "D", cli_plan_options, features, "features of the attention", .low = 1, .high = 1 << 16,
           .otherwise = "128"),
     SECTION("Calibration"),

@@ -6,7 +6,7 @@
  * results are those of the CPU, up to rounding; a GPU gives the same bits in every run.
  *
  * **Arrays.** Functions on arrays (bo_features_apply(), bo_attention_forward(), bo_attention_backward(),
- * bo_attention_step(), …) take arrays of the host, which they copy to the GPU and back, or arrays in the memory of the GPU
+ * …) take arrays of the host, which they copy to the GPU and back, or arrays in the memory of the GPU
  * (bo_device_allocate(), or any other allocation of CUDA), which they use in place. Kernel machines are fitted on the GPU by
  * the primal solver with the ridge loss, and predict there if their features have a form that GPUs compute; other solvers
  * and losses are refused. What a GPU has no kernels for is computed on the CPU if its arrays are those of the host, and else

@@ -20,14 +20,14 @@ static void put_prefix(const float *prefixes, size_t which, float *x)
 
 static bo_status fill_cut(lab_run *run, const bo_attention *attention, bo_rng *rng, float *room, double *matrix)
 {
-    const bo_attention_shape shape = {.sequences = SETTINGS, .tokens = TOKENS};
     float *prefixes[3], *x[3], *out = room + 6 * (size_t)NUMBERS;
     for (size_t i = 0; i < 6; i++) *(i < 3 ? &prefixes[i] : &x[i - 3]) = room + i * (size_t)NUMBERS;
     lab_fill_normal(rng, 1, 6 * (size_t)NUMBERS, room);
     for (size_t a = 0; a < SETTINGS; a++) {
         for (size_t i = 0; i < 3; i++) put_prefix(prefixes[i], a, x[i]);
-        const bo_attention_inputs in = {.q = x[0], .k = x[1], .v = x[2]};
-        BO_TRY(bo_attention_forward(lab_context(run), attention, &shape, &in, NULL, NULL, out, NULL));
+        const bo_attention_call call = {
+            .sequences = SETTINGS, .tokens = TOKENS, .q = {x[0]}, .k = {x[1]}, .v = {x[2]}, .out = {out}};
+        BO_TRY(bo_attention_forward(lab_context(run), attention, &call));
         for (size_t b = 0; b < SETTINGS; b++) matrix[a * SETTINGS + b] = (double)out[(b * TOKENS + TOKENS - 1) * DIM];
     }
     return BO_OK;

@@ -451,7 +451,7 @@ def _linear_attention(
     elif features:
         raise InvalidArgumentError(f"features: {kind!r} has none; leave them out")
     if gate is None and desc.gate == c.BO_GATE_NONE and has(c.BO_TRAIT_FEATURES):
-        if lib.bo_attention_takes_gate(desc.kind, c.BO_GATE_DECAY):
+        if lib.bo_attention_may(desc.kind, c.BO_TRAIT_GATE_DECAY):
             desc.gate = c.BO_GATE_DECAY
     return desc
 

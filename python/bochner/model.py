@@ -60,8 +60,10 @@ class Weights(Mapping[str, Array]):
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         with self._core.gate.reading():
             weights, shapes = lib.bo_model_weights(self._core.handle), {}
-            for index in range(lib.bo_weights_count(weights)):
-                weight = lib.bo_weights_at(weights, index).contents
+            facts = lib.bo_weights_describe(weights).contents
+            addresses = (ctypes.c_void_p * facts.count).from_address(facts.weight) if facts.count else ()
+            for at in addresses:
+                weight = c.bo_weight.from_address(at)
                 shapes[weight.name.decode()] = tuple((ctypes.c_size_t * weight.rank).from_address(weight.shape))
         return shapes
 
@@ -74,7 +76,7 @@ class Weights(Mapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         out = np.empty(self._shape(name), np.float32)
         with self._core.reading() as taken:
-            lib.bo_weights_get(taken, lib.bo_model_weights(self._core.handle), name.encode(), address(out))
+            lib.bo_weights_get(taken, lib.bo_model_weights(self._core.handle), name.encode(), address(out), None)
         return out
 
     def __setitem__(self, name: str, values: Any) -> None:
@@ -88,7 +90,7 @@ class Weights(Mapping[str, Array]):
         return iter(self._shapes())
 
     def __len__(self) -> int:
-        return int(lib.bo_weights_count(lib.bo_model_weights(self._core.handle)))
+        return int(lib.bo_weights_describe(lib.bo_model_weights(self._core.handle)).contents.count)
 
     def __contains__(self, name: object) -> bool:
         return name in self._shapes()

@@ -141,7 +141,7 @@ bo_status bo_candidate_fit(bo_context *context, bo_attention *attention, const b
     bo_calibration *seen;
     if (bo_attention_describe(attention)->proposal == BO_PROPOSAL_NONE) return BO_OK;
     BO_TRY(bo_calibration_create(context, attention, 0, &seen));
-    bo_status status = bo_calibration_add(context, seen, shape, &inputs);
+    bo_status status = bo_calibration_add_arrays(context, seen, shape, &inputs);
     if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, 0, NULL);
     bo_calibration_destroy(seen);
     return status;

@@ -81,7 +81,7 @@ static bo_status find_exact(measuring *m)
                                     .scale = x->scale};
     BO_TRY(bo_attention_create(m->in->context, &desc, &softmax));
     const bo_status status =
-        bo_attention_forward(m->in->context, softmax, &m->shape, &m->inputs, NULL, NULL, m->exact, NULL);
+        bo_attention_forward_arrays(m->in->context, softmax, &m->shape, &m->inputs, NULL, NULL, m->exact, NULL);
     bo_attention_destroy(softmax);
     return status;
 }
@@ -94,7 +94,7 @@ static bo_status find_whitening(measuring *m)
     const bo_attention_desc desc = bo_candidate_desc(m->in, dark, a->heads, a->key_heads, m->norms);
     bo_attention *attention;
     BO_TRY(bo_attention_create(m->in->context, &desc, &attention));
-    const bo_status status = bo_attention_whiten(m->in->context, attention, &m->fit, m->fit_q, m->fit_k, 0, m->m);
+    const bo_status status = bo_attention_whiten_arrays(m->in->context, attention, &m->fit, m->fit_q, m->fit_k, 0, m->m);
     bo_attention_destroy(attention);
     if (status != BO_NUMERIC) return status;
     bo_context_forget_error(m->in->context); /* a head with constant q and k, such as one that was removed */
@@ -112,7 +112,7 @@ static bo_status run_candidate(const measuring *m, const bo_inspect_candidate *c
     BO_TRY(bo_attention_create(m->in->context, &desc, &attention));
     bo_status status = bo_candidate_fit(m->in->context, attention, &m->fit, m->fit_q, m->fit_k);
     if (status == BO_OK)
-        status = bo_attention_forward(m->in->context, attention, &m->shape, &inputs, NULL, NULL, m->out, NULL);
+        status = bo_attention_forward_arrays(m->in->context, attention, &m->shape, &inputs, NULL, NULL, m->out, NULL);
     bo_attention_destroy(attention);
     return status;
 }

@@ -23,7 +23,7 @@ static bo_status add_attention(bo_context *context, const bo_attention *attentio
         BO_TRY(add_cache(context, desc, tokens, out));
     else
         out->state_bytes += bo_attention_state_bytes(attention);
-    BO_TRY(bo_attention_estimate(context, attention, &shape, &cost));
+    BO_TRY(bo_attention_estimate_arrays(context, attention, &shape, &cost));
     out->attention_operations += cost.operations / (double)tokens;
     return BO_OK;
 }

@@ -162,7 +162,7 @@ static bo_status open_family(bo_context *context, const bo_model *model, size_t 
     BO_TRY(fill_decay(context, model, layer, f));
     BO_TRY(fill_mix(context, f));
     if (!bo_attention_has(f->desc, BO_TRAIT_MATRIX)) return BO_OK;
-    const bo_status status = bo_attention_whiten(context, f->attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
+    const bo_status status = bo_attention_whiten_arrays(context, f->attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
                                                  s->arrays[BO_CAPTURE_ARRAY_K], 0, f->base[1]);
     if (status != BO_NUMERIC) return status;
     bo_context_forget_error(context); /* a head with constant q and k, such as one that was removed */
@@ -189,7 +189,7 @@ static bo_status measure(bo_context *context, const sample *s, family *f)
     const bo_attention_desc *d = f->desc;
     const bo_attention_shape shape = shape_of(s);
     const bo_attention_inputs in = inputs_of(s, f, f->now);
-    BO_TRY(bo_attention_forward(context, f->attention, &shape, &in, NULL, NULL, f->out, NULL));
+    BO_TRY(bo_attention_forward_arrays(context, f->attention, &shape, &in, NULL, NULL, f->out, NULL));
     const float *wanted = s->arrays[BO_CAPTURE_ARRAY_OUT];
     const size_t group = d->heads / d->key_heads, width = d->value_dim, rows = s->window * s->sequences;
     for (size_t h = 0; h < d->key_heads; h++) {
@@ -325,7 +325,7 @@ static bo_status draw(bo_context *context, bo_attention *attention, const sample
     const bo_attention_shape shape = shape_of(s);
     bo_calibration *seen;
     BO_TRY(bo_calibration_create(context, attention, 0, &seen));
-    bo_status status = bo_calibration_add(context, seen, &shape, &in);
+    bo_status status = bo_calibration_add_arrays(context, seen, &shape, &in);
     if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, 0, NULL);
     bo_calibration_destroy(seen);
     return status;

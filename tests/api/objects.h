@@ -23,8 +23,7 @@ typedef struct objects {
     bo_features_desc features_desc;
     bo_features *features;
     bo_attention_desc attention_desc;
-    bo_attention_shape shape;
-    bo_attention_inputs inputs;
+    bo_attention_call call;
     bo_attention *attention, *calibrated;
     bo_calibration *calibration;
     void *state;
@@ -102,8 +101,7 @@ static inline void objects_make_kernels(objects *o)
     assert_ok(c, bo_features_create(c, &o->features_desc, &o->features));
     o->attention_desc = (bo_attention_desc){
         .kind = BO_ATTENTION_FAVOR, .heads = 1, .dim = DIM, .causal = true, .features = {.features = 8}};
-    o->shape = (bo_attention_shape){.sequences = 1, .tokens = 1};
-    o->inputs = (bo_attention_inputs){.q = o->x, .k = o->x, .v = o->x};
+    o->call = (bo_attention_call){.sequences = 1, .tokens = 1, .q = {o->x}, .k = {o->x}, .v = {o->x}};
     assert_ok(c, bo_attention_create(c, &o->attention_desc, &o->attention));
     bo_attention_desc fitted = o->attention_desc;
     fitted.proposal = BO_PROPOSAL_OPRF;

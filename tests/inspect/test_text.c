@@ -1,4 +1,5 @@
 /* Statistics, behavior and errors on a text, compared with plain recomputation in double from the arrays of the model. */
+#include "attention/attention.h"
 #include "collect.h"
 
 enum { TOKENS = 24, WINDOWS = 4, MOST = 64 };
@@ -143,7 +144,7 @@ static double measured_again(bo_context *context, const collected *c, size_t lay
                                     .v = collected_row(c, BO_INSPECT_ARRAY_V, layer, first, 0, 0)};
     float *out = malloc(windows * a->heads * s[2] * a->value_dim * sizeof *out);
     assert_ok(context, bo_attention_create(context, &desc, &attention));
-    assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
     for (size_t n = 0; n < windows; n++)
         for (size_t i = 0; i < s[2] * a->value_dim; i++) {
             const double exact = (double)collected_row(c, BO_INSPECT_ARRAY_OUT, layer, first + n, head, 0)[i];

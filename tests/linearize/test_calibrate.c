@@ -1,5 +1,6 @@
 /* Initial parameters of attention from text: never worse than the usual ones, set as reported, the same for any number of
  * threads; whitening; memory and refusals. */
+#include <bochner/names.h>
 #include "attention/attention.h"
 #include "features/facts.h"
 #include "base/counting.h"
@@ -82,8 +83,8 @@ static void never_worse(void **state)
 {
     runs *r = *state;
     bo_model *teacher = make_teacher(r);
-    for (size_t i = 0; bo_attention_preset_name(i); i++) {
-        const char *kind = bo_attention_preset_name(i);
+    for (size_t i = 0; bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i); i++) {
+        const char *kind = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i);
         bo_model *student = make_student(r, teacher, kind, "");
         const bo_attention_desc *d = &student->desc.block.attention;
         const bool drawn = d->proposal != BO_PROPOSAL_NONE || d->features.sampling == BO_SAMPLING_OPTIMAL;
@@ -121,7 +122,7 @@ static void never_worse(void **state)
     bo_model_destroy(teacher);
 }
 
-/* M is f I or f W as reported, W the result of bo_attention_whiten; the error is that of a separate forward pass, and no
+/* M is f I or f W as reported, W the result of bo_attention_whiten_arrays; the error is that of a separate forward pass, and no
  * other member of the family is better. */
 static void set_as_reported(void **state)
 {
@@ -141,7 +142,7 @@ static void set_as_reported(void **state)
     values_of(r, teacher, 1, &values);
     const bo_attention *attention = bo_model_attention(student, 1);
     const bo_attention_shape s = shape();
-    assert_ok(r->context, bo_attention_whiten(r->context, attention, &s, values.arrays[0], values.arrays[1], 0, white));
+    assert_ok(r->context, bo_attention_whiten_arrays(r->context, attention, &s, values.arrays[0], values.arrays[1], 0, white));
     float gates[TOKENS * HEADS] = {0};
     const bool gated = student->desc.block.attention.gate != BO_GATE_NONE;
     for (size_t i = 0; gated && i < TOKENS * HEADS; i++) gates[i] = (float)-log1p(exp(-3.0));
@@ -161,7 +162,7 @@ static void set_as_reported(void **state)
                                             .v = values.arrays[2],
                                             .m = m,
                                             .log_gate = gated ? gates : NULL};
-            assert_ok(r->context, bo_attention_forward(r->context, attention, &s, &in, NULL, NULL, out, NULL));
+            assert_ok(r->context, bo_attention_forward_arrays(r->context, attention, &s, &in, NULL, NULL, out, NULL));
             for (size_t h = 0; h < HEADS; h++) {
                 double error = 0, size = 0;
                 for (size_t t = 0; t < TOKENS; t++)
@@ -297,7 +298,7 @@ static void whitened(void **state)
             char name[80];
             values_of(r, student, 1, &values); /* of the model itself */
             const bo_attention_shape s = shape();
-            assert_ok(r->context, bo_attention_whiten(r->context, bo_model_attention(student, 1), &s, values.arrays[0],
+            assert_ok(r->context, bo_attention_whiten_arrays(r->context, bo_model_attention(student, 1), &s, values.arrays[0],
                                                       values.arrays[1], amount, white));
             assert_ok(r->context, bo_model_whiten(r->context, student, r->text, TOKENS, amount));
             weight_name(1, "m", name);

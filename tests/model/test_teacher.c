@@ -1,5 +1,6 @@
 /* A teacher and its student in one graph: a student that computes what the teacher computes has no error and no gradient;
  * errors and divergences are those of separate computations in double; adapters do not change the teacher. */
+#include "attention/attention.h"
 #include "adapted.h"
 #include "base/counting.h"
 #include "model/capture.h"
@@ -220,7 +221,7 @@ static double attention_error(bo_context *context, const bo_model *teacher, cons
         assert_ok(context, bo_weights_get(context, bo_model_weights(student), name, m, NULL));
         in.m = m;
     }
-    assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
     projected(context, teacher, layer, arrays[BO_CAPTURE_ARRAY_OUT], wanted);
     projected(context, teacher, layer, out, found);
     double error = 0, size = 0;

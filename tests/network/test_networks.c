@@ -1,4 +1,5 @@
 /* Valid networks: shapes, widths, order, files, predictions; and every allocation fails once. */
+#include <bochner/names.h>
 #include "networks.h"
 #include "base/counting.h"
 #include "io/bytes.h"
@@ -58,13 +59,13 @@ static void test_patches(void **state)
     }
     free(exact);
     free(linear);
-    for (unsigned i = 0; bo_attention_preset_name(i); i++) {
+    for (unsigned i = 0; bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i); i++) {
         char text[512];
         snprintf(text, sizeof text,
                  "{\"input\": {\"kind\": \"sequence\", \"length\": 98, \"channels\": 8}, \"layers\": [{\"type\": "
                  "\"attention\", \"kind\": \"%s\"}, {\"type\": \"last\"}, {\"type\": \"linear\", \"width\": "
                  "\"classes\"}], \"loss\": \"cross-entropy\"}",
-                 bo_attention_preset_name(i));
+                 bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i));
         const bo_description desc = {.text = text, .examples = m->examples};
         bo_model *network;
         assert_ok(context, bo_model_create_described(context, &desc, &network));
