@@ -112,8 +112,8 @@ static bool count_features(attention_bench *bench, bo_context *context, counter 
 bool attention_memory_part(attention_bench *bench)
 {
     counter count = {0};
-    bo_context_desc desc = {.threads = bo_context_threads(bench->context),
-                            .isa = bo_context_isa(bench->context),
+    bo_context_desc desc = {.threads = bo_context_describe(bench->context)->threads,
+                            .isa = bo_context_describe(bench->context)->isa,
                             .allocator = {counting_allocate, counting_release, &count}};
     bo_context *context;
     if (bo_context_create(&desc, &context) != BO_OK) {

@@ -1,6 +1,7 @@
 /* Shapes with their arrays, and timing. */
 #include "attention.h"
 #include "../yardstick.h"
+#include "../../cli/shared/hash.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,8 @@ static float *make_noise(uint64_t seed)
 {
     float *noise = attention_floats(NOISE + 1);
     for (size_t i = 0; i < NOISE; i += 2) {
-        double radius = sqrt(-2 * log(((double)(bo_hash(seed, i) >> 11) + 1) * 0x1p-53));
-        double angle = 6.283185307179586 * ((double)(bo_hash(seed, i + 1) >> 11) * 0x1p-53);
+        double radius = sqrt(-2 * log(((double)(cli_hash(seed, i) >> 11) + 1) * 0x1p-53));
+        double angle = 6.283185307179586 * ((double)(cli_hash(seed, i + 1) >> 11) * 0x1p-53);
         noise[i] = (float)(radius * cos(angle));
         noise[i + 1] = (float)(radius * sin(angle));
     }
@@ -36,7 +37,7 @@ static float *make_noise(uint64_t seed)
 void attention_fill(attention_bench *bench, uint64_t stream, float *out, size_t count)
 {
     if (!bench->noise) bench->noise = make_noise(bench->run->session->common.seed);
-    size_t from = bo_hash(stream, 0) % NOISE;
+    size_t from = cli_hash(stream, 0) % NOISE;
     for (size_t done = 0; done < count; from = 0) {
         size_t some = NOISE - from < count - done ? NOISE - from : count - done;
         memcpy(out + done, bench->noise + from, some * sizeof(float));

@@ -91,7 +91,7 @@ static void add_row(option_text *text, const bo_attention_desc *d, size_t featur
         add(text, " --gamma %s", cli_exact(f->gamma).s);
     if (d->temperature > 0) add(text, " --temperature %s", cli_significant(d->temperature, 6).s);
     if (d->window) add(text, " --window %zu", d->window);
-    if (bo_features_needs_length(f)) add(text, " --features %zu", features);
+    if (bo_features_has(f, BO_FEATURES_TRAIT_LENGTH)) add(text, " --features %zu", features);
 }
 
 /* Options of the command line, and the scale if it is not the default. */

@@ -25,7 +25,7 @@ static bool forward_ok(cli_attention_job *job, bo_status status)
 static bool fits_memory(cli_attention_job *job)
 {
     bo_memory_bound limit;
-    bo_memory_limit(&limit);
+    bo_context_memory(NULL, &limit);
     if (job->plan.forward_bytes <= limit.bytes) return true;
     cli_fail(job->session, "the forward pass needs %s of memory, but the limit is %s (%s); use %s",
              cli_bytes((double)job->plan.forward_bytes).s, cli_bytes((double)limit.bytes).s, limit.source,
@@ -71,7 +71,7 @@ static void warn_of_zeros(cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
     const size_t heads = d->heads, sequences = job->call.sequences;
-    const bool exponential = bo_kernel_is_scaled(d->features.kernel);
+    const bool exponential = bo_features_has(&d->features, BO_FEATURES_TRAIT_SCALED);
     for (size_t i = 0; d->normalizer == BO_NORMALIZER_SUM && i < sequences * heads; i++)
         job->zeros += zeros_of_head(job, i / heads, i % heads);
     if (job->zeros)

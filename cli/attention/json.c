@@ -172,8 +172,9 @@ void cli_attention_json(const cli_attention_job *job)
         if (job->call.solves) json_solves(&json, &job->solves);
         if (o->compare) json_error(&json, &job->error);
     }
-    cli_json_add_text(&json, "precision", bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(job->session->context)));
-    cli_json_add_count(&json, "threads", (size_t)bo_context_threads(job->session->context));
-    cli_json_add_text(&json, "isa", bo_context_isa(job->session->context));
+    cli_json_add_text(&json, "precision",
+                      bo_enum_name(BO_ENUM_PRECISION, bo_context_describe(job->session->context)->precision));
+    cli_json_add_count(&json, "threads", (size_t)bo_context_describe(job->session->context)->threads);
+    cli_json_add_text(&json, "isa", bo_context_describe(job->session->context)->isa);
     cli_json_end(&json);
 }

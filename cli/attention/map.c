@@ -103,7 +103,7 @@ const char *cli_attention_map_words(const cli_attention_options *o, char *out, s
 static size_t default_features(const bo_features_desc *features, size_t dim)
 {
     size_t count = 1, r = 1;
-    if (!bo_features_needs_length(features)) return 0;
+    if (!bo_features_has(features, BO_FEATURES_TRAIT_LENGTH)) return 0;
     while (count < 4 * dim) count *= 2;
     while (r * (r + 1) / 2 < 4 * dim) r++;
     return features->function == BO_FUNCTION_SELFTENSOR ? r * (r + 1) / 2 : count;

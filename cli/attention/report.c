@@ -127,7 +127,7 @@ static const char *map_words(const cli_attention_job *job, char *out, size_t roo
     append(out, room, "; %s features of the %s kernel", cli_count(map->features).s,
            bo_enum_name(BO_ENUM_KERNEL, map->kernel));
     if (map->kernel == BO_KERNEL_POLYNOMIAL) append(out, room, " of degree %d", map->degree);
-    if (!bo_features_needs_length(map)) return out;
+    if (!bo_features_has(map, BO_FEATURES_TRAIT_LENGTH)) return out;
     append(out, room, " (%s", bo_enum_name(BO_ENUM_FUNCTION, map->function));
     if (bo_features_frequencies(bo_attention_features(job->attention, 0)))
         append(out, room, ", %s", bo_enum_name(BO_ENUM_DRAW, map->draw));

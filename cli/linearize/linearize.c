@@ -83,7 +83,9 @@ static bool set_features(cli_linearize_job *job, bo_attention_desc *a)
         }
         a->rank = o->features / per_row;
     } else if (bo_attention_has(a, BO_TRAIT_DRAWS)) {
-        a->features.features = o->features ? o->features : bo_features_needs_length(&a->features) ? 256 : 0;
+        a->features.features = o->features                                               ? o->features
+                               : bo_features_has(&a->features, BO_FEATURES_TRAIT_LENGTH) ? 256
+                                                                                         : 0;
     } else if (o->features) {
         cli_fail(job->session, "--features has no effect with --attention %s; leave it out",
                  bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention));
@@ -270,8 +272,8 @@ static void say_plan(const cli_linearize_job *job)
     const cli_linearize_options *o = job->options;
     char words[CLI_MIXER_WORDS], heads[CLI_RANGE];
     cli_say(job->session, "Teacher     %s: %s parameters, %zu layers, width %zu, %s, context %s", o->teacher,
-            cli_count((size_t)bo_model_parameters(job->teacher)).s, d->layers, d->width, cli_heads_words(d, heads),
-            cli_count(d->context).s);
+            cli_count((size_t)bo_model_report(job->teacher)->parameters).s, d->layers, d->width,
+            cli_heads_words(d, heads), cli_count(d->context).s);
     cli_say(job->session, "Student     %s attention%s%s", cli_attention_summary(&job->attention, words),
             o->keep ? "; layers that keep softmax: " : "", o->keep ? o->keep : "");
 }

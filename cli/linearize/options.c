@@ -207,7 +207,7 @@ bool cli_linearize_keep(cli_session *session, const cli_linearize_words *words)
     cli_output output;
     CLI_SET_GIVEN(&now, out, false);
     CLI_SET_GIVEN(&now, resume, false);
-    now.precision = bo_context_precision(session->context); /* the default depends on the device */
+    now.precision = bo_context_describe(session->context)->precision; /* the default depends on the device */
     if (now.precision != BO_PRECISION_FLOAT32) CLI_SET_GIVEN(&now, precision, true);
     for (size_t i = 0; i < now.data.count; i++) make_whole(&now.data.items[i], names, &count);
     make_whole(&now.valid, names, &count);

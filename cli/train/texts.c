@@ -393,8 +393,8 @@ static void describe(cli_train_job *job)
     const cli_train_texts_options *t = &job->options->texts;
     const bool translates = t->task == BO_MODEL_TASK_TRANSLATE;
     job->desc.model = job->model;
-    job->desc.texts = job->texts;
-    job->desc.held_out_texts = job->held_out_texts;
+    job->desc.train.texts = job->texts;
+    job->desc.valid.texts = job->held_out_texts;
     job->desc.pack = t->pack;
     job->desc.smoothing = CLI_GIVEN(t, smoothing) ? t->smoothing : translates ? TRANSLATED_SMOOTHING : 0;
 }

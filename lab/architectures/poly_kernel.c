@@ -143,7 +143,7 @@ static bo_status fill_features(bo_context *context, const bo_features *map, roun
     r->z = bo_alloc_raw(context, ROWS * r->features, sizeof *r->z, "features");
     r->z_wide = bo_alloc_raw(context, ROWS * r->features, sizeof *r->z_wide, "features");
     if (!r->z || !r->z_wide) return BO_MEMORY;
-    BO_TRY(bo_features_apply(context, map, ROWS, r->x, DIM, r->z, r->features));
+    BO_TRY(bo_features_apply(context, map, &(bo_inputs){.rows = ROWS, .x = r->x}, r->z, r->features));
     return bo_features_apply_f64(context, map, ROWS, r->wide, DIM, r->z_wide, r->features);
 }
 

@@ -177,8 +177,8 @@ static bo_status draw_outputs(lab_run *run, bo_model *model, bo_rng *rng)
 {
     enum { ROOM = 32 * 128 };
     float values[ROOM];
-    for (size_t i = 0; i < bo_model_weights(model); i++) {
-        const bo_weight w = *bo_model_weight(model, i);
+    for (size_t i = 0; i < bo_weights_describe(bo_model_weights(model))->count; i++) {
+        const bo_weight w = *bo_weights_describe(bo_model_weights(model))->weight[i];
         if (!ends_with(w.name, ".o_proj.weight") && !ends_with(w.name, ".down_proj.weight")) continue;
         const size_t count = w.shape[0] * w.shape[1];
         if (count > ROOM)
@@ -187,7 +187,7 @@ static bo_status draw_outputs(lab_run *run, bo_model *model, bo_rng *rng)
                            "experiment supports",
                            w.name, count);
         for (size_t j = 0; j < count; j++) values[j] = (float)(bo_rng_normal(rng) / sqrt((double)w.shape[1]));
-        BO_TRY(bo_model_set_weight(lab_context(run), model, w.name, values));
+        BO_TRY(bo_weights_set(lab_context(run), bo_model_weights(model), w.name, values));
     }
     return BO_OK;
 }

@@ -110,8 +110,8 @@ static bo_status trial_open(lab_run *run, sampling law, size_t dim, const double
 static bo_status features_of_rows(trial *t)
 {
     draw_rows(t, ROWS, true, t->x);
-    return bo_features_apply(lab_context(t->run), bo_attention_features(t->attention, 0), ROWS, t->x, t->dim, t->z,
-                             t->frequencies);
+    return bo_features_apply(lab_context(t->run), bo_attention_features(t->attention, 0),
+                             &(bo_inputs){.rows = ROWS, .x = t->x}, t->z, t->frequencies);
 }
 
 /* Draws new frequencies. For each, estimates E[estimate²] without bias over ROWS² independent pairs. */

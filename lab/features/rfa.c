@@ -150,7 +150,7 @@ static bo_status mean_square(lab_run *run, const bo_model *model, size_t layer, 
 {
     float values[HEADS * DIM];
     double sum = 0;
-    BO_TRY(bo_model_get_weight(lab_context(run), model, weight_of(layer, suffix).text, values));
+    BO_TRY(bo_weights_get(lab_context(run), bo_model_weights(model), weight_of(layer, suffix).text, values, NULL));
     for (size_t i = 0; i < count; i++) sum += (double)values[i] * (double)values[i];
     *out = sum / (double)count;
     return BO_OK;
@@ -160,7 +160,7 @@ static bo_status set_all(lab_run *run, bo_model *model, size_t layer, const char
 {
     float values[HEADS * DIM];
     for (size_t i = 0; i < HEADS * DIM; i++) values[i] = (float)value;
-    return bo_model_set_weight(lab_context(run), model, weight_of(layer, suffix).text, values);
+    return bo_weights_set(lab_context(run), bo_model_weights(model), weight_of(layer, suffix).text, values);
 }
 
 /* Sets σ² = |q||k| / √d, the temperature of softmax attention, whose q and k have √d times their gains as norms. */

@@ -281,7 +281,7 @@ def _default_features(desc: Any) -> int:
     """128 features, except for kinds without features and for maps that determine their number."""
     if not lib.bo_attention_has(ctypes.byref(desc), c.BO_TRAIT_DRAWS):
         return 0
-    return 128 if desc.kind != c.BO_ATTENTION_LINEAR or lib.bo_features_needs_length(ctypes.byref(desc.features)) else 0
+    return 128 if desc.kind != c.BO_ATTENTION_LINEAR or lib.bo_features_has(ctypes.byref(desc.features), c.BO_FEATURES_TRAIT_LENGTH) else 0
 
 
 class Call:

@@ -1,5 +1,6 @@
 /* The table of attention kinds, the presets, and the functions that look them up: kinds.h. */
 #include "../features/enums.h"
+#include "../features/facts.h"
 #include "enums.h"
 #include "kinds.h"
 #include <assert.h>

@@ -48,7 +48,7 @@ static bo_status whiten_layer(bo_context *context, bo_model *model, bo_capture *
     if (status == BO_OK) status = bo_capture_read(context, capture, layer, BO_CAPTURE_ARRAY_Q, q);
     if (status == BO_OK) status = bo_capture_read(context, capture, layer, BO_CAPTURE_ARRAY_K, k);
     if (status == BO_OK) status = bo_attention_whiten_arrays(context, attention, &shape, q, k, amount, m);
-    if (status == BO_OK) status = bo_model_set_weight(context, model, name.text, m);
+    if (status == BO_OK) status = bo_weights_set(context, bo_model_weights(model), name.text, m);
     bo_free(m);
     bo_free(q);
     bo_free(k);

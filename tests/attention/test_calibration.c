@@ -209,8 +209,8 @@ static double product(bo_context *context, const bo_features *map, const float *
     float zx[64], zy[64];
     size_t length = bo_features_describe(map)->features;
     double sum = 0;
-    assert_ok(context, bo_features_apply(context, map, 1, x, DIM, zx, length));
-    assert_ok(context, bo_features_apply(context, map, 1, y, DIM, zy, length));
+    assert_ok(context, bo_features_apply(context, map, &(bo_inputs){.rows = 1, .x = x, .stride = DIM}, zx, length));
+    assert_ok(context, bo_features_apply(context, map, &(bo_inputs){.rows = 1, .x = y, .stride = DIM}, zy, length));
     for (size_t i = 0; i < length; i++) sum += (double)zx[i] * (double)zy[i];
     return sum;
 }

@@ -333,8 +333,10 @@ static void proposals_stay_unbiased(void **state)
         bo_attention_shape shape = {.sequences = 1, .tokens = 50}; /* a few rows are enough for a proposal */
         assert_ok(context, bo_attention_propose_arrays(context, attention, &shape, d->q, d->k, &report));
         const bo_features *map = bo_attention_features(attention, 0);
-        assert_ok(context, bo_features_apply(context, map, 1, x, DIM, zx, FEATURES));
-        assert_ok(context, bo_features_apply(context, map, 1, y, DIM, zy, FEATURES));
+        assert_ok(context,
+                  bo_features_apply(context, map, &(bo_inputs){.rows = 1, .x = x, .stride = DIM}, zx, FEATURES));
+        assert_ok(context,
+                  bo_features_apply(context, map, &(bo_inputs){.rows = 1, .x = y, .stride = DIM}, zy, FEATURES));
         double value = 0;
         for (size_t i = 0; i < FEATURES; i++) value += (double)zx[i] * (double)zy[i];
         sum += value;

@@ -3,6 +3,7 @@
  * bo_attention_forward. */
 #include <bochner/names.h>
 #include "features/enums.h"
+#include "features/facts.h"
 #include "attention/enums.h"
 #include "attention/kinds.h"
 #include "testing.h"

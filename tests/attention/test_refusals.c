@@ -207,7 +207,7 @@ static void maps_beyond_memory_are_refused(void **state)
     bo_context_desc machine = {.threads = 1, .allocator = {small_machine, small_machine_release, NULL}};
     assert_int_equal(bo_context_create(&machine, &context), BO_OK);
     bo_memory_bound limit;
-    bo_memory_limit(&limit);
+    bo_context_memory(NULL, &limit);
     bo_attention *attention;
     bo_attention_desc many = {
         .kind = BO_ATTENTION_FAVOR, .heads = 8, .dim = 64, .features.features = limit.bytes / 1024};

@@ -473,29 +473,36 @@ static void features_are_those_of_the_cpu(void **state)
         assert_ok(host, bo_features_create(host, &maps[m], &phi));
         float *expected = calloc((size_t)MANY * stride, sizeof *expected),
               *found = calloc((size_t)MANY * stride, sizeof *found);
-        assert_ok(host, bo_features_apply(host, phi, MANY, x, STRIDE, expected, stride));
-        assert_ok(gpu, bo_features_apply(gpu, phi, MANY, x, STRIDE, found, stride));
+        assert_ok(host,
+                  bo_features_apply(host, phi, &(bo_inputs){.rows = MANY, .x = x, .stride = STRIDE}, expected, stride));
+        assert_ok(gpu,
+                  bo_features_apply(gpu, phi, &(bo_inputs){.rows = MANY, .x = x, .stride = STRIDE}, found, stride));
         expect_near("features", "number", (size_t)MANY * stride, expected, found);
         if (m < 3) {
             float *on_gpu = upload(gpu, x, 100 * STRIDE * sizeof *x), *z = upload(gpu, NULL, 100 * stride * sizeof *z);
-            assert_ok(gpu, bo_features_apply(gpu, phi, 100, on_gpu, STRIDE, z, stride));
+            assert_ok(gpu,
+                      bo_features_apply(gpu, phi, &(bo_inputs){.rows = 100, .x = on_gpu, .stride = STRIDE}, z, stride));
             assert_ok(gpu, bo_device_read(gpu, found, z, 100 * stride * sizeof *z));
             expect_near("features of the GPU", "number", 100 * stride, expected, found);
-            assert_fails(gpu, BO_INVALID, "x is in the memory of the GPU and z in that of the host",
-                         bo_features_apply(gpu, phi, 100, on_gpu, STRIDE, found, stride));
+            assert_fails(
+                gpu, BO_INVALID, "x is in the memory of the GPU and z in that of the host",
+                bo_features_apply(gpu, phi, &(bo_inputs){.rows = 100, .x = on_gpu, .stride = STRIDE}, found, stride));
             bo_device_free(gpu, on_gpu), bo_device_free(gpu, z);
         }
         if (m == 3) { /* not computed on the GPU, where its rows are */
             float *on_gpu = upload(gpu, x, 100 * STRIDE * sizeof *x);
-            assert_fails(gpu, BO_UNSUPPORTED, "function polynomial is not supported on GPUs",
-                         bo_features_apply(gpu, phi, 100, on_gpu, STRIDE, on_gpu, stride));
+            assert_fails(
+                gpu, BO_UNSUPPORTED, "function polynomial is not supported on GPUs",
+                bo_features_apply(gpu, phi, &(bo_inputs){.rows = 100, .x = on_gpu, .stride = STRIDE}, on_gpu, stride));
             bo_device_free(gpu, on_gpu);
         }
         /* another draw replaces the numbers on the GPU */
         if (m < 3) {
             assert_ok(host, bo_features_redraw(host, phi, 77));
-            assert_ok(host, bo_features_apply(host, phi, 100, x, STRIDE, expected, stride));
-            assert_ok(gpu, bo_features_apply(gpu, phi, 100, x, STRIDE, found, stride));
+            assert_ok(host, bo_features_apply(host, phi, &(bo_inputs){.rows = 100, .x = x, .stride = STRIDE}, expected,
+                                              stride));
+            assert_ok(gpu,
+                      bo_features_apply(gpu, phi, &(bo_inputs){.rows = 100, .x = x, .stride = STRIDE}, found, stride));
             expect_near("features", "number of another draw", 100 * stride, expected, found);
         }
         free(expected), free(found);

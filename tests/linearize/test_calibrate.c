@@ -2,7 +2,9 @@
  * threads; whitening; memory and refusals. */
 #include <bochner/names.h>
 #include "attention/attention.h"
+#include "features/facts.h"
 #include "base/counting.h"
+#include "linearize/linearize.h"
 #include "model/capture.h"
 #include "model/internal.h"
 #include "train/runs.h"
@@ -111,7 +113,7 @@ static void never_worse(void **state)
             float weight[HEADS * 16];
             weight_name(l, "g_proj.weight", name);
             if (!has_weight(student, name)) continue;
-            assert_ok(r->context, bo_model_get_weight(r->context, student, name, weight));
+            assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, weight, NULL));
             for (size_t w = 0; w < HEADS * 16; w++) assert_true(weight[w] == 0);
         }
         assert_ok(r->context, bo_model_calibrate(r->context, teacher, student, r->text, 0, NULL, NULL));
@@ -133,10 +135,10 @@ static void set_as_reported(void **state)
     float initial[HEADS * DIM * DIM], found[HEADS * DIM * DIM], white[HEADS * DIM * DIM], out[TOKENS * HEADS * DIM];
     char name[80];
     weight_name(1, "m", name);
-    assert_ok(r->context, bo_model_get_weight(r->context, student, name, initial));
+    assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, initial, NULL));
     assert_ok(r->context, bo_model_calibrate(r->context, teacher, student, r->text, TOKENS, fits, &count));
     assert_int_equal(count, HEADS); /* layer 0 is kept */
-    assert_ok(r->context, bo_model_get_weight(r->context, student, name, found));
+    assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, found, NULL));
     values_of(r, teacher, 1, &values);
     const bo_attention *attention = bo_model_attention(student, 1);
     const bo_attention_shape s = shape();
@@ -242,7 +244,7 @@ static void overflow_keeps_the_usual_parameters(void **state)
     q = bo_weights_find(teacher->weights, name);
     float *huge = malloc(q->rows * q->columns * sizeof *huge);
     for (size_t i = 0; i < q->rows * q->columns; i++) huge[i] = 1e30f;
-    assert_ok(r->context, bo_model_set_weight(r->context, teacher, name, huge));
+    assert_ok(r->context, bo_weights_set(r->context, bo_model_weights(teacher), name, huge));
     free(huge);
     bo_head_fit fits[LAYERS * HEADS];
     size_t count = 0;
@@ -300,7 +302,7 @@ static void whitened(void **state)
                                                       values.arrays[1], amount, white));
             assert_ok(r->context, bo_model_whiten(r->context, student, r->text, TOKENS, amount));
             weight_name(1, "m", name);
-            assert_ok(r->context, bo_model_get_weight(r->context, student, name, found));
+            assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, found, NULL));
             assert_memory_equal(white, found, sizeof found);
             bo_model_destroy(student);
         }

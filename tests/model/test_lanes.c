@@ -383,7 +383,7 @@ static void graphs_stay_small(void **state)
     assert_ok(context, bo_lanes_step(context, lanes, 1, &id, NULL));
     bo_model_graph *graph;
     assert_ok(context, bo_lanes_graph_for(context, lanes, BO_LANES_LAST, 1, 1, &graph));
-    assert_in_range(bo_graph_bytes(graph->graph), 1, 3 << 20);
+    assert_in_range(bo_graph_describe(graph->graph)->bytes, 1, 3 << 20);
     bo_lanes_destroy(lanes);
     bo_model_destroy(model);
     bo_context_destroy(context);

@@ -281,7 +281,9 @@ static void check_steps(bo_context *context, const char *kind, const bo_model *m
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, whole));
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     for (size_t i = 0; i < CONTEXT; i++) {
-        assert_ok(context, bo_session_score(context, session, ids + i, ids + i + 1, 1, &loss));
+        assert_ok(context, bo_session_read(context, session,
+                                           &(bo_session_reading){
+                                               .ids = ids + i, .count = 1, .losses = &loss, .targets = ids + i + 1}));
         if (!(fabsf(loss - whole[i]) <= 4e-4f))
             fail_msg("%s, token %zu: %g, expected %g", kind, i, (double)loss, (double)whole[i]);
     }

@@ -70,7 +70,6 @@ static double run_segments(bo_context *context, const bo_model *model, size_t se
     bo_model_graph g = make_graph(context, model, tokens, checkpoint);
     chain c = make_chain(context, model);
     double sum = 0;
-    bo_graph_set_loss_scale(g.graph, 1.0f / (float)segments);
     for (size_t s = 0; s + 1 < segments; s++) {
         const bo_graph_pass pass = {.states = c.states[s], .final_states = c.states[s + 1]};
         write_segment(context, &g, s * tokens, tokens);
@@ -78,7 +77,8 @@ static double run_segments(bo_context *context, const bo_model *model, size_t se
     }
     for (size_t s = segments; s-- > 0;) {
         float loss;
-        const bo_graph_pass pass = {.states = c.states[s],
+        const bo_graph_pass pass = {.loss_scale = 1.0f / (float)segments,
+                                    .states = c.states[s],
                                     .final_states = c.states[s + 1],
                                     .final_gradients =
                                         flow && s + 1 < segments ? (const float *const *)c.slopes[s + 1] : NULL,

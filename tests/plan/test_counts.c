@@ -22,7 +22,7 @@ static counted count_both(bo_context *context, const bo_plan_shape *shape)
     assert_ok(context, bo_plan_noise(context, tokenizer, 4096, &corpus));
     assert_ok(context, bo_model_create(context, &desc, tokenizer, &model));
     training.model = model;
-    training.train = corpus;
+    training.train.corpus = corpus;
     training.steps = 1;
     assert_ok(context, bo_trainer_estimate(context, &training, &out.plan));
     bo_model_destroy(model);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include "../../attention/enums.h"
 #include "../../nn/enums.h"
+#include "../../features/facts.h"
 #include "../../base/rng.h"
 #include "../blocks.h"
 #include "internal.h"
