@@ -3,6 +3,7 @@
  * are zero. */
 #include "files.h"
 #include "features/facts.h"
+#include <bochner/embedding.h>
 #include <bochner/machines.h>
 #include <bochner/network.h>
 
