@@ -294,7 +294,7 @@ static void close(cli_explain_job *job)
                    job->vectors,    job->curves,        job->base,
                    job->prediction, job->contributions, job->contribution_errors};
     for (size_t i = 0; i < CLI_COUNT_OF(all); i++) free(all[i]);
-    bo_stream_close(job->stream);
+    bo_table_close(job->table);
     bo_machine_destroy(job->machine);
     bo_schema_destroy(job->schema);
 }

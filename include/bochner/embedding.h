@@ -52,7 +52,7 @@ typedef struct bo_embedding_desc {
     bo_scaling scaling;
     /** Precision of the products in the covariance: FLOAT32 or FLOAT64 (default: FLOAT64 up to 512 features). */
     bo_gram_precision precision;
-    size_t memory;        /**< maximum number of bytes (default: three quarters of bo_memory_limit()) */
+    size_t memory;        /**< maximum number of bytes (default: three quarters of the memory of the process) */
     uint64_t seed;        /**< seed of the features */
     uint64_t reserved[4]; /**< must be zero */
 } bo_embedding_desc;

@@ -157,7 +157,7 @@ typedef struct bo_machine_desc {
     const float *class_weights;   /**< one weight per class, or NULL */
     bo_gram_precision precision;  /**< precision of the Gram matrix (default: chosen) */
     size_t stream_rows;           /**< streams: expected number of rows (default: the number of rows of the sample) */
-    size_t memory;                /**< bytes that a fit may use (default: three quarters of bo_memory_limit()); decides
+    size_t memory;                /**< bytes that a fit may use (default: three quarters of the memory of the process); decides
                                      between PRIMAL and CG */
     uint64_t seed;                /**< seed of the features and of all random choices */
     bo_target_scale target_scale; /**< regression: the scale of the targets (default: chosen) */
@@ -176,7 +176,7 @@ typedef struct bo_samples {
     /** One weight >= 0 per row; NULL: all 1. A row of weight k counts like k equal rows in the fit, and like one row
      * with 1/k of the noise variance in standard deviations. */
     const float *weights;
-    bool common_unit; /**< all inputs have the same unit (bo_schema_has_common_unit()) */
+    bool common_unit; /**< all inputs have the same unit (bo_schema_info.common_unit) */
     /** The inputs as sparse rows instead of `x`, for shift-invariant kernels; NULL: dense. The result equals that of the
      * same rows in dense form up to the draw of the frequencies: columns that do not vary have none. */
     const bo_sparse *sparse;

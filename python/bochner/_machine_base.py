@@ -17,6 +17,7 @@ from ._library import (
     InvalidArgumentError,
     alone,
     device_name,
+    enum_name,
     lib,
     long_context,
     new_lock,

@@ -500,10 +500,10 @@ class Texts:
     def starts(self) -> Array:
         """The first input of each column, and the number of inputs."""
         counts = np.zeros(len(self.names), int)
-        column = ctypes.c_size_t()
-        for at in range(lib.bo_schema_inputs(self.schema)):
-            lib.bo_schema_input_column(self.schema, at, ctypes.byref(column), None)
-            counts[column.value - 1] += 1
+        column = c.bo_schema_column_info()
+        for at in range(1, len(self.names) + 1):  # column 0 has no inputs
+            lib.bo_schema_column(self.schema, at, ctypes.byref(column))
+            counts[at - 1] = column.inputs
         return np.concatenate([[0], np.cumsum(counts)])
 
 

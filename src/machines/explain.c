@@ -1,4 +1,5 @@
 /* Explanations of machines: slopes, importance by permutation, partial dependence curves. */
+#include "../math/metrics.h"
 #include "explain.h"
 #include "../base/trace.h"
 #include "../math/linalg.h"

@@ -494,7 +494,7 @@ static inline bool bo_is_sections(const bo_features *phi)
 enum { BO_DEPTHS_SEARCHED = 3 };
 /* Features of a random map by default. */
 enum { BO_FIT_FEATURES = 4096 };
-/* The memory that a fit may use: the descriptor's limit, or three quarters of bo_memory_limit. */
+/* The memory that a fit may use: the descriptor's limit, or three quarters of bo_process_memory. */
 bo_memory_bound bo_fit_memory(const bo_machine_desc *desc);
 /* The search: rows of its first stage, rows up to which its second stage is exact, and maximum features of the smaller
  * machines that it fits beyond. */

@@ -321,14 +321,17 @@ static bo_status evaluate_view(bo_context *context, const bo_machine *machine, c
         if (status == BO_OK && report->classes) {
             status = bo_machine_predict_view(context, machine, &part,
                                              &(bo_prediction){.classes = predicted, .probabilities = mean});
-            if (status == BO_OK) status = bo_metrics_add_classes(context, metrics, part.rows, truth, predicted, mean);
+            if (status == BO_OK)
+                status = bo_metrics_add(
+                    context, metrics,
+                    &(bo_metrics_rows){.rows = part.rows, .y = truth, .predicted = predicted, .probabilities = mean});
         } else if (status == BO_OK) {
             status = bo_machine_predict_view(
                 context, machine, &part,
                 &(bo_prediction){.mean = mean, .low = low, .high = high, .level = 0.95, .std = std});
-            if (status == BO_OK)
-                status = std ? bo_metrics_add_intervals(context, metrics, part.rows, truth, mean, std, low, high)
-                             : bo_metrics_add(context, metrics, part.rows, truth, mean, NULL);
+            const bo_metrics_rows added = {
+                .rows = part.rows, .y = truth, .mean = mean, .std = std, .low = low, .high = high};
+            if (status == BO_OK) status = bo_metrics_add(context, metrics, &added);
         }
     }
     bo_free(mean);

@@ -121,7 +121,7 @@ void bo_data_get_samples(const bo_data *data, bo_samples *out)
                         .y = data->y,
                         .classes = data->classes,
                         .weights = data->weights,
-                        .common_unit = bo_schema_has_common_unit(data->schema),
+                        .common_unit = bo_schema_describe(data->schema)->common_unit,
                         .sparse = data->sparse,
                         .schema = data->schema};
 }

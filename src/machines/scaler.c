@@ -133,7 +133,7 @@ void bo_scaler_report(bo_context *context, const bo_scaler *scaler, size_t sampl
     size_t constant = 0, used = 0;
     for (size_t j = 0; j < scaler->dim; j++) {
         if (scaler->factor[j] != 0 || constant++ >= NAMES) continue;
-        const char *name = schema ? bo_schema_input(schema, j) : NULL, *comma = used ? ", " : "";
+        const char *name = schema ? bo_schema_describe(schema)->input_names[j] : NULL, *comma = used ? ", " : "";
         used += (size_t)(name ? snprintf(names + used, ROOM, "%s'%.50s'", comma, name)
                               : snprintf(names + used, ROOM, "%s%zu", comma, j));
     }
@@ -149,10 +149,7 @@ void bo_scaler_report(bo_context *context, const bo_scaler *scaler, size_t sampl
 
 static bool has_origins(const bo_scaler *scaler, const bo_schema *schema)
 {
-    if (!schema || bo_schema_inputs(schema) != scaler->dim) return false;
-    for (size_t j = 0; j < scaler->dim; j++)
-        if (bo_schema_origin(schema, j) != 0) return true;
-    return false;
+    return schema && bo_schema_describe(schema)->inputs == scaler->dim && bo_schema_describe(schema)->origins;
 }
 
 /* out := from + sign * the origins of the schema, or 0 for what is NULL or has none. */
@@ -163,7 +160,7 @@ static bo_status add_origins(bo_context *context, const bo_scaler *scaler, const
     *out = bo_alloc_raw(context, scaler->dim, sizeof **out, "origins of columns");
     if (!*out) return BO_MEMORY;
     for (size_t j = 0; j < scaler->dim; j++)
-        (*out)[j] = (from ? from[j] : 0) + (any ? sign * bo_schema_origin(schema, j) : 0);
+        (*out)[j] = (from ? from[j] : 0) + (any ? sign * bo_schema_describe(schema)->origins[j] : 0);
     return BO_OK;
 }
 

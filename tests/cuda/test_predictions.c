@@ -1,6 +1,7 @@
 /* Predictions of kernel machines on a GPU compared with those on the CPU: the same machines, fitted on the CPU. Emulated GPUs
  * have blocks of 64 rows. */
 #include <bochner/devices.h>
+#include "math/metrics.h"
 #include "machines/gpu/predict.h"
 #include "machines/oracle.h"
 

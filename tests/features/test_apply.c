@@ -41,7 +41,8 @@ static void check_against_reference(bo_context *context, const bo_features_desc 
             double error = fabs((double)z[r * length + i] - expected[r * length + i]);
             if (!(error <= limit))
                 fail_msg("%s on %s: feature %zu of row %zu is %.9g, expected %.9g within %.2g", map_name(desc),
-                         bo_context_isa(context), i, r, (double)z[r * length + i], expected[r * length + i], limit);
+                         bo_context_describe(context)->isa, i, r, (double)z[r * length + i], expected[r * length + i],
+                         limit);
         }
     }
     free(z);

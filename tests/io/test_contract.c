@@ -1,6 +1,7 @@
 /* Common promises of the headers of tables, features, machines, metrics and networks: output pointers are NULL after a
  * failure, destroy functions accept NULL, reserved fields that are not zero are refused, and reserved fields of outputs
  * are zero. */
+#include "io/splits.h"
 #include "files.h"
 #include "features/facts.h"
 #include <bochner/embedding.h>
@@ -34,15 +35,15 @@ static void copy_projections(void *user, size_t rows, size_t frequencies, const 
 }
 
 FAILS(data, bo_data_load(context, &(bo_data_desc){.path = "/nowhere"}, NULL, (bo_data **)out))
-FAILS(schema_fit, bo_schema_fit(context, &(bo_data_desc){.path = "/nowhere"}, (bo_schema **)out))
+FAILS(schema_fit, bo_schema_fit(context, &(bo_table_desc){.data = {.path = "/nowhere"}}, (bo_schema **)out))
 FAILS(schema_memory, bo_schema_load(context, &(bo_source){.bytes = "{}", .size = 2}, (bo_schema **)out))
-FAILS(stream, bo_stream_open(context, &(bo_data_desc){.path = "/nowhere"}, NULL, (bo_stream **)out))
 FAILS(table, bo_table_load(context, &(bo_table_desc){.data = {.path = "/nowhere"}, .split = {.test = 0.5}},
                            (bo_data **)out, NULL, (bo_data **)out + 1))
-FAILS(table_open, bo_table_open(context, &(bo_table_desc){.data = {.path = "/nowhere"}}, NULL, BO_SPLIT_TRAIN, 0, 1,
-                                (bo_table **)out))
-FAILS(reader, bo_reader_open(context, "/nowhere", BO_FORMAT_AUTO, 0, (bo_reader **)out))
-FAILS(reader_memory, bo_reader_open_memory(context, "", 0, BO_FORMAT_AUTO, 0, (bo_reader **)out))
+FAILS(table_open,
+      bo_table_open(context, &(bo_table_desc){.data = {.path = "/nowhere"}}, NULL, BO_SPLIT_TRAIN, (bo_table **)out))
+FAILS(reader, bo_reader_open(context, &(bo_source){.path = "/nowhere"}, BO_FORMAT_AUTO, 0, (bo_reader **)out))
+FAILS(reader_memory,
+      bo_reader_open(context, &(bo_source){.bytes = "", .size = 0}, BO_FORMAT_AUTO, 0, (bo_reader **)out))
 FAILS(array, bo_array_load(context, &(bo_source){.path = "/nowhere"}, (bo_array **)out))
 FAILS(array_memory, bo_array_load(context, &(bo_source){.bytes = "\x93NUMPY", .size = 6}, (bo_array **)out))
 FAILS(array_image,
@@ -101,11 +102,10 @@ static void out_is_null_after_failure(void **state)
     } calls[] = {{"bo_data_load", data, false},
                  {"bo_schema_fit", schema_fit, false},
                  {"bo_schema_load memory", schema_memory, false},
-                 {"bo_stream_open", stream, false},
                  {"bo_table_load", table, true},
                  {"bo_table_open", table_open, false},
                  {"bo_reader_open", reader, false},
-                 {"bo_reader_open_memory", reader_memory, false},
+                 {"bo_reader_open memory", reader_memory, false},
                  {"bo_array_load", array, false},
                  {"bo_array_load memory", array_memory, false},
                  {"bo_array_save memory", array_image, true},
@@ -138,7 +138,6 @@ static void what_releases_takes_null(void **state)
     (void)state;
     bo_data_destroy(NULL);
     bo_schema_destroy(NULL);
-    bo_stream_close(NULL);
     bo_table_close(NULL);
     bo_reader_close(NULL);
     bo_array_destroy(NULL);
@@ -160,7 +159,7 @@ static void what_releases_takes_null(void **state)
 #define ROWS        .rows = 3, .dim = 2, .targets = 1, .x = X, .y = Y
 
 FAILS(later_data, bo_data_load(context, &(bo_data_desc){TABLE, LATER}, NULL, (bo_data **)out))
-FAILS(later_schema, bo_schema_fit(context, &(bo_data_desc){TABLE, LATER}, (bo_schema **)out))
+FAILS(later_schema, bo_schema_fit(context, &(bo_table_desc){.data = {TABLE, LATER}}, (bo_schema **)out))
 FAILS(later_table, bo_table_load(context, &(bo_table_desc){.data = {TABLE}, LATER}, (bo_data **)out, NULL, NULL))
 FAILS(later_split,
       bo_table_load(context, &(bo_table_desc){.data = {TABLE}, .split = {LATER_SPLIT}}, (bo_data **)out, NULL, NULL))
@@ -224,7 +223,8 @@ static void outputs_have_zero_reserved(void **state)
     bo_reader *reader;
     bo_data_block block;
     memset(&block, 7, sizeof block);
-    assert_ok(f->context, bo_reader_open_memory(f->context, CSV, sizeof CSV - 1, BO_FORMAT_AUTO, 0, &reader));
+    assert_ok(f->context, bo_reader_open(f->context, &(bo_source){.bytes = CSV, .size = sizeof CSV - 1}, BO_FORMAT_AUTO,
+                                         0, &reader));
     assert_ok(f->context, bo_reader_next(f->context, reader, 10, &block));
     assert_reserved(block);
     bo_reader_close(reader);

@@ -1,4 +1,6 @@
 /* A table with held-out rows, a kernel machine and its metrics: the steps of `bochner fit --holdout` with few calls. */
+#include "math/metrics.h"
+#include "io/output.h"
 #include "oracle.h"
 #include "base/counting.h"
 #include <unistd.h>
@@ -24,7 +26,10 @@ static void test_regression(void **state)
                                  &(bo_prediction){.mean = mean, .low = low, .high = high, .level = 0.95, .std = std}));
     bo_metrics *whole;
     assert_ok(context, bo_metrics_create(context, &metrics->desc, &whole));
-    assert_ok(context, bo_metrics_add_intervals(context, whole, TEST_ROWS, test.y, mean, std, low, high));
+    assert_ok(context,
+              bo_metrics_add(context, whole,
+                             &(bo_metrics_rows){
+                                 .rows = TEST_ROWS, .y = test.y, .mean = mean, .std = std, .low = low, .high = high}));
     for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
         assert_true(bo_metrics_coverage_part(metrics, part) == bo_metrics_coverage_part(whole, part));
     assert_true(metrics->rows == TEST_ROWS && metrics->points == 10 && metrics->desc.has_std);

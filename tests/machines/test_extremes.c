@@ -1,5 +1,6 @@
 /* Targets and inputs of extreme size: the result does not depend on the unit, or the fit is refused with the reason. */
 #include <float.h>
+#include "math/metrics.h"
 #include "machines/internal.h"
 #include "oracle.h"
 

@@ -1,5 +1,6 @@
 /* Prediction intervals: quantiles, the deviations that are fitted to errors, and the coverage on new rows, also by size of the
  * prediction. */
+#include "math/metrics.h"
 #include "oracle.h"
 
 enum { DIM = 2 };

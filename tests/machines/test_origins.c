@@ -1,4 +1,5 @@
 /* Columns far from 0: origins are chosen and subtracted in float64, so that the machine is that of the same rows near 0. */
+#include "io/stream.h"
 #include "../io/files.h"
 #include "oracle.h"
 #include <bochner/embedding.h>
@@ -451,7 +452,7 @@ static void sparse_without_schema(void **state)
     bo_stream *stream, *new_stream;
     bo_sparse rows, reduced;
     double y[200];
-    assert_ok(context, bo_schema_fit(context, &train, &schema));
+    assert_ok(context, bo_schema_fit(context, &(bo_table_desc){.data = train}, &schema));
     assert_true(bo_schema_origin(schema, 0) != 0 && bo_schema_origin(schema, 3) != 0);
     assert_ok(context, bo_stream_open(context, &train, schema, &stream));
     assert_ok(context, bo_stream_next_sparse(context, stream, 200, &rows, y));

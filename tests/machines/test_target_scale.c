@@ -1,4 +1,5 @@
 /* Logarithms of positive targets: the choice of the scale, means and intervals in the units of the targets. */
+#include "math/metrics.h"
 #include "oracle.h"
 
 enum { DIM = 2, ROWS = 1200, FRESH = 4000 };

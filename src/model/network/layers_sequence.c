@@ -2,6 +2,7 @@
  * with a norm; recurrent layers, state-space systems and mixing are single layers. */
 #include <math.h>
 #include <stddef.h>
+#include "../../attention/enums.h"
 #include "../../nn/enums.h"
 #include "../../features/facts.h"
 #include "../../base/rng.h"
