@@ -36,7 +36,8 @@
  * - text.h: tokenizers, corpora, batches
  * - texts.h: labeled texts and pairs of texts, BLEU
  * - chat.h: chat templates
- * - model.h: models: create, load, save, evaluate, generate
+ * - model.h: models: create, load, save, evaluate
+ * - generate.h: generation of text, sessions, samplers
  * - tasks.h: classification and translation with a model
  * - lora.h: low-rank adapters of models
  * - inspect.h: what the heads of a language model compute, and what could replace them
@@ -71,6 +72,7 @@
 #include <bochner/embedding.h>
 #include <bochner/explain.h>
 #include <bochner/features.h>
+#include <bochner/generate.h>
 #include <bochner/graph.h>
 #include <bochner/inspect.h>
 #include <bochner/json.h>

@@ -183,7 +183,7 @@ typedef enum bo_small_float {
 } bo_small_float;
 
 /** Further inputs of attention, one bit each. They follow q, k and v in this order. Shapes are as in
- * bo_attention_inputs, with tokens as rows: log_gate and beta are n x key_heads (GLA: n x key_heads dim), parameters
+ * bo_attention_call, with tokens as rows: log_gate and beta are n x key_heads (GLA: n x key_heads dim), parameters
  * are 1 x their length. */
 typedef enum bo_attention_given {
     BO_ATTENTION_GIVEN_LOG_GATE = 1 << 0,  /**< log_gate */

@@ -63,6 +63,7 @@ typedef enum bo_enum {
     BO_ENUM_MUON_ITERATION = 43,    /**< bo_muon_iteration (optim.h) */
     BO_ENUM_PLAN_TERM = 44,         /**< bo_plan_term (plan.h) */
     BO_ENUM_PLAN_ORIGIN = 45,       /**< bo_plan_origin (plan.h) */
+    BO_ENUM_ATTENTION_PRESET = 46,  /**< the presets of bo_attention_preset() (attention.h), by their number */
 } bo_enum;
 
 /** Returns the name of a value of an enumeration.

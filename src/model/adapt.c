@@ -199,6 +199,7 @@ bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_l
     adapter->aside = model->weights;
     model->weights = weights;
     model->adapter = adapter;
+    bo_model_refresh(model);
     return BO_OK;
 }
 
@@ -213,6 +214,7 @@ static void swap(bo_model *model)
     bo_weights *aside = model->adapter->aside;
     model->adapter->aside = model->weights;
     model->weights = aside;
+    bo_model_refresh(model);
 }
 
 void bo_model_drop_adapters(bo_model *model)

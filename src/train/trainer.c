@@ -56,17 +56,17 @@ static bo_status check(bo_context *context, const bo_trainer_desc *desc)
     if (desc->activations != BO_STORAGE_FLOAT32 && desc->activations != BO_STORAGE_BFLOAT16)
         return bo_fail(context, BO_INVALID, "activations: expected float32 or bfloat16, found %s",
                        bo_storage_name(desc->activations) ? bo_storage_name(desc->activations) : "an unknown storage");
-    if (desc->redraw_every && desc->examples)
+    if (desc->redraw_every && desc->train.examples)
         return bo_fail(context, BO_INVALID, "redraw: expected a model with attention, found a network");
-    if ((desc->stateful || desc->state_windows) && (desc->examples || desc->texts))
+    if ((desc->stateful || desc->state_windows) && (desc->train.examples || desc->train.texts))
         return bo_fail(context, BO_INVALID, "stateful: expected a language model, found %s",
-                       desc->examples ? "a network" : "a model of another task");
-    if (desc->imitate && (desc->examples || desc->texts))
+                       desc->train.examples ? "a network" : "a model of another task");
+    if (desc->imitate && (desc->train.examples || desc->train.texts))
         return bo_fail(context, BO_INVALID, "imitate: expected a language model, found %s",
-                       desc->examples ? "a network" : "a model of another task");
-    if (desc->whiten && (desc->examples || desc->texts))
+                       desc->train.examples ? "a network" : "a model of another task");
+    if (desc->whiten && (desc->train.examples || desc->train.texts))
         return bo_fail(context, BO_INVALID, "whiten: expected a language model, found %s",
-                       desc->examples ? "a network" : "a model of another task");
+                       desc->train.examples ? "a network" : "a model of another task");
     const bo_collective *ranks = desc->ranks;
     if (ranks) BO_TRY(bo_check_reserved(context, "bo_collective", ranks->reserved));
     if (ranks && ranks->size > 1 && (!ranks->sum || !ranks->sum_f32))

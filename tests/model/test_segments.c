@@ -1,5 +1,6 @@
 /* Consecutive segments of a text: a pass continues from the states of the segment before it, and the gradients of these
  * states flow back. Together the segments have the losses and the gradients of one long window. */
+#include <bochner/names.h>
 #include "models.h"
 #include "tape/graph.h"
 #include <math.h>
@@ -154,9 +155,9 @@ static void segments_are_a_long_window(void **state)
     static const char *const recurrent[] = {"rnn", "gru", "lstm"};
     bo_context *context = test_context(2);
     size_t presets = 0;
-    while (bo_attention_preset_name(presets)) presets++;
+    while (bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)presets)) presets++;
     for (size_t k = 0; k < presets + 3; k++) {
-        const char *name = k < presets ? bo_attention_preset_name(k) : recurrent[k - presets];
+        const char *name = k < presets ? bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)k) : recurrent[k - presets];
         bo_model_desc desc = test_desc(name);
         if (k < presets && bo_attention_has(&desc.block.attention, BO_TRAIT_CAPACITY)) desc.block.attention.window = 20;
         bo_model *model = test_model(context, &desc, NULL);

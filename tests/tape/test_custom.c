@@ -2,6 +2,7 @@
  * results, attributes of other sizes, and mistakes, which must give messages and no crashes. Uses public headers
  * only. */
 #include <bochner/optim.h>
+#include "base/rng.h"
 #include "tape/enums.h"
 #include "../base/counting.h"
 

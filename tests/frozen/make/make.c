@@ -1,6 +1,7 @@
 /* Makes the models of tests/frozen/d78e7484 that are not trained, and what they compute. Built against the library
  * and the tests of that commit by make.sh; later versions do not compile it. */
 #include <sys/stat.h>
+#include "io/output.h"
 #include "model/models.h"
 #include "network/networks.h"
 #include "frozen.h"
