@@ -9,6 +9,8 @@
  *
  *     cc program.c -o program $(pkg-config --cflags --libs bochner)
  *
+ * C++17 programs may include bochner/bochner.hpp instead, which adds owners, exceptions, spans, sources and sinks.
+ *
  * Each header is the manual of its module. Start with base.h, which states the rules that hold for all of them: names,
  * errors, ownership, threads.
  *
