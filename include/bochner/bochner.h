@@ -33,8 +33,7 @@
  * Attention and models of text:
  *
  * - attention.h: softmax attention, linear attention, recurrent memories
- * - text.h: tokenizers, corpora, batches
- * - texts.h: labeled texts and pairs of texts, BLEU
+ * - text.h: tokenizers, corpora, labeled texts and pairs of texts, BLEU
  * - chat.h: chat templates
  * - model.h: models: create, load, save, evaluate
  * - generate.h: generation of text, sessions, samplers
@@ -94,7 +93,6 @@
 #include <bochner/profile.h>
 #include <bochner/tasks.h>
 #include <bochner/text.h>
-#include <bochner/texts.h>
 #include <bochner/train.h>
 #include <bochner/widths.h>
 
