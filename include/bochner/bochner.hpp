@@ -331,7 +331,10 @@ public:
         const std::size_t dim = describe().dim, length = describe().features;
         if (x.size() % dim) throw error(BO_INVALID, "the numbers are not rows of " + std::to_string(dim));
         std::vector<float> z(x.size() / dim * length);
-        if (!z.empty()) context_->call(bo_features_apply, *this, x.size() / dim, x.data(), dim, z.data(), length);
+        bo_inputs inputs{};
+        inputs.rows = x.size() / dim;
+        inputs.x = x.data();
+        if (!z.empty()) context_->call(bo_features_apply, *this, &inputs, z.data(), length);
         return z;
     }
 

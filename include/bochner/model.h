@@ -323,8 +323,8 @@ BO_API bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_s
  */
 BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t layer);
 
-/** Returns the weights of a model, for the functions of graph.h: bo_weights_count(), bo_weights_at(), bo_weights_get(),
- * bo_weights_set(), … A weight has a name ("model.layers.0.self_attn.q_proj.weight"), a shape and more.
+/** Returns the weights of a model, for the functions of graph.h: bo_weights_describe(), bo_weights_find(),
+ * bo_weights_get(), bo_weights_set(), … A weight has a name ("model.layers.0.self_attn.q_proj.weight"), a shape and more.
  *
  * @param model  the model; setting weights needs exclusive access to it
  * @return the weights, owned by the model and valid until adapters are added, merged or unmerged (lora.h)
