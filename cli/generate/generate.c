@@ -245,8 +245,9 @@ static void print_json(const generate_job *job)
     cli_json_add_count(&json, "prompt_tokens", job->prompt_count);
     cli_json_add_count(&json, "tokens", job->made);
     cli_json_add_number(&json, "prompt_tokens_per_second", rate(job->prompt_count, job->prompt_seconds));
-    cli_json_add_text(&json, "device", bo_context_device(job->session->context));
-    cli_json_add_text(&json, "precision", bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(job->session->context)));
+    cli_json_add_text(&json, "device", bo_context_describe(job->session->context)->device);
+    cli_json_add_text(&json, "precision",
+                      bo_enum_name(BO_ENUM_PRECISION, bo_context_describe(job->session->context)->precision));
     cli_json_add_number(&json, "tokens_per_second", rate(job->made, job->seconds));
     cli_json_add_count(&json, "state_bytes", job->state_bytes);
     cli_json_add_text(&json, "finish_reason", job->reason);

@@ -10,7 +10,7 @@
  *     bo_generate(context, model, &(bo_generate_desc){.prompt = "To be"}, show, NULL); // generate.h
  *
  * **Threads.** Threads may share a model, each with its own context and its own sessions. Functions that take the model
- * without const (training, bo_model_set_weight(), …) need exclusive access to it.
+ * without const (training, bo_weights_set(), …) need exclusive access to it.
  *
  * **Ownership.** A model must outlive its sessions. A tokenizer that is passed to bo_model_create() must outlive the
  * model; a model that was loaded owns its tokenizer.
@@ -19,7 +19,7 @@
 #define BOCHNER_MODEL_H
 
 #include <bochner/blocks.h>
-#include <bochner/nn.h>
+#include <bochner/layers.h>
 #include <bochner/profile.h>
 #include <bochner/text.h>
 
@@ -168,7 +168,7 @@ BO_API bo_status bo_model_load(bo_context *context, const bo_source *source, con
  * A model that is one of the families of docs/reference/families.md is written as such, so that transformers can load
  * it. A path that ends with ".safetensors" becomes one file, whose bytes memory and callbacks receive too. Any other path
  * is a directory, to which config.json, model.safetensors, tokenizer.json, tokenizer_config.json and generation_config.json are
- * written, and other files that the model was loaded with (bo_model_companion()). Each file is replaced atomically,
+ * written, and other files that the model was loaded with: special_tokens_map.json, chat_template.jinja. Each file is replaced atomically,
  * model.safetensors last.
  *
  * @param context  the context
@@ -198,17 +198,6 @@ BO_API bo_status bo_model_desc_copy(bo_context *context, const bo_model_desc *de
 
 /** Releases the lists, names and labels of a descriptor that the library has allocated. @param desc  the descriptor */
 BO_API void bo_model_desc_release(bo_model_desc *desc);
-
-/** Reads the description of a text model from JSON text: the members of config.json, of which all but "blocks" may be
- * missing, so that a program can set sizes and classes (docs/reference/model.md).
- *
- * @param context   the context
- * @param text      the description
- * @param where     its name in messages (NULL: "model")
- * @param[out] out  the descriptor; release it with bo_model_desc_release()
- * @return BO_OK; BO_FORMAT if the text is malformed; the message names the block and the member
- */
-BO_API bo_status bo_description_read(bo_context *context, const char *text, const char *where, bo_model_desc *out);
 
 /** Returns the block of a layer.
  *
@@ -267,45 +256,33 @@ BO_API bo_status bo_model_evaluate(bo_context *context, const bo_model *model, c
  */
 BO_API const char *bo_model_preset_name(size_t index);
 
-/* ---- models in files and in memory ------------------------------------------------------------------------------- */
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
 
-/** Tests whether a path contains a model: a folder with config.json or adapter_config.json, or one file of
- * bo_model_save().
- *
- * @param context  the context
- * @param path     the path
- * @return true if it does
- */
-BO_API bool bo_model_exists(bo_context *context, const char *path);
+/** Facts about a model. Made by the library; later versions may add members at the end. */
+typedef struct bo_model_facts {
+    uint64_t parameters;        /**< number of parameters; tied weights count once */
+    uint64_t frozen_parameters; /**< frequencies of MLPs, which are not trained and not counted as parameters */
+    size_t bytes;               /**< bytes of the weights */
+    bo_storage storage;         /**< storage of the matrices: FLOAT32, BFLOAT16, INT8 or INT4 */
+    /** The ids at which generation ends. They come from generation_config.json, else from config.json ("eos_token_id", one id
+     * or several), else from tokenizer_config.json ("eos_token"), else from the tokenizer (bo_tokenizer_end()). Ids outside
+     * of the vocabulary are left out. NULL: there are none. */
+    const int32_t *end_tokens;
+    size_t end_count; /**< number of these ids */
+    /** The id that begins a text, from the same files ("bos_token_id", "bos_token"), else the one that the tokenizer puts
+     * before a text; -1: there is none. */
+    int32_t begin_token;
+    const struct bo_network_facts *network; /**< PREDICT: what network.h describes; NULL: another task */
+    size_t
+        state_bytes; /**< CLASSIFY, MATCH: bytes of the state that a text streams through; 0: texts are read as a whole */
+} bo_model_facts;
 
-/* ---- special tokens ---------------------------------------------------------------------------------------------- */
-
-/** Returns the ids at which generation ends. They come from generation_config.json, else from config.json
- * ("eos_token_id", one id or several), else from tokenizer_config.json ("eos_token"), else from the tokenizer
- * (bo_tokenizer_end()). Ids outside of the vocabulary are left out.
- *
- * @param model       the model
- * @param[out] count  the number of ids
- * @return the ids, owned by the model; NULL if there are none
- */
-BO_API const int32_t *bo_model_end_tokens(const bo_model *model, size_t *count);
-
-/** Returns the id that begins a text. It comes from the same files as bo_model_end_tokens() ("bos_token_id",
- * "bos_token"), else it is the one that the tokenizer puts before a text.
+/** Returns facts about a model.
  *
  * @param model  the model
- * @return the id; -1 if there is none
+ * @return the facts, owned by the model; they follow when the model is changed
  */
-BO_API int32_t bo_model_begin_token(const bo_model *model);
-
-/** Returns the text of a file that the model was loaded with, beside its weights: "generation_config.json",
- * "tokenizer_config.json", "special_tokens_map.json" or "chat_template.jinja". Saving the model writes these files again.
- *
- * @param model  the model
- * @param name   the name of the file
- * @return the text, owned by the model; NULL if the folder had no such file, or the one that bo_model_save() writes
- */
-BO_API const char *bo_model_companion(const bo_model *model, const char *name);
+BO_API const bo_model_facts *bo_model_report(const bo_model *model);
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
@@ -338,34 +315,6 @@ BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_m
  */
 BO_API bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage);
 
-/** Returns the storage of the matrices of a model.
- *
- * @param model  the model
- * @return FLOAT32, BFLOAT16, INT8 or INT4
- */
-BO_API bo_storage bo_model_storage(const bo_model *model);
-
-/** Returns the number of parameters. Tied weights count once.
- *
- * @param model  the model
- * @return the number of parameters
- */
-BO_API uint64_t bo_model_parameters(const bo_model *model);
-
-/** Returns the number of frequencies of MLPs, which are not trained and not counted as parameters.
- *
- * @param model  the model
- * @return the number of numbers
- */
-BO_API uint64_t bo_model_frozen_parameters(const bo_model *model);
-
-/** Returns the size of the weights.
- *
- * @param model  the model
- * @return the size in bytes
- */
-BO_API size_t bo_model_bytes(const bo_model *model);
-
 /** Returns the attention of a layer.
  *
  * @param model  the model
@@ -374,41 +323,13 @@ BO_API size_t bo_model_bytes(const bo_model *model);
  */
 BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t layer);
 
-/** Returns the number of weights.
+/** Returns the weights of a model, for the functions of graph.h: bo_weights_count(), bo_weights_at(), bo_weights_get(),
+ * bo_weights_set(), … A weight has a name ("model.layers.0.self_attn.q_proj.weight"), a shape and more.
  *
- * @param model  the model
- * @return the number of weights
+ * @param model  the model; setting weights needs exclusive access to it
+ * @return the weights, owned by the model and valid until adapters are added, merged or unmerged (lora.h)
  */
-BO_API size_t bo_model_weights(const bo_model *model);
-
-/** Returns a weight (graph.h): its name ("model.layers.0.self_attn.q_proj.weight"), rank, shape and more.
- *
- * @param model  the model
- * @param index  the number of the weight, from 0
- * @return the weight, owned by the model and valid until adapters are added, merged or unmerged (lora.h); NULL if the
- *     index is past the end
- */
-BO_API const bo_weight *bo_model_weight(const bo_model *model, size_t index);
-
-/** Copies the values of a weight. Values that are stored in fewer bits are converted to float.
- *
- * @param context   the context
- * @param model     the model
- * @param name      the name of the weight
- * @param[out] out  as many floats as the shape has
- * @return BO_OK; BO_INVALID if there is no such weight
- */
-BO_API bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const char *name, float *out);
-
-/** Sets the values of a weight.
- *
- * @param context  the context
- * @param model    the model
- * @param name     the name of the weight
- * @param values   as many floats as the shape has; copied
- * @return BO_OK; BO_INVALID if there is no such weight or if it is stored in fewer bits
- */
-BO_API bo_status bo_model_set_weight(bo_context *context, bo_model *model, const char *name, const float *values);
+BO_API bo_weights *bo_model_weights(const bo_model *model);
 
 /** Measures one step of a model, operation by operation (profile.h).
  *
@@ -459,31 +380,6 @@ typedef struct bo_replacement_desc {
 BO_API bo_status bo_model_replace_attention(bo_context *context, const bo_model *model, const bo_replacement_desc *desc,
                                             bo_model **out);
 
-/** Lists the parameters of a linearized model that its teacher does not have, as
- * bo_lora_desc.whole: "g_proj,m". Adapters of a model with another attention train these in full.
- *
- * @param context   the context
- * @param model     a linearized model
- * @param[out] out  the list, "" if there are none; release it with bo_free()
- * @return BO_OK; BO_INVALID if the model is not linearized
- */
-BO_API bo_status bo_model_new_parameters(bo_context *context, const bo_model *model, char **out);
-
-/** Measures how well attention imitates its teacher, layer by layer: see BO_IMITATION_ATTENTION.
- *
- * @param context         the context
- * @param model           a linearized model
- * @param corpus          the corpus, of at least one window
- * @param context_tokens  tokens per window; 0: the context of the model
- * @param most            maximum number of tokens to use, at least one window is used; 0: all
- * @param[out] errors     one number per layer: the relative squared error of what attention adds to the residual stream;
- *     NAN for layers that are not linearized
- * @return BO_OK; BO_INVALID if the model is not linearized or the corpus is shorter than a window; BO_IO if the
- *     corpus cannot be read
- */
-BO_API bo_status bo_model_imitation(bo_context *context, const bo_model *model, const bo_corpus *corpus,
-                                    size_t context_tokens, uint64_t most, double *errors);
-
 /** How well two models agree on the next token. */
 typedef struct bo_agreement {
     uint64_t tokens;      /**< number of positions compared */
@@ -522,47 +418,41 @@ BO_API bo_status bo_model_agreement(bo_context *context, const bo_model *first, 
  */
 BO_API bo_status bo_model_widen(bo_context *context, const bo_model_desc *desc, size_t width, bo_model_desc *out);
 
-/** Returns the number of places where bo_model_probe() measures activations.
+/** Tests whether a path contains a model: a folder with config.json or adapter_config.json, or one file of
+ * bo_model_save().
+ *
+ * @param context  the context
+ * @param path     the path
+ * @return true if it does
+ */
+BO_API bool bo_model_exists(bo_context *context, const char *path);
+
+/** Returns the text of a file that the model was loaded with, beside its weights: "generation_config.json",
+ * "tokenizer_config.json", "special_tokens_map.json" or "chat_template.jinja". Saving the model writes these files again.
  *
  * @param model  the model
- * @return the number of places
+ * @param name   the name of the file
+ * @return the text, owned by the model; NULL if the folder had no such file, or the one that bo_model_save() writes
  */
-BO_API size_t bo_model_activations(const bo_model *model);
+BO_API const char *bo_model_companion(const bo_model *model, const char *name);
 
-/** Returns the name of a place: "embedding", "layer 0 attention", "layer 0 mlp", …, "logits".
+/** Lists the parameters of a linearized model that its teacher does not have, as
+ * bo_lora_desc.whole: "g_proj,m". Adapters of a model with another attention train these in full.
+ *
+ * @param context   the context
+ * @param model     a linearized model
+ * @param[out] out  the list, "" if there are none; release it with bo_free()
+ * @return BO_OK; BO_INVALID if the model is not linearized
+ */
+BO_API bo_status bo_model_new_parameters(bo_context *context, const bo_model *model, char **out);
+
+/** Returns the name of a place of the residual stream: "embedding", "layer 0 attention", "layer 0 mlp", …, "logits".
  *
  * @param model  the model
  * @param index  the number of the place, from 0
  * @return the name, owned by the model; NULL if the index is past the end
  */
 BO_API const char *bo_model_activation(const bo_model *model, size_t index);
-
-/** Runs one sequence and measures activations.
- *
- * @param context     the context
- * @param model       a language model
- * @param tokens      the tokens
- * @param count       the number of tokens, 1 to the context of the model
- * @param[out] sizes  one number per place: the mean absolute value over tokens and columns; for a layer, that of its
- *     contribution to the residual stream
- * @return BO_OK; BO_INVALID if the model is not a language model
- */
-BO_API bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count,
-                                double *sizes);
-
-/** Computes the spectral norm |s (W - minus)|₂ to a tenth of a percent.
- *
- * W is the weight as a matrix whose columns are its last extent. s is its factor in the parametrization.
- *
- * @param context   the context
- * @param model     the model
- * @param name      the name of the weight
- * @param minus     a matrix of the same shape to subtract; NULL: none
- * @param[out] out  the norm
- * @return BO_OK; BO_INVALID if there is no such weight
- */
-BO_API bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name,
-                                        const float *minus, double *out);
 
 #endif
 

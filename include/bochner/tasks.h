@@ -138,15 +138,6 @@ BO_API bo_status bo_model_evaluate_translation(bo_context *context, const bo_mod
                                                uint64_t most, const bo_translate_desc *desc, bool tokenize, bool decode,
                                                bo_translation *out);
 
-/* ==== Advanced ==================================================================================================== */
-
-/** Returns the size of the state that a text streams through.
- *
- * @param model   the model
- * @return the number of bytes; 0 if texts are read as a whole
- */
-BO_API size_t bo_model_state_bytes(const bo_model *model);
-
 #ifdef __cplusplus
 }
 #endif

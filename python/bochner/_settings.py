@@ -114,8 +114,8 @@ def refuse_unknown(function: str, names: Any, allowed: Any) -> None:
 def read_struct(struct: Any) -> dict[str, Any]:
     """The members of a struct that the library filled in, without reserved words and pointers."""
     values = {}
-    for name, *_ in struct._fields_:
-        if name != "reserved":
+    for name, kind, *_ in struct._fields_:
+        if name != "reserved" and kind is not ctypes.c_void_p:
             value = getattr(struct, name)
             values[name.rstrip("_")] = value.decode() if isinstance(value, bytes) else value
     return values

@@ -204,12 +204,11 @@ static void pass_rest(generation *g, const bo_token *last)
 
 static bool is_end(const generation *g, int32_t id)
 {
-    size_t count;
-    const int32_t *ends = bo_model_end_tokens(g->model, &count);
+    const bo_model_facts *facts = bo_model_report(g->model);
     if (g->desc->ignore_end) return false;
     if (id == g->eos) return true;
-    for (size_t i = 0; i < count; i++)
-        if (ends[i] == id) return true;
+    for (size_t i = 0; i < facts->end_count; i++)
+        if (facts->end_tokens[i] == id) return true;
     for (size_t i = 0; i < g->desc->end_count; i++)
         if (g->desc->ends[i] == id) return true;
     return false;

@@ -67,7 +67,7 @@ bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_
     name_model(desc->folder, s->name, sizeof s->name);
     /* a half of what the states in slots and in the cache leave free */
     bo_memory_bound memory;
-    bo_memory_limit(&memory);
+    bo_context_memory(NULL, &memory);
     bo_reservations_open(&s->reservations, memory.bytes / 8);
     if (s->tokenizer) BO_TRY(load_template(context, s));
     const bo_scheduler_desc settings = {.model = desc->model,
@@ -280,7 +280,7 @@ void bo_service_write_model(const bo_service *s, bo_json_text *out)
     whole_member(out, "created", (size_t)s->started);
     bo_json_raw(out, ", \"owned_by\": \"bochner\", \"bochner\": {\"attention\": ");
     bo_json_string(out, has_attention ? bo_attention_name(&d->block.attention) : bo_mixer_name(d->block.mixer));
-    whole_member(out, "parameters", bo_model_parameters(s->desc->model));
+    whole_member(out, "parameters", bo_model_report(s->desc->model)->parameters);
     whole_member(out, "vocab", d->vocab);
     whole_member(out, "context", d->context);
     member(out, "max_tokens");

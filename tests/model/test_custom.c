@@ -126,7 +126,7 @@ static void a_rebuilt_mlp_has_the_bits_of_the_built_in_one(void **state)
         float logits[2][VOCAB];
         for (int custom = 0; custom < 2; custom++) {
             bo_model_desc desc = custom_desc(custom ? &mine : NULL);
-            bo_trainer_desc run = {.train = corpus, .checkpointing = variant == 1};
+            bo_trainer_desc run = {.train.corpus = corpus, .checkpointing = variant == 1};
             if (variant == 2) desc.dropout = 0.1, desc.block.bias = true;
             if (variant == 3) desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 8;
             if (variant == 4) desc.parametrization = BO_PARAMETRIZATION_UNIT, desc.base_width = 16;
@@ -200,10 +200,10 @@ static void a_new_layer_lives_like_any_other(void **state)
     double losses[STEPS];
     float whole[VOCAB], single[VOCAB], before[24 * 16], after[24 * 16];
     const char *frozen = "model.layers.0.mlp.up.weight";
-    assert_ok(context, bo_model_get_weight(context, model, frozen, before));
-    train(context, model, (bo_trainer_desc){.train = corpus, .freeze = "model.layers.0.mlp"}, STEPS, losses);
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, before, NULL));
+    train(context, model, (bo_trainer_desc){.train.corpus = corpus, .freeze = "model.layers.0.mlp"}, STEPS, losses);
     if (!(losses[STEPS - 1] < losses[0] - 0.5)) fail_msg("loss %g after %g", losses[STEPS - 1], losses[0]);
-    assert_ok(context, bo_model_get_weight(context, model, frozen, after));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, after, NULL));
     assert_memory_equal(before, after, sizeof before);
     logits_of(context, model, CONTEXT, whole);
     logits_of(context, model, 1, single);
@@ -211,8 +211,8 @@ static void a_new_layer_lives_like_any_other(void **state)
     check_scores(context, model);
     bo_lora_desc lora = {.rank = 2, .targets = "up,down"};
     assert_ok(context, bo_model_adapt(context, model, &lora));
-    train(context, model, (bo_trainer_desc){.train = corpus}, 2, losses);
-    assert_ok(context, bo_model_get_weight(context, model, frozen, after));
+    train(context, model, (bo_trainer_desc){.train.corpus = corpus}, 2, losses);
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, after, NULL));
     assert_memory_equal(before, after, sizeof before);
     assert_ok(context, bo_model_merge(context, model));
     bo_model_destroy(model);

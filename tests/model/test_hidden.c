@@ -33,7 +33,7 @@ static void check_session(bo_context *context, const char *name, const bo_model 
 {
     static float embedding[VOCAB * WIDTH], hidden[LENGTH * WIDTH], logits[LENGTH * VOCAB], last[VOCAB];
     bo_session *one, *other;
-    assert_ok(context, bo_model_get_weight(context, model, "model.embed_tokens.weight", embedding));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.embed_tokens.weight", embedding, NULL));
     assert_ok(context, bo_session_create(context, model, NULL, &one));
     assert_ok(context, bo_session_create(context, model, NULL, &other));
     assert_ok(context, bo_session_feed(context, one, ids, FIRST, NULL));

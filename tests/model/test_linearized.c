@@ -1,5 +1,6 @@
 /* Linearized models, some of whose layers keep their attention: lists of layers, files, sessions, lanes, states, stored
  * weights, adapters, and replacements of attention that change nothing. */
+#include <bochner/names.h>
 #include "adapted.h"
 #include "io/tensors.h"
 #include "model/config.h"
@@ -53,7 +54,7 @@ static bool keeps(const bo_model *model, size_t layer)
 static const char *mixed_kind(size_t index)
 {
     for (size_t i = 0;; i++) {
-        const char *name = bo_attention_preset_name(i);
+        const char *name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i);
         bo_attention_desc desc = {.features = {.features = 0}};
         if (!name) return NULL;
         assert_true(bo_attention_preset(name, &desc));

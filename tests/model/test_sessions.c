@@ -366,14 +366,14 @@ static void test_other_weights(void **state)
     assert_ok(several, bo_session_load(several, session, &(bo_source){.path = path}));
     for (size_t w = 0; w < 2; w++) {
         const size_t last = (w ? 1 : desc.vocab) * desc.width - 1;
-        assert_ok(context, bo_model_get_weight(context, model, names[w], values));
+        assert_ok(context, bo_weights_get(context, bo_model_weights(model), names[w], values, NULL));
         const float was = values[last];
         values[last] = nextafterf(was, 9);
-        assert_ok(context, bo_model_set_weight(context, model, names[w], values));
+        assert_ok(context, bo_weights_set(context, bo_model_weights(model), names[w], values));
         assert_fails(context, BO_INVALID, "other weights",
                      bo_session_load(context, session, &(bo_source){.path = path}));
         values[last] = was;
-        assert_ok(context, bo_model_set_weight(context, model, names[w], values));
+        assert_ok(context, bo_weights_set(context, bo_model_weights(model), names[w], values));
         assert_ok(context, bo_session_load(context, session, &(bo_source){.path = path}));
     }
     free(values);

@@ -66,8 +66,8 @@ static void compare_losses(runs *r, const char *kind, bool documents)
     shake(model->weights);
     assert_ok(r->context, bo_corpus_open(r->context, &part, &text));
     bo_trainer_desc desc = stateful(r, model, NULL, 1);
-    desc.train = text;
-    desc.valid = NULL;
+    desc.train.corpus = text;
+    desc.valid.corpus = NULL;
     desc.documents = documents;
     desc.micro_batch = documents ? 1 : 2;
     desc.steps = STEPS;
@@ -137,8 +137,8 @@ static bo_model *train_short(runs *r, const char *kind, size_t context, size_t w
     bo_model *model = runs_model_of(r, &shape);
     bo_trainer_desc desc = runs_trainer(r, model, NULL);
     bo_trainer *trainer;
-    desc.train = corpus;
-    desc.valid = NULL;
+    desc.train.corpus = corpus;
+    desc.valid.corpus = NULL;
     desc.batch = 1;
     desc.steps = 4;
     desc.stateful = windows > 0;
