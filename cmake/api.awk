@@ -171,7 +171,7 @@ function may_be_null(text)
 function argument(type, name, at)
 {
     if (type ~ /\*$/) return "a->pointer[" at "]"
-    if (type ~ /_fn$/) return "a->pointer[" at "] ? do_nothing : NULL"
+    if (type ~ /_fn$/) return "a->pointer[" at "] ? nothing_of_" type " : NULL"
     if (type == "size_t") return "size_of(a, \"" name "\")"
     if (type == "double") return "0.5"
     return "(" type ")" (type == "bo_value" ? 1 : 0)

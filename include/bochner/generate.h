@@ -238,7 +238,7 @@ typedef struct bo_generate_desc {
     bo_session *session;
     size_t context; /**< maximum tokens of the sequence, with the prompt (default: what the session has room for) */
     bo_sampler *sampler;    /**< a sampler that goes on as it is, instead of `sampling`; the prompt is not remembered */
-    const int32_t *ends;    /**< further end tokens, besides bo_model_end_tokens(); or NULL */
+    const int32_t *ends;    /**< further end tokens, besides bo_model_report(); or NULL */
     size_t end_count;       /**< number of tokens in `ends` */
     bool ignore_end;        /**< no token ends the text */
     bool log_probabilities; /**< compute `log_probability` of bo_token */
@@ -403,7 +403,7 @@ typedef struct bo_composition {
  *
  * A document begins with an empty state and with the tokens that the template of the tokenizer puts before a text; if
  * there are none, with the token that begins or ends a text, or with a line end. These tokens are not written. Tokens
- * are chosen by the sampler until the document ends: with an end token (bo_model_end_tokens()), with any other special
+ * are chosen by the sampler until the document ends: with an end token (bo_model_report()), with any other special
  * token, or when it is as long as it may be. Text from which special tokens or the separator would be read is left out,
  * with all that follows in its document. The file is read back by a corpus with the same `separator`
  * (bo_corpus_desc).

@@ -138,7 +138,6 @@ BO_API bo_status bo_model_evaluate_translation(bo_context *context, const bo_mod
                                                uint64_t most, const bo_translate_desc *desc, bool tokenize, bool decode,
                                                bo_translation *out);
 
-
 #ifdef __cplusplus
 }
 #endif

@@ -49,9 +49,16 @@ typedef struct member {
 
 /* ---- numbers and results ----------------------------------------------------------------------------------------- */
 
-static void do_nothing(void *user, size_t begin, size_t end)
+/* A function of each type of callback that is an argument. */
+static void nothing_of_bo_range_fn(void *user, size_t begin, size_t end)
 {
     (void)user, (void)begin, (void)end;
+}
+
+static bool nothing_of_bo_token_fn(void *user, const bo_token *token)
+{
+    (void)user, (void)token;
+    return true;
 }
 
 /* Indices and the size of optional attributes are 0. Distances between rows are large enough. Other sizes count the

@@ -1,6 +1,6 @@
 /* A whole model in memory: loaded or refused; a small one reads tokens, and is written and read again. */
 #include "container.h"
-#include <bochner/model.h>
+#include <bochner/generate.h>
 
 enum { MOST_CONTEXT = 64, MOST_VOCAB = 1 << 12 };
 

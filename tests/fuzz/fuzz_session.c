@@ -1,7 +1,7 @@
 /* A saved state in memory: a session of the model that it names accepts or refuses it, and continues to work in both
  * cases. */
 #include "container.h"
-#include <bochner/model.h>
+#include <bochner/generate.h>
 
 static void feed_again(bo_context *context, bo_session *session)
 {

@@ -1,7 +1,7 @@
 /* Conversion of GGUF and llama2.c models: numbers, configuration, tokenizer, and the function of the result, which is
  * compared with a forward pass on the numbers of the source. */
 #include <bochner/convert.h>
-#include <bochner/text.h>
+#include <bochner/generate.h>
 #include "foreign.h"
 #include "io/files.h"
 #include "io/json.h"
