@@ -11,7 +11,7 @@ True
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,8 +20,17 @@ from ._estimators import ClassifierMixin, RegressorMixin, as_labels, as_targets
 from ._library import lib
 from ._machine_base import FitReport, KernelMachine, Stream
 from ._saved import Saved
+from ._settings import checks_names
+from .typing import (
+    Activation, Draw, Function, GramPrecision, Kernel, Loss, Metric, Sampling, Scaling, Solver, TargetScale,
+)  # fmt: skip
 
 __all__ = ["FitReport", "KernelClassifier", "KernelRegressor"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Array = np.ndarray[Any, Any]
 
@@ -113,25 +122,26 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     _one_target: bool
 
+    @checks_names()
     def __init__(
         self,
-        kernel: str = "auto",
+        kernel: Literal["auto"] | Kernel = "auto",
         *,
         features: int | None = None,
         gamma: float | None = None,
         regularization: float | None = None,
-        metric: str = "auto",
-        solver: str = "auto",
-        scaling: str = "auto",
-        target_scale: str = "auto",
+        metric: Metric = "auto",
+        solver: Solver = "auto",
+        scaling: Scaling = "auto",
+        target_scale: TargetScale = "auto",
         budget: float | None = None,
-        function: str | None = None,
-        draw: str | None = None,
-        sampling: str | None = None,
+        function: Function | None = None,
+        draw: Draw | None = None,
+        sampling: Sampling | None = None,
         alpha: float | None = None,
         degree: int | None = None,
         depth: int | None = None,
-        activation: str | None = None,
+        activation: Activation | None = None,
         weight_variance: float | None = None,
         bias_variance: float | None = None,
         candidates: int | None = None,
@@ -139,7 +149,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         fit_intercept: bool = True,
         noise: float | None = None,
         dropout: float | None = None,
-        precision: str = "auto",
+        precision: GramPrecision = "auto",
         memory: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -299,26 +309,27 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     _classifies = True
     _known: Array | None
 
+    @checks_names()
     def __init__(
         self,
-        kernel: str = "auto",
+        kernel: Literal["auto"] | Kernel = "auto",
         *,
         features: int | None = None,
         gamma: float | None = None,
         regularization: float | None = None,
-        metric: str = "auto",
-        loss: str = "auto",
-        solver: str = "auto",
-        scaling: str = "auto",
-        class_weight: Any = None,
+        metric: Metric = "auto",
+        loss: Loss = "auto",
+        solver: Solver = "auto",
+        scaling: Scaling = "auto",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         budget: float | None = None,
-        function: str | None = None,
-        draw: str | None = None,
-        sampling: str | None = None,
+        function: Function | None = None,
+        draw: Draw | None = None,
+        sampling: Sampling | None = None,
         alpha: float | None = None,
         degree: int | None = None,
         depth: int | None = None,
-        activation: str | None = None,
+        activation: Activation | None = None,
         weight_variance: float | None = None,
         bias_variance: float | None = None,
         candidates: int | None = None,
@@ -326,7 +337,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         fit_intercept: bool = True,
         noise: float | None = None,
         dropout: float | None = None,
-        precision: str = "auto",
+        precision: GramPrecision = "auto",
         memory: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
