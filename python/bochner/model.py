@@ -661,10 +661,10 @@ class Model(Predictor):
             As in :meth:`generate` (default of `max_tokens`: 512).
         """
         core = self._reading_text
-        options.setdefault("max_tokens", 512)
+        most = options.setdefault("max_tokens", 512)
         opened = _chat.open_template(core, template)
         ids = _chat.encode(core, opened, messages, variables or {}, parse_special)
-        session, ids = session_for(core, ids, options["max_tokens"])
+        session, ids = session_for(core, ids, most)
         return Generation(session, ids, drawn=0, ends=_chat.end_token(core, opened), **options)
 
     # ---- training ---------------------------------------------------------------------------------------------------

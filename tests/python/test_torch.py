@@ -156,7 +156,7 @@ Q = np.ones((1, 2, 3, 4), np.float32)
         ({}, {"kind": "favor", "draw": "nothing"}),
         ({}, {"kind": "favor", "features": -1}),
         ({}, {"kind": "favor", "features": "many"}),
-        ({}, {"kind": "softmax", "scale": float("inf")}),
+        ({}, {"kind": "softmax", "scale": -1.0}),
         ({}, {"precision": "float8"}),
         ({"k": Q[:, :, :, :3]}, {}),
         ({"k": Q[:, :, :2]}, {}),

@@ -91,7 +91,7 @@ def test_settings_are_those_of_the_functions():
         ("LayerSettings", None, model._OF_ALL),
         ("LoraSettings", None, _training._LORA),
         ("RopeScaling", None, model._SCALING),
-        ("AttentionInputs", None, [name for name, _ in c.bo_attention_inputs._fields_ if name not in ("q", "k", "v", "reserved")]),
+        ("AttentionInputs", None, [name for name, _ in c.bo_attention_inputs._fields_ if name not in ("q", "k", "v", "solves", "reserved")]),
     ]:
         named = [] if function is None else parameters(function)
         settings = hints(TABLES[table])

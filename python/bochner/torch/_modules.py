@@ -56,7 +56,7 @@ def _compute(
     return _ops.run(ready, key("bfloat16" if low else None), tokens_first, lengths, key_lengths).to(returned)
 
 
-_KNOWN = ("kind", "causal", "precision", "device", *names_of(CallSettings))
+_KNOWN = ("q", "k", "v", "kind", "causal", "precision", "device", *names_of(CallSettings))
 
 
 def attention(
