@@ -43,7 +43,7 @@ bochner.Model("folder", storage="int8").linearize("text", "dark", features=16, m
 # Each line has one mistake.
 WRONG = """import bochner, numpy as np
 q = np.ones((2, 3))
-bochner.attention(q, q, q, kind="favour")
+bochner.attention(q, q, q, kind="favors")
 bochner.attention(q, q, q, featurs=3)
 bochner.attention(q, q, q, key_heads=1)
 bochner.Attention("favor", heads=1, dim=3, draw="ortho")
@@ -57,7 +57,7 @@ bochner.machines.KernelRegressor(solver="exact")
 bochner.machines.KernelClassifier(losss="ridge")
 model = bochner.Model.create("tiny")
 bochner.Model.create("huge")
-bochner.Model.create(attention="favour")
+bochner.Model.create(attention="favors")
 bochner.Model.create(attention={"kind": "favor", "featurs": 8})
 bochner.Model.create(mlp="glu")
 bochner.Model.create(layer=2)

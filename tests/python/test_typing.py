@@ -185,7 +185,7 @@ UNKNOWN = [
     (lambda **given: bochner.State("favor", heads=1, dim=3).step(Q[:1], Q[:1], Q[:1], **given), "bet", "beta"),
     (lambda **given: RandomFeatures(**given), "gama", "gamma"),
     (lambda **given: bochner.features.kernel(Q, **given), "length_scale", "length_scales"),
-    (lambda **given: KernelRegressor(**given), "regularisation", "regularization"),
+    (lambda **given: KernelRegressor(**given), "regularizations", "regularization"),
     (lambda **given: KernelClassifier(**given), "los", "loss"),
     (lambda **given: KernelRegressor().set_params(**given), "kernal", None),
     (lambda **given: bochner.Model.create(**given), "layer", "layers"),
