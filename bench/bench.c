@@ -63,8 +63,8 @@ static void report_json(const bench_run *bench)
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "version", bo_version());
-    cli_json_add_text(&json, "isa", bo_context_isa(bench->session->context));
-    cli_json_add_count(&json, "threads", (size_t)bo_context_threads(bench->session->context));
+    cli_json_add_text(&json, "isa", bo_context_describe(bench->session->context)->isa);
+    cli_json_add_count(&json, "threads", (size_t)bo_context_describe(bench->session->context)->threads);
     cli_json_array(&json, "figures");
     for (size_t i = 0; i < bench->count; i++) {
         const bench_figure *figure = &bench->figures[i];
@@ -241,8 +241,8 @@ double bench_median(double *values, size_t count)
 bo_context *bench_narrow_context(bench_run *bench)
 {
     bo_context *context = NULL;
-    const bo_context_desc desc = {.threads = bo_context_threads(bench->session->context),
-                                  .isa = bo_context_isa(bench->session->context),
+    const bo_context_desc desc = {.threads = bo_context_describe(bench->session->context)->threads,
+                                  .isa = bo_context_describe(bench->session->context)->isa,
                                   .precision = BO_PRECISION_BFLOAT16};
     bo_status status = bo_context_create(&desc, &context);
     if (status != BO_OK) cli_fail(bench->session, "a context of bfloat16 products: %s", bo_status_string(status));
@@ -251,7 +251,7 @@ bo_context *bench_narrow_context(bench_run *bench)
 
 double bench_narrow_goal(const bench_run *bench, double goal)
 {
-    return strcmp(bo_context_isa(bench->session->context), "amx") == 0 ? goal : NAN;
+    return strcmp(bo_context_describe(bench->session->context)->isa, "amx") == 0 ? goal : NAN;
 }
 
 int bench_can_draw(bench_run *bench, const char *command, const char *option, const char *path)
@@ -296,14 +296,14 @@ bool bench_gemm(bench_run *bench)
 bool bench_narrow_gemm(bench_run *bench)
 {
     bo_narrow_yardstick yard;
-    const char *isa = bo_context_isa(bench->session->context);
+    const char *isa = bo_context_describe(bench->session->context)->isa;
     bo_status status = bo_yardstick_narrow_gemm(bench->session->context, bench->gemm, 5, &yard);
     if (status != BO_OK) {
         cli_fail_status(bench->session, status);
         return false;
     }
     bench_add(bench, "bfloat16 GEMM rate", yard.gflops, "GFLOP/s", NAN, false, "%zu^3 on %d threads, %s, float32 sums",
-              yard.n, bo_context_threads(bench->session->context), isa);
+              yard.n, bo_context_describe(bench->session->context)->threads, isa);
     if (yard.peak_gflops > 0)
         bench_add(bench, "bfloat16 GEMM rate / peak", yard.gflops / yard.peak_gflops, "",
                   strcmp(isa, "amx") == 0 ? 0.6 : 0.85, false, "the peak is %.0f GFLOP/s, a loop of %s on registers",

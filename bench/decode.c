@@ -5,6 +5,7 @@
  * our sessions process the same number of tokens at the same positions, and alternate, so that other load on the host
  * affects all of them. */
 #include "device/device.h"
+#include "../cli/shared/hash.h"
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -182,7 +183,7 @@ static bool open_kinds(decode_bench *bench)
     bench->logits = cli_allocate(bench->vocab, sizeof *bench->logits, "logits");
     bench->ids = cli_allocate(bench->options->tokens, sizeof *bench->ids, "tokens");
     bench->ids[0] = 1; /* llama2.c begins with it */
-    for (size_t i = 1; i < bench->options->tokens; i++) bench->ids[i] = (int32_t)(bo_hash(1, i) % bench->vocab);
+    for (size_t i = 1; i < bench->options->tokens; i++) bench->ids[i] = (int32_t)(cli_hash(1, i) % bench->vocab);
     return true;
 }
 
@@ -251,7 +252,7 @@ static void report_task(decode_bench *bench, decode_task task)
         snprintf(name, sizeof name, "%s, %s, %d thread%s", task_names[task], storage, bench->threads, plural);
         bench_add(bench->run, name, ours.median, "tokens/s", NAN, false,
                   "%zu tokens; %s of weights; %.2f x float32 weights; %s products", bench->options->tokens,
-                  cli_bytes((double)bo_model_bytes(it->model)).s, ours.median / plain,
+                  cli_bytes((double)bo_model_report(it->model)->bytes).s, ours.median / plain,
                   bo_enum_name(BO_ENUM_PRECISION, bench->options->precision));
         if (it->peer < 0) continue;
         theirs = fastest_peer(bench, it, task, peer);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <bochner/network.h>
 #include "bench.h"
+#include "../cli/shared/hash.h"
 
 enum { NODES = 10000, DEGREE = 10 }; /* size of the graph, as in the peer's script */
 
@@ -83,7 +84,7 @@ typedef struct layers_bench {
 static void draw_graph(uint64_t seed, int32_t *first, int32_t *neighbors)
 {
     for (size_t i = 0; i <= NODES; i++) first[i] = (int32_t)(i * DEGREE);
-    for (size_t e = 0; e < (size_t)NODES * DEGREE; e++) neighbors[e] = (int32_t)(bo_hash(seed, e) % NODES);
+    for (size_t e = 0; e < (size_t)NODES * DEGREE; e++) neighbors[e] = (int32_t)(cli_hash(seed, e) % NODES);
 }
 
 /* The contents of the input do not matter: bo_description_time fills it with random numbers. */

@@ -62,9 +62,11 @@ static bool fit_images(bench_run *bench, const images *set, const bo_machine_des
     bo_metrics *metrics = NULL;
     if (status == BO_OK) status = bo_machine_create_metrics(context, machine, 0, &metrics);
     if (status == BO_OK)
-        status =
-            bo_machine_evaluate(context, machine, set->test->rows, set->test->x, set->test->dim, set->test->y, metrics);
-    if (status == BO_OK) *accuracy = bo_metrics_accuracy(metrics);
+        status = bo_machine_evaluate(context, machine, &(bo_inputs){.rows = set->test->rows, .x = set->test->x},
+                                     set->test->y, metrics);
+    bo_metrics_figures figures;
+    bo_metrics_report(metrics, &figures);
+    if (status == BO_OK) *accuracy = figures.accuracy;
     if (status == BO_OK) *report = *bo_machine_report(machine);
     report->why_solver = NULL; /* the string belongs to the machine, which is freed */
     bo_metrics_destroy(metrics);

@@ -64,9 +64,9 @@ static void peak_task(void *arg, size_t index, int worker)
 /* GFLOP/s of all threads, the best of the repeats; 0: the instruction set has no such instruction. */
 static double measure_peak(bo_context *context, int repeats, const char **instruction)
 {
-    const char *isa = bo_context_isa(context);
+    const char *isa = bo_context_describe(context)->isa;
     const peak_job job = {bo_context_kernels(context)->bf16, strcmp(isa, "amx") == 0};
-    const size_t tasks = (size_t)bo_context_threads(context);
+    const size_t tasks = (size_t)bo_context_describe(context)->threads;
     double best = 0;
     *instruction = job.tiles ? "TDPBF16PS" : "VDPBF16PS";
     if (!job.tiles && strcmp(isa, "avx512bf16") != 0) return 0;

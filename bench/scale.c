@@ -205,15 +205,15 @@ static bool time_part(attention_bench *timing, const scale_options *o, const sca
     c->train = (train_bench){.run = timing->run, .context = c->context, .options = &o->model};
     attention_work work = {c->context, part->run, c, part->calls};
     const bool done = part->open(c) && attention_time(timing, &work, 1, seconds, NULL);
-    if (done && bo_context_threads(c->context) < threads)
-        cli_warn(timing->run->session, "only %d of %d threads could be started", bo_context_threads(c->context),
-                 threads);
+    if (done && bo_context_describe(c->context)->threads < threads)
+        cli_warn(timing->run->session, "only %d of %d threads could be started",
+                 bo_context_describe(c->context)->threads, threads);
     return done;
 }
 
 static bool measure_part(attention_bench *timing, const scale_options *o, const scale_part *part)
 {
-    const int most = bo_context_threads(timing->context);
+    const int most = bo_context_describe(timing->context)->threads;
     double first = NAN, seconds;
     for (int threads = 1, last = 0; threads != last;
          last = threads, threads = threads * 2 < most ? threads * 2 : most) {

@@ -3,6 +3,7 @@
 #include "bench.h"
 #include "../cli/common/external.h"
 #include "../cli/common/output.h"
+#include "../cli/shared/hash.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +32,12 @@ static bool write_rows(bench_run *bench, const char *path)
         for (size_t i = 0; i < count; i++) {
             float *row = block + i * columns, sum = 0;
             for (size_t j = 0; j < DIM; j += 2) {
-                uint64_t bits = bo_hash(11, counter++);
+                uint64_t bits = cli_hash(11, counter++);
                 row[j] = uniform(bits);
                 row[j + 1] = uniform(bits << 24);
                 sum += (j % 4 ? 1.0f : -1.0f) * row[j] + 0.3f * row[j + 1];
             }
-            row[DIM] = sinf(2 * sum) + 0.1f * (uniform(bo_hash(12, counter)) - 0.5f);
+            row[DIM] = sinf(2 * sum) + 0.1f * (uniform(cli_hash(12, counter)) - 0.5f);
         }
         ok = cli_output_rows(bench->session, &output, count, block) && !cli_interrupted();
     }
@@ -86,7 +87,7 @@ static bool time_stream(bench_run *bench, const char *data, const char *model, b
         return false;
     }
     snprintf(features, sizeof features, "%zu", bench->options->stream_features);
-    snprintf(threads, sizeof threads, "%d", bo_context_threads(bench->session->context));
+    snprintf(threads, sizeof threads, "%d", bo_context_describe(bench->session->context)->threads);
     const char *const words[] = {
         program,      "fit",     data,      "--stream",         "--task",
         "regression", "--gamma", "0.25",    "--features",       features,

@@ -47,8 +47,8 @@ static bo_status measure_gemm(bo_context *context, size_t n, int repeats, const 
     bo_rate_fill(2 * n * n, room);
     bo_status status = time_gemm(context, n, repeats, room, room + n * n, room + 2 * n * n, theirs, out);
     bo_free(room);
-    out->isa = bo_context_isa(context);
-    out->own_threads = bo_context_threads(context);
+    out->isa = bo_context_describe(context)->isa;
+    out->own_threads = bo_context_describe(context)->threads;
     out->n = n;
     return status;
 }
@@ -144,7 +144,7 @@ bo_status bo_yardstick_small_gemm(bo_context *context, int repeats, double *gflo
     *gflops = 0.0;
     *implementation = "own micro-kernel";
     BO_TRY(bo_rate_check_repeats(context, &repeats));
-    size_t tasks = (size_t)bo_context_threads(context);
+    size_t tasks = (size_t)bo_context_describe(context)->threads;
     small_job job = {.micro = &bo_context_kernels(context)->gemm};
 #ifdef BOCHNER_HAVE_XSMM
     *implementation = "LIBXSMM";

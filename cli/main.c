@@ -237,12 +237,12 @@ static int version(void *unused, const cli_common *common, const cli_arguments *
         cli_json json = {.out = stdout};
         cli_json_object(&json, NULL);
         cli_json_add_text(&json, "version", bo_version());
-        cli_json_add_text(&json, "isa", bo_context_isa(session.context));
-        cli_json_add_count(&json, "threads", (size_t)bo_context_threads(session.context));
+        cli_json_add_text(&json, "isa", bo_context_describe(session.context)->isa);
+        cli_json_add_count(&json, "threads", (size_t)bo_context_describe(session.context)->threads);
         cli_json_end(&json);
     } else {
-        printf("bochner %s (%s kernels, %d threads)\n", bo_version(), bo_context_isa(session.context),
-               bo_context_threads(session.context));
+        printf("bochner %s (%s kernels, %d threads)\n", bo_version(), bo_context_describe(session.context)->isa,
+               bo_context_describe(session.context)->threads);
     }
     cli_session_close(&session);
     return CLI_DONE;

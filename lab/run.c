@@ -78,11 +78,11 @@ static bo_status gather(lab_job *job, double seconds, bo_lab_result *result)
     bo_context *context = job->context;
     result->quick = job->options.quick;
     result->seed = job->options.seed;
-    result->threads = bo_context_threads(context);
+    result->threads = bo_context_describe(context)->threads;
     result->seconds = seconds;
     BO_TRY(keep_name(context, job->options.text, &result->text));
     BO_TRY(keep_name(context, job->options.images, &result->images));
-    BO_TRY(keep_name(context, bo_context_isa(context), &result->isa));
+    BO_TRY(keep_name(context, bo_context_describe(context)->isa, &result->isa));
     BO_TRY(keep_name(context, bo_version(), &result->version));
     for (size_t i = 0; i < job->seeds; i++) BO_TRY(gather_run(context, &job->runs[i], result));
     return lab_result_finish(context, result);

@@ -50,7 +50,7 @@ static void watch(crew *c)
 
 bo_status lab_measure_seeds(lab_job *job, void (*measure)(lab_run *run))
 {
-    const size_t threads = (size_t)bo_context_threads(job->context);
+    const size_t threads = (size_t)bo_context_describe(job->context)->threads;
     const size_t wanted = threads < job->seeds ? threads : job->seeds;
     crew c = {.job = job, .measure = measure};
     pthread_t *ids = bo_alloc(job->context, wanted, sizeof *ids, "the threads of an experiment");

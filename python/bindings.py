@@ -50,10 +50,13 @@ def preprocess(cc: str) -> str:
 
 
 def statements(text: str) -> list[str]:
-    """The declarations at the top level, each with single spaces and without its semicolon."""
+    """The declarations at the top level, each with single spaces and without its semicolon. Inline functions are left out:
+    the library does not export them."""
     found, depth, start = [], 0, 0
     for at, character in enumerate(text):
         depth += (character == "{") - (character == "}")
+        if character == "}" and depth == 0 and text[start:at].lstrip().startswith("static inline"):
+            start = at + 1
         if character == ";" and depth == 0:
             found.append(" ".join(text[start:at].split()))
             start = at + 1

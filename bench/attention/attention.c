@@ -33,7 +33,7 @@ static bool say_yardstick(attention_bench *bench)
     if (!attention_small_gemm(bench, &gflops, &implementation)) return false;
     bench_add(bench->run, "small-GEMM rate", gflops, "GFLOP/s", NAN, false,
               "64 x 64 x 128 float32 in cache, %s, on %d threads at once; measured again before and after each result",
-              implementation, bo_context_threads(bench->context));
+              implementation, bo_context_describe(bench->context)->threads);
     return true;
 }
 

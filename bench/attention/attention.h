@@ -65,14 +65,14 @@ typedef struct attention_extras {
 } attention_extras;
 attention_extras attention_some_extras(attention_bench *bench, const bo_attention_desc *desc, size_t rows);
 void attention_drop_extras(attention_extras *extras);
-void attention_add_extras(const attention_extras *extras, bo_attention_inputs *inputs);
+void attention_add_extras(const attention_extras *extras, bo_attention_call *call);
 
 /* One sequence of a shape with its attention, its inputs and memory for the outputs; with `gradients` also for the
  * backward pass. */
 typedef struct attention_case {
     bo_context *context;
     bo_attention *attention;
-    bo_attention_shape shape;
+    bo_attention_call shape; /* without arrays */
     float *q, *k, *v, *out, *dout, *dq, *dk, *dv;
     attention_extras extras, dextras;
     void *tape;

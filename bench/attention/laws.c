@@ -119,14 +119,14 @@ static bo_status measure_draws(attention_bench *bench, const trial *t, const bo_
 {
     const size_t draws = DRAWS * bench->options->repeats;
     double *outputs = cli_allocate(2 * draws, sizeof *outputs, "errors"), *kernels = outputs + draws;
-    const bo_attention_shape shape = {.sequences = 1, .tokens = LAW_TOKENS};
-    const bo_attention_inputs in = {.q = t->q, .k = t->k, .v = t->v};
+    const bo_attention_call call = {
+        .sequences = 1, .tokens = LAW_TOKENS, .q = {t->q}, .k = {t->k}, .v = {t->v}};
     bo_calibration_report report = {.log_isotropic = NAN, .log_drawn = NAN, .log_floor = NAN};
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i < draws; i++) {
         bo_attention_accuracy error = {0};
         status = draw_anew(bench->context, seen, attention, i, i ? NULL : &report);
-        if (status == BO_OK) status = bo_attention_measure(bench->context, attention, &shape, &in, NULL, 0, &error);
+        if (status == BO_OK) status = bo_attention_measure(bench->context, attention, &call, 0, &error);
         outputs[i] = error.against_softmax;
         kernels[i] = error.kernel_error;
     }
@@ -138,10 +138,9 @@ static bo_status measure_draws(attention_bench *bench, const trial *t, const bo_
 
 static bo_status calibrate(bo_context *context, const trial *t, const bo_attention *attention, bo_calibration **out)
 {
-    const bo_attention_shape shape = {.sequences = 1, .tokens = ROWS};
-    const bo_attention_inputs in = {.q = t->calibrate_q, .k = t->calibrate_k};
+    const bo_attention_call call = {.sequences = 1, .tokens = ROWS, .q = {t->calibrate_q}, .k = {t->calibrate_k}};
     bo_status status = bo_calibration_create(context, attention, 0, out);
-    return status == BO_OK ? bo_calibration_add(context, *out, &shape, &in) : status;
+    return status == BO_OK ? bo_calibration_add(context, *out, &call) : status;
 }
 
 static bool measure_law(attention_bench *bench, const trial *t, const struct law *law, size_t features, errors *out)

@@ -61,7 +61,7 @@ static bool count_length(attention_bench *bench, bo_context *context, counter *c
               count_call(bench, count, &what, attention_case_both, &forward_with_tape) &&
               count_call(bench, count, &what, attention_case_backward, &out->backward);
     if (ok) {
-        bo_attention_tape_bytes(context, what.attention, &what.shape, &tape);
+        bo_attention_call_bytes(context, what.attention, &what.shape, false, &tape, NULL);
         out->tape = (double)tape;
         out->state = (double)bo_attention_state_bytes(what.attention);
         out->backward = fmax(out->backward, forward_with_tape);
@@ -112,8 +112,8 @@ static bool count_features(attention_bench *bench, bo_context *context, counter 
 bool attention_memory_part(attention_bench *bench)
 {
     counter count = {0};
-    bo_context_desc desc = {.threads = bo_context_threads(bench->context),
-                            .isa = bo_context_isa(bench->context),
+    bo_context_desc desc = {.threads = bo_context_describe(bench->context)->threads,
+                            .isa = bo_context_describe(bench->context)->isa,
                             .allocator = {counting_allocate, counting_release, &count}};
     bo_context *context;
     if (bo_context_create(&desc, &context) != BO_OK) {

@@ -112,7 +112,8 @@ static bool compare_precisions(attention_bench *bench, const bo_attention_desc *
     attention_case_close(&narrow);
     if (ok)
         bench_add(bench->run, name, 1 / ratios[1], "x", bench_narrow_goal(bench->run, goal), false,
-                  "%s: %.4g ms and %.4g ms", bo_context_isa(bench->context), 1e3 * seconds[1], 1e3 * seconds[0]);
+                  "%s: %.4g ms and %.4g ms", bo_context_describe(bench->context)->isa, 1e3 * seconds[1],
+                  1e3 * seconds[0]);
     return ok;
 }
 

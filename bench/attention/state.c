@@ -34,11 +34,17 @@ static bo_status absorb(attention_decoder *d, attention_bench *bench, size_t tok
     float *q = attention_floats(4 * count), *k = q + count, *v = k + count, *out = v + count;
     attention_fill(bench, 11, q, 3 * count);
     attention_extras extras = attention_some_extras(bench, bo_attention_describe(d->attention), tokens);
-    bo_attention_shape shape = {.sequences = 1, .tokens = tokens};
-    bo_attention_inputs in = {.q = q, .k = k, .v = v};
-    attention_add_extras(&extras, &in);
     void *state = d->first;
-    bo_status status = bo_attention_extend(d->context, d->attention, &shape, &in, &state, out);
+    bo_attention_call call = {.sequences = 1,
+                              .tokens = tokens,
+                              .q = {q},
+                              .k = {k},
+                              .v = {v},
+                              .out = {out},
+                              .initial = &state,
+                              .final = &state};
+    attention_add_extras(&extras, &call);
+    bo_status status = bo_attention_forward(d->context, d->attention, &call);
     free(q);
     attention_drop_extras(&extras);
     return status;
@@ -84,7 +90,14 @@ void attention_decoder_fork(attention_bench *bench, attention_decoder *d, size_t
 bo_status attention_decoder_step(void *what)
 {
     attention_decoder *d = what;
-    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-    attention_add_extras(&d->extras, &in);
-    return bo_attention_step(d->context, d->attention, d->count, &in, d->states, d->out);
+    bo_attention_call call = {.sequences = d->count,
+                              .tokens = 1,
+                              .q = {d->q},
+                              .k = {d->k},
+                              .v = {d->v},
+                              .out = {d->out},
+                              .initial = d->states,
+                              .final = d->states};
+    attention_add_extras(&d->extras, &call);
+    return bo_attention_forward(d->context, d->attention, &call);
 }

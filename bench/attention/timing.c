@@ -1,6 +1,7 @@
 /* Shapes with their arrays, and timing. */
 #include "attention.h"
 #include "../yardstick.h"
+#include "../../cli/shared/hash.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,8 @@ static float *make_noise(uint64_t seed)
 {
     float *noise = attention_floats(NOISE + 1);
     for (size_t i = 0; i < NOISE; i += 2) {
-        double radius = sqrt(-2 * log(((double)(bo_hash(seed, i) >> 11) + 1) * 0x1p-53));
-        double angle = 6.283185307179586 * ((double)(bo_hash(seed, i + 1) >> 11) * 0x1p-53);
+        double radius = sqrt(-2 * log(((double)(cli_hash(seed, i) >> 11) + 1) * 0x1p-53));
+        double angle = 6.283185307179586 * ((double)(cli_hash(seed, i + 1) >> 11) * 0x1p-53);
         noise[i] = (float)(radius * cos(angle));
         noise[i + 1] = (float)(radius * sin(angle));
     }
@@ -36,7 +37,7 @@ static float *make_noise(uint64_t seed)
 void attention_fill(attention_bench *bench, uint64_t stream, float *out, size_t count)
 {
     if (!bench->noise) bench->noise = make_noise(bench->run->session->common.seed);
-    size_t from = bo_hash(stream, 0) % NOISE;
+    size_t from = cli_hash(stream, 0) % NOISE;
     for (size_t done = 0; done < count; from = 0) {
         size_t some = NOISE - from < count - done ? NOISE - from : count - done;
         memcpy(out + done, bench->noise + from, some * sizeof(float));
@@ -113,11 +114,11 @@ void attention_drop_extras(attention_extras *extras)
     *extras = (attention_extras){0};
 }
 
-void attention_add_extras(const attention_extras *extras, bo_attention_inputs *inputs)
+void attention_add_extras(const attention_extras *extras, bo_attention_call *call)
 {
-    inputs->log_gate = extras->log_gate;
-    inputs->beta = extras->beta;
-    inputs->m = extras->w;
+    call->log_gate.data = extras->log_gate;
+    call->beta.data = extras->beta;
+    call->m = extras->w;
 }
 
 bool attention_case_open(attention_bench *bench, bo_context *context, const bo_attention_desc *desc, size_t tokens,
@@ -127,7 +128,7 @@ bool attention_case_open(attention_bench *bench, bo_context *context, const bo_a
     size_t count = desc->heads * tokens * desc->dim, tape_bytes = 0;
     bo_status status = bo_attention_create(context, desc, &out->attention);
     if (status == BO_OK && gradients)
-        status = bo_attention_tape_bytes(context, out->attention, &out->shape, &tape_bytes);
+        status = bo_attention_call_bytes(context, out->attention, &out->shape, false, &tape_bytes, NULL);
     if (status != BO_OK) {
         cli_fail(bench->run->session, "%s", bo_context_error(context));
         return false;
@@ -158,17 +159,22 @@ void attention_case_close(attention_case *what)
     *what = (attention_case){0};
 }
 
-static bo_attention_inputs inputs(const attention_case *c)
+static bo_attention_call call_of(const attention_case *c, void *tape)
 {
-    bo_attention_inputs in = {.q = c->q, .k = c->k, .v = c->v};
-    attention_add_extras(&c->extras, &in);
-    return in;
+    bo_attention_call call = c->shape;
+    call.q.data = c->q;
+    call.k.data = c->k;
+    call.v.data = c->v;
+    call.out.data = c->out;
+    call.tape = tape;
+    attention_add_extras(&c->extras, &call);
+    return call;
 }
 
 static bo_status forward(const attention_case *c, void *tape)
 {
-    bo_attention_inputs in = inputs(c);
-    return bo_attention_forward(c->context, c->attention, &c->shape, &in, NULL, NULL, c->out, tape);
+    const bo_attention_call call = call_of(c, tape);
+    return bo_attention_forward(c->context, c->attention, &call);
 }
 
 bo_status attention_case_forward(void *what)
@@ -179,15 +185,15 @@ bo_status attention_case_forward(void *what)
 bo_status attention_case_backward(void *what)
 {
     const attention_case *c = what;
-    bo_attention_inputs in = inputs(c);
-    bo_attention_gradients gradients = {.q = c->dq,
-                                        .k = c->dk,
-                                        .v = c->dv,
-                                        .log_gate = c->dextras.log_gate,
-                                        .beta = c->dextras.beta,
-                                        .m = c->dextras.w};
-    return bo_attention_backward(c->context, c->attention, &c->shape, &in, NULL, c->out, c->tape, c->dout, NULL,
-                                 &gradients);
+    bo_attention_call call = call_of(c, c->tape);
+    call.dout.data = c->dout;
+    call.dq.data = c->dq;
+    call.dk.data = c->dk;
+    call.dv.data = c->dv;
+    call.dlog_gate.data = c->dextras.log_gate;
+    call.dbeta.data = c->dextras.beta;
+    call.dm = c->dextras.w;
+    return bo_attention_backward(c->context, c->attention, &call);
 }
 
 bo_status attention_case_both(void *what)

@@ -1,5 +1,6 @@
 /* One operation with its operands in memory of the device. */
 #include "call.h"
+#include "../../cli/shared/hash.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -28,8 +29,8 @@ static bo_status reserve_tensor(device_bench *bench, device_call *c, const bo_te
 static void fill(const device_input *in, uint64_t stream, size_t count, float *out)
 {
     for (size_t i = 0; i < count; i++) {
-        const double radius = sqrt(-2 * log(((double)(bo_hash(stream, 2 * i) >> 11) + 1) * 0x1p-53));
-        const double angle = 6.283185307179586 * ((double)(bo_hash(stream, 2 * i + 1) >> 11) * 0x1p-53);
+        const double radius = sqrt(-2 * log(((double)(cli_hash(stream, 2 * i) >> 11) + 1) * 0x1p-53));
+        const double angle = 6.283185307179586 * ((double)(cli_hash(stream, 2 * i + 1) >> 11) * 0x1p-53);
         out[i] = (float)fmin(in->mean + in->deviation * radius * cos(angle), in->most);
     }
 }

@@ -1,5 +1,6 @@
 /* Greedy decoding on the device with many sequences together, after each has read a number of tokens. */
 #include "device.h"
+#include "../../cli/shared/hash.h"
 #include <bochner/tasks.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static bool read_tokens(device_bench *bench, decoding *d, size_t tokens)
     const device_decode_options *o = d->options;
     for (size_t done = 0; done < tokens;) {
         const size_t count = tokens - done < PIECE ? tokens - done : PIECE;
-        for (size_t i = 0; i < count; i++) d->ids[i] = (int32_t)(bo_hash(1, done + i) % o->vocab);
+        for (size_t i = 0; i < count; i++) d->ids[i] = (int32_t)(cli_hash(1, done + i) % o->vocab);
         if (!device_ok(bench, bo_lanes_feed(bench->context, d->lanes, 0, d->ids, count, NULL))) return false;
         done += count;
     }
@@ -64,7 +65,7 @@ static double bytes_of(const decoding *d)
 {
     const bool cache = bo_model_describe(d->model)->block.attention.kind == BO_ATTENTION_SOFTMAX;
     const double states = (double)(d->options->sequences * bo_lanes_state_bytes(d->lanes));
-    return (double)bo_model_bytes(d->model) + (cache ? 1 : 2) * states;
+    return (double)bo_model_report(d->model)->bytes + (cache ? 1 : 2) * states;
 }
 
 static void report(device_bench *bench, const decoding *d, const char *kind, size_t tokens, double seconds)
@@ -77,8 +78,8 @@ static void report(device_bench *bench, const decoding *d, const char *kind, siz
         bench->run, name, (double)o->sequences / seconds, "tokens/s", NAN, false,
         "%.4g ms per step, %s parameters; %s of weights, %s of state per sequence; %.4g GB/s (%.2f of a copy); %s in "
         "use",
-        1e3 * seconds, cli_count((size_t)bo_model_parameters(d->model)).s,
-        cli_bytes((double)bo_model_bytes(d->model)).s, cli_bytes((double)bo_lanes_state_bytes(d->lanes)).s,
+        1e3 * seconds, cli_count((size_t)bo_model_report(d->model)->parameters).s,
+        cli_bytes((double)bo_model_report(d->model)->bytes).s, cli_bytes((double)bo_lanes_state_bytes(d->lanes)).s,
         1e-9 * bytes / seconds, bytes / seconds / bench->copied, cli_bytes(device_used(bench)).s);
 }
 

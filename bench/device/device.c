@@ -51,8 +51,8 @@ bool device_open(bench_run *run, const device_options *options, bo_precision pre
                  device_bench *out)
 {
     *out = (device_bench){.run = run, .repeats = repeats < DEVICE_REPEATS ? repeats : DEVICE_REPEATS};
-    const bo_context_desc desc = {.threads = bo_context_threads(run->session->context),
-                                  .isa = bo_context_isa(run->session->context),
+    const bo_context_desc desc = {.threads = bo_context_describe(run->session->context)->threads,
+                                  .isa = bo_context_describe(run->session->context)->isa,
                                   .precision = precision};
     bo_device_info described;
     if (!device_each_kind(out, options->kinds, kinds_known, NULL)) return false;
@@ -171,7 +171,7 @@ static bo_status measure_copy(device_bench *bench)
     bench->copied = 2 * bytes / seconds;
     bench_add(bench->run, "copy on the device", 1e-9 * bench->copied, "GB/s", NAN, false,
               "%s, read and written, %s; %s", cli_bytes(bytes).s, bench->name,
-              bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(bench->context)));
+              bo_enum_name(BO_ENUM_PRECISION, bo_context_describe(bench->context)->precision));
     return BO_OK;
 }
 
@@ -190,7 +190,7 @@ static bo_status measure_product(device_bench *bench)
     bench->product = 2 * side * side * side / seconds;
     bench_add(bench->run, "matrix product on the device", 1e-12 * bench->product, "TFLOP/s", NAN, false,
               "%zu x %zu x %zu, %s, float32 sums", n, n, n,
-              bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(bench->context)));
+              bo_enum_name(BO_ENUM_PRECISION, bo_context_describe(bench->context)->precision));
     return BO_OK;
 }
 

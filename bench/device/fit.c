@@ -2,6 +2,7 @@
  * the solution of the system are timed by the clock of the host. */
 #include "device.h"
 #include "../../src/backend/backend.h"
+#include "../../cli/shared/hash.h"
 #include <bochner/machines.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static void fill(fit *f)
     for (size_t i = 0; i < BLOCK_ROWS; i++) {
         float *row = f->x + i * columns;
         for (size_t j = 0; j < columns; j++)
-            row[j] = (float)((double)(bo_hash(f->options->seed, i * columns + j) >> 11) * 0x1p-52 - 1);
+            row[j] = (float)((double)(cli_hash(f->options->seed, i * columns + j) >> 11) * 0x1p-52 - 1);
         f->y[i] = sin(3 * (double)row[0]) + (double)row[columns - 1];
     }
 }

@@ -1,5 +1,6 @@
 /* Training steps on the device: forward, backward, clipping of the gradient, and the update of AdamW. */
 #include "device.h"
+#include "../../cli/shared/hash.h"
 #include <bochner/text.h>
 #include <bochner/train.h>
 #include <math.h>
@@ -20,7 +21,7 @@ static bool open_text(device_bench *bench, training *t)
 {
     const size_t bytes = 2 * t->options->batch * (t->options->context + 1) + 4096;
     char *text = cli_allocate(bytes, 1, "random text");
-    for (size_t i = 0; i < bytes; i++) text[i] = (char)(bo_hash(1, i) & 0xff);
+    for (size_t i = 0; i < bytes; i++) text[i] = (char)(cli_hash(1, i) & 0xff);
     bool ok = device_ok(bench, bo_tokenizer_create(bench->context, &t->tokenizer));
     const bo_corpus_desc desc = {.memory = text, .memory_bytes = bytes, .tokenizer = t->tokenizer};
     ok = ok && device_ok(bench, bo_corpus_open(bench->context, &desc, &t->corpus));
@@ -80,7 +81,7 @@ static bool train(device_bench *bench, training *t, const char *kind, bo_model *
 {
     const device_train_options *o = t->options;
     const bo_trainer_desc desc = {.model = model,
-                                  .train = t->corpus,
+                                  .train.corpus = t->corpus,
                                   .steps = 100000,
                                   .batch = o->batch,
                                   .micro_batch = o->batch,

@@ -190,7 +190,8 @@ int main(int argc, char **argv)
     bo_rng rng = bo_rng_make(1, 1);
     for (size_t i = 0; i < n * n; i++) o.a[i] = (float)bo_rng_uniform(&rng) - 0.5f, o.b[i] = o.a[i];
     bo_context_kernels(o.context)->quantize(n * n, 254.0f, o.a, o.q);
-    printf("n = %zu, %d threads, %s, ", n, bo_context_threads(o.context), bo_context_isa(o.context));
+    printf("n = %zu, %d threads, %s, ", n, bo_context_describe(o.context)->threads,
+           bo_context_describe(o.context)->isa);
     if (o.theirs) {
         printf("OpenBLAS %s with %d threads\n", o.theirs->core(), o.theirs->threads());
     } else {

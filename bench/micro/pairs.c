@@ -88,8 +88,8 @@ int main(int argc, char **argv)
     bo_rng rng = bo_rng_make(1, 1);
     for (size_t i = 0; i < numbers; i++) in.x[i] = in.copy[i] = (float)bo_rng_normal(&rng);
     for (size_t i = 0; i < in.rows; i++) in.alpha[i] = (float)bo_rng_normal(&rng);
-    printf("%zu x %zu, dim %zu, %d threads, %s\n", in.rows, in.rows, in.dim, bo_context_threads(in.context),
-           bo_context_isa(in.context));
+    printf("%zu x %zu, dim %zu, %d threads, %s\n", in.rows, in.rows, in.dim, bo_context_describe(in.context)->threads,
+           bo_context_describe(in.context)->isa);
     bo_status status = compare(&in);
     if (status != BO_OK) fprintf(stderr, "%s\n", bo_context_error(in.context));
     free(in.x), free(in.copy), free(in.alpha), free(in.gradient), free(in.k), free(in.wide);

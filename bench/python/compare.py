@@ -60,9 +60,7 @@ def overhead():
         call = Call(made, q, q, q, {})
 
         def library(context):
-            _library.lib.bo_attention_forward(
-                context, made._handle, ctypes.byref(call.shape), ctypes.byref(call.inputs), None, None, call.out.ctypes.data, None
-            )
+            _library.lib.bo_attention_forward(context, made._handle, ctypes.byref(call.call))
 
         def many(function, *arguments):
             def run():

@@ -12,7 +12,7 @@ static double free_bytes(void)
 {
     char line[256];
     bo_memory_bound bound;
-    bo_memory_limit(&bound);
+    bo_context_memory(NULL, &bound);
     double most = (double)bound.bytes;
     FILE *file = fopen("/proc/meminfo", "r");
     while (file && fgets(line, sizeof line, file))

@@ -1,6 +1,7 @@
 /* Requests with prompts of random tokens or words. */
 #include "serve.h"
 #include "../../cli/common/random.h"
+#include "../../cli/shared/hash.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static void add_words(uint64_t *random, size_t count, load_text *out)
 static void add_prompt(load_bench *bench, size_t count, load_text *out)
 {
     const uint64_t seed = bench->run->session->common.seed;
-    uint64_t random = bo_hash(seed, bench->prompts++);
+    uint64_t random = cli_hash(seed, bench->prompts++);
     const load_options *o = bench->options;
     if (o->chat) {
         load_text_print(out, "\"messages\": [{\"role\": \"user\", \"content\": ");

@@ -70,7 +70,7 @@ static bool read_numbers(bench_run *bench, const bench_table *table, const char 
     bo_context *context = bench->session->context;
     bo_reader *reader = NULL;
     table_path(path, bench->options->tables, table, file);
-    bo_status status = bo_reader_open(context, path, BO_FORMAT_SPACED, 0, &reader);
+    bo_status status = bo_reader_open(context, &(bo_source){.path = path}, BO_FORMAT_SPACED, 0, &reader);
     if (status == BO_OK) status = append(context, reader, out);
     bo_reader_close(reader);
     if (status != BO_OK) cli_fail_status(bench->session, status);

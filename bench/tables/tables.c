@@ -18,8 +18,8 @@ typedef struct result {
 
 static bo_status evaluate(bo_context *context, const bo_machine *machine, const bo_samples *test, bo_metrics *metrics)
 {
-    return test->sparse ? bo_machine_evaluate_sparse(context, machine, test->sparse, test->y, metrics)
-                        : bo_machine_evaluate(context, machine, test->rows, test->x, test->dim, test->y, metrics);
+    const bo_inputs inputs = {.rows = test->rows, .x = test->x, .sparse = test->sparse};
+    return bo_machine_evaluate(context, machine, &inputs, test->y, metrics);
 }
 
 static bo_status fit_parts(bo_context *context, const bench_parts *parts, uint64_t seed, double share, result *sum)
@@ -33,9 +33,11 @@ static bo_status fit_parts(bo_context *context, const bench_parts *parts, uint64
     if (status == BO_OK) status = bo_machine_create_metrics(context, machine, 0, &metrics);
     if (status == BO_OK) status = evaluate(context, machine, &parts->test, metrics);
     if (status == BO_OK) {
-        sum->score += share * (parts->train.classes ? 1 - bo_metrics_accuracy(metrics) : bo_metrics_rmse(metrics));
-        sum->inside += share * bo_metrics_coverage(metrics);
-        for (size_t i = 0; i < BO_COVERAGE_PARTS; i++) sum->fifths[i] += share * bo_metrics_coverage_part(metrics, i);
+        bo_metrics_figures figures;
+        bo_metrics_report(metrics, &figures);
+        sum->score += share * (parts->train.classes ? 1 - figures.accuracy : figures.rmse);
+        sum->inside += share * figures.coverage;
+        for (size_t i = 0; i < BO_COVERAGE_PARTS; i++) sum->fifths[i] += share * figures.coverage_parts[i];
     }
     bo_metrics_destroy(metrics);
     bo_machine_destroy(machine);
@@ -282,7 +284,7 @@ bool bench_on_tables(bench_run *run)
     const bench_options *o = run->options;
     if (!o->tables) return true;
     table_bench *bench = cli_allocate(1, sizeof *bench, "results on tables");
-    *bench = (table_bench){.run = run, .threads = (size_t)bo_context_threads(run->session->context)};
+    *bench = (table_bench){.run = run, .threads = (size_t)bo_context_describe(run->session->context)->threads};
     double load;
     if (getloadavg(&load, 1) == 1 && load > (double)bench->threads)
         cli_warn(run->session, "the host is busy (load %.1f): ratios of times are unreliable", load);

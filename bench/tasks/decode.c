@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "../attention/attention.h"
 #include "tasks.h"
+#include "../../cli/shared/hash.h"
 
 enum { KINDS = 2, TIMED = 8, MOST_REPEATS = 99, GOAL_LENGTH = 2048, GOAL_BATCH = 64 }; /* TIMED: steps per sample */
 static const char *const kinds[KINDS] = {"softmax", "rfa"};
@@ -52,7 +53,7 @@ static bool copy_lane(table *t, decoder *d, size_t lane)
 static bool read_to(table *t, decoder *d, size_t tokens)
 {
     for (size_t i = 0; i < tokens; i++) {
-        const int32_t id = (int32_t)('a' + bo_hash(1, i) % 26);
+        const int32_t id = (int32_t)('a' + cli_hash(1, i) % 26);
         if (!tasks_ok(t->bench, bo_lanes_step(t->bench->context, d->lanes, 1, &id, NULL))) return false;
         if (cli_interrupted()) return false;
     }

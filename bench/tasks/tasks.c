@@ -36,7 +36,7 @@ static int plot(tasks_bench *bench)
     const tasks_options *o = bench->options;
     cli_drawing drawing = {&bench->times, "", "tokens read", "milliseconds per step", "top left", 1e3, false};
     snprintf(drawing.title, sizeof drawing.title, "Decoding: %zu layers, width %zu, %zu features, %d threads",
-             o->layers, o->width, o->features, bo_context_threads(bench->context));
+             o->layers, o->width, o->features, bo_context_describe(bench->context)->threads);
     return o->plot ? cli_curves_plot(bench->run->session, o->plot, &drawing) : CLI_DONE;
 }
 

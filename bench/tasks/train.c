@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "tasks.h"
+#include "../../cli/shared/hash.h"
 
 enum { KINDS = 3, MOST_REPEATS = 99, TEXTS = 8 }; /* TEXTS: random documents per class */
 static const char *const kinds[KINDS] = {"softmax", "rfa", "favor"};
@@ -26,7 +27,7 @@ static bool open_texts(tasks_bench *bench, bo_texts **out)
         char *at = text + i * line;
         *at++ = (char)('0' + i % 2), *at++ = '\t';
         for (size_t j = 0; j < bytes; j++)
-            *at++ = (char)('a' + bo_hash(bench->run->session->common.seed, i * bytes + j) % 26);
+            *at++ = (char)('a' + cli_hash(bench->run->session->common.seed, i * bytes + j) % 26);
         *at = '\n';
     }
     const bo_texts_desc desc = {.memory = text, .memory_bytes = lines * line, .tokenizer = bench->tokenizer};
@@ -42,7 +43,7 @@ static bool open_trainer(tasks_bench *bench, const char *kind, const bo_texts *t
     model.task = BO_MODEL_TASK_CLASSIFY, model.classes = 2;
     if (!tasks_ok(bench, bo_model_create(bench->context, &model, bench->tokenizer, &out->model))) return false;
     const bo_trainer_desc desc = {.model = out->model,
-                                  .texts = texts,
+                                  .train.texts = texts,
                                   .pack = o->bytes,
                                   .batch = o->documents,
                                   .micro_batch = 1,

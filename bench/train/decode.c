@@ -1,6 +1,7 @@
 /* Decoding with a model: time per token by number of tokens read, and bandwidth relative to memory bandwidth. */
 #include "train.h"
 #include "../yardstick.h"
+#include "../../cli/shared/hash.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static bool open_decoder(train_bench *bench, const bo_model_desc *desc, bo_stora
     *out = (decoder){.vocab = desc->vocab};
     out->ids = cli_allocate(PIECE, sizeof *out->ids, "tokens");
     out->logits = cli_allocate(desc->vocab, sizeof *out->logits, "logits");
-    for (size_t i = 0; i < PIECE; i++) out->ids[i] = (int32_t)(bo_hash(1, i) % desc->vocab);
+    for (size_t i = 0; i < PIECE; i++) out->ids[i] = (int32_t)(cli_hash(1, i) % desc->vocab);
     size_t all;
     return train_ok(bench, bo_model_create(bench->context, desc, bench->tokenizer, &out->model)) &&
            train_ok(bench, bo_model_set_storage(bench->context, out->model, weights)) &&
@@ -117,7 +118,7 @@ static bo_model_desc large_model(const train_bench *bench)
 /* Bytes that are read per token: all weights and the state. */
 static double bytes_per_token(const decoder *d)
 {
-    return (double)(bo_model_bytes(d->model) + d->state_bytes);
+    return (double)(bo_model_report(d->model)->bytes + d->state_bytes);
 }
 
 /* The decoders of a model with each kind of weights, and what was measured in each turn. A last-level cache can hold the
@@ -157,9 +158,9 @@ static void add_large_figures(train_bench *bench, const bo_model_desc *desc, lar
         bench_add(bench->run, name, bench_median(all->shares[k], turns), "", 0.85, false,
                   "%zu layers, width %zu, %.4g M parameters: %s of weights and %s of state in %.4g ms per token, %.1f "
                   "GB/s; triad over as many bytes %.1f",
-                  desc->layers, desc->width, 1e-6 * (double)bo_model_parameters(d->model),
-                  cli_bytes((double)bo_model_bytes(d->model)).s, cli_bytes((double)d->state_bytes).s, 1e3 * seconds[k],
-                  1e-9 * bytes_per_token(d) / seconds[k], bench_median(all->triads[k], turns));
+                  desc->layers, desc->width, 1e-6 * (double)bo_model_report(d->model)->parameters,
+                  cli_bytes((double)bo_model_report(d->model)->bytes).s, cli_bytes((double)d->state_bytes).s,
+                  1e3 * seconds[k], 1e-9 * bytes_per_token(d) / seconds[k], bench_median(all->triads[k], turns));
     }
     for (size_t k = 1; k < KINDS; k++) {
         snprintf(name, sizeof name, "decode, %s / float32 weights", bo_enum_name(BO_ENUM_STORAGE, kinds[k]));

@@ -120,8 +120,8 @@ static bool measure_step(train_bench *bench, train_bench *narrow_bench)
               "tokens/s", NAN, false, "%.4g s; bfloat16 products, float32 sums, weights and activations",
               narrow.seconds);
     bench_add(bench->run, "step, bfloat16 / float32", what.seconds / narrow.seconds, "x",
-              bench_narrow_goal(bench->run, 3), false, "%s: %.4g s and %.4g s", bo_context_isa(bench->context),
-              narrow.seconds, what.seconds);
+              bench_narrow_goal(bench->run, 3), false, "%s: %.4g s and %.4g s",
+              bo_context_describe(bench->context)->isa, narrow.seconds, what.seconds);
     return compare(bench, &what, narrow_bench, &narrow);
 }
 

@@ -1,6 +1,7 @@
 /* bochner bench train: speed of training relative to large matrix products and to PyTorch; linear attention compared
  * with softmax attention at a long context; time per token of decoding by length, and relative to memory bandwidth. */
 #include "train.h"
+#include "../../cli/shared/hash.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ bo_model_desc train_classic(const train_bench *bench, const char *attention)
 bo_trainer_desc train_trainer(const train_bench *bench, bo_model *model, size_t batch)
 {
     return (bo_trainer_desc){.model = model,
-                             .train = bench->corpus,
+                             .train.corpus = bench->corpus,
                              .steps = 1000,
                              .batch = batch,
                              .micro_batch = batch,
@@ -73,7 +74,7 @@ bool train_open(train_bench *bench)
         return false;
     }
     size_t bytes = 2 * (o->batch * o->context + o->tokens) + 4096;
-    for (size_t i = 0; i < bytes; i++) fputc('a' + (int)(bo_hash(bench->run->session->common.seed, i) % 26), file);
+    for (size_t i = 0; i < bytes; i++) fputc('a' + (int)(cli_hash(bench->run->session->common.seed, i) % 26), file);
     bool written = fclose(file) == 0;
     const char *paths[] = {path};
     bo_corpus_desc desc = {.paths = paths, .path_count = 1};

@@ -37,7 +37,7 @@ static const char *nothing_measured(const cli_attention_job *job, const bo_atten
         exact += a->maps[i].error <= rounding;
     }
     if (!exact) return NULL;
-    if (job->shape.key_tokens == 1)
+    if (job->call.key_tokens == 1)
         return "The errors are not meaningful: every query sees one key, so every kind is exact.";
     return "The errors are not meaningful: the error is 0 even with the smallest number of features, as happens if all keys "
            "or all values are equal.";
@@ -64,7 +64,7 @@ static void add(option_text *text, const char *format, ...)
 static const char *kind_word(const bo_attention_desc *d)
 {
     const char *name;
-    for (size_t i = 0; (name = bo_attention_preset_name(i)); i++) {
+    for (size_t i = 0; (name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)); i++) {
         bo_attention_desc named = {0};
         bo_attention_preset(name, &named);
         const bo_kernel kernel = named.features.kernel; /* ignored if the kind does not take this kernel */
@@ -91,7 +91,7 @@ static void add_row(option_text *text, const bo_attention_desc *d, size_t featur
         add(text, " --gamma %s", cli_exact(f->gamma).s);
     if (d->temperature > 0) add(text, " --temperature %s", cli_significant(d->temperature, 6).s);
     if (d->window) add(text, " --window %zu", d->window);
-    if (bo_features_needs_length(f)) add(text, " --features %zu", features);
+    if (bo_features_has(f, BO_FEATURES_TRAIT_LENGTH)) add(text, " --features %zu", features);
 }
 
 /* Options of the command line, and the scale if it is not the default. */
@@ -210,8 +210,7 @@ int cli_attention_advise(cli_attention_job *job)
     if (!o->model) job->desc.causal = o->causal; /* those of a model are known */
     if (!o->model || o->scale > 0) job->desc.scale = o->scale;
     job->desc.features.seed = job->session->common.seed;
-    if (!cli_attention_ok(job, bo_attention_advise(job->session->context, &job->desc, &job->shape, job->inputs.q,
-                                                   job->inputs.k, job->inputs.v, o->target, o->most, &advice)))
+    if (!cli_attention_ok(job, bo_attention_advise(job->session->context, &job->desc, &job->call, o->target, o->most, &advice)))
         return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
     if (job->session->common.json)

@@ -25,7 +25,7 @@ static bool forward_ok(cli_attention_job *job, bo_status status)
 static bool fits_memory(cli_attention_job *job)
 {
     bo_memory_bound limit;
-    bo_memory_limit(&limit);
+    bo_context_memory(NULL, &limit);
     if (job->plan.forward_bytes <= limit.bytes) return true;
     cli_fail(job->session, "the forward pass needs %s of memory, but the limit is %s (%s); use %s",
              cli_bytes((double)job->plan.forward_bytes).s, cli_bytes((double)limit.bytes).s, limit.source,
@@ -38,9 +38,9 @@ static bool prepare(cli_attention_job *job)
     bo_context *context = job->session->context;
     if (!cli_attention_parameters(job) || !cli_attention_sample_rows(job)) return false;
     cli_attention_describe(job);
-    if (bo_attention_has(&job->desc, BO_TRAIT_ITERATIONS)) job->inputs.solves = &job->solves;
+    if (bo_attention_has(&job->desc, BO_TRAIT_ITERATIONS)) job->call.solves = &job->solves;
     if (!cli_attention_ok(job, bo_attention_create(context, &job->desc, &job->attention))) return false;
-    if (!cli_attention_ok(job, bo_attention_estimate(context, job->attention, &job->shape, &job->plan))) return false;
+    if (!cli_attention_ok(job, bo_attention_estimate(context, job->attention, &job->call, &job->plan))) return false;
     cli_attention_say(job);
     return job->options->plan || (fits_memory(job) && cli_attention_fit(job));
 }
@@ -55,9 +55,9 @@ static bool all_zero(const float *row, size_t count)
 static size_t zeros_of_head(const cli_attention_job *job, size_t sequence, size_t head)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
-    const size_t queries = job->shape.tokens, keys = job->shape.key_tokens, width = d->value_dim;
+    const size_t queries = job->call.tokens, keys = job->call.key_tokens, width = d->value_dim;
     const size_t key_head = sequence * d->key_heads + head / (d->heads / d->key_heads);
-    const float *v = job->inputs.v + key_head * keys * width;
+    const float *v = (const float *)job->call.v.data + key_head * keys * width;
     const float *out = job->out + (sequence * d->heads + head) * queries * width;
     size_t first = 0, found = 0;
     while (first < keys && all_zero(v + first * width, width)) first++;
@@ -70,14 +70,14 @@ static size_t zeros_of_head(const cli_attention_job *job, size_t sequence, size_
 static void warn_of_zeros(cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
-    const size_t heads = d->heads, sequences = job->shape.sequences;
-    const bool exponential = bo_kernel_is_scaled(d->features.kernel);
+    const size_t heads = d->heads, sequences = job->call.sequences;
+    const bool exponential = bo_features_has(&d->features, BO_FEATURES_TRAIT_SCALED);
     for (size_t i = 0; d->normalizer == BO_NORMALIZER_SUM && i < sequences * heads; i++)
         job->zeros += zeros_of_head(job, i / heads, i % heads);
     if (job->zeros)
         cli_warn(job->session,
                  "the output of %s of %s queries is 0, because all of their weights underflow in float32: %s",
-                 cli_count(job->zeros).s, cli_count(sequences * heads * job->shape.tokens).s,
+                 cli_count(job->zeros).s, cli_count(sequences * heads * job->call.tokens).s,
                  exponential ? "the norms are too large for these features (use --advise to measure them)"
                              : "the queries share no features with the keys");
 }
@@ -100,10 +100,10 @@ static bool compute(cli_attention_job *job)
     bo_context *context = job->session->context;
     const bo_attention_desc *d = bo_attention_describe(job->attention);
     job->out =
-        cli_allocate(job->shape.sequences * d->heads * job->shape.tokens * d->value_dim, sizeof(float), "the output");
+        cli_allocate(job->call.sequences * d->heads * job->call.tokens * d->value_dim, sizeof(float), "the output");
+    job->call.out.data = job->out;
     const double start = cli_now();
-    bo_status status =
-        bo_attention_forward(context, job->attention, &job->shape, &job->inputs, NULL, NULL, job->out, NULL);
+    bo_status status = bo_attention_forward(context, job->attention, &job->call);
     if (status == BO_OK) status = cli_attention_forward_unfitted(job);
     if (!forward_ok(job, status)) return false;
     job->seconds = cli_now() - start;
@@ -116,8 +116,7 @@ static bool compute(cli_attention_job *job)
 /* Takes the time from the library, which times both kinds under the same conditions. */
 static bool compare(cli_attention_job *job)
 {
-    if (!cli_attention_ok(job, bo_attention_measure(job->session->context, job->attention, &job->shape, &job->inputs,
-                                                    job->out, 0, &job->error)))
+    if (!cli_attention_ok(job, bo_attention_measure(job->session->context, job->attention, &job->call, 0, &job->error)))
         return false;
     job->seconds = job->error.kind_seconds;
     return true;

@@ -63,9 +63,8 @@ typedef struct cli_attention_file {
 
 /* The rows that the attention is fitted to. */
 typedef struct cli_attention_sample {
-    const float *q, *k;       /* NULL: it is not fitted to data */
-    bo_attention_shape shape; /* of q and k */
-    float *own_q, *own_k;     /* copies; NULL: q and k belong to files */
+    bo_attention_call call; /* q and k; NULL: it is not fitted to data */
+    float *own_q, *own_k;   /* copies; NULL: q and k belong to files */
 } cli_attention_sample;
 
 typedef struct cli_attention_job {
@@ -73,8 +72,7 @@ typedef struct cli_attention_job {
     const cli_attention_options *options;
     cli_attention_file files[CLI_SOURCES];
     bo_attention_desc desc;
-    bo_attention_shape shape;
-    bo_attention_inputs inputs; /* point into the arrays of this struct */
+    bo_attention_call call; /* its arrays are those of this struct */
     cli_attention_sample sample;
     size_t unfitted;    /* the number of first tokens whose outputs do not use the fit */
     float *own_m;       /* by --whiten; NULL: none */
@@ -124,12 +122,12 @@ void cli_attention_describe(cli_attention_job *job);
 /* ---- arrays ---------------------------------------------------------------------------------------------- */
 
 /* Each returns false after reporting an error with files and shapes. */
-bool cli_attention_load(cli_attention_job *job);       /* q, k, v: sets the sizes of desc and shape */
+bool cli_attention_load(cli_attention_job *job);       /* q, k, v: sets the sizes of desc and call */
 bool cli_attention_load_model(cli_attention_job *job); /* the same, from a layer of a model on a text */
 bool cli_attention_read(cli_attention_job *job, cli_attention_source source); /* reads the array if a file is given */
 bool cli_attention_numbers(cli_attention_job *job, const cli_attention_file *file); /* the array is not empty */
 bool cli_attention_finite(cli_attention_job *job, const cli_attention_file *file);  /* all numbers are finite */
-bool cli_attention_parameters(cli_attention_job *job); /* gates and parameters: sets inputs, and the rank of M or W */
+bool cli_attention_parameters(cli_attention_job *job); /* gates and parameters: sets the call, and the rank of M or W */
 /* Sets the sample to the calibration arrays: the given ones, or q and k. */
 bool cli_attention_calibration(cli_attention_job *job);
 void cli_attention_close(cli_attention_job *job);

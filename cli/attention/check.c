@@ -172,13 +172,13 @@ static int check_idle_map(const cli_attention_options *o, const bo_attention_des
                        : o->one_draw                        ? "one-draw"
                        : f->sampling == BO_SAMPLING_OPTIMAL ? "sampling optimal"
                                                             : NULL;
-    const bool learned = bo_kernel_is_learned(f->kernel);
-    if (d->normalizer == BO_NORMALIZER_NONE && bo_kernel_is_scaled(f->kernel))
+    const bool learned = bo_features_has(f, BO_FEATURES_TRAIT_LEARNED);
+    if (d->normalizer == BO_NORMALIZER_NONE && bo_features_has(f, BO_FEATURES_TRAIT_SCALED))
         WRONG("--normalizer none: features of the %s kernel require a normalizer",
               bo_enum_name(BO_ENUM_KERNEL, f->kernel));
     if (d->normalizer == BO_NORMALIZER_NONE && CLI_GIVEN(o, clamp))
         WRONG("--clamp has no effect without a normalizer, because there is no denominator");
-    if (idle && !bo_features_needs_length(f))
+    if (idle && !bo_features_has(f, BO_FEATURES_TRAIT_LENGTH))
         WRONG("--%s has no effect for the %s map, which has no random frequencies", idle, map);
     if (CLI_GIVEN(o, gamma) && (f->kernel == BO_KERNEL_SOFTMAX || learned))
         WRONG("--gamma has no effect for the %s map; use %s", map, learned ? "--w" : "--scale");

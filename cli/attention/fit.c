@@ -35,16 +35,16 @@ static float *first_rows(const float *values, size_t blocks, size_t tokens, size
 static void shorten(cli_attention_job *job, size_t most)
 {
     cli_attention_sample *s = &job->sample;
-    const size_t sequences = s->shape.sequences, dim = job->desc.dim;
-    if (s->shape.tokens > most) {
-        s->own_q = first_rows(s->q, sequences * job->desc.heads, s->shape.tokens, most, dim);
-        s->q = s->own_q;
-        s->shape.tokens = most;
+    const size_t sequences = s->call.sequences, dim = job->desc.dim;
+    if (s->call.tokens > most) {
+        s->own_q = first_rows(s->call.q.data, sequences * job->desc.heads, s->call.tokens, most, dim);
+        s->call.q.data = s->own_q;
+        s->call.tokens = most;
     }
-    if (s->shape.key_tokens > most) {
-        s->own_k = first_rows(s->k, sequences * job->desc.key_heads, s->shape.key_tokens, most, dim);
-        s->k = s->own_k;
-        s->shape.key_tokens = most;
+    if (s->call.key_tokens > most) {
+        s->own_k = first_rows(s->call.k.data, sequences * job->desc.key_heads, s->call.key_tokens, most, dim);
+        s->call.k.data = s->own_k;
+        s->call.key_tokens = most;
     }
 }
 
@@ -62,7 +62,7 @@ static void warn_of_fit(cli_attention_job *job)
         cli_warn(job->session,
                  "the attention is fitted to its own queries or keys, so outputs depend on later tokens; for "
                  "causal attention use --calibrate-q and --calibrate-k with other data");
-    else if (job->unfitted == job->shape.tokens)
+    else if (job->unfitted == job->call.tokens)
         cli_warn(
             job->session,
             "the fit uses the first %s tokens and there are no tokens after them, so no output uses the fit; use a "
@@ -81,7 +81,7 @@ bool cli_attention_sample_rows(cli_attention_job *job)
         shorten(job, o->calibrate_rows);
     else if (chosen.causal && own)
         shorten(job, FIRST_TOKENS);
-    if (chosen.causal && own) job->unfitted = job->sample.shape.tokens;
+    if (chosen.causal && own) job->unfitted = job->sample.call.tokens;
     if (chosen.causal) warn_of_fit(job);
     return true;
 }
@@ -103,11 +103,14 @@ static bo_status calibrate(cli_attention_job *job)
 {
     bo_context *context = job->session->context;
     bo_calibration *seen = NULL;
-    bo_attention_inputs inputs = job->inputs;
-    inputs.q = job->sample.q;
-    inputs.k = job->sample.k;
+    bo_attention_call call = job->call;
+    call.tokens = job->sample.call.tokens;
+    call.key_tokens = job->sample.call.key_tokens;
+    call.sequences = job->sample.call.sequences;
+    call.q = job->sample.call.q;
+    call.k = job->sample.call.k;
     bo_status status = bo_calibration_create(context, job->attention, 0, &seen);
-    if (status == BO_OK) status = bo_calibration_add(context, seen, &job->sample.shape, &inputs);
+    if (status == BO_OK) status = bo_calibration_add(context, seen, &call);
     if (status == BO_OK) status = bo_calibration_apply(context, seen, job->attention, 0, &job->calibration);
     bo_calibration_destroy(seen);
     return status;
@@ -118,9 +121,8 @@ static bo_status whiten(cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
     job->own_m = cli_allocate(d->key_heads * d->rank * d->dim, sizeof(float), "M");
-    job->inputs.m = job->own_m;
-    return bo_attention_whiten(job->session->context, job->attention, &job->sample.shape, job->sample.q, job->sample.k,
-                               0, job->own_m);
+    job->call.m = job->own_m;
+    return bo_attention_whiten(job->session->context, job->attention, &job->sample.call, 0, job->own_m);
 }
 
 bool cli_attention_fit(cli_attention_job *job)
@@ -128,8 +130,7 @@ bool cli_attention_fit(cli_attention_job *job)
     const cli_attention_sample *s = &job->sample;
     if (cli_attention_calibrates(&job->desc)) return fit_ok(job, calibrate(job));
     if (job->options->propose)
-        return fit_ok(job,
-                      bo_attention_propose(job->session->context, job->attention, &s->shape, s->q, s->k, &job->dark));
+        return fit_ok(job, bo_attention_propose(job->session->context, job->attention, &s->call, &job->dark));
     return !job->options->whiten || fit_ok(job, whiten(job));
 }
 
@@ -150,18 +151,18 @@ static bo_attention_desc unfitted_desc(const cli_attention_job *job)
 static bo_status forward_unfitted(cli_attention_job *job, const bo_attention *attention, float *out)
 {
     const bo_attention_desc *d = &job->desc;
-    const size_t tokens = job->shape.tokens, first = job->unfitted, blocks = job->shape.sequences * d->key_heads;
-    bo_attention_shape shape = job->shape;
-    bo_attention_inputs in = job->inputs;
-    float *v = first_rows(in.v, blocks, tokens, first, d->value_dim),
-          *gates = in.log_gate ? first_rows(in.log_gate, blocks, tokens, first, 1) : NULL;
-    shape.tokens = shape.key_tokens = first;
-    in.q = job->sample.q;
-    in.k = job->sample.k;
-    in.v = v;
-    in.log_gate = gates;
-    if (job->own_m) in.m = NULL;
-    const bo_status status = bo_attention_forward(job->session->context, attention, &shape, &in, NULL, NULL, out, NULL);
+    const size_t tokens = job->call.tokens, first = job->unfitted, blocks = job->call.sequences * d->key_heads;
+    bo_attention_call call = job->call;
+    float *v = first_rows(call.v.data, blocks, tokens, first, d->value_dim),
+          *gates = call.log_gate.data ? first_rows(call.log_gate.data, blocks, tokens, first, 1) : NULL;
+    call.tokens = call.key_tokens = first;
+    call.q = job->sample.call.q;
+    call.k = job->sample.call.k;
+    call.v.data = v;
+    call.out.data = out;
+    call.log_gate.data = gates;
+    if (job->own_m) call.m = NULL;
+    const bo_status status = bo_attention_forward(job->session->context, attention, &call);
     free(v);
     free(gates);
     return status;
@@ -171,14 +172,14 @@ bo_status cli_attention_forward_unfitted(cli_attention_job *job)
 {
     bo_context *context = job->session->context;
     const bo_attention_desc desc = unfitted_desc(job);
-    const size_t blocks = job->shape.sequences * desc.heads, first = job->unfitted, width = desc.value_dim;
+    const size_t blocks = job->call.sequences * desc.heads, first = job->unfitted, width = desc.value_dim;
     if (first == 0) return BO_OK;
     bo_attention *attention = NULL;
     float *out = cli_allocate(blocks * first * width, sizeof *out, "the output of the first tokens");
     bo_status status = bo_attention_create(context, &desc, &attention);
     if (status == BO_OK) status = forward_unfitted(job, attention, out);
     for (size_t i = 0; status == BO_OK && i < blocks; i++)
-        memcpy(job->out + i * job->shape.tokens * width, out + i * first * width, first * width * sizeof *out);
+        memcpy(job->out + i * job->call.tokens * width, out + i * first * width, first * width * sizeof *out);
     bo_attention_destroy(attention);
     free(out);
     return status;

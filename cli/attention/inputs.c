@@ -124,10 +124,13 @@ static bool load_rows(cli_attention_job *job, cli_attention_source source)
     return cli_attention_read(job, source) && (!file->array || check_rank(job, file));
 }
 
-static bo_attention_shape shape_of(const cli_attention_file *q, const cli_attention_file *k)
+static bo_attention_call call_of(const cli_attention_file *q, const cli_attention_file *k)
 {
-    return (bo_attention_shape){
-        .sequences = extent(q, BATCH), .tokens = extent(q, TOKENS), .key_tokens = extent(k, TOKENS)};
+    return (bo_attention_call){.sequences = extent(q, BATCH),
+                               .tokens = extent(q, TOKENS),
+                               .q = {q->array->values},
+                               .k = {k->array->values},
+                               .key_tokens = extent(k, TOKENS)};
 }
 
 bool cli_attention_load(cli_attention_job *job)
@@ -143,17 +146,15 @@ bool cli_attention_load(cli_attention_job *job)
     job->desc.key_heads = extent(k, HEADS);
     job->desc.dim = extent(q, WIDTH);
     job->desc.value_dim = v->array ? extent(v, WIDTH) : job->desc.dim;
-    job->shape = shape_of(q, k);
-    job->inputs.q = q->array->values;
-    job->inputs.k = k->array->values;
-    job->inputs.v = v->array ? v->array->values : NULL;
+    job->call = call_of(q, k);
+    job->call.v.data = v->array ? v->array->values : NULL;
     return true;
 }
 
 bool cli_attention_calibration(cli_attention_job *job)
 {
     const cli_attention_file *q = &job->files[CLI_CALIBRATE_Q], *k = &job->files[CLI_CALIBRATE_K];
-    job->sample = (cli_attention_sample){.q = job->inputs.q, .k = job->inputs.k, .shape = job->shape};
+    job->sample = (cli_attention_sample){.call = job->call};
     if (!q->path) return true;
     if (!load_rows(job, CLI_CALIBRATE_Q) || !load_rows(job, CLI_CALIBRATE_K) || !check_keys(job, q, k)) return false;
     static const char heads[] = "calibration arrays must have the same number of heads",
@@ -162,6 +163,6 @@ bool cli_attention_calibration(cli_attention_job *job)
         !same(job, q, &job->files[CLI_Q], WIDTH, width))
         return false;
     if (!cli_attention_finite(job, q) || !cli_attention_finite(job, k)) return false;
-    job->sample = (cli_attention_sample){.q = q->array->values, .k = k->array->values, .shape = shape_of(q, k)};
+    job->sample = (cli_attention_sample){.call = call_of(q, k)};
     return true;
 }

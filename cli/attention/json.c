@@ -33,11 +33,11 @@ static void json_descriptor(cli_json *json, const cli_attention_job *job)
     const bo_attention_desc *d = bo_attention_describe(job->attention);
     const bo_features_desc *map = cli_attention_map(job);
     cli_json_add_text(json, "kind", cli_attention_kind_choice(job->options->kind));
-    cli_json_add_count(json, "sequences", job->shape.sequences);
+    cli_json_add_count(json, "sequences", job->call.sequences);
     cli_json_add_count(json, "heads", d->heads);
     cli_json_add_count(json, "key_heads", d->key_heads);
-    cli_json_add_count(json, "tokens", job->shape.tokens);
-    cli_json_add_count(json, "key_tokens", job->shape.key_tokens);
+    cli_json_add_count(json, "tokens", job->call.tokens);
+    cli_json_add_count(json, "key_tokens", job->call.key_tokens);
     cli_json_add_count(json, "dim", d->dim);
     cli_json_add_count(json, "value_dim", d->value_dim);
     cli_json_add_flag(json, "causal", d->causal);
@@ -107,8 +107,8 @@ static void json_fit(cli_json *json, const cli_attention_job *job)
     cli_json_object(json, "fit");
     cli_json_add_text(json, "q", job->options->sources[CLI_CALIBRATE_Q]);
     cli_json_add_text(json, "k", job->options->sources[CLI_CALIBRATE_K]);
-    cli_json_add_count(json, "tokens", job->sample.shape.tokens);
-    cli_json_add_count(json, "key_tokens", job->sample.shape.key_tokens);
+    cli_json_add_count(json, "tokens", job->sample.call.tokens);
+    cli_json_add_count(json, "key_tokens", job->sample.call.key_tokens);
     cli_json_add_count(json, "unfitted_outputs", job->unfitted);
     cli_json_end(json);
 }
@@ -166,14 +166,15 @@ void cli_attention_json(const cli_attention_job *job)
         cli_json_add_text(&json, "out", o->out);
         json_shape(&json, "shape", &output);
         cli_json_add_count(&json, "zero_outputs", job->zeros);
-        if (job->sample.q) json_fit(&json, job);
+        if (job->sample.call.q.data) json_fit(&json, job);
         if (o->propose) json_dark(&json, &job->dark);
         if (cli_attention_calibrates(&job->desc)) json_calibration(&json, job);
-        if (job->inputs.solves) json_solves(&json, &job->solves);
+        if (job->call.solves) json_solves(&json, &job->solves);
         if (o->compare) json_error(&json, &job->error);
     }
-    cli_json_add_text(&json, "precision", bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(job->session->context)));
-    cli_json_add_count(&json, "threads", (size_t)bo_context_threads(job->session->context));
-    cli_json_add_text(&json, "isa", bo_context_isa(job->session->context));
+    cli_json_add_text(&json, "precision",
+                      bo_enum_name(BO_ENUM_PRECISION, bo_context_describe(job->session->context)->precision));
+    cli_json_add_count(&json, "threads", (size_t)bo_context_describe(job->session->context)->threads);
+    cli_json_add_text(&json, "isa", bo_context_describe(job->session->context)->isa);
     cli_json_end(&json);
 }

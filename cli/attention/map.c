@@ -9,7 +9,7 @@
 
 const char *cli_attention_kind_choice(unsigned index)
 {
-    return bo_attention_preset_name(index);
+    return bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)index);
 }
 
 const char *cli_attention_normalizer_choice(unsigned index)
@@ -103,7 +103,7 @@ const char *cli_attention_map_words(const cli_attention_options *o, char *out, s
 static size_t default_features(const bo_features_desc *features, size_t dim)
 {
     size_t count = 1, r = 1;
-    if (!bo_features_needs_length(features)) return 0;
+    if (!bo_features_has(features, BO_FEATURES_TRAIT_LENGTH)) return 0;
     while (count < 4 * dim) count *= 2;
     while (r * (r + 1) / 2 < 4 * dim) r++;
     return features->function == BO_FUNCTION_SELFTENSOR ? r * (r + 1) / 2 : count;
@@ -114,12 +114,12 @@ static size_t default_features(const bo_features_desc *features, size_t dim)
 static double pair_norm(const cli_attention_job *job, double scale)
 {
     const cli_attention_sample *s = &job->sample;
-    const size_t dim = job->desc.dim, sequences = s->shape.sequences,
-                 rows[2] = {sequences * job->desc.heads * s->shape.tokens,
-                            sequences * job->desc.key_heads * s->shape.key_tokens};
+    const size_t dim = job->desc.dim, sequences = s->call.sequences,
+                 rows[2] = {sequences * job->desc.heads * s->call.tokens,
+                            sequences * job->desc.key_heads * s->call.key_tokens};
     double squares = 0, *means = cli_allocate(2 * dim, sizeof *means, "means"), across = 0;
     for (int a = 0; a < 2; a++) {
-        const float *values = a == 0 ? s->q : s->k;
+        const float *values = a == 0 ? s->call.q.data : s->call.k.data;
         for (size_t i = 0; i < rows[a] * dim; i++) {
             const double value = values[i];
             squares += value * value / (double)rows[a];

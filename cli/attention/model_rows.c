@@ -21,8 +21,8 @@ static bool receive(void *user, const bo_inspect_array *array)
     float *copy = cli_allocate(count, sizeof *copy, "queries, keys and values");
     memcpy(copy, array->values, count * sizeof *copy);
     job->own_rows[array->kind] = copy;
-    job->shape =
-        (bo_attention_shape){.sequences = array->shape[0], .tokens = array->shape[2], .key_tokens = array->shape[2]};
+    job->call.sequences = array->shape[0];
+    job->call.tokens = job->call.key_tokens = array->shape[2];
     r->found = array->kind == BO_INSPECT_ARRAY_V;
     return !r->found;
 }
@@ -47,10 +47,12 @@ static bool read_rows(cli_attention_job *job, const cli_inspected *from)
                                     .value_dim = a->value_dim,
                                     .causal = true,
                                     .scale = a->scale};
-    job->inputs = (bo_attention_inputs){.q = job->own_rows[0], .k = job->own_rows[1], .v = job->own_rows[2]};
+    job->call.q.data = job->own_rows[0];
+    job->call.k.data = job->own_rows[1];
+    job->call.v.data = job->own_rows[2];
     cli_progress_clear(&job->session->progress);
     cli_say(job->session, "Data        layer %zu of %s: %zu windows of %s tokens, %zu heads of dimension %zu", layer,
-            job->options->model, job->shape.sequences, cli_count(job->shape.tokens).s, a->heads, a->dim);
+            job->options->model, job->call.sequences, cli_count(job->call.tokens).s, a->heads, a->dim);
     return true;
 }
 

@@ -61,7 +61,7 @@ const cli_option cli_attention_array_rows[] = {
 const cli_option cli_attention_kind_rows[] = {
     SECTION("Attention"),
     CHOICE_OF("kind", "KIND", cli_attention_options, kind, cli_attention_kind_choice, "kind of attention",
-              .find = bo_attention_preset_find, .traits = CLI_ANY_KIND),
+              .find = cli_attention_preset, .traits = CLI_ANY_KIND),
     FLAG("causal", cli_attention_options, causal,
          "each query sees only the keys up to its own position; implied by kinds that are always causal"),
     FLAG("whiten", cli_attention_options, whiten, "use the M that whitens the queries and keys",

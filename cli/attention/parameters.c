@@ -67,7 +67,7 @@ static void take_logarithms(float *values, size_t count)
 
 /* Reads an array of this shape; *out is unchanged if no file is given. */
 static bool read_array(cli_attention_job *job, cli_attention_source source, bo_array expected, const char *words,
-                       const range *of, const float **out)
+                       const range *of, const void **out)
 {
     cli_attention_file *file = &job->files[source];
     if (!cli_attention_read(job, source)) return false;
@@ -80,7 +80,7 @@ static bool read_array(cli_attention_job *job, cli_attention_source source, bo_a
 /* ---- one per token ---------------------------------------------------------------------------------------- */
 
 /* Gates and β have the shape of the keys without the last dimension; the channel gates of GLA have the shape of the keys. */
-static bool read_tokens(cli_attention_job *job, cli_attention_source source, const range *of, const float **out)
+static bool read_tokens(cli_attention_job *job, cli_attention_source source, const range *of, const void **out)
 {
     const bool channels = bo_attention_may(cli_attention_chosen(job->options).kind, BO_TRAIT_CHANNELS);
     bo_array expected = *job->files[CLI_K].array;
@@ -91,12 +91,12 @@ static bool read_tokens(cli_attention_job *job, cli_attention_source source, con
 
 static bool read_gates(cli_attention_job *job)
 {
-    if (!read_tokens(job, CLI_LOG_GATE, &LOG_GATES, &job->inputs.log_gate) ||
-        !read_tokens(job, CLI_GATE, &GATES, &job->inputs.log_gate))
+    if (!read_tokens(job, CLI_LOG_GATE, &LOG_GATES, &job->call.log_gate.data) ||
+        !read_tokens(job, CLI_GATE, &GATES, &job->call.log_gate.data))
         return false;
     const bo_array *gates = job->files[CLI_GATE].array;
     if (gates) take_logarithms(gates->values, gates->count);
-    return read_tokens(job, CLI_BETA, &NOT_NEGATIVE, &job->inputs.beta);
+    return read_tokens(job, CLI_BETA, &NOT_NEGATIVE, &job->call.beta.data);
 }
 
 /* ---- one per head ----------------------------------------------------------------------------------------- */
@@ -141,11 +141,11 @@ static bool read_decay(cli_attention_job *job)
     bool given;
     if (!read_list(job, CLI_DECAY, heads, "key head", &given)) return false;
     if (!given && !read_array(job, CLI_DECAY, (bo_array){.rank = 1, .shape = (size_t[]){heads}}, "(key heads,)",
-                              &DECAYS, &job->inputs.log_decay))
+                              &DECAYS, &job->call.log_decay))
         return false;
     float *values = file->own ? file->own : file->array ? file->array->values : NULL;
     if (values) take_logarithms(values, heads);
-    job->inputs.log_decay = values;
+    job->call.log_decay = values;
     return true;
 }
 
@@ -156,9 +156,9 @@ static bool read_lambda(cli_attention_job *job)
     cli_attention_file *file = &job->files[CLI_LAMBDA];
     bool given;
     if (!read_list(job, CLI_LAMBDA, heads * dim, "key head and column", &given)) return false;
-    job->inputs.lambda = file->own;
+    job->call.lambda = file->own;
     return given || read_array(job, CLI_LAMBDA, (bo_array){.rank = 2, .shape = (size_t[]){heads, dim}},
-                               "(key heads, width)", &POSITIVE, &job->inputs.lambda);
+                               "(key heads, width)", &POSITIVE, &job->call.lambda);
 }
 
 static bool read_mix(cli_attention_job *job)
@@ -166,9 +166,9 @@ static bool read_mix(cli_attention_job *job)
     const size_t heads = job->desc.heads;
     bool given;
     if (!read_list(job, CLI_MIX, heads, "head", &given)) return false;
-    job->inputs.mix = job->files[CLI_MIX].own;
+    job->call.mix = job->files[CLI_MIX].own;
     return given || read_array(job, CLI_MIX, (bo_array){.rank = 1, .shape = (size_t[]){heads}}, "(heads,)", NULL,
-                               &job->inputs.mix);
+                               &job->call.mix);
 }
 
 /* ---- maps ----------------------------------------------------------------------------------------------- */
@@ -188,8 +188,8 @@ static bool read_maps(cli_attention_job *job)
         cli_attention_source source;
         bool matrix;
     } table[] = {{CLI_M, true}, {CLI_W, true}, {CLI_W_K, true}, {CLI_BIAS, false}, {CLI_BIAS_K, false}};
-    const float **const places[] = {&job->inputs.m, &job->inputs.m, &job->inputs.m_k, &job->inputs.bias,
-                                    &job->inputs.bias_k};
+    const void **const places[] = {&job->call.m, &job->call.m, &job->call.m_k, &job->call.bias,
+                                    &job->call.bias_k};
     if (CLI_GIVEN(job->options, rank)) job->desc.rank = job->options->rank;
     for (size_t i = 0; i < CLI_COUNT_OF(table); i++) {
         const cli_attention_file *file = &job->files[table[i].source];
@@ -209,6 +209,6 @@ static bool read_maps(cli_attention_job *job)
 bool cli_attention_parameters(cli_attention_job *job)
 {
     const bo_array sigma = {.rank = 2, .shape = (size_t[]){job->desc.key_heads, job->desc.dim}};
-    return read_gates(job) && read_array(job, CLI_SIGMA, sigma, "(key heads, width)", NULL, &job->inputs.sigma) &&
+    return read_gates(job) && read_array(job, CLI_SIGMA, sigma, "(key heads, width)", NULL, &job->call.sigma) &&
            read_maps(job) && read_decay(job) && read_lambda(job) && read_mix(job);
 }

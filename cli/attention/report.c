@@ -22,13 +22,13 @@ double cli_attention_scale(const cli_attention_job *job)
 /* The default is 1 - 2^-(5 + h mod 8), as documented for log_decay. */
 double cli_attention_decay(const cli_attention_job *job, size_t key_head)
 {
-    const float *given = job->inputs.log_decay;
+    const float *given = job->call.log_decay;
     return given ? (double)expf(given[key_head]) : 1 - ldexp(1, -(int)(5 + key_head % 8));
 }
 
 void cli_attention_lambdas(const cli_attention_job *job, double *smallest, double *largest)
 {
-    const float *given = job->inputs.lambda;
+    const float *given = job->call.lambda;
     const size_t count = given ? job->desc.key_heads * job->desc.dim : 0;
     *smallest = *largest = given ? (double)given[0] : 1;
     for (size_t i = 1; i < count; i++) {
@@ -39,7 +39,7 @@ void cli_attention_lambdas(const cli_attention_job *job, double *smallest, doubl
 
 double cli_attention_rate(const cli_attention_job *job)
 {
-    return (double)(job->shape.sequences * job->shape.tokens) / job->seconds;
+    return (double)(job->call.sequences * job->call.tokens) / job->seconds;
 }
 
 bo_array cli_attention_output(const cli_attention_job *job, size_t shape[CLI_ATTENTION_RANK])
@@ -127,7 +127,7 @@ static const char *map_words(const cli_attention_job *job, char *out, size_t roo
     append(out, room, "; %s features of the %s kernel", cli_count(map->features).s,
            bo_enum_name(BO_ENUM_KERNEL, map->kernel));
     if (map->kernel == BO_KERNEL_POLYNOMIAL) append(out, room, " of degree %d", map->degree);
-    if (!bo_features_needs_length(map)) return out;
+    if (!bo_features_has(map, BO_FEATURES_TRAIT_LENGTH)) return out;
     append(out, room, " (%s", bo_enum_name(BO_ENUM_FUNCTION, map->function));
     if (bo_features_frequencies(bo_attention_features(job->attention, 0)))
         append(out, room, ", %s", bo_enum_name(BO_ENUM_DRAW, map->draw));
@@ -148,15 +148,15 @@ static void say_attention(cli_attention_job *job)
 /* What the attention is fitted to. */
 static void say_fit(cli_attention_job *job)
 {
-    const bo_attention_shape *shape = &job->sample.shape;
+    const bo_attention_call *call = &job->sample.call;
     const char *file = job->options->sources[CLI_CALIBRATE_Q];
-    if (!job->sample.q) return;
+    if (!job->sample.call.q.data) return;
     if (job->unfitted)
         cli_say(job->session, "Fit         to the first %s tokens, whose own outputs do not use it",
                 cli_count(job->unfitted).s);
     else
         cli_say(job->session, "Fit         to %s queries and %s keys per head%s%s",
-                cli_count(shape->sequences * shape->tokens).s, cli_count(shape->sequences * shape->key_tokens).s,
+                cli_count(call->sequences * call->tokens).s, cli_count(call->sequences * call->key_tokens).s,
                 file ? " of " : "", file ? file : "");
 }
 
@@ -302,7 +302,7 @@ void cli_attention_print(const cli_attention_job *job)
     }
     if (o->propose) print_dark(&job->dark);
     if (cli_attention_calibrates(&job->desc)) print_calibration(job);
-    if (job->inputs.solves) print_solves(&job->solves);
+    if (job->call.solves) print_solves(&job->solves);
     printf("Time        %s, %s tokens per second\n", duration(job->seconds).s,
            cli_count((size_t)cli_attention_rate(job)).s);
     if (o->compare) print_error(job);

@@ -55,7 +55,6 @@ typedef struct cli_chat_job {
     const bo_tokenizer *tokenizer;
     bo_chat_template *chat;
     bo_session *reader;
-    float *logits;
     bo_ids read;
     int32_t eos; /* the tokenizer's token at the end of a turn; -1: none. The end tokens of the model end it as well */
     cli_messages messages;

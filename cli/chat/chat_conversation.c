@@ -3,7 +3,6 @@
 #include "chat.h"
 #include "../model/extrapolation.h"
 #include "../text/ids.h"
-#include "../generate/text_stream.h"
 #include "../text/text_tasks.h"
 #include "../network/network.h"
 #include "../common/output.h"
@@ -202,11 +201,6 @@ static bool read_conversation(cli_chat_job *job, const bo_ids *ids, bool *stoppe
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-static bool is_end(const cli_chat_job *job, int32_t id)
-{
-    return id == job->eos || cli_ends_text(job->model, id);
-}
-
 static void append(cli_chat_answer *answer, const char *bytes, size_t count)
 {
     if (answer->capacity - answer->length < count + 1) {
@@ -222,84 +216,76 @@ static void append(cli_chat_answer *answer, const char *bytes, size_t count)
     answer->text[answer->length] = 0;
 }
 
-/* Cuts an answer before the first stop word. */
-static void cut(cli_chat_answer *answer, const cli_list *stops)
-{
-    for (size_t i = 0; i < stops->count; i++) {
-        const char *at = memmem(answer->text, answer->length, stops->items[i], strlen(stops->items[i]));
-        if (at) answer->length = (size_t)(at - answer->text);
-    }
-    answer->text[answer->length] = 0;
-}
-
 /* A sampler per answer, with the latest tokens and the random numbers of the conversation: a conversation that was saved
  * and resumed continues as if it had not been. */
 static bool make_sampler(cli_chat_job *job, bo_sampler **out)
 {
     enum { WINDOW = 64 };
     const cli_chat_options *o = job->options;
-    const bo_sampler_desc desc = cli_sampling_desc(&o->sampling, job->session->common.seed);
+    bo_sampler_desc desc = cli_sampling_desc(&o->sampling, job->session->common.seed);
+    desc.drawn = job->drawn;
     if (!ok(job, bo_sampler_create(job->session->context, &desc, out))) return false;
-    bo_sampler_set_drawn(*out, job->drawn);
     for (size_t i = job->read.count > WINDOW ? job->read.count - WINDOW : 0; i < job->read.count; i++)
         bo_sampler_remember(*out, job->read.items[i]);
     return true;
 }
 
-/* The token that was chosen last is not read: it is part of what the next turn reads. */
-static bool generate(cli_chat_job *job, bo_sampler *sampler, cli_text_stream *stream, cli_chat_answer *answer)
+/* An answer that is being generated. */
+typedef struct answering {
+    cli_chat_job *job;
+    cli_chat_answer *answer;
+    FILE *out;    /* NULL: it is not printed */
+    int32_t last; /* the token that was chosen last, which the session has not read; -1: none */
+} answering;
+
+static bool take(void *user, const bo_token *token)
 {
-    bo_context *context = job->session->context;
-    const size_t vocab = bo_model_describe(job->model)->vocab;
-    answer->reason = "length";
-    if (!ok(job, bo_session_feed(context, job->reader, NULL, 0, job->logits))) return false;
-    while (answer->tokens < job->options->tokens) {
-        size_t bytes;
-        if (cli_interrupted()) {
-            answer->reason = "interrupt";
-            break;
-        }
-        const int32_t id = bo_sampler_next(sampler, job->logits, vocab);
-        if (is_end(job, id)) {
-            answer->reason = "end";
-            break;
-        }
-        const char *piece = bo_tokenizer_piece(job->tokenizer, id, &bytes);
-        answer->tokens++;
-        append(answer, piece, bytes);
-        bool stopped;
-        if (!ok(job, cli_text_stream_add(context, stream, piece, bytes, &stopped))) return false;
-        if (stopped) {
-            answer->reason = "stop";
-            cut(answer, &job->options->stops);
-            break;
-        }
-        if (answer->tokens == job->options->tokens) break;
-        if (room_left(job) == 0) {
-            answer->reason = "context";
-            break;
-        }
-        job->broken = true;
-        if (!ok(job, bo_session_feed(context, job->reader, &id, 1, job->logits))) return false;
-        job->broken = false;
-        add_id(&job->read, id);
+    static const char *const reasons[] = {"", "end", "stop", "length", "context", "interrupt"};
+    answering *a = user;
+    append(a->answer, token->text, token->bytes);
+    a->job->drawn = token->drawn;
+    if (token->bytes && a->out) {
+        fwrite(token->text, 1, token->bytes, a->out);
+        cli_streams_flush();
     }
-    job->drawn = bo_sampler_drawn(sampler);
-    cli_text_stream_end(stream);
-    return true;
+    if (token->end != BO_GENERATE_CONTINUES) a->answer->reason = reasons[token->end];
+    if (token->id < 0 || token->end == BO_GENERATE_END_TOKEN) {
+        if (token->id >= 0 && a->last >= 0) add_id(&a->job->read, a->last);
+        return true;
+    }
+    if (a->last >= 0) add_id(&a->job->read, a->last);
+    a->last = token->id;
+    a->answer->tokens++;
+    return !cli_interrupted();
+}
+
+/* The token that was chosen last is not read: it is part of what the next turn reads. */
+static bool generate(cli_chat_job *job, bo_sampler *sampler, FILE *out, cli_chat_answer *answer)
+{
+    answering a = {.job = job, .answer = answer, .out = out, .last = -1};
+    const bo_generate_desc desc = {.max_tokens = job->options->tokens,
+                                   .stops = job->options->stops.items,
+                                   .stop_count = job->options->stops.count,
+                                   .session = job->reader,
+                                   .context = CLI_GIVEN(job->options, context) ? job->options->context : 0,
+                                   .sampler = sampler,
+                                   .ends = &job->eos,
+                                   .end_count = job->eos >= 0,
+                                   .keep_bytes = true,
+                                   .leave_last = true};
+    const bo_status status = bo_generate(job->session->context, job->model, &desc, take, &a);
+    job->broken = status != BO_OK && status != BO_CANCELED;
+    return status == BO_CANCELED || ok(job, status);
 }
 
 static bool answer_question(cli_chat_job *job, FILE *out, cli_chat_answer *answer)
 {
-    const cli_list *stops = &job->options->stops;
-    cli_text_stream stream = {.out = out, .text = {.stops = stops->items, .stop_count = stops->count}};
     bo_sampler *sampler = NULL;
     const double start = cli_now();
     append(answer, "", 0);
-    const bool done = make_sampler(job, &sampler) && generate(job, sampler, &stream, answer);
+    const bool done = make_sampler(job, &sampler) && generate(job, sampler, out, answer);
     answer->seconds = cli_now() - start;
     bo_sampler_destroy(sampler);
-    bo_text_stream_free(&stream.text);
     return done;
 }
 
@@ -438,7 +424,6 @@ bool cli_chat_open(cli_chat_job *job)
     if (!open_model(job) || !open_state(job)) return false;
     const char *eos = bo_chat_template_token(job->chat, "eos_token");
     job->eos = eos ? bo_tokenizer_find(job->tokenizer, eos) : -1;
-    job->logits = cli_allocate(bo_model_describe(job->model)->vocab, sizeof(float), "logits");
     return true;
 }
 
@@ -449,5 +434,4 @@ void cli_chat_close(cli_chat_job *job)
     bo_chat_template_destroy(job->chat);
     cli_messages_free(&job->messages);
     free(job->read.items);
-    free(job->logits);
 }

@@ -162,7 +162,7 @@ static bool read_drawn(const cJSON *item, uint64_t *out)
 
 static bool read_header(const char *text, size_t length, cli_chat_file *out, char why[256])
 {
-    const bool intact = bo_json_intact(text, length);
+    const bool intact = bo_json_check(NULL, "chat", text, length) == BO_OK;
     if (intact && cli_json_has_nul(text, length))
         return refuse(why, "a text contains NUL, which is not supported in messages");
     cJSON *json = intact ? cJSON_ParseWithLength(text, length) : NULL;

@@ -19,13 +19,19 @@ enum {
 
 /* ---- kinds of attention -------------------------------------------------------------------------------------- */
 
+const char *cli_attention_preset(const char *name)
+{
+    const int index = bo_enum_parse(BO_ENUM_ATTENTION_PRESET, name);
+    return index < 0 ? NULL : bo_enum_name(BO_ENUM_ATTENTION_PRESET, index);
+}
+
 /* Lists the kinds that may have one of the traits, or those that do not; returns their number. */
 static size_t list_kinds(unsigned traits, bool having, char *out, size_t room)
 {
     size_t used = 0, count = 0;
     const char *name;
     out[0] = 0;
-    for (size_t i = 0; (name = bo_attention_preset_name(i)) && used < room; i++) {
+    for (size_t i = 0; (name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)) && used < room; i++) {
         bo_attention_desc d = {0};
         bo_attention_preset(name, &d);
         if (bo_attention_may(d.kind, traits) != having) continue;
@@ -96,7 +102,7 @@ bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cl
     uint64_t options[KINDS];
     const char *name;
     size_t count = 0, first = *at;
-    for (; count < KINDS && (name = bo_attention_preset_name(count)); count++)
+    for (; count < KINDS && (name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)count)); count++)
         options[count] = options_of_kind(usage, groups, name);
     for (; first < count; first++) { /* the next kind with options that is not listed with an earlier one */
         size_t same = 0;
@@ -108,7 +114,7 @@ bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cl
     *out = (cli_kind_options){{0}, {0}};
     for (size_t i = first; i < count; i++)
         if (options[i] == options[first])
-            append_name(out->kinds, sizeof out->kinds, ", ", "", bo_attention_preset_name(i));
+            append_name(out->kinds, sizeof out->kinds, ", ", "", bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i));
     name_options(usage, groups, options[first], out);
     return true;
 }

@@ -4,7 +4,7 @@
 
 const char *cli_class_label(const bo_schema *schema, size_t index, cli_word *number)
 {
-    const char *label = schema ? bo_schema_class(schema, index) : NULL;
+    const char *label = schema ? bo_schema_describe(schema)->class_names[index] : NULL;
     if (label) return label;
     snprintf(number->s, sizeof number->s, "%zu", index);
     return number->s;
@@ -18,15 +18,6 @@ const char *cli_metrics_label(const bo_metrics *metrics, const bo_schema *schema
 size_t cli_metrics_points(size_t classes)
 {
     return classes > 2 ? CLI_SCORES / classes + 2 : classes ? CLI_SCORES : CLI_POINTS;
-}
-
-/* Reading zero rows with targets fails if there are none. */
-bool cli_has_target(cli_session *session, const bo_schema *schema, bo_stream *stream)
-{
-    float x;
-    double y;
-    size_t rows;
-    return bo_schema_targets(schema) > 0 && bo_stream_next(session->context, stream, 0, &x, &y, &rows) == BO_OK;
 }
 
 bool cli_metrics_create(cli_session *session, const bo_machine *machine, bo_metrics **out)
@@ -50,13 +41,14 @@ bo_measure cli_measure(cli_session *session, const bo_metrics *metrics, bo_figur
 static void json_targets(const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
 {
     cli_json_array(json, "targets");
-    for (size_t t = 0; t < metrics->desc.targets; t++) {
+    bo_target_figures figures;
+    for (size_t t = 0; bo_metrics_target(metrics, t, &figures); t++) {
         cli_json_object(json, NULL);
-        cli_json_add_text(json, "name", schema ? bo_schema_target(schema, t) : NULL);
-        cli_json_add_number(json, "rmse", bo_metrics_target_rmse(metrics, t));
-        cli_json_add_number(json, "r2", bo_metrics_target_r2(metrics, t));
-        cli_json_add_number(json, "mae", bo_metrics_target_mae(metrics, t));
-        if (metrics->desc.has_std) cli_json_add_number(json, "coverage_95", bo_metrics_target_coverage(metrics, t));
+        cli_json_add_text(json, "name", schema ? bo_schema_describe(schema)->target_names[t] : NULL);
+        cli_json_add_number(json, "rmse", figures.rmse);
+        cli_json_add_number(json, "r2", figures.r2);
+        cli_json_add_number(json, "mae", figures.mae);
+        if (metrics->desc.has_std) cli_json_add_number(json, "coverage_95", figures.coverage);
         cli_json_end(json);
     }
     cli_json_end(json);
@@ -83,9 +75,11 @@ void cli_metrics_json_confusion(const bo_metrics *metrics, const bo_schema *sche
 static void json_coverage_parts(const bo_metrics *metrics, cli_json *json)
 {
     if (metrics->interval_rows < BO_COVERAGE_PARTS) return;
+    bo_metrics_figures figures;
+    bo_metrics_report(metrics, &figures);
     cli_json_array(json, "coverage_95_by_fifth");
     for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
-        cli_json_add_number(json, NULL, bo_metrics_coverage_part(metrics, part));
+        cli_json_add_number(json, NULL, figures.coverage_parts[part]);
     cli_json_end(json);
 }
 
@@ -212,14 +206,14 @@ void cli_metrics_print_confusion(const bo_metrics *metrics, const bo_schema *sch
     }
 }
 
-static void print_coverage(const bo_metrics *metrics, FILE *out)
+static void print_coverage(const bo_metrics *metrics, const bo_metrics_figures *figures, FILE *out)
 {
     fprintf(out, "            %.1f%% of the true values are inside the predicted 95%% interval\n",
-            100 * bo_metrics_coverage(metrics));
+            100 * figures->coverage);
     if (metrics->interval_rows < 20 * BO_COVERAGE_PARTS) return; /* too few rows for fractions */
     fputs("            (by fifth of the predictions, smallest first:", out);
     for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
-        fprintf(out, "%s %.1f%%", part ? "," : "", 100 * bo_metrics_coverage_part(metrics, part));
+        fprintf(out, "%s %.1f%%", part ? "," : "", 100 * figures->coverage_parts[part]);
     fputs(")\n", out);
 }
 
@@ -281,22 +275,25 @@ static void print_more(cli_session *session, const bo_metrics *metrics, FILE *ou
 
 void cli_metrics_print(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, FILE *out)
 {
+    bo_metrics_figures figures;
+    bo_target_figures target;
+    bo_metrics_report(metrics, &figures);
     if (metrics->desc.classes) {
         fprintf(out, "Test        ");
-        cli_metrics_print_classes(out, bo_metrics_accuracy(metrics), bo_metrics_log_loss(metrics));
+        cli_metrics_print_classes(out, figures.accuracy, figures.log_loss);
         fprintf(out, " on %s row%s\n", cli_count(metrics->rows).s, plural(metrics->rows));
         print_more(session, metrics, out);
         cli_metrics_print_confusion(metrics, schema, out);
         return;
     }
     fprintf(out, "Test        ");
-    cli_metrics_print_numbers(out, bo_metrics_rmse(metrics), bo_metrics_r2(metrics));
+    cli_metrics_print_numbers(out, figures.rmse, figures.r2);
     fprintf(out, " on %s row%s\n", cli_count(metrics->rows).s, plural(metrics->rows));
     print_more(session, metrics, out);
-    if (metrics->desc.has_std) print_coverage(metrics, out);
-    for (size_t t = 0; t < metrics->desc.targets && metrics->desc.targets > 1; t++) {
-        fprintf(out, "            %s: ", schema ? bo_schema_target(schema, t) : "target");
-        cli_metrics_print_numbers(out, bo_metrics_target_rmse(metrics, t), bo_metrics_target_r2(metrics, t));
+    if (metrics->desc.has_std) print_coverage(metrics, &figures, out);
+    for (size_t t = 0; metrics->desc.targets > 1 && bo_metrics_target(metrics, t, &target); t++) {
+        fprintf(out, "            %s: ", schema ? bo_schema_describe(schema)->target_names[t] : "target");
+        cli_metrics_print_numbers(out, target.rmse, target.r2);
         fputc('\n', out);
     }
 }

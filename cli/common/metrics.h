@@ -12,8 +12,6 @@ enum { CLI_FIGURES = BO_FIGURE_CALIBRATION + 1 };
 
 /* The number of rows that metrics keep (bo_metrics_desc.points); 0 classes: numbers. */
 size_t cli_metrics_points(size_t classes);
-/* Whether the rows of a stream also have the targets, with which predictions are compared. */
-bool cli_has_target(cli_session *session, const bo_schema *schema, bo_stream *stream);
 /* Metrics for the test of a machine. Returns false after a message. */
 bool cli_metrics_create(cli_session *session, const bo_machine *machine, bo_metrics **out);
 /* A figure; NAN, after a warning, if memory is exhausted. */

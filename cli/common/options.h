@@ -216,6 +216,8 @@ unsigned cli_choice_count(const cli_option *row);
 
 /* Prints the help of a command: all options in sections, or, unless everything fits on a screen, the essential ones. */
 void cli_help(FILE *out, const cli_usage *usage, bool all);
+/* Returns the preset of attention that a name or alias stands for; NULL if it is unknown. */
+const char *cli_attention_preset(const char *name);
 /* "softmax, hybrid, power": the names of attention that may have one of these traits. */
 const char *cli_kinds_with(unsigned traits, char *out, size_t room);
 /* The help of a row with the names of a choice and the kinds of its traits, without the default; freed by the

@@ -40,7 +40,7 @@ static size_t count_gpus(void)
     size_t count = 0;
     bo_context *context;
     if (bo_context_create(&(bo_context_desc){.threads = 1, .trace = ""}, &context) != BO_OK) return 0;
-    bo_device_count(context, &count);
+    bo_device_count(context, &count, NULL);
     bo_context_destroy(context);
     return count;
 }
@@ -115,9 +115,9 @@ bool cli_session_open_in(cli_session *session, const char *command, const cli_co
 void cli_session_close(cli_session *session)
 {
     cli_progress_clear(&session->progress);
-    if (session->context && bo_context_trace(session->context))
+    if (session->context && bo_context_describe(session->context)->trace)
         cli_say(session, "Trace       %s (for https://ui.perfetto.dev or chrome://tracing)",
-                bo_context_trace(session->context));
+                bo_context_describe(session->context)->trace);
     bo_context_destroy(session->context);
     session->context = NULL;
     cli_ranks_close(&session->ranks);

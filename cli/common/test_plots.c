@@ -93,11 +93,13 @@ static void frame(const bo_metrics *metrics, double *low, double *high)
 static void scatter_title(FILE *pipe, const bo_metrics *metrics, bool banded, size_t outside)
 {
     char title[256];
+    bo_target_figures figures;
+    bo_metrics_target(metrics, 0, &figures);
     int length = snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  R² %.4f", cli_count(metrics->rows).s,
-                          bo_metrics_target_rmse(metrics, 0), bo_metrics_target_r2(metrics, 0));
+                          figures.rmse, figures.r2);
     if (banded)
         length += snprintf(title + length, sizeof title - (size_t)length, ",  %.1f%% inside the 95%% band",
-                           100 * bo_metrics_target_coverage(metrics, 0));
+                           100 * figures.coverage);
     if (outside) snprintf(title + length, sizeof title - (size_t)length, ",  %zu beyond the frame", outside);
     cli_picture_title(pipe, title, 600);
 }
@@ -128,7 +130,8 @@ static void scatter(FILE *pipe, const bo_metrics *metrics, const bo_schema *sche
     if (banded) band(pipe, metrics, low, high);
     fprintf(pipe, "set xrange [%.17g:%.17g]\nset yrange [%.17g:%.17g]\nset size ratio 1\n", low, high, low, high);
     scatter_title(pipe, metrics, banded, outside);
-    const char *name = schema && bo_schema_target(schema, 0) ? bo_schema_target(schema, 0) : "target";
+    const char *name =
+        schema && bo_schema_describe(schema)->target_names[0] ? bo_schema_describe(schema)->target_names[0] : "target";
     axis_label(pipe, "x", name, "true");
     axis_label(pipe, "y", name, "predicted");
     double size = metrics->points > 1500 ? 0.28 : metrics->points > 300 ? 0.4 : 0.6;
@@ -217,7 +220,9 @@ static void confusion(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
     fprintf(pipe, "set bmargin at screen %.5f\nset tmargin at screen %.5f\n", (double)bottom / (top + side + bottom),
             (double)(bottom + side) / (top + side + bottom));
     char title[256];
-    snprintf(title, sizeof title, "%.2f%% of %s rows correct (blue)", 100 * bo_metrics_accuracy(metrics),
+    bo_metrics_figures figures;
+    bo_metrics_report(metrics, &figures);
+    snprintf(title, sizeof title, "%.2f%% of %s rows correct (blue)", 100 * figures.accuracy,
              cli_count(metrics->rows).s);
     cli_picture_title(pipe, title, side + 2 * right);
     fprintf(pipe, "set xrange [-0.5:%g]\nset yrange [%g:-0.5]\n", (double)classes - 0.5, (double)classes - 0.5);
@@ -282,11 +287,14 @@ static void residuals(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
     residual_bins(pipe, metrics, left);
     free(left);
     char title[256];
+    bo_target_figures figures;
+    bo_metrics_target(metrics, 0, &figures);
     const int length = snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  MAE %.5g", cli_count(metrics->rows).s,
-                                bo_metrics_target_rmse(metrics, 0), bo_metrics_target_mae(metrics, 0));
+                                figures.rmse, figures.mae);
     if (outside) snprintf(title + length, sizeof title - (size_t)length, ",  %zu beyond the frame", outside);
     cli_picture_title(pipe, title, 680);
-    const char *name = schema && bo_schema_target(schema, 0) ? bo_schema_target(schema, 0) : "target";
+    const char *name =
+        schema && bo_schema_describe(schema)->target_names[0] ? bo_schema_describe(schema)->target_names[0] : "target";
     axis_label(pipe, "x", name, "predicted");
     axis_label(pipe, "y", name, "true - predicted");
     fprintf(pipe, "set xrange [%.17g:%.17g]\nset yrange [%.17g:%.17g]\n", low, high, -range, range);

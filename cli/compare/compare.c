@@ -91,8 +91,8 @@ static bo_status measure_state(compare_job *job, const bo_model *model, cli_comp
     size_t bytes = 0, twice = 0;
     run->state_bytes = NAN;
     if (run->task != BO_MODEL_TASK_LANGUAGE) {
-        if (run->task != BO_MODEL_TASK_TRANSLATE && bo_model_state_bytes(model))
-            run->state_bytes = (double)bo_model_state_bytes(model);
+        if (run->task != BO_MODEL_TASK_TRANSLATE && bo_model_report(model)->state_bytes)
+            run->state_bytes = (double)bo_model_report(model)->state_bytes;
         return BO_OK;
     }
     run->state_tokens = asked ? asked : own;
@@ -114,7 +114,7 @@ static bo_status read_model(compare_job *job, cli_compared *run)
         run->task = d->task;
         run->attends = d->block.mixer == BO_MIXER_ATTENTION;
         cli_mixer_name(model, run->mixer);
-        run->parameters = (double)bo_model_parameters(model);
+        run->parameters = (double)bo_model_report(model)->parameters;
         if (tokenizer) run->tokenizer = bo_tokenizer_fingerprint(tokenizer);
         status = measure_state(job, model, run);
     }
@@ -128,8 +128,8 @@ static bo_status read_network(compare_job *job, cli_compared *run)
     const bo_status status = bo_model_load(job->session->context, &(bo_source){.path = run->name}, NULL, &network);
     if (status == BO_OK) {
         run->has_model = true;
-        run->parameters = (double)bo_model_network(network)->parameters;
-        snprintf(run->mixer, sizeof run->mixer, "%zu layers", bo_model_network(network)->layers);
+        run->parameters = (double)bo_model_report(network)->network->parameters;
+        snprintf(run->mixer, sizeof run->mixer, "%zu layers", bo_model_report(network)->network->layers);
     }
     bo_model_destroy(network);
     return status;

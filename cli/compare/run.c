@@ -26,7 +26,7 @@ cJSON *cli_read_json(cli_session *session, const char *folder, const char *name)
     if (is_missing(path)) return NULL;
     if (bo_file_load(session->context, path, MOST, &text, &length) != BO_OK)
         cli_warn(session, "%s is ignored, because it cannot be read: %s", path, bo_context_error(session->context));
-    else if (!bo_json_intact(text, length))
+    else if (bo_json_check(session->context, path, text, length) != BO_OK)
         cli_warn(session, "%s is ignored, because it is damaged or was edited: its checksum does not match", path);
     else
         json = cJSON_ParseWithLength(text, length);

@@ -136,7 +136,7 @@ static int run_folder(cli_session *session, const convert_options *o, const char
         bo_model_load(session->context, &(bo_source){.path = from}, &(bo_model_load_desc){.storage = storage}, &model);
     if (status != BO_OK) return cli_fail_model(session, from, status);
     status = cli_wrote(session, o->out, bo_model_save(session->context, model, &(bo_sink){.path = o->out}));
-    const double bytes = (double)bo_model_bytes(model);
+    const double bytes = (double)bo_model_report(model)->bytes;
     const bool text = bo_model_tokenizer(model) && bo_model_describe(model)->task == BO_MODEL_TASK_LANGUAGE;
     bo_model_destroy(model);
     if (status != BO_OK) return cli_fail_status(session, status);

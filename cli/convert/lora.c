@@ -41,7 +41,7 @@ static bo_status unmerge(lora_job *job)
 
 static void report(const lora_job *job, const char *word)
 {
-    const size_t parameters = (size_t)bo_model_parameters(job->model);
+    const size_t parameters = (size_t)bo_model_report(job->model)->parameters;
     if (job->session->common.json) {
         cli_json json = {.out = stdout};
         cli_json_object(&json, NULL);

@@ -119,8 +119,8 @@ static void print_language(const eval_job *job)
            cli_count((size_t)r->tokens_per_second).s);
     printf("State       %s per sequence\n", cli_bytes((double)r->state_bytes).s);
     if (!job->options->weights) return;
-    printf("Weights     %s, %s\n", bo_enum_name(BO_ENUM_STORAGE, bo_model_storage(job->model)),
-           cli_bytes((double)bo_model_bytes(job->model)).s);
+    printf("Weights     %s, %s\n", bo_enum_name(BO_ENUM_STORAGE, bo_model_report(job->model)->storage),
+           cli_bytes((double)bo_model_report(job->model)->bytes).s);
     printf("Cost        perplexity %s with float32 weights: %+.2f%%\n", cli_significant(job->whole.perplexity, 4).s,
            100 * cost_of(job));
 }
@@ -162,10 +162,11 @@ static void json_language(const eval_job *job)
     cli_json_add_number(&json, "seconds", r->seconds);
     cli_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
     cli_json_add_count(&json, "state_bytes", r->state_bytes);
-    cli_json_add_text(&json, "device", bo_context_device(job->session->context));
-    cli_json_add_text(&json, "precision", bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(job->session->context)));
-    cli_json_add_text(&json, "weights", bo_enum_name(BO_ENUM_STORAGE, bo_model_storage(job->model)));
-    cli_json_add_count(&json, "weight_bytes", bo_model_bytes(job->model));
+    cli_json_add_text(&json, "device", bo_context_describe(job->session->context)->device);
+    cli_json_add_text(&json, "precision",
+                      bo_enum_name(BO_ENUM_PRECISION, bo_context_describe(job->session->context)->precision));
+    cli_json_add_text(&json, "weights", bo_enum_name(BO_ENUM_STORAGE, bo_model_report(job->model)->storage));
+    cli_json_add_count(&json, "weight_bytes", bo_model_report(job->model)->bytes);
     if (job->options->weights) {
         cli_json_add_number(&json, "float32_perplexity", job->whole.perplexity);
         cli_json_add_number(&json, "perplexity_cost", cost_of(job));
@@ -379,7 +380,7 @@ static void json_network(const bo_model *network, const bo_examples_evaluation *
 {
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
-    cli_json_add_text(&json, "loss_kind", bo_model_network(network)->loss);
+    cli_json_add_text(&json, "loss_kind", bo_model_report(network)->network->loss);
     cli_json_add_number(&json, "loss", found->loss);
     if (!isnan(found->accuracy)) cli_json_add_number(&json, "accuracy", found->accuracy);
     if (!isnan(found->rmse)) cli_json_add_number(&json, "rmse", found->rmse);
@@ -390,7 +391,7 @@ static void json_network(const bo_model *network, const bo_examples_evaluation *
 
 static void print_network(const bo_model *network, const bo_examples_evaluation *found)
 {
-    printf("Loss        %.5g (%s)\n", found->loss, bo_model_network(network)->loss);
+    printf("Loss        %.5g (%s)\n", found->loss, bo_model_report(network)->network->loss);
     if (!isnan(found->accuracy))
         printf("Accuracy    %.2f%%\n", 100 * found->accuracy);
     else

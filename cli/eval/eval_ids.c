@@ -52,7 +52,9 @@ static bool read_sequence(job *j, size_t sequence)
     for (size_t at = 0; at < j->ids.tokens; at += PIECE) {
         const size_t count = j->ids.tokens - at < PIECE ? j->ids.tokens - at : PIECE;
         if (cli_interrupted()) return ok(j, BO_CANCELED);
-        if (!ok(j, bo_session_logits(context, j->reader, ids + at, count, j->logits))) return false;
+        if (!ok(j, bo_session_read(context, j->reader,
+                                   &(bo_session_reading){.ids = ids + at, .count = count, .logits = j->logits})))
+            return false;
         if (j->use->logits && !cli_output_rows(j->session, &j->output, count, j->logits)) return false;
         score(j, ids, at, count);
         cli_progress_report(&j->session->progress, "evaluating", (double)(sequence * j->ids.tokens + at + count),

@@ -7,7 +7,6 @@
 #include "../network/network.h"
 #include "../common/output.h"
 #include "../common/streams.h"
-#include "text_stream.h"
 #include "../text/text_tasks.h"
 #include <math.h>
 #include <stdlib.h>
@@ -43,11 +42,11 @@ typedef struct generate_job {
     int32_t *ids; /* the generated tokens */
     size_t ids_room;
     bo_session *reader;
-    bo_sampler *sampler;
-    float *logits;
-    cli_text_stream stream;
+    FILE *out;  /* the text is printed here, */
+    char *text; /* or with --json collected */
+    size_t text_length, text_room;
     size_t tokens, made, state_bytes; /* tokens: the maximum */
-    double prompt_seconds, seconds;
+    double start, prompt_seconds, seconds;
     bool extrapolates;  /* reading beyond the context of training was reported */
     const char *reason; /* for the end: "length", "stop", "end" or "context" */
 } generate_job;
@@ -87,11 +86,12 @@ static bool read_text(generate_job *job)
     if (job->options->echo && length > 0) {
         job->echo = prompt;
         job->echo_length = length;
-        if (job->stream.out) fwrite(prompt, 1, length, job->stream.out);
+        if (job->out) fwrite(prompt, 1, length, job->out);
     }
     bo_context *context = job->session->context;
     const bo_status status =
-        bo_tokenizer_encode_prompt(context, job->tokenizer, prompt, length, job->options->load != NULL, &job->encoded);
+        bo_tokenizer_encode(context, job->tokenizer, prompt, length,
+                            job->options->load ? BO_ENCODE_SPECIALS : BO_ENCODE_PROMPT, &job->encoded);
     if (status != BO_INVALID) return ok(job, status);
     cli_fail(job->session, "%s; give --prompt TEXT", bo_context_error(context));
     return false;
@@ -135,24 +135,6 @@ static bool open_reader(generate_job *job)
     return !o->load || ok(job, bo_session_load(context, job->reader, &(bo_source){.path = o->load}));
 }
 
-/* In pieces, so that a long prompt can be interrupted and shows progress. */
-static bool feed_prompt(generate_job *job)
-{
-    enum { PIECE = 4096 };
-    bo_context *context = job->session->context;
-    const double start = cli_now();
-    for (size_t at = 0; at < job->prompt_count; at += PIECE) {
-        const size_t count = job->prompt_count - at < PIECE ? job->prompt_count - at : PIECE;
-        if (cli_interrupted()) return ok(job, BO_CANCELED);
-        if (!ok(job, bo_session_feed(context, job->reader, job->prompt + at, count, NULL))) return false;
-        cli_progress_report(&job->session->progress, "reading", (double)(at + count), (double)job->prompt_count);
-    }
-    cli_progress_clear(&job->session->progress);
-    for (size_t i = 0; i < job->prompt_count; i++) bo_sampler_remember(job->sampler, job->prompt[i]);
-    job->prompt_seconds = cli_now() - start;
-    return true;
-}
-
 static void keep_id(generate_job *job, int32_t id)
 {
     if (job->made == job->ids_room) {
@@ -165,57 +147,67 @@ static void keep_id(generate_job *job, int32_t id)
     job->ids[job->made++] = id;
 }
 
-/* Keeps a generated token, and shows its text. Returns false at a stop word; *failed: after an error. */
-static bool take(generate_job *job, int32_t id, bool *failed)
+static void keep_text(generate_job *job, const char *text, size_t bytes)
 {
-    size_t bytes = 0;
-    bool stopped = false;
-    keep_id(job, id);
-    if (job->stream.out) job->session->generated++;
-    const char *piece = job->tokenizer ? bo_tokenizer_piece(job->tokenizer, id, &bytes) : "";
-    *failed = !ok(job, cli_text_stream_add(job->session->context, &job->stream, piece, bytes, &stopped));
-    return !*failed && !stopped;
+    if (job->text_room - job->text_length < bytes) {
+        job->text_room = 2 * job->text_room + bytes + 256;
+        char *larger = cli_allocate(job->text_room, 1, "text");
+        if (job->text_length) memcpy(larger, job->text, job->text_length);
+        free(job->text);
+        job->text = larger;
+    }
+    if (bytes) memcpy(job->text + job->text_length, text, bytes);
+    job->text_length += bytes;
 }
 
-/* Reads a generated token. Returns false if there is no room for it; *failed: after an error. */
-static bool read_made(generate_job *job, int32_t id, bool *failed)
+static bool take(void *user, const bo_token *token)
 {
-    const bool full = bo_session_room(job->reader) == 0 ||
-                      (job->options->context && bo_session_tokens(job->reader) >= job->options->context);
-    if (full) job->reason = FULL;
-    *failed = !full && !ok(job, bo_session_feed(job->session->context, job->reader, &id, 1, job->logits));
-    return !full && !*failed;
+    static const char *const reasons[] = {NULL, "end", "stop", "length", FULL, "canceled"};
+    generate_job *job = user;
+    if (token->index == 0) {
+        cli_progress_clear(&job->session->progress);
+        job->prompt_seconds = cli_now() - job->start;
+    }
+    if (token->id >= 0) keep_id(job, token->id);
+    if (token->id >= 0 && job->out) job->session->generated++;
+    if (!job->out) {
+        keep_text(job, token->text, token->bytes);
+    } else if (token->bytes) {
+        fwrite(token->text, 1, token->bytes, job->out);
+        cli_streams_flush();
+    }
+    if (token->end != BO_GENERATE_CONTINUES) job->reason = reasons[token->end];
+    return !cli_interrupted();
 }
 
-/* Random numbers are indexed by the tokens read, so that a loaded state continues as if it had not been saved. If the
- * state is saved, the last token is read too. */
+/* Reads the prompt alone. */
+static bool make_none(generate_job *job)
+{
+    const bo_status status = bo_session_feed(job->session->context, job->reader, job->prompt, job->prompt_count, NULL);
+    job->prompt_seconds = cli_now() - job->start;
+    return ok(job, status);
+}
+
+/* If the state is saved, the last token is read too. */
 static bool make(generate_job *job)
 {
     const generate_options *o = job->options;
-    bo_context *context = job->session->context;
-    const size_t vocab = bo_model_describe(job->model)->vocab;
-    const double start = cli_now();
-    bool failed = false;
-    bo_sampler_set_drawn(job->sampler, bo_session_tokens(job->reader));
-    if (!ok(job, bo_session_feed(context, job->reader, NULL, 0, job->logits))) return false;
-    for (bool more = true; more && job->made < job->tokens;) {
-        if (cli_interrupted()) return ok(job, BO_CANCELED);
-        bo_span_begin(context, "sample");
-        const int32_t id = bo_sampler_next(job->sampler, job->logits, vocab);
-        bo_span_end(context);
-        if (!o->ignore_end && cli_ends_text(job->model, id)) {
-            keep_id(job, id);
-            job->reason = "end";
-            break;
-        }
-        more = take(job, id, &failed);
-        if (failed) break;
-        if (!more) job->reason = "stop";
-        const bool read = o->save || (more && job->made < job->tokens);
-        if (read && !read_made(job, id, &failed)) break;
-    }
-    job->seconds = cli_now() - start;
-    return !failed;
+    const bo_generate_desc desc = {.ids = job->prompt,
+                                   .id_count = job->prompt_count,
+                                   .max_tokens = job->tokens,
+                                   .sampling = cli_sampling_desc(&o->sampling, job->session->common.seed),
+                                   .stops = o->stops.items,
+                                   .stop_count = o->stops.count,
+                                   .session = job->reader,
+                                   .context = o->context,
+                                   .ignore_end = o->ignore_end,
+                                   .keep_bytes = true,
+                                   .leave_last = !o->save};
+    job->start = cli_now();
+    if (job->tokens == 0) return make_none(job);
+    const bo_status status = bo_generate(job->session->context, job->model, &desc, take, job);
+    job->seconds = cli_now() - job->start - job->prompt_seconds;
+    return ok(job, status);
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
@@ -241,10 +233,10 @@ static char *printable(const char *text, size_t length)
 static void print_json(const generate_job *job)
 {
     cli_json json = {.out = stdout};
-    char *all = cli_allocate(job->echo_length + job->stream.text.length + 1, 1, "text");
+    char *all = cli_allocate(job->echo_length + job->text_length + 1, 1, "text");
     if (job->echo_length) memcpy(all, job->echo, job->echo_length);
-    if (job->stream.text.length) memcpy(all + job->echo_length, job->stream.text.text, job->stream.text.length);
-    char *text = printable(all, job->echo_length + job->stream.text.length);
+    if (job->text_length) memcpy(all + job->echo_length, job->text, job->text_length);
+    char *text = printable(all, job->echo_length + job->text_length);
     cli_json_object(&json, NULL);
     if (job->tokenizer) cli_json_add_text(&json, "text", text);
     cli_json_array(&json, "ids");
@@ -253,8 +245,9 @@ static void print_json(const generate_job *job)
     cli_json_add_count(&json, "prompt_tokens", job->prompt_count);
     cli_json_add_count(&json, "tokens", job->made);
     cli_json_add_number(&json, "prompt_tokens_per_second", rate(job->prompt_count, job->prompt_seconds));
-    cli_json_add_text(&json, "device", bo_context_device(job->session->context));
-    cli_json_add_text(&json, "precision", bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(job->session->context)));
+    cli_json_add_text(&json, "device", bo_context_describe(job->session->context)->device);
+    cli_json_add_text(&json, "precision",
+                      bo_enum_name(BO_ENUM_PRECISION, bo_context_describe(job->session->context)->precision));
     cli_json_add_number(&json, "tokens_per_second", rate(job->made, job->seconds));
     cli_json_add_count(&json, "state_bytes", job->state_bytes);
     cli_json_add_text(&json, "finish_reason", job->reason);
@@ -272,7 +265,6 @@ static void print_ids(const generate_job *job)
 static bool finish(generate_job *job)
 {
     const generate_options *o = job->options;
-    cli_text_stream_end(&job->stream);
     if (job->session->common.json)
         print_json(job);
     else if (job->tokenizer)
@@ -309,18 +301,21 @@ static bool can_keep(generate_job *job)
     return cli_can_write(job->session, path);
 }
 
-static bool make_sampler(generate_job *job)
+/* Refuses values of the options before anything is loaded. */
+static bool check_sampling(generate_job *job)
 {
-    const generate_options *o = job->options;
-    const bo_sampler_desc desc = cli_sampling_desc(&o->sampling, job->session->common.seed);
-    return ok(job, bo_sampler_create(job->session->context, &desc, &job->sampler));
+    bo_sampler *sampler;
+    const bo_sampler_desc desc = cli_sampling_desc(&job->options->sampling, job->session->common.seed);
+    const bool done = ok(job, bo_sampler_create(job->session->context, &desc, &sampler));
+    bo_sampler_destroy(sampler);
+    return done;
 }
 
 static bool open_model(generate_job *job, const char *folder)
 {
     bo_context *context = job->session->context;
     if (!can_keep(job) || !cli_is_no_network(job->session, folder)) return false;
-    if (!make_sampler(job)) return false;
+    if (!check_sampling(job)) return false;
     const bo_status status = bo_model_load(context, &(bo_source){.path = folder},
                                            &(bo_model_load_desc){.storage = job->options->weights}, &job->model);
     if (status != BO_OK) return cli_fail_model(job->session, folder, status), false;
@@ -355,8 +350,7 @@ static int translate(generate_job *job, const char *folder)
 static bool continue_text(generate_job *job)
 {
     job->tokens = CLI_GIVEN(job->options, tokens) ? job->options->tokens : 256;
-    job->logits = cli_allocate(bo_model_describe(job->model)->vocab, sizeof(float), "logits");
-    return read_prompt(job) && open_reader(job) && feed_prompt(job) && make(job) && finish(job);
+    return read_prompt(job) && open_reader(job) && make(job) && finish(job);
 }
 
 static int run(generate_job *job, const char *folder)
@@ -385,21 +379,15 @@ static int generate(void *options, const cli_common *common, const cli_arguments
     if (checked != CLI_DONE) return checked;
     cli_session session;
     if (!cli_session_open_in(&session, "generate", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
-    generate_job job = {.session = &session,
-                        .options = o,
-                        .reason = "length",
-                        .stream = {.out = common->json ? NULL : stdout,
-                                   .text = {.stops = o->stops.items, .stop_count = o->stops.count}}};
+    generate_job job = {.session = &session, .options = o, .reason = "length", .out = common->json ? NULL : stdout};
     int status = run(&job, arguments->items[0]);
-    bo_sampler_destroy(job.sampler);
     bo_session_destroy(job.reader);
     bo_model_destroy(job.model);
     bo_ids_free(&job.encoded);
     cli_ids_free(&job.given);
     free(job.ids);
-    free(job.logits);
+    free(job.text);
     bo_free(job.input);
-    bo_text_stream_free(&job.stream.text);
     cli_session_close(&session);
     return status;
 }

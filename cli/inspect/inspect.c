@@ -11,8 +11,8 @@
 size_t cli_inspect_heads(const cli_inspect_job *job)
 {
     size_t most = 0;
-    for (size_t l = 0; l < job->facts->layers; l++) {
-        const size_t heads = bo_inspection_layer(job->report, l)->heads;
+    for (size_t l = 0; l < job->report->layer_count; l++) {
+        const size_t heads = job->report->layers[l].head_count;
         if (heads > most) most = heads;
     }
     return most;
@@ -20,16 +20,16 @@ size_t cli_inspect_heads(const cli_inspect_job *job)
 
 const bo_inspect_candidate *cli_inspect_choice(const cli_inspect_job *job)
 {
-    const bo_inspect_candidate *choice = bo_inspection_candidate(job->report, job->facts->choice);
+    const bo_inspect_candidate *choice = &job->report->candidates[job->report->choice];
     return choice && !isnan(choice->error) ? choice : NULL;
 }
 
 double cli_inspect_predicted(const cli_inspect_job *job, size_t candidate)
 {
     double squares = 0, count = 0;
-    for (size_t l = 0; l < job->facts->layers; l++)
-        for (size_t h = 0; h < bo_inspection_layer(job->report, l)->heads; h++) {
-            const double *predicted = bo_inspection_head(job->report, l, h)->predicted;
+    for (size_t l = 0; l < job->report->layer_count; l++)
+        for (size_t h = 0; h < job->report->layers[l].head_count; h++) {
+            const double *predicted = job->report->layers[l].heads[h].predicted;
             if (!predicted || isnan(predicted[candidate])) continue;
             squares += predicted[candidate] * predicted[candidate];
             count++;
@@ -48,10 +48,10 @@ const char *cli_inspect_map_name(const bo_inspect_candidate *candidate, char out
 size_t cli_inspect_next_map(const cli_inspect_job *job, size_t at)
 {
     char first[48], other[48];
-    cli_inspect_map_name(bo_inspection_candidate(job->report, at), first);
+    cli_inspect_map_name(&job->report->candidates[at], first);
     size_t next = at + 1;
-    while (next < job->facts->candidates &&
-           strcmp(first, cli_inspect_map_name(bo_inspection_candidate(job->report, next), other)) == 0)
+    while (next < job->report->candidate_count &&
+           strcmp(first, cli_inspect_map_name(&job->report->candidates[next], other)) == 0)
         next++;
     return next;
 }
@@ -62,22 +62,22 @@ const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_
     size_t worst = 0, heads = 0, reached = 0;
     out[0] = '\0';
     if (!c) return out;
-    for (size_t l = 0; l < job->facts->layers; l++) {
-        const bo_layer_report *layer = bo_inspection_layer(job->report, l);
-        const double largest = bo_inspection_layer(job->report, worst)->error;
+    for (size_t l = 0; l < job->report->layer_count; l++) {
+        const bo_layer_report *layer = &job->report->layers[l];
+        const double largest = job->report->layers[worst].error;
         if (isnan(layer->error)) continue; /* no softmax attention */
         if (isnan(largest) || layer->error > largest) worst = l;
-        for (size_t h = 0; h < layer->heads; h++) {
-            const double *errors = bo_inspection_head(job->report, l, h)->errors;
+        for (size_t h = 0; h < layer->head_count; h++) {
+            const double *errors = job->report->layers[l].heads[h].errors;
             heads++;
-            reached += errors && errors[job->facts->choice] <= job->facts->target;
+            reached += errors && errors[job->report->choice] <= job->report->target;
         }
     }
     snprintf(out, CLI_INSPECT_WORDS,
              "%s: error %s%s, %zu of %zu heads reach %s. The error is largest in layer %zu (%s).", c->name,
-             cli_significant(c->error, 3).s, job->facts->reachable ? "" : ", the smallest that was found", reached,
-             heads, cli_significant(job->facts->target, 2).s, worst,
-             cli_significant(bo_inspection_layer(job->report, worst)->error, 2).s);
+             cli_significant(c->error, 3).s, job->report->reachable ? "" : ", the smallest that was found", reached,
+             heads, cli_significant(job->report->target, 2).s, worst,
+             cli_significant(job->report->layers[worst].error, 2).s);
     return out;
 }
 
@@ -184,7 +184,6 @@ static int run(cli_inspect_job *job, unsigned wanted)
     cli_progress_clear(&job->session->progress);
     if (status == BO_CANCELED && o->dump && !cli_interrupted()) return CLI_FAILED; /* reported by the receiver */
     if (status != BO_OK) return cli_fail_status(job->session, status);
-    job->facts = bo_inspection_describe(job->report);
     job->seconds = cli_now() - start;
     if (!write_page(job)) return CLI_FAILED;
     (job->session->common.json ? cli_inspect_json : cli_inspect_print)(job);

@@ -43,7 +43,6 @@ typedef struct cli_inspect_job {
     const bo_model_desc *desc;
     bo_model_sizes sizes;
     bo_inspection *report;
-    const bo_inspection_facts *facts;
     bo_separation *separation; /* 1 + 2 layers; NULL: not requested */
     size_t arrays;             /* files written to --dump */
     double seconds;
@@ -51,7 +50,7 @@ typedef struct cli_inspect_job {
 
 static inline bool cli_inspect_has(const cli_inspect_job *job, bo_inspect_part part)
 {
-    return (job->facts->parts & (unsigned)part) != 0;
+    return (job->report->parts & (unsigned)part) != 0;
 }
 /* The number of query heads of the layer with most of them. */
 size_t cli_inspect_heads(const cli_inspect_job *job);

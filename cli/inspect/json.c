@@ -67,7 +67,7 @@ static void json_behavior(cli_json *json, const bo_head_report *h)
 
 static void json_head(cli_json *json, const cli_inspect_job *job, const bo_head_report *h)
 {
-    const size_t candidates = job->facts->candidates;
+    const size_t candidates = job->report->candidate_count;
     cli_json_object(json, NULL);
     json_moments(json, "moments", &h->moments);
     json_moments(json, "mapped_moments", &h->mapped);
@@ -83,8 +83,8 @@ static void json_head(cli_json *json, const cli_inspect_job *job, const bo_head_
         cli_json_add_count(json, "subspace_dimension", h->writes_dim);
     }
     if (h->errors && cli_inspect_choice(job)) {
-        cli_json_add_text(json, "replacement", bo_inspection_candidate(job->report, h->choice)->name);
-        cli_json_add_text(json, "options", bo_inspection_candidate(job->report, h->choice)->options);
+        cli_json_add_text(json, "replacement", job->report->candidates[h->choice].name);
+        cli_json_add_text(json, "options", job->report->candidates[h->choice].options);
         numbers(json, "errors", h->errors, candidates);
         numbers(json, "predicted", h->predicted, candidates);
     }
@@ -94,19 +94,19 @@ static void json_head(cli_json *json, const cli_inspect_job *job, const bo_head_
 static void json_layers(cli_json *json, const cli_inspect_job *job)
 {
     cli_json_array(json, "layers");
-    for (size_t l = 0; l < job->facts->layers; l++) {
-        const bo_layer_report *layer = bo_inspection_layer(job->report, l);
+    for (size_t l = 0; l < job->report->layer_count; l++) {
+        const bo_layer_report *layer = &job->report->layers[l];
         cli_json_object(json, NULL);
         cli_json_add_text(json, "attention", bo_attention_name(layer->attention));
         cli_json_add_count(json, "window", layer->attention->window);
         cli_json_add_count(json, "features", layer->attention->features.features);
-        if (job->facts->candidates) cli_json_add_number(json, "error", layer->error);
+        if (job->report->candidate_count) cli_json_add_number(json, "error", layer->error);
         if (cli_inspect_has(job, BO_INSPECT_PART_ATTRIBUTION)) {
             cli_json_add_number(json, "logit", layer->logit);
             cli_json_add_number(json, "stream_norm", layer->stream_norm);
         }
         cli_json_array(json, "heads");
-        for (size_t h = 0; h < layer->heads; h++) json_head(json, job, bo_inspection_head(job->report, l, h));
+        for (size_t h = 0; h < layer->head_count; h++) json_head(json, job, &job->report->layers[l].heads[h]);
         cli_json_end(json);
         cli_json_end(json);
     }
@@ -119,8 +119,8 @@ static void json_candidates(cli_json *json, const cli_inspect_job *job)
     const bo_inspect_candidate *choice = cli_inspect_choice(job);
     if (!choice) return;
     cli_json_array(json, "replacements");
-    for (size_t i = 0; i < job->facts->candidates; i++) {
-        const bo_inspect_candidate *c = bo_inspection_candidate(job->report, i);
+    for (size_t i = 0; i < job->report->candidate_count; i++) {
+        const bo_inspect_candidate *c = &job->report->candidates[i];
         cli_json_object(json, NULL);
         cli_json_add_text(json, "name", c->name);
         cli_json_add_text(json, "options", c->options);
@@ -131,8 +131,8 @@ static void json_candidates(cli_json *json, const cli_inspect_job *job)
         cli_json_end(json);
     }
     cli_json_end(json);
-    cli_json_add_number(json, "target", job->facts->target);
-    cli_json_add_flag(json, "reachable", job->facts->reachable);
+    cli_json_add_number(json, "target", job->report->target);
+    cli_json_add_flag(json, "reachable", job->report->reachable);
     cli_json_add_text(json, "replacement", choice->name);
     cli_json_add_text(json, "options", choice->options);
     cli_json_add_text(json, "advice", cli_inspect_advice(job, words));
@@ -158,10 +158,10 @@ void cli_inspect_json(const cli_inspect_job *job)
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "folder", job->folder);
-    cli_json_add_count(&json, "tokens", job->facts->tokens);
-    cli_json_add_count(&json, "windows", job->facts->windows);
-    cli_json_add_count(&json, "repeated", job->facts->repeated);
-    cli_json_add_flag(&json, "rotated", job->facts->rotated);
+    cli_json_add_count(&json, "tokens", job->report->tokens);
+    cli_json_add_count(&json, "windows", job->report->windows);
+    cli_json_add_count(&json, "repeated", job->report->repeated);
+    cli_json_add_flag(&json, "rotated", job->report->rotated);
     json_sizes(&json, &job->sizes);
     json_candidates(&json, job);
     json_separation(&json, job);

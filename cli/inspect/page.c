@@ -38,8 +38,8 @@ static void put_model(FILE *out, const cli_inspect_job *job)
     char heads[CLI_HEAD_WORDS];
     fprintf(out, "A language model of %zu layers and width %zu, with %s", d->layers, d->width,
             cli_head_words(d, " and ", heads));
-    if (job->facts->windows)
-        fprintf(out, ", inspected on %zu windows of %s tokens", job->facts->windows, cli_count(job->facts->tokens).s);
+    if (job->report->windows)
+        fprintf(out, ", inspected on %zu windows of %s tokens", job->report->windows, cli_count(job->report->tokens).s);
     fputs(".</p>\n<div class=\"facts\">\n", out);
     put_fact(out, cli_count((size_t)s->parameters).s, "parameters");
     put_fact(out, cli_bytes((double)s->weight_bytes).s, "weights");
@@ -76,7 +76,7 @@ typedef double (*error_fn)(const cli_inspect_job *job, size_t candidate);
 
 static double measured(const cli_inspect_job *job, size_t candidate)
 {
-    return bo_inspection_candidate(job->report, candidate)->error;
+    return job->report->candidates[candidate].error;
 }
 
 static void put_cells(FILE *out, const cli_inspect_job *job, size_t first, size_t end, error_fn error)
@@ -84,7 +84,7 @@ static void put_cells(FILE *out, const cli_inspect_job *job, size_t first, size_
     const bool alone = end - first == 1;
     if (!alone) fputs("<td></td>", out);
     for (size_t i = first; i < end; i++)
-        fprintf(out, "<td class=\"number%s\">%s</td>", error == measured && i == job->facts->choice ? " best" : "",
+        fprintf(out, "<td class=\"number%s\">%s</td>", error == measured && i == job->report->choice ? " best" : "",
                 short_number(error(job, i)).s);
     for (size_t i = 0; alone && i < 4; i++) fputs("<td></td>", out);
 }
@@ -97,8 +97,8 @@ static void put_maps(FILE *out, const cli_inspect_job *job, error_fn error)
           "<th class=\"number\">64</th><th class=\"number\">128</th><th class=\"number\">256</th>"
           "<th class=\"number\">512</th></tr></thead><tbody>\n",
           out);
-    for (size_t at = 0, next; at < job->facts->candidates; at = next) {
-        const bo_inspect_candidate *c = bo_inspection_candidate(job->report, at);
+    for (size_t at = 0, next; at < job->report->candidate_count; at = next) {
+        const bo_inspect_candidate *c = &job->report->candidates[at];
         next = cli_inspect_next_map(job, at);
         if (error != measured && isnan(error(job, at))) continue;
         cli_html_element(out, "<tr><td>", next - at == 1 ? c->name : cli_inspect_map_name(c, name), "</td>");
@@ -113,13 +113,13 @@ static void put_choices(FILE *out, const cli_inspect_job *job)
     fputs("<details><summary>The smallest replacement of every head</summary><div class=\"card\"><table><thead><tr>"
           "<th>Layer</th><th>Head</th><th class=\"number\">Error</th><th>Replacement</th></tr></thead><tbody>\n",
           out);
-    for (size_t l = 0; l < job->facts->layers; l++)
-        for (size_t h = 0; h < bo_inspection_layer(job->report, l)->heads; h++) {
-            const bo_head_report *head = bo_inspection_head(job->report, l, h);
+    for (size_t l = 0; l < job->report->layer_count; l++)
+        for (size_t h = 0; h < job->report->layers[l].head_count; h++) {
+            const bo_head_report *head = &job->report->layers[l].heads[h];
             if (!head->errors || isnan(head->errors[head->choice])) continue;
             fprintf(out, "<tr><td>%zu</td><td>%zu</td><td class=\"number\">%s</td>", l, h,
                     cli_significant(head->errors[head->choice], 2).s);
-            cli_html_element(out, "<td>", bo_inspection_candidate(job->report, head->choice)->name, "</td></tr>\n");
+            cli_html_element(out, "<td>", job->report->candidates[head->choice].name, "</td></tr>\n");
         }
     fputs("</tbody></table></div></details>\n", out);
 }
@@ -137,7 +137,7 @@ static void put_errors(FILE *out, const cli_inspect_job *job)
         "training. The target is %s; the recommended row reaches it with the smallest state, or comes closest. "
         "gaussian: frequencies drawn for the data; dark: queries and keys whitened; window: softmax attention to the "
         "most recent keys.</p>\n",
-        cli_significant(job->facts->target, 2).s);
+        cli_significant(job->report->target, 2).s);
     put_maps(out, job, measured);
     fputs("<details><summary>Upper bounds by the variance formula</summary>\n", out);
     put_maps(out, job, cli_inspect_predicted);
@@ -187,7 +187,7 @@ VALUE(copying, h->copying)
 VALUE(written, h->written)
 VALUE(logit, h->logit)
 VALUE(subspace, h->subspace_share)
-VALUE(chosen_error, h->errors ? h->errors[job->facts->choice] : NAN)
+VALUE(chosen_error, h->errors ? h->errors[job->report->choice] : NAN)
 
 static const picture pictures[] = {
     {"Error of the recommended replacement", "Relative error of the output of the head.", BO_INSPECT_PART_ERRORS,
@@ -248,7 +248,7 @@ static void put_heat(FILE *out, const cli_inspect_job *job, const picture *p, do
     cli_heat heat = {.title = p->title,
                      .row = "layer",
                      .column = "head",
-                     .rows = job->facts->layers,
+                     .rows = job->report->layer_count,
                      .columns = cli_inspect_heads(job),
                      .values = values,
                      .low = p->low,
@@ -257,7 +257,7 @@ static void put_heat(FILE *out, const cli_inspect_job *job, const picture *p, do
                      .digits = p->digits};
     bool any = false;
     for (size_t i = 0; i < heat.rows * heat.columns; i++) {
-        const bo_head_report *head = bo_inspection_head(job->report, i / heat.columns, i % heat.columns);
+        const bo_head_report *head = &job->report->layers[i / heat.columns].heads[i % heat.columns];
         values[i] = head ? p->value(job, head) : NAN;
         any |= !isnan(values[i]);
     }
@@ -271,17 +271,17 @@ static void put_heat(FILE *out, const cli_inspect_job *job, const picture *p, do
 
 static void put_heats(FILE *out, const cli_inspect_job *job)
 {
-    double *values = cli_allocate(job->facts->layers * cli_inspect_heads(job), sizeof *values, "a picture");
-    if (job->facts->parts)
+    double *values = cli_allocate(job->report->layer_count * cli_inspect_heads(job), sizeof *values, "a picture");
+    if (job->report->parts)
         fprintf(
             out,
             "<h2>Heads</h2>\n<p class=\"soft\">One row per layer, one column per head.%s</p>\n<div class=\"curves\">\n",
-            job->facts->rotated && cli_inspect_has(job, BO_INSPECT_PART_CIRCUITS)
+            job->report->rotated && cli_inspect_has(job, BO_INSPECT_PART_CIRCUITS)
                 ? " W_QK is that of a query and a key at the same position, without RoPE."
                 : "");
     for (size_t i = 0; i < CLI_COUNT_OF(pictures); i++)
         if (cli_inspect_has(job, pictures[i].part)) put_heat(out, job, &pictures[i], values);
-    if (job->facts->parts) fputs("</div>\n", out);
+    if (job->report->parts) fputs("</div>\n", out);
     free(values);
 }
 
@@ -304,17 +304,17 @@ static const double *singular_of(const bo_head_report *head, size_t *count)
 /* log₁₀ of the spectra of the heads of a layer; the first line is the mean over the heads. */
 static void put_spectrum(FILE *out, const cli_inspect_job *job, size_t layer, spectrum_fn spectrum)
 {
-    const size_t heads = bo_inspection_layer(job->report, layer)->heads;
+    const size_t heads = job->report->layers[layer].head_count;
     size_t count;
     char title[64];
-    spectrum(bo_inspection_head(job->report, layer, 0), &count);
+    spectrum(&job->report->layers[layer].heads[0], &count);
     double *x = cli_allocate(count, sizeof *x, "a picture"),
            *y = cli_allocate((heads + 1) * count, sizeof *y, "a picture");
     cli_line *lines = cli_allocate(heads + 1, sizeof *lines, "a picture");
     for (size_t i = 0; i < count; i++) x[i] = (double)(i + 1);
     for (size_t h = 0; h <= heads; h++) lines[h] = (cli_line){.y = y + h * count, .stride = 1};
     for (size_t h = 0; h < heads; h++) {
-        const double *values = spectrum(bo_inspection_head(job->report, layer, h), &count);
+        const double *values = spectrum(&job->report->layers[layer].heads[h], &count);
         for (size_t i = 0; i < count; i++) {
             y[(h + 1) * count + i] = log10(fmax(values[i], 1e-8 * fmax(values[0], 1e-30)));
             y[i] += y[(h + 1) * count + i] / (double)heads;
@@ -334,7 +334,7 @@ static void put_spectra(FILE *out, const cli_inspect_job *job, const char *title
 {
     cli_html_element(out, "<h2>", title, "</h2>\n");
     cli_html_element(out, "<p class=\"soft\">", note, "</p>\n<div class=\"curves\">\n");
-    for (size_t l = 0; l < job->facts->layers; l++) put_spectrum(out, job, l, spectrum);
+    for (size_t l = 0; l < job->report->layer_count; l++) put_spectrum(out, job, l, spectrum);
     fputs("</div>\n", out);
 }
 

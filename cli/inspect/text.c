@@ -53,9 +53,9 @@ static void print_model(const cli_inspect_job *job)
         printf("%s%s of states of fixed size", s->cache_bytes ? ", " : "", cli_bytes((double)s->state_bytes).s);
     printf(" per sequence\n%-12s%s million per token, %.0f%% of them in attention\n", "Operations",
            cli_significant(s->operations / 1e6, 4).s, 100 * s->attention_operations / s->operations);
-    if (job->facts->windows)
-        printf("%-12s%zu window%s of %s tokens, %s\n", "Text", job->facts->windows, job->facts->windows == 1 ? "" : "s",
-               cli_count(job->facts->tokens).s, cli_seconds(job->seconds).s);
+    if (job->report->windows)
+        printf("%-12s%zu window%s of %s tokens, %s\n", "Text", job->report->windows, job->report->windows == 1 ? "" : "s",
+               cli_count(job->report->tokens).s, cli_seconds(job->seconds).s);
 }
 
 /* ---- heads ------------------------------------------------------------------------------------------------------- */
@@ -64,10 +64,10 @@ typedef void (*row_fn)(const cli_inspect_job *job, const bo_head_report *head);
 
 static void print_heads(const cli_inspect_job *job, row_fn row)
 {
-    for (size_t l = 0; l < job->facts->layers; l++)
-        for (size_t h = 0; h < bo_inspection_layer(job->report, l)->heads; h++) {
+    for (size_t l = 0; l < job->report->layer_count; l++)
+        for (size_t h = 0; h < job->report->layers[l].head_count; h++) {
             printf("  %5zu %4zu", l, h);
-            row(job, bo_inspection_head(job->report, l, h));
+            row(job, &job->report->layers[l].heads[h]);
             putchar('\n');
         }
 }
@@ -83,7 +83,7 @@ static void attention_row(const cli_inspect_job *job, const bo_head_report *h)
                number(m->condition).s, number(m->effective).s);
     if (cli_inspect_has(job, BO_INSPECT_PART_BEHAVIOR))
         printf(" %5s %5s %5s %5s %5s", number(h->entropy_share).s,
-               number(job->facts->windows ? h->previous : h->previous_repeated).s, number(h->induction_repeated).s,
+               number(job->report->windows ? h->previous : h->previous_repeated).s, number(h->induction_repeated).s,
                number(h->induction).s, number(h->first).s);
 }
 
@@ -127,7 +127,7 @@ static void print_circuits(const cli_inspect_job *job)
     heading("Circuits");
     if (circuits)
         note(
-            job->facts->rotated
+            job->report->rotated
                 ? "QK and OV are effective ranks of the matrices, with their signs: the sum of the real parts of the eigenvalues "
                   "over the sum of their sizes (QK without RoPE). copy is the sign of the circuit from tokens to their logits."
                 : "QK and OV are effective ranks of the matrices, with their signs: the sum of the real parts of the eigenvalues "
@@ -148,12 +148,12 @@ static void print_circuits(const cli_inspect_job *job)
 static void print_map(const cli_inspect_job *job, size_t first, size_t end)
 {
     char name[48], bound[56];
-    const bo_inspect_candidate *c = bo_inspection_candidate(job->report, first);
+    const bo_inspect_candidate *c = &job->report->candidates[first];
     printf("  %-21s", end - first == 1 ? c->name : cli_inspect_map_name(c, name));
     for (size_t i = first; i < end; i++) {
         const double predicted = cli_inspect_predicted(job, i);
         snprintf(bound, sizeof bound, "(%s)", number(predicted).s);
-        printf(" %5s", number(bo_inspection_candidate(job->report, i)->error).s);
+        printf(" %5s", number(job->report->candidates[i].error).s);
         if (i + 1 < end || !isnan(predicted)) printf(" %7s", isnan(predicted) ? "" : bound);
     }
     putchar('\n');
@@ -163,12 +163,12 @@ static void print_choices(const cli_inspect_job *job)
 {
     printf("\n  %5s %4s %7s  %s\n", "layer", "head", "error",
            "smallest replacement that reaches the target, or the best");
-    for (size_t l = 0; l < job->facts->layers; l++)
-        for (size_t h = 0; h < bo_inspection_layer(job->report, l)->heads; h++) {
-            const bo_head_report *head = bo_inspection_head(job->report, l, h);
+    for (size_t l = 0; l < job->report->layer_count; l++)
+        for (size_t h = 0; h < job->report->layers[l].head_count; h++) {
+            const bo_head_report *head = &job->report->layers[l].heads[h];
             if (!head->errors || isnan(head->errors[head->choice])) continue;
             printf("  %5zu %4zu %7s  %s\n", l, h, number(head->errors[head->choice]).s,
-                   bo_inspection_candidate(job->report, head->choice)->name);
+                   job->report->candidates[head->choice].name);
         }
 }
 
@@ -185,7 +185,7 @@ static void print_errors(const cli_inspect_job *job)
         "Relative error of the outputs of the heads without training, root mean square over all heads; in brackets the upper "
         "bound by the variance formula. gaussian: frequencies are drawn for the data; dark: queries and keys are whitened.");
     printf("\n  %-21s %5s %13s %13s %13s\n", "features", "64", "128", "256", "512");
-    for (size_t at = 0, next; at < job->facts->candidates; at = next) {
+    for (size_t at = 0, next; at < job->report->candidate_count; at = next) {
         next = cli_inspect_next_map(job, at);
         print_map(job, at, next);
     }

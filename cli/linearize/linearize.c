@@ -77,16 +77,18 @@ static bool set_features(cli_linearize_job *job, bo_attention_desc *a)
             cli_fail(job->session,
                      "--features: %s has %zu features per row of its map and at most %zu rows, the width of a head; "
                      "expected %sat most %zu, found %zu",
-                     bo_attention_preset_name(o->attention), per_row, dim, per_row == 2 ? "an even number of " : "",
+                     bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention), per_row, dim, per_row == 2 ? "an even number of " : "",
                      per_row * dim, o->features);
             return false;
         }
         a->rank = o->features / per_row;
     } else if (bo_attention_has(a, BO_TRAIT_DRAWS)) {
-        a->features.features = o->features ? o->features : bo_features_needs_length(&a->features) ? 256 : 0;
+        a->features.features = o->features                                               ? o->features
+                               : bo_features_has(&a->features, BO_FEATURES_TRAIT_LENGTH) ? 256
+                                                                                         : 0;
     } else if (o->features) {
         cli_fail(job->session, "--features has no effect with --attention %s; leave it out",
-                 bo_attention_preset_name(o->attention));
+                 bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention));
         return false;
     }
     return true;
@@ -101,7 +103,7 @@ static bool set_window(cli_linearize_job *job, bo_attention_desc *a)
     const bool past = data_aware || a->kind == BO_ATTENTION_FAVOR || bo_attention_has(a, BO_TRAIT_AFFINE);
     if (o->window && !past && !bo_attention_has(a, BO_TRAIT_WINDOW)) {
         cli_fail(job->session, "--window needs --attention dark, favor, hedgehog, t2r, hybrid or softmax, found %s",
-                 bo_attention_preset_name(o->attention));
+                 bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention));
         return false;
     }
     if (o->window && past) a->kind = BO_ATTENTION_HYBRID;
@@ -109,7 +111,7 @@ static bool set_window(cli_linearize_job *job, bo_attention_desc *a)
         cli_fail(job->session,
                  "--attention %s: its rank is the width of a head, but that of the replaced layers is %zu to %zu; give "
                  "another --attention",
-                 bo_attention_preset_name(o->attention), dims.least, dims.most);
+                 bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention), dims.least, dims.most);
         return false;
     }
     if (a->kind == BO_ATTENTION_HYBRID && data_aware) a->rank = dims.least;
@@ -122,12 +124,12 @@ static bool describe(cli_linearize_job *job)
 {
     const cli_linearize_options *o = job->options;
     bo_attention_desc *a = &job->attention;
-    bo_attention_preset(bo_attention_preset_name(o->attention), a);
+    bo_attention_preset(bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention), a);
     if (!set_window(job, a) || !set_features(job, a)) return false;
     const bool usual = a->gate == BO_GATE_NONE && bo_attention_has(a, BO_TRAIT_FEATURES);
     if (CLI_GIVEN(o, gate))
         a->gate = o->gate;
-    else if (usual && bo_attention_takes_gate(a->kind, BO_GATE_DECAY))
+    else if (usual && bo_attention_may(a->kind, BO_TRAIT_GATE_DECAY))
         a->gate = BO_GATE_DECAY;
     return true;
 }
@@ -270,8 +272,8 @@ static void say_plan(const cli_linearize_job *job)
     const cli_linearize_options *o = job->options;
     char words[CLI_MIXER_WORDS], heads[CLI_RANGE];
     cli_say(job->session, "Teacher     %s: %s parameters, %zu layers, width %zu, %s, context %s", o->teacher,
-            cli_count((size_t)bo_model_parameters(job->teacher)).s, d->layers, d->width, cli_heads_words(d, heads),
-            cli_count(d->context).s);
+            cli_count((size_t)bo_model_report(job->teacher)->parameters).s, d->layers, d->width,
+            cli_heads_words(d, heads), cli_count(d->context).s);
     cli_say(job->session, "Student     %s attention%s%s", cli_attention_summary(&job->attention, words),
             o->keep ? "; layers that keep softmax: " : "", o->keep ? o->keep : "");
 }

@@ -13,7 +13,7 @@ typedef struct cli_linearize_options {
     double valid_fraction;
     size_t teacher_text;
     double temperature;
-    unsigned attention; /* index of bo_attention_preset_name */
+    unsigned attention; /* number of BO_ENUM_ATTENTION_PRESET */
     size_t features, window;
     bo_gate gate;
     double gate_bias;

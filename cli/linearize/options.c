@@ -11,7 +11,7 @@
 
 static const char *attention_name(unsigned index)
 {
-    return bo_attention_preset_name(index);
+    return bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)index);
 }
 
 static const cli_option data_rows[] = {
@@ -39,7 +39,7 @@ static const cli_option attention_rows[] = {
     SECTION("Attention"),
     CHOICE_OF("attention", "KIND", cli_linearize_options, attention, attention_name,
               "the new attention; hybrid is dark with a window; softmax needs --window",
-              .find = bo_attention_preset_find, .initial = "hybrid"),
+              .find = cli_attention_preset, .initial = "hybrid"),
     COUNT("features", "D", cli_linearize_options, features, "number of features per head", .low = 1, .high = 1 << 20,
           .otherwise = "256; hedgehog and t2r: by the width of a head"),
     COUNT(
@@ -207,7 +207,7 @@ bool cli_linearize_keep(cli_session *session, const cli_linearize_words *words)
     cli_output output;
     CLI_SET_GIVEN(&now, out, false);
     CLI_SET_GIVEN(&now, resume, false);
-    now.precision = bo_context_precision(session->context); /* the default depends on the device */
+    now.precision = bo_context_describe(session->context)->precision; /* the default depends on the device */
     if (now.precision != BO_PRECISION_FLOAT32) CLI_SET_GIVEN(&now, precision, true);
     for (size_t i = 0; i < now.data.count; i++) make_whole(&now.data.items[i], names, &count);
     make_whole(&now.valid, names, &count);

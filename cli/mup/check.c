@@ -28,27 +28,26 @@ static void print_heading(const cli_mup_job *job, const char *title, int name_wi
     printf("      slope\n");
 }
 
-typedef const bo_widths_trend *(*matrix_fn)(const bo_widths *widths, size_t matrix);
-
-static void print_matrices(const cli_mup_job *job, const bo_widths *w, const char *title, matrix_fn of)
+static void print_matrices(const cli_mup_job *job, const bo_widths *w, const char *title,
+                           const bo_widths_trend *of)
 {
     printf("\n");
     print_heading(job, title, 44);
-    for (size_t i = 0; i < bo_widths_matrices(w); i++) print_values(job, of(w, i), 44);
+    for (size_t i = 0; i < w->matrices; i++) print_values(job, &of[i], 44);
 }
 
 static void print_side(const cli_mup_job *job, const bo_widths *w, size_t side)
 {
-    const size_t last = bo_widths_steps(w);
+    const size_t last = w->steps;
     char title[96];
     snprintf(title, sizeof title, "mean |activation| after %zu steps", last);
     printf("%s%s parametrization\n", side ? "\n" : "", bo_enum_name(BO_ENUM_PARAMETRIZATION, job->sides[side]));
     print_heading(job, title, 44);
-    for (size_t part = 0; part < bo_widths_parts(w); part++) print_values(job, bo_widths_activation(w, last, part), 44);
-    print_matrices(job, w, "|W| / sqrt(out / in) at the start", bo_widths_norm);
-    print_matrices(job, w, "|change of W| / sqrt(out / in)", bo_widths_change);
+    for (size_t part = 0; part < w->parts; part++) print_values(job, &w->activations[last * w->parts + part], 44);
+    print_matrices(job, w, "|W| / sqrt(out / in) at the start", w->norms);
+    print_matrices(job, w, "|change of W| / sqrt(out / in)", w->changes);
     printf("\n  %-44s", "loss");
-    for (size_t i = 0; i < job->options->widths.count; i++) printf(" %10.4f", bo_widths_loss(w, last)->values[i]);
+    for (size_t i = 0; i < job->options->widths.count; i++) printf(" %10.4f", w->losses[last].values[i]);
     printf("\n");
 }
 
@@ -66,10 +65,11 @@ static void json_trend(cli_json *json, const cli_mup_job *job, const bo_widths_t
     cli_json_end(json);
 }
 
-static void json_matrices(cli_json *json, const cli_mup_job *job, const char *key, const bo_widths *w, matrix_fn of)
+static void json_matrices(cli_json *json, const cli_mup_job *job, const char *key, const bo_widths *w,
+                          const bo_widths_trend *of)
 {
     cli_json_array(json, key);
-    for (size_t i = 0; i < bo_widths_matrices(w); i++) json_trend(json, job, of(w, i));
+    for (size_t i = 0; i < w->matrices; i++) json_trend(json, job, &of[i]);
     cli_json_end(json);
 }
 
@@ -77,18 +77,18 @@ static void json_side(cli_json *json, const cli_mup_job *job, const bo_widths *w
 {
     cli_json_object(json, bo_enum_name(BO_ENUM_PARAMETRIZATION, job->sides[side]));
     cli_json_array(json, "activations");
-    for (size_t step = 0; step <= bo_widths_steps(w); step++) {
+    for (size_t step = 0; step <= w->steps; step++) {
         cli_json_array(json, NULL);
-        for (size_t part = 0; part < bo_widths_parts(w); part++)
-            json_trend(json, job, bo_widths_activation(w, step, part));
+        for (size_t part = 0; part < w->parts; part++)
+            json_trend(json, job, &w->activations[step * w->parts + part]);
         cli_json_end(json);
     }
     cli_json_end(json);
-    json_matrices(json, job, "norms", w, bo_widths_norm);
-    json_matrices(json, job, "changes", w, bo_widths_change);
+    json_matrices(json, job, "norms", w, w->norms);
+    json_matrices(json, job, "changes", w, w->changes);
     cli_json_array(json, "losses");
     for (size_t i = 0; i < job->options->widths.count; i++)
-        cli_json_add_number(json, NULL, bo_widths_loss(w, bo_widths_steps(w))->values[i]);
+        cli_json_add_number(json, NULL, w->losses[w->steps].values[i]);
     cli_json_end(json);
     cli_json_end(json);
 }
@@ -105,7 +105,7 @@ static void report(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES]
     for (size_t i = 0; i < job->options->widths.count; i++)
         cli_json_add_count(&json, NULL, job->options->widths.items[i]);
     cli_json_end(&json);
-    cli_json_add_count(&json, "steps", bo_widths_steps(sides[0]));
+    cli_json_add_count(&json, "steps", sides[0]->steps);
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) json_side(&json, job, sides[side], side);
     cli_json_end(&json);
 }
@@ -114,7 +114,7 @@ static void report(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES]
 
 static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
 {
-    const size_t parts = bo_widths_parts(sides[0]), steps = bo_widths_steps(sides[0]);
+    const size_t parts = sides[0]->parts, steps = sides[0]->steps;
     cli_mup_panels panels = {
         .x_label = "width", .y_label = "mean |activation|", .x_format = "%g", .log_y = true, .count = parts};
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) {
@@ -122,7 +122,7 @@ static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
         snprintf(panels.titles[side], sizeof panels.titles[side], "%s, %zu steps",
                  bo_enum_name(BO_ENUM_PARAMETRIZATION, job->sides[side]), steps);
         for (size_t part = 0; part < parts; part++) {
-            const bo_widths_trend *trend = bo_widths_activation(sides[side], steps, part);
+            const bo_widths_trend *trend = &sides[side]->activations[steps * sides[side]->parts + part];
             cli_mup_curve *curve = &panels.curves[side][part];
             snprintf(curve->name, sizeof curve->name, "%s", trend->name);
             curve->count = job->options->widths.count;

@@ -89,7 +89,7 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
                              .seed = session->common.seed};
     if (needs) desc.data.task = needs->task;
     if (needs) desc.data.no_target = !needs->targets && !labels && !o->target;
-    const bool unknown = source->network && !bo_model_network(source->network)->schema;
+    const bool unknown = source->network && !bo_model_report(source->network)->network->schema;
     if (unknown) desc.data.no_target = !labels && !o->target;
     const bo_status status = bo_examples_load(session->context, &desc, source->network, out);
     if (status != BO_OK) cli_fail_status(session, status);

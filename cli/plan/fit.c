@@ -306,11 +306,13 @@ static bool is_of_here(fit_job *job)
     const bo_plan_family *f = &job->laws->family;
     bo_context *context = job->session->context;
     if (!f->threads || !f->isa || job->options->fit) return true;
-    if (f->threads == bo_context_threads(context) && strcmp(f->isa, bo_context_isa(context)) == 0) return true;
+    if (f->threads == bo_context_describe(context)->threads && strcmp(f->isa, bo_context_describe(context)->isa) == 0)
+        return true;
     cli_fail(job->session,
              "%s: the runs used %d threads and %s, expected %d threads and %s; give --threads %d or fit "
              "runs of this host",
-             job->options->law, f->threads, f->isa, bo_context_threads(context), bo_context_isa(context), f->threads);
+             job->options->law, f->threads, f->isa, bo_context_describe(context)->threads,
+             bo_context_describe(context)->isa, f->threads);
     return false;
 }
 
@@ -324,7 +326,8 @@ static bool run(fit_job *job, const cli_arguments *arguments)
     if (!has_budget(o)) return true;
     const bo_plan_budget budget = {
         .parameters = o->parameters, .minutes = o->minutes, .tokens = o->tokens, .memory = o->memory};
-    return is_of_here(job) && ok(job, bo_plan_create_fitted(context, job->laws, &budget, &job->plan));
+    return is_of_here(job) &&
+           ok(job, bo_plan_create(context, &(bo_plan_basis){.laws = job->laws}, &budget, &job->plan));
 }
 
 int cli_plan_fitted(cli_session *session, const cli_plan_options *options, const cli_arguments *runs)

@@ -18,17 +18,17 @@ static bool is_of_here(cli_plan_job *job)
     const bo_plan_machine *m = job->machine;
     const char *path = job->options->calibration, *attention = m->timings[0].shape.attention;
     bo_context *context = job->session->context;
-    const int threads = bo_context_threads(context);
+    const int threads = bo_context_describe(context)->threads;
     if (strcmp(attention, attention_name(job->options)) != 0)
         cli_fail(job->session,
                  "%s: measured with --attention %s, expected %s; give another --calibration FILE to measure again",
                  path, attention, attention_name(job->options));
-    else if (m->threads != threads || strcmp(m->isa, bo_context_isa(context)) != 0)
+    else if (m->threads != threads || strcmp(m->isa, bo_context_describe(context)->isa) != 0)
         cli_fail(
             job->session,
             "%s: measured with %d threads and %s, expected %d threads and %s; give another --calibration FILE to measure "
             "again",
-            path, m->threads, m->isa, threads, bo_context_isa(context));
+            path, m->threads, m->isa, threads, bo_context_describe(context)->isa);
     else
         return true;
     return false;
@@ -66,8 +66,9 @@ static int run(cli_plan_job *job)
                                    .features = o->features,
                                    .memory = o->memory};
     bo_context *context = job->session->context;
-    if (!open_machine(job) || !ok(job, bo_plan_losses_default(context, &job->losses)) ||
-        !ok(job, bo_plan_create(context, job->machine, job->losses, &budget, &job->plan)))
+    if (!open_machine(job) || !ok(job, bo_plan_losses_fit(context, NULL, 0, &job->losses)) ||
+        !ok(job, bo_plan_create(context, &(bo_plan_basis){.machine = job->machine, .losses = job->losses}, &budget,
+                                &job->plan)))
         return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
     (job->session->common.json ? cli_plan_json : cli_plan_print)(job);
@@ -131,7 +132,7 @@ static const cli_option rows[] = {
     COUNT("context", "N", cli_plan_options, context, "tokens per sequence", .low = 1, .high = 1 << 20,
           .otherwise = "256"),
     CHOICE_OF("attention", "KIND", cli_plan_options, attention, cli_attention_kind_choice, "attention in each layer",
-              .find = bo_attention_preset_find, .initial = "rfa-gate"),
+              .find = cli_attention_preset, .initial = "rfa-gate"),
     COUNT("features", "D", cli_plan_options, features, "features of the attention", .low = 1, .high = 1 << 16,
           .otherwise = "128"),
     SECTION("Calibration"),

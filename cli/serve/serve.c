@@ -81,7 +81,7 @@ static size_t default_cache(void)
 {
     const size_t limit = (size_t)1 << 30;
     bo_memory_bound memory;
-    bo_memory_limit(&memory);
+    bo_context_memory(NULL, &memory);
     return memory.bytes / 4 < limit ? memory.bytes / 4 : limit;
 }
 
@@ -98,7 +98,7 @@ static void share_heap(void)
 static void say_memory(cli_session *session, const bo_model *model, const bo_slots_memory *m, size_t cache_bytes)
 {
     cli_say(session, "Memory      %s of weights, at most %s of cached states, at most %s of workspace",
-            cli_bytes((double)bo_model_bytes(model)).s, cli_bytes((double)cache_bytes).s,
+            cli_bytes((double)bo_model_report(model)->bytes).s, cli_bytes((double)cache_bytes).s,
             cli_bytes((double)m->workspace).s);
     if (m->per_token)
         cli_say(session, "Slots       %s texts at a time of at most %s tokens; a text takes %s per token, at most %s",

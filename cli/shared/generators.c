@@ -142,7 +142,7 @@ static bo_status run(bo_context *context, bo_generating *g, uint64_t count, bo_w
 
 static bo_status prepare(bo_context *context, bo_generating *g)
 {
-    const int workers = bo_context_threads(context);
+    const int workers = bo_context_describe(context)->threads;
     g->round = (size_t)workers * DRAFTS_A_THREAD;
     g->contexts = bo_alloc(context, (size_t)workers, sizeof *g->contexts, "drawing lines");
     g->drafts = bo_alloc(context, g->round, sizeof *g->drafts, "drawing lines");

@@ -122,5 +122,6 @@ void cli_columns_json(cli_json *json, const bo_schema *schema)
         cli_json_end(json);
     }
     cli_json_end(json);
-    if (bo_schema_unlabeled(schema)) cli_json_add_count(json, "rows_without_target", bo_schema_unlabeled(schema));
+    if (bo_schema_describe(schema)->unlabeled)
+        cli_json_add_count(json, "rows_without_target", bo_schema_describe(schema)->unlabeled);
 }

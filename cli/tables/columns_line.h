@@ -10,4 +10,11 @@ void cli_columns_say(cli_session *session, const bo_schema *schema);
 /* Members "number_columns" and "columns": a list of those that are not plain numbers. */
 void cli_columns_json(cli_json *json, const bo_schema *schema);
 
+/* The number that is subtracted from an input (bo_schema_info.origins). */
+static inline double cli_origin_of(const bo_schema *schema, size_t input)
+{
+    const double *origins = bo_schema_describe(schema)->origins;
+    return origins ? origins[input] : 0;
+}
+
 #endif

@@ -6,7 +6,7 @@
 /* The column of a name, or of an index; -1: none. */
 static long long find(const bo_reader *reader, const char *word, size_t length)
 {
-    const size_t columns = bo_reader_columns(reader);
+    const size_t columns = bo_reader_describe(reader)->columns;
     for (size_t i = 0; i < columns; i++) {
         const char *name = bo_reader_column(reader, i);
         if (name && strlen(name) == length && memcmp(name, word, length) == 0) return (long long)i;
@@ -23,7 +23,7 @@ static bool find_all(cli_session *session, cli_copied *copied, const char *list)
         const long long column = find(copied->reader, word, length);
         if (column < 0) {
             cli_fail(session, "--copy: %s: expected the name or index of a column, found '%.*s'",
-                     bo_reader_path(copied->reader), (int)length, word);
+                     bo_reader_describe(copied->reader)->path, (int)length, word);
             return false;
         }
         copied->columns[copied->count++] = (size_t)column;
@@ -34,7 +34,7 @@ static bool find_all(cli_session *session, cli_copied *copied, const char *list)
 
 bool cli_copied_open(cli_session *session, cli_copied *copied, const char *path, bo_format format, const char *list)
 {
-    const bo_status status = bo_reader_open(session->context, path, format, 0, &copied->reader);
+    const bo_status status = bo_reader_open(session->context, &(bo_source){.path = path}, format, 0, &copied->reader);
     if (status != BO_OK) {
         cli_fail_status(session, status);
         return false;
@@ -53,7 +53,7 @@ bool cli_copied_next(cli_session *session, cli_copied *copied)
         if (status != BO_OK) return cli_fail_status(session, status) == CLI_DONE;
         if (copied->block.rows == 0) {
             cli_fail(session, "--copy: %s changed while it was read: it has fewer rows than before",
-                     bo_reader_path(copied->reader));
+                     bo_reader_describe(copied->reader)->path);
             return false;
         }
     }

@@ -74,30 +74,33 @@ static bool open_readers(cli_drift_table *table, const char *const *paths)
 {
     bo_context *context = table->session->context;
     const bo_format format = table->options->format;
-    if (failed(table, bo_reader_open(context, paths[0], format, 0, &table->readers[0]))) return false;
-    size_t columns = bo_reader_columns(table->readers[0]);
-    if (failed(table, bo_reader_open(context, paths[1], format, columns, &table->readers[1]))) return false;
+    if (failed(table, bo_reader_open(context, &(bo_source){.path = paths[0]}, format, 0, &table->readers[0])))
+        return false;
+    size_t columns = bo_reader_describe(table->readers[0])->columns;
+    if (failed(table, bo_reader_open(context, &(bo_source){.path = paths[1]}, format, columns, &table->readers[1])))
+        return false;
     /* sparse text is as wide as its widest row */
-    if (bo_reader_format(table->readers[0]) != BO_FORMAT_LIBSVM || bo_reader_columns(table->readers[1]) == columns)
+    if (bo_reader_describe(table->readers[0])->format != BO_FORMAT_LIBSVM ||
+        bo_reader_describe(table->readers[1])->columns == columns)
         return true;
-    columns = bo_reader_columns(table->readers[1]);
+    columns = bo_reader_describe(table->readers[1])->columns;
     bo_reader_close(table->readers[0]);
     table->readers[0] = NULL;
-    return !failed(table, bo_reader_open(context, paths[0], format, columns, &table->readers[0]));
+    return !failed(table, bo_reader_open(context, &(bo_source){.path = paths[0]}, format, columns, &table->readers[0]));
 }
 
 /* All columns of both files have names; of sparse text only the label has one. */
 static bool is_named(const cli_drift_table *table)
 {
     for (int side = 0; side < 2; side++)
-        for (size_t i = 0; i < bo_reader_columns(table->readers[side]); i++)
+        for (size_t i = 0; i < bo_reader_describe(table->readers[side])->columns; i++)
             if (!bo_reader_column(table->readers[side], i)) return false;
     return true;
 }
 
 static size_t find_column(const bo_reader *reader, const char *name)
 {
-    for (size_t i = 0; i < bo_reader_columns(reader); i++)
+    for (size_t i = 0; i < bo_reader_describe(reader)->columns; i++)
         if (strcmp(bo_reader_column(reader, i), name) == 0) return i;
     return SIZE_MAX;
 }
@@ -111,7 +114,7 @@ static column_marks marks_create(const cli_drift_table *table)
 {
     column_marks marks;
     for (int side = 0; side < 2; side++)
-        marks.of[side] = cli_allocate(bo_reader_columns(table->readers[side]), sizeof(bool), "columns");
+        marks.of[side] = cli_allocate(bo_reader_describe(table->readers[side])->columns, sizeof(bool), "columns");
     return marks;
 }
 
@@ -123,7 +126,7 @@ static void marks_free(column_marks *marks)
 /* The column of A that a word names by its index, from the end if it is negative; SIZE_MAX: none. */
 static size_t column_by_index(const bo_reader *a, const char *word)
 {
-    const long long columns = (long long)bo_reader_columns(a);
+    const long long columns = (long long)bo_reader_describe(a)->columns;
     char *end;
     const long long index = strtoll(word, &end, 10);
     if (end == word || *end || index < -columns || index >= columns) return SIZE_MAX;
@@ -152,7 +155,7 @@ static void fail_unknown(const cli_drift_table *table, bool named, const char *o
 {
     enum { SHOWN = 12 };
     const bo_reader *a = table->readers[0];
-    const size_t columns = bo_reader_columns(a);
+    const size_t columns = bo_reader_describe(a)->columns;
     char names[400] = "";
     size_t length = 0;
     for (size_t i = 0; named && i < columns && i < SHOWN; i++)
@@ -186,7 +189,7 @@ static bool mark_list(const cli_drift_table *table, bool named, const char *opti
 static bool complete(cli_drift_table *table, int side, const column_marks *dropped)
 {
     const bo_reader *reader = table->readers[side], *other = table->readers[1 - side];
-    for (size_t i = 0; i < bo_reader_columns(reader); i++) {
+    for (size_t i = 0; i < bo_reader_describe(reader)->columns; i++) {
         const char *name = bo_reader_column(reader, i);
         if (dropped->of[side][i] || find_column(other, name) != SIZE_MAX) continue;
         cli_fail(table->session,
@@ -202,7 +205,7 @@ static bool add_columns(cli_drift_table *table, bool named, const column_marks *
                         const column_marks *categorical)
 {
     const bo_reader *a = table->readers[0], *b = table->readers[1];
-    const size_t columns = bo_reader_columns(a);
+    const size_t columns = bo_reader_describe(a)->columns;
     table->parts = cli_allocate(columns, sizeof *table->parts, "columns");
     table->names = cli_allocate(columns, 32, "columns");
     for (size_t i = 0; i < columns; i++) {
@@ -222,7 +225,8 @@ static bool add_columns(cli_drift_table *table, bool named, const column_marks *
 static bool match_columns(cli_drift_table *table)
 {
     const cli_drift_options *o = table->options;
-    const size_t columns = bo_reader_columns(table->readers[0]), others = bo_reader_columns(table->readers[1]);
+    const size_t columns = bo_reader_describe(table->readers[0])->columns,
+                 others = bo_reader_describe(table->readers[1])->columns;
     const bool named = is_named(table), automatic = o->categorical && strcmp(o->categorical, "auto") == 0;
     if (!named && columns != others) {
         cli_fail(table->session,

@@ -1,5 +1,6 @@
 /* bochner embed: principal components of a table in feature space, and coordinates of rows along them. */
 #include "embed.h"
+#include "columns_line.h"
 #include "../common/spool.h"
 #include "../common/paths.h"
 #include "../common/predictions.h"
@@ -33,7 +34,7 @@ static const bo_schema *schema_of(const embed_job *job)
 
 static size_t block_rows(const embed_job *job)
 {
-    const size_t most = BLOCK_NUMBERS / bo_schema_inputs(schema_of(job)) + 1;
+    const size_t most = BLOCK_NUMBERS / bo_schema_describe(schema_of(job))->inputs + 1;
     return most < BLOCK ? most : BLOCK;
 }
 
@@ -61,11 +62,11 @@ static bool fit_in_memory(embed_job *job)
     bo_context *context = job->session->context;
     if (failed(job, bo_table_load(context, &job->source, &job->data, NULL, NULL))) return false;
     const bo_embedding_desc desc = describe(job);
-    const bo_embedding_rows rows = {.rows = job->data->rows,
-                                    .dim = job->data->dim,
-                                    .x = job->data->x,
-                                    .common_unit = bo_schema_has_common_unit(job->data->schema),
-                                    .schema = job->data->schema};
+    const bo_samples rows = {.rows = job->data->rows,
+                             .dim = job->data->dim,
+                             .x = job->data->x,
+                             .common_unit = bo_schema_describe(job->data->schema)->common_unit,
+                             .schema = job->data->schema};
     return !failed(job, bo_embedding_fit(context, &desc, &rows, &job->embedding));
 }
 
@@ -75,16 +76,17 @@ typedef bo_status (*block_fn)(embed_job *job, void *user, size_t rows, const flo
 static bo_status pass(embed_job *job, const char *what, block_fn use, void *user)
 {
     cli_session *session = job->session;
-    const size_t dim = bo_schema_inputs(schema_of(job)), each = block_rows(job);
+    const size_t dim = bo_schema_describe(schema_of(job))->inputs, each = block_rows(job);
     float *x = cli_allocate(each * dim, sizeof(float), "a block of rows");
     bo_table *table = NULL;
-    size_t count = 0, done = 0;
-    bo_status status = bo_table_open(session->context, &job->source, job->schema, BO_SPLIT_ALL, 0, 1, &table);
+    bo_table_rows rows = {.x = x};
+    size_t done = 0;
+    bo_status status = bo_table_open(session->context, &job->source, job->schema, BO_SPLIT_ALL, &table);
     while (status == BO_OK) {
-        status = bo_table_next(session->context, table, each, x, NULL, &count);
-        if (status != BO_OK || count == 0) break;
-        status = cli_interrupted() ? BO_CANCELED : use(job, user, count, x);
-        done += count;
+        status = bo_table_next(session->context, table, each, &rows);
+        if (status != BO_OK || rows.rows == 0) break;
+        status = cli_interrupted() ? BO_CANCELED : use(job, user, rows.rows, x);
+        done += rows.rows;
         cli_progress_report(&session->progress, what, (double)done, 0);
     }
     bo_table_close(table);
@@ -95,32 +97,32 @@ static bo_status pass(embed_job *job, const char *what, block_fn use, void *user
 
 static bo_status add_block(embed_job *job, void *user, size_t rows, const float *x)
 {
-    const bo_embedding_rows block = {.rows = rows, .dim = bo_schema_inputs(job->schema), .x = x};
-    return bo_embedding_fitting_add(job->session->context, user, &block);
+    const bo_samples block = {.rows = rows, .dim = bo_schema_describe(job->schema)->inputs, .x = x};
+    return bo_fitting_add(job->session->context, user, &block);
 }
 
 /* γ and the scaling come from a sample; the sums of a second pass do not depend on the number of rows in memory. */
 static bool fit_stream(embed_job *job)
 {
     bo_context *context = job->session->context;
-    if (failed(job, bo_schema_fit(context, &job->source.data, &job->schema))) return false;
-    const size_t dim = bo_schema_inputs(job->schema);
+    if (failed(job, bo_schema_fit(context, &job->source, &job->schema))) return false;
+    const size_t dim = bo_schema_describe(job->schema)->inputs;
     size_t *counts = cli_allocate(job->source.files, sizeof(size_t), "row counts"), all = 0;
     bo_status status = bo_table_count(context, &job->source, job->schema, counts);
     for (size_t i = 0; status == BO_OK && i < job->source.files; i++) all += counts[i];
     const size_t want = job->options->sample < all ? job->options->sample : all;
     float *x = cli_allocate(want * dim, sizeof(float), "a sample of the rows");
-    double *y = cli_allocate(want * bo_schema_targets(job->schema), sizeof(double), "a sample of the rows");
-    bo_embedding_rows sample = {
-        .dim = dim, .x = x, .common_unit = bo_schema_has_common_unit(job->schema), .schema = job->schema};
-    bo_embedding_fitting *fitting = NULL;
+    double *y = cli_allocate(want * bo_schema_describe(job->schema)->targets, sizeof(double), "a sample of the rows");
+    bo_samples sample = {
+        .dim = dim, .x = x, .common_unit = bo_schema_describe(job->schema)->common_unit, .schema = job->schema};
+    bo_fitting *fitting = NULL;
     const bo_embedding_desc desc = describe(job);
     if (status == BO_OK)
         status = bo_table_sample(context, &job->source, job->schema, counts, want, x, y, NULL, &sample.rows);
     if (status == BO_OK) status = bo_embedding_fitting_create(context, &desc, &sample, &fitting);
     if (status == BO_OK) status = pass(job, "fitting", add_block, fitting);
     if (status == BO_OK) status = bo_embedding_fitting_finish(context, fitting, &job->embedding);
-    bo_embedding_fitting_destroy(fitting);
+    bo_fitting_destroy(fitting);
     free(counts);
     free(x);
     free(y);
@@ -136,10 +138,10 @@ static bool load(embed_job *job)
         return false;
     const size_t dim = bo_embedding_describe(job->embedding)->dim;
     job->source.data.no_target = job->source.data.no_origin = true;
-    if (!job->schema && failed(job, bo_schema_fit(context, &job->source.data, &job->schema))) return false;
-    if (bo_schema_inputs(job->schema) == dim) return true;
+    if (!job->schema && failed(job, bo_schema_fit(context, &job->source, &job->schema))) return false;
+    if (bo_schema_describe(job->schema)->inputs == dim) return true;
     cli_fail(job->session, "%s: expected %zu input columns, as %s was fitted on, found %zu", job->source.paths[0], dim,
-             job->options->model, bo_schema_inputs(job->schema));
+             job->options->model, bo_schema_describe(job->schema)->inputs);
     return false;
 }
 
@@ -156,7 +158,7 @@ static const char *coordinate_name(const void *user, size_t index, char room[CLI
 static const char *input_name(const void *user, size_t index, char room[CLI_NAME])
 {
     const embed_job *job = user;
-    const char *name = bo_schema_input(schema_of(job), index);
+    const char *name = bo_schema_describe(schema_of(job))->input_names[index];
     snprintf(room, CLI_NAME, "%s", name ? name : "");
     if (!name) snprintf(room, CLI_NAME, "column %zu", index);
     return room;
@@ -196,11 +198,12 @@ static bo_status write_block(embed_job *job, void *stopped, size_t rows, const f
     const bo_embedding_report *report = bo_embedding_describe(job->embedding);
     const size_t components = report->components, dim = report->dim;
     const double begin = cli_now();
-    bo_status status = bo_embedding_apply(context, job->embedding, rows, x, dim, job->c, job->error);
+    bo_status status =
+        bo_embedding_apply(context, job->embedding, &(bo_inputs){.rows = rows, .x = x}, job->c, job->error);
     job->result.seconds += cli_now() - begin;
     if (status == BO_OK && job->x) status = bo_embedding_invert(context, job->embedding, rows, job->c, job->x);
     if (status != BO_OK) return status;
-    for (size_t k = 0; job->x && k < rows * dim; k++) job->x[k] += bo_schema_origin(schema_of(job), k % dim);
+    for (size_t k = 0; job->x && k < rows * dim; k++) job->x[k] += cli_origin_of(schema_of(job), k % dim);
     bool written = true;
     for (size_t i = 0; i < rows && written; i++) {
         memcpy(job->row, job->c + i * components, components * sizeof(double));

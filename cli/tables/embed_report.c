@@ -12,7 +12,7 @@ void cli_embed_print(const cli_embed_result *result, const cli_embed_options *op
 {
     enum { SHOWN = 20 };
     const bo_embedding_report *report = bo_embedding_describe(result->embedding);
-    const double *variance = bo_embedding_variances(result->embedding);
+    const double *variance = report->variances;
     fprintf(out, "%-12s%s row%s x %s column%s of %s\n", "Data", cli_count(result->rows).s, result->rows == 1 ? "" : "s",
             cli_count(report->dim).s, report->dim == 1 ? "" : "s", result->data);
     fprintf(out, "%-12s%s %s features, gamma %s, scaling %s", "Map", cli_count(report->features).s,
@@ -53,8 +53,7 @@ void cli_embed_json(const cli_embed_result *result, const cli_embed_options *opt
     cli_json_add_text(json, "precision", bo_enum_name(BO_ENUM_GRAM_PRECISION, report->precision));
     cli_json_add_number(json, "variance", report->variance);
     cli_json_array(json, "variances");
-    for (size_t k = 0; k < report->components; k++)
-        cli_json_add_number(json, NULL, bo_embedding_variances(result->embedding)[k]);
+    for (size_t k = 0; k < report->components; k++) cli_json_add_number(json, NULL, report->variances[k]);
     cli_json_end(json);
     cli_json_add_number(json, "feature_error", report->feature_error);
     cli_json_add_number(json, "input_error", report->input_error);

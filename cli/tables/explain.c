@@ -45,8 +45,9 @@ static bool measure_slopes(cli_explain_job *job)
     job->directions = dim > WIDE ? 0 : dim < DIRECTIONS ? dim : DIRECTIONS;
     job->shares = cli_allocate(DIRECTIONS, sizeof *job->shares, "directions");
     job->vectors = cli_allocate(DIRECTIONS * dim, sizeof *job->vectors, "directions");
-    return !failed(job, bo_explain_gradients(job->session->context, job->machine, &job->desc, job->rows, job->x, dim,
-                                             job->slopes, job->directions, job->shares, job->vectors));
+    return !failed(job, bo_explain_gradients(job->session->context, job->machine, &job->desc,
+                                             &(bo_inputs){.rows = job->rows, .x = job->x}, job->slopes, job->directions,
+                                             job->shares, job->vectors));
 }
 
 /* Many columns: only those with the largest slopes are permuted. */
@@ -59,8 +60,9 @@ static bool permute(cli_explain_job *job)
     job->permuted = columns < PERMUTED ? columns : PERMUTED;
     sort_columns(job->order, columns, job->slopes);
     for (size_t i = 0; i < job->permuted; i++) chosen[job->order[i]] = true;
-    const bo_status status = bo_explain_permutations(job->session->context, job->machine, &job->desc, job->rows, job->x,
-                                                     job->report->dim, job->y, chosen, &job->errors, job->importance);
+    const bo_status status = bo_explain_permutations(job->session->context, job->machine, &job->desc,
+                                                     &(bo_inputs){.rows = job->rows, .x = job->x}, job->y, chosen,
+                                                     &job->errors, job->importance);
     free(chosen);
     if (failed(job, status)) return false;
     double *by = cli_allocate(columns, sizeof *by, "importance");
@@ -134,12 +136,14 @@ static bool draw_curves(cli_explain_job *job)
         curve->low = cli_allocate(room, sizeof *curve->low, "curves");
         curve->high = cli_allocate(room, sizeof *curve->high, "curves");
         curve->values = cli_allocate(most, sizeof *curve->values, "curves");
-        status = bo_explain_values(job->session->context, job->machine, &job->desc, job->curve_rows, job->x, dim,
-                                   curve->column, most, values, &curve->points);
+        status = bo_explain_values(job->session->context, job->machine, &job->desc,
+                                   &(bo_inputs){.rows = job->curve_rows, .x = job->x}, curve->column, most, values,
+                                   &curve->points);
         if (job->column[curve->column].category) reverse(values, curve->points);
         if (status == BO_OK)
-            status = bo_explain_curve(job->session->context, job->machine, &job->desc, job->curve_rows, job->x, dim,
-                                      curve->column, curve->points, values, curve->mean, curve->low, curve->high);
+            status = bo_explain_curve(job->session->context, job->machine, &job->desc,
+                                      &(bo_inputs){.rows = job->curve_rows, .x = job->x}, curve->column, curve->points,
+                                      values, curve->mean, curve->low, curve->high);
         for (size_t k = 0; status == BO_OK && k < curve->points; k++)
             cli_explain_value_of(job, curve->column, job->x + values[k] * dim, &curve->values[k]);
     }
@@ -175,8 +179,8 @@ static bool explain_row(cli_explain_job *job)
     job->contributions = cli_allocate(room, sizeof *job->contributions, "contributions");
     job->contribution_errors = cli_allocate(room, sizeof *job->contribution_errors, "contributions");
     const bo_status status =
-        bo_explain_row(job->session->context, job->machine, &desc, job->rows, job->x, job->report->dim, job->row,
-                       job->base, job->prediction, job->contributions, job->contribution_errors);
+        bo_explain_row(job->session->context, job->machine, &desc, &(bo_inputs){.rows = job->rows, .x = job->x},
+                       job->row, job->base, job->prediction, job->contributions, job->contribution_errors);
     if (failed(job, status)) return false;
     for (size_t t = 0; job->report->classes && !job->options->target && t < outputs; t++)
         if (job->prediction[t] > job->prediction[job->shown]) job->shown = t;
@@ -290,7 +294,7 @@ static void close(cli_explain_job *job)
                    job->vectors,    job->curves,        job->base,
                    job->prediction, job->contributions, job->contribution_errors};
     for (size_t i = 0; i < CLI_COUNT_OF(all); i++) free(all[i]);
-    bo_stream_close(job->stream);
+    bo_table_close(job->table);
     bo_machine_destroy(job->machine);
     bo_schema_destroy(job->schema);
 }

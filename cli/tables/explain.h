@@ -44,7 +44,8 @@ typedef struct cli_explain_job {
     bo_machine *machine;
     const bo_fit_report *report;
     bo_schema *schema;
-    bo_stream *stream;
+    bo_table_desc source;
+    bo_table *table;
     bool has_target, has_row;
     size_t outputs;
     size_t shown; /* the output that texts and pictures show */

@@ -82,7 +82,7 @@ static void put_directions(FILE *out, const cli_explain_job *job)
         const size_t count = cli_explain_loadings(job, k, LOADINGS, 0.1, inputs);
         for (size_t i = 0; i < count; i++) {
             const double loading = job->vectors[k * dim + inputs[i]];
-            cli_html_element(out, i ? ", " : "", bo_schema_input(job->schema, inputs[i]), "");
+            cli_html_element(out, i ? ", " : "", bo_schema_describe(job->schema)->input_names[inputs[i]], "");
             fprintf(out, " %s%.2f", loading < 0 ? "−" : "+", fabs(loading));
         }
         fputs("</td></tr>\n", out);

@@ -42,8 +42,10 @@ static void print_head(const cli_explain_job *job)
     cli_word room;
     const bo_fit_report *report = job->report;
     printf("%-12s%s of %s, %s %s\n", "Model", bo_enum_name(BO_ENUM_TASK, report->task),
-           report->classes ? (bo_schema_target(job->schema, 0) ? bo_schema_target(job->schema, 0) : "classes")
-                           : cli_explain_output(job, 0, &room),
+           report->classes
+               ? (bo_schema_describe(job->schema)->target_names[0] ? bo_schema_describe(job->schema)->target_names[0]
+                                                                   : "classes")
+               : cli_explain_output(job, 0, &room),
            cli_count(report->features).s,
            report->function == BO_FUNCTION_SECTIONS ? "rows of an exact kernel" : "features");
     printf("%-12s%s rows of %s, %s columns\n", "Data", cli_count(job->rows).s, job->data_path,
@@ -109,7 +111,7 @@ static void print_directions(const cli_explain_job *job)
         const size_t count = cli_explain_loadings(job, k, LOADINGS, 0.1, inputs);
         for (size_t i = 0, used = 0; i < count && used < sizeof words; i++) {
             char name[64];
-            cli_clean(bo_schema_input(job->schema, inputs[i]), name, sizeof name);
+            cli_clean(bo_schema_describe(job->schema)->input_names[inputs[i]], name, sizeof name);
             used += (size_t)snprintf(words + used, sizeof words - used, "%s%s %+.2f", i ? ", " : "", name,
                                      job->vectors[k * dim + inputs[i]]);
         }
@@ -258,7 +260,7 @@ static void json_directions(const cli_explain_job *job, cli_json *json)
         cli_json_array(json, "loadings");
         for (size_t i = 0; i < count; i++) {
             cli_json_object(json, NULL);
-            cli_json_add_text(json, "input", bo_schema_input(job->schema, inputs[i]));
+            cli_json_add_text(json, "input", bo_schema_describe(job->schema)->input_names[inputs[i]]);
             cli_json_add_number(json, "loading", job->vectors[k * dim + inputs[i]]);
             cli_json_end(json);
         }

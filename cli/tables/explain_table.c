@@ -1,5 +1,6 @@
 /* The model and the table of bochner explain: columns of the file, a sample of the rows. */
 #include "explain.h"
+#include "columns_line.h"
 #include "../common/output.h"
 #include "../common/random.h"
 #include <math.h>
@@ -22,7 +23,7 @@ static bool starts_with(const char *text, const char *start)
 /* Whether an input is this part of its column, such as ": year". */
 static bool is_part(const cli_explain_job *job, size_t input, const char *part)
 {
-    return input < job->report->dim && cli_ends_with(bo_schema_input(job->schema, input), part);
+    return input < job->report->dim && cli_ends_with(bo_schema_describe(job->schema)->input_names[input], part);
 }
 
 /* An input that is 1 where the value is missing. */
@@ -35,7 +36,7 @@ static bool is_indicator(const cli_explain_job *job, size_t input)
 static char *column_name(const cli_explain_job *job, size_t input, size_t index, const char *name)
 {
     char text[32];
-    const char *own = bo_schema_input(job->schema, input);
+    const char *own = bo_schema_describe(job->schema)->input_names[input];
     snprintf(text, sizeof text, "column %zu", index);
     if (!name) name = starts_with(own, text) ? text : own;
     char *copy = cli_allocate(strlen(name) + 1, 1, "names of columns");
@@ -49,20 +50,16 @@ static void find_columns(cli_explain_job *job)
     const size_t dim = job->report->dim;
     job->column = cli_allocate(dim, sizeof *job->column, "columns");
     job->starts = cli_allocate(dim + 1, sizeof *job->starts, "columns");
-    size_t last = 0, index = 0;
-    for (size_t j = 0; j < dim; j++) {
-        const char *name = NULL;
-        if (!bo_schema_input_column(job->schema, j, &index, &name)) index = j;
-        if (j == 0 || index != last) {
-            cli_explain_column *c = &job->column[job->columns];
-            job->starts[job->columns++] = j;
-            *c = (cli_explain_column){.name = column_name(job, j, index, name), .first = j};
-            const size_t length = strlen(c->name);
-            const char *own = bo_schema_input(job->schema, j);
-            c->category = starts_with(own, c->name) && own[length] == '=';
-        }
-        job->column[job->columns - 1].inputs++;
-        last = index;
+    bo_schema_column_info info;
+    for (size_t i = 0; bo_schema_column(job->schema, i, &info); i++) {
+        if (!info.inputs) continue;
+        cli_explain_column *c = &job->column[job->columns];
+        job->starts[job->columns++] = info.first;
+        *c = (cli_explain_column){
+            .name = column_name(job, info.first, i, info.name), .first = info.first, .inputs = info.inputs};
+        const size_t length = strlen(c->name);
+        const char *own = bo_schema_describe(job->schema)->input_names[info.first];
+        c->category = starts_with(own, c->name) && own[length] == '=';
     }
     job->starts[job->columns] = dim;
     for (size_t c = 0; c < job->columns; c++) {
@@ -77,13 +74,13 @@ static void find_columns(cli_explain_job *job)
 /* The number in the file. */
 static double input_of(const cli_explain_job *job, size_t input, const float *row)
 {
-    return (double)row[input] + bo_schema_origin(job->schema, input);
+    return (double)row[input] + cli_origin_of(job->schema, input);
 }
 
 /* Digits that distinguish values of an input: more than 4 if they differ little. */
 static int digits_of(const cli_explain_job *job, size_t input)
 {
-    const double origin = fabs(bo_schema_origin(job->schema, input));
+    const double origin = fabs(cli_origin_of(job->schema, input));
     double largest = 0;
     if (origin == 0) return 4;
     for (size_t i = 0; i < job->rows; i++) largest = fmax(largest, fabs((double)job->x[i * job->report->dim + input]));
@@ -97,7 +94,8 @@ static void describe_inputs(const cli_explain_job *job, const cli_explain_column
     size_t used = 0;
     for (size_t j = c->first; j < c->first + c->inputs; j++) {
         if (c->category && row[j] > 0.5F) {
-            cli_clean(bo_schema_input(job->schema, j) + strlen(c->name) + 1, out->text, sizeof out->text);
+            cli_clean(bo_schema_describe(job->schema)->input_names[j] + strlen(c->name) + 1, out->text,
+                      sizeof out->text);
             return;
         }
         if (!c->category && !is_indicator(job, j) && used < sizeof out->text)
@@ -147,7 +145,7 @@ void cli_explain_value_of(const cli_explain_job *job, size_t column, const float
 const char *cli_explain_output(const cli_explain_job *job, size_t output, cli_word *room)
 {
     if (job->report->classes) return cli_class_label(job->schema, output, room);
-    const char *name = bo_schema_target(job->schema, output);
+    const char *name = bo_schema_describe(job->schema)->target_names[output];
     if (!name) snprintf(room->s, sizeof room->s, job->outputs == 1 ? "prediction" : "prediction%zu", output);
     return name ? name : room->s;
 }
@@ -190,20 +188,22 @@ bool cli_explain_open(cli_explain_job *job)
 {
     bo_context *context = job->session->context;
     if (!open_model(job)) return false;
-    const bo_data_desc desc = {.path = job->open_path,
-                               .format = job->options->format,
-                               .labels = job->options->labels,
-                               .no_target = job->schema == NULL,
-                               .no_origin = true};
+    job->source = (bo_table_desc){.data = {.path = job->open_path,
+                                           .format = job->options->format,
+                                           .labels = job->options->labels,
+                                           .no_target = job->schema == NULL,
+                                           .no_origin = true},
+                                  .split = {.seed = job->session->common.seed},
+                                  .other_rows = true};
     const bool own = job->schema == NULL; /* saved through the API: all columns of the file are inputs */
-    if (own && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
-    if (bo_schema_inputs(job->schema) != job->report->dim) {
+    if (own && failed(job, bo_schema_fit(context, &job->source, &job->schema))) return false;
+    if (bo_schema_describe(job->schema)->inputs != job->report->dim) {
         cli_fail(job->session, "%s: expected %zu input columns, as %s was fitted on, found %zu", job->data_path,
-                 job->report->dim, job->model_path, bo_schema_inputs(job->schema));
+                 job->report->dim, job->model_path, bo_schema_describe(job->schema)->inputs);
         return false;
     }
-    if (failed(job, bo_stream_open(context, &desc, job->schema, &job->stream))) return false;
-    job->has_target = !own && cli_has_target(job->session, job->schema, job->stream);
+    if (failed(job, bo_table_open(context, &job->source, job->schema, BO_SPLIT_ALL, &job->table))) return false;
+    job->has_target = !own && bo_table_describe(job->table)->has_target;
     find_columns(job);
     job->desc = (bo_explain_desc){.columns = job->columns,
                                   .starts = job->starts,
@@ -221,16 +221,16 @@ static bool read_row(cli_explain_job *job)
 {
     const size_t dim = job->report->dim, wanted = job->options->row, most = BLOCK_NUMBERS / dim + 1;
     float *block = cli_allocate(most * dim, sizeof *block, "a block of rows");
-    size_t first = 0, rows = 0;
+    bo_table_rows rows = {.x = block};
+    size_t first = 0;
     bo_status status;
-    while ((status = bo_stream_next(job->session->context, job->stream, most, block, NULL, &rows)) == BO_OK &&
-           rows > 0) {
-        if (wanted < first + rows) break;
-        first += rows;
+    while ((status = bo_table_next(job->session->context, job->table, most, &rows)) == BO_OK && rows.rows > 0) {
+        if (wanted < first + rows.rows) break;
+        first += rows.rows;
         if (cli_interrupted()) status = BO_CANCELED;
         if (status != BO_OK) break;
     }
-    if (status == BO_OK && rows > 0) {
+    if (status == BO_OK && rows.rows > 0) {
         job->row = cli_allocate(dim, sizeof *job->row, "a row");
         memcpy(job->row, block + (wanted - first) * dim, dim * sizeof *job->row);
     } else if (status == BO_OK) {
@@ -254,7 +254,7 @@ static void swap(void *a, void *b, size_t bytes)
 /* Curves and contributions use the first rows of the sample; files are often sorted. */
 static void shuffle(cli_explain_job *job)
 {
-    const size_t dim = job->report->dim, targets = bo_schema_targets(job->schema);
+    const size_t dim = job->report->dim, targets = bo_schema_describe(job->schema)->targets;
     uint64_t random = job->session->common.seed;
     for (size_t i = job->rows; i > 1; i--) {
         const size_t other = cli_random_below(&random, i);
@@ -273,9 +273,10 @@ bool cli_explain_read(cli_explain_job *job)
         want = most;
     }
     job->x = cli_allocate(want * dim, sizeof *job->x, "the sample");
-    if (job->has_target) job->y = cli_allocate(want * bo_schema_targets(job->schema), sizeof *job->y, "the sample");
-    if (failed(job, bo_stream_sample(job->session->context, job->stream, want, job->session->common.seed, job->x,
-                                     job->y, &job->rows)))
+    if (job->has_target)
+        job->y = cli_allocate(want * bo_schema_describe(job->schema)->targets, sizeof *job->y, "the sample");
+    if (failed(job, bo_table_sample(job->session->context, &job->source, job->schema, NULL, want, job->x, job->y, NULL,
+                                    &job->rows)))
         return false;
     if (job->rows < 2) {
         cli_fail(job->session, "%s has %zu row%s; explanations need at least 2", job->data_path, job->rows,

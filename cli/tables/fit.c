@@ -23,7 +23,7 @@ bool cli_fit_length_scales(cli_fit_job *job)
 {
     if (!job->options->length_scales) return true;
     job->length_scales = cli_length_scales(job->session, job->options->length_scales, job->source.paths[0],
-                                           bo_schema_inputs(cli_fit_schema(job)));
+                                           bo_schema_describe(cli_fit_schema(job))->inputs);
     job->desc.features.length_scales = job->length_scales;
     return job->length_scales != NULL;
 }
@@ -51,9 +51,9 @@ static const char *solver_words(bo_solver solver)
 /* The target is a number of few values: says why it is a class. */
 static bool is_class_of_numbers(const bo_schema *schema)
 {
-    const size_t classes = bo_schema_classes(schema);
+    const size_t classes = bo_schema_describe(schema)->classes;
     for (size_t i = 0; i < classes; i++) {
-        const char *label = bo_schema_class(schema, i);
+        const char *label = bo_schema_describe(schema)->class_names[i];
         if (label[strspn(label, "-0123456789")]) return false;
     }
     return classes > 2;
@@ -62,26 +62,26 @@ static bool is_class_of_numbers(const bo_schema *schema)
 static void say_data(cli_fit_job *job, size_t rows)
 {
     const bo_schema *schema = cli_fit_schema(job);
-    size_t classes = bo_schema_classes(schema), targets = bo_schema_targets(schema);
+    size_t classes = bo_schema_describe(schema)->classes, targets = bo_schema_describe(schema)->targets;
     char task[160];
     if (classes)
         snprintf(task, sizeof task, "classification into %s classes", cli_count(classes).s);
     else if (targets > 1)
         snprintf(task, sizeof task, "regression of %s targets", cli_count(targets).s);
     else
-        snprintf(task, sizeof task, "regression of %s", bo_schema_target(schema, 0));
+        snprintf(task, sizeof task, "regression of %s", bo_schema_describe(schema)->target_names[0]);
     char files[64] = "";
     if (job->source.files > 1) snprintf(files, sizeof files, " and %s more", cli_count(job->source.files - 1).s);
     bool guessed = job->options->stream && job->options->holdout > 0; /* rows are assigned one by one */
     cli_say(job->session, "Data        %s%s rows x %s column%s of %s%s: %s", guessed ? "about " : "", cli_count(rows).s,
-            cli_count(bo_schema_inputs(schema)).s, bo_schema_inputs(schema) == 1 ? "" : "s", job->source.paths[0],
-            files, task);
+            cli_count(bo_schema_describe(schema)->inputs).s, bo_schema_describe(schema)->inputs == 1 ? "" : "s",
+            job->source.paths[0], files, task);
     cli_columns_say(job->session, schema);
     if (job->options->task == BO_TASK_AUTO && is_class_of_numbers(schema))
         cli_say(job->session,
                 "Task        classification, because %s has only %s different values, all integers (use --task "
                 "regression to predict a number)",
-                bo_schema_target(schema, 0), cli_count(classes).s);
+                bo_schema_describe(schema)->target_names[0], cli_count(classes).s);
     if (2 * classes > rows)
         cli_warn(job->session, "the target has %s classes in %s rows; use --task regression if it is a number",
                  cli_count(classes).s, cli_count(rows).s);
@@ -96,13 +96,13 @@ static bool can_be_learned(cli_fit_job *job, size_t rows)
         cli_fail(job->session, "%s: expected at least 2 rows, found %zu", path, rows);
         return false;
     }
-    const char *target = bo_schema_target(schema, 0);
-    if (bo_schema_classes(schema) == 1) {
+    const char *target = bo_schema_describe(schema)->target_names[0];
+    if (bo_schema_describe(schema)->classes == 1) {
         cli_fail(job->session, "%s: column '%s': expected at least 2 classes, found only '%s'", path,
-                 target ? target : "target", bo_schema_class(schema, 0));
+                 target ? target : "target", bo_schema_describe(schema)->class_names[0]);
         return false;
     }
-    if (job->options->loss != BO_LOSS_LOGISTIC || bo_schema_classes(schema) > 0) return true;
+    if (job->options->loss != BO_LOSS_LOGISTIC || bo_schema_describe(schema)->classes > 0) return true;
     cli_fail(job->session,
              "%s: column '%s': --loss logistic expects classes, found numbers (use --task classification to treat them "
              "as classes)",
@@ -113,16 +113,18 @@ static bool can_be_learned(cli_fit_job *job, size_t rows)
 bool cli_fit_plan(cli_fit_job *job, size_t rows)
 {
     const bo_schema *schema = cli_fit_schema(job);
-    if (!can_be_learned(job, rows) || !cli_plot_suits(job->session, job->options->plot_kind, bo_schema_classes(schema)))
+    if (!can_be_learned(job, rows) ||
+        !cli_plot_suits(job->session, job->options->plot_kind, bo_schema_describe(schema)->classes))
         return false;
-    size_t classes = bo_schema_classes(schema), outputs = classes ? classes : bo_schema_targets(schema);
+    size_t classes = bo_schema_describe(schema)->classes,
+           outputs = classes ? classes : bo_schema_describe(schema)->targets;
     bo_machine_desc desc = job->desc;
     desc.task = classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     const bo_fit_cost *plan = &job->plan;
     size_t held = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
     const bo_sparse *sparse = job->train ? job->train->sparse : job->sample;
     const bo_fit_shape shape = {.rows = held,
-                                .dim = bo_schema_inputs(schema),
+                                .dim = bo_schema_describe(schema)->inputs,
                                 .outputs = outputs,
                                 .nonzeros = sparse ? sparse->start[sparse->rows] : 0};
     bo_status status = bo_machine_estimate(job->session->context, &desc, &shape, &job->plan);
@@ -174,7 +176,7 @@ static bool load_test(cli_fit_job *job)
     }
     if (job->test->y) return true;
     cli_fail(job->session, "%s: expected the target column '%s' to test with, found none%s", job->options->test,
-             bo_schema_target(job->train->schema, 0),
+             bo_schema_describe(job->train->schema)->target_names[0],
              job->options->labels ? " (use --test-labels FILE if the targets are in another file)" : "");
     return false;
 }
@@ -214,11 +216,8 @@ static bool test_in_memory(cli_fit_job *job)
     const bo_data *test = job->test;
     if (!test) return true;
     if (!cli_metrics_create(job->session, job->machine, &job->metrics)) return false;
-    bo_status status;
-    if (test->sparse)
-        status = bo_machine_evaluate_sparse(context, job->machine, test->sparse, test->y, job->metrics);
-    else
-        status = bo_machine_evaluate(context, job->machine, test->rows, test->x, test->dim, test->y, job->metrics);
+    const bo_inputs inputs = {.rows = test->rows, .x = test->x, .sparse = test->sparse};
+    const bo_status status = bo_machine_evaluate(context, job->machine, &inputs, test->y, job->metrics);
     if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;
 }

@@ -56,8 +56,8 @@ void cli_fit_json(const cli_fit_job *job)
     cli_json_add_count(&json, "memory_bytes", job->plan.bytes);
     cli_json_add_flag(&json, "stream", job->options->stream);
     if (job->session->ranks.size > 1) cli_json_add_count(&json, "ranks", (size_t)job->session->ranks.size);
-    cli_json_add_count(&json, "threads", (size_t)bo_context_threads(job->session->context));
-    cli_json_add_text(&json, "isa", bo_context_isa(job->session->context));
+    cli_json_add_count(&json, "threads", (size_t)bo_context_describe(job->session->context)->threads);
+    cli_json_add_text(&json, "isa", bo_context_describe(job->session->context)->isa);
     cli_json_add_text(&json, "model", job->options->out);
     cli_statement_json(&json, &bo_machine_report(job->machine)->accuracy);
     if (job->folds) cli_folds_json(job->folds, &json);
@@ -80,13 +80,14 @@ static void print_saved(const cli_fit_job *job)
 static void warn_of_surprise(const cli_fit_job *job, const bo_fit_report *report)
 {
     if (report->classes || report->validation_rows == 0 || job->metrics->rows < 50) return;
-    double test = bo_metrics_rmse(job->metrics);
-    if (test > 1.5 * report->validation_rmse)
+    bo_metrics_figures test;
+    bo_metrics_report(job->metrics, &test);
+    if (test.rmse > 1.5 * report->validation_rmse)
         cli_warn(
             job->session,
             "the test RMSE %s is larger than the validation RMSE %s: the settings fit the training rows better than others, or some "
             "test rows are unlike them; --folds 5 measures the error more reliably, --metric none or a larger --lambda is safer",
-            cli_quantity(test, 4).s, cli_quantity(report->validation_rmse, 4).s);
+            cli_quantity(test.rmse, 4).s, cli_quantity(report->validation_rmse, 4).s);
 }
 
 void cli_fit_print(const cli_fit_job *job)

@@ -19,7 +19,7 @@ static bool share_schema(cli_fit_job *job)
     void *json = NULL;
     size_t size = 0;
     if (session->ranks.rank == 0) {
-        if (failed(job, bo_table_fit_schema(session->context, &job->source, &job->schema))) return false;
+        if (failed(job, bo_schema_fit(session->context, &job->source, &job->schema))) return false;
         if (session->ranks.size < 2) return true;
         if (failed(job, bo_schema_share(session->context, job->schema, &(bo_sink){.bytes = &json, .size = &size})))
             return false;
@@ -47,7 +47,7 @@ typedef struct sample {
 /* Sparse blocks are read on one rank: ranks exchange a dense sample. */
 static bool is_sparse(const cli_fit_job *job)
 {
-    return job->source.data.sparse && job->session->ranks.size == 1 && bo_schema_is_sparse(job->schema);
+    return job->source.data.sparse && job->session->ranks.size == 1 && bo_schema_describe(job->schema)->sparse;
 }
 
 static bool sample_sparse(cli_fit_job *job, sample *out)
@@ -64,7 +64,8 @@ static bool sample_sparse(cli_fit_job *job, sample *out)
 static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
 {
     cli_session *session = job->session;
-    size_t dim = bo_schema_inputs(job->schema), targets = bo_schema_targets(job->schema), want = job->options->sample;
+    size_t dim = bo_schema_describe(job->schema)->inputs, targets = bo_schema_describe(job->schema)->targets,
+           want = job->options->sample;
     if (session->ranks.rank == 0) {
         size_t all = 0;
         for (size_t i = 0; i < job->source.files; i++) all += counts[i];
@@ -87,13 +88,13 @@ static bo_samples samples_of(const cli_fit_job *job, size_t rows, const float *x
                              const double *y, const float *weights)
 {
     return (bo_samples){.rows = rows,
-                        .dim = bo_schema_inputs(job->schema),
-                        .targets = bo_schema_targets(job->schema),
+                        .dim = bo_schema_describe(job->schema)->inputs,
+                        .targets = bo_schema_describe(job->schema)->targets,
                         .x = x,
                         .y = y,
-                        .classes = bo_schema_classes(job->schema),
+                        .classes = bo_schema_describe(job->schema)->classes,
                         .weights = weights,
-                        .common_unit = bo_schema_has_common_unit(job->schema),
+                        .common_unit = bo_schema_describe(job->schema)->common_unit,
                         .schema = job->schema,
                         .sparse = sparse};
 }
@@ -105,38 +106,29 @@ static size_t block_rows(size_t dim)
     return most < BLOCK ? most : BLOCK;
 }
 
-/* The next block of rows: dense in x, or sparse if x is NULL. */
-static bo_status next_block(cli_fit_job *job, bo_table *table, float *x, double *y, bo_sparse *sparse, size_t *count)
-{
-    bo_context *context = job->session->context;
-    if (x) return bo_table_next(context, table, block_rows(bo_schema_inputs(job->schema)), x, y, count);
-    const bo_status status = bo_table_next_sparse(context, table, BLOCK, sparse, y);
-    *count = sparse->rows;
-    return status;
-}
-
 static bo_status add_rows(cli_fit_job *job, bo_fitting *fitting, double expected)
 {
     cli_session *session = job->session;
-    size_t dim = bo_schema_inputs(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
-    const bool sparse = is_sparse(job);
-    float *x = sparse ? NULL : cli_allocate(block_rows(dim) * dim, sizeof(float), "a block of rows");
-    double *y = cli_allocate(BLOCK * targets, sizeof(double), "a block of rows");
-    bo_sparse rows = {0};
+    const bo_schema_info *schema = bo_schema_describe(job->schema);
+    const size_t dim = schema->inputs, most = is_sparse(job) ? BLOCK : block_rows(dim);
+    bo_table_rows rows = {.x = is_sparse(job) ? NULL : cli_allocate(most * dim, sizeof(float), "a block of rows"),
+                          .y = cli_allocate(most * schema->targets, sizeof(double), "a block of rows")};
     bo_table *table = NULL;
-    bo_status status = bo_table_open(session->context, &job->source, job->schema, BO_SPLIT_TRAIN,
-                                     (size_t)session->ranks.rank, (size_t)session->ranks.size, &table);
+    bo_table_desc part = job->source;
+    part.rank = (size_t)session->ranks.rank, part.ranks = (size_t)session->ranks.size;
+    size_t done = 0;
+    bo_status status = bo_table_open(session->context, &part, job->schema, BO_SPLIT_TRAIN, &table);
     while (status == BO_OK) {
-        status = next_block(job, table, x, y, &rows, &count);
-        if (status != BO_OK || count == 0) break;
-        bo_samples block = samples_of(job, count, x, x ? NULL : &rows, y, bo_table_weights(table));
+        status = bo_table_next(session->context, table, most, &rows);
+        if (status != BO_OK || rows.rows == 0) break;
+        bo_samples block = samples_of(job, rows.rows, rows.x, rows.x ? NULL : &rows.sparse, rows.y, rows.weights);
         status = cli_interrupted() ? BO_CANCELED : bo_fitting_add(session->context, fitting, &block);
-        done += count;
+        done += rows.rows;
         cli_progress_report(&session->progress, "reading rows", (double)done, expected);
     }
     bo_table_close(table);
-    free(x);
-    free(y);
+    free(rows.x);
+    free(rows.y);
     job->read = done;
     return status;
 }
@@ -173,65 +165,52 @@ static bool fit_blocks(cli_fit_job *job, const sample *chosen, double expected)
 
 /* ---- the test ------------------------------------------------------------------------------------------ */
 
-static bo_status open_test(cli_fit_job *job, bo_stream **stream)
+/* The rows of the test file, or those that are held out. */
+static bo_status open_test(cli_fit_job *job, bo_table **table)
 {
-    bo_data_desc desc = {.path = job->options->test,
-                         .format = job->options->format,
-                         .labels = job->options->test_labels,
-                         .target = job->options->target,
-                         .impute = job->options->impute,
-                         .categorical = job->options->categorical};
-    return bo_stream_open(job->session->context, &desc, job->schema, stream);
+    const bo_table_desc desc = {.data = {.path = job->options->test,
+                                         .format = job->options->format,
+                                         .labels = job->options->test_labels,
+                                         .target = job->options->target,
+                                         .impute = job->options->impute,
+                                         .categorical = job->options->categorical},
+                                .other_rows = true};
+    bo_context *context = job->session->context;
+    return job->options->test ? bo_table_open(context, &desc, job->schema, BO_SPLIT_ALL, table)
+                              : bo_table_open(context, &job->source, job->schema, BO_SPLIT_TEST, table);
 }
 
-/* The next block of test rows, of the test file or of the held-out rows. */
-static bo_status next_test(cli_fit_job *job, bo_stream *stream, bo_table *table, float *x, double *y, bo_sparse *sparse,
-                           size_t *count)
+static bo_status evaluate_block(cli_fit_job *job, const bo_table_rows *rows)
 {
-    bo_context *context = job->session->context;
-    if (!stream) return next_block(job, table, x, y, sparse, count);
-    if (x) return bo_stream_next(context, stream, block_rows(bo_schema_inputs(job->schema)), x, y, count);
-    const bo_status status = bo_stream_next_sparse(context, stream, BLOCK, sparse, y);
-    *count = sparse->rows;
-    return status;
-}
-
-static bo_status evaluate_block(cli_fit_job *job, const float *x, const double *y, const bo_sparse *sparse,
-                                size_t count)
-{
-    bo_context *context = job->session->context;
-    if (!x) return bo_machine_evaluate_sparse(context, job->machine, sparse, y, job->metrics);
-    return bo_machine_evaluate(context, job->machine, count, x, bo_schema_inputs(job->schema), y, job->metrics);
+    const bo_inputs inputs = {.rows = rows->rows, .x = rows->x, .sparse = rows->x ? NULL : &rows->sparse};
+    return bo_machine_evaluate(job->session->context, job->machine, &inputs, rows->y, job->metrics);
 }
 
 /* Reads the test rows and evaluates the machine on them. Without a machine it only checks the file. */
 static bool pass_test(cli_fit_job *job)
 {
     cli_session *session = job->session;
-    size_t dim = bo_schema_inputs(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
+    const bo_schema_info *schema = bo_schema_describe(job->schema);
+    size_t done = 0;
     bo_table *table = NULL;
-    bo_stream *stream = NULL;
-    bo_status status = job->options->test
-                           ? open_test(job, &stream)
-                           : bo_table_open(session->context, &job->source, job->schema, BO_SPLIT_TEST, 0, 1, &table);
-    const bool sparse = is_sparse(job) && (!stream || bo_stream_is_sparse(stream));
-    float *x = sparse ? NULL : cli_allocate(block_rows(dim) * dim, sizeof(float), "a block of rows");
-    double *y = cli_allocate(BLOCK * targets, sizeof(double), "a block of rows");
-    bo_sparse rows = {0};
+    bo_status status = open_test(job, &table);
+    const bool sparse = is_sparse(job) && status == BO_OK && bo_table_describe(table)->sparse;
+    const size_t most = sparse ? BLOCK : block_rows(schema->inputs);
+    bo_table_rows rows = {.x = sparse ? NULL : cli_allocate(most * schema->inputs, sizeof(float), "a block of rows"),
+                          .y = cli_allocate(most * schema->targets, sizeof(double), "a block of rows")};
     while (status == BO_OK) {
-        status = next_test(job, stream, table, x, y, &rows, &count);
-        if (status != BO_OK || count == 0) break;
-        done += count;
+        status = bo_table_next(session->context, table, most, &rows);
+        if (status != BO_OK || rows.rows == 0) break;
+        done += rows.rows;
         if (cli_interrupted())
             status = BO_CANCELED;
         else if (job->machine)
-            status = evaluate_block(job, x, y, &rows, count);
+            status = evaluate_block(job, &rows);
         if (job->machine) cli_progress_report(&session->progress, "testing", (double)done, 0);
     }
-    bo_stream_close(stream);
     bo_table_close(table);
-    free(x);
-    free(y);
+    free(rows.x);
+    free(rows.y);
     if (failed(job, status)) return false;
     if (!job->options->test && !check_unchanged(job, job->read + done)) return false;
     if (done > 0) return true;

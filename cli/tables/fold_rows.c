@@ -82,8 +82,8 @@ static bool is_target(const bo_schema *schema, const bo_reader *reader, size_t c
     char numbered[40];
     const char *name = bo_reader_column(reader, column);
     snprintf(numbered, sizeof numbered, "column %zu", column);
-    for (size_t t = 0; t < bo_schema_targets(schema); t++)
-        if (strcmp(bo_schema_target(schema, t), name ? name : numbered) == 0) return true;
+    for (size_t t = 0; t < bo_schema_describe(schema)->targets; t++)
+        if (strcmp(bo_schema_describe(schema)->target_names[t], name ? name : numbered) == 0) return true;
     return false;
 }
 
@@ -102,8 +102,8 @@ static bool is_missing(const bo_schema *schema, const bo_data_block *block, size
     bo_text_meaning meaning = {.missing = true};
     if (!isnan(block->cells[at])) return false;
     if (text) bo_text_interpret(text, &meaning);
-    for (size_t i = 0; text && meaning.missing && i < bo_schema_classes(schema); i++)
-        if (strcmp(bo_schema_class(schema, i), text) == 0) return false;
+    for (size_t i = 0; text && meaning.missing && i < bo_schema_describe(schema)->classes; i++)
+        if (strcmp(bo_schema_describe(schema)->class_names[i], text) == 0) return false;
     return meaning.missing;
 }
 
@@ -144,15 +144,15 @@ static void copy_header(copying *c, const bo_reader *reader)
 static bool copy_file(copying *c, const bo_reader *first, bo_reader *reader)
 {
     bo_context *context = c->table->session->context;
-    const bo_format format = bo_reader_format(reader);
+    const bo_format format = bo_reader_describe(reader)->format;
     if (format != BO_FORMAT_CSV && format != BO_FORMAT_SPACED) return false;
     if (reader == first) {
-        c->columns = bo_reader_columns(reader);
+        c->columns = bo_reader_describe(reader)->columns;
         c->target = cli_allocate(c->columns, sizeof(bool), "columns");
         for (size_t i = 0; i < c->columns; i++) c->target[i] = is_target(c->table->data->schema, reader, i);
         copy_header(c, reader);
     }
-    if (bo_reader_columns(reader) != c->columns) return false;
+    if (bo_reader_describe(reader)->columns != c->columns) return false;
     for (size_t i = 0; i < c->columns; i++) {
         const char *name = bo_reader_column(reader, i), *other = bo_reader_column(first, i);
         if (!name != !other || (name && strcmp(name, other) != 0)) return false;
@@ -172,7 +172,8 @@ static bool copy_files(copying *c, const cli_fit_job *job)
     bool same = true;
     for (size_t i = 0; i < job->source.files && same; i++) {
         bo_reader *reader = NULL;
-        same = bo_reader_open(context, job->source.paths[i], job->options->format, 0, &reader) == BO_OK;
+        same = bo_reader_open(context, &(bo_source){.path = job->source.paths[i]}, job->options->format, 0, &reader) ==
+               BO_OK;
         same = same && copy_file(c, first ? first : reader, reader);
         if (i == 0)
             first = reader;
@@ -197,7 +198,7 @@ static bool is_learned(const bo_schema *schema)
 static char *left_out(const bo_schema *schema)
 {
     bo_schema_column_info column;
-    const size_t room = 24 * bo_schema_columns(schema) + 1;
+    const size_t room = 24 * bo_schema_describe(schema)->columns + 1;
     char *list = cli_allocate(room, 1, "a list of columns");
     size_t used = 0;
     for (size_t i = 0; bo_schema_column(schema, i, &column); i++)

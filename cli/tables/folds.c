@@ -47,10 +47,8 @@ bool cli_fold_fit(cli_session *session, const bo_machine_desc *desc, const bo_sa
 bool cli_fold_test(cli_session *session, const bo_machine *machine, const bo_samples *test, bo_metrics **metrics)
 {
     if (!*metrics && !cli_metrics_create(session, machine, metrics)) return false;
-    const bo_status status =
-        test->sparse
-            ? bo_machine_evaluate_sparse(session->context, machine, test->sparse, test->y, *metrics)
-            : bo_machine_evaluate(session->context, machine, test->rows, test->x, test->dim, test->y, *metrics);
+    const bo_inputs inputs = {.rows = test->rows, .x = test->x, .sparse = test->sparse};
+    const bo_status status = bo_machine_evaluate(session->context, machine, &inputs, test->y, *metrics);
     if (status != BO_OK) cli_fail_status(session, status);
     return status == BO_OK;
 }

@@ -29,7 +29,7 @@ static bool read_scales(cli_session *session, bo_reader *reader, const char *pat
 float *cli_length_scales(cli_session *session, const char *path, const char *data, size_t dim)
 {
     bo_reader *reader = NULL;
-    bo_status status = bo_reader_open(session->context, path, BO_FORMAT_AUTO, 0, &reader);
+    bo_status status = bo_reader_open(session->context, &(bo_source){.path = path}, BO_FORMAT_AUTO, 0, &reader);
     if (status != BO_OK) {
         cli_fail_status(session, status);
         return NULL;

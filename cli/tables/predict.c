@@ -36,14 +36,14 @@ typedef struct predict_job {
     bo_machine *machine;
     const bo_fit_report *report;
     bo_schema *schema;
-    bo_stream *stream;
+    bo_table *table;
     bool has_target;
     bo_metrics *metrics;
     cli_answers answers;
     cli_copied copied;
     size_t rows;      /* predicted */
     float *x;         /* dense rows of a block; NULL: the rows are sparse */
-    bo_sparse sparse; /* the rows of a block, owned by the stream */
+    bo_sparse sparse; /* the rows of a block, owned by the table */
     size_t block;     /* rows of a block */
     double *y, *mean, *std, *row;
     double *low, *high;     /* of --interval, or of 95% */
@@ -90,7 +90,7 @@ static const char *number_name(const void *user, size_t index, char room[CLI_NAM
 {
     const predict_job *job = user;
     const size_t each = numbers_each(job->options), target = index / each, part = index % each;
-    const char *target_name = job->schema ? bo_schema_target(job->schema, target) : NULL;
+    const char *target_name = job->schema ? bo_schema_describe(job->schema)->target_names[target] : NULL;
     char what[32] = "mean";
     if (part == 1 && job->options->std)
         snprintf(what, sizeof what, "std");
@@ -160,42 +160,33 @@ static bool write_rows(predict_job *job, size_t rows)
 
 /* ---- predicting ---------------------------------------------------------------------------------------- */
 
-/* Numbers with intervals of the requested level, and of 95% for the metrics if that is another one. */
-static bo_status predict_numbers(predict_job *job, size_t rows, double level, double *low, double *high)
+static bo_inputs inputs_of(const predict_job *job, size_t rows)
 {
-    bo_context *context = job->session->context;
-    const size_t dim = job->report->dim;
-    if (!job->x && !job->std) return bo_machine_predict_sparse(context, job->machine, &job->sparse, job->mean, NULL);
-    if (!job->std) return bo_machine_predict(context, job->machine, rows, job->x, dim, job->mean, NULL);
-    if (!job->x)
-        return bo_machine_predict_interval_sparse(context, job->machine, &job->sparse, level, job->mean, job->std, low,
-                                                  high);
-    return bo_machine_predict_interval(context, job->machine, rows, job->x, dim, level, job->mean, job->std, low, high);
+    return (bo_inputs){.rows = rows, .x = job->x, .sparse = job->x ? NULL : &job->sparse};
 }
 
+/* Classes, or numbers with intervals of the requested level, and of 95% for the metrics if that is another one. */
 static bo_status predict_block(predict_job *job, size_t rows)
 {
     bo_context *context = job->session->context;
-    size_t dim = job->report->dim;
-    if (!job->report->classes) {
-        bo_status status = predict_numbers(job, rows, level_of(job->options), job->low, job->high);
-        if (status == BO_OK && job->low95 != job->low)
-            status = predict_numbers(job, rows, 0.95, job->low95, job->high95);
-        return status;
-    }
-    if (!job->x) return bo_machine_classify_sparse(context, job->machine, &job->sparse, job->classes, job->mean);
-    bo_status status = bo_machine_classify(context, job->machine, rows, job->x, dim, job->classes);
-    if (status == BO_OK && job->mean)
-        status = bo_machine_predict_probabilities(context, job->machine, rows, job->x, dim, job->mean);
-    return status;
+    const bo_inputs inputs = inputs_of(job, rows);
+    const bo_prediction classes = {.classes = job->classes, .probabilities = job->mean};
+    bo_prediction numbers = {
+        .mean = job->mean, .low = job->low, .high = job->high, .level = level_of(job->options), .std = job->std};
+    if (job->report->classes) return bo_machine_predict(context, job->machine, &inputs, &classes);
+    const bo_status status = bo_machine_predict(context, job->machine, &inputs, &numbers);
+    if (status != BO_OK || job->low95 == job->low) return status;
+    numbers = (bo_prediction){.low = job->low95, .high = job->high95, .level = 0.95};
+    return bo_machine_predict(context, job->machine, &inputs, &numbers);
 }
 
 static bo_status read_block(predict_job *job, size_t *rows)
 {
     bo_context *context = job->session->context;
-    if (job->x) return bo_stream_next(context, job->stream, job->block, job->x, job->y, rows);
-    bo_status status = bo_stream_next_sparse(context, job->stream, job->block, &job->sparse, job->y);
-    *rows = job->sparse.rows;
+    bo_table_rows block = {.x = job->x, .y = job->y};
+    const bo_status status = bo_table_next(context, job->table, job->block, &block);
+    job->sparse = block.sparse;
+    *rows = block.rows;
     return status;
 }
 
@@ -210,19 +201,24 @@ static bool is_labeled(const double *y, size_t targets)
 static bo_status compare(predict_job *job, size_t rows)
 {
     bo_context *context = job->session->context;
-    const size_t targets = bo_schema_targets(job->schema), classes = job->report->classes;
+    const size_t targets = bo_schema_describe(job->schema)->targets, classes = job->report->classes;
     bo_status status = BO_OK;
     for (size_t i = 0, end; i < rows && status == BO_OK; i = end + 1) {
         const double *y = job->y + i * targets;
         for (end = i; end < rows && is_labeled(job->y + end * targets, targets);) end++;
-        if (end > i && classes)
-            status =
-                bo_metrics_add_classes(context, job->metrics, end - i, y, job->classes + i, job->mean + i * classes);
-        else if (end > i)
-            status = job->std ? bo_metrics_add_intervals(context, job->metrics, end - i, y, job->mean + i * targets,
-                                                         job->std + i * targets, job->low95 + i * targets,
-                                                         job->high95 + i * targets)
-                              : bo_metrics_add(context, job->metrics, end - i, y, job->mean + i * targets, NULL);
+        bo_metrics_rows labeled = {.rows = end - i, .y = y};
+        if (classes) {
+            labeled.predicted = job->classes + i;
+            labeled.probabilities = job->mean + i * classes;
+        } else {
+            labeled.mean = job->mean + i * targets;
+        }
+        if (job->std && !classes) {
+            labeled.std = job->std + i * targets;
+            labeled.low = job->low95 + i * targets;
+            labeled.high = job->high95 + i * targets;
+        }
+        if (end > i) status = bo_metrics_add(context, job->metrics, &labeled);
     }
     return status;
 }
@@ -294,21 +290,22 @@ static bool open_model(predict_job *job)
 static bool open_data(predict_job *job)
 {
     bo_context *context = job->session->context;
-    bo_data_desc desc = {.path = job->data_path,
-                         .format = job->options->format,
-                         .labels = job->options->labels,
-                         .keep_unlabeled = true,
-                         .no_target = job->schema == NULL,
-                         .no_origin = true};
+    const bo_table_desc desc = {.data = {.path = job->data_path,
+                                         .format = job->options->format,
+                                         .labels = job->options->labels,
+                                         .keep_unlabeled = true,
+                                         .no_target = job->schema == NULL,
+                                         .no_origin = true},
+                                .other_rows = true};
     bool own = job->schema == NULL;
     if (own && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
-    if (bo_schema_inputs(job->schema) != job->report->dim) {
+    if (bo_schema_describe(job->schema)->inputs != job->report->dim) {
         cli_fail(job->session, "%s: expected %zu input columns, as %s was fitted on, found %zu", job->data_path,
-                 job->report->dim, job->model_path, bo_schema_inputs(job->schema));
+                 job->report->dim, job->model_path, bo_schema_describe(job->schema)->inputs);
         return false;
     }
-    if (failed(job, bo_stream_open(context, &desc, job->schema, &job->stream))) return false;
-    job->has_target = !own && cli_has_target(job->session, job->schema, job->stream);
+    if (failed(job, bo_table_open(context, &desc, job->schema, BO_SPLIT_ALL, &job->table))) return false;
+    job->has_target = !own && bo_table_describe(job->table)->has_target;
     const char *copy = job->options->copy;
     return !copy || cli_copied_open(job->session, &job->copied, job->data_path, job->options->format, copy);
 }
@@ -318,13 +315,13 @@ static bool allocate(predict_job *job)
     const bo_fit_report *report = job->report;
     size_t outputs = report->classes ? report->classes : report->outputs;
     job->block = BLOCK;
-    if (!bo_stream_is_sparse(job->stream)) {
+    if (!bo_table_describe(job->table)->sparse) {
         const size_t most = BLOCK_NUMBERS / report->dim + 1;
         if (job->block > most) job->block = most;
         job->x = cli_allocate(job->block * report->dim, sizeof(float), "a block of rows");
     }
     if (job->has_target) {
-        job->y = cli_allocate(BLOCK * bo_schema_targets(job->schema), sizeof(double), "a block of rows");
+        job->y = cli_allocate(BLOCK * bo_schema_describe(job->schema)->targets, sizeof(double), "a block of rows");
         if (!cli_metrics_create(job->session, job->machine, &job->metrics)) return false;
     }
     if (report->classes) job->classes = cli_allocate(BLOCK, sizeof(int), "predictions");
@@ -420,7 +417,7 @@ static int predict_folder(cli_session *session, const predict_options *o, const 
 static void close_job(predict_job *job)
 {
     cli_copied_close(&job->copied);
-    bo_stream_close(job->stream);
+    bo_table_close(job->table);
     bo_machine_destroy(job->machine);
     bo_schema_destroy(job->schema);
     bo_metrics_destroy(job->metrics);

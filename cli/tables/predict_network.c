@@ -28,10 +28,10 @@ static const char *number_name(const void *user, size_t index, char room[CLI_NAM
     const bo_schema *schema = job->info->schema;
     const char *name = NULL;
     if (job->info->outputs == 1) return "prediction";
-    if (schema && job->info->reconstructs && job->info->outputs == bo_schema_inputs(schema))
-        name = bo_schema_input(schema, index);
+    if (schema && job->info->reconstructs && job->info->outputs == bo_schema_describe(schema)->inputs)
+        name = bo_schema_describe(schema)->input_names[index];
     else if (schema && !job->info->reconstructs)
-        name = bo_schema_target(schema, index);
+        name = bo_schema_describe(schema)->target_names[index];
     if (name)
         snprintf(room, CLI_NAME, "%s", name);
     else
@@ -87,7 +87,7 @@ static bool predict(predict_job *job)
     const cli_network_source source = {.path = job->use->path, .data = &job->use->data, .network = job->network};
     const bo_split part = cli_network_part(&job->use->data);
     if (!cli_network_examples(job->session, &source, &job->examples)) return false;
-    job->rows = bo_examples_rows(job->examples, part);
+    job->rows = job->examples->parts[part].count;
     job->answers = cli_allocate(job->rows * job->info->outputs, sizeof(float), "answers");
     const bo_status status = bo_model_predict(job->session->context, job->network, job->examples, part, job->answers);
     cli_progress_clear(&job->session->progress);
@@ -100,7 +100,7 @@ int cli_predict_network(cli_session *session, const cli_network_use *use)
     bo_model *network;
     const bo_status status = bo_model_load(session->context, &(bo_source){.path = use->folder}, NULL, &network);
     if (status != BO_OK) return cli_fail_status(session, status);
-    predict_job job = {.session = session, .use = use, .network = network, .info = bo_model_network(network)};
+    predict_job job = {.session = session, .use = use, .network = network, .info = bo_model_report(network)->network};
     bool done = !use->proba || job.info->classes > 0;
     if (!done) cli_fail(session, "--proba: %s predicts numbers, not classes", use->folder);
     done = done && (!use->out || cli_can_write(session, use->out)) && predict(&job);

@@ -58,8 +58,10 @@ static bool take_block(predict_job *job, const bo_texts *texts, size_t first, si
             return false;
     }
     if (job->use->labeled)
-        status = bo_metrics_add_classes(job->session->context, job->metrics, count, job->truth, job->best,
-                                        job->probabilities);
+        status = bo_metrics_add(
+            job->session->context, job->metrics,
+            &(bo_metrics_rows){
+                .rows = count, .y = job->truth, .predicted = job->best, .probabilities = job->probabilities});
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     return cli_answers_flush(&job->answers);
 }

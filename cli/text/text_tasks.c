@@ -34,7 +34,7 @@ bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context)
     bo_texts_desc desc = {0};
     bo_model_preset_texts(model, alone, &desc);
     if (d->task == BO_MODEL_TASK_TRANSLATE) return desc;
-    if (context || !bo_model_state_bytes(model)) desc.longest = context ? context : d->context;
+    if (context || !bo_model_report(model)->state_bytes) desc.longest = context ? context : d->context;
     desc.cut = true;
     return desc;
 }

@@ -165,11 +165,9 @@ static int encode_text(tokenizer_job *job, const char *text, size_t bytes)
 {
     bo_context *context = job->session->context;
     job->ids.count = 0;
-    int status =
-        failed(job, bo_tokenizer_encode(context, job->tokenizer, text, bytes, !job->options->plain, &job->ids));
-    if (status == CLI_DONE && !job->options->no_template)
-        status = failed(job, bo_tokenizer_add_specials(context, job->tokenizer, &job->ids));
-    return status;
+    const unsigned how =
+        (job->options->plain ? 0u : BO_ENCODE_SPECIALS) | (job->options->no_template ? 0u : BO_ENCODE_TEMPLATE);
+    return failed(job, bo_tokenizer_encode(context, job->tokenizer, text, bytes, how, &job->ids));
 }
 
 static void write_ids(const tokenizer_job *job)

@@ -6,6 +6,7 @@
 #include "../tables/length_scales.h"
 #include "../tables/maps.h"
 #include "../tables/accuracy_statement.h"
+#include "../shared/hash.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ typedef struct features_job {
     const features_options *options;
     bo_data_desc data;
     bo_schema *schema;
-    bo_stream *stream;
+    bo_table *table;
     float *sample; /* rows for the choice of γ and of data-dependent frequencies, and for --error */
     size_t sampled;
     float *length_scales;
@@ -60,9 +61,9 @@ static double median_distance(const features_job *job, bool absolute)
 {
     enum { PAIRS = 1000 };
     double distances[PAIRS];
-    size_t dim = bo_schema_inputs(job->schema), pairs = 0;
+    size_t dim = bo_schema_describe(job->schema)->inputs, pairs = 0;
     for (size_t i = 0; i < PAIRS; i++) {
-        size_t a = (size_t)(bo_hash(1, 2 * i) % job->sampled), b = (size_t)(bo_hash(1, 2 * i + 1) % job->sampled);
+        size_t a = (size_t)(cli_hash(1, 2 * i) % job->sampled), b = (size_t)(cli_hash(1, 2 * i + 1) % job->sampled);
         if (a == b) continue;
         double sum = 0;
         for (size_t j = 0; j < dim; j++) {
@@ -78,7 +79,7 @@ static double median_distance(const features_job *job, bool absolute)
 
 static double mean_square(const features_job *job)
 {
-    size_t dim = bo_schema_inputs(job->schema);
+    size_t dim = bo_schema_describe(job->schema)->inputs;
     double sum = 0;
     for (size_t i = 0; i < job->sampled * dim; i++) {
         double value = job->sample[i] / (job->length_scales ? job->length_scales[i % dim] : 1);
@@ -108,28 +109,29 @@ static double choose_gamma(features_job *job)
 static bool read_length_scales(features_job *job)
 {
     if (!job->options->length_scales) return true;
-    job->length_scales =
-        cli_length_scales(job->session, job->options->length_scales, job->data.path, bo_schema_inputs(job->schema));
+    job->length_scales = cli_length_scales(job->session, job->options->length_scales, job->data.path,
+                                           bo_schema_describe(job->schema)->inputs);
     return job->length_scales != NULL;
 }
 
 static bool open_data(features_job *job)
 {
     bo_context *context = job->session->context;
-    if (failed(job, bo_schema_fit(context, &job->data, &job->schema)) || !read_length_scales(job)) return false;
-    if (failed(job, bo_stream_open(context, &job->data, job->schema, &job->stream))) return false;
-    const size_t rows = bo_schema_rows(job->schema), landmarks = 2 * job->options->features;
+    const bo_table_desc source = {.data = job->data, .split = {.seed = job->session->common.seed}, .other_rows = true};
+    if (failed(job, bo_schema_fit(context, &source, &job->schema)) || !read_length_scales(job)) return false;
+    if (failed(job, bo_table_open(context, &source, job->schema, BO_SPLIT_ALL, &job->table))) return false;
+    const size_t rows = bo_schema_describe(job->schema)->rows, landmarks = 2 * job->options->features;
     const size_t sample = job->options->function == BO_FUNCTION_LANDMARKS && landmarks > SAMPLE ? landmarks : SAMPLE;
     const size_t most = rows && rows < sample ? rows : sample;
-    job->sample = cli_allocate(most * bo_schema_inputs(job->schema), sizeof(float), "a sample of the rows");
-    return !failed(
-        job, bo_stream_sample(context, job->stream, most, job->session->common.seed, job->sample, NULL, &job->sampled));
+    job->sample = cli_allocate(most * bo_schema_describe(job->schema)->inputs, sizeof(float), "a sample of the rows");
+    return !failed(job,
+                   bo_table_sample(context, &source, job->schema, NULL, most, job->sample, NULL, NULL, &job->sampled));
 }
 
 static bool make_map(features_job *job)
 {
     const features_options *o = job->options;
-    size_t dim = bo_schema_inputs(job->schema);
+    size_t dim = bo_schema_describe(job->schema)->inputs;
     double gamma = o->gamma > 0 ? o->gamma : choose_gamma(job);
     bo_features_desc desc = {.kernel = o->kernel,
                              .function = o->function,
@@ -150,7 +152,7 @@ static bool make_map(features_job *job)
                              .sample_rows = job->sampled,
                              .sample_stride = dim};
     bool self = o->function == BO_FUNCTION_SELFTENSOR; /* has r(r + 1)/2 features for some r */
-    if (desc.features == 0 && bo_features_needs_length(&desc)) desc.features = self ? 1035 : 1024;
+    if (desc.features == 0 && bo_features_has(&desc, BO_FEATURES_TRAIT_LENGTH)) desc.features = self ? 1035 : 1024;
     if (job->gamma_from) cli_say(job->session, "gamma %s = %s", cli_significant(gamma, 4).s, job->gamma_from);
     return !failed(job, bo_features_create(job->session->context, &desc, &job->map));
 }
@@ -160,7 +162,7 @@ static bool make_map(features_job *job)
 /* Rows of a block: fewer if rows or their features are long. */
 static size_t block_rows(const features_job *job)
 {
-    const size_t numbers = bo_schema_inputs(job->schema) + bo_features_describe(job->map)->features;
+    const size_t numbers = bo_schema_describe(job->schema)->inputs + bo_features_describe(job->map)->features;
     const size_t most = BLOCK_NUMBERS / numbers + 1;
     return most < BLOCK ? most : BLOCK;
 }
@@ -168,24 +170,25 @@ static size_t block_rows(const features_job *job)
 static bo_status write_blocks(features_job *job, cli_output *output, float *x, float *z, bool *written)
 {
     cli_session *session = job->session;
-    size_t dim = bo_schema_inputs(job->schema), features = bo_features_describe(job->map)->features, count = 0;
+    const size_t features = bo_features_describe(job->map)->features;
+    bo_table_rows rows = {.x = x};
     bo_status status;
-    while ((status = bo_stream_next(session->context, job->stream, block_rows(job), x, NULL, &count)) == BO_OK &&
-           count > 0) {
+    while ((status = bo_table_next(session->context, job->table, block_rows(job), &rows)) == BO_OK && rows.rows > 0) {
         if (cli_interrupted()) return BO_CANCELED;
-        status = bo_features_apply(session->context, job->map, count, x, dim, z, features);
+        status = bo_features_apply(session->context, job->map, &(bo_inputs){.rows = rows.rows, .x = x}, z, features);
         if (status != BO_OK) return status;
-        *written = cli_output_rows(session, output, count, z);
+        *written = cli_output_rows(session, output, rows.rows, z);
         if (!*written) return BO_OK;
-        job->rows += count;
-        cli_progress_report(&session->progress, "features", (double)job->rows, (double)bo_schema_rows(job->schema));
+        job->rows += rows.rows;
+        cli_progress_report(&session->progress, "features", (double)job->rows,
+                            (double)bo_schema_describe(job->schema)->rows);
     }
     return status;
 }
 
 static bool write_features(features_job *job)
 {
-    size_t dim = bo_schema_inputs(job->schema), features = bo_features_describe(job->map)->features;
+    size_t dim = bo_schema_describe(job->schema)->inputs, features = bo_features_describe(job->map)->features;
     cli_output output;
     if (!cli_output_npy(job->session, &output, job->options->out, features, sizeof(float))) return false;
     float *x = cli_allocate(block_rows(job) * dim, sizeof(float), "a block of rows");
@@ -207,7 +210,7 @@ static void report_json(const features_job *job, const bo_features_accuracy *acc
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "data", job->data.path);
-    cli_json_add_count(&json, "rows", bo_schema_rows(job->schema));
+    cli_json_add_count(&json, "rows", bo_schema_describe(job->schema)->rows);
     cli_json_add_count(&json, "dim", desc->dim);
     cli_json_add_text(&json, "kernel", bo_enum_name(BO_ENUM_KERNEL, desc->kernel));
     cli_json_add_text(&json, "function", bo_enum_name(BO_ENUM_FUNCTION, desc->function));
@@ -274,9 +277,9 @@ static int run(features_job *job)
                                          bo_features_save(session->context, job->map, &(bo_sink){.path = o->save}))))
         return CLI_FAILED;
     bo_features_accuracy accuracy;
-    if (o->error &&
-        failed(job, bo_features_measure(session->context, job->map, job->sampled, job->sample,
-                                        bo_schema_inputs(job->schema), o->pairs, session->common.seed, &accuracy)))
+    if (o->error && failed(job, bo_features_measure(session->context, job->map,
+                                                    &(bo_inputs){.rows = job->sampled, .x = job->sample}, o->pairs,
+                                                    session->common.seed, &accuracy)))
         return CLI_FAILED;
     cli_progress_clear(&session->progress);
     if (session->common.json) {
@@ -322,7 +325,7 @@ static int features(void *options, const cli_common *common, const cli_arguments
     int status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_features_destroy(job.map);
-    bo_stream_close(job.stream);
+    bo_table_close(job.table);
     bo_schema_destroy(job.schema);
     free(job.sample);
     free(job.length_scales);

@@ -19,7 +19,7 @@
 /* `profile` may be NULL. */
 static void network_json(const char *folder, const bo_model *network, const bo_profile *profile)
 {
-    const bo_network_facts *info = bo_model_network(network);
+    const bo_network_facts *info = bo_model_report(network)->network;
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "folder", folder);
@@ -33,8 +33,8 @@ static void network_json(const char *folder, const bo_model *network, const bo_p
     cli_json_add_count(&json, "parameters", (size_t)info->parameters);
     cli_json_add_number(&json, "width_multiplier", info->width_multiplier);
     cli_json_array(&json, "layers");
-    for (size_t i = 0; i < bo_model_network(network)->layers; i++) {
-        const bo_layer_info *layer = &bo_model_network(network)->layer[i];
+    for (size_t i = 0; i < bo_model_report(network)->network->layers; i++) {
+        const bo_layer_info *layer = &bo_model_report(network)->network->layer[i];
         cli_json_object(&json, NULL);
         cli_json_add_text(&json, "name", layer->name);
         cli_json_add_text(&json, "type", layer->type);
@@ -49,8 +49,8 @@ static void network_json(const char *folder, const bo_model *network, const bo_p
 
 static void network_print(const char *folder, const bo_model *network, const bo_profile *profile)
 {
-    const bo_network_facts *info = bo_model_network(network);
-    printf("%s: a network with %zu layers and %s parameters\n", folder, bo_model_network(network)->layers,
+    const bo_network_facts *info = bo_model_report(network)->network;
+    printf("%s: a network with %zu layers and %s parameters\n", folder, bo_model_report(network)->network->layers,
            cli_count((size_t)info->parameters).s);
     printf("%-12s%s, %s numbers%s\n", "Input", bo_enum_name(BO_ENUM_NETWORK_INPUT, info->input), cli_count(info->dim).s,
            info->input == BO_NETWORK_INPUT_GRAPH ? " per node" : " per example");
@@ -62,8 +62,8 @@ static void network_print(const char *folder, const bo_model *network, const bo_
     if (info->width_multiplier != 1)
         printf("%-12s%g times the widths of the description\n", "Widths", info->width_multiplier);
     printf("\n  %-24s %-16s %-20s %12s\n", "layer", "type", "output", "parameters");
-    for (size_t i = 0; i < bo_model_network(network)->layers; i++) {
-        const bo_layer_info *layer = &bo_model_network(network)->layer[i];
+    for (size_t i = 0; i < bo_model_report(network)->network->layers; i++) {
+        const bo_layer_info *layer = &bo_model_report(network)->network->layer[i];
         printf("  %-24s %-16s %-20s %12s\n", layer->name, layer->type, layer->shape,
                layer->weights ? cli_count((size_t)layer->weights).s : "");
     }
@@ -256,9 +256,10 @@ static void model_print(const model_report *r)
     const cli_run_record *run = &r->run;
     char heads[CLI_HEAD_WORDS];
     printf("%s: %s, %s parameters (%s)", r->folder, cli_task_words(d->task),
-           cli_count((size_t)bo_model_parameters(r->model)).s, cli_bytes((double)bo_model_bytes(r->model)).s);
-    if (bo_model_frozen_parameters(r->model))
-        printf(" and %s fixed frequencies", cli_count((size_t)bo_model_frozen_parameters(r->model)).s);
+           cli_count((size_t)bo_model_report(r->model)->parameters).s,
+           cli_bytes((double)bo_model_report(r->model)->bytes).s);
+    if (bo_model_report(r->model)->frozen_parameters)
+        printf(" and %s fixed frequencies", cli_count((size_t)bo_model_report(r->model)->frozen_parameters).s);
     putchar('\n');
     if (!isnan(r->adapter.rank)) printf("%-12srank %.0f, base %s\n", "Adapter", r->adapter.rank, r->adapter.base);
     print_task(d);
@@ -423,7 +424,7 @@ static bo_status find_state(bo_context *context, const bo_model *model, size_t *
     bo_lanes *lanes = NULL;
     *bytes = 0;
     if (d->task == BO_MODEL_TASK_LANGUAGE) return bo_session_estimate(context, model, NULL, bytes, NULL);
-    if (d->task != BO_MODEL_TASK_TRANSLATE) *bytes = bo_model_state_bytes(model);
+    if (d->task != BO_MODEL_TASK_TRANSLATE) *bytes = bo_model_report(model)->state_bytes;
     if (d->task != BO_MODEL_TASK_TRANSLATE) return BO_OK;
     const bo_status status = bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lanes);
     if (status == BO_OK) *bytes = bo_lanes_state_bytes(lanes);
@@ -445,9 +446,9 @@ static void model_json(const model_report *r)
         cli_json_add_text(&json, "adapter_base", r->adapter.base);
     }
     json_task(&json, d);
-    cli_json_add_count(&json, "parameters", (size_t)bo_model_parameters(r->model));
-    cli_json_add_count(&json, "frozen", (size_t)bo_model_frozen_parameters(r->model));
-    cli_json_add_count(&json, "bytes", bo_model_bytes(r->model));
+    cli_json_add_count(&json, "parameters", (size_t)bo_model_report(r->model)->parameters);
+    cli_json_add_count(&json, "frozen", (size_t)bo_model_report(r->model)->frozen_parameters);
+    cli_json_add_count(&json, "bytes", bo_model_report(r->model)->bytes);
     cli_json_add_count(&json, "layers", d->layers);
     cli_json_add_count(&json, "width", d->width);
     cli_json_add_count(&json, "heads", b->heads);
@@ -546,17 +547,18 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
     if (!report->classes) cli_json_add_number(&json, "noise_std", report->noise_std);
     if (schema) {
         cli_json_array(&json, "inputs");
-        for (size_t i = 0; i < bo_schema_inputs(schema); i++)
-            cli_json_add_text(&json, NULL, bo_schema_input(schema, i));
+        for (size_t i = 0; i < bo_schema_describe(schema)->inputs; i++)
+            cli_json_add_text(&json, NULL, bo_schema_describe(schema)->input_names[i]);
         cli_json_end(&json);
         cli_json_array(&json, "targets");
-        for (size_t i = 0; i < bo_schema_targets(schema); i++)
-            cli_json_add_text(&json, NULL, bo_schema_target(schema, i));
+        for (size_t i = 0; i < bo_schema_describe(schema)->targets; i++)
+            cli_json_add_text(&json, NULL, bo_schema_describe(schema)->target_names[i]);
         cli_json_end(&json);
     }
     if (schema && report->classes) {
         cli_json_array(&json, "classes");
-        for (size_t i = 0; i < report->classes; i++) cli_json_add_text(&json, NULL, bo_schema_class(schema, i));
+        for (size_t i = 0; i < report->classes; i++)
+            cli_json_add_text(&json, NULL, bo_schema_describe(schema)->class_names[i]);
         cli_json_end(&json);
     }
     cli_statement_json(&json, &report->accuracy);
@@ -564,13 +566,12 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
 }
 
 /* The first few names of a list. */
-static void print_names(const char *title, size_t count, const bo_schema *schema,
-                        const char *(*name)(const bo_schema *, size_t))
+static void print_names(const char *title, size_t count, const char *const *names)
 {
     enum { SHOWN = 12 };
     printf("%-12s%s: ", title, cli_count(count).s);
     for (size_t i = 0; i < count && i < SHOWN; i++) {
-        const char *word = name(schema, i);
+        const char *word = names[i];
         printf("%s%s", i ? ", " : "", word ? word : "(no name)");
     }
     printf("%s\n", count > SHOWN ? ", ..." : "");
@@ -581,11 +582,11 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
     printf("%s: a kernel machine for %s (%s)\n", path, bo_enum_name(BO_ENUM_TASK, report->task),
            cli_bytes(file_size(path)).s);
     if (schema) {
-        print_names("Inputs", bo_schema_inputs(schema), schema, bo_schema_input);
+        print_names("Inputs", bo_schema_describe(schema)->inputs, bo_schema_describe(schema)->input_names);
         if (report->classes)
-            print_names("Classes", report->classes, schema, bo_schema_class);
+            print_names("Classes", report->classes, bo_schema_describe(schema)->class_names);
         else
-            print_names("Targets", bo_schema_targets(schema), schema, bo_schema_target);
+            print_names("Targets", bo_schema_describe(schema)->targets, bo_schema_describe(schema)->target_names);
     }
     printf("%-12s%s rows%s\n", "Fitted on", cli_count(report->rows).s,
            report->function == BO_FUNCTION_SECTIONS ? "; their inputs are stored in the file for the exact kernel"
@@ -665,7 +666,7 @@ static void embedding_print(const char *path, const bo_embedding *embedding, con
     const bo_embedding_report *report = bo_embedding_describe(embedding);
     printf("%s: an embedding with %s components (%s)\n", path, cli_count(report->components).s,
            cli_bytes(file_size(path)).s);
-    if (schema) print_names("Inputs", bo_schema_inputs(schema), schema, bo_schema_input);
+    if (schema) print_names("Inputs", bo_schema_describe(schema)->inputs, bo_schema_describe(schema)->input_names);
     printf("%-12s%s rows\n", "Fitted on", cli_count(report->rows).s);
     printf("%-12s%s, gamma %s; %s features (%s, %s)\n", "Kernel", bo_enum_name(BO_ENUM_KERNEL, report->kernel),
            cli_significant(report->gamma, 4).s, cli_count(report->features).s,
@@ -730,10 +731,11 @@ static void devices_begin(const cli_session *session, cli_json *json, const char
 static int list_devices(cli_session *session)
 {
     size_t count = 0;
+    const char *plugin = NULL;
     cli_json json = {.out = stdout};
-    bo_status status = bo_device_count(session->context, &count);
+    bo_status status = bo_device_count(session->context, &count, &plugin);
     char *why = count ? NULL : strdup(bo_context_error(session->context));
-    devices_begin(session, &json, bo_device_plugin(session->context), why);
+    devices_begin(session, &json, plugin, why);
     free(why);
     for (size_t i = 0; status == BO_OK && i < count; i++) {
         bo_device_info device;

@@ -129,10 +129,10 @@ static int longest_first(const void *a, const void *b)
 /* Freed by the caller; *count of them. */
 static kind *kinds_of(const bo_profile *profile, size_t *count)
 {
-    kind *kinds = cli_allocate(bo_profile_operations(profile) + 1, sizeof *kinds, "a profile");
+    kind *kinds = cli_allocate(profile->operation_count + 1, sizeof *kinds, "a profile");
     *count = 0;
-    for (size_t i = 0; i < bo_profile_operations(profile); i++) {
-        const bo_operation_info *operation = bo_profile_operation(profile, i);
+    for (size_t i = 0; i < profile->operation_count; i++) {
+        const bo_operation_info *operation = &profile->operations[i];
         kind *k = kinds;
         while (k < kinds + *count && strcmp(k->name, operation->name) != 0) k++;
         if (k == kinds + *count) *count += 1;
@@ -162,7 +162,7 @@ static void print_times(const bo_profile_totals *t, double forward, double again
 void cli_profile_print(const bo_profile *profile)
 {
     size_t count;
-    const bo_profile_totals *t = bo_profile_report(profile);
+    const bo_profile_totals *t = &profile->totals;
     kind *kinds = kinds_of(profile, &count);
     const double all = t->forward + t->backward + t->again + t->rounding;
     printf("\n%-12s%s: %.3g ms in operations (median of %zu run%s, %d thread%s)\n", "Profile", t->subject, 1e3 * all,
@@ -177,7 +177,7 @@ void cli_profile_print(const bo_profile *profile)
         print_times(t, k->forward, k->again, k->backward);
         printf(" %7.1f%% %10s\n", all > 0 ? 100 * k->all / all : 0, cli_bytes((double)k->bytes).s);
     }
-    printf("  %-16s %6zu", "all", bo_profile_operations(profile));
+    printf("  %-16s %6zu", "all", profile->operation_count);
     print_times(t, t->forward, t->again, t->backward);
     putchar('\n');
     free(kinds);
@@ -205,9 +205,9 @@ static void kinds_json(cli_json *json, const bo_profile *profile)
 static void operations_json(cli_json *json, const bo_profile *profile)
 {
     cli_json_array(json, "operations");
-    for (size_t i = 0; i < bo_profile_operations(profile); i++) {
-        const bo_operation_info *operation = bo_profile_operation(profile, i);
-        const bo_value_info *first = bo_profile_value(profile, operation->output[0]);
+    for (size_t i = 0; i < profile->operation_count; i++) {
+        const bo_operation_info *operation = &profile->operations[i];
+        const bo_value_info *first = &profile->values[operation->output[0]];
         cli_json_object(json, NULL);
         cli_json_add_text(json, "operation", operation->name);
         cli_json_add_text(json, "scope", operation->scope);
@@ -225,7 +225,7 @@ static void operations_json(cli_json *json, const bo_profile *profile)
 
 void cli_profile_json(cli_json *json, const bo_profile *profile)
 {
-    const bo_profile_totals *t = bo_profile_report(profile);
+    const bo_profile_totals *t = &profile->totals;
     cli_json_object(json, "profile");
     cli_json_add_text(json, "subject", t->subject);
     cli_json_add_count(json, "threads", (size_t)t->threads);

@@ -54,8 +54,8 @@ static bool open_files(cli_train_job *job, const char *const *paths, size_t coun
 static void describe(cli_train_job *job)
 {
     job->desc.model = job->model;
-    job->desc.train = job->train;
-    job->desc.valid = job->valid;
+    job->desc.train.corpus = job->train;
+    job->desc.valid.corpus = job->valid;
     job->desc.window = cli_train_window(job);
 }
 

@@ -401,7 +401,7 @@ static bool open_model(cli_train_job *job)
     if (!job->init || job->resumed) return true;
     if (!cli_train_ok(job, bo_model_adopt(context, job->model, job->init, &taken))) return false;
     cli_say(job->session, "Weights     %s of %s tensors loaded from %s", cli_count(taken).s,
-            cli_count(bo_model_weights(job->model)).s, from);
+            cli_count(bo_weights_describe(bo_model_weights(job->model))->count).s, from);
     if (taken) return true;
     cli_fail(job->session,
              "%s: no tensor has the shape that this model needs; give the same --width, or leave out --init", from);

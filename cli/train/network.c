@@ -132,8 +132,8 @@ static bool open_held_out(cli_train_job *job)
 {
     const cli_train_options *o = job->options;
     if (!o->valid) {
-        const size_t held_out = bo_examples_rows(job->examples, BO_SPLIT_VALID); /* all rows if the data has no parts */
-        const bool parts = held_out > 0 && held_out < bo_examples_rows(job->examples, BO_SPLIT_ALL);
+        const size_t held_out = job->examples->parts[BO_SPLIT_VALID].count; /* all rows if the data has no parts */
+        const bool parts = held_out > 0 && held_out < job->examples->parts[BO_SPLIT_ALL].count;
         job->held_out = parts ? job->examples : NULL;
         return true;
     }
@@ -171,8 +171,8 @@ static void set_length(cli_train_job *job)
 {
     bo_trainer_desc *desc = &job->desc;
     const cli_train_options *o = job->options;
-    const bool graph = bo_model_network(job->model)->input == BO_NETWORK_INPUT_GRAPH;
-    const double rows = graph ? 1 : (double)bo_examples_rows(job->examples, BO_SPLIT_TRAIN);
+    const bool graph = bo_model_report(job->model)->network->input == BO_NETWORK_INPUT_GRAPH;
+    const double rows = graph ? 1 : (double)job->examples->parts[BO_SPLIT_TRAIN].count;
     double epochs = o->network.epochs;
     if (!desc->batch) desc->batch = graph ? 1 : BATCH;
     if (!(epochs > 0) && !o->steps && !(o->minutes > 0) && !job->resumed) epochs = graph ? GRAPH_EPOCHS : EPOCHS;
@@ -192,8 +192,8 @@ static bool open_all(cli_train_job *job)
 static void describe(cli_train_job *job)
 {
     job->desc.model = job->model;
-    job->desc.examples = job->examples;
-    job->desc.held_out = job->held_out;
+    job->desc.train.examples = job->examples;
+    job->desc.valid.examples = job->held_out;
     set_length(job);
 }
 
@@ -202,18 +202,17 @@ static void describe(cli_train_job *job)
 static void say_plan(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
-    const bo_network_facts *info = bo_model_network(job->model);
-    const size_t rows = bo_examples_rows(job->examples, BO_SPLIT_TRAIN);
+    const bo_network_facts *info = bo_model_report(job->model)->network;
+    const size_t rows = job->examples->parts[BO_SPLIT_TRAIN].count;
     char test[80] = "", edges[64] = "", classes[48] = "", length[96] = "the steps left in the run";
     if (job->held_out)
-        snprintf(test, sizeof test, ", %s for validation",
-                 cli_count(bo_examples_rows(job->held_out, BO_SPLIT_VALID)).s);
+        snprintf(test, sizeof test, ", %s for validation", cli_count(job->held_out->parts[BO_SPLIT_VALID].count).s);
     if (job->examples->first) snprintf(edges, sizeof edges, "; %s edges", cli_count(job->examples->edges).s);
     if (info->classes) snprintf(classes, sizeof classes, "; %zu classes", info->classes);
     cli_say(job->session, "Examples    %s for training%s; %s inputs each%s%s%s", cli_count(rows).s, test,
             cli_count(info->dim).s, classes, edges, job->examples->first ? "; each step uses the whole graph" : "");
     cli_say(job->session, "Network     %s parameters, %zu layers; loss %s", cli_count((size_t)info->parameters).s,
-            bo_model_network(job->model)->layers, info->loss);
+            bo_model_report(job->model)->network->layers, info->loss);
     if (r->steps)
         snprintf(length, sizeof length, "%s steps", cli_count(r->steps).s);
     else if (r->minutes > 0)
@@ -224,7 +223,7 @@ static void say_plan(const cli_train_job *job)
 
 static bool has_classes(const cli_train_job *job)
 {
-    return bo_model_network(job->model)->classes > 0;
+    return bo_model_report(job->model)->network->classes > 0;
 }
 
 static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
@@ -273,7 +272,7 @@ static void json(const cli_train_job *job)
     cli_json to = {.out = stdout};
     cli_json_object(&to, NULL);
     cli_json_add_text(&to, "out", job->options->out);
-    cli_json_add_count(&to, "parameters", (size_t)bo_model_network(job->model)->parameters);
+    cli_json_add_count(&to, "parameters", (size_t)bo_model_report(job->model)->network->parameters);
     cli_json_add_count(&to, "steps", r->step);
     cli_json_add_count(&to, "examples", r->tokens);
     cli_json_add_number(&to, "loss", r->loss);
@@ -290,8 +289,8 @@ static void json(const cli_train_job *job)
 
 static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
-    const bo_network_facts *info = bo_model_network(job->model);
-    snprintf(title, CLI_TRAIN_TITLE, "%zu layers, %s parameters", bo_model_network(job->model)->layers,
+    const bo_network_facts *info = bo_model_report(job->model)->network;
+    snprintf(title, CLI_TRAIN_TITLE, "%zu layers, %s parameters", bo_model_report(job->model)->network->layers,
              cli_count((size_t)info->parameters).s);
     return info->loss;
 }
@@ -319,7 +318,7 @@ static void json_readout(const cli_train_job *job, const bo_examples_evaluation 
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "out", job->options->out);
-    cli_json_add_count(&json, "parameters", (size_t)bo_model_network(job->model)->parameters);
+    cli_json_add_count(&json, "parameters", (size_t)bo_model_report(job->model)->network->parameters);
     cli_json_add_number(&json, "lambda", job->options->network.lambda);
     if (job->held_out) {
         cli_json_add_number(&json, "valid_loss", found->loss);

@@ -149,7 +149,7 @@ const cli_option cli_train_shape_rows[] = {
 const cli_option cli_train_kind_rows[] = {
     SECTION("Attention"),
     CHOICE_OF("attention", "KIND", cli_attention_options, kind, cli_attention_kind_choice, "attention in each layer",
-              .find = bo_attention_preset_find, .otherwise = "rfa-gate; for --task classify and match rfa"),
+              .find = cli_attention_preset, .otherwise = "rfa-gate; for --task classify and match rfa"),
     END_OF_OPTIONS,
 };
 

@@ -24,7 +24,7 @@ void cli_train_say_model(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
     char mixer[CLI_MIXER_WORDS];
-    const uint64_t frozen = bo_model_frozen_parameters(job->model);
+    const uint64_t frozen = bo_model_report(job->model)->frozen_parameters;
     char heads[CLI_RANGE], stays[96] = "", trained[96] = "";
     if (frozen) snprintf(stays, sizeof stays, " and %s fixed frequencies", cli_count((size_t)frozen).s);
     if (job->plan.trained < job->plan.parameters)
@@ -85,7 +85,7 @@ bool cli_train_plan(cli_train_job *job)
     bo_status status = bo_trainer_estimate(context, &desc, &job->plan);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (!fits(job)) return false;
-    const bool on_cpu = strcmp(bo_context_device(context), "cpu") == 0;
+    const bool on_cpu = strcmp(bo_context_describe(context)->device, "cpu") == 0;
     if (!on_cpu || bo_gemm_rate(context, 768, 3, &job->gemm) != BO_OK) job->gemm = NAN;
     job->kind->say_plan(job);
     return true;
@@ -154,8 +154,9 @@ void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train
     cli_json_add_number(&json, metric, r->valid_metric);
     cli_json_add_number(&json, "best_valid_loss", r->best_valid_loss);
     cli_json_add_number(&json, "seconds", r->seconds);
-    cli_json_add_text(&json, "device", bo_context_device(job->session->context));
-    cli_json_add_text(&json, "precision", bo_enum_name(BO_ENUM_PRECISION, bo_context_precision(job->session->context)));
+    cli_json_add_text(&json, "device", bo_context_describe(job->session->context)->device);
+    cli_json_add_text(&json, "precision",
+                      bo_enum_name(BO_ENUM_PRECISION, bo_context_describe(job->session->context)->precision));
     cli_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
     cli_json_add_number(&json, "gflops", r->gflops);
     cli_json_add_number(&json, "gemm_gflops", job->gemm);

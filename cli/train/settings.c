@@ -147,7 +147,7 @@ bool cli_train_keep(cli_session *session, const cli_train_words *words)
     CLI_SET_GIVEN(&now, out, false);
     CLI_SET_GIVEN(&now, resume, false);
     CLI_SET_GIVEN(&now, config, false);
-    now.precision = bo_context_precision(session->context); /* the default depends on the device */
+    now.precision = bo_context_describe(session->context)->precision; /* the default depends on the device */
     if (now.precision != BO_PRECISION_FLOAT32) CLI_SET_GIVEN(&now, precision, true);
     list_texts(&words->files, &now.data);
     CLI_SET_GIVEN(&now, data, now.data.count > 0);

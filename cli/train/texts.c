@@ -29,7 +29,7 @@ const cli_option cli_train_texts_rows[] = {
     COUNT("encoder-layers", "N", cli_train_texts_options, encoder_layers, "for translate: encoder layers", .low = 1,
           .high = 1 << 12, .otherwise = "the value of --layers"),
     CHOICE_OF("encoder-attention", "KIND", cli_train_texts_options, encoder_attention, cli_attention_kind_choice,
-              "for translate: attention in the encoder", .find = bo_attention_preset_find,
+              "for translate: attention in the encoder", .find = cli_attention_preset,
               .otherwise = "the value of --attention"),
     COUNT("encoder-features", "D", cli_train_texts_options, encoder_features,
           "for translate: number of features in the encoder", .low = 1, .high = 1 << 24,
@@ -37,7 +37,7 @@ const cli_option cli_train_texts_rows[] = {
     CHOICE("cross", "HOW", cli_train_texts_options, cross, BO_ENUM_CROSS,
            "for translate: connection from the source to the decoder", .otherwise = "attention"),
     CHOICE_OF("cross-attention", "KIND", cli_train_texts_options, cross_attention, cli_attention_kind_choice,
-              "for translate: attention from the decoder to the source", .find = bo_attention_preset_find,
+              "for translate: attention from the decoder to the source", .find = cli_attention_preset,
               .otherwise = "the value of --attention"),
     COUNT("cross-features", "D", cli_train_texts_options, cross_features,
           "for translate: number of features in the attention from the decoder to the source", .low = 1,
@@ -393,8 +393,8 @@ static void describe(cli_train_job *job)
     const cli_train_texts_options *t = &job->options->texts;
     const bool translates = t->task == BO_MODEL_TASK_TRANSLATE;
     job->desc.model = job->model;
-    job->desc.texts = job->texts;
-    job->desc.held_out_texts = job->held_out_texts;
+    job->desc.train.texts = job->texts;
+    job->desc.valid.texts = job->held_out_texts;
     job->desc.pack = t->pack;
     job->desc.smoothing = CLI_GIVEN(t, smoothing) ? t->smoothing : translates ? TRANSLATED_SMOOTHING : 0;
 }

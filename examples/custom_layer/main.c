@@ -78,7 +78,7 @@ int main(void)
     const bo_block block = {.heads = 2, .mlp = BO_MLP_CUSTOM, .custom_mlp = waves};
     bo_model_desc desc = {.layers = 2, .width = 64, .context = 64, .block = block};
     if (bo_model_create(context, &desc, tokenizer, &model) != BO_OK) return fail(context);
-    bo_trainer_desc run = {.model = model, .train = corpus, .batch = 8, .steps = 60, .seed = 1};
+    bo_trainer_desc run = {.model = model, .train.corpus = corpus, .steps = 60, .batch = 8, .seed = 1};
     if (bo_trainer_create(context, &run, &trainer) != BO_OK || bo_trainer_run(context, trainer) != BO_OK)
         return fail(context);
     const double loss = bo_trainer_report(trainer)->loss;

@@ -51,9 +51,9 @@ int main(void)
     if (bo_machine_fit(context, &desc, &samples, &machine) != BO_OK) return fail(context);
 
     /* The interval includes the noise of the data: it is for the price of a new house. */
-    if (bo_machine_predict_interval(context, machine, test->rows, test->x, test->dim, 0.95, mean, NULL, low, high) !=
-        BO_OK)
-        return fail(context);
+    bo_inputs rows = {.rows = test->rows, .x = test->x};
+    bo_prediction out = {.mean = mean, .low = low, .high = high, .level = 0.95};
+    if (bo_machine_predict(context, machine, &rows, &out) != BO_OK) return fail(context);
     size_t inside = 0;
     double squares = 0;
     for (size_t i = 0; i < test->rows; i++) {

@@ -11,8 +11,8 @@ int main(void)
     if (bo_features_create(context, &desc, &phi) != BO_OK) return puts(bo_context_error(context)), 1;
 
     float points[2][2] = {{0, 0}, {1, 0}}, z[2][4096], estimate = 0;
-    if (bo_features_apply(context, phi, 2, points[0], 2, z[0], 4096) != BO_OK)
-        return puts(bo_context_error(context)), 1;
+    bo_inputs rows = {.rows = 2, .x = points[0]};
+    if (bo_features_apply(context, phi, &rows, z[0], 4096) != BO_OK) return puts(bo_context_error(context)), 1;
     for (int j = 0; j < 4096; j++) estimate += z[0][j] * z[1][j];
     printf("bochner %s: %.3f, exact value 0.607\n", bo_version(), estimate);
 

@@ -36,19 +36,29 @@ int main(void)
         return fail(context);
 
     /* 1. The whole sequence. Arrays are (sequences, tokens, heads, dim). */
-    bo_attention_shape shape = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST};
-    bo_attention_inputs inputs = {.q = q, .k = k, .v = v};
-    if (bo_attention_forward(context, attention, &shape, &inputs, NULL, NULL, whole, NULL) != BO_OK)
-        return fail(context);
+    bo_attention_call call = {.sequences = 1,
+                              .tokens = TOKENS,
+                              .q = {q},
+                              .k = {k},
+                              .v = {v},
+                              .out = {whole},
+                              .layout = BO_LAYOUT_TOKENS_FIRST};
+    if (bo_attention_forward(context, attention, &call) != BO_OK) return fail(context);
 
     /* 2. A prompt as one block, then one token at a time. The state is plain bytes: it can be copied, saved or sent. */
     void *state = malloc(bo_attention_state_bytes(attention));
     if (!state || bo_attention_state_init(context, attention, state) != BO_OK) return fail(context);
-    shape.tokens = PROMPT;
-    if (bo_attention_extend(context, attention, &shape, &inputs, &state, streamed) != BO_OK) return fail(context);
+    call.initial = call.final = &state; /* read before the first token, updated after the last */
+    call.tokens = PROMPT;
+    call.out.data = streamed;
+    if (bo_attention_forward(context, attention, &call) != BO_OK) return fail(context);
+    call.tokens = 1;
     for (size_t at = (size_t)PROMPT * ROW; at < (size_t)TOKENS * ROW; at += ROW) {
-        bo_attention_inputs token = {.q = q + at, .k = k + at, .v = v + at};
-        if (bo_attention_step(context, attention, 1, &token, &state, streamed + at) != BO_OK) return fail(context);
+        call.q.data = q + at;
+        call.k.data = k + at;
+        call.v.data = v + at;
+        call.out.data = streamed + at;
+        if (bo_attention_forward(context, attention, &call) != BO_OK) return fail(context);
     }
 
     double largest = 0;

@@ -65,8 +65,13 @@ int main(void)
         return fail(context);
 
     /* Without a folder the trainer writes no checkpoints; bo_model_save gives the model as bytes. */
-    bo_trainer_desc run = {
-        .model = model, .train = train, .valid = valid, .batch = 8, .steps = 60, .eval_every = 20, .report = show};
+    bo_trainer_desc run = {.model = model,
+                           .train.corpus = train,
+                           .valid.corpus = valid,
+                           .steps = 60,
+                           .batch = 8,
+                           .report = show,
+                           .eval_every = 20};
     if (bo_trainer_create(context, &run, &trainer) != BO_OK || bo_trainer_run(context, trainer) != BO_OK)
         return fail(context);
     const double bits = bo_trainer_report(trainer)->valid_metric;

@@ -28,7 +28,7 @@ static bo_status train(bo_context *context, bo_graph *graph, bo_value loss, bo_o
     bo_status status = BO_OK;
     for (uint64_t step = 0; status == BO_OK && step < STEPS; step++) {
         float value = 0;
-        status = bo_weights_zero_gradients(context, bo_graph_weights(graph));
+        status = bo_weights_zero_gradients(context, bo_graph_describe(graph)->weights);
         if (status == BO_OK) status = bo_graph_run(context, graph, NULL); /* forward and backward */
         if (status == BO_OK)
             status = bo_optimizer_step(context, optimizer, bo_schedule_factor(&schedule, step, STEPS), NULL);
@@ -79,7 +79,7 @@ int main(void)
 
     int right = 0;
     for (int i = 0; i < POINTS; i++) right += (logits[i] > 0) == (classes[i] > 0.5f);
-    printf("%zu weights, %d of %d points classified correctly\n", bo_weights_parameters(weights, true), right,
+    printf("%zu weights, %d of %d points classified correctly\n", bo_weights_describe(weights)->trained, right,
            (int)POINTS);
     bo_optimizer_destroy(optimizer);
     bo_graph_destroy(graph);

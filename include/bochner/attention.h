@@ -8,9 +8,9 @@
  *                               .features = {.features = 128, .seed = 1}};
  *     bo_attention *attention;
  *     bo_attention_create(context, &desc, &attention);
- *     bo_attention_shape shape = {.sequences = 1, .tokens = 4096};
- *     bo_attention_inputs in = {.q = q, .k = k, .v = v};                       // each (1, 8, 4096, 64)
- *     bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL);
+ *     bo_attention_call call = {.sequences = 1, .tokens = 4096,
+ *                               .q = {q}, .k = {k}, .v = {v}, .out = {out}};   // each (1, 8, 4096, 64)
+ *     bo_attention_forward(context, attention, &call);
  *     bo_attention_destroy(attention);
  *
  * The output for query i is a sum over the keys j that it sees (all keys, or j <= i if causal):
@@ -29,7 +29,7 @@
  *     POWER    |s q_i·k_j|^p for any real p > 0, from explicit keys as SOFTMAX
  *
  * s is `scale`, τ `temperature`, p `power` and φ the map of `features` in bo_attention_desc. σ, mix, M, W, b, β, g and
- * Λ are arrays in bo_attention_inputs. Numbers such as 2103.02143 are papers on arXiv.
+ * Λ are arrays in bo_attention_call. Numbers such as 2103.02143 are papers on arXiv.
  *
  * With a gate g_t in (0, 1] (causal kinds with features), a_ij is also multiplied by g_i g_{i-1} … g_{j+1} and by the
  * input weight 1 - g_j (RFA-Gate) or 1. In HYBRID this holds for the keys before the window, and a gate below e^-1e5 is
@@ -176,6 +176,7 @@ typedef struct bo_attention_desc {
  * "favor#", "dark", "hybrid", "poly", "taylor", "retention", "hedgehog", "t2r", "power", "gla", "delta", "gated-delta",
  * "ridge" and "gated-ridge". Aliases are "exact" (softmax), "performer" and "favor+" (favor), "darkformer" (dark),
  * "linear-transformer" (linear), "retnet" (retention), "deltanet" (delta) and "gated-deltanet" (gated-delta).
+ * bo_enum_name() and bo_enum_parse() with BO_ENUM_ATTENTION_PRESET list and find the names.
  *
  * @param name           the preset or alias
  * @param[in,out] desc   the descriptor
@@ -216,19 +217,6 @@ typedef enum bo_layout {
     BO_LAYOUT_TOKENS_FIRST = 1 /**< (sequences, tokens, heads, dim); packed: (all tokens, heads, dim) */
 } bo_layout;
 
-/** The shape of a batch: sequences of one length, or packed sequences of different lengths without gaps. */
-typedef struct bo_attention_shape {
-    size_t sequences;          /**< number of sequences; required */
-    size_t tokens;             /**< tokens per sequence; ignored with `lengths` */
-    size_t key_tokens;         /**< keys per sequence in cross attention (default: tokens) */
-    const size_t *lengths;     /**< packed: tokens of each sequence; NULL: not packed */
-    const size_t *key_lengths; /**< packed: keys of each sequence; NULL: as `lengths` */
-    bool no_keys;              /**< cross attention: only read the initial states; k and v are NULL */
-    bool no_queries;           /**< only add the keys to the final states; q and out are NULL */
-    bo_layout layout;          /**< order of the dimensions (default: heads first) */
-    uint64_t reserved[4];      /**< must be zero */
-} bo_attention_shape;
-
 /** RIDGE: how its linear systems were solved.
  *
  * Residuals are recomputed from the solution. With a gate they cover all systems. Without a gate nothing is iterated: a
@@ -245,52 +233,133 @@ typedef struct bo_solves {
     uint64_t reserved[4];    /**< must be zero */
 } bo_solves;
 
-/** The inputs of an attention, in the layout of the shape.
+/** An array that a call reads: a row of numbers for each head of each token.
  *
- * Parameters may be NULL, which means the value in brackets.
+ * Number i of head h of token t of sequence s is at `data` + s * sequence + t * token + h * head + i. In a packed batch,
+ * t counts the tokens of all sequences, and s * sequence is left out. If all three strides are 0, the array has no gaps
+ * and the layout of the call. In queries, keys and values that are packed as (tokens, 3, heads, dim), `token` is 3 heads
+ * dim, `head` is dim, and `data` of k is heads dim numbers after that of q.
  */
-typedef struct bo_attention_inputs {
-    const float *q; /**< queries, (sequences, heads, tokens, dim) */
-    const float *k; /**< keys, (sequences, key_heads, tokens, dim) */
-    const float *v; /**< values, (sequences, key_heads, tokens, value_dim) */
+typedef struct bo_attention_input {
+    const void *data; /**< the first number; NULL: there is no such array */
+    size_t sequence;  /**< numbers between two sequences of equal length */
+    size_t token;     /**< numbers between two tokens */
+    size_t head;      /**< numbers between two heads */
+} bo_attention_input;
+
+/** An array that a call writes, with the same members. */
+typedef struct bo_attention_output {
+    void *data;      /**< the first number; NULL: there is no such array */
+    size_t sequence; /**< numbers between two sequences of equal length */
+    size_t token;    /**< numbers between two tokens */
+    size_t head;     /**< numbers between two heads */
+} bo_attention_output;
+
+/** One call of an attention: shape, arrays, states and gradients. Members that are zero have their defaults.
+ *
+ * q and out have `heads` heads, k, v, log_gate and beta `key_heads`. Arrays and states are in the memory of the host or, all
+ * of them, in that of the context's GPU. Parameters may be NULL, which means the value in brackets; they are float32, or
+ * float64 if the element is.
+ *
+ * **Streaming.** With `initial` and `final` equal, states are updated in place, and calls continue a sequence: a prompt
+ * in one call, then one token per call. Every split of a sequence into blocks and tokens gives the same outputs up to
+ * rounding. A call with one token for each sequence has kernels of its own.
+ *
+ * **No allocation.** A call with a `workspace` allocates nothing. On a GPU it only submits work: it returns before the
+ * work is done, can be recorded in a CUDA graph of the caller, and does not check numbers, so that inputs that are not
+ * finite give outputs that are not finite. Without a workspace a call allocates what it needs, and waits for the work.
+ *
+ * Strides, offsets, bfloat16, a stream and a workspace need `final` equal to `initial` (or no keys, and then no `final`),
+ * `offsets` instead of `lengths`, queries, and no gradients of states. On the CPU, arrays with strides are copied.
+ */
+typedef struct bo_attention_call {
+    size_t sequences;     /**< number of sequences; required */
+    size_t tokens;        /**< tokens per sequence; ignored in a packed batch */
+    bo_attention_input q; /**< queries, (sequences, heads, tokens, dim) */
+    bo_attention_input k; /**< keys, (sequences, key_heads, tokens, dim) */
+    bo_attention_input v; /**< values, (sequences, key_heads, tokens, value_dim) */
+    /** The output, (sequences, heads, tokens, value_dim): written by forward, read by backward. */
+    bo_attention_output out;
+    void *const *initial; /**< one state per sequence, read before the first token; NULL: an empty past */
+    /** One state per sequence, written after the last token; NULL: keep none. final[s] may be initial[s], but no other
+     * state. */
+    void *const *final;
+    bo_layout layout; /**< order of the dimensions (default: heads first) */
+    /** The type of the arrays: FLOAT32 (default), BFLOAT16 in the memory of a GPU, or FLOAT64: reference code on the CPU
+     * (bo_attention_forward()). */
+    bo_element element;
+    size_t key_tokens; /**< cross attention: keys per sequence (default: tokens) */
     /** log g <= 0, one number per token and key head: (sequences, key_heads, tokens) or (sequences, tokens, key_heads);
-     * for GLA `dim` numbers per token and key head. Required by the gates CONVEX and DECAY and by GLA; otherwise NULL.
+     * for GLA `dim` numbers per token and key head. Required by the gates CONVEX and DECAY and by GLA; otherwise absent.
      */
-    const float *log_gate;
-    const float *sigma; /**< RFA: key_heads x dim [1] */
-    /** DARK, HYBRID with a rank: M; LEARNED: W: key_heads x rank x dim [the first rows of the identity] */
-    const float *m;
-    const float *mix;       /**< HYBRID: one number > 0 per head [1] */
-    const float *beta;      /**< DELTA, RIDGE: one number >= 0 per token and key head [1] */
-    const float *log_decay; /**< gate FIXED: log g <= 0 per key head [log(1 - 2^-(5 + h)), h modulo 8] */
-    const float *lambda;    /**< RIDGE: the diagonal of Λ, key_heads x dim, each > 0 [1] */
-    const float *m_k;       /**< LEARNED: W', shaped as m [the same as m] */
-    const float *bias;      /**< LEARNED: b, key_heads x rank [0] */
-    const float *bias_k;    /**< LEARNED: b', shaped as bias [the same as bias] */
-    bo_solves *solves;      /**< RIDGE: written by forward and step; or NULL */
-    uint64_t reserved[4];   /**< must be zero */
-} bo_attention_inputs;
+    bo_attention_input log_gate;
+    bo_attention_input beta; /**< DELTA, RIDGE: one number >= 0 per token and key head [1] */
+    const void *sigma;       /**< RFA: key_heads x dim [1] */
+    /** DARK, HYBRID with a rank: M; LEARNED: W: key_heads x rank x dim [the first rows of the identity]. */
+    const void *m;
+    const void *mix;       /**< HYBRID: one number > 0 per head [1] */
+    const void *log_decay; /**< gate FIXED: log g <= 0 per key head [log(1 - 2^-(5 + h)), h modulo 8] */
+    const void *lambda;    /**< RIDGE: the diagonal of Λ, key_heads x dim, each > 0 [1] */
+    const void *m_k;       /**< LEARNED: W', shaped as m [the same as m] */
+    const void *bias;      /**< LEARNED: b, key_heads x rank [0] */
+    const void *bias_k;    /**< LEARNED: b', shaped as bias [the same as bias] */
+    /** bo_attention_call_bytes() bytes, written by forward for backward; NULL: no backward pass follows. */
+    void *tape;
+    bo_attention_input dout; /**< backward: the gradient of out; absent: zero */
+    bo_attention_output dq;  /**< gradient of q. Gradients are overwritten; absent ones are not computed */
+    bo_attention_output dk;  /**< gradient of k */
+    bo_attention_output dv;  /**< gradient of v */
+    /** Gradient of log_gate, with respect to log g. With CONVEX it includes the input weight, except where that is at its
+     * minimum (a gate of 1). */
+    bo_attention_output dlog_gate;
+    bo_attention_output dbeta; /**< gradient of beta */
+    void *dsigma;              /**< gradient of sigma */
+    void *dm;                  /**< gradient of m; both parts if m_k is not set */
+    void *dmix;                /**< gradient of mix */
+    void *dlog_decay;          /**< gradient of log_decay */
+    void *dlambda;             /**< gradient of lambda */
+    void *dm_k;                /**< gradient of m_k */
+    void *dbias;               /**< gradient of bias; both parts if bias_k is not set */
+    void *dbias_k;             /**< gradient of bias_k */
+    /** Gradients of the final states, bo_attention_state_gradient_floats() each; NULL: zero. */
+    const float *const *dfinal;
+    float *const *dinitial; /**< gradients of the initial states; NULL: not computed */
+    const size_t *lengths;  /**< packed sequences of different lengths: tokens of each; NULL: not packed */
+    const size_t *key_lengths;  /**< packed: keys of each sequence; NULL: as `lengths` */
+    /** Packed, instead of `lengths`, in the memory of the arrays: the first row of each sequence, then the number of
+     * rows. */
+    const int32_t *offsets;
+    const int32_t *key_offsets; /**< the same for the keys, in cross attention */
+    size_t rows;                /**< with `offsets`: number of tokens of all sequences */
+    size_t key_rows;            /**< with `key_offsets`: number of keys of all sequences */
+    bool no_keys;               /**< only read the initial states; k, v, log_gate and beta are absent */
+    bool no_queries;            /**< only add the keys to the final states; q and out are absent */
+    void *workspace;            /**< bo_attention_call_bytes() bytes in the memory of the device; NULL: allocated */
+    void *stream;               /**< a GPU: the cudaStream_t of the work; NULL: that of the context's device */
+    bo_solves *solves;          /**< RIDGE: written by forward; or NULL */
+    uint64_t reserved[4];       /**< must be zero */
+} bo_attention_call;
 
 /** Computes the output of an attention.
  *
  * If inputs are not finite, outputs and final states are undefined, but states that would have been updated in place
- * are unchanged. If the progress callback cancels this function or bo_attention_backward(), the outputs are undefined,
- * including states updated in place.
+ * are unchanged; with one token per sequence, states are also undefined if finite inputs lead to values beyond float. If
+ * the progress callback cancels this function or bo_attention_backward(), the outputs are undefined, including states
+ * updated in place.
  *
- * @param context       the context
- * @param attention     the attention
- * @param shape         the shape of the batch
- * @param inputs        the inputs
- * @param initial       one state per sequence; NULL: start from an empty past
- * @param[out] final    one state per sequence; NULL: keep none. final[s] may be initial[s], but no other state
- * @param[out] out      the output, (sequences, heads, tokens, value_dim) or the other layout
- * @param[out] tape     bo_attention_tape_bytes() bytes for bo_attention_backward(); or NULL
+ * With element FLOAT64, plain reference code computes the same formulas, to check results and gradients: the frequencies
+ * and the rules of the denominator are the same. The time grows with tokens x keys; recurrent memories take one step per
+ * token and store every state. It takes no states, tape, strides, offsets, workspace, or calls without keys or queries.
+ *
+ * @param context     the context
+ * @param attention   the attention
+ * @param call        the call
  * @return BO_OK; BO_NUMERIC if an input is not finite or a result exceeds float (the message names array, sequence,
- *     head and token); BO_INVALID if a state belongs to another attention
+ *     head and token); BO_INVALID if the call contradicts the attention, or if a state belongs to another attention or is
+ *     full; BO_UNSUPPORTED if the device has no kernels for it, and for a CUSTOM map in float64
  */
 BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *attention,
-                                      const bo_attention_shape *shape, const bo_attention_inputs *inputs,
-                                      const void *const *initial, void *const *final, float *out, void *tape);
+                                      const bo_attention_call *call);
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
@@ -332,104 +401,49 @@ BO_API bo_status bo_attention_state_check(bo_context *context, const bo_attentio
  */
 BO_API uint64_t bo_attention_state_tokens(const void *state);
 
-/** Processes one token for each of several states.
- *
- * Inputs that are not finite are refused before any state changes. If finite inputs lead to values beyond float (also
- * BO_NUMERIC), the states are undefined.
- *
- * @param context          the context
- * @param attention        the attention
- * @param sequences        the number of states
- * @param inputs           q (sequences x heads x dim); k and v likewise; log_gate (sequences x key_heads). If k is
- *     NULL, the states are read and not changed
- * @param[in,out] states   one state per sequence
- * @param[out] out         sequences x heads x value_dim
- * @return BO_OK; BO_NUMERIC if an input is not finite or a result exceeds float; BO_INVALID if a state belongs to
- *     another attention or is full
- */
-BO_API bo_status bo_attention_step(bo_context *context, const bo_attention *attention, size_t sequences,
-                                   const bo_attention_inputs *inputs, void *const *states, float *out);
-
-/** Processes a block of tokens: bo_attention_forward() with these states as initial and final ones.
- *
- * Every split of a sequence into blocks and steps gives the same outputs up to rounding.
- *
- * @param context          the context
- * @param attention        the attention
- * @param shape            the shape of the batch
- * @param inputs           the inputs
- * @param[in,out] states   one state per sequence
- * @param[out] out         the output
- * @return as bo_attention_forward()
- */
-BO_API bo_status bo_attention_extend(bo_context *context, const bo_attention *attention,
-                                     const bo_attention_shape *shape, const bo_attention_inputs *inputs,
-                                     void *const *states, float *out);
-
 /* ==== Advanced ==================================================================================================== */
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/** The arrays that gradients are written to; NULL: not wanted.
+/** Returns the memory that a call needs.
  *
- * Every array is overwritten. Shapes are those of bo_attention_inputs.
- */
-typedef struct bo_attention_gradients {
-    float *q; /**< of q */
-    float *k; /**< of k */
-    float *v; /**< of v */
-    /** With respect to log g. With CONVEX it includes the input weight, except where that is at its minimum (a gate of
-     * 1). */
-    float *log_gate;
-    float *sigma;          /**< of sigma */
-    float *m;              /**< of m; both parts if m_k is not set */
-    float *mix;            /**< of mix */
-    float *const *initial; /**< of the initial states: bo_attention_state_gradient_floats() floats per sequence */
-    float *beta;           /**< of beta */
-    float *log_decay;      /**< of log_decay */
-    float *lambda;         /**< of lambda */
-    float *m_k;            /**< of m_k */
-    float *bias;           /**< of bias; both parts if bias_k is not set */
-    float *bias_k;         /**< of bias_k */
-    uint64_t reserved[4];  /**< must be zero */
-} bo_attention_gradients;
-
-/** Returns the size of the tape of a forward pass.
+ * `tape` and `workspace` of the call are not used. For the workspace the arrays must have their strides and addresses,
+ * whose alignment kernels are chosen by: those of bfloat16 are fastest at multiples of 16 bytes. This function may allocate,
+ * and uploads the frequencies of the attention to the device if they are not there.
  *
- * @param context      the context
- * @param attention    the attention
- * @param shape        the shape of the batch
- * @param[out] bytes   the number of bytes
- * @return BO_OK or an error (see base.h)
+ * @param context          the context
+ * @param attention        the attention
+ * @param call             the call
+ * @param backward         the call is that of the backward pass
+ * @param[out] tape        bytes of the tape; NULL: the call has none
+ * @param[out] workspace   bytes of the workspace; NULL: the call has none
+ * @return BO_OK; BO_INVALID if the call contradicts the attention; BO_UNSUPPORTED if the device has no kernels for it
  */
-BO_API bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *attention,
-                                         const bo_attention_shape *shape, size_t *bytes);
+BO_API bo_status bo_attention_call_bytes(bo_context *context, const bo_attention *attention,
+                                         const bo_attention_call *call, bool backward, size_t *tape, size_t *workspace);
 
 /** Computes gradients.
  *
+ * With element FLOAT64 the forward pass is recomputed. The conventions are the same, except that there is no limit of
+ * 1e36: no gradient flows through a clamped denominator or through an input weight at its minimum, and log scales are
+ * held fixed. A clamp of features with log scales is in units that depend on q and k, so finite differences of the
+ * forward pass differ from these gradients where a denominator is clamped.
+ *
  * @param context     the context
  * @param attention   the attention
- * @param shape       the shape of the forward pass
- * @param inputs      the inputs of the forward pass
- * @param initial     the initial states of the forward pass, or NULL
- * @param out         the output of the forward pass
- * @param tape        the tape of the forward pass
- * @param dout        the gradient of out; NULL: zero
- * @param d_final     the gradients of the final states; NULL: zero
- * @param gradients   where to write the gradients
+ * @param call        the call of the forward pass, with its output and tape, and with `dout`, or `dfinal`, and the arrays of
+ *     the gradients; `final` is not used
  * @return BO_OK; BO_UNSUPPORTED for a CUSTOM map without `custom_backward`; BO_NUMERIC if a requested gradient exceeds
  *     float (the message names the array)
  */
 BO_API bo_status bo_attention_backward(bo_context *context, const bo_attention *attention,
-                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
-                                       const void *const *initial, const float *out, const void *tape,
-                                       const float *dout, const float *const *d_final,
-                                       const bo_attention_gradients *gradients);
+                                       const bo_attention_call *call);
 
 /** Returns the number of floats in the gradient of one state.
  *
  *     Kinds with features      key_heads x features x (value_dim + 1). Row i of a head holds dL/dS_i, then dL/dz_i,
- *                              with S and z as in bo_attention_state_get() and the log scale held fixed
+ *                              S and z the sums of the features with and without the
+ *                              values, relative to exp(log scale), which is held fixed
  *     SOFTMAX, POWER, HYBRID   then key_heads x held x (dim + value_dim): the gradients of the keys and values in the
  *                              state, oldest first; held is the window, or else the capacity
  *     HYBRID, gate CONVEX,     then key_heads x held: the gradients of the log gates of these keys, which are also in
@@ -437,7 +451,7 @@ BO_API bo_status bo_attention_backward(bo_context *context, const bo_attention *
  *     GLA, DELTA               key_heads x dim x value_dim: dL/dS
  *     RIDGE                    key_heads x dim x (value_dim + dim): per head dL/dG (dim x value_dim), then dL/dH
  *
- * The gradient that the backward pass of one segment writes to `initial` is the d_final of the segment before it.
+ * The gradient that the backward pass of one segment writes to `dinitial` is the dfinal of the segment before it.
  *
  * @param attention   the attention
  * @return the number of floats
@@ -467,12 +481,12 @@ typedef struct bo_attention_cost {
  *
  * @param context     the context
  * @param attention   the attention
- * @param shape       the shape of the batch
+ * @param call        the shape; arrays are not used
  * @param[out] out    the cost
  * @return BO_OK or an error (see base.h)
  */
 BO_API bo_status bo_attention_estimate(bo_context *context, const bo_attention *attention,
-                                       const bo_attention_shape *shape, bo_attention_cost *out);
+                                       const bo_attention_call *call, bo_attention_cost *out);
 
 /* ---- features and draws ------------------------------------------------------------------------------------------ */
 
@@ -495,77 +509,6 @@ BO_API const bo_features *bo_attention_features(const bo_attention *attention, s
  * @return BO_OK or an error (see base.h)
  */
 BO_API bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint64_t draw);
-
-/* ---- inside states ----------------------------------------------------------------------------------------------- */
-
-/** Copies the sums of one key head out of a state.
- *
- * Kinds with features: Σ_j a_j φ(k_j) v_jᵀ = exp(log_scale) s (features x value_dim) and Σ_j a_j φ(k_j) =
- * exp(log_scale) z (features). GLA and DELTA: s is S (dim x value_dim). RIDGE: s is G (dim x value_dim) and z is H (dim
- * x dim). For these the log scale is 0.
- *
- * @param context          the context
- * @param attention        the attention
- * @param state            the state
- * @param key_head         the key head
- * @param[out] s           the matrix s; or NULL
- * @param[out] z           the vector or matrix z; or NULL, required if the kind has none
- * @param[out] log_scale   the log scale; or NULL
- * @return BO_OK; BO_INVALID if the state belongs to another attention or consists of keys and values
- */
-BO_API bo_status bo_attention_state_get(bo_context *context, const bo_attention *attention, const void *state,
-                                        size_t key_head, float *s, float *z, double *log_scale);
-
-/** Copies sums of one key head into a state, as bo_attention_state_get() returns them.
- *
- * @param context         the context
- * @param attention       the attention
- * @param[in,out] state   the state
- * @param key_head        the key head
- * @param s               the matrix s
- * @param z               the vector or matrix z; or NULL, required if the kind has none
- * @param log_scale       the log scale
- * @return BO_OK; BO_INVALID if the state belongs to another attention or consists of keys and values; BO_NUMERIC if a
- *     number is not finite
- */
-BO_API bo_status bo_attention_state_set(bo_context *context, const bo_attention *attention, void *state,
-                                        size_t key_head, const float *s, const float *z, double log_scale);
-
-/* ---- gates ------------------------------------------------------------------------------------------------------- */
-
-/** Computes gates: log g = log sigmoid(x w_hᵀ + b_h) for each head h.
- *
- * @param context         the context
- * @param tokens          the number of tokens
- * @param width           the number of columns of x
- * @param heads           the number of heads
- * @param x               tokens x width
- * @param w               heads x width
- * @param b               one number per head; NULL: 0
- * @param[out] log_gate   tokens x heads, as in BO_LAYOUT_TOKENS_FIRST
- * @return BO_OK; BO_NUMERIC if an input is not finite
- */
-BO_API bo_status bo_gate_forward(bo_context *context, size_t tokens, size_t width, size_t heads, const float *x,
-                                 const float *w, const float *b, float *log_gate);
-
-/** Computes the gradients of gates. Outputs are overwritten.
- *
- * @param context     the context
- * @param tokens      the number of tokens
- * @param width       the number of columns of x
- * @param heads       the number of heads
- * @param x           tokens x width; may be NULL if `dw` is NULL
- * @param w           heads x width; may be NULL if `dx` is NULL
- * @param log_gate    the output of bo_gate_forward()
- * @param dlog_gate   the gradient of log_gate, tokens x heads
- * @param[out] dx     gradient of x; or NULL
- * @param[out] dw     gradient of w; or NULL
- * @param[out] db     gradient of b; or NULL
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_gate_backward(bo_context *context, size_t tokens, size_t width, size_t heads, const float *x,
-                                  const float *w, const float *log_gate, const float *dlog_gate, float *dx, float *dw,
-                                  float *db);
 
 /* ---- accuracy ---------------------------------------------------------------------------------------------------- */
 
@@ -593,20 +536,17 @@ typedef struct bo_attention_accuracy {
  *
  * @param context      the context
  * @param attention    the attention
- * @param shape        the shape of the batch
- * @param inputs       the inputs
- * @param out          the output to compare; NULL: that of a forward pass
+ * @param call         the call, float32 without strides and states; without `out`: that of a forward pass is measured
  * @param queries      the number of queries per head; 0 means 128
  * @param[out] error   the result
  * @return as bo_attention_forward()
  */
-BO_API bo_status bo_attention_measure(bo_context *context, const bo_attention *attention,
-                                      const bo_attention_shape *shape, const bo_attention_inputs *inputs,
-                                      const float *out, size_t queries, bo_attention_accuracy *error);
+BO_API bo_status bo_attention_measure(bo_context *context, const bo_attention *attention, const bo_attention_call *call,
+                                      size_t queries, bo_attention_accuracy *error);
 
 /* ---- traits of kinds --------------------------------------------------------------------------------------------- */
 
-/** Traits of kinds, as bits: fields of the descriptor and arrays of the inputs that a kind accepts, and properties. */
+/** Traits of kinds, as bits: fields of the descriptor and arrays of a call that a kind accepts, and properties. */
 typedef enum bo_attention_trait {
     BO_TRAIT_SCALE = 1 << 0,      /**< field scale */
     BO_TRAIT_FEATURES = 1 << 1,   /**< a feature map φ: fields features, one_draw, clamp */
@@ -621,7 +561,7 @@ typedef enum bo_attention_trait {
     BO_TRAIT_TEMPERATURE = 1 << 10, /**< field temperature */
     BO_TRAIT_POWER = 1 << 11,       /**< field power */
     BO_TRAIT_UNIT = 1 << 12,        /**< field unit */
-    BO_TRAIT_ITERATIONS = 1 << 13,  /**< fields iterations and tolerance, with a gate; `solves` of the inputs */
+    BO_TRAIT_ITERATIONS = 1 << 13,  /**< fields iterations and tolerance, with a gate; `solves` of a call */
     BO_TRAIT_GATE_CONVEX = 1 << 14, /**< accepts gate CONVEX */
     BO_TRAIT_GATE_DECAY = 1 << 15,  /**< accepts gate DECAY */
     BO_TRAIT_GATE_FIXED = 1 << 16,  /**< accepts gate FIXED */
@@ -658,14 +598,6 @@ BO_API bool bo_attention_may(bo_attention_kind kind, unsigned traits);
  */
 BO_API bool bo_attention_has(const bo_attention_desc *desc, unsigned traits);
 
-/** Reports whether a kind accepts a gate.
- *
- * @param kind   the kind
- * @param gate   the gate
- * @return true if it does
- */
-BO_API bool bo_attention_takes_gate(bo_attention_kind kind, bo_gate gate);
-
 /** Reports whether a kind accepts a value of `features.kernel`.
  *
  * If a kind has its own default, 0 (RBF) means that default, and RBF itself is not accepted.
@@ -677,20 +609,6 @@ BO_API bool bo_attention_takes_gate(bo_attention_kind kind, bo_gate gate);
 BO_API bool bo_attention_takes_kernel(bo_attention_kind kind, bo_kernel kernel);
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
-
-/** Returns the name of a preset of bo_attention_preset(), in order.
- *
- * @param index   the index, from 0
- * @return the name; NULL after the last
- */
-BO_API const char *bo_attention_preset_name(size_t index);
-
-/** Returns the preset that a name or alias stands for.
- *
- * @param name   the name or alias
- * @return the name of the preset; NULL if the name is unknown
- */
-BO_API const char *bo_attention_preset_find(const char *name);
 
 /** Returns the name of the preset that sets the kind, gate, proposal and kernel of a descriptor.
  *
@@ -716,7 +634,7 @@ BO_API const char *bo_attention_name(const bo_attention_desc *desc);
  *
  *     bo_calibration *seen;
  *     bo_calibration_create(context, attention, 0.99, &seen);
- *     // for each batch:     bo_calibration_add(context, seen, &shape, &in);
+ *     // for each batch:     bo_calibration_add(context, seen, &call);
  *     // every few batches:  bo_calibration_apply(context, seen, attention, ++draw, NULL);
  *     // after training:     bo_calibration_apply(context, seen, attention, 0, NULL);
  */
@@ -744,12 +662,11 @@ BO_API void bo_calibration_destroy(bo_calibration *calibration);
  *
  * @param context               the context
  * @param[in,out] calibration   the statistics
- * @param shape                 the shape of the batch
- * @param inputs                q, k, and the parameters of RFA, DARK, LEARNED and HYBRID; other inputs are ignored
+ * @param call                  the shape, q, k, and the parameters of RFA, DARK, LEARNED and HYBRID, float32 without strides;
+ *     other members are ignored
  * @return BO_OK; BO_NUMERIC if an input is not finite
  */
-BO_API bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
-                                    const bo_attention_inputs *inputs);
+BO_API bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_call *call);
 
 /** The expected accuracy, for the key head where it is worst.
  *
@@ -793,16 +710,13 @@ BO_API bo_status bo_calibration_apply(bo_context *context, const bo_calibration 
  *
  * @param context     the context
  * @param attention   the attention
- * @param shape       the shape of the batch
- * @param q           queries
- * @param k           keys
+ * @param call        the shape, q and k, float32 without strides; other members are ignored
  * @param amount      the factor; 0: such that the mean of |Mx|² over the data equals that of |x|²
  * @param[out] m      key_heads x rank x dim
  * @return BO_OK; BO_NUMERIC if an input is not finite or q and k do not vary
  */
-BO_API bo_status bo_attention_whiten(bo_context *context, const bo_attention *attention,
-                                     const bo_attention_shape *shape, const float *q, const float *k, double amount,
-                                     float *m);
+BO_API bo_status bo_attention_whiten(bo_context *context, const bo_attention *attention, const bo_attention_call *call,
+                                     double amount, float *m);
 
 /** How well the data meets the assumptions of the GAUSSIAN proposal, for the worst key head.
  *
@@ -832,15 +746,13 @@ typedef struct bo_proposal_report {
  *
  * @param context             the context
  * @param[in,out] attention   the attention
- * @param shape               the shape of the batch
- * @param q                   queries
- * @param k                   keys
+ * @param call                the shape, q and k, float32 without strides; other members are ignored
  * @param[out] out            the report; or NULL
  * @return BO_OK; BO_NUMERIC if an input or its second moments are not finite; BO_INVALID or BO_UNSUPPORTED if the
  *     attention has no proposal
  */
-BO_API bo_status bo_attention_propose(bo_context *context, bo_attention *attention, const bo_attention_shape *shape,
-                                      const float *q, const float *k, bo_proposal_report *out);
+BO_API bo_status bo_attention_propose(bo_context *context, bo_attention *attention, const bo_attention_call *call,
+                                      bo_proposal_report *out);
 
 /* ---- advice ------------------------------------------------------------------------------------------------------ */
 
@@ -893,17 +805,14 @@ typedef struct bo_attention_advice {
  *
  * @param context    the context
  * @param desc       heads, key_heads, dim, value_dim, causal, scale and features.seed are used
- * @param shape      the shape of the batch
- * @param q          queries
- * @param k          keys
- * @param v          values; NULL: random values of unit variance
+ * @param call       the shape, q, k and v, float32 without strides; without v: random values of unit variance. Other members
+ *     are ignored
  * @param target     the relative error to reach; 0 means 0.1
  * @param most       the maximum number of features to try; 0 means 4096. Sampling OPTIMAL and HYBRID try at most 1024
  * @param[out] out   the advice; release it with bo_attention_advice_destroy()
  * @return BO_OK; BO_NUMERIC if an input is not finite
  */
-BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc,
-                                     const bo_attention_shape *shape, const float *q, const float *k, const float *v,
+BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc, const bo_attention_call *call,
                                      double target, size_t most, bo_attention_advice **out);
 
 /** Destroys advice.
@@ -911,197 +820,6 @@ BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_des
  * @param advice   the object, or NULL
  */
 BO_API void bo_attention_advice_destroy(bo_attention_advice *advice);
-
-/* ---- arrays with strides, in memory of a device ------------------------------------------------------------------ */
-
-/** An array with a row of numbers for each head of each token.
- *
- * Number i of head h of token t of sequence s is at `data` + s * sequence + t * token + h * head + i. In a packed batch,
- * t counts the tokens of all sequences, and s * sequence is left out. If all three strides are 0, the array has no gaps,
- * tokens first: (sequences, tokens, heads, width). In queries, keys and values that are packed as (tokens, 3, heads, dim),
- * `token` is 3 heads dim, `head` is dim, and `data` of k is heads dim numbers after that of q.
- */
-typedef struct bo_attention_array {
-    void *data;      /**< the first number; NULL: there is no such array */
-    size_t sequence; /**< numbers between two sequences of equal length */
-    size_t token;    /**< numbers between two tokens */
-    size_t head;     /**< numbers between two heads */
-} bo_attention_array;
-
-/** One call of attention on arrays in the memory of the context's device.
- *
- * On a GPU, a call only submits work: it returns before the work is done, allocates nothing, and can be recorded in a CUDA
- * graph of the caller. Numbers are not checked: inputs that are not finite give outputs that are not finite. On the CPU, the
- * results are those of bo_attention_forward() and bo_attention_backward(), and arrays with gaps are copied.
- *
- * Shapes: q and out have `heads` heads, k and v `key_heads`; log_gate and beta have `key_heads` heads of width 1 (log_gate
- * of GLA: dim). Parameters are arrays of float32 as in bo_attention_inputs. Gradients are overwritten; those without `data`
- * are not computed.
- */
-typedef struct bo_attention_call {
-    bo_element element; /**< the type of the arrays: FLOAT32, or BFLOAT16 on a GPU */
-    bool training;      /**< forward writes the tape, because a backward pass follows */
-    bool no_keys;       /**< only read the states; k and v have no data */
-    size_t sequences;   /**< number of sequences */
-    size_t tokens;      /**< tokens per sequence; ignored in a packed batch */
-    size_t key_tokens;  /**< cross attention: keys per sequence (default: tokens) */
-    /** Packed batch, in memory of the device: the first row of each sequence, and then the number of rows. NULL: sequences
-     * of equal length. */
-    const int32_t *offsets;
-    const int32_t *key_offsets;  /**< packed batch in cross attention: the same for the keys */
-    size_t rows;                 /**< packed batch: number of tokens of all sequences */
-    size_t key_rows;             /**< packed batch in cross attention: number of keys of all sequences */
-    bool cross;                  /**< keys are tokens of another stream: key_tokens, or key_offsets and key_rows */
-    bo_attention_array q;        /**< queries */
-    bo_attention_array k;        /**< keys */
-    bo_attention_array v;        /**< values */
-    bo_attention_array out;      /**< the output: written by forward, read by backward */
-    bo_attention_array log_gate; /**< log g, as in bo_attention_inputs */
-    bo_attention_array beta;     /**< β, as in bo_attention_inputs */
-    const float *sigma;          /**< the parameters, as in bo_attention_inputs */
-    const float *m;              /**< M or W */
-    const float *mix;            /**< mix */
-    const float *log_decay;      /**< log g of gate FIXED */
-    const float *lambda;         /**< the diagonal of Λ */
-    const float *m_k;            /**< W' */
-    const float *bias;           /**< b */
-    const float *bias_k;         /**< b' */
-    /** An array of the host with the address of one state in memory of the device for each sequence: read before the first
-     * token and updated after the last. NULL: sequences start from an empty past, and nothing is kept. */
-    void *const *states;
-    void *tape;      /**< bo_attention_call_bytes() bytes of the device, written by forward with `training` */
-    void *workspace; /**< bo_attention_call_bytes() bytes of the device, for the duration of the work */
-    /** A GPU: the cudaStream_t that the work is submitted to; NULL: the stream of the context's device. */
-    void *stream;
-    bo_attention_array dout;      /**< backward: the gradient of out */
-    bo_attention_array dq;        /**< gradient of q */
-    bo_attention_array dk;        /**< gradient of k */
-    bo_attention_array dv;        /**< gradient of v */
-    bo_attention_array dlog_gate; /**< gradient of log_gate */
-    bo_attention_array dbeta;     /**< gradient of beta */
-    float *dsigma;                /**< gradients of the parameters */
-    float *dm;                    /**< gradient of m */
-    float *dmix;                  /**< gradient of mix */
-    float *dlog_decay;            /**< gradient of log_decay */
-    float *dlambda;               /**< gradient of lambda */
-    float *dm_k;                  /**< gradient of m_k */
-    float *dbias;                 /**< gradient of bias */
-    float *dbias_k;               /**< gradient of bias_k */
-    uint64_t reserved[4];         /**< must be zero */
-} bo_attention_call;
-
-/** Returns the memory that a call needs.
- *
- * `tape` and `workspace` of the call are not used. The arrays must have their strides and addresses, whose alignment kernels
- * are chosen by: those of bfloat16 are fastest at multiples of 16 bytes. This is the only function of the three that may
- * allocate: it uploads the frequencies of the attention to the device if they are not there.
- *
- * @param context          the context
- * @param attention        the attention
- * @param call             the call
- * @param backward         the call is that of the backward pass
- * @param[out] tape        bytes of the tape
- * @param[out] workspace   bytes of the workspace
- * @return BO_OK; BO_INVALID if the call contradicts the attention; BO_UNSUPPORTED if the device has no kernels for it
- */
-BO_API bo_status bo_attention_call_bytes(bo_context *context, const bo_attention *attention,
-                                         const bo_attention_call *call, bool backward, size_t *tape, size_t *workspace);
-
-/** Computes the output of a call.
- *
- * @param context     the context
- * @param attention   the attention
- * @param call        the call
- * @return as bo_attention_call_bytes(); on the CPU also as bo_attention_forward()
- */
-BO_API bo_status bo_attention_call_forward(bo_context *context, const bo_attention *attention,
-                                           const bo_attention_call *call);
-
-/** Computes the gradients of a call without states.
- *
- * @param context     the context
- * @param attention   the attention
- * @param call        the call of the forward pass, with its output and tape, and a workspace for backward
- * @return as bo_attention_call_bytes(); on the CPU also as bo_attention_backward()
- */
-BO_API bo_status bo_attention_call_backward(bo_context *context, const bo_attention *attention,
-                                            const bo_attention_call *call);
-
-/* ---- float64 ----------------------------------------------------------------------------------------------------- */
-
-/** The inputs of an attention in float64: shapes, ranges and defaults are those of bo_attention_inputs. */
-typedef struct bo_attention_inputs_f64 {
-    const double *q;         /**< queries */
-    const double *k;         /**< keys */
-    const double *v;         /**< values */
-    const double *log_gate;  /**< log g; NULL: the attention has none */
-    const double *sigma;     /**< RFA: σ; NULL: 1 */
-    const double *m;         /**< DARK, HYBRID with a rank: M; LEARNED: W; NULL: the first rows of the identity */
-    const double *mix;       /**< HYBRID: mix; NULL: 1 */
-    const double *beta;      /**< DELTA, RIDGE: β; NULL: 1 */
-    const double *log_decay; /**< gate FIXED: log g per key head; NULL: as in bo_attention_inputs */
-    const double *lambda;    /**< RIDGE: the diagonal of Λ; NULL: 1 */
-    const double *m_k;       /**< LEARNED: W'; NULL: the same as m */
-    const double *bias;      /**< LEARNED: b; NULL: 0 */
-    const double *bias_k;    /**< LEARNED: b'; NULL: the same as bias */
-    uint64_t reserved[4];    /**< must be zero */
-} bo_attention_inputs_f64;
-
-/** The arrays that gradients in float64 are written to; NULL: not wanted.
- *
- * Every array is overwritten. Shapes are those of bo_attention_inputs_f64.
- */
-typedef struct bo_attention_gradients_f64 {
-    double *q;            /**< of q */
-    double *k;            /**< of k */
-    double *v;            /**< of v */
-    double *log_gate;     /**< of log_gate, as in bo_attention_gradients */
-    double *sigma;        /**< of sigma */
-    double *m;            /**< of m; both parts if m_k is not set */
-    double *mix;          /**< of mix */
-    double *beta;         /**< of beta */
-    double *log_decay;    /**< of log_decay */
-    double *lambda;       /**< of lambda */
-    double *m_k;          /**< of m_k */
-    double *bias;         /**< of bias; both parts if bias_k is not set */
-    double *bias_k;       /**< of bias_k */
-    uint64_t reserved[4]; /**< must be zero */
-} bo_attention_gradients_f64;
-
-/** Computes the output of an attention in float64 with plain reference code, to check results and gradients.
- *
- * The formulas, the frequencies and the rules of the denominator are those of bo_attention_forward() from an empty
- * past. The time grows with tokens x keys; recurrent memories take one step per token and store every state.
- *
- * @param context     the context
- * @param attention   the attention
- * @param shape       the shape of the batch; `no_keys` and `no_queries` are refused
- * @param inputs      the inputs
- * @param[out] out    the output, as in bo_attention_forward()
- * @return BO_OK; BO_NUMERIC if an input is not finite or a result exceeds double; BO_UNSUPPORTED for a CUSTOM map
- */
-BO_API bo_status bo_attention_forward_f64(bo_context *context, const bo_attention *attention,
-                                          const bo_attention_shape *shape, const bo_attention_inputs_f64 *inputs,
-                                          double *out);
-
-/** Computes gradients in float64.
- *
- * The forward pass is recomputed. The conventions are those of bo_attention_backward(), except that there is no limit of
- * 1e36: no gradient flows through a clamped denominator or through an input weight at its minimum, and log scales are
- * held fixed. A clamp of features with log scales is in units that depend on q and k, so finite differences of the
- * forward pass differ from these gradients where a denominator is clamped.
- *
- * @param context     the context
- * @param attention   the attention
- * @param shape       the shape of the batch
- * @param inputs      the inputs
- * @param dout        the gradient of the output; NULL: zero
- * @param gradients   where to write the gradients
- * @return as bo_attention_forward_f64()
- */
-BO_API bo_status bo_attention_backward_f64(bo_context *context, const bo_attention *attention,
-                                           const bo_attention_shape *shape, const bo_attention_inputs_f64 *inputs,
-                                           const double *dout, const bo_attention_gradients_f64 *gradients);
 
 #endif
 

@@ -15,15 +15,15 @@
  *
  *     create, destroy   an object in memory, made from a descriptor (made from data: fit, train)
  *     open, close       something that is read piece by piece
- *     load, save        a whole object from and to a file or folder; load_memory, save_memory: from and to bytes
+ *     load, save        a whole object from a source and to a sink: a file, a folder, memory, a callback
  *     describe          the descriptor that an object was made from, with the defaults filled in
  *     estimate          the cost of an operation in memory, floating-point operations or time, before it is run
  *     report            facts about an object
  *     measure           the difference between a result and the exact one
  *     name, parse       an enumerator as text, and back
  *
- * Names that end in `_bytes` are sizes in bytes. A plural noun counts (`bo_model_weights`); the singular with an index
- * gets one item (`bo_model_weight`), or NULL if the index is past the end.
+ * Names that end in `_bytes` are sizes in bytes. A plural noun counts (`bo_schema_classes`); the singular with an index
+ * gets one item (`bo_schema_class`), or NULL if the index is past the end.
  *
  * **Errors.** A function that can fail returns a ::bo_status; BO_OK is zero. The context keeps a sentence with the
  * details: which file, line, column or field; what was expected and what was found. If a function fails, the pointers
@@ -48,8 +48,8 @@
  * a function fills in (`out`) need no initialization. Structs that the library allocates may grow at their end.
  * Enumerations may get new values.
  *
- * **Ownership.** The caller owns the objects that create, open, load and fit return, and the memory that save_memory
- * returns (to be released with bo_free()). A const pointer that a function returns belongs to the object and is valid
+ * **Ownership.** The caller owns the objects that create, open, load and fit return, and the memory that a sink
+ * receives (to be released with bo_free()). A const pointer that a function returns belongs to the object and is valid
  * as long as the object. Arguments are copied or only used during the call, except where the documentation states that
  * they must outlive the object.
  *
@@ -191,7 +191,7 @@ typedef struct bo_context_desc {
     bo_progress_fn progress; /**< receives progress; NULL: none */
     void *user;              /**< passed to `log` and `progress` */
     bo_allocator allocator;  /**< the allocator (default: that of the C library, if `allocate` is NULL) */
-    const char *trace; /**< path of a trace file (see bo_context_trace()); NULL: $BOCHNER_TRACE, or else no trace */
+    const char *trace; /**< path of a trace file (see bo_context_info); NULL: $BOCHNER_TRACE, or else no trace */
     /** The precision of products (default: FLOAT32). Graphs, models and attention that are created with this context
      * compute in it. Kernel machines, decompositions and calibrations always compute in float32 or float64. */
     bo_precision precision;
@@ -271,26 +271,29 @@ typedef struct bo_sink {
 
 /* ==== Advanced ==================================================================================================== */
 
-/** Returns the number of threads that a context uses.
- *
- * @param context   the context
- * @return the number of threads, including the calling one
- */
-BO_API int bo_context_threads(const bo_context *context);
+/** What a context computes with. Allocated by the library. Later versions may add members at the end. */
+typedef struct bo_context_info {
+    int threads;     /**< the number of threads, including the calling one */
+    const char *isa; /**< instruction set: "amx", "avx512bf16", "avx512", "avx2", "neon" or "ref"; static memory */
+    bo_precision precision; /**< the precision of products */
+    const char *device;     /**< "cpu"; "cuda:0", "cuda:1", …: a GPU (devices.h), valid while the context uses it */
+    /** The path of the trace file that the context writes; NULL: no trace.
+     *
+     * A trace is a file in the Trace Event Format, which https://ui.perfetto.dev and chrome://tracing open. It contains
+     * the operations of graphs, the tasks of the threads of the pool and the phases of long calls, each with thread,
+     * start and duration. The file is valid JSON at any time; it is complete when the context is destroyed. A path is
+     * used by one context at a time: if another context, in this process or another, is writing file.json, the trace is
+     * written to file.2.json, and so on. An older file is overwritten. A trace ends after 512 MiB.
+     * docs/guides/profiling.md has an example. */
+    const char *trace;
+} bo_context_info;
 
-/** Returns the instruction set of the compute kernels that a context uses.
+/** Describes what a context computes with.
  *
  * @param context   the context
- * @return "amx", "avx512bf16", "avx512", "avx2", "neon" or "ref"; static memory
+ * @return the facts, owned by the context; `device` changes when the context uses another device
  */
-BO_API const char *bo_context_isa(const bo_context *context);
-
-/** Returns the precision of products of a context.
- *
- * @param context   the context
- * @return the precision
- */
-BO_API bo_precision bo_context_precision(const bo_context *context);
+BO_API const bo_context_info *bo_context_describe(const bo_context *context);
 
 /** An amount of memory, and what limits it. */
 typedef struct bo_memory_bound {
@@ -298,32 +301,19 @@ typedef struct bo_memory_bound {
     const char *source; /**< what sets the limit, such as "physical memory"; static memory */
 } bo_memory_bound;
 
-/** Queries the memory that this process may use. Thread-safe.
+/** Queries the memory that objects of a context can use: that of the process, or the free memory of its GPU.
  *
- * This is the smallest of the physical memory, the memory limits of the cgroup of the process and of the groups that
- * contain it, and what the limits of address space and data (`ulimit -v`, `ulimit -d`) leave beside the memory that the
- * process has mapped already. Memory that other processes use is not subtracted.
+ * The memory of the process is the smallest of the physical memory, the memory limits of the cgroup of the process and of
+ * the groups that contain it, and what the limits of address space and data (`ulimit -v`, `ulimit -d`) leave beside the
+ * memory that the process has mapped already. Memory that other processes use is not subtracted.
  *
- * @param[out] out   the limit; `source` is "physical memory", "cgroup memory limit", "address-space limit (ulimit -v)"
- *     or "data limit (ulimit -d)"
+ * @param context    the context; NULL: the memory of the process
+ * @param[out] out   the limit; `source` is "physical memory", "cgroup memory limit", "address-space limit (ulimit -v)",
+ *     "data limit (ulimit -d)" or "free memory of the GPU"
  */
-BO_API void bo_memory_limit(bo_memory_bound *out);
+BO_API void bo_context_memory(const bo_context *context, bo_memory_bound *out);
 
 /* ---- tracing ----------------------------------------------------------------------------------------------------- */
-
-/** Returns the path of the trace file that a context writes.
- *
- * A trace is a file in the Trace Event Format, which https://ui.perfetto.dev and chrome://tracing open. It contains the
- * operations of graphs, the tasks of the threads of the pool and the phases of long calls, each with thread, start and
- * duration. The file is valid JSON at any time; it is complete when the context is destroyed. A path is used by one
- * context at a time: if another context, in this process or another, is writing file.json, the trace is written to
- * file.2.json, and so on. An older file is overwritten. A trace ends after 512 MiB. docs/guides/profiling.md has an
- * example.
- *
- * @param context   the context
- * @return the path, owned by the context; NULL if there is no trace
- */
-BO_API const char *bo_context_trace(const bo_context *context);
 
 /** Starts a named span on the trace, around the calls up to the matching bo_span_end().
  *
@@ -392,14 +382,6 @@ typedef struct bo_collective {
 /* ==== Experimental ================================================================================================ */
 
 #ifdef BO_EXPERIMENTAL
-
-/** Hashes an index, with splitmix64. Thread-safe.
- *
- * @param seed    a seed
- * @param index   an index
- * @return a well mixed 64-bit number; the same on every computer and in every version
- */
-BO_API uint64_t bo_hash(uint64_t seed, uint64_t index);
 
 /** Returns the length of the UTF-8 character at the start of a text. Thread-safe.
  *

@@ -17,7 +17,7 @@
 
 #include <bochner/attention.h>
 #include <bochner/graph.h>
-#include <bochner/layers.h>
+#include <bochner/kinds.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,7 +46,7 @@ typedef struct bo_custom_place {
 
 /** A custom layer in place of the MLP, between the mixers.
  *
- * `record` records the layer on the graph with graph.h and nn.h and returns the new residual stream, for example that
+ * `record` records the layer on the graph with graph.h and layers.h and returns the new residual stream, for example that
  * of bo_nn_output(graph, "….down", hidden, place->residual, …). Each row of x must be processed separately. The names
  * of weights must start with the prefix. The function is called once per layer and graph, with a different number of
  * rows each time, and at a different width if the parametrization compares with a base model. It must record the same

@@ -34,9 +34,8 @@
  * - text.h: tokenizers, corpora, batches
  * - texts.h: labeled texts and pairs of texts, BLEU
  * - chat.h: chat templates
- * - layers.h: the choices for the parts of a model other than attention
- * - blocks.h: what a layer of a model consists of
- * - model.h: models: create, load, save, evaluate, generate
+ * - model.h: models: create, load, save, evaluate
+ * - generate.h: generation of text, sessions, samplers
  * - tasks.h: classification and translation with a model
  * - lora.h: low-rank adapters of models
  * - inspect.h: what the heads of a language model compute, and what could replace them
@@ -51,13 +50,14 @@
  * - profile.h: shapes, memory and time per operation of a training step
  * - widths.h: transfer of learning rates across widths
  *
- * Custom networks:
+ * Custom networks, from models that are described to single operations. Each header needs only those below it:
  *
- * - network.h: networks of any layers, on arrays, images or graphs
- * - graph.h: computations with gradients
- * - operations.h: the operations of a graph
- * - kinds.h: types of numbers and kinds of operations
- * - nn.h: layers that record their operations on a graph
+ * - network.h: models described as lists of layers, on arrays, images, sequences or graphs
+ * - blocks.h: the block of a model: the choices for its parts, or a custom layer
+ * - layers.h: layers: functions that record operations and declare their weights
+ * - graph.h: weights, recording and running: computations with gradients
+ * - operations.h: the operations that a graph can record, and their attributes
+ * - kinds.h: the enumerations that all of these share
  */
 #ifndef BOCHNER_H
 #define BOCHNER_H
@@ -70,6 +70,7 @@
 #include <bochner/embedding.h>
 #include <bochner/explain.h>
 #include <bochner/features.h>
+#include <bochner/generate.h>
 #include <bochner/graph.h>
 #include <bochner/inspect.h>
 #include <bochner/json.h>
@@ -85,7 +86,6 @@
 #include <bochner/model.h>
 #include <bochner/names.h>
 #include <bochner/network.h>
-#include <bochner/nn.h>
 #include <bochner/operations.h>
 #include <bochner/optim.h>
 #include <bochner/plan.h>

@@ -2,7 +2,7 @@
  * Chat templates: the text that a chat model reads for a conversation.
  *
  *     bo_chat_template *chat;
- *     bo_chat_template_load(context, "model", &chat);
+ *     bo_chat_template_create(context, &(bo_chat_template_desc){.folder = "model"}, &chat);
  *     bo_chat_message messages[] = {{.role = "system", .content = "Be brief."}, {.role = "user", .content = "Hello"}};
  *     bo_ids ids = {0};
  *     bo_chat_encode(context, chat, tokenizer, messages, 2, &(bo_chat_options){.add_generation_prompt = true}, &ids);
@@ -29,20 +29,32 @@ extern "C" {
 /** A chat template with the special tokens of a tokenizer. Immutable; may be shared by threads. */
 typedef struct bo_chat_template bo_chat_template;
 
-/** Loads the chat template of a model.
+/** Describes a template. One of `folder`, `path` and `text` is required. */
+typedef struct bo_chat_template_desc {
+    /** A model folder or file: the special tokens, and the template unless one is given below; or NULL. */
+    const char *folder;
+    const char *path;     /**< a file that contains a template; or NULL */
+    const char *text;     /**< the text of a template; or NULL */
+    const char *name;     /**< the name of the template, if the folder has several (default: "default"); or NULL */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_chat_template_desc;
+
+/** Creates a template.
  *
- * The template is the file chat_template.jinja, or the member `chat_template` of tokenizer_config.json: a string, or a
- * list of {"name", "template"}, of which "default" is used. The special tokens (bos_token, eos_token, …) are those of
+ * The template of a folder is the file chat_template.jinja, or the member `chat_template` of tokenizer_config.json: a
+ * string, or a list of {"name", "template"}. The special tokens (bos_token, eos_token, …) are those of
  * tokenizer_config.json and special_tokens_map.json. What the folder of an adapter lacks comes from its base. A model in
  * one .safetensors file (bo_model_save()) has these files in its metadata.
  *
  * @param context    the context
- * @param folder     the folder, or the file
+ * @param desc       the template
  * @param[out] out   the template; release it with bo_chat_template_destroy()
  * @return BO_OK; BO_IO if there is no template or a file cannot be read; BO_FORMAT if a file or the template is
- *     malformed; BO_UNSUPPORTED if the template uses a construct outside of the subset
+ *     malformed; BO_UNSUPPORTED if the template uses a construct outside of the subset; BO_INVALID if `path` and `text`
+ *     are both given
  */
-BO_API bo_status bo_chat_template_load(bo_context *context, const char *folder, bo_chat_template **out);
+BO_API bo_status bo_chat_template_create(bo_context *context, const bo_chat_template_desc *desc,
+                                         bo_chat_template **out);
 
 /** Destroys a template.
  *
@@ -106,26 +118,6 @@ BO_API bo_status bo_chat_encode(bo_context *context, const bo_chat_template *cha
                                 bo_ids *out);
 
 /* ==== Advanced ==================================================================================================== */
-
-/** Describes a template. One of `folder`, `path` and `text` is required. */
-typedef struct bo_chat_template_desc {
-    /** A model folder or file: the special tokens, and the template unless one is given below; or NULL. */
-    const char *folder;
-    const char *path;     /**< a file that contains a template; or NULL */
-    const char *text;     /**< the text of a template; or NULL */
-    const char *name;     /**< the name of the template, if the folder has several (default: "default"); or NULL */
-    uint64_t reserved[4]; /**< must be zero */
-} bo_chat_template_desc;
-
-/** Creates a template.
- *
- * @param context    the context
- * @param desc       the template
- * @param[out] out   the template; release it with bo_chat_template_destroy()
- * @return as bo_chat_template_load(); BO_INVALID if `path` and `text` are both given
- */
-BO_API bo_status bo_chat_template_create(bo_context *context, const bo_chat_template_desc *desc,
-                                         bo_chat_template **out);
 
 /** Returns the text of a special token.
  *

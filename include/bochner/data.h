@@ -11,8 +11,8 @@
  *     bo_data_destroy(data);
  *
  * **Ownership.** The caller destroys or closes each object. A bo_data owns its schema. **Threads.** Schemas, data and
- * arrays are immutable and may be shared by threads; streams, tables and readers have a position and need exclusive
- * access.
+ * arrays are immutable and may be shared by threads; tables and readers have a position and need
+ * exclusive access.
  */
 #ifndef BOCHNER_DATA_H
 #define BOCHNER_DATA_H
@@ -112,7 +112,7 @@ typedef struct bo_sparse {
 
 /** A table in memory.
  *
- * Numbers far from 0, such as Unix times, are differences from the origin of their column (bo_schema_origin()).
+ * Numbers far from 0, such as Unix times, are differences from the origin of their column (bo_schema_info.origins).
  *
  * Allocated by the library and read-only for callers. Later versions may add members at the end.
  */
@@ -157,65 +157,6 @@ BO_API void bo_data_destroy(bo_data *data);
  */
 BO_API void bo_schema_destroy(bo_schema *schema);
 
-/** Returns the number of columns of x, after encoding: `dim` of data and machines.
- *
- * @param schema   the schema
- * @return the number of columns
- */
-BO_API size_t bo_schema_inputs(const bo_schema *schema);
-
-/** Returns the name of a column of x, such as "rooms", "town=Rye", "sold: year" or "rooms: missing".
- *
- * @param schema   the schema
- * @param index    the column
- * @return the name, owned by the schema; NULL if there is no such column
- */
-BO_API const char *bo_schema_input(const bo_schema *schema, size_t index);
-
-/** Returns the origin of a column of x: numbers of the file are read as differences from it.
- *
- * float32 has 24 bits, so that the Unix times 1.7e9 and 1.7e9 + 50 would become equal. Therefore a column of numbers whose
- * values other than 0 are farther from 0 than four times their range has an origin near them, which is subtracted in
- * float64. A few values far from the rest, such as -1 for a missing one, do not count; columns of sparse rows that are
- * mostly absent have no origin. Tables that are read with the schema have the same origins. float64 holds integers up to
- * 2^53.
- *
- * @param schema   the schema
- * @param index    the column
- * @return the origin, 0 if the numbers are read as they are; NAN if there is no such column
- */
-BO_API double bo_schema_origin(const bo_schema *schema, size_t index);
-
-/** Returns the number of columns of y: 0 without a target, 1 for classes.
- *
- * @param schema   the schema
- * @return the number of columns
- */
-BO_API size_t bo_schema_targets(const bo_schema *schema);
-
-/** Returns the name of a column of y.
- *
- * @param schema   the schema
- * @param index    the column
- * @return the name, owned by the schema; NULL if there is no such column
- */
-BO_API const char *bo_schema_target(const bo_schema *schema, size_t index);
-
-/** Returns the number of classes.
- *
- * @param schema   the schema
- * @return the number of classes; 0 for regression
- */
-BO_API size_t bo_schema_classes(const bo_schema *schema);
-
-/** Returns the label of a class as it is written in the table.
- *
- * @param schema   the schema
- * @param index    the class
- * @return the label, owned by the schema; NULL if there is no such class
- */
-BO_API const char *bo_schema_class(const bo_schema *schema, size_t index);
-
 /** What a column of a file is used for. */
 typedef enum bo_column_use {
     BO_USE_NUMBER = 0,  /**< an input: a number */
@@ -250,25 +191,55 @@ typedef enum bo_omission {
     BO_OMIT_UNTARGETED = 4 /**< text of more than 32 different values, and there is no target to encode it with */
 } bo_omission;
 
-/** A column of a file in a schema. */
+/** A column of the file that a schema was fitted on. */
 typedef struct bo_schema_column_info {
     const char *name;     /**< the name, owned by the schema; NULL: the file has no names */
     bo_column_use use;    /**< what it is used for */
-    size_t inputs;        /**< the number of columns of x, including the one for missing values */
+    size_t first;         /**< the first column of x that comes from it */
+    size_t inputs;        /**< the number of columns of x that come from it, including the one for missing values */
     size_t values;        /**< the number of different values of a text column */
     size_t missing;       /**< the number of missing values in the training data */
     bo_omission why;      /**< with BO_USE_NOTHING: the reason */
     uint64_t reserved[4]; /**< zero */
 } bo_schema_column_info;
 
-/** Returns the number of columns of the file that the schema was fitted on.
+/** A schema. Allocated by the library. Later versions may add members at the end. */
+typedef struct bo_schema_info {
+    size_t inputs;  /**< number of columns of x, after encoding: `dim` of data and machines */
+    size_t targets; /**< number of columns of y: 0 without a target, 1 for classes */
+    size_t classes; /**< number of classes; 0: regression */
+    size_t columns; /**< number of columns of the file that the schema was fitted on (bo_schema_column()) */
+    size_t rows;    /**< number of rows that the schema was fitted on */
+    /** Number of rows that were left out because their target is missing; 0 for a schema of a model file. */
+    size_t unlabeled;
+    /** Names of the columns of x, such as "rooms", "town=Rye", "sold: year" or "rooms: missing"; followed by NULL. */
+    const char *const *input_names;
+    const char *const *target_names; /**< names of the columns of y, NULL for one without a name; followed by NULL */
+    const char *const *class_names;  /**< labels of the classes as they are written in the table; followed by NULL */
+    /** Origins of the columns of x: numbers of the file are read as differences from them. NULL: all are 0.
+     *
+     * float32 has 24 bits, so that the Unix times 1.7e9 and 1.7e9 + 50 would become equal. Therefore a column of numbers
+     * whose values other than 0 are farther from 0 than four times their range has an origin near them, which is
+     * subtracted in float64. A few values far from the rest, such as -1 for a missing one, do not count; columns of
+     * sparse rows that are mostly absent have no origin. Tables that are read with the schema have the same origins.
+     * float64 holds integers up to 2^53. */
+    const double *origins;
+    /** All inputs have the same unit, as IDX pixels and libsvm columns do. Such inputs should be scaled by a common factor
+     * rather than column by column. */
+    bool common_unit;
+    /** Tables with this schema can be read as sparse rows (bo_table_rows.sparse): libsvm text in which every column but the
+     * label is a number that is not imputed. */
+    bool sparse;
+} bo_schema_info;
+
+/** Describes a schema.
  *
  * @param schema   the schema
- * @return the number of columns
+ * @return the description, owned by the schema
  */
-BO_API size_t bo_schema_columns(const bo_schema *schema);
+BO_API const bo_schema_info *bo_schema_describe(const bo_schema *schema);
 
-/** Describes a column of the file that the schema was fitted on.
+/** Describes a column of the file that the schema was fitted on. The inputs of a column are consecutive.
  *
  * @param schema     the schema
  * @param index      the column
@@ -276,47 +247,6 @@ BO_API size_t bo_schema_columns(const bo_schema *schema);
  * @return false if there is no such column
  */
 BO_API bool bo_schema_column(const bo_schema *schema, size_t index, bo_schema_column_info *out);
-
-/** Returns the number of rows that were left out because their target is missing.
- *
- * @param schema   the schema
- * @return the number of rows of the file that the schema was fitted on; 0 for a schema of a model file
- */
-BO_API size_t bo_schema_unlabeled(const bo_schema *schema);
-
-/** Returns the number of rows that the schema was fitted on.
- *
- * @param schema   the schema
- * @return the number of rows
- */
-BO_API size_t bo_schema_rows(const bo_schema *schema);
-
-/** Reports whether all inputs have the same unit, as IDX pixels and libsvm columns do.
- *
- * Such inputs should be scaled by a common factor rather than column by column.
- *
- * @param schema   the schema
- * @return true if they have
- */
-BO_API bool bo_schema_has_common_unit(const bo_schema *schema);
-
-/** Returns whether tables with this schema can be read as sparse rows: libsvm text in which every column but the label is a
- * number that is not imputed.
- *
- * @param schema   the schema
- * @return true if bo_table_next_sparse() and bo_stream_next_sparse() can be called
- */
-BO_API bool bo_schema_is_sparse(const bo_schema *schema);
-
-/** Finds the column of the file that a column of x comes from. The inputs of a column are consecutive.
- *
- * @param schema        the schema
- * @param input         the column of x
- * @param[out] column   the index of the column of the file
- * @param[out] name     its name, owned by the schema, NULL if the file has no names; or NULL
- * @return false if there is no such input
- */
-BO_API bool bo_schema_input_column(const bo_schema *schema, size_t input, size_t *column, const char **name);
 
 /* ---- tables: one or several files as one, with rows held out ----------------------------------------------------- */
 
@@ -338,7 +268,14 @@ typedef struct bo_table_desc {
     const char *const *paths; /**< files that are read one after the other; NULL: the table of `data` */
     size_t files;             /**< number of paths */
     bo_split_desc split;      /**< the split, by row number over all files or by group (bo_split_row()) */
-    uint64_t reserved[4];     /**< must be zero */
+    /** bo_table_open() only: the schema was fitted on other rows than those of the first file, for example on those of a
+     * model. Missing targets and invalid dates are then reported, and target-encoded columns have no codes of training
+     * rows. */
+    bool other_rows;
+    size_t rank; /**< bo_table_open() only: the rank of this process in a parallel job, below `ranks` */
+    size_t
+        ranks; /**< bo_table_open() only: the number of ranks, each of which reads its share of the rows; 0 means 1 */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_table_desc;
 
 /** Reads a table and splits its rows.
@@ -398,7 +335,7 @@ BO_API void bo_array_destroy(bo_array *array);
 
 /* ---- float64 rows of a caller ------------------------------------------------------------------------------------ */
 
-/** Chooses the origins of columns of float64 rows, as a schema does (bo_schema_origin()).
+/** Chooses the origins of columns of float64 rows, as a schema does (bo_schema_info).
  *
  *     bo_origins_choose(n, d, x, d, origins);
  *     bo_origins_subtract(n, d, x, d, origins, narrow);     // bo_samples.x; the same origins for rows to predict
@@ -417,11 +354,313 @@ BO_API void bo_origins_choose(size_t rows, size_t dim, const double *x, size_t l
  * @param dim        the number of columns
  * @param x          rows x dim numbers
  * @param ldx        doubles between two rows of x
- * @param origins    `dim` numbers, from bo_origins_choose() or bo_schema_origin()
+ * @param origins    `dim` numbers, from bo_origins_choose(), or those of a schema
  * @param[out] out   x - origins, rows x dim, without gaps
  */
 BO_API void bo_origins_subtract(size_t rows, size_t dim, const double *x, size_t ldx, const double *origins,
                                 float *out);
+
+/* ==== Advanced ==================================================================================================== */
+
+/* ---- schemas ----------------------------------------------------------------------------------------------------- */
+
+/** Fits a schema to the first file of a table: uses of columns, categories, classes, imputation values, number of rows.
+ *
+ * Takes one pass, one more if a column has text after numbers, and two more if there are target-encoded columns. Rows that
+ * are held out do not influence the codes of target-encoded columns.
+ *
+ * @param context    the context
+ * @param desc       the table
+ * @param[out] out   the schema; release it with bo_schema_destroy()
+ * @return as bo_data_load()
+ */
+BO_API bo_status bo_schema_fit(bo_context *context, const bo_table_desc *desc, bo_schema **out);
+
+/** Writes a schema as JSON text.
+ *
+ * @param context   the context
+ * @param schema    the schema
+ * @param sink      where to write
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
+BO_API bo_status bo_schema_save(bo_context *context, const bo_schema *schema, const bo_sink *sink);
+
+/** Reads a schema from JSON text.
+ *
+ * @param context    the context
+ * @param source     the text
+ * @param[out] out   the schema; release it with bo_schema_destroy()
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if the text is malformed; BO_VERSION if a newer version
+ *     wrote it
+ */
+BO_API bo_status bo_schema_load(bo_context *context, const bo_source *source, bo_schema **out);
+
+/* ---- splits: rows for training, validation and test -------------------------------------------------------------- */
+
+/** The part of a split that a row belongs to. */
+typedef enum bo_split {
+    BO_SPLIT_TRAIN = 0, /**< training */
+    BO_SPLIT_VALID = 1, /**< validation */
+    BO_SPLIT_TEST = 2,  /**< test */
+    BO_SPLIT_ALL = 3,   /**< every row, in the order of the table */
+    BO_SPLIT_NONE = 4   /**< a row that belongs to no part */
+} bo_split;
+
+/** Returns the part that a row belongs to, by a hash of seed and row number.
+ *
+ * The number of rows need not be known: a table in blocks and one in memory are split in the same way. The fractions are
+ * met on average, not exactly. With the number of its group (bo_data.groups) in place of the row number, the rows of a
+ * group stay together.
+ *
+ * @param desc   the split
+ * @param row    the row number, from 0, or the number of the group
+ * @return TRAIN, VALID or TEST
+ */
+BO_API bo_split bo_split_row(const bo_split_desc *desc, uint64_t row);
+
+/** Folds for cross-validation: parts of the rows of about equal size. */
+typedef struct bo_folds_desc {
+    size_t folds;           /**< number of folds, at least 2 */
+    uint64_t seed;          /**< seed of the assignment */
+    const double *classes;  /**< class index of each row: every fold gets its share of each class; NULL: not used */
+    const uint64_t *groups; /**< group of each row: rows of one group are in the same fold; NULL: no groups */
+    uint64_t reserved[4];   /**< must be zero */
+} bo_folds_desc;
+
+/** Assigns rows to folds.
+ *
+ * Without groups, the sizes of the folds differ by at most one row, and so do the numbers of rows of each class in them.
+ * With groups, the largest groups are assigned first, each to the fold that has the least of its classes.
+ *
+ * @param context      the context
+ * @param desc         the folds
+ * @param rows         the number of rows
+ * @param[out] folds   the fold of each row, from 0
+ * @return BO_OK; BO_INVALID if there are fewer rows or groups than folds, or a class is not an index
+ */
+BO_API bo_status bo_split_folds(bo_context *context, const bo_folds_desc *desc, size_t rows, size_t *folds);
+
+/* ---- tables block by block --------------------------------------------------------------------------------------- */
+
+/** One part of a table that is read block by block, in constant memory. */
+typedef struct bo_table bo_table;
+
+/** Opens one part of a table for reading block by block.
+ *
+ * @param context    the context
+ * @param desc       the table; everything that it points to must outlive the bo_table
+ * @param schema     the schema to apply, for example from bo_schema_fit()
+ * @param split      the part to read
+ * @param[out] out   the table; release it with bo_table_close()
+ * @return as bo_data_load(); BO_UNSUPPORTED if rows are held out and there is more than one rank
+ */
+BO_API bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, bo_split split,
+                               bo_table **out);
+
+/** A table that is read block by block. Allocated by the library. Later versions may add members at the end. */
+typedef struct bo_table_info {
+    bool has_target; /**< the file that is being read has the targets of the schema */
+    bool sparse;     /**< the file that is being read can be read as sparse rows: libsvm text, with such a schema */
+} bo_table_info;
+
+/** Describes a table.
+ *
+ * @param table   the table
+ * @return the description, owned by the table; changes when the next file is opened
+ */
+BO_API const bo_table_info *bo_table_describe(const bo_table *table);
+
+/** Closes a table.
+ *
+ * @param table   the object, or NULL
+ */
+BO_API void bo_table_close(bo_table *table);
+
+/** A block of rows of a table. The caller sets `x` and `y`; bo_table_next() sets the other members. */
+typedef struct bo_table_rows {
+    float *x;             /**< receives inputs, max_rows x dim; NULL: the rows are read as sparse rows */
+    double *y;            /**< receives targets, max_rows x targets; NULL: they are not read */
+    size_t rows;          /**< number of rows; 0 at the end */
+    const float *weights; /**< a weight per row, owned by the table; NULL if the schema has no weights */
+    bo_sparse sparse;     /**< without `x`: the inputs, owned by the table */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_table_rows;
+
+/** Reads the next rows. What the table owns is valid until the next call.
+ *
+ * @param context         the context
+ * @param[in,out] table   the table
+ * @param max_rows        the maximum number of rows to read
+ * @param[in,out] rows    the rows
+ * @return as bo_data_load(); BO_INVALID if targets are requested and the table has none; BO_UNSUPPORTED if sparse rows are
+ *     requested and a file is not sparse (bo_table_info.sparse)
+ */
+BO_API bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, bo_table_rows *rows);
+
+/* ---- readers: rows of cells from any format ---------------------------------------------------------------------- */
+
+/** A file that is read as rows of cells, without a schema. */
+typedef struct bo_reader bo_reader;
+
+/** A block of rows. Valid until the next call with the reader. */
+typedef struct bo_data_block {
+    size_t rows;    /**< number of rows */
+    size_t columns; /**< number of columns */
+    /** Numbers, rows x columns. NAN for a missing value (empty, NA, N/A, NaN, null or ? in text; NaN in binary formats)
+     * and for text. */
+    const double *cells;
+    /** Text, rows x columns: the string of a cell that is text, or that may be: NaN, null, Infinity, and numbers that are spelled
+     * like codes (leading zeros, as in 007, integers with exponents, as in 1e5, or more digits than a double holds). NULL for
+     * other numbers and missing values. NULL if the block has no text. */
+    const char *const *text;
+    size_t first_row;     /**< index of the first row, from 0 */
+    const size_t *lines;  /**< line of each row in the file; NULL for binary formats */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_data_block;
+
+/** Opens a table as rows of cells.
+ *
+ * @param context       the context
+ * @param source        the table; the path "-" is standard input. Memory must outlive the reader
+ * @param format        the format
+ * @param min_columns   libsvm: the minimum number of columns. 0: the width of the widest row, found by a pass over the
+ *     file; standard input needs a number
+ * @param[out] out      the reader; release it with bo_reader_close()
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if the type of its
+ *     numbers is not supported or standard input needs a second pass
+ */
+BO_API bo_status bo_reader_open(bo_context *context, const bo_source *source, bo_format format, size_t min_columns,
+                                bo_reader **out);
+
+/** Closes a reader.
+ *
+ * @param reader   the object, or NULL
+ */
+BO_API void bo_reader_close(bo_reader *reader);
+
+/** A table that is read as rows of cells. Allocated by the library. Later versions may add members at the end. */
+typedef struct bo_reader_info {
+    bo_format format; /**< the format; never AUTO */
+    const char *path; /**< the name of the table in messages: the path, "standard input" or "memory" */
+    size_t columns;   /**< number of columns */
+    size_t rows;      /**< number of rows; SIZE_MAX: not known without reading the file */
+} bo_reader_info;
+
+/** Describes the table that a reader reads.
+ *
+ * @param reader   the reader
+ * @return the description, owned by the reader
+ */
+BO_API const bo_reader_info *bo_reader_describe(const bo_reader *reader);
+
+/** Returns the name of a column.
+ *
+ * @param reader   the reader
+ * @param index    the column
+ * @return the name, owned by the reader; NULL if the file has no header or no such column
+ */
+BO_API const char *bo_reader_column(const bo_reader *reader, size_t index);
+
+/** Reads the next rows.
+ *
+ * @param context          the context
+ * @param[in,out] reader   the reader
+ * @param max_rows         the maximum number of rows to read
+ * @param[out] block       the rows, possibly fewer than `max_rows`; `rows` is 0 at the end. Owned by the reader
+ * @return BO_OK; BO_IO if reading fails; BO_FORMAT if the file is malformed
+ */
+BO_API bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_data_block *block);
+
+/** Returns to the first row.
+ *
+ * @param context          the context
+ * @param[in,out] reader   the reader
+ * @return BO_OK; BO_IO if reading fails; BO_UNSUPPORTED for standard input
+ */
+BO_API bo_status bo_reader_rewind(bo_context *context, bo_reader *reader);
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
+/* ---- tables ---------------------------------------------------------------------------------------------------- */
+
+/** Writes a schema as bo_schema_save() does, with the codes for training rows, for the other ranks of a parallel job.
+ *
+ * @param context   the context
+ * @param schema    the schema
+ * @param sink      where to write
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
+BO_API bo_status bo_schema_share(bo_context *context, const bo_schema *schema, const bo_sink *sink);
+
+/** Counts the rows of each file of a table, including the rows that are held out, without those whose target is missing.
+ *
+ * @param context       the context
+ * @param desc          the table
+ * @param schema        the schema of the first file
+ * @param[out] counts   the number of rows of each file
+ * @return as bo_data_load()
+ */
+BO_API bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
+                                size_t *counts);
+
+/** Draws a uniform random sample of the training rows of a table, by `split.seed`.
+ *
+ * Seeks if the format allows it; otherwise reads the table once (reservoir sampling).
+ *
+ * @param context        the context
+ * @param desc           the table
+ * @param schema         the schema of the first file
+ * @param counts         the result of bo_table_count(); may be NULL for one file
+ * @param want           the maximum number of rows to draw
+ * @param[out] x         inputs, want x dim
+ * @param[out] y         targets, want x targets; or NULL
+ * @param[out] weights   weights of the rows, `want` numbers; or NULL
+ * @param[out] sampled   the number of rows drawn
+ * @return as bo_data_load()
+ */
+BO_API bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
+                                 const size_t *counts, size_t want, float *x, double *y, float *weights,
+                                 size_t *sampled);
+
+/** Draws a uniform sample of the training rows of a table as sparse rows, in one pass.
+ *
+ * @param context    the context
+ * @param desc       the table
+ * @param schema     the schema
+ * @param want       the number of rows; fewer if the table has fewer
+ * @param[out] out   the sample; release it with bo_data_destroy()
+ * @return as bo_table_next()
+ */
+BO_API bo_status bo_table_sample_sparse(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
+                                        size_t want, bo_data **out);
+
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+/** What a text in a table may be if it is no category. */
+typedef struct bo_text_meaning {
+    bool missing;   /**< None, -, NaN or null: a missing value, but text in a column of text and the name of a class */
+    bool date[3];   /**< a date: year-month-day, day-month-year, month-day-year */
+    double days[3]; /**< days since 1970-01-01 of each, with the time of the day as a fraction */
+    uint64_t reserved[4]; /**< zero */
+} bo_text_meaning;
+
+/** Interprets the text of a cell (bo_data_block.text).
+ *
+ * @param text       the text
+ * @param[out] out   its meanings
+ */
+BO_API void bo_text_interpret(const char *text, bo_text_meaning *out);
+
+/** Writes the shape of an array as text, such as "(8, 1024, 64)".
+ *
+ * @param array      the array
+ * @param[out] out   receives the text and a NUL, truncated to `size` bytes
+ * @param size       the size of `out`; if it is 0, nothing is written
+ * @return the length of the whole text without the NUL, as snprintf() returns it
+ */
+BO_API size_t bo_array_format(const bo_array *array, char *out, size_t size);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -496,492 +735,6 @@ BO_API bo_status bo_file_save(bo_context *context, const char *path, const void 
  * @return BO_OK; BO_IO if the file cannot be read or is not regular; BO_FORMAT if it has more than `most` bytes
  */
 BO_API bo_status bo_file_load(bo_context *context, const char *path, size_t most, void **bytes, size_t *size);
-
-/** Writes a matrix of float as .npy.
- *
- * @param context   the context
- * @param path      the file
- * @param rows      the number of rows
- * @param columns   the number of columns
- * @param values    rows x columns numbers
- * @return BO_OK; BO_IO if the file cannot be written
- */
-BO_API bo_status bo_npy_save_f32(bo_context *context, const char *path, size_t rows, size_t columns,
-                                 const float *values);
-
-/** Writes a matrix of double as .npy.
- *
- * @param context   the context
- * @param path      the file
- * @param rows      the number of rows
- * @param columns   the number of columns
- * @param values    rows x columns numbers
- * @return BO_OK; BO_IO if the file cannot be written
- */
-BO_API bo_status bo_npy_save_f64(bo_context *context, const char *path, size_t rows, size_t columns,
-                                 const double *values);
-
-/* ==== Advanced ==================================================================================================== */
-
-/* ---- names ------------------------------------------------------------------------------------------------------- */
-
-/** Writes the shape of an array as text, such as "(8, 1024, 64)".
- *
- * @param array      the array
- * @param[out] out   receives the text and a NUL, truncated to `size` bytes
- * @param size       the size of `out`; if it is 0, nothing is written
- * @return the length of the whole text without the NUL, as snprintf() returns it
- */
-BO_API size_t bo_array_format(const bo_array *array, char *out, size_t size);
-
-/* ---- schemas ----------------------------------------------------------------------------------------------------- */
-
-/** Fits a schema to a table: uses of columns, categories, classes, imputation values, number of rows. Takes one pass, one
- * more if a column has text after numbers, and two more if there are target-encoded columns.
- *
- * @param context    the context
- * @param desc       the table
- * @param[out] out   the schema; release it with bo_schema_destroy()
- * @return as bo_data_load()
- */
-BO_API bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo_schema **out);
-
-/** Fits a schema to the first file of a table, as bo_schema_fit() does. Rows that are held out do not influence the codes
- * of target-encoded columns.
- *
- * @param context    the context
- * @param desc       the table
- * @param[out] out   the schema; release it with bo_schema_destroy()
- * @return as bo_data_load()
- */
-BO_API bo_status bo_table_fit_schema(bo_context *context, const bo_table_desc *desc, bo_schema **out);
-
-/** Writes a schema as JSON text.
- *
- * @param context   the context
- * @param schema    the schema
- * @param sink      where to write
- * @return BO_OK; BO_IO if the file cannot be written
- */
-BO_API bo_status bo_schema_save(bo_context *context, const bo_schema *schema, const bo_sink *sink);
-
-/** Reads a schema from JSON text.
- *
- * @param context    the context
- * @param source     the text
- * @param[out] out   the schema; release it with bo_schema_destroy()
- * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if the text is malformed; BO_VERSION if a newer version
- *     wrote it
- */
-BO_API bo_status bo_schema_load(bo_context *context, const bo_source *source, bo_schema **out);
-
-/* ---- stream: a table block by block, in constant memory ---------------------------------------------------------- */
-
-/** A table that is read block by block. */
-typedef struct bo_stream bo_stream;
-
-/** Opens a table for reading block by block.
- *
- * @param context    the context
- * @param desc       the table; `bytes` must outlive the stream
- * @param schema     the schema to apply, for example from bo_schema_fit()
- * @param[out] out   the stream; release it with bo_stream_close()
- * @return as bo_data_load()
- */
-BO_API bo_status bo_stream_open(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
-                                bo_stream **out);
-
-/** Closes a stream.
- *
- * @param stream   the object, or NULL
- */
-BO_API void bo_stream_close(bo_stream *stream);
-
-/** Reads the next rows.
- *
- * @param context          the context
- * @param[in,out] stream   the stream
- * @param max_rows         the maximum number of rows to read
- * @param[out] x           inputs, max_rows x dim
- * @param[out] y           targets, max_rows x targets; or NULL
- * @param[out] rows        the number of rows read; 0 at the end
- * @return as bo_data_load(); BO_INVALID if `y` is requested and the table has no target
- */
-BO_API bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y,
-                                size_t *rows);
-
-/** Returns the weights of the rows that the last bo_stream_next() read.
- *
- * @param stream   the stream
- * @return one weight per row, valid until the next call; NULL if the schema has no weights
- */
-BO_API const float *bo_stream_weights(const bo_stream *stream);
-
-/** Returns whether a stream can be read as sparse rows: libsvm text, and a schema of numbers without imputation.
- *
- * @param stream   the stream
- * @return true if bo_stream_next_sparse() can be called
- */
-BO_API bool bo_stream_is_sparse(const bo_stream *stream);
-
-/** Reads the next rows as sparse rows.
- *
- * @param context    the context
- * @param stream     the stream
- * @param max_rows   the maximum number of rows
- * @param[out] x     the rows, owned by the stream and valid until the next call; no rows: the end
- * @param[out] y     targets, max_rows x targets, or NULL
- * @return as bo_stream_next(); BO_UNSUPPORTED if the stream is not sparse
- */
-BO_API bo_status bo_stream_next_sparse(bo_context *context, bo_stream *stream, size_t max_rows, bo_sparse *x,
-                                       double *y);
-
-/** Returns to the first row.
- *
- * @param context          the context
- * @param[in,out] stream   the stream
- * @return BO_OK; BO_IO if reading fails; BO_UNSUPPORTED for standard input
- */
-BO_API bo_status bo_stream_rewind(bo_context *context, bo_stream *stream);
-
-/** Draws a uniform random sample of the rows of the table.
- *
- * Seeks if the format allows it; otherwise reads the whole table once (reservoir sampling). Afterwards the stream is at
- * its first row.
- *
- * @param context          the context
- * @param[in,out] stream   the stream
- * @param rows             the number of rows to draw
- * @param seed             the seed
- * @param[out] x           inputs, rows x dim
- * @param[out] y           targets, rows x targets; or NULL
- * @param[out] sampled     the number of rows drawn; less than `rows` if the table is shorter
- * @return as bo_stream_next() and bo_stream_rewind()
- */
-BO_API bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x,
-                                  double *y, size_t *sampled);
-
-/** Restricts a stream to one part of the table, for the ranks of a parallel job.
- *
- * A part is a contiguous range of rows if the format allows seeking, otherwise every `parts`-th block. Call this
- * function before reading.
- *
- * @param context          the context
- * @param[in,out] stream   the stream
- * @param index            the part, from 0
- * @param parts            the number of parts
- * @return BO_OK; BO_INVALID if the stream has been read already
- */
-BO_API bo_status bo_stream_restrict(bo_context *context, bo_stream *stream, size_t index, size_t parts);
-
-/* ---- splits: rows for training, validation and test -------------------------------------------------------------- */
-
-/** The part of a split that a row belongs to. */
-typedef enum bo_split {
-    BO_SPLIT_TRAIN = 0, /**< training */
-    BO_SPLIT_VALID = 1, /**< validation */
-    BO_SPLIT_TEST = 2,  /**< test */
-    BO_SPLIT_ALL = 3,   /**< every row, in the order of the table */
-    BO_SPLIT_NONE = 4   /**< a row that belongs to no part */
-} bo_split;
-
-/** Returns the part that a row belongs to, by a hash of seed and row number.
- *
- * The number of rows need not be known: a stream and a table in memory are split in the same way. The fractions are
- * met on average, not exactly. With the number of its group (bo_data.groups) in place of the row number, the rows of a
- * group stay together.
- *
- * @param desc   the split
- * @param row    the row number, from 0, or the number of the group
- * @return TRAIN, VALID or TEST
- */
-BO_API bo_split bo_split_row(const bo_split_desc *desc, uint64_t row);
-
-/** Splits a known number of rows, of which exactly ⌈valid · rows⌉ and ⌈test · rows⌉ are held out.
- *
- * @param context       the context
- * @param desc          the split
- * @param rows          the number of rows
- * @param[out] splits   the part of each row
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_split_rows(bo_context *context, const bo_split_desc *desc, size_t rows, bo_split *splits);
-
-/** Reads a split from a file with one line per row: "train", "valid", "test" or "none" (or 0, 1, 2, -1).
- *
- * @param context       the context
- * @param path          the file
- * @param rows          the expected number of rows
- * @param[out] splits   the part of each row
- * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed or has another number of rows
- */
-BO_API bo_status bo_split_load(bo_context *context, const char *path, size_t rows, bo_split *splits);
-
-/** Folds for cross-validation: parts of the rows of about equal size. */
-typedef struct bo_folds_desc {
-    size_t folds;           /**< number of folds, at least 2 */
-    uint64_t seed;          /**< seed of the assignment */
-    const double *classes;  /**< class index of each row: every fold gets its share of each class; NULL: not used */
-    const uint64_t *groups; /**< group of each row: rows of one group are in the same fold; NULL: no groups */
-    uint64_t reserved[4];   /**< must be zero */
-} bo_folds_desc;
-
-/** Assigns rows to folds.
- *
- * Without groups, the sizes of the folds differ by at most one row, and so do the numbers of rows of each class in them.
- * With groups, the largest groups are assigned first, each to the fold that has the least of its classes.
- *
- * @param context      the context
- * @param desc         the folds
- * @param rows         the number of rows
- * @param[out] folds   the fold of each row, from 0
- * @return BO_OK; BO_INVALID if there are fewer rows or groups than folds, or a class is not an index
- */
-BO_API bo_status bo_split_folds(bo_context *context, const bo_folds_desc *desc, size_t rows, size_t *folds);
-
-/* ---- tables block by block --------------------------------------------------------------------------------------- */
-
-/** One part of a table that is read block by block, in constant memory. */
-typedef struct bo_table bo_table;
-
-/** Opens one part of a table for reading block by block.
- *
- * In a parallel job each rank reads its share of the rows.
- *
- * @param context    the context
- * @param desc       the table; everything that it points to must outlive the bo_table
- * @param schema     the schema to apply
- * @param split      the part to read
- * @param rank       the rank of this process; 0 for a single process
- * @param ranks      the number of ranks; 1 for a single process
- * @param[out] out   the table; release it with bo_table_close()
- * @return as bo_data_load(); BO_UNSUPPORTED if rows are held out and there is more than one rank
- */
-BO_API bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, bo_split split,
-                               size_t rank, size_t ranks, bo_table **out);
-
-/** Closes a table.
- *
- * @param table   the object, or NULL
- */
-BO_API void bo_table_close(bo_table *table);
-
-/** Reads the next rows.
- *
- * @param context         the context
- * @param[in,out] table   the table
- * @param max_rows        the maximum number of rows to read
- * @param[out] x          inputs, max_rows x dim
- * @param[out] y          targets, max_rows x targets; or NULL
- * @param[out] count      the number of rows read; 0 at the end
- * @return as bo_data_load()
- */
-BO_API bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, float *x, double *y,
-                               size_t *count);
-
-/** Returns the weights of the rows that the last bo_table_next() read.
- *
- * @param table   the table
- * @return one weight per row, valid until the next call; NULL if the schema has no weights
- */
-BO_API const float *bo_table_weights(const bo_table *table);
-
-/** Reads the next rows of a table as sparse rows.
- *
- * @param context    the context
- * @param table      the table
- * @param max_rows   the maximum number of rows
- * @param[out] x     the rows, owned by the table and valid until the next call; no rows: the end
- * @param[out] y     targets, max_rows x targets, or NULL
- * @return as bo_table_next(); BO_UNSUPPORTED if a file is not sparse (bo_schema_is_sparse())
- */
-BO_API bo_status bo_table_next_sparse(bo_context *context, bo_table *table, size_t max_rows, bo_sparse *x, double *y);
-
-/** Draws a uniform sample of the training rows of a table as sparse rows, in one pass.
- *
- * @param context    the context
- * @param desc       the table
- * @param schema     the schema
- * @param want       the number of rows; fewer if the table has fewer
- * @param[out] out   the sample; release it with bo_data_destroy()
- * @return as bo_table_next_sparse()
- */
-BO_API bo_status bo_table_sample_sparse(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
-                                        size_t want, bo_data **out);
-
-/* ---- readers: rows of cells from any format ---------------------------------------------------------------------- */
-
-/** A file that is read as rows of cells, without a schema. */
-typedef struct bo_reader bo_reader;
-
-/** A block of rows. Valid until the next call with the reader. */
-typedef struct bo_data_block {
-    size_t rows;    /**< number of rows */
-    size_t columns; /**< number of columns */
-    /** Numbers, rows x columns. NAN for a missing value (empty, NA, N/A, NaN, null or ? in text; NaN in binary formats)
-     * and for text. */
-    const double *cells;
-    /** Text, rows x columns: the string of a cell that is text, or that may be: NaN, null, Infinity, and numbers that are spelled
-     * like codes (leading zeros, as in 007, integers with exponents, as in 1e5, or more digits than a double holds). NULL for
-     * other numbers and missing values. NULL if the block has no text. */
-    const char *const *text;
-    size_t first_row;     /**< index of the first row, from 0 */
-    const size_t *lines;  /**< line of each row in the file; NULL for binary formats */
-    uint64_t reserved[4]; /**< must be zero */
-} bo_data_block;
-
-/** Opens a file as rows of cells.
- *
- * @param context       the context
- * @param path          the file; "-": standard input
- * @param format        the format
- * @param min_columns   libsvm: the minimum number of columns. 0: the width of the widest row, found by a pass over the
- *     file; standard input needs a number
- * @param[out] out      the reader; release it with bo_reader_close()
- * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if the type of its
- *     numbers is not supported or standard input needs a second pass
- */
-BO_API bo_status bo_reader_open(bo_context *context, const char *path, bo_format format, size_t min_columns,
-                                bo_reader **out);
-
-/** Opens the contents of a file in memory as rows of cells.
- *
- * @param context       the context
- * @param bytes         the contents; must outlive the reader
- * @param size          the number of bytes
- * @param format        the format
- * @param min_columns   as for bo_reader_open()
- * @param[out] out      the reader; release it with bo_reader_close()
- * @return as bo_reader_open()
- */
-BO_API bo_status bo_reader_open_memory(bo_context *context, const void *bytes, size_t size, bo_format format,
-                                       size_t min_columns, bo_reader **out);
-
-/** Closes a reader.
- *
- * @param reader   the object, or NULL
- */
-BO_API void bo_reader_close(bo_reader *reader);
-
-/** Returns the format of the file.
- *
- * @param reader   the reader
- * @return the format; never AUTO
- */
-BO_API bo_format bo_reader_format(const bo_reader *reader);
-
-/** Returns the name of the file in messages.
- *
- * @param reader   the reader
- * @return the path, "standard input" or "memory"; owned by the reader
- */
-BO_API const char *bo_reader_path(const bo_reader *reader);
-
-/** Returns the number of columns.
- *
- * @param reader   the reader
- * @return the number of columns
- */
-BO_API size_t bo_reader_columns(const bo_reader *reader);
-
-/** Returns the name of a column.
- *
- * @param reader   the reader
- * @param index    the column
- * @return the name, owned by the reader; NULL if the file has no header or no such column
- */
-BO_API const char *bo_reader_column(const bo_reader *reader, size_t index);
-
-/** Returns the number of rows if it is known without reading the file.
- *
- * @param reader      the reader
- * @param[out] rows   the number of rows
- * @return false if it is not known
- */
-BO_API bool bo_reader_rows(const bo_reader *reader, size_t *rows);
-
-/** What a text in a table may be if it is no category. */
-typedef struct bo_text_meaning {
-    bool missing;   /**< None, -, NaN or null: a missing value, but text in a column of text and the name of a class */
-    bool date[3];   /**< a date: year-month-day, day-month-year, month-day-year */
-    double days[3]; /**< days since 1970-01-01 of each, with the time of the day as a fraction */
-    uint64_t reserved[4]; /**< zero */
-} bo_text_meaning;
-
-/** Interprets the text of a cell (bo_data_block.text).
- *
- * @param text       the text
- * @param[out] out   its meanings
- */
-BO_API void bo_text_interpret(const char *text, bo_text_meaning *out);
-
-/** Reads the next rows.
- *
- * @param context          the context
- * @param[in,out] reader   the reader
- * @param max_rows         the maximum number of rows to read
- * @param[out] block       the rows, possibly fewer than `max_rows`; `rows` is 0 at the end. Owned by the reader
- * @return BO_OK; BO_IO if reading fails; BO_FORMAT if the file is malformed
- */
-BO_API bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_data_block *block);
-
-/** Returns to the first row.
- *
- * @param context          the context
- * @param[in,out] reader   the reader
- * @return BO_OK; BO_IO if reading fails; BO_UNSUPPORTED for standard input
- */
-BO_API bo_status bo_reader_rewind(bo_context *context, bo_reader *reader);
-
-/** Moves to a row: the next block starts there.
- *
- * @param context          the context
- * @param[in,out] reader   the reader
- * @param row              the row, from 0
- * @return BO_OK; BO_UNSUPPORTED unless the file is an uncompressed .npy or IDX file
- */
-BO_API bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t row);
-
-/* ==== Experimental ================================================================================================ */
-
-#ifdef BO_EXPERIMENTAL
-
-/** Writes a schema as bo_schema_save() does, with the codes for training rows, for the other ranks of a parallel job.
- *
- * @param context   the context
- * @param schema    the schema
- * @param sink      where to write
- * @return BO_OK; BO_IO if the file cannot be written
- */
-BO_API bo_status bo_schema_share(bo_context *context, const bo_schema *schema, const bo_sink *sink);
-
-/** Counts the rows of each file of a table, including the rows that are held out, without those whose target is missing.
- *
- * @param context       the context
- * @param desc          the table
- * @param schema        the schema of the first file
- * @param[out] counts   the number of rows of each file
- * @return as bo_data_load()
- */
-BO_API bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
-                                size_t *counts);
-
-/** Draws a uniform random sample of the training rows of a table, by `split.seed`.
- *
- * @param context        the context
- * @param desc           the table
- * @param schema         the schema of the first file
- * @param counts         the result of bo_table_count()
- * @param want           the maximum number of rows to draw
- * @param[out] x         inputs, want x dim
- * @param[out] y         targets, want x targets
- * @param[out] weights   weights of the rows, `want` numbers; or NULL
- * @param[out] sampled   the number of rows drawn
- * @return as bo_data_load()
- */
-BO_API bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
-                                 const size_t *counts, size_t want, float *x, double *y, float *weights,
-                                 size_t *sampled);
 
 /** Copies a text that can be read only once, from standard input or a pipe, to a temporary file, so that it can be read
  * several times.

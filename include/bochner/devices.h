@@ -6,7 +6,7 @@
  * results are those of the CPU, up to rounding; a GPU gives the same bits in every run.
  *
  * **Arrays.** Functions on arrays (bo_features_apply(), bo_attention_forward(), bo_attention_backward(),
- * bo_attention_step(), …) take arrays of the host, which they copy to the GPU and back, or arrays in the memory of the GPU
+ * …) take arrays of the host, which they copy to the GPU and back, or arrays in the memory of the GPU
  * (bo_device_allocate(), or any other allocation of CUDA), which they use in place. Kernel machines are fitted on the GPU by
  * the primal solver with the ridge loss, and predict there if their features have a form that GPUs compute; other solvers
  * and losses are refused. What a GPU has no kernels for is computed on the CPU if its arrays are those of the host, and else
@@ -49,19 +49,13 @@ typedef struct bo_device_info {
 
 /** Counts the GPUs that can be used.
  *
- * @param context      the context
- * @param[out] count   the number; 0 if there is no plugin or no driver (the error message of the context says why)
+ * @param context       the context
+ * @param[out] count    the number; 0 if there is no plugin or no driver (the error message of the context says why)
+ * @param[out] plugin   the path of the plugin for GPUs, which is valid until the process ends; NULL if there is no plugin
+ *     that can be used; or NULL
  * @return BO_OK
  */
-BO_API bo_status bo_device_count(bo_context *context, size_t *count);
-
-/** Returns the path of the plugin for GPUs.
- *
- * @param context   the context
- * @return the path, which is valid until the process ends; NULL if there is no plugin that can be used (the error
- *     message of the context says why)
- */
-BO_API const char *bo_device_plugin(bo_context *context);
+BO_API bo_status bo_device_count(bo_context *context, size_t *count, const char **plugin);
 
 /** Describes a GPU.
  *
@@ -80,20 +74,6 @@ BO_API bo_status bo_device_describe(bo_context *context, size_t index, bo_device
  *     plugin. The device is unchanged if the call fails
  */
 BO_API bo_status bo_context_use_device(bo_context *context, const char *name);
-
-/** Returns the device of a context.
- *
- * @param context   the context
- * @return "cpu", "cuda:0", "cuda:1", …, which is valid while the context uses the device
- */
-BO_API const char *bo_context_device(const bo_context *context);
-
-/** Queries the memory that objects of a context can use.
- *
- * @param context    the context
- * @param[out] out   on the CPU as from bo_memory_limit(); on a GPU its free memory, with `source` "free memory of the GPU"
- */
-BO_API void bo_context_memory(const bo_context *context, bo_memory_bound *out);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 

@@ -83,7 +83,7 @@ typedef struct bo_drift_desc {
  * @param sample        sample_rows x columns; not needed after the call
  * @param[out] out      the test; release it with bo_drift_destroy()
  * @return BO_OK; BO_INVALID if a size or a value is out of range; BO_UNSUPPORTED if the parts of the feature map do not fit
- *     together; BO_MEMORY if the test needs more than three quarters of bo_memory_limit()
+ *     together; BO_MEMORY if the test needs more than three quarters of the memory of the process
  */
 BO_API bo_status bo_drift_create(bo_context *context, const bo_drift_desc *desc, size_t sample_rows,
                                  const double *sample, bo_drift **out);

@@ -7,10 +7,10 @@
  * of the features instead of an n x n kernel matrix, so that the time is linear in the number of rows.
  *
  *     bo_embedding_desc desc = {.components = 2, .features = {.kernel = BO_KERNEL_RBF}};
- *     bo_embedding_rows train = {.rows = rows, .dim = dim, .x = x};
+ *     bo_samples train = {.rows = rows, .dim = dim, .x = x};
  *     bo_embedding *embedding;
  *     bo_embedding_fit(context, &desc, &train, &embedding);
- *     bo_embedding_apply(context, embedding, rows, x, dim, coordinates, NULL);        // coordinates: rows x 2
+ *     bo_embedding_apply(context, embedding, &(bo_inputs){.rows = rows, .x = x}, coordinates, NULL); // rows x 2
  *     bo_embedding_destroy(embedding);
  *
  * With μ and C the mean and the covariance of the features of the training rows, and C v_k = λ_k v_k:
@@ -52,34 +52,23 @@ typedef struct bo_embedding_desc {
     bo_scaling scaling;
     /** Precision of the products in the covariance: FLOAT32 or FLOAT64 (default: FLOAT64 up to 512 features). */
     bo_gram_precision precision;
-    size_t memory;        /**< maximum number of bytes (default: three quarters of bo_memory_limit()) */
+    size_t memory;        /**< maximum number of bytes (default: three quarters of the memory of the process) */
     uint64_t seed;        /**< seed of the features */
     uint64_t reserved[4]; /**< must be zero */
 } bo_embedding_desc;
-
-/** Rows to embed. */
-typedef struct bo_embedding_rows {
-    size_t rows;      /**< number of rows */
-    size_t dim;       /**< number of columns */
-    const float *x;   /**< rows x dim numbers */
-    bool common_unit; /**< all columns have the same unit (bo_schema_has_common_unit()) */
-    /** The schema that the rows were read with, as in bo_samples, which also names columns in messages; NULL: columns have
-     * numbers and no origins. */
-    const bo_schema *schema;
-    uint64_t reserved[3]; /**< must be zero */
-} bo_embedding_rows;
 
 /** Fits an embedding to rows in memory.
  *
  * @param context    the context
  * @param desc       the settings
- * @param rows       the rows; not needed after the call
+ * @param samples    the rows: `rows`, `dim`, `x`, `common_unit` and `schema`; targets and classes are not used; not needed after
+ *     the call
  * @param[out] out   the embedding; release it with bo_embedding_destroy()
  * @return BO_OK; BO_INVALID if there are fewer than 2 rows, no column varies, or there are more components than features;
- *     BO_UNSUPPORTED if the parts of the feature map do not fit together; BO_MEMORY if the fit needs more than
- *     `desc->memory`
+ *     BO_UNSUPPORTED if the parts of the feature map do not fit together, or the rows are sparse or have weights; BO_MEMORY if
+ *     the fit needs more than `desc->memory`
  */
-BO_API bo_status bo_embedding_fit(bo_context *context, const bo_embedding_desc *desc, const bo_embedding_rows *rows,
+BO_API bo_status bo_embedding_fit(bo_context *context, const bo_embedding_desc *desc, const bo_samples *samples,
                                   bo_embedding **out);
 
 /** Destroys an embedding.
@@ -92,15 +81,13 @@ BO_API void bo_embedding_destroy(bo_embedding *embedding);
  *
  * @param context            the context
  * @param embedding          the embedding
- * @param rows               the number of rows
- * @param x                  inputs, rows x dim
- * @param ldx                floats between two rows of x
+ * @param inputs             the rows, dense or sparse
  * @param[out] coordinates   rows x components
  * @param[out] error         squared distance of the features of each row to the subspace; or NULL
- * @return BO_OK; BO_INVALID if an input is not finite
+ * @return BO_OK; BO_INVALID if an input is not finite, or the rows do not have the columns of the fit
  */
-BO_API bo_status bo_embedding_apply(bo_context *context, const bo_embedding *embedding, size_t rows, const float *x,
-                                    size_t ldx, double *coordinates, double *error);
+BO_API bo_status bo_embedding_apply(bo_context *context, const bo_embedding *embedding, const bo_inputs *inputs,
+                                    double *coordinates, double *error);
 
 /** Computes pre-images: rows in the units of the inputs for given coordinates.
  *
@@ -140,6 +127,10 @@ typedef struct bo_embedding_report {
      * inputs. For LINEAR of all training rows, otherwise of the rows that the regression of pre-images was fitted to. */
     double input_error;
     double seconds; /**< seconds of the fit; NAN if it was read from a file */
+    /** The variances along the components, `components` numbers in descending order: the eigenvalues of the covariance of the
+     * features, Σ (φ - μ)(φ - μ)ᵀ / (rows - 1). */
+    const double *variances;
+    const double *vectors; /**< the components v_k, orthonormal vectors in feature space; components x features */
 } bo_embedding_report;
 
 /** Returns the report of an embedding.
@@ -148,21 +139,6 @@ typedef struct bo_embedding_report {
  * @return the report, owned by the embedding
  */
 BO_API const bo_embedding_report *bo_embedding_describe(const bo_embedding *embedding);
-
-/** Returns the variances along the components, in descending order: the eigenvalues of the covariance of the features,
- * Σ (φ - μ)(φ - μ)ᵀ / (rows - 1).
- *
- * @param embedding   the embedding
- * @return `components` numbers, owned by the embedding
- */
-BO_API const double *bo_embedding_variances(const bo_embedding *embedding);
-
-/** Returns the components v_k, orthonormal vectors in feature space.
- *
- * @param embedding   the embedding
- * @return components x features numbers, owned by the embedding
- */
-BO_API const double *bo_embedding_vectors(const bo_embedding *embedding);
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
@@ -196,48 +172,30 @@ BO_API bo_status bo_embedding_load(bo_context *context, const bo_source *source,
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-/** A fit in progress: sums of outer products. The memory is O(features²), independent of the number of rows. */
-typedef struct bo_embedding_fitting bo_embedding_fitting;
-
 /** Starts a fit from a stream.
  *
  * γ and the scaling are chosen from the sample: a uniform sample of the rows that will be added. The rows of the sample
- * are not added themselves: the stream will contain them again.
+ * are not added themselves: the stream will contain them again. bo_fitting_add() adds rows, and bo_fitting_destroy() destroys the
+ * fitting.
  *
  * @param context    the context
  * @param desc       the settings
  * @param sample     the sample; not needed after the call
- * @param[out] out   the fitting; release it with bo_embedding_fitting_destroy()
+ * @param[out] out   the fitting; release it with bo_fitting_destroy()
  * @return as bo_embedding_fit()
  */
 BO_API bo_status bo_embedding_fitting_create(bo_context *context, const bo_embedding_desc *desc,
-                                             const bo_embedding_rows *sample, bo_embedding_fitting **out);
-
-/** Destroys a fitting.
- *
- * @param fitting   the object, or NULL
- */
-BO_API void bo_embedding_fitting_destroy(bo_embedding_fitting *fitting);
-
-/** Adds rows. After a failure some of them may have been added: destroy the fitting and start again.
- *
- * @param context           the context
- * @param[in,out] fitting   the fitting
- * @param rows              the rows; not needed after the call
- * @return BO_OK; BO_INVALID if an input is not finite or the number of columns is not that of the sample
- */
-BO_API bo_status bo_embedding_fitting_add(bo_context *context, bo_embedding_fitting *fitting,
-                                          const bo_embedding_rows *rows);
+                                             const bo_samples *sample, bo_fitting **out);
 
 /** Computes the components. More rows may be added afterwards, and the fitting may be finished again.
  *
  * @param context    the context
  * @param fitting    the fitting
  * @param[out] out   the embedding; release it with bo_embedding_destroy()
- * @return BO_OK; BO_INVALID if fewer than 2 rows were added; BO_NUMERIC if the features do not vary or are not finite
+ * @return BO_OK; BO_INVALID if fewer than 2 rows were added, or the fitting is that of a machine; BO_NUMERIC if the features do not
+ *     vary or are not finite
  */
-BO_API bo_status bo_embedding_fitting_finish(bo_context *context, const bo_embedding_fitting *fitting,
-                                             bo_embedding **out);
+BO_API bo_status bo_embedding_fitting_finish(bo_context *context, const bo_fitting *fitting, bo_embedding **out);
 
 #ifdef __cplusplus
 }

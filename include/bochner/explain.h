@@ -3,11 +3,12 @@
  *
  *     bo_explain_desc desc = {.columns = 3, .starts = (size_t[]){0, 1, 2, 6}};            // the third column is 4 inputs
  *     double slopes[3], base[1], prediction[1], contributions[3];
- *     bo_explain_gradients(context, machine, &desc, n, x, d, slopes, 0, NULL, NULL);      // root mean square slopes
+ *     bo_inputs rows = {.rows = n, .x = x};
+ *     bo_explain_gradients(context, machine, &desc, &rows, slopes, 0, NULL, NULL);        // root mean square slopes
  *     bo_explain_errors errors;
  *     bo_column_importance importance[3];
- *     bo_explain_permutations(context, machine, &desc, n, x, d, y, NULL, &errors, importance);
- *     bo_explain_row(context, machine, &desc, n, x, d, row, base, prediction, contributions, NULL);
+ *     bo_explain_permutations(context, machine, &desc, &rows, y, NULL, &errors, importance);
+ *     bo_explain_row(context, machine, &desc, &rows, row, base, prediction, contributions, NULL);
  *
  * **Columns.** A column of a table may be several inputs of the machine, such as the categories of a text column. They are
  * changed together. **Outputs** are the targets of a regression, or the calibrated probabilities of the classes.
@@ -43,26 +44,30 @@ typedef struct bo_explain_desc {
     uint64_t reserved[4]; /**< must be zero */
 } bo_explain_desc;
 
-/** Measures slopes: the average gradient outer product G of bo_machine_gradient_products(), by columns.
+/** Measures slopes: the average gradient outer product G = mean over the rows of Σ_t ∇f_t ∇f_tᵀ, by columns (Radhakrishnan et al. 2024,
+ * arXiv 2212.13881).
+ *
+ * ∇f_t is the gradient of output t by the scaled inputs: per standard deviation of the column with the scaling COLUMNS. Rows whose
+ * scaled inputs are clipped have the gradient at the bound; columns that were constant in the fit have gradient 0.
  *
  * For the classes of a classifier the gradients are those of the scores.
  *
  * @param context           the context; progress is reported as "gradients"
  * @param machine           the machine
  * @param desc              the columns
- * @param rows              the number of rows, at least 1
- * @param x                 inputs, rows x dim
- * @param ldx               floats between two rows of x
+ * @param inputs            dense rows, at least 1
  * @param[out] slopes       per column: √Σ G_jj over its inputs j, in units of the target per unit of the scaled inputs
  * @param directions        the number of eigenvectors of G, those of the largest eigenvalues; at most dim
  * @param[out] shares       per direction: its eigenvalue divided by the sum of all, descending; or NULL without directions
  * @param[out] vectors      directions x dim: unit vectors in the scaled inputs, the largest coordinate of each positive; or
  *     NULL without directions
- * @return as bo_machine_gradient_products(); BO_INVALID if the columns do not fit the machine
+ * @return BO_OK; BO_INVALID if the columns do not fit the machine or an input is not finite; BO_UNSUPPORTED if the rows are sparse,
+ *     or the features are CUSTOM without a gradient; BO_NUMERIC if the squared gradients overflow; BO_MEMORY if G does not fit
+ *     into memory
  */
 BO_API bo_status bo_explain_gradients(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
-                                      size_t rows, const float *x, size_t ldx, double *slopes, size_t directions,
-                                      double *shares, double *vectors);
+                                      const bo_inputs *inputs, double *slopes, size_t directions, double *shares,
+                                      double *vectors);
 
 /** The importance of a column by permutation: means over the permutations, and their standard errors. */
 typedef struct bo_column_importance {
@@ -89,10 +94,8 @@ typedef struct bo_explain_errors {
  * @param context           the context; progress is reported as "permuting"
  * @param machine           the machine
  * @param desc              the columns
- * @param rows              the number of rows, at least 2; rows that were not used for the fit show what the machine learned beyond
+ * @param inputs            dense rows, at least 2; rows that were not used for the fit show what the machine learned beyond
  *     them
- * @param x                 inputs, rows x dim
- * @param ldx               floats between two rows of x
  * @param y                 true values, rows x targets, or one class index per row; or NULL: changes of predictions are measured
  * @param chosen            one flag per column: measure this one; the others are NAN; or NULL: all
  * @param[out] errors       the errors without permutation
@@ -100,7 +103,7 @@ typedef struct bo_explain_errors {
  * @return BO_OK; BO_INVALID if the columns do not fit the machine, an input is not finite, or a class is out of range
  */
 BO_API bo_status bo_explain_permutations(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
-                                         size_t rows, const float *x, size_t ldx, const double *y, const bool *chosen,
+                                         const bo_inputs *inputs, const double *y, const bool *chosen,
                                          bo_explain_errors *errors, bo_column_importance *importance);
 
 /** Explains the prediction of one row: contributions of the columns that add up to the prediction minus the mean prediction.
@@ -113,9 +116,7 @@ BO_API bo_status bo_explain_permutations(bo_context *context, const bo_machine *
  * @param context              the context; progress is reported as "explaining"
  * @param machine              the machine
  * @param desc                 the columns; `samples` is the number of pairs of orders, each with another row, from the first on
- * @param rows                 the number of rows to compare with, at least 1
- * @param x                    inputs, rows x dim
- * @param ldx                  floats between two rows of x
+ * @param inputs               dense rows to compare with, at least 1
  * @param row                  `dim` inputs of the row that is explained
  * @param[out] base            per output: the mean prediction of the rows, as often as they were used
  * @param[out] prediction      per output: the prediction of the row
@@ -124,8 +125,8 @@ BO_API bo_status bo_explain_permutations(bo_context *context, const bo_machine *
  * @return BO_OK; BO_INVALID if the columns do not fit the machine or an input is not finite
  */
 BO_API bo_status bo_explain_row(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
-                                size_t rows, const float *x, size_t ldx, const float *row, double *base,
-                                double *prediction, double *contributions, double *errors);
+                                const bo_inputs *inputs, const float *row, double *base, double *prediction,
+                                double *contributions, double *errors);
 
 /* ==== Advanced ==================================================================================================== */
 
@@ -137,9 +138,7 @@ BO_API bo_status bo_explain_row(bo_context *context, const bo_machine *machine, 
  * @param context       the context
  * @param machine       the machine
  * @param desc          the columns
- * @param rows          the number of rows, at least 1
- * @param x             inputs, rows x dim
- * @param ldx           floats between two rows of x
+ * @param inputs        dense rows, at least 1
  * @param column        the column
  * @param most          the maximum number of values, at least 2
  * @param[out] chosen   per value: a row that has it; room for `most` numbers
@@ -147,8 +146,7 @@ BO_API bo_status bo_explain_row(bo_context *context, const bo_machine *machine, 
  * @return BO_OK; BO_INVALID if the columns do not fit the machine
  */
 BO_API bo_status bo_explain_values(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
-                                   size_t rows, const float *x, size_t ldx, size_t column, size_t most, size_t *chosen,
-                                   size_t *points);
+                                   const bo_inputs *inputs, size_t column, size_t most, size_t *chosen, size_t *points);
 
 /** Computes a partial dependence curve (Friedman 2001): the mean prediction over the rows if a column has a given value in all.
  *
@@ -159,9 +157,7 @@ BO_API bo_status bo_explain_values(bo_context *context, const bo_machine *machin
  * @param context       the context; progress is reported as "curves"
  * @param machine       the machine
  * @param desc          the columns
- * @param rows          the number of rows, at least 1
- * @param x             inputs, rows x dim
- * @param ldx           floats between two rows of x
+ * @param inputs        dense rows, at least 1
  * @param column        the column
  * @param points        the number of values
  * @param values        per value: a row that has it, as bo_explain_values() chooses them
@@ -172,8 +168,8 @@ BO_API bo_status bo_explain_values(bo_context *context, const bo_machine *machin
  *     BO_MEMORY if the individual curves do not fit into memory
  */
 BO_API bo_status bo_explain_curve(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
-                                  size_t rows, const float *x, size_t ldx, size_t column, size_t points,
-                                  const size_t *values, double *mean, double *low, double *high);
+                                  const bo_inputs *inputs, size_t column, size_t points, const size_t *values,
+                                  double *mean, double *low, double *high);
 
 #ifdef __cplusplus
 }

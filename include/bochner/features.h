@@ -6,7 +6,7 @@
  *     bo_features_desc desc = {.kernel = BO_KERNEL_RBF, .dim = 10, .features = 512, .gamma = 0.1, .seed = 1};
  *     bo_features *phi;
  *     bo_features_create(context, &desc, &phi);
- *     bo_features_apply(context, phi, rows, x, 10, z, 512);      // z: rows x 512
+ *     bo_features_apply(context, phi, &(bo_inputs){.rows = rows, .x = x}, z, 512);      // z: rows x 512
  *     bo_features_destroy(phi);
  *
  * A map is chosen along four axes. Combinations that are mathematically wrong are refused with the reason.
@@ -244,7 +244,7 @@ typedef struct bo_features_desc {
     bo_feature_backward_fn custom_backward; /**< CUSTOM: computes gradients; NULL: bo_features_backward() is refused */
     void *custom_user;                      /**< CUSTOM: passed to both functions; must outlive the map */
     size_t custom_per_frequency;            /**< CUSTOM: features per frequency (default: 1) */
-    /** The map is for sparse rows (bo_features_apply_sparse()): it takes half of the memory, and dense rows are slow. */
+    /** The map is for sparse rows (bo_inputs.sparse): it takes half of the memory, and dense rows are slow. */
     bool sparse;
     /** NNGP, NTK: number of hidden layers, 1 to 16 (default: 1); in bo_machine_desc also -1: 1 to 3, chosen by search. */
     int depth;
@@ -270,35 +270,32 @@ BO_API bo_status bo_features_create(bo_context *context, const bo_features_desc 
  */
 BO_API void bo_features_destroy(bo_features *features);
 
+/** Rows of inputs, dense or sparse. Zero is the default of each member. */
+typedef struct bo_inputs {
+    size_t rows;             /**< number of rows; sparse rows: 0, or the same number as in `sparse` */
+    const float *x;          /**< dense rows: rows x dim numbers */
+    size_t stride;           /**< dense rows: floats between two rows, at least dim (default: dim) */
+    const bo_sparse *sparse; /**< sparse rows instead of `x` */
+    uint64_t reserved[2];    /**< must be zero */
+} bo_inputs;
+
 /** Computes z = φ(x), on all threads of the context.
  *
  * The inputs are not checked: a row with NaN or infinity gives features that are NaN or arbitrary. Other rows are not
  * affected.
  *
- * @param context    the context
- * @param features   the map
- * @param rows       the number of rows
- * @param x          inputs, rows x dim
- * @param ldx        floats between two rows of x
- * @param[out] z     features, rows x features
- * @param ldz        floats between two rows of z
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_features_apply(bo_context *context, const bo_features *features, size_t rows, const float *x,
-                                   size_t ldx, float *z, size_t ldz);
-
-/** Computes the features of sparse rows. The cost is proportional to the numbers that are not 0, if the map has a matrix of
- * frequencies and its function depends on w·x only (trigonometric functions); other maps copy a few rows at a time.
+ * The cost of sparse rows is proportional to the numbers that are not 0, if the map has a matrix of frequencies and its function
+ * depends on w·x only (trigonometric functions); other maps copy a few rows at a time.
  *
  * @param context    the context
  * @param features   the map
- * @param x          the rows
- * @param[out] z     features, x->rows x features
+ * @param inputs     the rows
+ * @param[out] z     features, rows x features
  * @param ldz        floats between two rows of z
- * @return BO_OK; BO_INVALID if x has not `dim` columns, or if its offsets or columns do not ascend
+ * @return BO_OK; BO_INVALID if rows have fewer columns than the map, or if offsets or columns of sparse rows do not ascend
  */
-BO_API bo_status bo_features_apply_sparse(bo_context *context, const bo_features *features, const bo_sparse *x,
-                                          float *z, size_t ldz);
+BO_API bo_status bo_features_apply(bo_context *context, const bo_features *features, const bo_inputs *inputs, float *z,
+                                   size_t ldz);
 
 /** Returns the descriptor of a map with the defaults filled in.
  *
@@ -331,44 +328,32 @@ BO_API bo_status bo_features_load(bo_context *context, const bo_source *source, 
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
-/** Returns the memory that a map will hold, without creating it.
- *
- * @param context      the context
- * @param desc         the map
- * @param[out] bytes   the number of bytes
- * @return as bo_features_create(), with the same checks
- */
-BO_API bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc, size_t *bytes);
+/** Properties of feature maps. Each needs `kernel` only, except LENGTH, which needs `function` as well. */
+typedef enum bo_features_trait {
+    /** `features` is free and must be set, because the map is random or consists of landmarks. Other maps determine it. */
+    BO_FEATURES_TRAIT_LENGTH = 0,
+    /** The features grow exponentially (SOFTMAX, COSH). They come with log scales, and attention must divide by their sum. */
+    BO_FEATURES_TRAIT_SCALED = 1,
+    BO_FEATURES_TRAIT_LEARNED =
+        2, /**< the kernel is meant to follow a learned map W x + b: COSH, HEDGEHOG, RECTIFIER */
+    /** k(x, y) depends on x - y only, so that the same numbers may be subtracted from all rows. */
+    BO_FEATURES_TRAIT_SHIFT_INVARIANT = 3
+} bo_features_trait;
 
-/** Reports whether a map is random, so that `features` is free and must be set. Other maps determine it.
+/** Reports whether a map has a property.
  *
- * @param desc   the map; only `kernel` and `function` are read
- * @return true if `features` must be set
+ * @param desc    the map; only `kernel` and `function` are read
+ * @param trait   the property
+ * @return true if it does; false for values out of range
  */
-BO_API bool bo_features_needs_length(const bo_features_desc *desc);
+BO_API bool bo_features_has(const bo_features_desc *desc, bo_features_trait trait);
 
-/** Reports whether the features of a kernel grow exponentially: SOFTMAX, COSH.
+/** Returns the number of frequencies.
  *
- * Such features come with log scales, and attention must divide by their sum.
- *
- * @param kernel   the kernel
- * @return true if they do
+ * @param features   the map
+ * @return the number of rows of w; 0 for exact maps
  */
-BO_API bool bo_kernel_is_scaled(bo_kernel kernel);
-
-/** Reports whether a kernel is meant to follow a learned map W x + b: COSH, HEDGEHOG, RECTIFIER.
- *
- * @param kernel   the kernel
- * @return true if it is
- */
-BO_API bool bo_kernel_is_learned(bo_kernel kernel);
-
-/** Tests whether k(x, y) depends on x - y only, so that the same numbers may be subtracted from all rows.
- *
- * @param kernel   the kernel
- * @return true if it does
- */
-BO_API bool bo_kernel_is_shift_invariant(bo_kernel kernel);
+BO_API size_t bo_features_frequencies(const bo_features *features);
 
 /* ---- exact kernels and accuracy ---------------------------------------------------------------------------------- */
 
@@ -417,16 +402,39 @@ typedef struct bo_features_accuracy {
  *
  * @param context    the context
  * @param features   the map
- * @param rows       the number of rows
- * @param x          rows x dim
- * @param ldx        floats between two rows of x
+ * @param inputs     the rows, at least one
  * @param pairs      the number of pairs; 0 means 1000
  * @param seed       the seed of the choice of pairs
  * @param[out] out   the accuracy report
  * @return BO_OK; BO_UNSUPPORTED for CUSTOM
  */
-BO_API bo_status bo_features_measure(bo_context *context, const bo_features *features, size_t rows, const float *x,
-                                     size_t ldx, size_t pairs, uint64_t seed, bo_features_accuracy *out);
+BO_API bo_status bo_features_measure(bo_context *context, const bo_features *features, const bo_inputs *inputs,
+                                     size_t pairs, uint64_t seed, bo_features_accuracy *out);
+
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
+
+/** Computes gradients from dz = dL/dφ. All outputs are overwritten.
+ *
+ * @param context               the context
+ * @param features              the map
+ * @param inputs                dense rows
+ * @param dz                    gradient of the features, rows x features
+ * @param lddz                  floats between two rows of dz
+ * @param[out] dx               gradient of the inputs, rows x dim; or NULL
+ * @param lddx                  floats between two rows of dx
+ * @param[out] dlength_scales   gradient of the length scales, `dim` numbers; or NULL
+ * @param[out] dfrequencies     gradient of the frequencies, frequencies x dim; or NULL
+ * @return BO_OK; BO_UNSUPPORTED if the rows are sparse, if the function has no gradient (CUSTOM without `custom_backward`), or if
+ *     `dfrequencies` is requested for frequencies that are not free (HADAMARD, exact maps, proposals), or `dlength_scales`
+ *     for LANDMARKS
+ */
+BO_API bo_status bo_features_backward(bo_context *context, const bo_features *features, const bo_inputs *inputs,
+                                      const float *dz, size_t lddz, float *dx, size_t lddx, float *dlength_scales,
+                                      float *dfrequencies);
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
 
 /** Returns the predicted variance of φ(x)·φ(y) for one pair and independent draws.
  *
@@ -436,38 +444,6 @@ BO_API bo_status bo_features_measure(bo_context *context, const bo_features *fea
  * @return the variance; NAN if no formula is known
  */
 BO_API double bo_features_variance(const bo_features *features, const float *x, const float *y);
-
-/* ---- gradients --------------------------------------------------------------------------------------------------- */
-
-/** Computes gradients from dz = dL/dφ. All outputs are overwritten.
- *
- * @param context               the context
- * @param features              the map
- * @param rows                  the number of rows
- * @param x                     inputs, rows x dim
- * @param ldx                   floats between two rows of x
- * @param dz                    gradient of the features, rows x features
- * @param lddz                  floats between two rows of dz
- * @param[out] dx               gradient of the inputs, rows x dim; or NULL
- * @param lddx                  floats between two rows of dx
- * @param[out] dlength_scales   gradient of the length scales, `dim` numbers; or NULL
- * @param[out] dfrequencies     gradient of the frequencies, frequencies x dim; or NULL
- * @return BO_OK; BO_UNSUPPORTED if the function has no gradient (CUSTOM without `custom_backward`), or if
- *     `dfrequencies` is requested for frequencies that are not free (HADAMARD, exact maps, proposals), or `dlength_scales`
- *     for LANDMARKS
- */
-BO_API bo_status bo_features_backward(bo_context *context, const bo_features *features, size_t rows, const float *x,
-                                      size_t ldx, const float *dz, size_t lddz, float *dx, size_t lddx,
-                                      float *dlength_scales, float *dfrequencies);
-
-/* ---- frequencies ------------------------------------------------------------------------------------------------- */
-
-/** Returns the number of frequencies.
- *
- * @param features   the map
- * @return the number of rows of w; 0 for exact maps
- */
-BO_API size_t bo_features_frequencies(const bo_features *features);
 
 /** Copies the frequencies w, as applied to x after the length scales: gamma is included.
  *
@@ -489,19 +465,6 @@ BO_API bo_status bo_features_get_frequencies(bo_context *context, const bo_featu
  */
 BO_API bo_status bo_features_set_frequencies(bo_context *context, bo_features *features, const float *w);
 
-/** Returns the importance weights: one factor √(p/q) per frequency, by which its features are multiplied.
- *
- * Weights are at least the smallest normal float.
- *
- * @param features   the map
- * @return one number per frequency, owned by the map; NULL: all 1
- */
-BO_API const float *bo_features_importance(const bo_features *features);
-
-/* ==== Experimental ================================================================================================ */
-
-#ifdef BO_EXPERIMENTAL
-
 /** Computes φ(x) in float64 with the plain C reference, to check gradients and the fast path.
  *
  * @param context    the context
@@ -515,25 +478,6 @@ BO_API const float *bo_features_importance(const bo_features *features);
  */
 BO_API bo_status bo_features_apply_f64(bo_context *context, const bo_features *features, size_t rows, const double *x,
                                        size_t ldx, double *z, size_t ldz);
-
-/** Computes gradients in float64, as bo_features_backward() does in float32.
- *
- * @param context               the context
- * @param features              the map
- * @param rows                  the number of rows
- * @param x                     inputs, rows x dim
- * @param ldx                   doubles between two rows of x
- * @param dz                    gradient of the features, rows x features
- * @param lddz                  doubles between two rows of dz
- * @param[out] dx               gradient of the inputs, rows x dim; or NULL
- * @param lddx                  doubles between two rows of dx
- * @param[out] dlength_scales   gradient of the length scales, `dim` numbers; or NULL
- * @param[out] dfrequencies     gradient of the frequencies, frequencies x dim; or NULL
- * @return as bo_features_backward(); BO_UNSUPPORTED for CUSTOM
- */
-BO_API bo_status bo_features_backward_f64(bo_context *context, const bo_features *features, size_t rows,
-                                          const double *x, size_t ldx, const double *dz, size_t lddz, double *dx,
-                                          size_t lddx, double *dlength_scales, double *dfrequencies);
 
 #endif
 

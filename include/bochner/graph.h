@@ -27,7 +27,8 @@
  *     bo_graph_read(context, graph, loss, &value);
  *     bo_optimizer_step(context, optimizer, 1, NULL);        // optim.h
  *
- * nn.h records whole layers with their weights; operations.h lists the operations; docs/guides/graph.md is the guide.
+ * operations.h has the operations and their attributes; layers.h records whole layers with their weights; optim.h trains
+ * weights; docs/guides/graph.md is the guide.
  *
  * **Errors.** Recording functions return a value, not a status. After the first error, each of them does nothing and
  * returns 0, and bo_graph_compile() reports that error with the scope in which it happened ("layer 3 mlp: linear: …").
@@ -130,32 +131,21 @@ BO_API bo_status bo_weights_create(bo_context *context, bo_weights **out);
 /** Destroys a set of weights. @param weights  the set, or NULL */
 BO_API void bo_weights_destroy(bo_weights *weights);
 
-/** Adds a weight, or finds the weight with the same name.
- *
- * @param context     the context
- * @param weights     the set
- * @param desc        the weight; copied
- * @param[out] index  the number of the weight in the set, or NULL
- * @return BO_OK; BO_INVALID if a weight of this name has another shape or role, or if the weight is new and
- *     bo_weights_allocate() has already been called
- */
-BO_API bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_weight_desc *desc,
-                                    size_t *index);
+/** Facts about a set of weights. Made by the library; later versions may add members at the end. */
+typedef struct bo_weights_facts {
+    size_t count;                   /**< number of weights */
+    const bo_weight *const *weight; /**< the weights, in the order in which they were declared */
+    size_t parameters;              /**< number of parameters */
+    size_t trained;                 /**< number of parameters of weights that are not frozen */
+    size_t bytes;                   /**< size of the values, allocated or not, without gradients */
+} bo_weights_facts;
 
-/** Returns the number of weights.
+/** Returns facts about a set of weights.
  *
  * @param weights  the set
- * @return the number of weights
+ * @return the facts, owned by the set; `weight` is valid until another weight is declared
  */
-BO_API size_t bo_weights_count(const bo_weights *weights);
-
-/** Returns a weight by its number.
- *
- * @param weights  the set
- * @param index    the number, from 0
- * @return the weight, owned by the set; NULL if the index is past the end
- */
-BO_API const bo_weight *bo_weights_at(const bo_weights *weights, size_t index);
+BO_API const bo_weights_facts *bo_weights_describe(const bo_weights *weights);
 
 /** Returns a weight by its name.
  *
@@ -164,21 +154,6 @@ BO_API const bo_weight *bo_weights_at(const bo_weights *weights, size_t index);
  * @return the weight, owned by the set; NULL if there is no weight of this name
  */
 BO_API const bo_weight *bo_weights_find(const bo_weights *weights, const char *name);
-
-/** Counts parameters.
- *
- * @param weights  the set
- * @param trained  true: only weights that are not frozen
- * @return the number of parameters
- */
-BO_API size_t bo_weights_parameters(const bo_weights *weights, bool trained);
-
-/** Returns the size of the values, whether or not they are allocated. Gradients are not included.
- *
- * @param weights  the set
- * @return the size in bytes
- */
-BO_API size_t bo_weights_bytes(const bo_weights *weights);
 
 /** Freezes or unfreezes weights.
  *
@@ -225,15 +200,17 @@ BO_API bo_status bo_weights_init(bo_context *context, bo_weights *weights, uint6
  */
 BO_API bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weights);
 
-/** Copies the values of a weight. Values that are stored in fewer bits are converted to float.
+/** Copies the values or the gradient of a weight, or both. Values that are stored in fewer bits are converted to float.
  *
- * @param context   the context
- * @param weights   the set
- * @param name      the name of the weight
- * @param[out] out  rows x columns floats
- * @return BO_OK; BO_INVALID if there is no such weight or if it has no memory
+ * @param context        the context
+ * @param weights        the set
+ * @param name           the name of the weight
+ * @param[out] values    rows x columns floats, or NULL
+ * @param[out] gradient  rows x columns floats, or NULL
+ * @return BO_OK; BO_INVALID if there is no such weight, if it has no memory, or if its gradient is requested and it has none
  */
-BO_API bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const char *name, float *out);
+BO_API bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const char *name, float *values,
+                                float *gradient);
 
 /** Sets the values of a weight.
  *
@@ -244,16 +221,6 @@ BO_API bo_status bo_weights_get(bo_context *context, const bo_weights *weights, 
  * @return BO_OK; BO_INVALID if there is no such weight, if it has no memory or if it is stored in fewer bits
  */
 BO_API bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *name, const float *values);
-
-/** Copies the gradient of a weight.
- *
- * @param context   the context
- * @param weights   the set
- * @param name      the name of the weight
- * @param[out] out  rows x columns floats
- * @return BO_OK; BO_INVALID if there is no such weight or if it has no gradient
- */
-BO_API bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights, const char *name, float *out);
 
 /** Saves all values to a safetensors file.
  *
@@ -309,7 +276,8 @@ BO_API bo_value bo_graph_input(bo_graph *graph, const char *name, bo_element ele
 /** Records a weight of the set. Declares it if it is new.
  *
  * @param graph  the graph
- * @param desc   the weight, as for bo_weights_declare(); copied
+ * @param desc   the weight; copied. An error if a weight of this name has another shape or role, or if it is new and
+ *     bo_weights_allocate() has already been called
  * @return the tensor, the same for the same weight; 0 after an error
  */
 BO_API bo_value bo_graph_weight(bo_graph *graph, const bo_weight_desc *desc);
@@ -339,98 +307,22 @@ BO_API bo_value bo_graph_apply(bo_graph *graph, bo_operation operation, const vo
  */
 BO_API bo_value bo_graph_output(const bo_graph *graph, bo_value value, size_t index);
 
-/** Records a + b.
+/** Facts about a graph. Made by the library; later versions may add members at the end. */
+typedef struct bo_graph_facts {
+    bo_weights *weights;    /**< the set that was passed to bo_graph_create(); still owned by its creator */
+    size_t values;          /**< number of tensors, with tensor 0, which has no rows and columns */
+    const bo_tensor *value; /**< shape and element of each tensor; without data */
+    size_t bytes;           /**< bytes that bo_graph_allocate() allocates; 0 before bo_graph_compile() */
+    /** Useful floating-point operations of a run, without recomputation; 0 before bo_graph_compile(). */
+    double flops;
+} bo_graph_facts;
+
+/** Returns facts about a graph.
  *
  * @param graph  the graph
- * @param a      a float tensor
- * @param b      a float tensor of the same shape
- * @return the sum; 0 after an error
+ * @return the facts, owned by the graph; `value` is valid until more is recorded
  */
-BO_API bo_value bo_graph_add(bo_graph *graph, bo_value a, bo_value b);
-
-/** Records the elementwise product a ∘ b.
- *
- * @param graph  the graph
- * @param a      a float tensor
- * @param b      a float tensor of the same shape
- * @return the product; 0 after an error
- */
-BO_API bo_value bo_graph_multiply(bo_graph *graph, bo_value a, bo_value b);
-
-/** Records factor x.
- *
- * @param graph   the graph
- * @param x       a float tensor
- * @param factor  the factor, not 0
- * @return the product; 0 after an error
- */
-BO_API bo_value bo_graph_scale(bo_graph *graph, bo_value x, double factor);
-
-/** Records an elementwise function.
- *
- * @param graph     the graph
- * @param function  the function
- * @param x         a float tensor
- * @return the result; 0 after an error
- */
-BO_API bo_value bo_graph_unary(bo_graph *graph, bo_unary function, bo_value x);
-
-/** Records x wᵀ + bias.
- *
- * @param graph  the graph
- * @param x      rows x in
- * @param w      out x in
- * @param bias   1 x out; 0: no bias
- * @return rows x out; 0 after an error
- */
-BO_API bo_value bo_graph_linear(bo_graph *graph, bo_value x, bo_value w, bo_value bias);
-
-/** Records the choice of rows of a table.
- *
- * @param graph    the graph
- * @param indices  rows x 1, int32
- * @param table    the table
- * @return the rows of the table with these indices; 0 after an error
- */
-BO_API bo_value bo_graph_embed(bo_graph *graph, bo_value indices, bo_value table);
-
-/** Records the same numbers in rows of another length.
- *
- * @param graph    the graph
- * @param x        a float tensor
- * @param columns  the new number of columns, a divisor of the number of elements
- * @return the result, which is `x` itself if it already has this number of columns; 0 after an error
- */
-BO_API bo_value bo_graph_reshape(bo_graph *graph, bo_value x, size_t columns);
-
-/** Records the columns of several tensors side by side.
- *
- * @param graph   the graph
- * @param count   the number of tensors, at least 1
- * @param values  float tensors with the same number of rows
- * @return the result, which is the tensor itself if there is only one; 0 after an error
- */
-BO_API bo_value bo_graph_concat(bo_graph *graph, size_t count, const bo_value *values);
-
-/** Records a loss.
- *
- * @param graph       the graph
- * @param kind        the loss
- * @param prediction  a float tensor
- * @param target      a float tensor of the same shape
- * @return the mean loss, 1 x 1; 0 after an error
- */
-BO_API bo_value bo_graph_loss(bo_graph *graph, bo_loss_kind kind, bo_value prediction, bo_value target);
-
-/** Records the cross-entropy of softmax(x wᵀ).
- *
- * @param graph    the graph
- * @param x        rows x in
- * @param w        classes x in
- * @param targets  rows x 1, int32; rows with a negative target are not counted
- * @return the mean loss in nats, 1 x 1; 0 after an error
- */
-BO_API bo_value bo_graph_cross_entropy(bo_graph *graph, bo_value x, bo_value w, bo_value targets);
+BO_API const bo_graph_facts *bo_graph_describe(const bo_graph *graph);
 
 /** Returns the number of rows of a tensor.
  *
@@ -438,7 +330,11 @@ BO_API bo_value bo_graph_cross_entropy(bo_graph *graph, bo_value x, bo_value w, 
  * @param value  the tensor
  * @return the number of rows; 0 if there is no such tensor
  */
-BO_API size_t bo_graph_rows(const bo_graph *graph, bo_value value);
+static inline size_t bo_graph_rows(const bo_graph *graph, bo_value value)
+{
+    const bo_graph_facts *facts = bo_graph_describe(graph);
+    return facts && value < facts->values ? facts->value[value].rows : 0;
+}
 
 /** Returns the number of columns of a tensor.
  *
@@ -446,14 +342,11 @@ BO_API size_t bo_graph_rows(const bo_graph *graph, bo_value value);
  * @param value  the tensor
  * @return the number of columns; 0 if there is no such tensor
  */
-BO_API size_t bo_graph_columns(const bo_graph *graph, bo_value value);
-
-/** Returns the set of weights of a graph.
- *
- * @param graph  the graph
- * @return the set that was passed to bo_graph_create(); still owned by its creator
- */
-BO_API bo_weights *bo_graph_weights(const bo_graph *graph);
+static inline size_t bo_graph_columns(const bo_graph *graph, bo_value value)
+{
+    const bo_graph_facts *facts = bo_graph_describe(graph);
+    return facts && value < facts->values ? facts->value[value].columns : 0;
+}
 
 /** Names the scope of the operations that are recorded from now on, for messages and profiles ("layer 3 attention").
  *
@@ -462,17 +355,15 @@ BO_API bo_weights *bo_graph_weights(const bo_graph *graph);
  */
 BO_API void bo_graph_scope(bo_graph *graph, const char *format, ...) BO_PRINTF(2, 3);
 
-/** Begins a segment for activation checkpointing.
+/** Begins or ends a segment for activation checkpointing.
  *
  * If the graph is compiled with `checkpoint`, the results of a segment are released after forward and computed again
  * before backward. Segments do not nest.
  *
  * @param graph  the graph
+ * @param begin  true at the start of a segment, false at its end
  */
-BO_API void bo_graph_segment_begin(bo_graph *graph);
-
-/** Ends the segment. @param graph  the graph */
-BO_API void bo_graph_segment_end(bo_graph *graph);
+BO_API void bo_graph_segment(bo_graph *graph, bool begin);
 
 /** Keeps a tensor so that bo_graph_read() can read it after a run. Inputs, weights and the loss are always kept.
  *
@@ -498,6 +389,152 @@ BO_API void bo_graph_keep_gradient(bo_graph *graph, bo_value value);
  * @return 0
  */
 BO_API bo_value bo_graph_fail(bo_graph *graph, const char *format, ...) BO_PRINTF(2, 3);
+
+/* ---- common operations as functions ------------------------------------------------------------------------------ */
+
+/** Records a + b.
+ *
+ * @param graph  the graph
+ * @param a      a float tensor
+ * @param b      a float tensor of the same shape
+ * @return the sum; 0 after an error
+ */
+static inline bo_value bo_graph_add(bo_graph *graph, bo_value a, bo_value b)
+{
+    const bo_value inputs[2] = {a, b};
+    return bo_graph_apply(graph, BO_OPERATION_ADD, NULL, 0, 2, inputs);
+}
+
+/** Records the elementwise product a ∘ b.
+ *
+ * @param graph  the graph
+ * @param a      a float tensor
+ * @param b      a float tensor of the same shape
+ * @return the product; 0 after an error
+ */
+static inline bo_value bo_graph_multiply(bo_graph *graph, bo_value a, bo_value b)
+{
+    const bo_value inputs[2] = {a, b};
+    return bo_graph_apply(graph, BO_OPERATION_PRODUCT, NULL, 0, 2, inputs);
+}
+
+/** Records factor x.
+ *
+ * @param graph   the graph
+ * @param x       a float tensor
+ * @param factor  the factor, not 0
+ * @return the product; 0 after an error
+ */
+static inline bo_value bo_graph_scale(bo_graph *graph, bo_value x, double factor)
+{
+    const bo_unary_attributes attributes = {BO_UNARY_IDENTITY, factor, 0};
+    if (factor == 0) return bo_graph_fail(graph, "scale: the factor must not be 0");
+    return bo_graph_apply(graph, BO_OPERATION_UNARY, &attributes, sizeof attributes, 1, &x);
+}
+
+/** Records an elementwise function.
+ *
+ * @param graph     the graph
+ * @param function  the function
+ * @param x         a float tensor
+ * @return the result; 0 after an error
+ */
+static inline bo_value bo_graph_unary(bo_graph *graph, bo_unary function, bo_value x)
+{
+    const bo_unary_attributes attributes = {function, 0, 0};
+    return bo_graph_apply(graph, BO_OPERATION_UNARY, &attributes, sizeof attributes, 1, &x);
+}
+
+/** Records x wᵀ + bias.
+ *
+ * @param graph  the graph
+ * @param x      rows x in
+ * @param w      out x in
+ * @param bias   1 x out; 0: no bias
+ * @return rows x out; 0 after an error
+ */
+static inline bo_value bo_graph_linear(bo_graph *graph, bo_value x, bo_value w, bo_value bias)
+{
+    const bo_linear_attributes attributes = {1, bias != 0, false, 0, 0};
+    const bo_value inputs[3] = {x, w, bias};
+    return bo_graph_apply(graph, BO_OPERATION_LINEAR, &attributes, sizeof attributes, bias ? 3 : 2, inputs);
+}
+
+/** Records the choice of rows of a table.
+ *
+ * @param graph    the graph
+ * @param indices  rows x 1, int32
+ * @param table    the table
+ * @return the rows of the table with these indices; 0 after an error
+ */
+static inline bo_value bo_graph_embed(bo_graph *graph, bo_value indices, bo_value table)
+{
+    const bo_value inputs[2] = {indices, table};
+    return bo_graph_apply(graph, BO_OPERATION_EMBED, NULL, 0, 2, inputs);
+}
+
+/** Records the same numbers in rows of another length.
+ *
+ * @param graph    the graph
+ * @param x        a float tensor
+ * @param columns  the new number of columns, a divisor of the number of elements
+ * @return the result, which is `x` itself if it already has this number of columns; 0 after an error
+ */
+static inline bo_value bo_graph_reshape(bo_graph *graph, bo_value x, size_t columns)
+{
+    const bo_reshape_attributes attributes = {columns};
+    if (graph && bo_graph_columns(graph, x) == columns) return x;
+    return bo_graph_apply(graph, BO_OPERATION_RESHAPE, &attributes, sizeof attributes, 1, &x);
+}
+
+/** Records the columns of several tensors side by side.
+ *
+ * @param graph   the graph
+ * @param count   the number of tensors, at least 1
+ * @param values  float tensors with the same number of rows
+ * @return the result, which is the tensor itself if there is only one; 0 after an error
+ */
+static inline bo_value bo_graph_concat(bo_graph *graph, size_t count, const bo_value *values)
+{
+    enum { MOST = 16 }; /* inputs of an operation; more tensors make a tree, whose parts but the last are full */
+    bo_value parts[MOST];
+    size_t each = 1, used = 0;
+    if (!values) return bo_graph_apply(graph, BO_OPERATION_CONCAT, NULL, 0, count, values);
+    if (count == 1) return values[0];
+    while (each * MOST < count) each *= MOST;
+    for (size_t at = 0; at < count; at += each)
+        parts[used++] = bo_graph_concat(graph, count - at < each ? count - at : each, values + at);
+    return bo_graph_apply(graph, BO_OPERATION_CONCAT, NULL, 0, used, parts);
+}
+
+/** Records a loss.
+ *
+ * @param graph       the graph
+ * @param kind        the loss
+ * @param prediction  a float tensor
+ * @param target      a float tensor of the same shape
+ * @return the mean loss, 1 x 1; 0 after an error
+ */
+static inline bo_value bo_graph_loss(bo_graph *graph, bo_loss_kind kind, bo_value prediction, bo_value target)
+{
+    const bo_loss_attributes attributes = {kind};
+    const bo_value inputs[2] = {prediction, target};
+    return bo_graph_apply(graph, BO_OPERATION_LOSS, &attributes, sizeof attributes, 2, inputs);
+}
+
+/** Records the cross-entropy of softmax(x wᵀ).
+ *
+ * @param graph    the graph
+ * @param x        rows x in
+ * @param w        classes x in
+ * @param targets  rows x 1, int32; rows with a negative target are not counted
+ * @return the mean loss in nats, 1 x 1; 0 after an error
+ */
+static inline bo_value bo_graph_cross_entropy(bo_graph *graph, bo_value x, bo_value w, bo_value targets)
+{
+    const bo_value inputs[3] = {x, w, targets};
+    return bo_graph_apply(graph, BO_OPERATION_CROSS_ENTROPY, NULL, 0, 3, inputs);
+}
 
 /* ---- compiling and running --------------------------------------------------------------------------------------- */
 
@@ -525,20 +562,6 @@ typedef struct bo_graph_compile_desc {
  *     as two of its inputs; BO_UNSUPPORTED if an operation that needs a gradient has none
  */
 BO_API bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_compile_desc *desc);
-
-/** Returns the number of bytes that bo_graph_allocate() allocates.
- *
- * @param graph  the graph
- * @return the number of bytes; 0 before bo_graph_compile()
- */
-BO_API size_t bo_graph_bytes(const bo_graph *graph);
-
-/** Returns the number of useful floating-point operations of a run. Recomputation is not counted.
- *
- * @param graph  the graph
- * @return the number of operations; 0 before bo_graph_compile()
- */
-BO_API double bo_graph_flops(const bo_graph *graph);
 
 /** Allocates the memory of a compiled graph. Does nothing if it is already allocated.
  *
@@ -581,13 +604,6 @@ BO_API bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value va
  */
 BO_API bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value value, float *host);
 
-/** Sets the gradient of the loss itself (default: 1), for example 1/k for each of k micro-batches that share a step.
- *
- * @param graph  the graph
- * @param scale  the gradient of the loss
- */
-BO_API void bo_graph_set_loss_scale(bo_graph *graph, float scale);
-
 /** Runs a graph: forward and, if it was compiled with gradients, backward.
  *
  * @param context  the context
@@ -597,35 +613,6 @@ BO_API void bo_graph_set_loss_scale(bo_graph *graph, float scale);
  *     refuses NaN or infinity; the status of a custom operation that fails. The message starts with the scope
  */
 BO_API bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass);
-
-/** Finds the first tensor that is not finite, by another forward.
- *
- * The states of the pass advance as in a run. Nothing else changes. Frozen weights are not checked themselves, only the
- * results of the operations that read them.
- *
- * @param context     the context
- * @param graph       a graph with memory
- * @param pass        the settings of the run, or NULL
- * @param[out] scope  the scope of the operation, or the name of the input or weight; NULL if all tensors are finite.
- *     Owned by the graph or the set of weights
- * @return BO_OK; otherwise as bo_graph_run(), except BO_NUMERIC
- */
-BO_API bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope);
-
-/** Measures a graph operation by operation.
- *
- * The runs add to the gradients of the weights, as every run does.
- *
- * @param context   the context
- * @param graph     a compiled graph; with memory if `repeats` is not 0
- * @param pass      the settings of the runs, or NULL
- * @param subject   the title of the profile; copied
- * @param repeats   timed runs after one warmup run, at most 1000; 0: no runs, only shapes and sizes
- * @param[out] out  the profile; release it with bo_profile_destroy()
- * @return BO_OK; BO_INVALID if the graph is not compiled; the errors of bo_graph_run()
- */
-BO_API bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char *subject,
-                                  size_t repeats, bo_profile **out);
 
 /* ---- custom operations ------------------------------------------------------------------------------------------- */
 
@@ -693,6 +680,41 @@ typedef struct bo_operation_desc {
  */
 BO_API bo_value bo_graph_apply_custom(bo_graph *graph, const bo_operation_desc *desc, const void *attributes,
                                       size_t attributes_bytes, size_t count, const bo_value *inputs);
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
+/** Finds the first tensor that is not finite, by another forward.
+ *
+ * The states of the pass advance as in a run. Nothing else changes. Frozen weights are not checked themselves, only the
+ * results of the operations that read them.
+ *
+ * @param context     the context
+ * @param graph       a graph with memory
+ * @param pass        the settings of the run, or NULL
+ * @param[out] scope  the scope of the operation, or the name of the input or weight; NULL if all tensors are finite.
+ *     Owned by the graph or the set of weights
+ * @return BO_OK; otherwise as bo_graph_run(), except BO_NUMERIC
+ */
+BO_API bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope);
+
+/** Measures a graph operation by operation.
+ *
+ * The runs add to the gradients of the weights, as every run does.
+ *
+ * @param context   the context
+ * @param graph     a compiled graph; with memory if `repeats` is not 0
+ * @param pass      the settings of the runs, or NULL
+ * @param subject   the title of the profile; copied
+ * @param repeats   timed runs after one warmup run, at most 1000; 0: no runs, only shapes and sizes
+ * @param[out] out  the profile; release it with bo_profile_destroy()
+ * @return BO_OK; BO_INVALID if the graph is not compiled; the errors of bo_graph_run()
+ */
+BO_API bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char *subject,
+                                  size_t repeats, bo_profile **out);
+
+#endif
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,7 @@
  *
  *     bo_inspection *report;
  *     bo_inspect(context, model, ids, count, NULL, &report);          // ids: the tokens of a text
- *     const bo_head_report *head = bo_inspection_head(report, 3, 0);  // layer 3, head 0
+ *     const bo_head_report *head = &report->layers[3].heads[0];       // layer 3, head 0
  *     printf("%g %g\n", head->moments.largest, head->induction_repeated);
  *     bo_inspection_destroy(report);
  *
@@ -185,8 +185,9 @@ typedef struct bo_inspect_candidate {
 
 /** The report of a layer. */
 typedef struct bo_layer_report {
+    const bo_head_report *heads;        /**< one report per query head */
+    size_t head_count;                  /**< number of query heads */
     const bo_attention_desc *attention; /**< the attention of the layer, owned by the model */
-    size_t heads;                       /**< number of query heads */
     bool weights;         /**< the attention has weights exp(s q·k) or an estimate of them, so BEHAVIOR has numbers */
     double error;         /**< ERRORS: root mean square error of its heads with the recommended replacement */
     double logit;         /**< ATTRIBUTION: sum of the contributions of its heads to the logit */
@@ -194,25 +195,23 @@ typedef struct bo_layer_report {
     uint64_t reserved[4]; /**< zero */
 } bo_layer_report;
 
-/** What a report was made from. */
-typedef struct bo_inspection_facts {
-    unsigned parts;       /**< bits of bo_inspect_part */
-    size_t layers;        /**< number of layers */
-    size_t tokens;        /**< tokens per window */
-    size_t windows;       /**< windows that were read; 0: there was no text */
-    size_t repeated;      /**< random tokens that were repeated: length of one copy */
-    size_t candidates;    /**< number of replacements; 0: ERRORS was not requested */
-    size_t choice;        /**< the replacement that is recommended for all layers */
-    bool reachable;       /**< its error reaches the target */
-    double target;        /**< the target */
-    bool rotated;         /**< the model uses RoPE, which W_QK leaves out */
-    uint64_t reserved[4]; /**< zero */
-} bo_inspection_facts;
-
 /* ---- the report -------------------------------------------------------------------------------------------------- */
 
-/** A report on a model. */
-typedef struct bo_inspection bo_inspection;
+/** A report on a model. Made by the library and read-only; later versions may add members at the end. */
+typedef struct bo_inspection {
+    const bo_layer_report *layers;          /**< one report per layer, with its heads */
+    size_t layer_count;                     /**< number of layers */
+    const bo_inspect_candidate *candidates; /**< ERRORS: the replacements of softmax attention that were measured */
+    size_t candidate_count;                 /**< number of replacements; 0: ERRORS was not requested */
+    size_t choice;                          /**< ERRORS: the replacement that is recommended for all layers */
+    bool reachable;                         /**< ERRORS: its error reaches the target */
+    double target;                          /**< ERRORS: the target */
+    unsigned parts;                         /**< bits of bo_inspect_part */
+    size_t tokens;                          /**< tokens per window */
+    size_t windows;                         /**< windows that were read; 0: there was no text */
+    size_t repeated;                        /**< random tokens that were repeated: length of one copy */
+    bool rotated;                           /**< the model uses RoPE, which W_QK leaves out */
+} bo_inspection;
 
 /** Inspects a language model.
  *
@@ -229,43 +228,8 @@ typedef struct bo_inspection bo_inspection;
 BO_API bo_status bo_inspect(bo_context *context, const bo_model *model, const int32_t *ids, size_t count,
                             const bo_inspect_desc *desc, bo_inspection **out);
 
-/** Destroys a report.
- *
- * @param report   the report, or NULL
- */
+/** Destroys a report. @param report  the report, or NULL */
 BO_API void bo_inspection_destroy(bo_inspection *report);
-
-/** Returns what a report was made from.
- *
- * @param report   the report
- * @return the facts, owned by the report
- */
-BO_API const bo_inspection_facts *bo_inspection_describe(const bo_inspection *report);
-
-/** Returns the report of a layer.
- *
- * @param report   the report
- * @param layer    the number of the layer, from 0
- * @return the layer, owned by the report; NULL if there is no such layer
- */
-BO_API const bo_layer_report *bo_inspection_layer(const bo_inspection *report, size_t layer);
-
-/** Returns the report of a head.
- *
- * @param report   the report
- * @param layer    the number of the layer, from 0
- * @param head     the number of the query head, from 0
- * @return the head, owned by the report; NULL if there is no such head
- */
-BO_API const bo_head_report *bo_inspection_head(const bo_inspection *report, size_t layer, size_t head);
-
-/** Returns a replacement of softmax attention that was measured.
- *
- * @param report   the report
- * @param index    the number of the candidate, from 0
- * @return the candidate, owned by the report; NULL if there is no such candidate
- */
-BO_API const bo_inspect_candidate *bo_inspection_candidate(const bo_inspection *report, size_t index);
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 

@@ -57,21 +57,13 @@ BO_API size_t bo_json_escape(const char **text, char *out, size_t size);
  */
 BO_API bool bo_json_seal(char *text, size_t length);
 
-/** Verifies the checksum that bo_json_seal() filled in.
+/** Verifies the checksum that bo_json_seal() filled in, and reports damage.
  *
- * @param text     the text of a JSON object
- * @param length   the length of the text
- * @return false if the text has a checksum and it does not match; true if it matches or there is none
- */
-BO_API bool bo_json_intact(const char *text, size_t length);
-
-/** Verifies the checksum of a file and reports damage.
- *
- * @param context   the context
+ * @param context   the context; NULL: there is no message
  * @param where     the name of the file, for the message
  * @param text      the text of a JSON object
  * @param length    the length of the text
- * @return BO_OK if bo_json_intact(); otherwise BO_FORMAT, with a message that tells what to do
+ * @return BO_OK if the checksum matches or the text has none; otherwise BO_FORMAT, with a message that tells what to do
  */
 BO_API bo_status bo_json_check(bo_context *context, const char *where, const char *text, size_t length);
 

@@ -1,129 +1,210 @@
 /** @file
- * The choices for the parts of a model beside attention: MLPs, mixers, norms, positions, parametrizations and storage.
+ * Layers that record their operations on a graph (graph.h) and declare their weights. Advanced tier: for custom
+ * networks and layers (docs/guides/graph.md).
  *
- * Numbers such as 2105.01601 are papers on arXiv. docs/reference/layers.md describes the layers.
+ *     bo_value h = bo_nn_linear(graph, "up", x, &(bo_linear_layer){.out = 256, .bias = true});
+ *     h = bo_graph_unary(graph, BO_UNARY_GELU, h);
+ *     x = bo_nn_output(graph, "down", h, x, NULL);                     // x + h Wᵀ
+ *
+ * The names of weights start with a prefix: "up.weight", "up.bias". A layer with the same prefix in another graph over
+ * the same set has the same weights. Layers follow the rules of the set: the parametrization, the adapters (LoRA) and
+ * the 8-bit products of a model apply to custom layers within it. Zero means the default in every field whose comment
+ * does not state otherwise.
+ *
+ * **Errors.** As all recording functions, these return 0 after an error, which bo_graph_compile() reports. The message
+ * names the prefix if a field or a reserved word is invalid.
+ *
+ * **Ownership.** Prefixes and descriptors are copied or only read during the call. A feature map or an attention in a
+ * descriptor must outlive the graph.
+ *
+ * **Threads.** As the functions of graph.h: a graph may be used by one thread at a time.
  */
 #ifndef BOCHNER_LAYERS_H
 #define BOCHNER_LAYERS_H
 
-#include <bochner/base.h>
+#include <bochner/graph.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* ==== Simple ====================================================================================================== */
-
-/** The MLP of a layer: its activation function, or another map of each token. */
-typedef enum bo_mlp {
-    BO_MLP_RELU2 = 0,           /**< max(x, 0)² */
-    BO_MLP_GELU = 1,            /**< x Φ(x) */
-    BO_MLP_SWIGLU = 2,          /**< silu(gate) ∘ up, as in Llama */
-    BO_MLP_NONE = 3,            /**< no MLP */
-    BO_MLP_GELU_TANH = 4,       /**< GELU approximated by tanh, as in GPT-2 */
-    BO_MLP_RANDOM_FEATURES = 5, /**< φ(s x) with a fixed random map of features.h; s and the readout are learned */
-    BO_MLP_DEGREE_2 = 6,        /**< (W_1 x) ∘ (W_2 x), without activation function */
-    BO_MLP_DEGREE_3 = 7,        /**< product of three linear maps of x */
-    BO_MLP_DEGREE_4 = 8,        /**< product of four linear maps of x */
-    BO_MLP_DEGREE_E = 9,        /**< u ∘ v ∘ (u² + v²)^((e - 2)/2) of two linear maps u, v of x */
-    BO_MLP_QUADRATIC = 10,      /**< xᵀ W_o x for each output o */
-    BO_MLP_GEGLU = 11,          /**< gelu(gate) ∘ up */
-    BO_MLP_GEGLU_TANH = 12,     /**< the same with GELU approximated by tanh, as in Gemma */
-    BO_MLP_RELU = 13,           /**< max(x, 0) */
-    BO_MLP_SILU = 14,           /**< x σ(x), without a gate */
-    BO_MLP_CUSTOM = 100,        /**< a function of the caller (bo_custom_layer of model.h) */
-    BO_MLP_LAYERS = 101,        /**< a list of layers (bo_block of model.h) */
-} bo_mlp;
-
-/** How information moves between the tokens of a sequence. */
-typedef enum bo_mixer {
-    BO_MIXER_ATTENTION = 0, /**< any attention of attention.h */
-    BO_MIXER_MLP = 1,       /**< a causal MLP along the tokens of a window (2105.01601) */
-    BO_MIXER_SSM = 2,       /**< state-space systems, one per channel, between two gates */
-    BO_MIXER_CONV = 3,      /**< a causal depthwise convolution between two gates */
-    BO_MIXER_RNN = 4,       /**< a plain recurrent network */
-    BO_MIXER_GRU = 5,       /**< a gated recurrent unit */
-    BO_MIXER_LSTM = 6,      /**< a long short-term memory */
-    BO_MIXER_DEGREE_2 = 7,  /**< (X W_1) ∘ (T X W_2), where T is a decaying mean */
-    BO_MIXER_DEGREE_3 = 8,  /**< (X W_1 Xᵀ) X W_2, causal: linear attention without a normalizer */
-    BO_MIXER_DEGREE_4 = 9,  /**< DEGREE_3 ∘ (X W_3) */
-    BO_MIXER_DEGREE_E = 10, /**< u ∘ v ∘ (u² + v²)^((e - 2)/2) of the factors u, v of DEGREE_2 */
-} bo_mixer;
-
-/** The transition matrix of a state-space mixer; docs/reference/layers.md compares them. */
-typedef enum bo_ssm {
-    BO_SSM_DIAGONAL = 0, /**< diagonal */
-    BO_SSM_CLOSED = 1,   /**< s I + P Pᵀ */
-    BO_SSM_LOW_RANK = 2, /**< diagonal + P Qᵀ */
-} bo_ssm;
-
-/** How initial values and learning rates of weights depend on the width. */
-typedef enum bo_parametrization {
-    BO_PARAMETRIZATION_STANDARD = 0, /**< learning rates do not depend on the width */
-    BO_PARAMETRIZATION_MUP = 1,      /**< μP (2203.03466): learning rates tuned at base_width fit every width */
-    BO_PARAMETRIZATION_UNIT = 2,     /**< unit-scaled μP (2407.17465): values start near 1, for 8-bit floats */
-} bo_parametrization;
-
-/** How numbers are stored. */
-typedef enum bo_storage {
-    BO_STORAGE_FLOAT32 = 0,  /**< 32-bit floats */
-    BO_STORAGE_BFLOAT16 = 1, /**< 16-bit floats: for weights, and for activations that are kept for backward */
-    BO_STORAGE_FLOAT8 = 2,   /**< a simulation: products use values rounded to E4M3 and gradients rounded to E5M2 */
-    BO_STORAGE_INT8 = 3,     /**< 8-bit integers with one scale per group of a row: for weights */
-    BO_STORAGE_INT4 = 4,     /**< 4-bit codes with one scale per group of a row: for weights */
-} bo_storage;
-
-/** The initial values of the adapters B A of a linear layer (LoRA, 2106.09685). Adapters do not change the output of
- * the model at the start, for every choice. */
-typedef enum bo_lora_init {
-    BO_LORA_INIT_ZERO = 0,     /**< A random, B zero */
-    BO_LORA_INIT_RANDOM = 1,   /**< both random; rows of A and columns of B have length 1 */
-    BO_LORA_INIT_WEIGHT = 2,   /**< the leading singular vectors of the weight (PiSSA, 2404.02948) */
-    BO_LORA_INIT_GRADIENT = 3, /**< the leading singular vectors of its gradient (LoRA-GA, 2407.05000) */
-} bo_lora_init;
-
-/** Normalization. */
-typedef enum bo_norm {
-    BO_NORM_RMS = 0,  /**< RMSNorm */
-    BO_NORM_LAYER = 1 /**< LayerNorm */
-} bo_norm;
-
-/** How a model represents positions. */
-typedef enum bo_positions {
-    BO_POSITIONS_ROPE = 0,           /**< rotates pairs from the two halves of each head, as in Llama */
-    BO_POSITIONS_ROPE_NEIGHBORS = 1, /**< rotates pairs of adjacent columns */
-    BO_POSITIONS_LEARNED = 2,        /**< adds a learned vector per position */
-    BO_POSITIONS_SINUSOIDAL = 3,     /**< adds sines and cosines of the position */
-    BO_POSITIONS_NONE = 4            /**< none */
-} bo_positions;
-
-/** How the two branches of a layer, the mixer and the MLP, are joined to the residual stream x. */
-typedef enum bo_residual {
-    BO_RESIDUAL_SEQUENTIAL = 0, /**< x += mixer(norm(x)), then x += mlp(norm(x)), as in Llama and GPT-2 */
-    BO_RESIDUAL_PARALLEL = 1,   /**< x += mixer(norm(x)) + mlp(norm'(x)), as in GPT-NeoX */
-    BO_RESIDUAL_SHARED = 2,     /**< x += mixer(norm(x)) + mlp(norm(x)) with one norm, as in Phi */
-    BO_RESIDUAL_SANDWICH = 3,   /**< x += norm'(mixer(norm(x))), then x += norm'(mlp(norm(x))), as in Gemma 3 */
-    BO_RESIDUAL_AFTER = 4       /**< x += norm(mixer(x)), then x += norm(mlp(x)), as in OLMo 2 */
-} bo_residual;
-
-/** How the frequencies of RoPE are changed for texts that are longer than those of the first training. */
-typedef enum bo_rope_scaling_kind {
-    BO_ROPE_SCALING_KIND_NONE = 0,   /**< not changed */
-    BO_ROPE_SCALING_KIND_LINEAR = 1, /**< divided by `factor` (2306.15595) */
-    BO_ROPE_SCALING_KIND_LLAMA3 = 2  /**< low frequencies are divided by `factor`, as in Llama 3.1 */
-} bo_rope_scaling_kind;
-
-/** A change of the frequencies of RoPE. LLAMA3: a frequency whose wavelength is L tokens is divided by `factor` if L >
- * original / low, and stays if L < original / high. Between them it is interpolated. */
-typedef struct bo_rope_scaling {
-    bo_rope_scaling_kind kind; /**< the kind (default: NONE) */
-    double factor;             /**< LINEAR, LLAMA3: the factor, positive */
-    double low;                /**< LLAMA3: positive, less than `high` */
-    double high;               /**< LLAMA3: the other limit */
-    double original;           /**< LLAMA3: tokens of a text of the first training, positive */
-} bo_rope_scaling;
-
 /* ==== Advanced ==================================================================================================== */
+
+/** A linear layer: y = factor x Wᵀ (+ b) (+ keep residual). Weights: `prefix.weight` (out x in) and `prefix.bias`. */
+typedef struct bo_linear_layer {
+    size_t out;               /**< columns of y; required */
+    bool bias;                /**< add a bias */
+    bo_weight_role role;      /**< role of the matrix */
+    bo_weight_init init;      /**< initial values of the matrix (default: normal with standard deviation 1/√in) */
+    bo_weight_init bias_init; /**< initial values of the bias (default: zeros) */
+    bo_value residual;        /**< a tensor with the rows of x and `out` columns to add; 0: none */
+    double factor;            /**< factor in addition to that of the parametrization (default: 1) */
+    double keep;              /**< factor of the residual (default: 1) */
+    uint64_t reserved[4];     /**< must be zero */
+} bo_linear_layer;
+
+/** Records a linear layer.
+ *
+ * @param graph   the graph
+ * @param prefix  prefix of the names of the weights
+ * @param x       the input, rows x in
+ * @param desc    the layer
+ * @return y, rows x out; 0 after an error
+ */
+BO_API bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_layer *desc);
+
+/** A norm of what a layer adds to the residual stream, before it is added. */
+typedef struct bo_summand_norm {
+    const char *prefix;                /**< prefix of the names of its weights */
+    const struct bo_norm_layer *layer; /**< the norm */
+} bo_summand_norm;
+
+/** An output layer: residual + x Wᵀ, the projection back to the residual stream. */
+typedef struct bo_output_layer {
+    bool bias;                   /**< add a bias */
+    double factor;               /**< factor of x, not of the bias (default: 1) */
+    double dropout;              /**< dropout rate of the summand x Wᵀ */
+    uint64_t stream;             /**< stream of the dropout (bo_dropout_attributes) */
+    const bo_summand_norm *norm; /**< a norm of the summand x Wᵀ, before dropout; NULL: none */
+    uint64_t reserved[4];        /**< must be zero */
+} bo_output_layer;
+
+/** Records an output layer.
+ *
+ * W starts at zero, so that the layer starts as the identity (1901.09321). In the unit-scaled parametrization, W is
+ * random and both summands are weighted instead (2407.17465).
+ *
+ * @param graph     the graph
+ * @param prefix    prefix of the names of the weights
+ * @param x         the input, rows x in
+ * @param residual  the residual stream, rows x width
+ * @param desc      the layer; NULL: all defaults
+ * @return the new residual stream, rows x width; 0 after an error
+ */
+BO_API bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,
+                             const bo_output_layer *desc);
+
+/** Records an embedding: rows of `prefix.weight` (vocab x width), whose initial values are normal with mean 0.
+ *
+ * @param graph      the graph
+ * @param prefix     prefix of the name of the weight
+ * @param tokens     rows of the table, n x 1, int32
+ * @param vocab      rows of the table
+ * @param width      columns of the table
+ * @param deviation  standard deviation of the initial values
+ * @return n x width; 0 after an error
+ */
+BO_API bo_value bo_nn_embedding(bo_graph *graph, const char *prefix, bo_value tokens, size_t vocab, size_t width,
+                                double deviation);
+
+/** A normalization of groups of columns. Weights: the gain `prefix.weight` and, for LayerNorm, `prefix.bias`. */
+typedef struct bo_norm_layer {
+    bo_norm kind;         /**< RMSNorm or LayerNorm */
+    size_t width;         /**< columns of a group, a divisor of the columns (default: all columns) */
+    double epsilon;       /**< added to the mean square or variance (default: 1e-6) */
+    double gain;          /**< initial value of the gain (default: 1) */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_norm_layer;
+
+/** Records a normalization.
+ *
+ * @param graph   the graph
+ * @param prefix  prefix of the names of the weights
+ * @param x       the input
+ * @param desc    the layer
+ * @return a tensor of the shape of x; 0 after an error
+ */
+BO_API bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_norm_layer *desc);
+
+/** Records dropout.
+ *
+ * @param graph   the graph
+ * @param x       the input
+ * @param rate    the dropout rate, in [0, 1); 0: x itself is returned
+ * @param stream  a number that differs between the dropouts of a graph
+ * @return a tensor of the shape of x; 0 after an error
+ */
+BO_API bo_value bo_nn_dropout(bo_graph *graph, bo_value x, double rate, uint64_t stream);
+
+/** The values inside an attention layer, each with one row per token. */
+typedef struct bo_attention_values {
+    bo_value q;           /**< queries, after norm and RoPE: heads x dim columns */
+    bo_value k;           /**< keys, after norm and RoPE: key_heads x dim columns */
+    bo_value v;           /**< values: key_heads x value_dim columns */
+    bo_value out;         /**< output of the heads, before norm and output projection: heads x value_dim columns */
+    uint64_t reserved[4]; /**< zero */
+} bo_attention_values;
+
+/** An attention layer of any kind: projections, norms of q and k, RoPE, gates and parameters as the kind requires them,
+ * and an output projection that is added to the residual. */
+typedef struct bo_attention_layer {
+    const bo_attention *attention; /**< required; must outlive the graph; sets heads, key_heads, dim and value_dim */
+    bo_positions positions;        /**< ROPE and ROPE_NEIGHBORS rotate q and k; the others have no effect here */
+    double rope_base;              /**< base of RoPE (default: 10000) */
+    bool query_norm;               /**< RMSNorm of q and k in each head */
+    bool output_norm;              /**< RMSNorm of the output of each head */
+    bool bias;                     /**< biases of the projections */
+    double epsilon;                /**< epsilon of the norms (default: 1e-6) */
+    double dropout;                /**< dropout rate of the summand that is added to the residual */
+    /** Initial σ of RFA. With query_norm, also the initial length of √s q and √s k if features estimate softmax
+     * (default: 1). */
+    double sigma;
+    double gate_first;     /**< initial bias of the gate of the first key head; those between are evenly spaced */
+    double gate_last;      /**< initial bias of the gate of the last key head */
+    size_t layer;          /**< number of the layer, for states, calibration and dropout */
+    size_t tokens;         /**< as in bo_attention_attributes */
+    size_t most_sequences; /**< as in bo_attention_attributes */
+    bool source;           /**< as in bo_attention_attributes */
+    size_t key_tokens;     /**< cross attention: as in bo_attention_attributes */
+    size_t rotated;        /**< RoPE: leading columns of a head that are rotated, even (default: all) */
+    bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
+    bool joint_norm;              /**< query_norm normalizes all heads of q and k together */
+    bool plain_output;            /**< no bias of the output projection, even if `bias` is set */
+    double factor;                /**< factor of the summand that is added to the residual (default: 1) */
+    const bo_summand_norm *norm;  /**< a norm of that summand; NULL: none */
+    /** Filled in when the layer is recorded; bo_graph_keep() keeps a value for bo_graph_read(). NULL: not wanted. */
+    bo_attention_values *values;
+    uint64_t reserved[4]; /**< must be zero */
+} bo_attention_layer;
+
+/** Records an attention layer.
+ *
+ * @param graph      the graph
+ * @param prefix     prefix of the names of the weights
+ * @param x          the input, usually the normalized residual stream
+ * @param residual   the residual stream
+ * @param positions  the position of each row, n x 1, int32; used by RoPE only, otherwise may be 0
+ * @param desc       the layer
+ * @return the new residual stream; 0 after an error
+ */
+BO_API bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                                const bo_attention_layer *desc);
+
+/** An MLP layer. */
+typedef struct bo_mlp_layer {
+    bo_mlp kind;                 /**< any kind except CUSTOM; NONE: the residual is returned */
+    size_t hidden;               /**< hidden columns; required. QUADRATIC: columns that enter the quadratic forms */
+    const bo_features *features; /**< RANDOM_FEATURES: the map, of length `hidden`; must outlive the graph */
+    size_t heads;                /**< DEGREE_d: groups of columns that are normalized separately (default: 1) */
+    bool bias;                   /**< biases of the linear maps */
+    double dropout;              /**< dropout rate of the summand that is added to the residual */
+    double epsilon;              /**< QUADRATIC: epsilon of its norm (default: 1e-6) */
+    size_t layer;                /**< number of the layer, for dropout */
+    double factor;               /**< factor of the summand that is added to the residual (default: 1) */
+    const bo_summand_norm *norm; /**< a norm of that summand; NULL: none */
+    uint64_t reserved[4];        /**< must be zero */
+} bo_mlp_layer;
+
+/** Records an MLP layer and adds its output to the residual.
+ *
+ * @param graph     the graph
+ * @param prefix    prefix of the names of the weights
+ * @param x         the input, usually the normalized residual stream
+ * @param residual  the residual stream
+ * @param desc      the layer
+ * @return the new residual stream; 0 after an error
+ */
+BO_API bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
 
 #ifdef __cplusplus
 }

@@ -75,7 +75,7 @@ typedef void (*bo_calibrated_fn)(void *user, const bo_head_fit *fits, size_t cou
 /** Receives the errors of attention after the transfer.
  *
  * @param user    `user` of the descriptor
- * @param errors  one number per layer (bo_model_imitation()), on the validation text, or else on the training text
+ * @param errors  one number per layer (BO_IMITATION_ATTENTION), on the validation text, or else on the training text
  * @param layers  the number of layers
  */
 typedef void (*bo_transferred_fn)(void *user, const double *errors, size_t layers);
@@ -149,19 +149,6 @@ BO_API bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc
  */
 BO_API bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_model *model,
                                     const bo_corpus *corpus, uint64_t tokens, bo_head_fit *fits, size_t *count);
-
-/** Sets the matrices M of DARK (and of HYBRID with a rank) to the whitening of the queries and keys that the model has on
- * a text (bo_attention_whiten()).
- *
- * @param context        the context
- * @param[in,out] model  a language model
- * @param corpus         the text
- * @param tokens         number of tokens to use; 0 means 4096
- * @param amount         the amount of bo_attention_whiten(); 0: lengths stay the same on average
- * @return BO_OK; BO_INVALID if no layer has a matrix M or the text is shorter than one window
- */
-BO_API bo_status bo_model_whiten(bo_context *context, bo_model *model, const bo_corpus *corpus, uint64_t tokens,
-                                 double amount);
 
 #ifdef __cplusplus
 }

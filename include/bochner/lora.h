@@ -76,14 +76,6 @@ BO_API bo_status bo_model_adapt(bo_context *context, bo_model *model, const bo_l
  */
 BO_API bo_status bo_model_merge(bo_context *context, bo_model *model);
 
-/** Undoes bo_model_merge(). No session of the model may exist.
- *
- * @param context         the context
- * @param[in,out] model   the model
- * @return BO_OK; BO_INVALID if the model has no merged adapters
- */
-BO_API bo_status bo_model_unmerge(bo_context *context, bo_model *model);
-
 /* ==== Advanced ==================================================================================================== */
 
 /** Names the base of the adapters of a model, which their files name. The caller answers for its weights: loading the

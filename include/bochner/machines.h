@@ -8,7 +8,8 @@
  *     bo_samples train = {.rows = n, .dim = d, .targets = 1, .x = x, .y = y};
  *     bo_machine *machine;
  *     bo_machine_fit(context, &desc, &train, &machine);
- *     bo_machine_predict(context, machine, m, x_new, d, mean, std);        // std or NULL
+ *     bo_prediction out = {.mean = mean, .low = low, .high = high};        // and std, probabilities, classes
+ *     bo_machine_predict(context, machine, &(bo_inputs){.rows = m, .x = x_new}, &out);
  *     bo_machine_destroy(machine);
  *
  * With a fifth of the rows of a table held out for a test, as `bochner fit --holdout 0.2` does:
@@ -21,13 +22,13 @@
  *     bo_data_get_samples(train, &samples);
  *     bo_machine_fit(context, &desc, &samples, &machine);
  *     bo_machine_create_metrics(context, machine, 0, &metrics);
- *     bo_machine_evaluate(context, machine, test->rows, test->x, test->dim, test->y, metrics);
+ *     bo_machine_evaluate(context, machine, &(bo_inputs){.rows = test->rows, .x = test->x}, test->y, metrics);
  *     printf("%g\n", bo_metrics_rmse(metrics));
  *
  * The model is f(x) = β·φ(s(x)) + b. s scales the inputs by statistics of the training data; φ has `features` random
  * features. β minimizes Σ_i w_i |f(x_i) - y_i|² + λ|β|², without a factor n. The intercept b is not penalized.
  *
- * **Rows to predict.** `x` are rows as the machine knows them. A machine that was fitted, or loaded with its schema, takes rows
+ * **Rows to predict** are rows as the machine knows them. A machine that was fitted, or loaded with its schema, takes rows
  * like those of the fit: what bo_data_load() and streams make with the schema, differences from the origins of columns
  * (bo_schema_origin(), bo_origins_subtract()). A machine that was loaded without its schema, or whose file has none, takes the
  * numbers of the table as they are, and subtracts the origins itself; float32 holds such numbers with 24 bits.
@@ -156,7 +157,7 @@ typedef struct bo_machine_desc {
     const float *class_weights;   /**< one weight per class, or NULL */
     bo_gram_precision precision;  /**< precision of the Gram matrix (default: chosen) */
     size_t stream_rows;           /**< streams: expected number of rows (default: the number of rows of the sample) */
-    size_t memory;                /**< bytes that a fit may use (default: three quarters of bo_memory_limit()); decides
+    size_t memory;                /**< bytes that a fit may use (default: three quarters of the memory of the process); decides
                                      between PRIMAL and CG */
     uint64_t seed;                /**< seed of the features and of all random choices */
     bo_target_scale target_scale; /**< regression: the scale of the targets (default: chosen) */
@@ -175,7 +176,7 @@ typedef struct bo_samples {
     /** One weight >= 0 per row; NULL: all 1. A row of weight k counts like k equal rows in the fit, and like one row
      * with 1/k of the noise variance in standard deviations. */
     const float *weights;
-    bool common_unit; /**< all inputs have the same unit (bo_schema_has_common_unit()) */
+    bool common_unit; /**< all inputs have the same unit (bo_schema_info.common_unit) */
     /** The inputs as sparse rows instead of `x`, for shift-invariant kernels; NULL: dense. The result equals that of the
      * same rows in dense form up to the draw of the frequencies: columns that do not vary have none. */
     const bo_sparse *sparse;
@@ -215,112 +216,44 @@ BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc
  */
 BO_API void bo_machine_destroy(bo_machine *machine);
 
-/** Predicts targets or class scores.
+/** The results of a prediction: arrays of the caller, each of which is computed if it is not NULL, and left alone otherwise.
  *
- * @param context     the context
- * @param machine     the machine
- * @param rows        the number of rows
- * @param x           inputs, rows x dim: rows like those of the fit, or numbers of the table as they are if the machine was
- *     loaded without a schema (see above: rows to predict)
- * @param ldx         floats between two rows of x
- * @param[out] mean   predictions, rows x outputs: targets for regression, class scores for classification
- * @param[out] std    predictive standard deviations, including noise, rows x outputs: the width of the 95% interval of
- *     bo_machine_predict_interval(), divided by 2 * 1.96; or NULL
- * @return BO_OK; BO_INVALID if an input is not finite; BO_UNSUPPORTED if `std` is requested for classes or for a
- *     machine without left-out rows (bo_fit_report.has_std)
+ * **Intervals** contain the true value with a given probability. They are conformal: errors of predictions of training rows that
+ * were left out (see `bo_fit_report.validation_rows`) are divided by a deviation s(x), which is fitted to them as a function of
+ * the prediction and of the row, and the quantiles of these ratios for rows with similar predictions, times s(x), are added to
+ * the prediction. No distribution of the errors is assumed; rows are assumed to be drawn like the training rows. Both ends have
+ * separate quantiles if at least 200 rows were left out. If there are too few rows for a quantile, it is extrapolated with a t
+ * distribution, so that few rows give wide intervals.
  */
-BO_API bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                    size_t ldx, double *mean, double *std);
+typedef struct bo_prediction {
+    double *mean; /**< targets of a regression, scores of classes; rows x outputs */
+    double *low;  /**< regression: lower ends of intervals, at most the mean; rows x outputs */
+    double *high; /**< regression: upper ends of intervals, at least the mean; rows x outputs */
+    double level; /**< the probability of the intervals, above 0 and below 1 (default: 0.95) */
+    double *std;  /**< regression: standard deviations, including noise: the width of the 95% interval divided by
+                              2 * 1.96, whatever `level` is; rows x outputs */
+    int *classes; /**< classification: the class with the largest score, one index per row */
+    double
+        *probabilities; /**< classification: calibrated probabilities, which add up to 1 in each row; rows x classes */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_prediction;
 
-/** Predicts targets with intervals that contain the true value with a given probability.
+/** Predicts rows.
  *
- * The intervals are conformal: errors of predictions of training rows that were left out (see
- * `bo_fit_report.validation_rows`) are divided by a deviation s(x), which is fitted to them as a function of the
- * prediction and of the row, and the quantiles of these ratios for rows with similar predictions, times s(x), are added to
- * the prediction. No distribution of the errors is assumed; rows are assumed to be drawn like the training rows. Both ends
- * have separate quantiles if at least 200 rows were left out. If there are too few rows for a quantile, it is extrapolated
- * with a t distribution, so that few rows give wide intervals.
+ * All results of a call come from one pass over the rows. Any machine predicts dense and sparse rows: one that was fitted to dense
+ * rows copies a few sparse rows at a time.
  *
- * @param context     the context
- * @param machine     the machine
- * @param rows        the number of rows
- * @param x           inputs, rows x dim
- * @param ldx         floats between two rows of x
- * @param level       the probability, above 0 and below 1, such as 0.9
- * @param[out] mean   predictions, rows x outputs
- * @param[out] std    standard deviations as in bo_machine_predict(), rows x outputs; or NULL
- * @param[out] low    lower ends, rows x outputs; at most the prediction
- * @param[out] high   upper ends, rows x outputs; at least the prediction
- * @return as bo_machine_predict(); BO_INVALID if `level` is not between 0 and 1
+ * @param context   the context; progress is reported as "predicting"
+ * @param machine   the machine
+ * @param inputs    rows like those of the fit, or numbers of the table as they are if the machine was loaded without a schema (see
+ *     above: rows to predict)
+ * @param out       where the results are written; at least one array
+ * @return BO_OK; BO_INVALID if an input is not finite, the rows do not have the columns of the fit, or `level` is not between 0
+ *     and 1; BO_UNSUPPORTED if standard deviations or intervals are requested from a classifier or from a machine without
+ *     left-out rows (bo_fit_report.has_std), or classes or probabilities from a regression
  */
-BO_API bo_status bo_machine_predict_interval(bo_context *context, const bo_machine *machine, size_t rows,
-                                             const float *x, size_t ldx, double level, double *mean, double *std,
-                                             double *low, double *high);
-
-/** Predicts calibrated class probabilities. Those of a row add up to 1.
- *
- * @param context              the context
- * @param machine              the machine
- * @param rows                 the number of rows
- * @param x                    inputs, rows x dim
- * @param ldx                  floats between two rows of x
- * @param[out] probabilities   rows x classes
- * @return BO_OK; BO_UNSUPPORTED for a regression
- */
-BO_API bo_status bo_machine_predict_probabilities(bo_context *context, const bo_machine *machine, size_t rows,
-                                                  const float *x, size_t ldx, double *probabilities);
-
-/** Predicts classes: the index of the largest score.
- *
- * @param context        the context
- * @param machine        the machine
- * @param rows           the number of rows
- * @param x              inputs, rows x dim
- * @param ldx            floats between two rows of x
- * @param[out] classes   one class index per row
- * @return BO_OK; BO_UNSUPPORTED for a regression
- */
-BO_API bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                     size_t ldx, int *classes);
-
-/** Predicts targets or class scores of sparse rows. Any machine can: those fitted to dense rows copy a few rows at a time.
- *
- * @param context     the context
- * @param machine     the machine
- * @param x           the rows
- * @param[out] mean   predictions, x->rows x outputs
- * @param[out] std    predictive standard deviations, x->rows x outputs; or NULL
- * @return as bo_machine_predict()
- */
-BO_API bo_status bo_machine_predict_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
-                                           double *mean, double *std);
-
-/** Predicts targets of sparse rows with intervals.
- *
- * @param context     the context
- * @param machine     the machine
- * @param x           the rows
- * @param level       the probability, above 0 and below 1, such as 0.9
- * @param[out] mean   predictions, x->rows x outputs
- * @param[out] std    standard deviations, x->rows x outputs; or NULL
- * @param[out] low    lower ends, x->rows x outputs
- * @param[out] high   upper ends, x->rows x outputs
- * @return as bo_machine_predict_interval()
- */
-BO_API bo_status bo_machine_predict_interval_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
-                                                    double level, double *mean, double *std, double *low, double *high);
-
-/** Predicts classes and calibrated probabilities of sparse rows.
- *
- * @param context              the context
- * @param machine              the machine
- * @param x                    the rows
- * @param[out] classes         one class index per row; or NULL
- * @param[out] probabilities   x->rows x classes; or NULL
- * @return BO_OK; BO_UNSUPPORTED for a regression
- */
-BO_API bo_status bo_machine_classify_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
-                                            int *classes, double *probabilities);
+BO_API bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                                    const bo_prediction *out);
 
 /** The settings and the results of a fit.
  *
@@ -372,6 +305,7 @@ typedef struct bo_fit_report {
     int metric_iterations;           /**< number of times that the metric was learned anew */
     size_t members;                  /**< machines whose predictions are averaged; 0 or 1: one */
     bo_target_scale target_scale;    /**< regression: LINEAR or LOG; with LOG, `noise_std` is that of the logarithms */
+    const double *beta; /**< coefficients β in the units of the targets, or of their logarithms; features x outputs */
 } bo_fit_report;
 
 /** Returns the report of a machine.
@@ -432,27 +366,13 @@ BO_API bo_status bo_machine_create_metrics(bo_context *context, const bo_machine
  *
  * @param context           the context
  * @param machine           the machine
- * @param rows              the number of rows
- * @param x                 inputs, rows x dim
- * @param ldx               floats between two rows of x
+ * @param inputs            the rows
  * @param y                 true values: rows x targets, or one class index per row
  * @param[in,out] metrics   metrics from bo_machine_create_metrics()
- * @return BO_OK or an error (see base.h)
+ * @return as bo_machine_predict(); BO_INVALID if a class is out of range
  */
-BO_API bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                     size_t ldx, const double *y, bo_metrics *metrics);
-
-/** Predicts sparse rows and adds the results to metrics.
- *
- * @param context           the context
- * @param machine           the machine
- * @param x                 the rows
- * @param y                 true values: x->rows x targets, or one class index per row
- * @param[in,out] metrics   metrics from bo_machine_create_metrics()
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_machine_evaluate_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
-                                            const double *y, bo_metrics *metrics);
+BO_API bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                                     const double *y, bo_metrics *metrics);
 
 /* ==== Advanced ==================================================================================================== */
 
@@ -497,56 +417,10 @@ typedef struct bo_fit_cost {
 BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
                                      bo_fit_cost *out);
 
-/** Returns the coefficients β in the units of the targets, or of their logarithms (bo_fit_report.target_scale).
- *
- * @param machine   the machine
- * @return features x outputs numbers, owned by the machine
- */
-BO_API const double *bo_machine_beta(const bo_machine *machine);
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-/* ---- gradients --------------------------------------------------------------------------------------------------- */
-
-/** Computes the gradients of the predictions by the scaled inputs, ∂f_t/∂s_j at s(x), before the metric.
- *
- * The unit is that of the target (class scores for classification) per unit of the *scaled* input: per standard deviation of
- * the column with the scaling COLUMNS, where it is the derivative by the column times its standard deviation. Rows whose scaled
- * inputs are clipped have the gradient at the bound. Columns that were constant in the fit have gradient 0. The rounding of
- * features to 8 bits is ignored. If predictions are averaged (bo_fit_report.members), so are gradients, each by the scaled
- * inputs of its machine.
- *
- * @param context          the context; progress is reported as "gradients"
- * @param machine          the machine
- * @param rows             the number of rows
- * @param x                inputs, rows x dim, not scaled
- * @param ldx              floats between two rows of x
- * @param[out] gradients   rows x outputs x dim
- * @return BO_OK; BO_INVALID if an input is not finite; BO_UNSUPPORTED if the features are CUSTOM without a gradient;
- *     BO_NUMERIC if a gradient is beyond the range of float
- */
-BO_API bo_status bo_machine_gradients(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                      size_t ldx, float *gradients);
-
-/** Computes the average gradient outer product, G = mean over the rows of Σ_t ∇f_t ∇f_tᵀ, in blocks of rows.
- *
- * The gradients are those of bo_machine_gradients(), so that G is in squared units of the target per squared unit of the scaled
- * inputs. √G_jj is the root mean square of the slope in column j; the first eigenvectors of G are the directions in which the
- * predictions change most (Radhakrishnan et al. 2024, arXiv 2212.13881).
- *
- * @param context          the context; progress is reported as "gradients"
- * @param machine          the machine
- * @param rows             the number of rows, at least 1
- * @param x                inputs, rows x dim, not scaled
- * @param ldx              floats between two rows of x
- * @param[out] diagonal    the `dim` numbers G_jj; or NULL
- * @param[out] matrix      G, dim x dim; or NULL
- * @return as bo_machine_gradients(); BO_MEMORY if G does not fit into memory
- */
-BO_API bo_status bo_machine_gradient_products(bo_context *context, const bo_machine *machine, size_t rows,
-                                              const float *x, size_t ldx, double *diagonal, double *matrix);
-
-/* ---- streaming: partial fit, merge ------------------------------------------------------------------------------- */
-
-/** A fit in progress: sums of outer products. The memory is O(features²), independent of the number of rows. */
+/** A fit in progress: sums of outer products. The memory is O(features²), independent of the number of rows. It becomes a machine
+ * or an embedding (embedding.h), by the function that created it. */
 typedef struct bo_fitting bo_fitting;
 
 /** Starts a fit from a stream.
@@ -577,9 +451,35 @@ BO_API void bo_fitting_destroy(bo_fitting *fitting);
  * @param context           the context
  * @param[in,out] fitting   the fitting
  * @param rows              the rows; not needed after the call
- * @return BO_OK or an error (see base.h)
+ * @return BO_OK; BO_INVALID if a number is not finite, or the rows differ from the sample in columns, targets or classes
  */
 BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows);
+
+/** Sums the fittings of all ranks of a parallel job.
+ *
+ * Every rank calls this function once, after its last bo_fitting_add(). Afterwards bo_fitting_finish() gives the same
+ * machine on every rank.
+ *
+ * @param context           the context
+ * @param[in,out] fitting   the fitting of this rank
+ * @param collective        the parallel job
+ * @return BO_OK; the status of `collective->sum` if it fails; BO_INVALID if the fitting is that of an embedding
+ */
+BO_API bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective);
+
+/** Solves the system of a machine. More rows may be added afterwards, and the fitting may be finished again.
+ *
+ * @param context           the context
+ * @param[in,out] fitting   the fitting
+ * @param[out] out          the machine; release it with bo_machine_destroy()
+ * @return BO_OK; BO_INVALID if fewer than 2 rows were added, or the fitting is that of an embedding; BO_NUMERIC if the system
+ *     cannot be solved
+ */
+BO_API bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out);
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
 
 /** Adds the rows that another fitting has received.
  *
@@ -590,26 +490,26 @@ BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const 
  */
 BO_API bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fitting *other);
 
-/** Sums the fittings of all ranks of a parallel job.
+/** Computes the gradients of the predictions by the scaled inputs, ∂f_t/∂s_j at s(x), before the metric.
  *
- * Every rank calls this function once, after its last bo_fitting_add(). Afterwards bo_fitting_finish() gives the same
- * machine on every rank.
+ * The unit is that of the target (class scores for classification) per unit of the *scaled* input: per standard deviation of
+ * the column with the scaling COLUMNS, where it is the derivative by the column times its standard deviation. Rows whose scaled
+ * inputs are clipped have the gradient at the bound. Columns that were constant in the fit have gradient 0. The rounding of
+ * features to 8 bits is ignored. If predictions are averaged (bo_fit_report.members), so are gradients, each by the scaled
+ * inputs of its machine.
  *
- * @param context           the context
- * @param[in,out] fitting   the fitting of this rank
- * @param collective        the parallel job
- * @return BO_OK; the status of `collective->sum` if it fails
+ * @param context          the context; progress is reported as "gradients"
+ * @param machine          the machine
+ * @param inputs           dense rows, not scaled
+ * @param[out] gradients   rows x outputs x dim
+ * @return BO_OK; BO_INVALID if an input is not finite; BO_UNSUPPORTED if the rows are sparse, or the features are CUSTOM
+ *     without a gradient;
+ *     BO_NUMERIC if a gradient is beyond the range of float
  */
-BO_API bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective);
+BO_API bo_status bo_machine_gradients(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                                      float *gradients);
 
-/** Solves the system. More rows may be added afterwards, and the fitting may be finished again.
- *
- * @param context           the context
- * @param[in,out] fitting   the fitting
- * @param[out] out          the machine; release it with bo_machine_destroy()
- * @return BO_OK; BO_INVALID if fewer than 2 rows were added; BO_NUMERIC if the system cannot be solved
- */
-BO_API bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out);
+#endif
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,10 @@
  *
  *     bo_metrics *metrics;
  *     bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, .has_std = true}, &metrics);
- *     bo_metrics_add(context, metrics, rows, y, mean, std);              // for each block of rows
- *     printf("RMSE %g, R2 %g\n", bo_metrics_rmse(metrics), bo_metrics_r2(metrics));
+ *     bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = rows, .y = y, .mean = mean, .std = std});  // for each block
+ *     bo_metrics_figures figures;
+ *     bo_metrics_report(metrics, &figures);
+ *     printf("RMSE %g, R2 %g\n", figures.rmse, figures.r2);
  *     bo_metrics_destroy(metrics);
  *
  * For a kernel machine, bo_machine_create_metrics() and bo_machine_evaluate() of machines.h do this in two calls.
@@ -58,103 +60,57 @@ BO_API bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *d
  */
 BO_API void bo_metrics_destroy(bo_metrics *metrics);
 
-/** Adds rows of a regression.
- *
- * If the rows are refused with BO_INVALID, nothing is added.
+/** Rows with their true values and their predictions. */
+typedef struct bo_metrics_rows {
+    size_t rows;     /**< number of rows */
+    const double *y; /**< true values, rows x targets; true classes, each in 0…classes-1 */
+    /** Regression: predictions, rows x targets. Required. */
+    const double *mean;
+    const double *std;  /**< regression: standard deviations, rows x targets; required with `has_std`; or NULL */
+    const double *low;  /**< regression: lower ends of 95% intervals, rows x targets; NULL: `mean` - 1.96 `std` */
+    const double *high; /**< regression: upper ends; given if `low` is given, with `std`; NULL: `mean` + 1.96 `std` */
+    /** Classification: predicted classes. Required. */
+    const int *predicted;
+    /** Classification: predicted probabilities, rows x classes. Required. Probabilities below 1e-15 count as 1e-15, so that
+     * the log loss stays finite. */
+    const double *probabilities;
+    uint64_t reserved[4]; /**< must be zero */
+} bo_metrics_rows;
+
+/** Adds rows. If they are refused with BO_INVALID, nothing is added.
  *
  * @param context           the context
  * @param[in,out] metrics   the metrics
- * @param rows              the number of rows
- * @param y                 true values, rows x targets
- * @param mean              predictions, rows x targets
- * @param std               standard deviations, rows x targets; or NULL without `has_std`
+ * @param rows              the rows
  * @return BO_OK or an error (see base.h)
  */
-BO_API bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
-                                const double *mean, const double *std);
-
-/** Adds rows of a regression whose predictions have intervals.
- *
- * The coverage is that of these intervals; bo_metrics_add() takes `mean` ± 1.96 `std` instead. If the rows are refused with
- * BO_INVALID, nothing is added.
- *
- * @param context           the context
- * @param[in,out] metrics   the metrics; `has_std` must be set
- * @param rows              the number of rows
- * @param y                 true values, rows x targets
- * @param mean              predictions, rows x targets
- * @param std               standard deviations, rows x targets
- * @param low               lower ends of 95% intervals, rows x targets
- * @param high              upper ends, rows x targets
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_metrics_add_intervals(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
-                                          const double *mean, const double *std, const double *low, const double *high);
-
-/** Adds rows of a classification.
- *
- * Probabilities below 1e-15 count as 1e-15, so that the log loss stays finite. If the rows are refused with BO_INVALID,
- * nothing is added.
- *
- * @param context           the context
- * @param[in,out] metrics   the metrics
- * @param rows              the number of rows
- * @param y                 true classes, each in 0…classes-1
- * @param predicted         predicted classes
- * @param probabilities     predicted probabilities, rows x classes
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
-                                        const int *predicted, const double *probabilities);
-
-/** Returns the root mean square error over all targets.
- *
- * @param metrics   the metrics
- * @return the error; NAN if no row was added
- */
-BO_API double bo_metrics_rmse(const bo_metrics *metrics);
-
-/** Returns R², the mean over the targets.
- *
- * @param metrics   the metrics
- * @return R²; NAN if no row was added
- */
-BO_API double bo_metrics_r2(const bo_metrics *metrics);
-
-/** Returns the fraction of true values inside the 95% interval of the prediction.
- *
- * @param metrics   the metrics
- * @return the fraction; NAN if no row was added or there are no standard deviations
- */
-BO_API double bo_metrics_coverage(const bo_metrics *metrics);
+BO_API bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, const bo_metrics_rows *rows);
 
 /** The number of parts of the predictions, from the smallest to the largest, whose coverage is measured. */
 #define BO_COVERAGE_PARTS 5
 
-/** Returns the fraction of true values inside the 95% interval for one fifth of the predictions.
- *
- * The rows are ordered by their predictions, separately for each target. Beyond 16384 rows (fewer with more than 64
- * targets) the fraction is that of a uniform sample of the rows.
- *
- * @param metrics   the metrics
- * @param part      the fifth: 0 for the smallest predictions, BO_COVERAGE_PARTS - 1 for the largest
- * @return the fraction; NAN if there are fewer than 5 rows, no such part, or no standard deviations
- */
-BO_API double bo_metrics_coverage_part(const bo_metrics *metrics, size_t part);
+/** Figures of all rows. A figure that does not apply, or for which no row was added, is NAN. */
+typedef struct bo_metrics_figures {
+    double rmse; /**< regression: root mean square error over all targets */
+    double r2;   /**< regression: R², the mean over the targets */
+    double
+        coverage; /**< regression: fraction of true values inside the 95% interval; NAN without standard deviations */
+    /** Regression: the same for each fifth of the predictions, from the smallest to the largest; NAN with fewer than 5 rows.
+     *
+     * The rows are ordered by their predictions, separately for each target. Beyond 16384 rows (fewer with more than 64
+     * targets) the fractions are those of a uniform sample of the rows. */
+    double coverage_parts[BO_COVERAGE_PARTS];
+    double accuracy;      /**< classification: fraction of rows whose class was predicted correctly, in [0, 1] */
+    double log_loss;      /**< classification: mean negative log-likelihood of the true classes, in nats */
+    uint64_t reserved[4]; /**< zero */
+} bo_metrics_figures;
 
-/** Returns the fraction of rows whose class was predicted correctly.
+/** Computes the figures of all rows.
  *
- * @param metrics   the metrics
- * @return the fraction, in [0, 1]; NAN if no row was added
+ * @param metrics    the metrics
+ * @param[out] out   the figures
  */
-BO_API double bo_metrics_accuracy(const bo_metrics *metrics);
-
-/** Returns the mean negative log-likelihood of the true classes, in nats.
- *
- * @param metrics   the metrics
- * @return the log loss; NAN if no row was added
- */
-BO_API double bo_metrics_log_loss(const bo_metrics *metrics);
+BO_API void bo_metrics_report(const bo_metrics *metrics, bo_metrics_figures *out);
 
 /** A figure of the quality of predictions. */
 typedef enum bo_figure {
@@ -209,49 +165,23 @@ BO_API bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metri
 /** Half the width of a 95% interval in standard deviations: Φ⁻¹(0.975). */
 #define BO_INTERVAL_95 1.959963984540054
 
-/** Adds one row of a classification without its probabilities: AUC, Brier score and calibration are then not available.
- *
- * @param context           the context
- * @param[in,out] metrics   the metrics
- * @param truth             the true class
- * @param predicted         the predicted class
- * @param loss              -log p(truth)
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_metrics_add_class(bo_context *context, bo_metrics *metrics, size_t truth, size_t predicted,
-                                      double loss);
+/** Figures of one target. A figure is NAN if no row was added. */
+typedef struct bo_target_figures {
+    double rmse;          /**< root mean square error */
+    double mae;           /**< mean absolute error */
+    double r2;            /**< R²; NAN if the true values do not vary */
+    double coverage;      /**< fraction of true values inside the 95% interval; NAN without standard deviations */
+    uint64_t reserved[4]; /**< zero */
+} bo_target_figures;
 
-/** Returns the root mean square error of one target.
+/** Computes the figures of one target.
  *
- * @param metrics   the metrics
- * @param target    the index of the target
- * @return the error; NAN if there is no such target or no row was added
+ * @param metrics    the metrics of a regression
+ * @param index      the target
+ * @param[out] out   the figures
+ * @return false if there is no such target
  */
-BO_API double bo_metrics_target_rmse(const bo_metrics *metrics, size_t target);
-
-/** Returns the mean absolute error of one target.
- *
- * @param metrics   the metrics
- * @param target    the index of the target
- * @return the error; NAN if there is no such target or no row was added
- */
-BO_API double bo_metrics_target_mae(const bo_metrics *metrics, size_t target);
-
-/** Returns R² of one target.
- *
- * @param metrics   the metrics
- * @param target    the index of the target
- * @return R²; NAN if there is no such target, no row was added, or the true values do not vary
- */
-BO_API double bo_metrics_target_r2(const bo_metrics *metrics, size_t target);
-
-/** Returns the fraction of true values of one target inside the 95% interval of the prediction.
- *
- * @param metrics   the metrics
- * @param target    the index of the target
- * @return the fraction; NAN if there is no such target, no row was added, or there are no standard deviations
- */
-BO_API double bo_metrics_target_coverage(const bo_metrics *metrics, size_t target);
+BO_API bool bo_metrics_target(const bo_metrics *metrics, size_t index, bo_target_figures *out);
 
 /** Figures of one class against the others. */
 typedef struct bo_class_figures {

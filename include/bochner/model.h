@@ -2,29 +2,15 @@
  * Models of text: transformers with any attention of attention.h.
  *
  * Models are stored as by Hugging Face: a folder with config.json, model.safetensors and tokenizer.json, or one
- * safetensors file that contains all three. Language models are used through this header. Models that classify or
- * translate texts are described here and used through tasks.h.
+ * safetensors file that contains all three. Language models are read and continue texts through generate.h. Models that
+ * classify or translate texts are described here and used through tasks.h.
  *
  *     bo_model *model;
- *     bo_model_load(context, "shakespeare", &model);
- *     bo_session *session;
- *     bo_session_create(context, model, NULL, &session);
- *     bo_sampler *sampler;
- *     bo_sampler_create(context, &(bo_sampler_desc){.temperature = 0.8, .seed = 1}, &sampler);
- *     const bo_tokenizer *tokenizer = bo_model_tokenizer(model);
- *     size_t vocab = bo_model_describe(model)->vocab, bytes;           // float logits[vocab]
- *     bo_ids ids = {0};
- *     bo_tokenizer_encode(context, tokenizer, "To be", 5, false, &ids);
- *     bo_session_feed(context, session, ids.items, ids.count, logits); // logits of the next token
- *     int32_t next = bo_sampler_next(sampler, logits, vocab);
- *     const char *text = bo_tokenizer_piece(tokenizer, next, &bytes);  // then feed `next`, and so on
- *
- * A session reads a sequence of tokens with a state. The size of the state is known in advance. For attention with
- * features it does not grow with the number of tokens read.
+ *     bo_model_load(context, &(bo_source){.path = "shakespeare"}, NULL, &model);
+ *     bo_generate(context, model, &(bo_generate_desc){.prompt = "To be"}, show, NULL); // generate.h
  *
  * **Threads.** Threads may share a model, each with its own context and its own sessions. Functions that take the model
- * without const (training, bo_model_set_weight(), …) need exclusive access to it. A session and a sampler may be used
- * by one thread at a time.
+ * without const (training, bo_weights_set(), …) need exclusive access to it.
  *
  * **Ownership.** A model must outlive its sessions. A tokenizer that is passed to bo_model_create() must outlive the
  * model; a model that was loaded owns its tokenizer.
@@ -33,7 +19,7 @@
 #define BOCHNER_MODEL_H
 
 #include <bochner/blocks.h>
-#include <bochner/nn.h>
+#include <bochner/layers.h>
 #include <bochner/profile.h>
 #include <bochner/text.h>
 
@@ -182,7 +168,7 @@ BO_API bo_status bo_model_load(bo_context *context, const bo_source *source, con
  * A model that is one of the families of docs/reference/families.md is written as such, so that transformers can load
  * it. A path that ends with ".safetensors" becomes one file, whose bytes memory and callbacks receive too. Any other path
  * is a directory, to which config.json, model.safetensors, tokenizer.json, tokenizer_config.json and generation_config.json are
- * written, and other files that the model was loaded with (bo_model_companion()). Each file is replaced atomically,
+ * written, and other files that the model was loaded with: special_tokens_map.json, chat_template.jinja. Each file is replaced atomically,
  * model.safetensors last.
  *
  * @param context  the context
@@ -213,17 +199,6 @@ BO_API bo_status bo_model_desc_copy(bo_context *context, const bo_model_desc *de
 /** Releases the lists, names and labels of a descriptor that the library has allocated. @param desc  the descriptor */
 BO_API void bo_model_desc_release(bo_model_desc *desc);
 
-/** Reads the description of a text model from JSON text: the members of config.json, of which all but "blocks" may be
- * missing, so that a program can set sizes and classes (docs/reference/model.md).
- *
- * @param context   the context
- * @param text      the description
- * @param where     its name in messages (NULL: "model")
- * @param[out] out  the descriptor; release it with bo_model_desc_release()
- * @return BO_OK; BO_FORMAT if the text is malformed; the message names the block and the member
- */
-BO_API bo_status bo_description_read(bo_context *context, const char *text, const char *where, bo_model_desc *out);
-
 /** Returns the block of a layer.
  *
  * @param desc   the descriptor of a model, with or without defaults
@@ -238,132 +213,6 @@ BO_API const bo_block *bo_model_block(const bo_model_desc *desc, size_t layer);
  * @return the tokenizer, valid as long as the model; NULL if the model was created without one
  */
 BO_API const bo_tokenizer *bo_model_tokenizer(const bo_model *model);
-
-/* ---- sessions: reading and decoding with a state ----------------------------------------------------------------- */
-
-/** A session of a language model: a sequence of tokens that is read with a state. It is one lane (tasks.h). */
-typedef struct bo_session bo_session;
-
-/** Describes a session. Zero means the default. */
-typedef struct bo_session_desc {
-    size_t chunk; /**< maximum number of tokens processed at a time (default: 256) */
-    /** Softmax attention and others that keep every key: maximum number of tokens of the session (default: the context
-     * of the model). */
-    size_t capacity;
-    uint64_t reserved[4]; /**< must be zero */
-} bo_session_desc;
-
-/** Creates a session.
- *
- * @param context   the context
- * @param model     a language model; must outlive the session
- * @param desc      the session; NULL: all defaults
- * @param[out] out  the new session; release it with bo_session_destroy()
- * @return BO_OK; BO_INVALID if the model is not a language model
- */
-BO_API bo_status bo_session_create(bo_context *context, const bo_model *model, const bo_session_desc *desc,
-                                   bo_session **out);
-
-/** Destroys a session. @param session  the session, or NULL */
-BO_API void bo_session_destroy(bo_session *session);
-
-/** Resets a session to the empty sequence.
- *
- * @param context  the context
- * @param session  the session
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_session_reset(bo_context *context, bo_session *session);
-
-/** Returns the number of tokens read so far.
- *
- * @param session  the session
- * @return the number of tokens
- */
-BO_API uint64_t bo_session_tokens(const bo_session *session);
-
-/** Reads tokens.
- *
- * The result does not depend on how a sequence is divided into calls, up to rounding. If a call fails while it
- * computes, the session cannot be used until bo_session_reset() or bo_session_load(). A call that lacks memory reads
- * nothing.
- *
- * @param context      the context
- * @param session      the session
- * @param ids          the tokens
- * @param count        the number of tokens; 0: only the logits after the last token that was fed are returned, which a
- *     saved state includes
- * @param[out] logits  one number per id of the vocabulary, after the last token, or NULL
- * @return BO_OK; BO_INVALID if an id is not in the vocabulary, if there is no room for the tokens (bo_session_room()),
- *     if logits are requested and there are none, or if an earlier call failed; BO_NUMERIC if numbers are not finite
- */
-BO_API bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
-                                 float *logits);
-
-/** Saves the state of a session.
- *
- * The state contains fingerprints of the model (shapes, draws, tokenizer) and of the weights, all of which are read for
- * it.
- *
- * @param context  the context
- * @param session  the session
- * @param sink     where to write
- * @return BO_OK; BO_IO if the file cannot be written; BO_INVALID if an earlier call failed; BO_NUMERIC if the numbers of
- *     a mixer without attention overflowed
- */
-BO_API bo_status bo_session_save(bo_context *context, const bo_session *session, const bo_sink *sink);
-
-/** Loads a state that bo_session_save() wrote. After a failure the session is unchanged.
- *
- * A state that was saved with another capacity is loaded if its tokens fit.
- *
- * @param context  the context
- * @param session  a session of the same model with the same weights
- * @param source   the state
- * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_VERSION if it was made by a newer
- *     version; BO_INVALID if it belongs to another model or to other weights, or if its tokens do not fit
- */
-BO_API bo_status bo_session_load(bo_context *context, bo_session *session, const bo_source *source);
-
-/* ---- sampling ---------------------------------------------------------------------------------------------------- */
-
-/** A sampler: chooses the next token from logits. */
-typedef struct bo_sampler bo_sampler;
-
-/** Describes a sampler. Zero means the default. */
-typedef struct bo_sampler_desc {
-    double temperature;        /**< divisor of the logits (default: 1) */
-    size_t top_k;              /**< choose among the k most likely tokens (default: all) */
-    double top_p;              /**< choose among the most likely tokens with total probability p (default: 1) */
-    double repetition_penalty; /**< penalty on the logits of the latest `window` tokens (1909.05858) (default: 1) */
-    size_t window;             /**< number of latest tokens that the penalty applies to (default: 64) */
-    bool greedy;               /**< always choose the most likely token */
-    uint64_t seed;             /**< seed of the random numbers */
-    double
-        min_p; /**< choose among tokens with at least this share of the probability of the most likely one (default: 0) */
-    uint64_t reserved[3]; /**< must be zero */
-} bo_sampler_desc;
-
-/** Creates a sampler.
- *
- * @param context   the context
- * @param desc      the sampler, copied; NULL: all defaults
- * @param[out] out  the new sampler; release it with bo_sampler_destroy()
- * @return BO_OK; BO_INVALID if a field is out of range: a temperature below 0, a top_p or min_p outside [0, 1], …
- */
-BO_API bo_status bo_sampler_create(bo_context *context, const bo_sampler_desc *desc, bo_sampler **out);
-
-/** Destroys a sampler. @param sampler  the sampler, or NULL */
-BO_API void bo_sampler_destroy(bo_sampler *sampler);
-
-/** Chooses the next token and remembers it for the repetition penalty.
- *
- * @param sampler         the sampler
- * @param[in,out] logits  `vocab` numbers; overwritten
- * @param vocab           the size of the vocabulary, at least 1
- * @return the id of the token; 0 if every logit is NaN or -INFINITY
- */
-BO_API int32_t bo_sampler_next(bo_sampler *sampler, float *logits, size_t vocab);
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
@@ -407,45 +256,33 @@ BO_API bo_status bo_model_evaluate(bo_context *context, const bo_model *model, c
  */
 BO_API const char *bo_model_preset_name(size_t index);
 
-/* ---- models in files and in memory ------------------------------------------------------------------------------- */
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
 
-/** Tests whether a path contains a model: a folder with config.json or adapter_config.json, or one file of
- * bo_model_save().
- *
- * @param context  the context
- * @param path     the path
- * @return true if it does
- */
-BO_API bool bo_model_exists(bo_context *context, const char *path);
+/** Facts about a model. Made by the library; later versions may add members at the end. */
+typedef struct bo_model_facts {
+    uint64_t parameters;        /**< number of parameters; tied weights count once */
+    uint64_t frozen_parameters; /**< frequencies of MLPs, which are not trained and not counted as parameters */
+    size_t bytes;               /**< bytes of the weights */
+    bo_storage storage;         /**< storage of the matrices: FLOAT32, BFLOAT16, INT8 or INT4 */
+    /** The ids at which generation ends. They come from generation_config.json, else from config.json ("eos_token_id", one id
+     * or several), else from tokenizer_config.json ("eos_token"), else from the tokenizer (bo_tokenizer_end()). Ids outside
+     * of the vocabulary are left out. NULL: there are none. */
+    const int32_t *end_tokens;
+    size_t end_count; /**< number of these ids */
+    /** The id that begins a text, from the same files ("bos_token_id", "bos_token"), else the one that the tokenizer puts
+     * before a text; -1: there is none. */
+    int32_t begin_token;
+    const struct bo_network_facts *network; /**< PREDICT: what network.h describes; NULL: another task */
+    size_t
+        state_bytes; /**< CLASSIFY, MATCH: bytes of the state that a text streams through; 0: texts are read as a whole */
+} bo_model_facts;
 
-/* ---- special tokens ---------------------------------------------------------------------------------------------- */
-
-/** Returns the ids at which generation ends. They come from generation_config.json, else from config.json
- * ("eos_token_id", one id or several), else from tokenizer_config.json ("eos_token"), else from the tokenizer
- * (bo_tokenizer_end()). Ids outside of the vocabulary are left out.
- *
- * @param model       the model
- * @param[out] count  the number of ids
- * @return the ids, owned by the model; NULL if there are none
- */
-BO_API const int32_t *bo_model_end_tokens(const bo_model *model, size_t *count);
-
-/** Returns the id that begins a text. It comes from the same files as bo_model_end_tokens() ("bos_token_id",
- * "bos_token"), else it is the one that the tokenizer puts before a text.
+/** Returns facts about a model.
  *
  * @param model  the model
- * @return the id; -1 if there is none
+ * @return the facts, owned by the model; they follow when the model is changed
  */
-BO_API int32_t bo_model_begin_token(const bo_model *model);
-
-/** Returns the text of a file that the model was loaded with, beside its weights: "generation_config.json",
- * "tokenizer_config.json", "special_tokens_map.json" or "chat_template.jinja". Saving the model writes these files again.
- *
- * @param model  the model
- * @param name   the name of the file
- * @return the text, owned by the model; NULL if the folder had no such file, or the one that bo_model_save() writes
- */
-BO_API const char *bo_model_companion(const bo_model *model, const char *name);
+BO_API const bo_model_facts *bo_model_report(const bo_model *model);
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
@@ -478,34 +315,6 @@ BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_m
  */
 BO_API bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage);
 
-/** Returns the storage of the matrices of a model.
- *
- * @param model  the model
- * @return FLOAT32, BFLOAT16, INT8 or INT4
- */
-BO_API bo_storage bo_model_storage(const bo_model *model);
-
-/** Returns the number of parameters. Tied weights count once.
- *
- * @param model  the model
- * @return the number of parameters
- */
-BO_API uint64_t bo_model_parameters(const bo_model *model);
-
-/** Returns the number of frequencies of MLPs, which are not trained and not counted as parameters.
- *
- * @param model  the model
- * @return the number of numbers
- */
-BO_API uint64_t bo_model_frozen_parameters(const bo_model *model);
-
-/** Returns the size of the weights.
- *
- * @param model  the model
- * @return the size in bytes
- */
-BO_API size_t bo_model_bytes(const bo_model *model);
-
 /** Returns the attention of a layer.
  *
  * @param model  the model
@@ -514,41 +323,13 @@ BO_API size_t bo_model_bytes(const bo_model *model);
  */
 BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t layer);
 
-/** Returns the number of weights.
+/** Returns the weights of a model, for the functions of graph.h: bo_weights_count(), bo_weights_at(), bo_weights_get(),
+ * bo_weights_set(), … A weight has a name ("model.layers.0.self_attn.q_proj.weight"), a shape and more.
  *
- * @param model  the model
- * @return the number of weights
+ * @param model  the model; setting weights needs exclusive access to it
+ * @return the weights, owned by the model and valid until adapters are added, merged or unmerged (lora.h)
  */
-BO_API size_t bo_model_weights(const bo_model *model);
-
-/** Returns a weight (graph.h): its name ("model.layers.0.self_attn.q_proj.weight"), rank, shape and more.
- *
- * @param model  the model
- * @param index  the number of the weight, from 0
- * @return the weight, owned by the model and valid until adapters are added, merged or unmerged (lora.h); NULL if the
- *     index is past the end
- */
-BO_API const bo_weight *bo_model_weight(const bo_model *model, size_t index);
-
-/** Copies the values of a weight. Values that are stored in fewer bits are converted to float.
- *
- * @param context   the context
- * @param model     the model
- * @param name      the name of the weight
- * @param[out] out  as many floats as the shape has
- * @return BO_OK; BO_INVALID if there is no such weight
- */
-BO_API bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const char *name, float *out);
-
-/** Sets the values of a weight.
- *
- * @param context  the context
- * @param model    the model
- * @param name     the name of the weight
- * @param values   as many floats as the shape has; copied
- * @return BO_OK; BO_INVALID if there is no such weight or if it is stored in fewer bits
- */
-BO_API bo_status bo_model_set_weight(bo_context *context, bo_model *model, const char *name, const float *values);
+BO_API bo_weights *bo_model_weights(const bo_model *model);
 
 /** Measures one step of a model, operation by operation (profile.h).
  *
@@ -599,31 +380,6 @@ typedef struct bo_replacement_desc {
 BO_API bo_status bo_model_replace_attention(bo_context *context, const bo_model *model, const bo_replacement_desc *desc,
                                             bo_model **out);
 
-/** Lists the parameters of a linearized model that its teacher does not have, as
- * bo_lora_desc.whole: "g_proj,m". Adapters of a model with another attention train these in full.
- *
- * @param context   the context
- * @param model     a linearized model
- * @param[out] out  the list, "" if there are none; release it with bo_free()
- * @return BO_OK; BO_INVALID if the model is not linearized
- */
-BO_API bo_status bo_model_new_parameters(bo_context *context, const bo_model *model, char **out);
-
-/** Measures how well attention imitates its teacher, layer by layer: see BO_IMITATION_ATTENTION.
- *
- * @param context         the context
- * @param model           a linearized model
- * @param corpus          the corpus, of at least one window
- * @param context_tokens  tokens per window; 0: the context of the model
- * @param most            maximum number of tokens to use, at least one window is used; 0: all
- * @param[out] errors     one number per layer: the relative squared error of what attention adds to the residual stream;
- *     NAN for layers that are not linearized
- * @return BO_OK; BO_INVALID if the model is not linearized or the corpus is shorter than a window; BO_IO if the
- *     corpus cannot be read
- */
-BO_API bo_status bo_model_imitation(bo_context *context, const bo_model *model, const bo_corpus *corpus,
-                                    size_t context_tokens, uint64_t most, double *errors);
-
 /** How well two models agree on the next token. */
 typedef struct bo_agreement {
     uint64_t tokens;      /**< number of positions compared */
@@ -647,184 +403,6 @@ typedef struct bo_agreement {
 BO_API bo_status bo_model_agreement(bo_context *context, const bo_model *first, const bo_model *second,
                                     const bo_corpus *corpus, size_t context_tokens, uint64_t most, bo_agreement *out);
 
-/* ---- sessions: sizes, scores and states -------------------------------------------------------------------------- */
-
-/** Computes the size of a session before it is created.
- *
- * @param context           the context
- * @param model             a language model
- * @param desc              the session; NULL: all defaults
- * @param[out] state_bytes  bytes of the state, which is what bo_session_save() writes, or NULL
- * @param[out] all_bytes    bytes of everything that the session needs, or NULL
- * @return BO_OK; BO_INVALID if the model is not a language model
- */
-BO_API bo_status bo_session_estimate(bo_context *context, const bo_model *model, const bo_session_desc *desc,
-                                     size_t *state_bytes, size_t *all_bytes);
-
-/** Returns the number of tokens that can still be read. It is limited by the context for learned positions and for
- * matrices along tokens, by the capacity of a KV cache, and by 2^31 - 1 positions if the model has positions.
- *
- * @param session  the session
- * @return the number of tokens
- */
-BO_API uint64_t bo_session_room(const bo_session *session);
-
-/** Reads tokens as bo_session_feed() and computes the loss of given next tokens.
- *
- * @param context      the context
- * @param session      the session
- * @param ids          the tokens
- * @param targets      the next token after each of them; negative: not scored
- * @param count        the number of tokens
- * @param[out] losses  `count` numbers: -log p(targets[i]) in nats, 0 if targets[i] is negative
- * @return as bo_session_feed()
- */
-BO_API bo_status bo_session_score(bo_context *context, bo_session *session, const int32_t *ids, const int32_t *targets,
-                                  size_t count, float *losses);
-
-/** Reads tokens as bo_session_feed() and returns the logits after each of them.
- *
- * @param context      the context
- * @param session      the session
- * @param ids          the tokens
- * @param count        the number of tokens
- * @param[out] logits  `count` rows with one number per id of the vocabulary
- * @return as bo_session_feed()
- */
-BO_API bo_status bo_session_logits(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
-                                   float *logits);
-
-/** Reads tokens as bo_session_feed() and returns the last hidden state of each of them: the residual stream after the final
- * norm. Their mean is an embedding of a text. Logits are not available until tokens are fed.
- *
- * @param context      the context
- * @param session      the session
- * @param ids          the tokens
- * @param count        the number of tokens
- * @param[out] hidden  `count` rows with `width` numbers (bo_model_desc)
- * @return as bo_session_feed()
- */
-BO_API bo_status bo_session_hidden(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
-                                   float *hidden);
-
-/** Reads from a saved state how many tokens it has read, in order to choose the capacity of the session that loads it.
- *
- * @param context      the context
- * @param source       the state
- * @param[out] tokens  the number of tokens
- * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is not the state of a session; BO_VERSION if it was
- *     made by a newer version
- */
-BO_API bo_status bo_session_peek(bo_context *context, const bo_source *source, uint64_t *tokens);
-
-/** What it costs to decode a token after a context of some length. */
-typedef struct bo_session_cost {
-    size_t tokens; /**< length of the context, with the decoded token */
-    /** Bytes of the state of a session with this capacity (bo_session_estimate()); 0: the model cannot read this
-     * many tokens. */
-    size_t state_bytes;
-    double seconds; /**< seconds per token, the median of several; NAN: the model cannot read this many tokens, or the
-                               state does not fit into memory */
-    uint64_t reserved[4]; /**< must be zero */
-} bo_session_cost;
-
-/** Measures the cost of decoding one token at a time after long contexts, without reading these contexts.
- *
- * A few hundred tokens are read, and attention that keeps keys repeats their keys and values up to the length. Time and
- * memory are those of a real context; the logits are not. A length beyond the learned positions of the model, and a
- * state that would not fit into three quarters of the memory of the process (bo_memory_limit()) beside the weights, are
- * reported as not available, which is not an error; nothing is allocated for them.
- *
- * @param context    the context
- * @param model      a language model
- * @param lengths    the lengths of the context, with the decoded token, each at least 1
- * @param count      the number of lengths
- * @param[out] out   `count` results
- * @return BO_OK; BO_INVALID if the model is not a language model or if a length is 0
- */
-BO_API bo_status bo_session_measure(bo_context *context, const bo_model *model, const size_t *lengths, size_t count,
-                                    bo_session_cost *out);
-
-/* ---- texts written by a model ------------------------------------------------------------------------------------ */
-
-/** The default separator of the documents of bo_model_compose(). */
-#define BO_COMPOSE_SEPARATOR "\n<|endoftext|>\n"
-
-/** Describes texts that a model writes. `tokens` has no default. */
-typedef struct bo_compose_desc {
-    uint64_t tokens; /**< number of tokens; the last document is complete, so that there may be more */
-    /** Maximum tokens of a document, with the special tokens before it, at least one more than these (default: the
-     * context of the model). */
-    size_t longest;
-    size_t lanes;            /**< maximum number of documents that are written at the same time (default: 32) */
-    bo_sampler_desc sampler; /**< the choice of tokens; its seed and the number of a document determine the document */
-    const char *separator;   /**< follows every document (default: BO_COMPOSE_SEPARATOR); not empty */
-    uint64_t first;          /**< number of the first document; `next` of an earlier result continues that one */
-    uint64_t reserved[4];    /**< must be zero */
-} bo_compose_desc;
-
-/** Texts that a model wrote. */
-typedef struct bo_composition {
-    uint64_t documents;       /**< documents in the file */
-    uint64_t tokens;          /**< tokens that were chosen for them, with end tokens */
-    uint64_t bytes;           /**< bytes of the file */
-    uint64_t cut;             /**< documents that ended because they were as long as a document may be */
-    uint64_t empty;           /**< documents without text, which are not in the file */
-    uint64_t next;            /**< number of the document after the last one */
-    double seconds;           /**< time taken */
-    double tokens_per_second; /**< throughput */
-    uint64_t reserved[4];     /**< must be zero */
-} bo_composition;
-
-/** Lets a language model write documents into a text file.
- *
- * A document begins with an empty state and with the tokens that the template of the tokenizer puts before a text; if
- * there are none, with the token that begins or ends a text, or with a line end. These tokens are not written. Tokens
- * are chosen by the sampler until the document ends: with an end token (bo_model_end_tokens()), with any other special
- * token, or when it is as long as it may be. Text from which special tokens or the separator would be read is left out,
- * with all that follows in its document. The file is read back by a corpus with the same `separator`
- * (bo_corpus_desc).
- *
- * The file is replaced atomically at the end. Its bytes do not depend on the number of threads. Each document has its
- * own random numbers, and documents are in the order of their numbers, so that another number of lanes changes a
- * document only through rounding errors of the logits.
- *
- * @param context    the context
- * @param model      a language model with a tokenizer
- * @param desc       the texts
- * @param path       the file; its name must not be that of a file of JSON lines
- * @param[out] out   what was written, or NULL
- * @return BO_OK; BO_INVALID if the model has another task or no tokenizer, if a field is out of range, or if the model
- *     wrote only empty documents; BO_MEMORY if the states of the lanes do not fit into memory; BO_IO if the file cannot
- *     be written; BO_CANCELED
- */
-BO_API bo_status bo_model_compose(bo_context *context, const bo_model *model, const bo_compose_desc *desc,
-                                  const char *path, bo_composition *out);
-
-/* ---- sampling: remembered tokens and random numbers -------------------------------------------------------------- */
-
-/** Remembers a token that the sampler did not choose, such as one of the prompt, for the repetition penalty.
- *
- * @param sampler  the sampler
- * @param id       the token
- */
-BO_API void bo_sampler_remember(bo_sampler *sampler, int32_t id);
-
-/** Returns the number of random numbers drawn so far.
- *
- * @param sampler  the sampler
- * @return the number of random numbers
- */
-BO_API uint64_t bo_sampler_drawn(const bo_sampler *sampler);
-
-/** Sets the number of random numbers drawn so far. With the number of tokens read, sampling continues from a saved
- * state as without interruption.
- *
- * @param sampler  the sampler
- * @param drawn    the number of random numbers
- */
-BO_API void bo_sampler_set_drawn(bo_sampler *sampler, uint64_t drawn);
-
 /* ==== Experimental ================================================================================================ */
 
 #ifdef BO_EXPERIMENTAL
@@ -840,47 +418,41 @@ BO_API void bo_sampler_set_drawn(bo_sampler *sampler, uint64_t drawn);
  */
 BO_API bo_status bo_model_widen(bo_context *context, const bo_model_desc *desc, size_t width, bo_model_desc *out);
 
-/** Returns the number of places where bo_model_probe() measures activations.
+/** Tests whether a path contains a model: a folder with config.json or adapter_config.json, or one file of
+ * bo_model_save().
+ *
+ * @param context  the context
+ * @param path     the path
+ * @return true if it does
+ */
+BO_API bool bo_model_exists(bo_context *context, const char *path);
+
+/** Returns the text of a file that the model was loaded with, beside its weights: "generation_config.json",
+ * "tokenizer_config.json", "special_tokens_map.json" or "chat_template.jinja". Saving the model writes these files again.
  *
  * @param model  the model
- * @return the number of places
+ * @param name   the name of the file
+ * @return the text, owned by the model; NULL if the folder had no such file, or the one that bo_model_save() writes
  */
-BO_API size_t bo_model_activations(const bo_model *model);
+BO_API const char *bo_model_companion(const bo_model *model, const char *name);
 
-/** Returns the name of a place: "embedding", "layer 0 attention", "layer 0 mlp", …, "logits".
+/** Lists the parameters of a linearized model that its teacher does not have, as
+ * bo_lora_desc.whole: "g_proj,m". Adapters of a model with another attention train these in full.
+ *
+ * @param context   the context
+ * @param model     a linearized model
+ * @param[out] out  the list, "" if there are none; release it with bo_free()
+ * @return BO_OK; BO_INVALID if the model is not linearized
+ */
+BO_API bo_status bo_model_new_parameters(bo_context *context, const bo_model *model, char **out);
+
+/** Returns the name of a place of the residual stream: "embedding", "layer 0 attention", "layer 0 mlp", …, "logits".
  *
  * @param model  the model
  * @param index  the number of the place, from 0
  * @return the name, owned by the model; NULL if the index is past the end
  */
 BO_API const char *bo_model_activation(const bo_model *model, size_t index);
-
-/** Runs one sequence and measures activations.
- *
- * @param context     the context
- * @param model       a language model
- * @param tokens      the tokens
- * @param count       the number of tokens, 1 to the context of the model
- * @param[out] sizes  one number per place: the mean absolute value over tokens and columns; for a layer, that of its
- *     contribution to the residual stream
- * @return BO_OK; BO_INVALID if the model is not a language model
- */
-BO_API bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count,
-                                double *sizes);
-
-/** Computes the spectral norm |s (W - minus)|₂ to a tenth of a percent.
- *
- * W is the weight as a matrix whose columns are its last extent. s is its factor in the parametrization.
- *
- * @param context   the context
- * @param model     the model
- * @param name      the name of the weight
- * @param minus     a matrix of the same shape to subtract; NULL: none
- * @param[out] out  the norm
- * @return BO_OK; BO_INVALID if there is no such weight
- */
-BO_API bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name,
-                                        const float *minus, double *out);
 
 #endif
 

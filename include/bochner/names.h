@@ -46,16 +46,16 @@ typedef enum bo_enum {
     BO_ENUM_DRAW = 26,              /**< bo_draw (features.h) */
     BO_ENUM_SAMPLING = 27,          /**< bo_sampling (features.h) */
     BO_ENUM_HIDDEN_ACTIVATION = 28, /**< bo_hidden_activation (features.h) */
-    BO_ENUM_MLP = 29,               /**< bo_mlp (layers.h) */
-    BO_ENUM_NORM = 30,              /**< bo_norm (layers.h) */
-    BO_ENUM_POSITIONS = 31,         /**< bo_positions (layers.h) */
-    BO_ENUM_RESIDUAL = 32,          /**< bo_residual (layers.h) */
-    BO_ENUM_ROPE_SCALING_KIND = 33, /**< bo_rope_scaling_kind (layers.h) */
-    BO_ENUM_MIXER = 34,             /**< bo_mixer (layers.h) */
-    BO_ENUM_SSM = 35,               /**< bo_ssm (layers.h) */
-    BO_ENUM_PARAMETRIZATION = 36,   /**< bo_parametrization (layers.h) */
-    BO_ENUM_STORAGE = 37,           /**< bo_storage (layers.h) */
-    BO_ENUM_LORA_INIT = 38,         /**< bo_lora_init (layers.h) */
+    BO_ENUM_MLP = 29,               /**< bo_mlp (kinds.h) */
+    BO_ENUM_NORM = 30,              /**< bo_norm (kinds.h) */
+    BO_ENUM_POSITIONS = 31,         /**< bo_positions (kinds.h) */
+    BO_ENUM_RESIDUAL = 32,          /**< bo_residual (kinds.h) */
+    BO_ENUM_ROPE_SCALING_KIND = 33, /**< bo_rope_scaling_kind (kinds.h) */
+    BO_ENUM_MIXER = 34,             /**< bo_mixer (kinds.h) */
+    BO_ENUM_SSM = 35,               /**< bo_ssm (kinds.h) */
+    BO_ENUM_PARAMETRIZATION = 36,   /**< bo_parametrization (kinds.h) */
+    BO_ENUM_STORAGE = 37,           /**< bo_storage (kinds.h) */
+    BO_ENUM_LORA_INIT = 38,         /**< bo_lora_init (kinds.h) */
     BO_ENUM_OPERATION = 39,         /**< bo_operation (operations.h) */
     BO_ENUM_OPTIMIZER_KIND = 40,    /**< bo_optimizer_kind (optim.h) */
     BO_ENUM_SCHEDULE_KIND = 41,     /**< bo_schedule_kind (optim.h) */
@@ -63,6 +63,7 @@ typedef enum bo_enum {
     BO_ENUM_MUON_ITERATION = 43,    /**< bo_muon_iteration (optim.h) */
     BO_ENUM_PLAN_TERM = 44,         /**< bo_plan_term (plan.h) */
     BO_ENUM_PLAN_ORIGIN = 45,       /**< bo_plan_origin (plan.h) */
+    BO_ENUM_ATTENTION_PRESET = 46,  /**< the presets of bo_attention_preset() (attention.h), by their number */
 } bo_enum;
 
 /** Returns the name of a value of an enumeration.

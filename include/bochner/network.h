@@ -13,7 +13,7 @@
  * docs/guides/network.md describes the format of a description. Text models have descriptions in the same language.
  *
  * **Threads.** Only training and bo_model_solve() change a model. Otherwise threads may share it, each with its own
- * context. Examples may be shared in the same way; only bo_examples_split() changes them.
+ * context. Examples do not change and may be shared.
  *
  * **Ownership.** A model does not refer to the examples it was created with.
  */
@@ -29,7 +29,7 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
-/* ---- examples ---------------------------------------------------------------------------------------------------- */
+/* ---- examples: data for these models ------------------------------------------------------------------------------ */
 
 /** Describes examples to load. */
 typedef struct bo_examples_desc {
@@ -50,6 +50,12 @@ typedef struct bo_examples_desc {
     uint64_t reserved[4]; /**< must be zero */
 } bo_examples_desc;
 
+/** The rows of a part. */
+typedef struct bo_examples_part {
+    size_t count;       /**< number of rows */
+    const size_t *rows; /**< row numbers in the table, ascending; NULL: every row */
+} bo_examples_part;
+
 /** Examples. Made by the library and read-only; later versions may add members at the end. */
 typedef struct bo_examples {
     size_t rows;              /**< number of examples */
@@ -62,6 +68,7 @@ typedef struct bo_examples {
     size_t edges;             /**< number of edges */
     const int32_t *first;     /**< node i sees neighbors first[i] to first[i + 1] - 1; NULL: no graph */
     const int32_t *neighbors; /**< `edges` node numbers */
+    bo_examples_part parts[4]; /**< the rows of TRAIN, VALID, TEST and ALL, by their numbers in bo_split */
 } bo_examples;
 
 /** Loads examples.
@@ -80,24 +87,7 @@ BO_API bo_status bo_examples_load(bo_context *context, const bo_examples_desc *d
 /** Destroys examples. @param examples  the examples, or NULL */
 BO_API void bo_examples_destroy(bo_examples *examples);
 
-/** Returns the number of rows of a part.
- *
- * @param examples  the examples
- * @param part      the part
- * @return the number of rows
- */
-BO_API size_t bo_examples_rows(const bo_examples *examples, bo_split part);
-
-/** Returns the row number of an item of a part.
- *
- * @param examples  the examples
- * @param part      the part
- * @param index     the item; items are in ascending order of their rows
- * @return the row number in the table; SIZE_MAX if the index is past the end
- */
-BO_API size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index);
-
-/* ---- descriptions ------------------------------------------------------------------------------------------------ */
+/* ---- descriptions: models as JSON text ---------------------------------------------------------------------------- */
 
 /** A description of a model by JSON text. */
 typedef struct bo_description {
@@ -110,6 +100,17 @@ typedef struct bo_description {
     uint64_t seed;                      /**< seed of weights and frequencies */
     uint64_t reserved[4];               /**< must be zero */
 } bo_description;
+
+/** Reads the description of a text model from JSON text: the members of config.json, of which all but "blocks" may be
+ * missing, so that a program can set sizes and classes (docs/reference/model.md).
+ *
+ * @param context   the context
+ * @param text      the description
+ * @param where     its name in messages (NULL: "model")
+ * @param[out] out  the descriptor; release it with bo_model_desc_release()
+ * @return BO_OK; BO_FORMAT if the text is malformed; the message names the block and the member
+ */
+BO_API bo_status bo_description_read(bo_context *context, const char *text, const char *where, bo_model_desc *out);
 
 /** Creates a model with random weights: of the task `predict` if its input is an array, a sequence, an image or a
  * graph, otherwise a text model (bo_description_read()), by default with the layers of its list once.
@@ -133,7 +134,7 @@ BO_API bo_status bo_model_create_described(bo_context *context, const bo_descrip
  * @param model     a model of the task `predict`
  * @param examples  the examples
  * @param part      the part
- * @param[out] out  bo_examples_rows() x `outputs` of bo_network_facts, in the order of the part
+ * @param[out] out  `count` of the part x `outputs` of bo_network_facts, in the order of the part
  * @return BO_OK; BO_INVALID if the examples do not fit the model or if the part is empty
  */
 BO_API bo_status bo_model_predict(bo_context *context, const bo_model *model, const bo_examples *examples,
@@ -176,29 +177,22 @@ typedef struct bo_examples_arrays {
     size_t edges;             /**< number of edges */
     const int32_t *first;     /**< edges of a graph, as in bo_examples; otherwise NULL */
     const int32_t *neighbors; /**< `edges` node numbers */
-    uint64_t reserved[4];     /**< must be zero */
+    double
+        valid; /**< fraction of the rows for validation, chosen at random; if both fractions are 0, every row is in every part */
+    double test;          /**< fraction of the rows for test; rows without a target are in no part */
+    uint64_t seed;        /**< seed of the random split */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_examples_arrays;
 
-/** Creates examples from arrays. They are not split: every row is in every part.
+/** Creates examples from arrays.
  *
  * @param context   the context
  * @param arrays    the arrays, which are not copied and must outlive the examples
  * @param[out] out  the examples; release them with bo_examples_destroy()
- * @return BO_OK; BO_INVALID if a number is not finite, or if a class or an edge is out of range
+ * @return BO_OK; BO_INVALID if a number is not finite, if a class or an edge is out of range, or if no rows remain for
+ *     training
  */
 BO_API bo_status bo_examples_create(bo_context *context, const bo_examples_arrays *arrays, bo_examples **out);
-
-/** Assigns rows to parts at random. Rows without a target are in no part.
- *
- * @param context   the context
- * @param examples  the examples; no other thread may use them during the call
- * @param valid     fraction of the rows for validation
- * @param test      fraction of the rows for test; the others are for training
- * @param seed      the seed
- * @return BO_OK; BO_INVALID if no rows remain for training
- */
-BO_API bo_status bo_examples_split(bo_context *context, bo_examples *examples, double valid, double test,
-                                   uint64_t seed);
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
@@ -237,7 +231,7 @@ typedef struct bo_layer_info {
     uint64_t weights;  /**< number of parameters, trained or not */
 } bo_layer_info;
 
-/** Facts about a model of the task `predict`. Made by the library; later versions may add members at the end. */
+/** Facts about a model of the task `predict` (`network` of bo_model_facts). Made by the library; later versions may add members at the end. */
 typedef struct bo_network_facts {
     bo_network_input input;             /**< the kind of input */
     size_t dim;                         /**< numbers per example */
@@ -252,13 +246,6 @@ typedef struct bo_network_facts {
     size_t layers;                      /**< number of layers */
     const bo_layer_info *layer;         /**< the layers, in the order in which they are computed */
 } bo_network_facts;
-
-/** Returns facts about a model of the task `predict`.
- *
- * @param model  the model
- * @return the facts, owned by the model; NULL: the model has another task
- */
-BO_API const bo_network_facts *bo_model_network(const bo_model *model);
 
 /* ---- exact solution of the last layer ---------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /** @file
- * The operations that a graph can record (graph.h), and their attributes. Advanced tier.
+ * The operations that a graph can record, and their attributes: plain data. graph.h has the functions that record and run
+ * them. Advanced tier.
  *
  * An operation takes tensors and produces tensors. A tensor has `rows` rows of `columns` elements, contiguous. The
  * attributes of an operation, a plain struct that the graph copies, describe any further structure (heads, channels,
@@ -18,7 +19,6 @@
 #include <bochner/attention.h>
 #include <bochner/features.h>
 #include <bochner/kinds.h>
-#include <bochner/layers.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,11 +42,9 @@ typedef struct bo_tensor {
  * state which stream its rows belong to. */
 typedef struct bo_graph_pass {
     bool training; /**< dropout and noise are active */
-    /** For decoding with `states`, one token per sequence: the outputs of a sequence whose numbers are not finite are
-     * NaN, and the others go on, as always on a GPU. false: on a CPU the run ends with BO_NUMERIC, and what it did to
-     * the states is undefined. */
-    bool isolate;
-    uint64_t seed;         /**< seed of dropout and noise; use another one for every step and micro-batch */
+    uint64_t seed; /**< seed of dropout and noise; use another one for every step and micro-batch */
+    /** The gradient of the loss itself (default: 1), for example 1/k for each of k micro-batches that share a step. */
+    float loss_scale;
     size_t sequences;      /**< number of sequences, which follow each other in the rows of the graph */
     const size_t *lengths; /**< their lengths, whose sum is the number of rows; NULL: as in the attributes */
     /** Lengths of the source sequences, whose sum is the number of rows of the source. The source has the same number
@@ -56,6 +54,10 @@ typedef struct bo_graph_pass {
      * in layer i continue from states[i * sequences + s] and update it. NULL: every sequence starts with an empty
      * state. Operations on the source always start with an empty state. */
     void *const *states;
+    /** For decoding with `states`, one token per sequence: the outputs of a sequence whose numbers are not finite are
+     * NaN, and the others go on, as always on a GPU. false: on a CPU the run ends with BO_NUMERIC, and what it did to
+     * the states is undefined. */
+    bool isolate;
     /** For training on consecutive segments; with `states` only. If set, `states` stay unchanged, the updated states are
      * written here, and the graph may have gradients. Every final state has its own memory. Attention within one stream
      * and recurrent layers support this; other operations with a state refuse the pass. */
@@ -277,14 +279,6 @@ typedef struct bo_mix_attributes {
     bool causal;            /**< ignore entries above the diagonal, without gradient; required with a state */
 } bo_mix_attributes;
 
-/** Returns the size of the state of MIX.
- *
- * @param columns  the number of columns
- * @param most     T, the maximum number of tokens
- * @return bytes per sequence
- */
-BO_API size_t bo_mix_state_bytes(size_t columns, size_t most);
-
 /** How SSM computes.
  *
  * Each channel of x is a linear system, s_t = A s_(t-1) + B u_t, y_t = Re(C s_t) + D u_t. This is the convolution of u
@@ -316,27 +310,11 @@ typedef struct bo_ssm_attributes {
     size_t rank;            /**< r (default: 1) */
 } bo_ssm_attributes;
 
-/** Returns the size of the state of SSM.
- *
- * @param attributes  the attributes
- * @param channels    the number of channels
- * @return bytes per sequence
- */
-BO_API size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t channels);
-
 /** Attributes of RECURRENT. */
 typedef struct bo_recurrent_attributes {
     bo_sequences sequences; /**< the sequences */
     bo_recurrence cell;     /**< the cell */
 } bo_recurrent_attributes;
-
-/** Returns the size of the state of RECURRENT.
- *
- * @param cell  the cell
- * @param size  the length of h
- * @return bytes per sequence
- */
-BO_API size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size);
 
 /* ---- operations on grids ----------------------------------------------------------------------------------------- */
 
@@ -371,14 +349,6 @@ typedef struct bo_convolution_attributes {
      * `before` is kernel - 1, `after` is 0, and the state is the last kernel - 1 rows. */
     bo_sequences sequences;
 } bo_convolution_attributes;
-
-/** Returns the size of the state of a causal CONVOLUTION.
- *
- * @param attributes  the attributes
- * @param channels    the number of channels of x
- * @return bytes per sequence
- */
-BO_API size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels);
 
 /** What POOL computes in each window. */
 typedef enum bo_pool_kind {

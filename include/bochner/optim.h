@@ -92,14 +92,6 @@ typedef struct bo_optimizer_desc {
 
 /* ---- custom weights ---------------------------------------------------------------------------------------------- */
 
-/** Checks a schedule.
- *
- * @param context   the context
- * @param schedule  the schedule
- * @return BO_OK; BO_INVALID if a field is out of range, for example a floor outside [0, 1]
- */
-BO_API bo_status bo_schedule_check(bo_context *context, const bo_schedule *schedule);
-
 /** Computes the factor of the learning rate at a step.
  *
  * The factor rises linearly to 1 over the warmup, (step + 1) / warmup. It then follows the kind of the schedule such
@@ -132,12 +124,18 @@ BO_API bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_des
 /** Destroys an optimizer. The weights remain. @param optimizer  the optimizer, or NULL */
 BO_API void bo_optimizer_destroy(bo_optimizer *optimizer);
 
-/** Returns the descriptor of an optimizer, with the defaults filled in.
+/** Facts about an optimizer. Made by the library; later versions may add members at the end. */
+typedef struct bo_optimizer_facts {
+    bo_optimizer_desc desc; /**< the descriptor, with the defaults filled in */
+    uint64_t steps;         /**< number of steps taken so far */
+} bo_optimizer_facts;
+
+/** Returns facts about an optimizer.
  *
  * @param optimizer  the optimizer
- * @return the descriptor, owned by the optimizer
+ * @return the facts, owned by the optimizer; later steps change `steps`
  */
-BO_API const bo_optimizer_desc *bo_optimizer_describe(const bo_optimizer *optimizer);
+BO_API const bo_optimizer_facts *bo_optimizer_describe(const bo_optimizer *optimizer);
 
 /** Takes one step with the gradients of the weights, which are only read.
  *
@@ -151,13 +149,6 @@ BO_API const bo_optimizer_desc *bo_optimizer_describe(const bo_optimizer *optimi
  *     changed. BO_INVALID if the averaged weights are in place (bo_optimizer_swap_average())
  */
 BO_API bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double factor, double *norm);
-
-/** Returns the number of steps taken so far.
- *
- * @param optimizer  the optimizer
- * @return the number of steps
- */
-BO_API uint64_t bo_optimizer_steps(const bo_optimizer *optimizer);
 
 /** Swaps the averaged weights (`average` of the descriptor) with the current ones.
  *

@@ -8,7 +8,7 @@
  *     bo_plan_machine *machine;
  *     bo_plan_machine_calibrate(context, NULL, &machine);                        // less than a minute
  *     bo_plan *plan;
- *     bo_plan_create(context, machine, NULL, &(bo_plan_budget){.minutes = 10}, &plan);
+ *     bo_plan_create(context, &(bo_plan_basis){.machine = machine}, &(bo_plan_budget){.minutes = 10}, &plan);
  *     const bo_plan_choice *best = &plan->choices[0];                            // layers, width, …; tokens, loss
  *     bo_plan_destroy(plan);
  *     bo_plan_machine_destroy(machine);
@@ -145,18 +145,6 @@ typedef struct bo_plan_calibration {
  */
 BO_API bo_status bo_plan_machine_calibrate(bo_context *context, const bo_plan_calibration *desc, bo_plan_machine **out);
 
-/** Fits the non-negative costs that minimize Σ (predicted / measured - 1)².
- *
- * @param context   the context
- * @param timings   `count` timings of one attention and one optimizer
- * @param count     the number of timings, 5 to 24
- * @param terms     the terms to use, bits 1 << bo_plan_term; 0: all
- * @param[out] out  the cost model; release it with bo_plan_machine_destroy()
- * @return BO_OK; BO_NUMERIC if the timings do not determine the costs
- */
-BO_API bo_status bo_plan_machine_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
-                                     bo_plan_machine **out);
-
 /** Destroys a cost model. @param machine  the cost model, or NULL */
 BO_API void bo_plan_machine_destroy(bo_plan_machine *machine);
 
@@ -232,33 +220,15 @@ typedef struct bo_plan_losses {
 /** Fits a loss law to runs. If all runs have the same batch, `law.batch` is INFINITY.
  *
  * @param context   the context
- * @param runs      the runs
- * @param count     the number of runs, 8 to 64
+ * @param runs      the runs; NULL: those that are part of the library, English text as bytes (docs/guides/plan.md)
+ * @param count     the number of runs, 8 to 64; not used without `runs`
  * @param[out] out  the law; release it with bo_plan_losses_destroy()
  * @return BO_OK; BO_NUMERIC if the runs do not determine a law
  */
 BO_API bo_status bo_plan_losses_fit(bo_context *context, const bo_plan_run *runs, size_t count, bo_plan_losses **out);
 
-/** Fits the law to the runs that are part of the library: English text as bytes (docs/guides/plan.md).
- *
- * @param context   the context
- * @param[out] out  the law; release it with bo_plan_losses_destroy()
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_plan_losses_default(bo_context *context, bo_plan_losses **out);
-
 /** Destroys a fitted law. @param losses  the law, or NULL */
 BO_API void bo_plan_losses_destroy(bo_plan_losses *losses);
-
-/** Evaluates a loss law.
- *
- * @param law         the law
- * @param parameters  number of parameters
- * @param tokens      tokens trained on
- * @param batch       tokens per step
- * @return the loss in nats per token
- */
-BO_API double bo_plan_law_at(const bo_plan_law *law, double parameters, double tokens, double batch);
 
 /** Predicts the loss of a run by a fitted law.
  *
@@ -307,18 +277,6 @@ typedef struct bo_plan {
     const bo_plan_choice *choices; /**< the best choice first, then others that differ in size, depth or batch */
     size_t choice_count;           /**< number of choices, at least 1 */
 } bo_plan;
-
-/** Creates a plan for a budget.
- *
- * @param context   the context
- * @param machine   the cost model of the host
- * @param losses    the loss law; NULL: bo_plan_losses_default()
- * @param budget    the budget
- * @param[out] out  the plan; release it with bo_plan_destroy()
- * @return BO_OK; BO_INVALID if no model fits the budget; the message states the smallest budget that is sufficient
- */
-BO_API bo_status bo_plan_create(bo_context *context, const bo_plan_machine *machine, const bo_plan_losses *losses,
-                                const bo_plan_budget *budget, bo_plan **out);
 
 /** Destroys a plan. @param plan  the plan, or NULL */
 BO_API void bo_plan_destroy(bo_plan *plan);
@@ -380,7 +338,7 @@ typedef struct bo_plan_observation {
 /** Where the value of a parameter comes from. */
 typedef enum bo_plan_origin {
     BO_PLAN_ORIGIN_FITTED = 0, /**< fitted to the runs */
-    BO_PLAN_ORIGIN_STORED = 1, /**< the runs do not determine it: the value of bo_plan_losses_default() */
+    BO_PLAN_ORIGIN_STORED = 1, /**< the runs do not determine it: the value of the law of the library */
     BO_PLAN_ORIGIN_ABSENT = 2  /**< the runs do not differ in this quantity: the floor includes the term */
 } bo_plan_origin;
 
@@ -420,7 +378,7 @@ typedef struct bo_plan_laws {
 /** Fits a loss law and a time law to runs. The result depends on the arguments only.
  *
  * An exponent is fitted if the runs have three or more sizes (or amounts of data) that differ by 5% or more, and if
- * there are more runs than parameters; otherwise it is that of bo_plan_losses_default(), and its uncertainty is
+ * there are more runs than parameters; otherwise it is that of the law of the library, and its uncertainty is
  * included. A term is absent if the runs have one size (or one amount of data). The time law uses copies with two
  * shapes, copies and operations with three, and all costs with four or more.
  *
@@ -467,20 +425,29 @@ BO_API bo_status bo_plan_laws_load(bo_context *context, const char *path, bo_pla
 BO_API bo_status bo_plan_forecast_run(bo_context *context, const bo_plan_laws *laws, const bo_plan_counts *counts,
                                       double bytes, bo_plan_forecast *out);
 
-/** Creates a plan by fitted laws: the widths, layers and steps with the lowest predicted loss.
+/** What a plan predicts times and losses by: the cost model of a host and a loss law, or the laws of the user's own runs. */
+typedef struct bo_plan_basis {
+    const bo_plan_machine *machine; /**< the cost model of the host */
+    const bo_plan_losses *losses;   /**< the loss law (default: that of the runs of the library) */
+    const bo_plan_laws *laws; /**< instead of both: laws with a time law; the plan is for their family of models */
+    uint64_t reserved[4];     /**< must be zero */
+} bo_plan_basis;
+
+/** Creates a plan for a budget.
  *
- * Batch and context are those of the runs. The candidates have from half the parameters of the smallest run to 16 times
- * those of the largest, and a ratio of width to layers of 16 to 128 or as in the family's model.
+ * By laws, batch and context are those of the runs. The candidates have from half the parameters of the smallest run to 16
+ * times those of the largest, and a ratio of width to layers of 16 to 128 or as in the family's model.
  *
  * @param context   the context
- * @param laws      the laws, with a time law
- * @param budget    minutes, or parameters and tokens, or minutes and parameters; `memory`; context and features must be
- *     0
+ * @param basis     what the plan predicts by
+ * @param budget    the budget; by laws: minutes, or parameters and tokens, or minutes and parameters; `memory`; context and
+ *     features must be 0
  * @param[out] out  the plan; release it with bo_plan_destroy()
- * @return BO_OK; BO_INVALID if no model fits the budget or the laws have no term that the budget needs
+ * @return BO_OK; BO_INVALID if no model fits the budget, in which case the message states the smallest budget that is
+ *     sufficient, or if the laws have no term that the budget needs
  */
-BO_API bo_status bo_plan_create_fitted(bo_context *context, const bo_plan_laws *laws, const bo_plan_budget *budget,
-                                       bo_plan **out);
+BO_API bo_status bo_plan_create(bo_context *context, const bo_plan_basis *basis, const bo_plan_budget *budget,
+                                bo_plan **out);
 
 #endif
 

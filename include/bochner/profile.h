@@ -3,8 +3,8 @@
  *
  *     bo_profile *profile;
  *     bo_model_profile(context, model, NULL, &profile);
- *     for (size_t i = 0; i < bo_profile_operations(profile); i++) {
- *         const bo_operation_info *operation = bo_profile_operation(profile, i);
+ *     for (size_t i = 0; i < profile->operation_count; i++) {
+ *         const bo_operation_info *operation = &profile->operations[i];
  *         printf("%s, %s: %g s\n", operation->scope, operation->name, operation->forward + operation->backward);
  *     }
  *     bo_profile_draw(context, profile, stdout);            // for Graphviz: dot -Tsvg
@@ -14,8 +14,7 @@
  * values of the weights do not change. The weights get memory for gradients, as in training. To trace a whole program,
  * see `trace` of bo_context_desc.
  *
- * **Ownership.** A profile is a copy. It does not refer to the model, and the pointers that its functions return are
- * valid as long as the profile.
+ * **Ownership.** A profile is a copy. It does not refer to the model, and its pointers are valid as long as the profile.
  *
  * **Threads.** A profile does not change. Any number of threads may read it.
  */
@@ -31,9 +30,6 @@ extern "C" {
 
 /* ==== Advanced ==================================================================================================== */
 
-/** A profile. */
-typedef struct bo_profile bo_profile;
-
 /** Describes the step to profile. Zero means the default. */
 typedef struct bo_profile_desc {
     size_t batch;         /**< sequences, texts or rows (default: 1; networks: 32) */
@@ -44,9 +40,6 @@ typedef struct bo_profile_desc {
     uint64_t seed;        /**< seed of the random data */
     uint64_t reserved[4]; /**< must be zero */
 } bo_profile_desc;
-
-/** Destroys a profile. @param profile  the profile, or NULL */
-BO_API void bo_profile_destroy(bo_profile *profile);
 
 /** Where a tensor comes from. */
 typedef enum bo_value_origin {
@@ -97,42 +90,18 @@ typedef struct bo_profile_totals {
     double flops;        /**< useful floating-point operations of a run, including backward */
 } bo_profile_totals;
 
-/** Returns the number of operations.
- *
- * @param profile  the profile
- * @return the number of operations
- */
-BO_API size_t bo_profile_operations(const bo_profile *profile);
+/** A profile. Operations and tensors are numbered from 0 in the order in which they were recorded. Made by the library and
+ * read-only; later versions may add members at the end. */
+typedef struct bo_profile {
+    const bo_operation_info *operations; /**< the operations */
+    size_t operation_count;              /**< number of operations */
+    const bo_value_info *values;         /**< the tensors */
+    size_t value_count;                  /**< number of tensors */
+    bo_profile_totals totals;            /**< the totals */
+} bo_profile;
 
-/** Returns an operation. Operations are numbered from 0 in the order in which they were recorded.
- *
- * @param profile  the profile
- * @param index    the number of the operation
- * @return the operation, owned by the profile; NULL if the index is past the end
- */
-BO_API const bo_operation_info *bo_profile_operation(const bo_profile *profile, size_t index);
-
-/** Returns the number of tensors.
- *
- * @param profile  the profile
- * @return the number of tensors
- */
-BO_API size_t bo_profile_values(const bo_profile *profile);
-
-/** Returns a tensor. Tensors are numbered from 0 in the order in which they were recorded.
- *
- * @param profile  the profile
- * @param index    the number of the tensor
- * @return the tensor, owned by the profile; NULL if the index is past the end
- */
-BO_API const bo_value_info *bo_profile_value(const bo_profile *profile, size_t index);
-
-/** Returns the totals.
- *
- * @param profile  the profile
- * @return the totals, owned by the profile
- */
-BO_API const bo_profile_totals *bo_profile_report(const bo_profile *profile);
+/** Destroys a profile. @param profile  the profile, or NULL */
+BO_API void bo_profile_destroy(bo_profile *profile);
 
 /** Writes the graph in the language of Graphviz (dot).
  *

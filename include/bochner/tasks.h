@@ -16,7 +16,7 @@
 #define BOCHNER_TASKS_H
 
 #include <bochner/metrics.h>
-#include <bochner/model.h>
+#include <bochner/generate.h>
 #include <bochner/texts.h>
 
 #ifdef __cplusplus
@@ -137,15 +137,6 @@ typedef struct bo_translation {
 BO_API bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *model, const bo_texts *texts,
                                                uint64_t most, const bo_translate_desc *desc, bool tokenize, bool decode,
                                                bo_translation *out);
-
-/* ==== Advanced ==================================================================================================== */
-
-/** Returns the size of the state that a text streams through.
- *
- * @param model   the model
- * @return the number of bytes; 0 if texts are read as a whole
- */
-BO_API size_t bo_model_state_bytes(const bo_model *model);
 
 /* ==== Experimental ================================================================================================ */
 

@@ -107,6 +107,17 @@ typedef struct bo_ids {
     size_t capacity; /**< number of ids that fit without allocation */
 } bo_ids;
 
+/** How a text is encoded; 0: as plain text, also where it has the text of a special token. Values are fixed. */
+typedef enum bo_encode {
+    BO_ENCODE_SPECIALS = 1, /**< texts of special tokens become these tokens */
+    /** The special tokens of the tokenizer's template are added, such as a start token before the text. Many tokenizers
+     * have none. */
+    BO_ENCODE_TEMPLATE = 2,
+    /** A text that a model continues from its start: SPECIALS and TEMPLATE, and an empty text becomes the template alone,
+     * the token that ends a text, or a line end, in this order. */
+    BO_ENCODE_PROMPT = 7
+} bo_encode;
+
 /** Encodes a text and appends its ids to a list.
  *
  * Bytes that are not UTF-8 become byte tokens.
@@ -115,13 +126,14 @@ typedef struct bo_ids {
  * @param tokenizer     the tokenizer
  * @param text          the text; a NUL at the end is not needed
  * @param bytes         the number of bytes
- * @param specials      true: texts of special tokens become these tokens; false: they are encoded as plain text
+ * @param how           values of bo_encode, combined; 0: plain text
  * @param[in,out] out   the list
  * @return BO_OK; BO_FORMAT if a character has no token, and the tokenizer has neither an unknown token nor tokens for
- *     its bytes (the message names the character and its position)
+ *     its bytes (the message names the character and its position); BO_INVALID if a prompt is empty and the tokenizer has
+ *     no token to start a text with
  */
 BO_API bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
-                                     bool specials, bo_ids *out);
+                                     unsigned how, bo_ids *out);
 
 /** Releases the items of a list and sets it to {0}.
  *
@@ -177,7 +189,7 @@ typedef struct bo_corpus_desc {
 
 /** Opens a corpus.
  *
- * Each document has the special tokens of the tokenizer's template around it (bo_tokenizer_add_specials()). The end
+ * Each document has the special tokens of the tokenizer's template around it (BO_ENCODE_TEMPLATE). The end
  * token follows, if the tokenizer has one and the template does not start or end a document with it. Empty documents
  * are left out. Bytes that are not UTF-8 are reported as a warning in the log if the tokenizer has byte tokens.
  *
@@ -255,17 +267,6 @@ BO_API bool bo_tokenizer_is_special(const bo_tokenizer *tokenizer, int32_t id);
  * @return the hash
  */
 BO_API uint64_t bo_tokenizer_fingerprint(const bo_tokenizer *tokenizer);
-
-/** Adds the special tokens of the tokenizer's template to a text, such as a start token before it.
- *
- * Many tokenizers have none. bo_tokenizer_encode() does not add them.
- *
- * @param context       the context
- * @param tokenizer     the tokenizer
- * @param[in,out] ids   the ids of the text
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_tokenizer_add_specials(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *ids);
 
 /* ---- corpora ----------------------------------------------------------------------------------------------------- */
 
@@ -379,87 +380,6 @@ BO_API bool bo_batches_begins(const bo_batches_desc *desc, uint64_t step, size_t
  * @return the number of windows
  */
 BO_API uint64_t bo_batches_per_epoch(const bo_batches_desc *desc);
-
-/* ==== Experimental ================================================================================================ */
-
-#ifdef BO_EXPERIMENTAL
-
-/* ---- prompts ----------------------------------------------------------------------------------------------------- */
-
-/** Encodes a text for a model to continue.
- *
- * Special tokens that are written out in the text are recognized. A text that starts here gets the special tokens of the
- * tokenizer's template (bo_tokenizer_add_specials()). An empty one becomes the template alone, the token that ends a
- * text, or a line end, in this order.
- *
- * @param context     the context
- * @param tokenizer   the tokenizer
- * @param text        the text
- * @param bytes       the number of bytes
- * @param continues   the text continues one that was read before: nothing is added
- * @param[in,out] out an empty list; receives the ids
- * @return as bo_tokenizer_encode(); BO_INVALID if the text is empty and the tokenizer has no token to start a text with
- */
-BO_API bo_status bo_tokenizer_encode_prompt(bo_context *context, const bo_tokenizer *tokenizer, const char *text,
-                                            size_t bytes, bool continues, bo_ids *out);
-
-/* ---- generated text ---------------------------------------------------------------------------------------------- */
-
-/** Text that grows while it is generated. Only complete UTF-8 characters are ready, and no part of a stop text.
- *
- *     bo_text_stream stream = {.stops = stops, .stop_count = 1};
- *     bo_text_stream_add(context, &stream, piece, bytes, &stopped); // then print text[0 … ready), and
- *     bo_text_stream_drop(&stream);                                 // forget it
- *
- * Initialize it with the stop texts, and all other fields zero. */
-typedef struct bo_text_stream {
-    const char *const *stops; /**< texts that end the stream, not empty; must outlive the stream */
-    size_t stop_count;        /**< the number of stop texts */
-    char *text;               /**< the text; release it with bo_text_stream_free() */
-    size_t length;            /**< bytes of the text */
-    size_t ready;             /**< leading bytes that will not change; the others are held back */
-    size_t capacity;          /**< bytes of memory of the text; private */
-    uint64_t reserved[4];     /**< must be zero */
-} bo_text_stream;
-
-/** Appends bytes.
- *
- * @param context          the context
- * @param[in,out] stream   the stream
- * @param bytes            the bytes; not needed after the call
- * @param count            the number of bytes
- * @param[out] stopped     true: the text now ends before a stop text, and all of it is ready
- * @return BO_OK or BO_MEMORY
- */
-BO_API bo_status bo_text_stream_add(bo_context *context, bo_text_stream *stream, const char *bytes, size_t count,
-                                    bool *stopped);
-
-/** Removes the bytes that are ready, so that a text of any length takes little memory.
- *
- * @param[in,out] stream   the stream
- */
-BO_API void bo_text_stream_drop(bo_text_stream *stream);
-
-/** Makes the bytes that are held back ready, at the end of the text.
- *
- * @param[in,out] stream   the stream
- */
-BO_API void bo_text_stream_end(bo_text_stream *stream);
-
-/** Makes the bytes that are held back ready, except a part of a character at the end, which later tokens may complete.
- *
- * @param[in,out] stream   the stream
- * @return the number of bytes of this part: those from `ready` on
- */
-BO_API size_t bo_text_stream_end_characters(bo_text_stream *stream);
-
-/** Releases the text and makes the stream empty. The stop texts stay.
- *
- * @param[in,out] stream   the stream, or NULL
- */
-BO_API void bo_text_stream_free(bo_text_stream *stream);
-
-#endif
 
 #ifdef __cplusplus
 }

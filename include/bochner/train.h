@@ -2,7 +2,8 @@
  * Training. A trainer owns a run: it loads batches, takes steps, evaluates, and writes checkpoints. A run that was
  * interrupted continues with the same bits.
  *
- *     bo_trainer_desc desc = {.model = model, .train = corpus, .valid = held_out, .folder = "run", .steps = 400};
+ *     bo_trainer_desc desc = {.model = model, .train.corpus = text, .valid.corpus = held_out, .folder = "run"};
+ *     desc.steps = 400;
  *     bo_trainer *trainer;
  *     bo_trainer_create(context, &desc, &trainer);
  *     bo_trainer_run(context, trainer);                 // progress through desc.report; BO_CANCELED after a checkpoint
@@ -70,57 +71,61 @@ typedef struct bo_training_report {
  */
 typedef bool (*bo_report_fn)(void *user, const bo_training_report *report);
 
-/** Describes a run, which trains a model on data for its task: a language model on corpora (train, valid); a model that
- * classifies, matches or translates texts on texts (texts, held_out_texts); or a model of the task `predict` on
- * examples (examples, held_out). Zero means the default, except in the fields of the model and the data, and in one
- * of `steps` and `minutes`. */
+/** Data of a run: one of these, as the task of the model requires. */
+typedef struct bo_training_data {
+    const bo_corpus *corpus;     /**< a language model: a text */
+    const bo_texts *texts;       /**< a model that classifies, matches or translates: texts with labels, or pairs */
+    const bo_examples *examples; /**< a model of the task `predict`: examples */
+} bo_training_data;
+
+/** Describes a run, which trains a model on data for its task. Zero means the default, except in `model` and `train`, and
+ * in one of `steps` and `minutes`. */
 typedef struct bo_trainer_desc {
-    bo_model *model;                /**< the model; changed by training */
-    const bo_corpus *train;         /**< training text of a language model */
-    const bo_corpus *valid;         /**< validation text; NULL: no evaluation */
-    const bo_examples *examples;    /**< training examples of a model of the task `predict` */
-    const bo_examples *held_out;    /**< validation examples; NULL: no evaluation */
-    const bo_texts *texts;          /**< training texts of a model that classifies, matches or translates */
-    const bo_texts *held_out_texts; /**< validation texts; NULL: no evaluation */
-    /** Texts: tokens of a pack (translation: of targets). A batch then counts packs instead of sequences (default:
-     * 2048; less if there are few texts; at least the longest text). */
-    size_t pack;
-    double smoothing;   /**< texts: label smoothing of labels or targets, in [0, 1) */
-    const char *folder; /**< the folder of the run; NULL: nothing is written */
-    bool resume;        /**< continue from the latest checkpoint of the folder; start if there is none */
-    /** The optimizer (default: Muon, with a learning rate of 0.02). A trainer clips the gradient to the norm 1 unless `clip`
-     * has another value; negative: no clipping. */
-    bo_optimizer_desc optimizer;
-    bo_schedule schedule; /**< the learning rate schedule (default: cosine, with 2% of the steps as warmup) */
+    bo_model *model;        /**< the model; changed by training */
+    bo_training_data train; /**< training data; the part TRAIN of examples */
+    bo_training_data valid; /**< validation data, the part VALID of examples; all NULL: no evaluation */
+    const char *folder;     /**< the folder of the run; NULL: nothing is written */
+    bool resume;            /**< continue from the latest checkpoint of the folder; start if there is none */
+    uint64_t steps;         /**< number of steps; or `minutes` instead */
+    double minutes;         /**< time limit in minutes; converted to a number of steps after a few timed steps */
     /** Sequences, packs or examples per step, over all ranks (default: 16; graphs: 1; packs: 16384 tokens, for
      * translation 4096, and at most a sixteenth of all texts). */
     size_t batch;
-    size_t micro_batch;         /**< the part of a batch computed at a time (default: about 1 GiB of activations) */
-    uint64_t steps;             /**< number of steps; or `minutes` instead */
-    double minutes;             /**< time limit in minutes; converted to a number of steps after a few timed steps */
-    uint64_t eval_every;        /**< steps between evaluations (default: a tenth of all steps, at least 25) */
-    uint64_t eval_tokens;       /**< number of validation tokens to use (default: all); networks use every example */
-    uint64_t checkpoint_every;  /**< steps between checkpoints (default: eval_every) */
-    size_t keep;                /**< number of checkpoints to keep (default: 2) */
-    size_t patience;            /**< evaluations without improvement before the run stops early; 0: never */
-    bool checkpointing;         /**< activation checkpointing: keeps the activations of one layer at a time */
-    bo_storage activations;     /**< storage of activations for backward: FLOAT32, or BFLOAT16 in half the bytes */
-    bool documents;             /**< state and positions restart with each document */
-    const char *freeze;         /**< weights not to train: comma-separated prefixes or patterns (bo_weights_freeze()) */
+    /** The optimizer (default: Muon, with a learning rate of 0.02). A trainer clips the gradient to the norm 1 unless `clip`
+     * has another value; negative: no clipping. */
+    bo_optimizer_desc optimizer;
+    bo_schedule schedule;       /**< the learning rate schedule (default: cosine, with 2% of the steps as warmup) */
     uint64_t seed;              /**< seed of batches and dropout */
-    uint64_t calibrate_every;   /**< steps between new frequencies of data-aware attention; 0: only at the start */
-    const bo_collective *ranks; /**< data-parallel job, in which rank 0 writes; NULL: a single process */
     bo_report_fn report;        /**< receives the reports, or NULL */
     void *user;                 /**< passed to `report` */
-    /** Steps after which the random frequencies of attention are drawn anew, from the seed and the number of the step;
-     * 0: never. The model ends with the last draw. */
-    uint64_t redraw_every;
-    /** Language models: consecutive windows per step and sequence, through whose states the gradient flows (default: 1:
-     * the gradient ends at the start of each window). More than 1 requires `stateful`. */
-    size_t state_windows;
+    const char *freeze;         /**< weights not to train: comma-separated prefixes or patterns (bo_weights_freeze()) */
+    uint64_t eval_every;        /**< steps between evaluations (default: a tenth of all steps, at least 25) */
+    uint64_t eval_tokens;       /**< number of validation tokens to use (default: all); networks use every example */
+    size_t patience;            /**< evaluations without improvement before the run stops early; 0: never */
+    uint64_t checkpoint_every;  /**< steps between checkpoints (default: eval_every) */
+    size_t keep;                /**< number of checkpoints to keep (default: 2) */
+    size_t micro_batch;         /**< the part of a batch computed at a time (default: about 1 GiB of activations) */
+    bool checkpointing;         /**< activation checkpointing: keeps the activations of one layer at a time */
+    bo_storage activations;     /**< storage of activations for backward: FLOAT32, or BFLOAT16 in half the bytes */
+    const bo_collective *ranks; /**< data-parallel job, in which rank 0 writes; NULL: a single process */
+    /** Language models: tokens per sequence of training and of evaluation, at most the context of the model, which stays
+     * as it is (default: the context of the model). */
+    size_t window;
+    bool documents; /**< language models: state and positions restart with each document */
     /** Language models: every sequence of a step continues that of the step before it in the text, from the state in
      * which it ended. */
     bool stateful;
+    /** Language models: consecutive windows per step and sequence, through whose states the gradient flows (default: 1:
+     * the gradient ends at the start of each window). More than 1 requires `stateful`. */
+    size_t state_windows;
+    /** Texts: tokens of a pack (translation: of targets). A batch then counts packs instead of sequences (default:
+     * 2048; less if there are few texts; at least the longest text). */
+    size_t pack;
+    double smoothing;         /**< texts: label smoothing of labels or targets, in [0, 1) */
+    uint64_t calibrate_every; /**< steps between new frequencies of data-aware attention; 0: only at the start */
+    /** Steps after which the random frequencies of attention are drawn anew, from the seed and the number of the step;
+     * 0: never. The model ends with the last draw. */
+    uint64_t redraw_every;
     /** Language models: the matrices M of DARK, and of HYBRID with a rank, start as the whitening of the queries and keys
      * that the model has on about 4096 tokens of the training text before the first step (bo_attention_whiten()). */
     bool whiten;
@@ -128,13 +133,10 @@ typedef struct bo_trainer_desc {
      * the teacher does not have. LOGITS requires adapters (lora.h), because the teacher has the weights that they
      * adapt. */
     bo_imitation imitate;
+    double share; /**< imitate LOGITS: share of the teacher's distribution in the loss, in (0, 1] (default: 0.9) */
     /** imitate LOGITS: the loss is computed at every sparsity-th token, beginning at another one in each step (default:
      * 1: at all tokens). The output projection of a small model with a large vocabulary takes most of a step. */
     size_t sparsity;
-    double share; /**< imitate LOGITS: share of the teacher's distribution in the loss, in (0, 1] (default: 0.9) */
-    /** Language models: tokens per sequence of training and of evaluation, at most the context of the model, which stays
-     * as it is (default: the context of the model). */
-    size_t window;
     uint64_t reserved[4]; /**< must be zero */
 } bo_trainer_desc;
 

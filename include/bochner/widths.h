@@ -7,14 +7,13 @@
  *
  *     bo_widths *widths;
  *     bo_widths_measure(context, &desc, &widths);
- *     for (size_t part = 0; part < bo_widths_parts(widths); part++) {
- *         const bo_widths_trend *trend = bo_widths_activation(widths, bo_widths_steps(widths), part);
+ *     for (size_t part = 0; part < widths->parts; part++) {                      // after the last step
+ *         const bo_widths_trend *trend = &widths->activations[widths->steps * widths->parts + part];
  *         printf("%s: slope %g\n", trend->name, trend->slope);                   // near 0: independent of the width
  *     }
  *     bo_widths_destroy(widths);
  *
- * **Ownership.** The result is a copy and does not refer to the descriptor. The pointers that its functions return are
- * valid as long as the result.
+ * **Ownership.** The result is a copy and does not refer to the descriptor. Its pointers are valid as long as the result.
  *
  * **Threads.** The result does not change. Any number of threads may read it.
  */
@@ -32,9 +31,6 @@ extern "C" {
 
 #ifdef BO_EXPERIMENTAL
 
-/** The results of the checks. */
-typedef struct bo_widths bo_widths;
-
 /** Describes the checks. Zero means the default if one is stated. */
 typedef struct bo_widths_desc {
     bo_model_desc model;         /**< a language model of any width; head_dim is kept; vocab (default: 256) */
@@ -48,6 +44,28 @@ typedef struct bo_widths_desc {
     uint64_t reserved[4];        /**< must be zero */
 } bo_widths_desc;
 
+/** One number per width, and the slope of its logarithm against the logarithm of the width. */
+typedef struct bo_widths_trend {
+    const char *name;     /**< the part, the matrix, or "loss" */
+    const double *values; /**< one number per width, in the order of the descriptor */
+    double slope;         /**< the slope; NAN if a value is 0 or not finite */
+} bo_widths_trend;
+
+/** The results of the checks. Made by the library and read-only; later versions may add members at the end.
+ *
+ * Parts are "embedding", "layer 0 attention", "layer 0 mlp", …, "logits". Their activation is the mean absolute value over
+ * tokens and columns; of a layer, that of its contribution to the residual stream. Matrices are the hidden matrices, and
+ * the output matrix if the model has a separate one. */
+typedef struct bo_widths {
+    size_t steps;                       /**< number of training steps */
+    size_t parts;                       /**< number of parts */
+    size_t matrices;                    /**< number of matrices */
+    const bo_widths_trend *activations; /**< mean absolute activations: (steps + 1) x parts, from before the first step */
+    const bo_widths_trend *losses;      /**< training losses: steps + 1 */
+    const bo_widths_trend *norms;       /**< |W|₂ / √(fan out / fan in) before the first step: matrices */
+    const bo_widths_trend *changes;     /**< |W - W₀|₂ / √(fan out / fan in) after the last step: matrices */
+} bo_widths;
+
 /** Trains one model per width and records activations, norms and losses.
  *
  * @param context   the context
@@ -60,67 +78,6 @@ BO_API bo_status bo_widths_measure(bo_context *context, const bo_widths_desc *de
 
 /** Destroys results. @param widths  the results, or NULL */
 BO_API void bo_widths_destroy(bo_widths *widths);
-
-/** One number per width, and the slope of its logarithm against the logarithm of the width. Owned by the results. */
-typedef struct bo_widths_trend {
-    const char *name;     /**< the part, the matrix, or "loss" */
-    const double *values; /**< one number per width, in the order of the descriptor */
-    double slope;         /**< the slope; NAN if a value is 0 or not finite */
-} bo_widths_trend;
-
-/** Returns the number of training steps.
- *
- * @param widths  the results
- * @return the number of steps
- */
-BO_API size_t bo_widths_steps(const bo_widths *widths);
-
-/** Returns the number of parts, as bo_model_activations().
- *
- * @param widths  the results
- * @return the number of parts
- */
-BO_API size_t bo_widths_parts(const bo_widths *widths);
-
-/** Returns the number of matrices: hidden matrices, and the output matrix if the model has a separate one.
- *
- * @param widths  the results
- * @return the number of matrices
- */
-BO_API size_t bo_widths_matrices(const bo_widths *widths);
-
-/** Returns the mean absolute activation of a part.
- *
- * @param widths  the results
- * @param step    the number of steps taken, 0 to bo_widths_steps()
- * @param part    the part, below bo_widths_parts()
- * @return the trend, owned by the results; NULL if an index is out of range
- */
-BO_API const bo_widths_trend *bo_widths_activation(const bo_widths *widths, size_t step, size_t part);
-
-/** Returns |W|₂ / √(fan out / fan in) before the first step.
- *
- * @param widths  the results
- * @param matrix  the matrix, below bo_widths_matrices()
- * @return the trend, owned by the results; NULL if the index is out of range
- */
-BO_API const bo_widths_trend *bo_widths_norm(const bo_widths *widths, size_t matrix);
-
-/** Returns |W - W₀|₂ / √(fan out / fan in) after the last step, where W₀ is the initial matrix.
- *
- * @param widths  the results
- * @param matrix  the matrix, below bo_widths_matrices()
- * @return the trend, owned by the results; NULL if the index is out of range
- */
-BO_API const bo_widths_trend *bo_widths_change(const bo_widths *widths, size_t matrix);
-
-/** Returns the training loss.
- *
- * @param widths  the results
- * @param step    the number of steps taken, 0 to bo_widths_steps()
- * @return the trend, owned by the results; NULL if the index is out of range
- */
-BO_API const bo_widths_trend *bo_widths_loss(const bo_widths *widths, size_t step);
 
 #endif
 

@@ -127,7 +127,7 @@ static bo_status make_model(lab_scene *s, const lab_text *text)
         char name[64];
         snprintf(name, sizeof name, "model.layers.%zu.self_attn.o_proj.weight", layer);
         for (size_t i = 0; i < SQUARE; i++) s->projection[i] = (float)(bo_rng_normal(&rng) / sqrt(WIDTH));
-        BO_TRY(bo_model_set_weight(s->context, s->model, name, s->projection));
+        BO_TRY(bo_weights_set(s->context, bo_model_weights(s->model), name, s->projection));
     }
     return BO_OK;
 }

@@ -16,15 +16,15 @@ static bo_status split_layer(lab_scene *s, size_t layer)
     snprintf(name, sizeof name, "model.layers.%zu.self_attn.o_proj.weight", layer);
     BO_TRY(lab_stream(s->run, s->model, s->tokens, s->stream));
     subtract(s->stream, layer, s->together);
-    BO_TRY(bo_model_get_weight(s->context, s->model, name, s->projection));
+    BO_TRY(bo_weights_get(s->context, bo_model_weights(s->model), name, s->projection, NULL));
     bo_status status = BO_OK;
     for (size_t h = 0; status == BO_OK && h < HEADS; h++) {
         for (size_t i = 0; i < SQUARE; i++) s->masked[i] = i % WIDTH / DIM == h ? s->projection[i] : 0;
-        status = bo_model_set_weight(s->context, s->model, name, s->masked);
+        status = bo_weights_set(s->context, bo_model_weights(s->model), name, s->masked);
         if (status == BO_OK) status = lab_stream(s->run, s->model, s->tokens, s->other);
         subtract(s->other, layer, s->written[h]);
     }
-    BO_TRY(bo_model_set_weight(s->context, s->model, name, s->projection));
+    BO_TRY(bo_weights_set(s->context, bo_model_weights(s->model), name, s->projection));
     return status;
 }
 

@@ -41,7 +41,7 @@ static bo_status look_once(const lab_scene *s, looked *out)
     bo_inspection *report;
     BO_TRY(bo_inspect(s->context, s->model, s->tokens, TOKENS, &desc, &report));
     for (size_t i = 0; i < LAYERS * HEADS; i++) {
-        const bo_head_report *head = bo_inspection_head(report, i / HEADS, i % HEADS);
+        const bo_head_report *head = &report->layers[i / HEADS].heads[i % HEADS];
         out->heads[i / HEADS][i % HEADS].previous += head->previous / SCENES;
         out->heads[i / HEADS][i % HEADS].induction += head->induction / SCENES;
     }
@@ -57,8 +57,8 @@ static bo_status token_rows(lab_scene *s, const char *name, const char *gain_nam
 {
     float gain[WIDTH];
     float *table = bo_alloc(s->context, 256 * WIDTH, sizeof *table, "a table of tokens");
-    bo_status status = table ? bo_model_get_weight(s->context, s->model, name, table) : BO_MEMORY;
-    if (status == BO_OK && gain_name) status = bo_model_get_weight(s->context, s->model, gain_name, gain);
+    bo_status status = table ? bo_weights_get(s->context, bo_model_weights(s->model), name, table, NULL) : BO_MEMORY;
+    if (status == BO_OK && gain_name) status = bo_weights_get(s->context, bo_model_weights(s->model), gain_name, gain, NULL);
     const float *rows = table + (size_t)FIRST_TOKEN * WIDTH;
     if (status == BO_OK && !gain_name) lab_normalize(ALPHABET, WIDTH, 0, rows, out);
     for (size_t i = 0; status == BO_OK && gain_name && i < ALPHABET * WIDTH; i++)
@@ -100,7 +100,7 @@ static bo_status look_at_spectra(const lab_scene *s, lab_circuit_scores *out)
     bo_inspection *report;
     BO_TRY(bo_inspect(s->context, s->model, NULL, 0, &desc, &report));
     for (size_t i = 0; i < LAYERS * HEADS; i++) {
-        const bo_head_report *head = bo_inspection_head(report, i / HEADS, i % HEADS);
+        const bo_head_report *head = &report->layers[i / HEADS].heads[i % HEADS];
         add_spectrum(&head->ov, out);
         add_spectrum(&head->qk, out);
     }

@@ -121,7 +121,7 @@ static bo_status check_shape(lab_run *run, const shape_case *c, size_t *wrong)
              HEIGHT, WIDTH, CHANNELS, layer, c->kernel, c->stride, c->padding);
     bo_model *network;
     BO_TRY(bo_model_create_described(lab_context(run), &(bo_description){.text = model}, &network));
-    const bo_layer_info *info = &bo_model_network(network)->layer[0];
+    const bo_layer_info *info = &bo_model_report(network)->network->layer[0];
     const size_t weights = c->groups ? KERNELS * c->kernel * c->kernel * CHANNELS / c->groups + KERNELS : 0;
     snprintf(expected, sizeof expected, "%zu x %zu x %zu", places_after(HEIGHT, c), places_after(WIDTH, c), out);
     if (strcmp(info->shape, expected) != 0 || info->weights != weights) (*wrong)++;

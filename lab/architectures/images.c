@@ -91,14 +91,14 @@ static bool find_file(const char *folder, const char *name, path *out)
     return false;
 }
 
-static bo_status sample(lab_run *run, bo_stream *stream, size_t count, lab_images *out)
+static bo_status sample(lab_run *run, const bo_table_desc *desc, const bo_schema *schema, size_t count, lab_images *out)
 {
     size_t found;
     out->count = count;
     BO_TRY(room_for(run, out));
     double *labels = bo_alloc_raw(lab_context(run), count, sizeof *labels, "labels");
     if (!labels) return BO_MEMORY;
-    bo_status status = bo_stream_sample(lab_context(run), stream, count, lab_seed(run), out->x, labels, &found);
+    bo_status status = bo_table_sample(lab_context(run), desc, schema, NULL, count, out->x, labels, NULL, &found);
     if (status == BO_OK && found < count)
         status = bo_fail(lab_context(run), BO_INVALID, "%s has %zu images; this experiment needs %zu",
                          lab_options(run)->images, found, count);
@@ -111,15 +111,13 @@ static bo_status sample(lab_run *run, bo_stream *stream, size_t count, lab_image
 static bo_status read_files(lab_run *run, const path *images, const path *labels, size_t count, lab_images *out)
 {
     bo_context *context = lab_context(run);
-    const bo_data_desc desc = {
-        .path = images->text, .labels = labels->text, .format = BO_FORMAT_IDX, .task = BO_TASK_CLASSIFICATION};
+    const bo_table_desc desc = {
+        .data = {.path = images->text, .labels = labels->text, .format = BO_FORMAT_IDX, .task = BO_TASK_CLASSIFICATION},
+        .split = {.seed = lab_seed(run)}};
     bo_schema *schema;
-    bo_stream *stream = NULL;
     BO_TRY(bo_schema_fit(context, &desc, &schema));
-    *out = (lab_images){.pixels = bo_schema_inputs(schema), .classes = bo_schema_classes(schema)};
-    bo_status status = bo_stream_open(context, &desc, schema, &stream);
-    if (status == BO_OK) status = sample(run, stream, count, out);
-    bo_stream_close(stream);
+    *out = (lab_images){.pixels = bo_schema_describe(schema)->inputs, .classes = bo_schema_describe(schema)->classes};
+    const bo_status status = sample(run, &desc, schema, count, out);
     bo_schema_destroy(schema);
     return status;
 }

@@ -249,14 +249,15 @@ static bo_status best(adapting *a, size_t rank, bo_lora_init init, outcome *out,
 static bo_status measure_ranks(adapting *a, const outcome *all, outcome *usual)
 {
     const size_t most = lab_size(a->run, 32, RANK), factor = lab_size(a->run, 2, 4);
-    const double parameters = (double)bo_model_parameters(a->base);
+    const double parameters = (double)bo_model_report(a->base)->parameters;
     double merged = 0;
     for (size_t rank = 1; rank <= most; rank *= factor) {
         outcome now;
         bo_model *model;
         BO_TRY(best(a, rank, BO_LORA_INIT_ZERO, &now, rank == RANK ? &merged : NULL));
         BO_TRY(adapt(a, rank, BO_LORA_INIT_ZERO, &model));
-        lab_point(a->run, "models", "trained", (double)rank, (double)bo_model_parameters(model) / parameters - 1);
+        lab_point(a->run, "models", "trained", (double)rank,
+                  (double)bo_model_report(model)->parameters / parameters - 1);
         lab_point(a->run, "models", "gain", (double)rank, (a->before - now.loss) / (a->before - all->loss));
         bo_model_destroy(model);
         if (rank != RANK) continue;

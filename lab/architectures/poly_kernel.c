@@ -143,7 +143,7 @@ static bo_status fill_features(bo_context *context, const bo_features *map, roun
     r->z = bo_alloc_raw(context, ROWS * r->features, sizeof *r->z, "features");
     r->z_wide = bo_alloc_raw(context, ROWS * r->features, sizeof *r->z_wide, "features");
     if (!r->z || !r->z_wide) return BO_MEMORY;
-    BO_TRY(bo_features_apply(context, map, ROWS, r->x, DIM, r->z, r->features));
+    BO_TRY(bo_features_apply(context, map, &(bo_inputs){.rows = ROWS, .x = r->x}, r->z, r->features));
     return bo_features_apply_f64(context, map, ROWS, r->wide, DIM, r->z_wide, r->features);
 }
 
@@ -220,9 +220,9 @@ static bo_status compare_attention(lab_run *run, int degree, const float *q, con
     float out[TOKENS * HEAD];
     bo_attention *attention;
     BO_TRY(bo_attention_create(context, &desc, &attention));
-    const bo_attention_shape shape = {.sequences = 1, .tokens = TOKENS};
-    const bo_attention_inputs in = {.q = q, .k = k, .v = v};
-    bo_status status = bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL);
+    const bo_attention_call call = {
+        .sequences = 1, .tokens = TOKENS, .q = {q}, .k = {k}, .v = {v}, .out = {out}};
+    bo_status status = bo_attention_forward(context, attention, &call);
     for (size_t t = 0; status == BO_OK && t < TOKENS; t++) {
         double truth[HEAD], apart = 0;
         by_kernel(degree, t, q, k, v, truth);

@@ -231,11 +231,19 @@ static bo_status step(sequence *s)
     const float log_gate = (float)log(s->g);
     float diagonal[DIM];
     for (size_t i = 0; i < DIM; i++) diagonal[i] = (float)lambda;
-    const bo_attention_inputs in = {
-        .q = s->q, .k = s->k, .v = s->v, .log_gate = s->g < 1 ? &log_gate : NULL, .lambda = diagonal};
+    const bo_attention_call call = {.sequences = 1,
+                                    .tokens = 1,
+                                    .q = {s->q},
+                                    .k = {s->k},
+                                    .v = {s->v},
+                                    .out = {s->out},
+                                    .initial = &s->state,
+                                    .final = &s->state,
+                                    .log_gate = {s->g < 1 ? &log_gate : NULL},
+                                    .lambda = diagonal};
     draw_token(s);
     add_token(s);
-    return bo_attention_step(lab_context(s->run), s->attention, 1, &in, &s->state, s->out);
+    return bo_attention_forward(lab_context(s->run), s->attention, &call);
 }
 
 /* ---- methods compared -------------------------------------------------------------------------------------------- */

@@ -79,13 +79,18 @@ static bo_status forward(pool *p)
 {
     bo_context *context = lab_context(p->run);
     const bo_attention_desc desc = {.kind = BO_ATTENTION_RIDGE, .heads = 1, .dim = p->dim};
-    const bo_attention_shape shape = {.sequences = 1, .tokens = p->tokens};
     float diagonal[LARGEST];
     for (size_t i = 0; i < p->dim; i++) diagonal[i] = (float)lambda;
-    const bo_attention_inputs in = {.q = p->q, .k = p->k, .v = p->v, .lambda = diagonal};
+    const bo_attention_call call = {.sequences = 1,
+                                    .tokens = p->tokens,
+                                    .q = {p->q},
+                                    .k = {p->k},
+                                    .v = {p->v},
+                                    .out = {p->out},
+                                    .lambda = diagonal};
     bo_attention *attention;
     BO_TRY(bo_attention_create(context, &desc, &attention));
-    const bo_status status = bo_attention_forward(context, attention, &shape, &in, NULL, NULL, p->out, NULL);
+    const bo_status status = bo_attention_forward(context, attention, &call);
     bo_attention_destroy(attention);
     return status;
 }

@@ -17,12 +17,19 @@ typedef struct timing {
 /* Measures the seconds per step over `steps` steps. */
 static bo_status time_steps(timing *t, const bo_attention *attention, void *state, size_t steps, double *seconds)
 {
-    const bo_attention_inputs in = {.q = t->rows, .k = t->rows + t->dim, .v = t->rows + 2 * t->dim};
+    const bo_attention_call call = {.sequences = 1,
+                                    .tokens = 1,
+                                    .q = {t->rows},
+                                    .k = {t->rows + t->dim},
+                                    .v = {t->rows + 2 * t->dim},
+                                    .out = {t->rows + 3 * t->dim},
+                                    .initial = &state,
+                                    .final = &state};
     *seconds = 0;
     for (size_t i = 0; i < steps; i++) {
         lab_fill_normal(&t->rng, 1 / sqrt((double)t->dim), 3 * t->dim, t->rows);
         const double start = lab_thread_seconds();
-        BO_TRY(bo_attention_step(lab_context(t->run), attention, 1, &in, &state, t->rows + 3 * t->dim));
+        BO_TRY(bo_attention_forward(lab_context(t->run), attention, &call));
         *seconds += (lab_thread_seconds() - start) / (double)steps;
     }
     return lab_progress(t->run, 0.8);

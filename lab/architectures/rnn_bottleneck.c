@@ -146,7 +146,7 @@ static bo_status learn(lab_run *run, bo_model *model, progress part)
     double loss;
     bo_status status = open_lines(run, model, &rng, lab_size(run, 40000, 8000), LEAST, MOST, &texts);
     const bo_trainer_desc desc = {
-        .model = model, .texts = texts, .pack = 256, .batch = 4, .steps = steps, .seed = lab_seed(run)};
+        .model = model, .train.texts = texts, .pack = 256, .batch = 4, .steps = steps, .seed = lab_seed(run)};
     if (status == BO_OK) status = bo_trainer_create(lab_context(run), &desc, &trainer);
     for (uint64_t step = 0; status == BO_OK && step < steps; step++) {
         status = bo_trainer_step(lab_context(run), trainer, &loss);

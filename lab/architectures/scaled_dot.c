@@ -198,11 +198,16 @@ static bo_status attend(room *r, const float *identity, double scale, size_t dim
     bo_context *context = lab_context(r->run);
     const bo_attention_desc desc = {
         .kind = BO_ATTENTION_SOFTMAX, .heads = 1, .dim = dim, .value_dim = KEYS, .scale = scale};
-    const bo_attention_shape shape = {.sequences = 1, .tokens = r->rows, .key_tokens = KEYS};
-    const bo_attention_inputs in = {.q = r->q, .k = r->k, .v = identity};
+    const bo_attention_call call = {.sequences = 1,
+                                    .tokens = r->rows,
+                                    .q = {r->q},
+                                    .k = {r->k},
+                                    .v = {identity},
+                                    .out = {r->out},
+                                    .key_tokens = KEYS};
     bo_attention *attention;
     BO_TRY(bo_attention_create(context, &desc, &attention));
-    bo_status status = bo_attention_forward(context, attention, &shape, &in, NULL, NULL, r->out, NULL);
+    bo_status status = bo_attention_forward(context, attention, &call);
     bo_attention_destroy(attention);
     if (status == BO_OK) *out = judge(r->rows, r->out, norms);
     return status == BO_OK ? lab_progress(r->run, 0.7) : status;

@@ -126,7 +126,7 @@ static bo_status count(void *user, lab_degree_shape shape, double *parameters)
 {
     bo_model *network;
     BO_TRY(make_network(user, shape, &network));
-    *parameters = (double)bo_model_network(network)->parameters;
+    *parameters = (double)bo_model_report(network)->network->parameters;
     bo_model_destroy(network);
     return BO_OK;
 }
@@ -174,13 +174,13 @@ static bo_status train_network(task *t, double budget, lab_degree_results *out)
     BO_TRY(lab_degree_balance(t->run, count, t, t->family->width, budget, &shape));
     BO_TRY(make_network(t, shape, &n.network));
     const bo_trainer_desc desc = {.model = n.network,
-                                  .examples = t->rows.examples,
-                                  .held_out = t->rows.examples,
+                                  .train.examples = t->rows.examples,
+                                  .valid.examples = t->rows.examples,
                                   .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 2e-3},
                                   .batch = t->family->batch,
                                   .seed = lab_seed(t->run)};
     const bo_status status = lab_converge(t->run, &desc, &rule, &stopped);
-    out->parameters[t->degree] = (double)bo_model_network(n.network)->parameters;
+    out->parameters[t->degree] = (double)bo_model_report(n.network)->network->parameters;
     out->error[t->degree] = n.error;
     out->steps[t->degree] = (double)stopped.best;
     bo_model_destroy(n.network);

@@ -37,7 +37,7 @@ static bo_status count(void *user, lab_degree_shape shape, double *parameters)
     bo_model *model;
     t.desc.block.hidden = (size_t)((int)shape.width + shape.more);
     BO_TRY(make_model(&t, &model));
-    *parameters = (double)bo_model_parameters(model);
+    *parameters = (double)bo_model_report(model)->parameters;
     bo_model_destroy(model);
     return BO_OK;
 }
@@ -62,14 +62,14 @@ static bo_status train_model(task *t, double *loss, double *steps, double *param
     rule.tell = tell, rule.user = t;
     bo_status status = make_model(t, &model);
     const bo_trainer_desc desc = {.model = model,
-                                  .train = t->text.train,
-                                  .valid = t->text.valid,
+                                  .train.corpus = t->text.train,
+                                  .valid.corpus = t->text.valid,
                                   .optimizer = {.rate = 0.02, .other_rate = 3e-3},
                                   .batch = BATCH,
                                   .eval_tokens = 16384,
                                   .seed = lab_seed(t->run)};
     if (status == BO_OK) status = lab_converge(t->run, &desc, &rule, &stopped);
-    if (status == BO_OK) *parameters = (double)bo_model_parameters(model);
+    if (status == BO_OK) *parameters = (double)bo_model_report(model)->parameters;
     bo_model_destroy(model);
     *loss = stopped.loss;
     *steps = (double)stopped.best;

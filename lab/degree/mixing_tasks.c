@@ -113,8 +113,9 @@ static bo_status fill_rows(lab_run *run, const lab_mixing_desc *desc, bo_example
     if (kind == LAB_MIXING_PARITIES) parities_rows(&rng, desc, out->x, out->y);
     arrays->x = out->x;
     arrays->y = out->y;
-    BO_TRY(bo_examples_create(lab_context(run), arrays, &out->examples));
-    return bo_examples_split(lab_context(run), out->examples, 0.2, 0.2, lab_seed(run));
+    arrays->valid = arrays->test = 0.2;
+    arrays->seed = lab_seed(run);
+    return bo_examples_create(lab_context(run), arrays, &out->examples);
 }
 
 bo_status lab_mixing_rows_open(lab_run *run, const lab_mixing_desc *desc, lab_mixing_rows *out)

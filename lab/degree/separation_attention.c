@@ -20,14 +20,14 @@ static void put_prefix(const float *prefixes, size_t which, float *x)
 
 static bo_status fill_cut(lab_run *run, const bo_attention *attention, bo_rng *rng, float *room, double *matrix)
 {
-    const bo_attention_shape shape = {.sequences = SETTINGS, .tokens = TOKENS};
     float *prefixes[3], *x[3], *out = room + 6 * (size_t)NUMBERS;
     for (size_t i = 0; i < 6; i++) *(i < 3 ? &prefixes[i] : &x[i - 3]) = room + i * (size_t)NUMBERS;
     lab_fill_normal(rng, 1, 6 * (size_t)NUMBERS, room);
     for (size_t a = 0; a < SETTINGS; a++) {
         for (size_t i = 0; i < 3; i++) put_prefix(prefixes[i], a, x[i]);
-        const bo_attention_inputs in = {.q = x[0], .k = x[1], .v = x[2]};
-        BO_TRY(bo_attention_forward(lab_context(run), attention, &shape, &in, NULL, NULL, out, NULL));
+        const bo_attention_call call = {
+            .sequences = SETTINGS, .tokens = TOKENS, .q = {x[0]}, .k = {x[1]}, .v = {x[2]}, .out = {out}};
+        BO_TRY(bo_attention_forward(lab_context(run), attention, &call));
         for (size_t b = 0; b < SETTINGS; b++) matrix[a * SETTINGS + b] = (double)out[(b * TOKENS + TOKENS - 1) * DIM];
     }
     return BO_OK;
@@ -177,8 +177,8 @@ static bo_status draw_outputs(lab_run *run, bo_model *model, bo_rng *rng)
 {
     enum { ROOM = 32 * 128 };
     float values[ROOM];
-    for (size_t i = 0; i < bo_model_weights(model); i++) {
-        const bo_weight w = *bo_model_weight(model, i);
+    for (size_t i = 0; i < bo_weights_describe(bo_model_weights(model))->count; i++) {
+        const bo_weight w = *bo_weights_describe(bo_model_weights(model))->weight[i];
         if (!ends_with(w.name, ".o_proj.weight") && !ends_with(w.name, ".down_proj.weight")) continue;
         const size_t count = w.shape[0] * w.shape[1];
         if (count > ROOM)
@@ -187,7 +187,7 @@ static bo_status draw_outputs(lab_run *run, bo_model *model, bo_rng *rng)
                            "experiment supports",
                            w.name, count);
         for (size_t j = 0; j < count; j++) values[j] = (float)(bo_rng_normal(rng) / sqrt((double)w.shape[1]));
-        BO_TRY(bo_model_set_weight(lab_context(run), model, w.name, values));
+        BO_TRY(bo_weights_set(lab_context(run), bo_model_weights(model), w.name, values));
     }
     return BO_OK;
 }

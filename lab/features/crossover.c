@@ -110,7 +110,7 @@ enum { Q, K, V, OUT, DOUT, DQ, DK, DV, ARRAYS };
 typedef struct crossover_case {
     bo_context *context; /* uses one thread */
     bo_attention *attention;
-    bo_attention_shape shape;
+    bo_attention_call shape; /* without arrays */
     float *arrays[ARRAYS], *log_gate;
     char *tape;
     void *state, *kept; /* for decoding: the state in use, and a copy of the state after `tokens` tokens */
@@ -130,11 +130,19 @@ static bo_status make_arrays(crossover_case *c, bo_rng *rng, size_t heads, size_
     return BO_OK;
 }
 
-static bo_attention_inputs inputs_of(const crossover_case *c)
+/* state: updated in place; NULL: none. */
+static bo_attention_call call_of(const crossover_case *c, size_t tokens, void *const *state)
 {
     const bool gated = bo_attention_describe(c->attention)->gate == BO_GATE_CONVEX;
-    return (bo_attention_inputs){
-        .q = c->arrays[Q], .k = c->arrays[K], .v = c->arrays[V], .log_gate = gated ? c->log_gate : NULL};
+    return (bo_attention_call){.sequences = 1,
+                               .tokens = tokens,
+                               .q = {c->arrays[Q]},
+                               .k = {c->arrays[K]},
+                               .v = {c->arrays[V]},
+                               .out = {c->arrays[OUT]},
+                               .log_gate = {gated ? c->log_gate : NULL},
+                               .initial = state,
+                               .final = state};
 }
 
 static bo_status open_case(lab_run *run, bo_context *context, size_t kind, size_t heads, size_t tokens, bool backward,
@@ -149,7 +157,7 @@ static bo_status open_case(lab_run *run, bo_context *context, size_t kind, size_
     desc.features.seed = lab_seed(run);
     BO_TRY(bo_attention_create(context, &desc, &out->attention));
     BO_TRY(make_arrays(out, &rng, heads, tokens, backward));
-    BO_TRY(bo_attention_tape_bytes(context, out->attention, &out->shape, &bytes));
+    BO_TRY(bo_attention_call_bytes(context, out->attention, &out->shape, false, &bytes, NULL));
     out->tape = bo_alloc_raw(context, bytes, 1, "the tape of attention");
     return out->tape ? BO_OK : BO_MEMORY;
 }
@@ -168,20 +176,22 @@ static void close_case(crossover_case *c)
 
 static bo_status train_once(crossover_case *c)
 {
-    const bo_attention_inputs in = inputs_of(c);
-    const bo_attention_gradients gradients = {.q = c->arrays[DQ], .k = c->arrays[DK], .v = c->arrays[DV]};
-    BO_TRY(bo_attention_forward(c->context, c->attention, &c->shape, &in, NULL, NULL, c->arrays[OUT], c->tape));
-    return bo_attention_backward(c->context, c->attention, &c->shape, &in, NULL, c->arrays[OUT], c->tape,
-                                 c->arrays[DOUT], NULL, &gradients);
+    bo_attention_call call = call_of(c, c->shape.tokens, NULL);
+    call.tape = c->tape;
+    call.dout.data = c->arrays[DOUT];
+    call.dq.data = c->arrays[DQ];
+    call.dk.data = c->arrays[DK];
+    call.dv.data = c->arrays[DV];
+    BO_TRY(bo_attention_forward(c->context, c->attention, &call));
+    return bo_attention_backward(c->context, c->attention, &call);
 }
 
 /* Decodes some tokens from a copy of the saved state. The time of the copy is not counted, because `train_once` has no
  * such copy. */
 static bo_status decode_some(crossover_case *c)
 {
-    const bo_attention_inputs in = inputs_of(c);
-    for (size_t i = 0; i < STEPS; i++)
-        BO_TRY(bo_attention_step(c->context, c->attention, 1, &in, (void *const[]){c->state}, c->arrays[OUT]));
+    const bo_attention_call call = call_of(c, 1, &c->state);
+    for (size_t i = 0; i < STEPS; i++) BO_TRY(bo_attention_forward(c->context, c->attention, &call));
     return BO_OK;
 }
 
@@ -279,14 +289,12 @@ static bo_status measure_training(lab_run *run, bo_context *context)
 static bo_status read_text(crossover_case *c, size_t tokens)
 {
     const size_t bytes = bo_attention_state_bytes(c->attention);
-    const bo_attention_inputs in = inputs_of(c);
-    bo_attention_shape shape = c->shape;
-    shape.tokens = tokens - STEPS / 2;
+    const bo_attention_call call = call_of(c, tokens - STEPS / 2, &c->kept);
     c->state = bo_alloc(c->context, bytes, 1, "a state");
     c->kept = bo_alloc(c->context, bytes, 1, "a state");
     if (!c->state || !c->kept) return BO_MEMORY;
     BO_TRY(bo_attention_state_init(c->context, c->attention, c->kept));
-    return bo_attention_extend(c->context, c->attention, &shape, &in, (void *const[]){c->kept}, c->arrays[OUT]);
+    return bo_attention_forward(c->context, c->attention, &call);
 }
 
 static bo_status decode_length(lab_run *run, bo_context *context, size_t kind, crossover_curves *curves, size_t at)

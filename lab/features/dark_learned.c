@@ -90,7 +90,7 @@ static bo_status read_window(lab_run *run, reading *r, const bo_model *softmax, 
     for (size_t layer = 0; layer < LAYERS; layer++) {
         char name[64];
         snprintf(name, sizeof name, "model.layers.%zu.self_attn.m", layer);
-        BO_TRY(bo_model_get_weight(lab_context(run), dark, name, r->m));
+        BO_TRY(bo_weights_get(lab_context(run), bo_model_weights(dark), name, r->m, NULL));
         lab_normalize(TOKENS, WIDTH, bo_model_describe(softmax)->block.norm_epsilon, r->stream + 2 * layer * STREAM,
                       r->x);
         for (size_t h = 0; h < HEADS; h++) BO_TRY(read_head(run, r, softmax, layer, h));

@@ -81,12 +81,12 @@ static void draw_rows(trial *t, size_t rows, bool mapped, float *out)
 static bo_status make_law(trial *t, sampling law)
 {
     bo_context *context = lab_context(t->run);
-    const bo_attention_shape shape = {.sequences = 1, .tokens = SEEN};
-    const float *q = t->seen, *k = t->seen + SEEN * t->dim;
+    const bo_attention_call call = {
+        .sequences = 1, .tokens = SEEN, .q = {t->seen}, .k = {t->seen + SEEN * t->dim}};
     draw_rows(t, 2 * SEEN, false, t->seen);
     for (size_t i = 0; i < t->dim; i++) t->m[i * t->dim + i] = 1;
-    if (law == OPTIMAL) return bo_attention_propose(context, t->attention, &shape, q, k, NULL);
-    return law == WHITENED ? bo_attention_whiten(context, t->attention, &shape, q, k, 0, t->m) : BO_OK;
+    if (law == OPTIMAL) return bo_attention_propose(context, t->attention, &call, NULL);
+    return law == WHITENED ? bo_attention_whiten(context, t->attention, &call, 0, t->m) : BO_OK;
 }
 
 static bo_status trial_open(lab_run *run, sampling law, size_t dim, const double *lambda, size_t frequencies, trial *t)
@@ -110,8 +110,8 @@ static bo_status trial_open(lab_run *run, sampling law, size_t dim, const double
 static bo_status features_of_rows(trial *t)
 {
     draw_rows(t, ROWS, true, t->x);
-    return bo_features_apply(lab_context(t->run), bo_attention_features(t->attention, 0), ROWS, t->x, t->dim, t->z,
-                             t->frequencies);
+    return bo_features_apply(lab_context(t->run), bo_attention_features(t->attention, 0),
+                             &(bo_inputs){.rows = ROWS, .x = t->x}, t->z, t->frequencies);
 }
 
 /* Draws new frequencies. For each, estimates E[estimate²] without bias over ROWS² independent pairs. */

@@ -105,7 +105,8 @@ static bo_status fill_pool(bo_context *context, const bo_features_desc *desc, po
 {
     bo_features *map;
     BO_TRY(bo_features_create(context, desc, &map));
-    bo_status status = bo_features_apply(context, map, p->rows->count, p->rows->x, p->rows->dim, p->values, p->columns);
+    bo_status status =
+        bo_features_apply(context, map, &(bo_inputs){.rows = p->rows->count, .x = p->rows->x}, p->values, p->columns);
     bo_features_destroy(map);
     return status;
 }
@@ -175,7 +176,8 @@ static bo_status draw_exponentials(bo_context *context, lab_representation repre
     bo_features *map;
     BO_TRY(bo_features_create(context, &desc, &map));
     bo_status status = optimal ? shift(context, map, rows, &rng) : BO_OK;
-    if (status == BO_OK) status = bo_features_apply(context, map, rows->count, rows->x, rows->dim, z, features);
+    if (status == BO_OK)
+        status = bo_features_apply(context, map, &(bo_inputs){.rows = rows->count, .x = rows->x}, z, features);
     bo_features_destroy(map);
     return status;
 }

@@ -150,7 +150,7 @@ static bo_status mean_square(lab_run *run, const bo_model *model, size_t layer, 
 {
     float values[HEADS * DIM];
     double sum = 0;
-    BO_TRY(bo_model_get_weight(lab_context(run), model, weight_of(layer, suffix).text, values));
+    BO_TRY(bo_weights_get(lab_context(run), bo_model_weights(model), weight_of(layer, suffix).text, values, NULL));
     for (size_t i = 0; i < count; i++) sum += (double)values[i] * (double)values[i];
     *out = sum / (double)count;
     return BO_OK;
@@ -160,7 +160,7 @@ static bo_status set_all(lab_run *run, bo_model *model, size_t layer, const char
 {
     float values[HEADS * DIM];
     for (size_t i = 0; i < HEADS * DIM; i++) values[i] = (float)value;
-    return bo_model_set_weight(lab_context(run), model, weight_of(layer, suffix).text, values);
+    return bo_weights_set(lab_context(run), bo_model_weights(model), weight_of(layer, suffix).text, values);
 }
 
 /* Sets σ² = |q||k| / √d, the temperature of softmax attention, whose q and k have √d times their gains as norms. */
@@ -273,11 +273,16 @@ static bo_status decoder_read(lab_run *run, decoder *d, size_t tokens)
 {
     bo_rng rng = lab_rng(run, "lab.rfa.decoding");
     lab_fill_normal(&rng, 1, tokens * ROW, d->x);
-    const bo_attention_shape shape = {
-        .sequences = 1, .tokens = tokens, .no_queries = true, .layout = BO_LAYOUT_TOKENS_FIRST};
-    const bo_attention_inputs in = {.k = d->x, .v = d->x};
+    const bo_attention_call call = {.sequences = 1,
+                                    .tokens = tokens,
+                                    .k = {d->x},
+                                    .v = {d->x},
+                                    .initial = &d->state,
+                                    .final = &d->state,
+                                    .layout = BO_LAYOUT_TOKENS_FIRST,
+                                    .no_queries = true};
     BO_TRY(bo_attention_state_init(lab_context(run), d->attention, d->state));
-    return bo_attention_extend(lab_context(run), d->attention, &shape, &in, &d->state, NULL);
+    return bo_attention_forward(lab_context(run), d->attention, &call);
 }
 
 static bo_status decoder_make(lab_run *run, const char *preset, size_t tokens, decoder *d)
@@ -295,10 +300,16 @@ static bo_status decoder_make(lab_run *run, const char *preset, size_t tokens, d
 static bo_status time_steps(lab_run *run, decoder *d, double *seconds)
 {
     float out[ROW];
-    const bo_attention_inputs in = {.q = d->x, .k = d->x, .v = d->x};
+    const bo_attention_call call = {.sequences = 1,
+                                    .tokens = 1,
+                                    .q = {d->x},
+                                    .k = {d->x},
+                                    .v = {d->x},
+                                    .out = {out},
+                                    .initial = &d->state,
+                                    .final = &d->state};
     const double start = lab_thread_seconds();
-    for (size_t i = 0; i < STEPS; i++)
-        BO_TRY(bo_attention_step(lab_context(run), d->attention, 1, &in, &d->state, out));
+    for (size_t i = 0; i < STEPS; i++) BO_TRY(bo_attention_forward(lab_context(run), d->attention, &call));
     *seconds = (lab_thread_seconds() - start) / STEPS;
     return BO_OK;
 }

@@ -253,7 +253,7 @@ static bo_status fit(lab_run *run, const function_data *f, const attempt *a, bo_
     bo_trainer *trainer;
     bo_status status = BO_OK;
     const bo_trainer_desc desc = {.model = network,
-                                  .examples = f->taught,
+                                  .train.examples = f->taught,
                                   .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = a->rate},
                                   .batch = a->batch,
                                   .steps = lab_size(run, 64, 6) * TAUGHT / a->batch,

@@ -200,7 +200,8 @@ static bo_status fit(problem *p, const bo_features_desc *map, double lambda, bo_
     const bo_samples samples = {.rows = p->rows, .dim = DIM, .targets = 1, .x = p->x, .y = p->y};
     bo_machine *machine;
     BO_TRY(bo_machine_fit(p->context, &desc, &samples, &machine));
-    bo_status status = bo_machine_predict(p->context, machine, p->rows, p->other, DIM, p->prediction, NULL);
+    bo_status status = bo_machine_predict(p->context, machine, &(bo_inputs){.rows = p->rows, .x = p->other},
+                                          &(bo_prediction){.mean = p->prediction});
     if (out && status == BO_OK)
         *out = machine;
     else
@@ -397,7 +398,8 @@ static bo_status measure_solvers(problem *p)
         if (status == BO_OK) status = fit(p, &map, usual_lambda, BO_SOLVER_DUAL, &dual);
         if (status == BO_OK) {
             worst = fmax(worst, relative_difference(p->rows, p->best, p->prediction));
-            worst = fmax(worst, relative_difference(map.features, bo_machine_beta(primal), bo_machine_beta(dual)));
+            worst = fmax(worst, relative_difference(map.features, bo_machine_report(primal)->beta,
+                                                    bo_machine_report(dual)->beta));
         }
         bo_machine_destroy(primal);
         bo_machine_destroy(dual);

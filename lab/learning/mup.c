@@ -190,8 +190,8 @@ static double largest(double so_far, double slope)
 static void record_activations(lab_run *run, const bo_widths *w, size_t side, double *most)
 {
     *most = -INFINITY;
-    for (size_t i = 0; i < bo_widths_parts(w); i++) {
-        const bo_widths_trend *trend = bo_widths_activation(w, bo_widths_steps(w), i);
+    for (size_t i = 0; i < w->parts; i++) {
+        const bo_widths_trend *trend = &w->activations[w->steps * w->parts + i];
         char row[64];
         snprintf(row, sizeof row, "activation, %s", trend->name);
         lab_cell(run, "exponents", row, table_names[side], trend->slope);
@@ -222,8 +222,8 @@ static spectral record_norms(lab_run *run, const bo_widths *w, size_t side)
     enum { MOST = 32 };
     double norms[MOST], changes[MOST], most = -INFINITY;
     size_t norm_count = 0, change_count = 0;
-    for (size_t i = 0; i < bo_widths_matrices(w); i++) {
-        const bo_widths_trend *norm = bo_widths_norm(w, i), *change = bo_widths_change(w, i);
+    for (size_t i = 0; i < w->matrices; i++) {
+        const bo_widths_trend *norm = &w->norms[i], *change = &w->changes[i];
         char name[32], row[64];
         matrix_name(norm->name, name);
         most = largest(largest(most, fabs(norm->slope)), fabs(change->slope));

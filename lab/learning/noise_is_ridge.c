@@ -168,8 +168,8 @@ static bo_status shrunk(bo_context *context, const bo_features *phi, bo_rng *rng
     for (size_t point = 0; point < repeats; point++) {
         for (size_t j = 0; j < INPUTS; j++) x[j] = (float)bo_rng_normal(rng);
         for (size_t i = 0; i < DRAWS * INPUTS; i++) noisy[i] = x[i % INPUTS] + (float)(sigma * bo_rng_normal(rng));
-        BO_TRY(bo_features_apply(context, phi, 1, x, INPUTS, clean, FEATURES));
-        BO_TRY(bo_features_apply(context, phi, DRAWS, noisy, INPUTS, z, FEATURES));
+        BO_TRY(bo_features_apply(context, phi, &(bo_inputs){.rows = 1, .x = x}, clean, FEATURES));
+        BO_TRY(bo_features_apply(context, phi, &(bo_inputs){.rows = DRAWS, .x = noisy}, z, FEATURES));
         for (size_t k = 0; k < FEATURES; k++) {
             double mean = 0;
             for (size_t i = 0; i < DRAWS; i++) mean += (double)z[i * FEATURES + k] / DRAWS;
@@ -357,7 +357,7 @@ static bo_status measure_batches(lab_run *run)
         .kernel = BO_KERNEL_RBF, .dim = INPUTS, .features = FEATURES, .gamma = 0.2, .seed = lab_seed(run)};
     lab_fill_normal(&rng, 1, ROWS * INPUTS, x);
     BO_TRY(bo_features_create(lab_context(run), &desc, &phi));
-    bo_status status = bo_features_apply(lab_context(run), phi, ROWS, x, INPUTS, z, FEATURES);
+    bo_status status = bo_features_apply(lab_context(run), phi, &(bo_inputs){.rows = ROWS, .x = x}, z, FEATURES);
     bo_features_destroy(phi);
     BO_TRY(status);
     BO_TRY(lab_least_squares_open(lab_context(run), &(lab_least_squares_desc){.rows = ROWS, .dim = FEATURES, .x = z},

@@ -66,7 +66,7 @@ static bo_status train(training_set *set, bo_plan_shape shape, double tokens, bo
                               .from = 0.3 + 0.7 * set->done / set->all,
                               .to = 0.3 + 0.7 * (set->done + 1) / set->all};
     BO_TRY(lab_train_new(set->run, &desc, &set->text, &how, &model, &trained));
-    *out = (bo_plan_run){(double)bo_model_parameters(model), steps * step, step, trained.loss};
+    *out = (bo_plan_run){(double)bo_model_report(model)->parameters, steps * step, step, trained.loss};
     bo_model_destroy(model);
     set->done++;
     return BO_OK;

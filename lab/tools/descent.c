@@ -27,7 +27,7 @@ bo_status lab_descent_ready(lab_descent *descent, bo_value loss, double scale, c
     /* seeds of steps are consecutive, and far from those of other runs */
     descent->pass.seed = bo_rng_bits(&(bo_rng){.seed = seed});
     BO_TRY(lab_tape_ready(tape, loss, seed));
-    bo_graph_set_loss_scale(tape->graph, (float)scale);
+    descent->pass.loss_scale = (float)scale;
     return bo_optimizer_create(tape->context, optimizer, tape->weights, &descent->optimizer);
 }
 

@@ -11,7 +11,7 @@ static bo_status read_weight(bo_context *context, const bo_model *model, size_t 
 {
     char full[96];
     snprintf(full, sizeof full, "model.layers.%zu.%s.weight", layer, name);
-    return bo_model_get_weight(context, model, full, out);
+    return bo_weights_get(context, bo_model_weights(model), full, out, NULL);
 }
 
 /* Extracts the rows of one head from the projection of all heads, multiplied by the gain of the preceding

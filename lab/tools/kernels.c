@@ -14,7 +14,7 @@ bo_status lab_estimate_kernel(bo_context *context, const bo_features_desc *desc,
     BO_TRY(bo_features_create(context, desc, &map));
     const size_t features = bo_features_describe(map)->features;
     float *z = bo_alloc_raw(context, rows * features, sizeof *z, "features");
-    bo_status status = z ? bo_features_apply(context, map, rows, x, desc->dim, z, features) : BO_MEMORY;
+    bo_status status = z ? bo_features_apply(context, map, &(bo_inputs){.rows = rows, .x = x}, z, features) : BO_MEMORY;
     if (status == BO_OK) status = lab_products(context, rows, features, z, estimate);
     bo_free(z);
     bo_features_destroy(map);

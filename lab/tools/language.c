@@ -106,8 +106,8 @@ bo_status lab_train(lab_run *run, bo_model *model, const lab_text *text, const l
     bo_trainer *trainer;
     *out = (lab_trained){0};
     const bo_trainer_desc desc = {.model = model,
-                                  .train = text->train,
-                                  .valid = text->valid,
+                                  .train.corpus = text->train,
+                                  .valid.corpus = text->valid,
                                   .optimizer = training->optimizer,
                                   .schedule = training->schedule,
                                   .batch = training->batch,

@@ -5,7 +5,6 @@
 
 #include "../measurement.h"
 #include <bochner/layers.h>
-#include <bochner/nn.h>
 
 /* The name of a weight: a prefix and a suffix. */
 typedef struct lab_name {

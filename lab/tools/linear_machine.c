@@ -19,7 +19,8 @@ bo_status lab_machine_predict(bo_context *context, const lab_least_squares *prob
     const bo_samples samples = {
         .rows = problem->rows, .dim = problem->dim, .targets = 1, .x = problem->x_single, .y = problem->y};
     BO_TRY(bo_machine_fit(context, &desc, &samples, &fitted));
-    const bo_status status = bo_machine_predict(context, fitted, rows, x, problem->dim, out, NULL);
+    const bo_status status =
+        bo_machine_predict(context, fitted, &(bo_inputs){.rows = rows, .x = x}, &(bo_prediction){.mean = out});
     bo_machine_destroy(fitted);
     return status;
 }

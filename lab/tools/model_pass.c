@@ -61,6 +61,5 @@ bo_status lab_model_pass_run(bo_context *context, lab_model_pass *pass, const in
     BO_TRY(bo_graph_write(context, g->graph, g->tokens, ids));
     BO_TRY(bo_graph_write(context, g->graph, g->targets, targets));
     if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, pass->places));
-    bo_graph_set_loss_scale(g->graph, (float)scale);
-    return bo_graph_run(context, g->graph, &(bo_graph_pass){.training = true});
+    return bo_graph_run(context, g->graph, &(bo_graph_pass){.training = true, .loss_scale = (float)scale});
 }

@@ -138,11 +138,10 @@ static bo_status calibrate(memory *m)
         bo_recall_question(pairs, i / rows, 2 * (i % rows), q + i * dim);
         bo_recall_key(pairs, i / rows, 2 * (i % rows) + 1, k + i * dim);
     }
-    const bo_attention_shape shape = {.sequences = 1, .tokens = rows};
-    const bo_attention_inputs in = {.q = q, .k = k};
+    const bo_attention_call call = {.sequences = 1, .tokens = rows, .q = {q}, .k = {k}};
     bo_calibration *seen = NULL;
     bo_status status = bo_calibration_create(m->context, m->attention, 0, &seen);
-    if (status == BO_OK) status = bo_calibration_add(m->context, seen, &shape, &in);
+    if (status == BO_OK) status = bo_calibration_add(m->context, seen, &call);
     if (status == BO_OK) status = bo_calibration_apply(m->context, seen, m->attention, 0, NULL);
     bo_calibration_destroy(seen);
     bo_free(q);
@@ -213,15 +212,19 @@ static bo_status write_until(memory *m, size_t tokens)
             bo_recall_key(p, lane, token, m->k + i * p->dim);
             memcpy(m->v + i * p->width, p->book + bo_recall_code(p, lane, token) * p->width, p->width * sizeof *m->v);
         }
-        const bo_attention_shape shape = {.sequences = 1, .tokens = count};
-        const bo_attention_inputs in = {.q = m->k,
-                                        .k = m->k,
-                                        .v = m->v,
-                                        .log_gate = m->log_gate,
-                                        .beta = m->beta,
-                                        .lambda = m->lambda,
-                                        .log_decay = m->log_decay};
-        status = bo_attention_extend(m->context, m->attention, &shape, &in, &m->state, m->out);
+        const bo_attention_call call = {.sequences = 1,
+                                        .tokens = count,
+                                        .q = {m->k},
+                                        .k = {m->k},
+                                        .v = {m->v},
+                                        .out = {m->out},
+                                        .initial = &m->state,
+                                        .final = &m->state,
+                                        .log_gate = {m->log_gate},
+                                        .beta = {m->beta},
+                                        .log_decay = m->log_decay,
+                                        .lambda = m->lambda};
+        status = bo_attention_forward(m->context, m->attention, &call);
         m->written += count;
     }
     return status;
@@ -234,10 +237,15 @@ static bo_status ask(memory *m, size_t first, size_t last, size_t most, double *
     const size_t count = last - first < most ? last - first : most;
     for (size_t i = 0; i < p->lanes * count; i++)
         bo_recall_question(p, i / count, first + i % count * (last - first) / count, m->q + i * p->dim);
-    const bo_attention_shape shape = {.sequences = 1, .tokens = count, .no_keys = true};
-    const bo_attention_inputs in = {.q = m->q, .lambda = m->lambda, .log_decay = m->log_decay};
-    bo_status status =
-        bo_attention_forward(m->context, m->attention, &shape, &in, (const void *[]){m->state}, NULL, m->out, NULL);
+    const bo_attention_call call = {.sequences = 1,
+                                    .tokens = count,
+                                    .q = {m->q},
+                                    .out = {m->out},
+                                    .initial = &m->state,
+                                    .log_decay = m->log_decay,
+                                    .lambda = m->lambda,
+                                    .no_keys = true};
+    bo_status status = bo_attention_forward(m->context, m->attention, &call);
     size_t right = 0;
     for (size_t i = 0; status == BO_OK && i < p->lanes * count; i++)
         right += bo_recall_nearest(m->context, p, m->out + i * p->width) ==

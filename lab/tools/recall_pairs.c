@@ -1,4 +1,5 @@
 /* Key-value pairs from a counter, so that any of them can be generated again at any time. */
+#include "../../src/base/rng.h"
 #include "recall_internal.h"
 #include "../../src/device/cpu/kernels.h"
 #include <math.h>

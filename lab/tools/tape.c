@@ -97,10 +97,10 @@ bo_status lab_tape_write(const lab_tape *tape, const char *name, const float *nu
 
 bo_status lab_tape_read(const lab_tape *tape, const char *name, float *numbers)
 {
-    return bo_weights_get(tape->context, tape->weights, name, numbers);
+    return bo_weights_get(tape->context, tape->weights, name, numbers, NULL);
 }
 
 bo_status lab_tape_gradient(const lab_tape *tape, const char *name, float *out)
 {
-    return bo_weights_get_gradient(tape->context, tape->weights, name, out);
+    return bo_weights_get(tape->context, tape->weights, name, NULL, out);
 }

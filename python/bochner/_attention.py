@@ -44,7 +44,7 @@ def attention_kinds() -> list[str]:
     ['softmax', 'linear', 'rfa', 'rfa-gate']
     """
     names: list[str] = []
-    while name := lib.bo_attention_preset_name(len(names)):
+    while name := lib.bo_enum_name(c.BO_ENUM_ATTENTION_PRESET, len(names)):
         names.append(name.decode())
     return names
 
@@ -234,9 +234,8 @@ class Attention:
         call = Call(self, q, k, v, parameters, double=False)
         out = c.bo_attention_accuracy()
         with long_context() as taken:
-            lib.bo_attention_measure(
-                taken, self._handle, ctypes.byref(call.shape), ctypes.byref(call.inputs), None, whole(queries, "queries"), ctypes.byref(out)
-            )
+            call.call.out.data = None  # that of a forward pass is measured
+            lib.bo_attention_measure(taken, self._handle, ctypes.byref(call.call), whole(queries, "queries"), ctypes.byref(out))
         return AttentionAccuracy(read_struct(out))
 
     def redraw(self, draw: int) -> None:
@@ -262,7 +261,7 @@ class Attention:
         with long_context() as taken:
             lib.bo_calibration_create(taken, handle, 0.0, ctypes.byref(seen))
             statistics = Handle(seen.value, lib.bo_calibration_destroy)
-            lib.bo_calibration_add(taken, statistics, ctypes.byref(call.shape), ctypes.byref(call.inputs))
+            lib.bo_calibration_add(taken, statistics, ctypes.byref(call.call))
             lib.bo_calibration_apply(taken, statistics, handle, draw, ctypes.byref(report))
         self._handle, self._calibration, self._draw = handle, (statistics, draw), None
         return read_struct(report)
@@ -284,13 +283,13 @@ def _default_features(desc: Any) -> int:
     """128 features, except for kinds without features and for maps that determine their number."""
     if not lib.bo_attention_has(ctypes.byref(desc), c.BO_TRAIT_DRAWS):
         return 0
-    return 128 if desc.kind != c.BO_ATTENTION_LINEAR or lib.bo_features_needs_length(ctypes.byref(desc.features)) else 0
+    return 128 if desc.kind != c.BO_ATTENTION_LINEAR or lib.bo_features_has(ctypes.byref(desc.features), c.BO_FEATURES_TRAIT_LENGTH) else 0
 
 
 class Call:
-    """The arrays of one call of an attention, in the form of the library: shape, inputs, output."""
+    """One call of an attention: the struct of the library, and the arrays that it points to."""
 
-    __slots__ = ("attention", "double", "dtype", "inputs", "keep", "out", "returned", "shape", "tokens_first")
+    __slots__ = ("attention", "call", "double", "dtype", "keep", "out", "returned", "tokens_first")
 
     def __init__(
         self, attention: Attention, q: Any, k: Any, v: Any, parameters: Mapping[str, Any], double: bool | None = None
@@ -322,16 +321,16 @@ class Call:
             q, k, v = q.transpose(0, 2, 1, 3), k.transpose(0, 2, 1, 3), v.transpose(0, 2, 1, 3)
         q, k, v = (np.ascontiguousarray(q, wanted), np.ascontiguousarray(k, wanted), np.ascontiguousarray(v, wanted))
         self.keep = [q, k, v]
-        self.inputs = inputs = c.bo_attention_inputs_f64() if self.double else c.bo_attention_inputs()
-        inputs.q, inputs.k, inputs.v = address(q), address(k), address(v)
+        order = (batch, tokens, heads, value_dim) if self.tokens_first else (batch, heads, tokens, value_dim)
+        self.out = new_array(order, wanted)
+        self.call = call = c.bo_attention_call()
+        call.sequences, call.tokens, call.key_tokens, call.layout = batch, tokens, keys, self.tokens_first
+        call.element = c.BO_ELEMENT_FLOAT64 if self.double else c.BO_ELEMENT_FLOAT32
+        call.q.data, call.k.data, call.v.data, call.out.data = address(q), address(k), address(v), address(self.out)
         for name, value in parameters.items():
             _check_input(name)
             if value is not None:
-                setattr(inputs, name, address(self._parameter(name, value, wanted, (batch, key_heads, keys), dims)))
-        self.shape = shape = c.bo_attention_shape()
-        shape.sequences, shape.tokens, shape.key_tokens, shape.layout = batch, tokens, keys, self.tokens_first
-        order = (batch, tokens, heads, value_dim) if self.tokens_first else (batch, heads, tokens, value_dim)
-        self.out = new_array(order, wanted)
+                set_input(call, name, address(self._parameter(name, value, wanted, (batch, key_heads, keys), dims)))
 
     def _parameter(self, name: str, value: Any, dtype: Any, per_token: tuple[int, ...], dims: int) -> Array:
         array = as_array(value, name)
@@ -351,13 +350,10 @@ class Call:
 
     def forward(self, states: Any = None) -> None:
         """Computes `out`, with states before and after the tokens if there are any."""
-        handle, shape, inputs, out = self.attention._handle, ctypes.byref(self.shape), ctypes.byref(self.inputs), address(self.out)
+        self.call.initial = self.call.final = states
         device = "cpu" if self.double else self.attention._device
         with long_context(device=device) if self.out.size > _LONG_WORK else context(device=device) as taken:
-            if self.double:
-                lib.bo_attention_forward_f64(taken, handle, shape, inputs, out)
-            else:
-                lib.bo_attention_forward(taken, handle, shape, inputs, states, states, out, None)
+            lib.bo_attention_forward(taken, self.attention._handle, ctypes.byref(self.call))
 
     def result(self) -> Array:
         """The output in the order and the dtype of q."""
@@ -370,6 +366,14 @@ def _check_input(name: str) -> None:
     if name not in PARAMETERS:
         refuse_unknown("attention", [name], PARAMETERS + _SETTINGS)
         raise TypeError(f"attention: {name!r} is a setting of the attention: pass it to Attention(...)")
+
+
+def set_input(call: Any, name: str, at: int | None) -> None:
+    """Sets the address of an input of a call: that of an array with one row per token, or a parameter."""
+    if name in PER_TOKEN:
+        getattr(call, name).data = at
+    else:
+        setattr(call, name, at)
 
 
 def parameter_shape(attention: Attention, name: str) -> tuple[int, ...]:
@@ -492,18 +496,12 @@ class State:
     def extend(self, q: Any, k: Any, v: Any, **parameters: Unpack[AttentionInputs]) -> Array:
         """Process a block of tokens. Shapes are those of :meth:`Attention.__call__`, one batch entry per sequence."""
         call = Call(self._attention, q, k, v, parameters)
-        if call.shape.sequences != self.sequences:
-            raise InvalidArgumentError(f"q has {call.shape.sequences} sequences; the state has {self.sequences}")
-        if call.shape.tokens != call.shape.key_tokens:
-            raise InvalidArgumentError(f"q has {call.shape.tokens} tokens, k has {call.shape.key_tokens}; a state reads as many keys as queries")
+        if call.call.sequences != self.sequences:
+            raise InvalidArgumentError(f"q has {call.call.sequences} sequences; the state has {self.sequences}")
+        if call.call.tokens != call.call.key_tokens:
+            raise InvalidArgumentError(f"q has {call.call.tokens} tokens, k has {call.call.key_tokens}; a state reads as many keys as queries")
         with alone(self._lock):
-            if call.shape.tokens == 1:
-                with context(device=self._attention._device) as taken:
-                    lib.bo_attention_step(
-                        taken, self._attention._handle, self.sequences, ctypes.byref(call.inputs), self._pointers, address(call.out)
-                    )
-            else:
-                call.forward(self._pointers)
+            call.forward(self._pointers)
         return call.result()
 
     def copy(self) -> State:

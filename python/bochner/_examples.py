@@ -20,6 +20,7 @@ from . import _bindings as c
 from ._arrays import address, as_array
 from ._estimators import as_labels, as_targets, check_length
 from ._library import Context, Handle, InvalidArgumentError, collected_warnings, lib, renamed
+from ._model_core import network_facts
 from ._settings import fill, flag
 from ._tables import Table, csv_columns, csv_names, csv_text, index_columns, labels_of, read_table, warn
 
@@ -67,7 +68,7 @@ class Needs:
 
     @classmethod
     def of_model(cls, handle: Handle, shape: dict[str, Any]) -> Needs:
-        facts = lib.bo_model_network(handle).contents
+        facts = network_facts(handle)
         return cls(shape, not facts.reconstructs, facts.classes > 0, facts, handle)
 
     @property
@@ -81,7 +82,8 @@ class Needs:
             return None
         if not self.named:
             return np.arange(self.facts.classes)
-        return labels_of([lib.bo_schema_class(self.facts.schema, i).decode() for i in range(self.facts.classes)])
+        names = ctypes.cast(lib.bo_schema_describe(self.facts.schema).contents.class_names, ctypes.POINTER(ctypes.c_char_p))
+        return labels_of([name.decode() for name in names[: self.facts.classes]])
 
 
 # ---- rows and targets -----------------------------------------------------------------------------------------------
@@ -246,19 +248,16 @@ def _with_targets(taken: Context, loaded: Handle, y: Array, needs: Needs, valid:
     y = np.require(y.reshape(len(y), -1), np.float64, ["C", "A"])
     arrays = c.bo_examples_arrays(
         rows=rows.rows, dim=rows.dim, targets=y.shape[1], classes=needs.facts.classes, x=rows.x, y=address(y),
-        edges=rows.edges, first=rows.first, neighbors=rows.neighbors,
+        edges=rows.edges, first=rows.first, neighbors=rows.neighbors, valid=valid, seed=seed,
     )  # fmt: skip
     out = ctypes.c_void_p()
     lib.bo_examples_create(taken, ctypes.byref(arrays), ctypes.byref(out))
-    made = Handle(out.value, lib.bo_examples_destroy, loaded, y)
-    if valid:
-        lib.bo_examples_split(taken, made, valid, 0.0, seed)
-    return made
+    return Handle(out.value, lib.bo_examples_destroy, loaded, y)
 
 
 def rows_of(examples: Handle, part: int) -> int:
     """The number of rows of a part."""
-    return int(lib.bo_examples_rows(examples, part))
+    return int(c.bo_examples.from_address(examples._as_parameter_ or 0).parts[part].count)
 
 
 def pointer_to(examples: Handle) -> Any:

@@ -340,7 +340,7 @@ def set_threads(threads: int) -> None:
 def get_threads() -> int:
     """Return the number of threads that calls use."""
     with context() as taken:
-        return int(lib.bo_context_threads(taken))
+        return int(lib.bo_context_describe(taken).contents.threads)
 
 
 def set_precision(precision: Precision) -> None:
@@ -372,7 +372,7 @@ def precision_number(name: str) -> int:
 def get_isa() -> str:
     """Return the instruction set of the compute kernels: amx, avx512bf16, avx512, avx2, neon or ref."""
     with context() as taken:
-        return str(lib.bo_context_isa(taken).decode())
+        return str(lib.bo_context_describe(taken).contents.isa.decode())
 
 
 def parse(what: str, name: str, which: int) -> int:

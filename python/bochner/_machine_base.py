@@ -30,6 +30,7 @@ from ._tables import (
     Table,
     Texts,
     index_columns,
+    inputs_of,
     labels_of,
     make_schema,
     merge_rows,
@@ -276,19 +277,17 @@ class KernelMachine(Estimator):
         self._check_columns(table.names, table.columns, reset=False)
         return self._encode(table)
 
-    def _call(self, machine: Saved, x: Any, dense: str, sparse: str, *arguments: Any) -> None:
-        """Calls a function of the machine for rows of either kind."""
+    def _predict(self, machine: Saved, x: Any, level: float = 0.0, **arrays: Array) -> None:
+        """Fills arrays of bo_prediction, such as mean and std, with the predictions of rows."""
         dim = lib.bo_machine_report(machine).contents.dim
         if x.shape[1] != dim:
             raise BochnerError(
                 f"the machine has {dim} inputs, found {x.shape[1]}; it was fitted again in another thread"
             )
+        inputs, _keep = inputs_of(x)
+        out = c.bo_prediction(level=level, **{name: address(array) for name, array in arrays.items()})
         with long_context(device=device_name(self.device)) as taken:
-            if hasattr(x, "tocsr"):
-                rows, _keep = sparse_rows(x)
-                getattr(lib, sparse)(taken, machine, ctypes.byref(rows), *arguments)
-            else:
-                getattr(lib, dense)(taken, machine, len(x), address(x), x.shape[1], *arguments)
+            lib.bo_machine_predict(taken, machine, ctypes.byref(inputs), ctypes.byref(out))
 
     # ---- facts ------------------------------------------------------------------------------------------------------
 
@@ -331,12 +330,12 @@ class KernelMachine(Estimator):
             sample = sample.toarray()
         groups = np.ascontiguousarray(starts[np.append(used, len(starts) - 1)], np.uint64)
         desc = c.bo_explain_desc(columns=len(used), starts=address(groups), repeats=3)
+        inputs, _keep = inputs_of(sample)
         errors, found = c.bo_explain_errors(), (c.bo_column_importance * len(used))()
         with long_context(device=device_name(self.device)) as taken:
             lib.bo_explain_permutations(
-                taken, machine, ctypes.byref(desc), len(sample), address(sample), sample.shape[1], None, None,
-                ctypes.byref(errors), found,
-            )  # fmt: skip
+                taken, machine, ctypes.byref(desc), ctypes.byref(inputs), None, None, ctypes.byref(errors), found
+            )
         shares = np.zeros(len(starts) - 1)
         shares[used] = [column.increase for column in found]
         if self.classes_ is None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from . import _bindings as c
 from ._library import BochnerError, Context, Handle, InvalidArgumentError, context, free_after_fork, lib
 from ._tokenizer import Tokenizer
 
@@ -105,6 +106,10 @@ class Core:
     def vocab(self) -> int:
         return int(self.desc.vocab)
 
+    @property
+    def facts(self) -> Any:
+        return lib.bo_model_report(self.handle).contents
+
     def require_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
             raise InvalidArgumentError("the model has no tokenizer, which is needed to read text; give token ids")
@@ -112,9 +117,13 @@ class Core:
 
     def ends(self) -> frozenset[int]:
         """The tokens at which a text ends."""
-        count = ctypes.c_size_t()
-        ids = lib.bo_model_end_tokens(self.handle, ctypes.byref(count))
-        return frozenset((ctypes.c_int32 * count.value).from_address(ids) if ids else ())
+        facts = self.facts
+        return frozenset((ctypes.c_int32 * facts.end_count).from_address(facts.end_tokens) if facts.end_count else ())
+
+
+def network_facts(handle: Handle) -> Any:
+    """What network.h describes of a model of the task predict."""
+    return c.bo_network_facts.from_address(lib.bo_model_report(handle).contents.network)
 
 
 def _keep(address: int) -> None:

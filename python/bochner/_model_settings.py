@@ -202,7 +202,7 @@ def _usual(name: str, dim: int, features: int, causal: bool) -> Any:
     """The attention of a kind with its defaults for heads of `dim` columns."""
     desc, out = attention_desc("attention", name, {"causal": causal}), ctypes.c_void_p()
     desc.heads, desc.dim = 1, dim
-    if lib.bo_attention_has(ctypes.byref(desc), c.BO_TRAIT_DRAWS) and lib.bo_features_needs_length(ctypes.byref(desc.features)):
+    if lib.bo_attention_has(ctypes.byref(desc), c.BO_TRAIT_DRAWS) and lib.bo_features_has(ctypes.byref(desc.features), c.BO_FEATURES_TRAIT_LENGTH):
         desc.features.features = features
     with context() as taken:
         lib.bo_attention_create(taken, ctypes.byref(desc), ctypes.byref(out))

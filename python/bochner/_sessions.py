@@ -97,7 +97,7 @@ class Session:
             out = np.empty((ids.size, self._core.vocab), np.float32)
             for at in range(0, ids.size, _PIECE):
                 part = ids[at : at + _PIECE]
-                lib.bo_session_logits(taken, handle, address(part), part.size, address(out[at:]))
+                _read_rows(taken, handle, part, logits=address(out[at:]))
                 self._recent.extend(part[-_WINDOW:].tolist())
         return out
 
@@ -109,7 +109,7 @@ class Session:
             losses = np.empty(ids.size, np.float32)
             for at in range(0, ids.size, _PIECE):
                 part, targets = ids[at : at + _PIECE], following[at : at + _PIECE]
-                lib.bo_session_score(taken, handle, address(part), address(targets), part.size, address(losses[at:]))
+                _read_rows(taken, handle, part, losses=address(losses[at:]), targets=address(targets))
                 self._recent.extend(part[-_WINDOW:].tolist())
         return -losses[:-1]
 
@@ -216,6 +216,12 @@ class Session:
         self.close()
 
 
+def _read_rows(taken: Context, handle: Handle, ids: Array, **results: Any) -> None:
+    """Read tokens, with a result for each of them."""
+    reading = c.bo_session_reading(ids=address(ids), count=ids.size, **results)
+    lib.bo_session_read(taken, handle, ctypes.byref(reading))
+
+
 # ---- generation -----------------------------------------------------------------------------------------------------
 
 
@@ -276,13 +282,15 @@ class Generation(Iterator[str]):
         self._tokenizer = core.tokenizer
         self._ends = frozenset() if flag("ignore_end", ignore_end) else core.ends() | ends
         random = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-        self._sampler = _sampler(core, greedy, random, repetition_penalty, seed)
+        _sampler(core, greedy, random, repetition_penalty, seed)  # refuses wrong settings before the prompt is read
         self._logits = np.empty(core.vocab, np.float32)
         with session._use() as (taken, handle):
             ids = prompt_ids(core, prompt, starts=lib.bo_session_tokens(handle) == 0)
             session._read(taken, handle, ids)
             self._read_logits(taken, handle)  # refuses a session that cannot be continued
-            lib.bo_sampler_set_drawn(self._sampler, lib.bo_session_tokens(handle) if drawn is None else drawn)
+            if drawn is None:
+                drawn = int(lib.bo_session_tokens(handle))
+        self._sampler = _sampler(core, greedy, random, repetition_penalty, seed, drawn)
         for token in session._recent:
             lib.bo_sampler_remember(self._sampler, token)
         self.prompt_tokens = int(ids.size)
@@ -356,14 +364,14 @@ def prompt_ids(core: Core, prompt: Any, starts: bool) -> Array:
     return ids if ids.size else tokenizer.encode(b"\n" if tokenizer.end is None else tokenizer.piece(tokenizer.end))
 
 
-def _sampler(core: Core, greedy: bool, random: dict[str, Any], penalty: float | None, seed: int) -> Handle:
+def _sampler(core: Core, greedy: bool, random: dict[str, Any], penalty: float | None, seed: int, drawn: int = 0) -> Handle:
     greedy = flag("greedy", greedy)
     if greedy and (given := [name for name, value in random.items() if value]):
         raise InvalidArgumentError(f"greedy chooses the most likely token; leave out {given[0]}")
     if random["temperature"] == 0:
         greedy, random = True, {}
     desc, out = c.bo_sampler_desc(greedy=greedy), ctypes.c_void_p()
-    fill(desc, {**random, "repetition_penalty": penalty, "seed": seed})
+    fill(desc, {**random, "repetition_penalty": penalty, "seed": seed, "drawn": drawn})
     with core.reading() as taken:
         lib.bo_sampler_create(taken, ctypes.byref(desc), ctypes.byref(out))
     return Handle(out.value, lib.bo_sampler_destroy)

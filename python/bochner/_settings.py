@@ -153,8 +153,8 @@ def checks_names(settings: Any = None) -> Callable[[Callable[P, R]], Callable[P,
 def read_struct(struct: Any) -> dict[str, Any]:
     """The members of a struct that the library filled in, without reserved words and pointers."""
     values = {}
-    for name, *_ in struct._fields_:
-        if name != "reserved":
+    for name, kind, *_ in struct._fields_:
+        if name != "reserved" and kind is not ctypes.c_void_p:
             value = getattr(struct, name)
             values[name.rstrip("_")] = value.decode() if isinstance(value, bytes) else value
     return values

@@ -164,6 +164,15 @@ def sparse_rows(rows: Any) -> tuple[Any, list[Array]]:
     return c.bo_sparse(rows=rows.shape[0], dim=rows.shape[1], start=start, column=column, value=value), keep
 
 
+def inputs_of(rows: Any) -> tuple[Any, list[Any]]:
+    """The struct of the library for rows, an array of float32 or sparse rows, and what it points to."""
+    if hasattr(rows, "tocsr"):
+        struct, keep = sparse_rows(rows)
+        return c.bo_inputs(sparse=ctypes.pointer(struct)), [struct, *keep]
+    x, step = strided(rows)
+    return c.bo_inputs(rows=len(x), x=address(x), stride=step), [x]
+
+
 def strided(array: Array) -> tuple[Array, int]:
     """Rows as float32, and the number of floats between two rows. Without a copy if the columns are contiguous."""
     width = max(array.shape[1], 1)
@@ -491,10 +500,10 @@ class Texts:
     def starts(self) -> Array:
         """The first input of each column, and the number of inputs."""
         counts = np.zeros(len(self.names), int)
-        column = ctypes.c_size_t()
-        for at in range(lib.bo_schema_inputs(self.schema)):
-            lib.bo_schema_input_column(self.schema, at, ctypes.byref(column), None)
-            counts[column.value - 1] += 1
+        column = c.bo_schema_column_info()
+        for at in range(1, len(self.names) + 1):  # column 0 has no inputs
+            lib.bo_schema_column(self.schema, at, ctypes.byref(column))
+            counts[at - 1] = column.inputs
         return np.concatenate([[0], np.cumsum(counts)])
 
 

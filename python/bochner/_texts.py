@@ -74,7 +74,7 @@ def open_texts(
     desc.cut = labeled
     desc.empty = alone and not labeled
     desc.skip, desc.take, desc.seed = skip, take, seed
-    if labeled and not lib.bo_model_state_bytes(core.handle):
+    if labeled and not core.facts.state_bytes:
         desc.longest = core.desc.context
     with renamed("standard input", "texts"):  # as which the library reads lines in memory
         lib.bo_texts_open(taken, ctypes.byref(desc), ctypes.byref(out))

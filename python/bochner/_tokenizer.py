@@ -197,9 +197,8 @@ class Tokenizer:
         """
         data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else as_bytes(text, "text")
         with taken_ids() as ids, context() as taken:
-            lib.bo_tokenizer_encode(taken, self._handle, data, len(data), special, ctypes.byref(ids))
-            if template:
-                lib.bo_tokenizer_add_specials(taken, self._handle, ctypes.byref(ids))
+            how = (c.BO_ENCODE_SPECIALS if special else 0) | (c.BO_ENCODE_TEMPLATE if template else 0)
+            lib.bo_tokenizer_encode(taken, self._handle, data, len(data), how, ctypes.byref(ids))
             return array_of(ids)
 
     @checks_names()

@@ -200,8 +200,8 @@ def train(
     desc = _trainer_desc(settings)
     with core.gate.changing("trained"), _watched(core, progress, "training") as (taken, bar):
         train_text, held_out = open_corpora(taken, tokenizer, data, validation, field, separator)
-        desc.train = train_text._as_parameter_
-        desc.valid = held_out._as_parameter_ if held_out else None
+        desc.train.corpus = train_text._as_parameter_
+        desc.valid.corpus = held_out._as_parameter_ if held_out else None
         with _trained(taken, core, lora, desc, train_text) as handle:
             desc.model = handle._as_parameter_
             return _run(taken, desc, bar, callback)
@@ -233,9 +233,9 @@ class ExampleRun:
                 held_out = open_examples(taken, needs, *validation)
             graph = needs.facts.input == c.BO_NETWORK_INPUT_GRAPH
             _set_length(desc, epochs, 1 if graph else rows_of(examples, c.BO_SPLIT_TRAIN), graph)
-            desc.examples = pointer_to(examples)
+            desc.train.examples = pointer_to(examples)
             if held_out:
-                desc.held_out = pointer_to(held_out)
+                desc.valid.examples = pointer_to(held_out)
             desc.model = core.handle._as_parameter_
             return _run(taken, desc, bar, self._callback)
 
@@ -251,7 +251,7 @@ class ExampleRun:
             held_out = open_texts(taken, core, x, y, skip=1 - share, seed=desc.seed) if share else None
             if isinstance(validation, tuple):
                 held_out = open_texts(taken, core, *validation, take=1.0, seed=desc.seed)
-            desc.texts, desc.held_out_texts = texts._as_parameter_, held_out._as_parameter_ if held_out else None
+            desc.train.texts, desc.valid.texts = texts._as_parameter_, held_out._as_parameter_ if held_out else None
             desc.model = core.handle._as_parameter_
             return _run(taken, desc, bar, self._callback)
 
@@ -442,12 +442,12 @@ def _linear_attention(
             raise InvalidArgumentError(f"features: expected a multiple of {per_row}, at most {most}, found {features}")
         desc.rank = (features or 0) // per_row
     elif has(c.BO_TRAIT_DRAWS):
-        usual = 256 if lib.bo_features_needs_length(ctypes.byref(desc.features)) else 0
+        usual = 256 if lib.bo_features_has(ctypes.byref(desc.features), c.BO_FEATURES_TRAIT_LENGTH) else 0
         fill(desc.features, {"features": features or desc.features.features or usual})
     elif features:
         raise InvalidArgumentError(f"features: {kind!r} has none; leave them out")
     if gate is None and desc.gate == c.BO_GATE_NONE and has(c.BO_TRAIT_FEATURES):
-        if lib.bo_attention_takes_gate(desc.kind, c.BO_GATE_DECAY):
+        if lib.bo_attention_may(desc.kind, c.BO_TRAIT_GATE_DECAY):
             desc.gate = c.BO_GATE_DECAY
     return desc
 

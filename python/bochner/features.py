@@ -33,7 +33,7 @@ from ._library import (
 from ._reports import Report
 from ._saved import Saved
 from ._settings import Unpack, checks_names, fill, read_struct, refuse_zero
-from ._tables import Table, origins, read_table, shifted, sparse_rows, strided
+from ._tables import Table, inputs_of, origins, read_table, shifted, strided
 from .typing import Activation, Draw, Function, Kernel, KernelSettings, Sampling
 
 __all__ = ["KernelError", "RandomFeatures", "draws", "functions", "kernel", "kernel_error", "kernels", "samplings"]
@@ -255,16 +255,11 @@ class RandomFeatures(TransformerMixin, Estimator):
         """
         self._check_fitted()
         fitted, table = self._fitted, self._read(X, reset=False)
-        made, numbers = _made_for(fitted, table), shifted(table.numbers, self._origin)
+        made, (inputs, _keep) = _made_for(fitted, table), inputs_of(shifted(table.numbers, self._origin))
         z = np.empty((table.rows, made.features), np.float32)
         device = device_name(self.device)
         with long_context(device=device) if z.size > _LONG_WORK else context(device=device) as taken:
-            if table.is_sparse:
-                rows, _keep = sparse_rows(numbers)
-                lib.bo_features_apply_sparse(taken, fitted, ctypes.byref(rows), address(z), z.shape[1])
-            else:
-                x, step = strided(numbers)
-                lib.bo_features_apply(taken, fitted, len(x), address(x), step, address(z), z.shape[1])
+            lib.bo_features_apply(taken, fitted, ctypes.byref(inputs), address(z), z.shape[1])
         values = table.numbers.data if table.is_sparse else table.numbers
         if values.size and max(values.max(), -values.min()) > _LARGE and not np.isfinite(z).all():
             raise NumericError("the features are not finite, because numbers of X are too large; scale its columns")
@@ -305,7 +300,9 @@ def _made_for(fitted: Saved, table: Table) -> Any:
 
 def _origin(kernel: int, table: Table) -> Any:
     """What is subtracted from the columns, so that float32 holds the differences; 0 if the kernel would change."""
-    return origins(table.numbers) if lib.bo_kernel_is_shift_invariant(kernel) else 0.0
+    desc = c.bo_features_desc(kernel=kernel)
+    shift_invariant = lib.bo_features_has(ctypes.byref(desc), c.BO_FEATURES_TRAIT_SHIFT_INVARIANT)
+    return origins(table.numbers) if shift_invariant else 0.0
 
 
 def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
@@ -334,7 +331,7 @@ def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
 
 def _create(taken: Context, settings: dict[str, Any], table: Table, origin: Any) -> Saved:
     desc, keep = _describe(settings, table)
-    if not desc.features and lib.bo_features_needs_length(ctypes.byref(desc)):
+    if not desc.features and lib.bo_features_has(ctypes.byref(desc), c.BO_FEATURES_TRAIT_LENGTH):
         desc.features = 512
     desc.sparse = table.is_sparse
     if desc.sampling or desc.function in (c.BO_FUNCTION_LANDMARKS, c.BO_FUNCTION_OPRF):
@@ -441,10 +438,8 @@ def kernel_error(features: RandomFeatures, X: Any, *, pairs: int = 1000, random_
         features = RandomFeatures(**features.get_params()).fit(X)
     fitted, table = features._fitted, features._read(X, reset=False)
     _made_for(fitted, table)
-    rows, step = _dense(table, features._origin)
+    inputs, _keep = inputs_of(shifted(table.numbers, features._origin))
     out = c.bo_features_accuracy()
     with long_context() as taken:
-        lib.bo_features_measure(
-            taken, fitted, len(rows), address(rows), step, pairs, seed_of(random_state), ctypes.byref(out)
-        )
+        lib.bo_features_measure(taken, fitted, ctypes.byref(inputs), pairs, seed_of(random_state), ctypes.byref(out))
     return KernelError(read_struct(out))

@@ -17,7 +17,7 @@ import numpy as np
 
 from ._arrays import address
 from ._estimators import ClassifierMixin, RegressorMixin, as_labels, as_targets
-from ._library import lib
+from ._library import InvalidArgumentError, lib
 from ._machine_base import FitReport, KernelMachine, Stream
 from ._saved import Saved
 from ._settings import checks_names
@@ -223,10 +223,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             The predictions; with `return_std` a tuple of predictions and standard deviations.
         """
         machine, x = self._machine(), self._inputs(X)
-        mean, std = (np.empty((x.shape[0], _outputs(machine))) for _ in range(2))
-        into = address(std) if return_std else None
-        self._call(machine, x, "bo_machine_predict", "bo_machine_predict_sparse", address(mean), into)
-        return (self._shaped(mean), self._shaped(std)) if return_std else self._shaped(mean)
+        arrays = {name: np.empty((x.shape[0], _outputs(machine))) for name in ("mean", "std")[: 2 if return_std else 1]}
+        self._predict(machine, x, **arrays)
+        shaped = tuple(map(self._shaped, arrays.values()))
+        return shaped if return_std else shaped[0]
 
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Array, Array]:
         """Predict intervals that contain the true value with a given probability.
@@ -244,9 +244,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         low, high : ndarray, (rows,) or (rows, targets)
         """
         machine, x = self._machine(), self._inputs(X)
-        mean, low, high = (np.empty((x.shape[0], _outputs(machine))) for _ in range(3))
-        into = (address(mean), None, address(low), address(high))
-        self._call(machine, x, "bo_machine_predict_interval", "bo_machine_predict_interval_sparse", float(level), *into)
+        low, high = (np.empty((x.shape[0], _outputs(machine))) for _ in range(2))
+        if level == 0:  # the default of the library
+            raise InvalidArgumentError("level: expected a number between 0 and 1, found 0")
+        self._predict(machine, x, float(level), low=low, high=high)
         return self._shaped(low), self._shaped(high)
 
     def _shaped(self, values: Array) -> Array:
@@ -476,8 +477,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         machine, x = self._machine(), self._inputs(X)
         out = np.empty((x.shape[0], lib.bo_machine_report(machine).contents.classes))
-        into = (None, address(out)) if hasattr(x, "tocsr") else (address(out),)
-        self._call(machine, x, "bo_machine_predict_probabilities", "bo_machine_classify_sparse", *into)
+        self._predict(machine, x, probabilities=out)
         return out
 
     def predict_log_proba(self, X: Any) -> Array:

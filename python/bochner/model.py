@@ -12,7 +12,7 @@ from . import _bindings as c
 from . import _chat, _library, _training
 from ._arrays import address, as_bytes, as_float32
 from ._chat import Message
-from ._model_core import Core
+from ._model_core import Core, network_facts
 from ._library import (
     Handle, InvalidArgumentError, bytes_source, enum_name, file_sink, file_source, lib, long_context, parse,
     precision_number, saved_bytes,
@@ -69,9 +69,11 @@ class Weights(Mapping[str, Array]):
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         with self._core.gate.reading():
-            handle, shapes = self._core.handle, {}
-            for index in range(lib.bo_model_weights(handle)):
-                weight = lib.bo_model_weight(handle, index).contents
+            weights, shapes = lib.bo_model_weights(self._core.handle), {}
+            facts = lib.bo_weights_describe(weights).contents
+            addresses = (ctypes.c_void_p * facts.count).from_address(facts.weight) if facts.count else ()
+            for at in addresses:
+                weight = c.bo_weight.from_address(at)
                 shapes[weight.name.decode()] = tuple((ctypes.c_size_t * weight.rank).from_address(weight.shape))
         return shapes
 
@@ -84,7 +86,7 @@ class Weights(Mapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         out = np.empty(self._shape(name), np.float32)
         with self._core.reading() as taken:
-            lib.bo_model_get_weight(taken, self._core.handle, name.encode(), address(out))
+            lib.bo_weights_get(taken, lib.bo_model_weights(self._core.handle), name.encode(), address(out), None)
         return out
 
     def __setitem__(self, name: str, values: Any) -> None:
@@ -92,13 +94,13 @@ class Weights(Mapping[str, Array]):
         if array.shape != shape:
             raise InvalidArgumentError(f"{name} has shape {shape}; found values of shape {array.shape}")
         with self._core.gate.changing(), _library.context() as taken:
-            lib.bo_model_set_weight(taken, self._core.handle, name.encode(), address(array))
+            lib.bo_weights_set(taken, lib.bo_model_weights(self._core.handle), name.encode(), address(array))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._shapes())
 
     def __len__(self) -> int:
-        return int(lib.bo_model_weights(self._core.handle))
+        return int(lib.bo_weights_describe(lib.bo_model_weights(self._core.handle)).contents.count)
 
     def __contains__(self, name: object) -> bool:
         return name in self._shapes()
@@ -372,17 +374,17 @@ class Model(Predictor):
     @property
     def parameters(self) -> int:
         """Number of parameters. Tied weights count once."""
-        return int(lib.bo_model_parameters(self._open.handle))
+        return int(self._open.facts.parameters)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the weights."""
-        return int(lib.bo_model_bytes(self._open.handle))
+        return int(self._open.facts.bytes)
 
     @property
     def storage(self) -> Storage:
         """Storage of the matrices: float32, bfloat16, float8, int8 or int4."""
-        return cast(Storage, enum_name(c.BO_ENUM_STORAGE, lib.bo_model_storage(self._open.handle)))
+        return cast(Storage, enum_name(c.BO_ENUM_STORAGE, self._open.facts.storage))
 
     @property
     def precision(self) -> Precision:
@@ -393,8 +395,8 @@ class Model(Predictor):
     def layers(self) -> int:
         """Number of layers."""
         core = self._open
-        network = lib.bo_model_network(core.handle)
-        return int(network.contents.layers if network else core.desc.layers)
+        predicts = core.desc.task == c.BO_MODEL_TASK_PREDICT
+        return int(network_facts(core.handle).layers if predicts else core.desc.layers)
 
     @property
     def vocab(self) -> int:

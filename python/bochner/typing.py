@@ -215,7 +215,7 @@ class ModuleSettings(_Sizes, AttentionSettings, total=False):
 
 
 class AttentionInputs(TypedDict, total=False):
-    """Inputs of an attention besides q, k and v, named as the members of bo_attention_inputs."""
+    """Inputs of an attention besides q, k and v, named as the members of bo_attention_call."""
 
     log_gate: Any
     sigma: Any

@@ -15,6 +15,7 @@
 /* X(stem, identifier, type): bo_<stem>_name and bo_<stem>_parse, BO_ENUM_<identifier>. */
 #define ENUMS(X)                                                                                                       \
     X(attention_kind, ATTENTION_KIND, bo_attention_kind)                                                               \
+    X(attention_preset, ATTENTION_PRESET, size_t)                                                                      \
     X(gate, GATE, bo_gate)                                                                                             \
     X(proposal, PROPOSAL, bo_proposal)                                                                                 \
     X(precision, PRECISION, bo_precision)                                                                              \

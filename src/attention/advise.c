@@ -115,7 +115,7 @@ static bo_status contest_begin(const bo_trials *t, const bo_attention_desc *desc
     bo_attention *attention;
     BO_TRY(make_attention(out, BO_FEWEST, &attention));
     bo_status status = bo_calibration_create(t->context, attention, 0, &out->seen);
-    if (status == BO_OK) status = bo_calibration_add(t->context, out->seen, &shape, &in);
+    if (status == BO_OK) status = bo_calibration_add_arrays(t->context, out->seen, &shape, &in);
     bo_attention_destroy(attention);
     return status;
 }
@@ -544,7 +544,7 @@ static bo_status advise_on(bo_context *context, const bo_attention_desc *desc, c
     return status;
 }
 
-bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
+bo_status bo_attention_advise_arrays(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
                               const float *q, const float *k, const float *v, double target, size_t most,
                               bo_attention_advice **out)
 {

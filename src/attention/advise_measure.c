@@ -346,7 +346,7 @@ bo_status bo_beginnings_try(bo_context *context, const bo_beginnings *b, const b
 {
     bo_attention_shape shape = {.sequences = 1, .tokens = b->tokens};
     bo_attention_inputs in = {.q = b->q, .k = b->k, .v = b->v};
-    bo_status status = bo_attention_forward(context, attention, &shape, &in, NULL, NULL, b->out, NULL);
+    bo_status status = bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, b->out, NULL);
     *error = status == BO_OK ? beginnings_error(b) : INFINITY;
     return status == BO_NUMERIC ? BO_OK : status; /* numbers overflowed: *error stays INFINITY */
 }

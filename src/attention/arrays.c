@@ -1,7 +1,7 @@
-/* Calls on arrays with strides in the memory of a device. On the CPU, arrays with gaps are copied to and from arrays without,
- * with tokens first. */
-#include "enums.h"
+/* Calls on arrays with strides in the memory of a device. On the CPU, arrays with gaps are copied to and from arrays
+ * without, in the layout of the call. */
 #include "arrays.h"
+#include "enums.h"
 #include <string.h>
 #include "given.h"
 #include "gpu/arrays.h"
@@ -20,33 +20,41 @@ static size_t rows_of(const array_shape *shape)
     return shape->sequences * shape->tokens;
 }
 
-bo_attention_array bo_attention_array_strides(const bo_attention_array *array, size_t tokens, size_t heads,
-                                              size_t width)
+bo_attention_array bo_attention_array_strides(const bo_attention_array *array, bo_layout layout, size_t tokens,
+                                              size_t heads, size_t width)
 {
     bo_attention_array out = *array;
-    if (!out.token && !out.head && !out.sequence)
-        out.head = width, out.token = heads * width, out.sequence = tokens * heads * width;
+    if (out.token || out.head || out.sequence) return out;
+    out.head = layout == BO_LAYOUT_TOKENS_FIRST ? width : tokens * width;
+    out.token = layout == BO_LAYOUT_TOKENS_FIRST ? heads * width : width;
+    out.sequence = tokens * heads * width;
     return out;
 }
 
-static bool has_gaps(const bo_attention_array *array, const array_shape *shape)
+/* The strides of an array without gaps. */
+static bo_attention_array plain_strides(const array_shape *shape, bo_layout layout)
 {
-    const bo_attention_array dense = {0};
-    const bo_attention_array own = bo_attention_array_strides(array, shape->tokens, shape->heads, shape->width),
-                             plain = bo_attention_array_strides(&dense, shape->tokens, shape->heads, shape->width);
-    return own.head != plain.head || own.token != plain.token ||
-           (shape->sequences > 1 && own.sequence != plain.sequence);
+    return bo_attention_array_strides(&(bo_attention_array){0}, layout, shape->tokens, shape->heads, shape->width);
+}
+
+static bool has_gaps(const bo_attention_array *array, const array_shape *shape, bo_layout layout)
+{
+    if (!array->token && !array->head && !array->sequence) return false;
+    const bo_attention_array plain = plain_strides(shape, layout);
+    return array->head != plain.head || array->token != plain.token ||
+           (shape->sequences > 1 && array->sequence != plain.sequence);
 }
 
 /* Copies all rows from an array to one without gaps (`in`), or back. */
-static void move(const bo_attention_array *array, const array_shape *shape, float *dense, bool in)
+static void move(const bo_attention_array *array, const array_shape *shape, bo_layout layout, float *dense, bool in)
 {
-    const bo_attention_array by = bo_attention_array_strides(array, shape->tokens, shape->heads, shape->width);
+    const bo_attention_array to = plain_strides(shape, layout);
     for (size_t s = 0; s < shape->sequences; s++)
         for (size_t t = 0; t < shape->tokens; t++)
-            for (size_t h = 0; h < shape->heads; h++, dense += shape->width) {
-                float *at = (float *)by.data + s * by.sequence + t * by.token + h * by.head;
-                memcpy(in ? dense : at, in ? at : dense, shape->width * sizeof *dense);
+            for (size_t h = 0; h < shape->heads; h++) {
+                float *at = (float *)array->data + s * array->sequence + t * array->token + h * array->head;
+                float *row = dense + s * to.sequence + t * to.token + h * to.head;
+                memcpy(in ? row : at, in ? at : row, shape->width * sizeof *row);
             }
 }
 
@@ -66,7 +74,7 @@ typedef struct host_call {
     size_t bytes;
 } host_call;
 
-static void shape_arrays(const bo_attention *attention, const bo_attention_call *c, host_call *h)
+static void shape_arrays(const bo_attention *attention, const bo_strided_call *c, host_call *h)
 {
     const bo_attention_desc *d = &attention->desc;
     const array_shape queries = {c->offsets ? 1 : c->sequences, c->offsets ? c->rows : c->tokens, 0, 0};
@@ -89,20 +97,20 @@ static void shape_arrays(const bo_attention *attention, const bo_attention_call 
     }
 }
 
-static host_call host_call_of(bo_context *context, const bo_attention *attention, const bo_attention_call *c,
+static host_call host_call_of(bo_context *context, const bo_attention *attention, const bo_strided_call *c,
                               bool backward)
 {
     host_call h = {.shape = {.sequences = c->sequences,
                              .tokens = c->tokens,
                              .key_tokens = c->cross && !c->key_offsets ? c->key_tokens : 0,
                              .no_keys = c->no_keys,
-                             .layout = BO_LAYOUT_TOKENS_FIRST}};
+                             .layout = c->layout}};
     bo_carver carver = {.at = c->workspace};
     shape_arrays(attention, c, &h);
     h.lengths = bo_carve(&carver, c->offsets ? c->sequences : 0, sizeof *h.lengths);
     h.key_lengths = bo_carve(&carver, c->key_offsets ? c->sequences : 0, sizeof *h.key_lengths);
     for (size_t i = 0; i < ARRAYS; i++)
-        if (h.arrays[i].data && has_gaps(&h.arrays[i], &h.shapes[i]))
+        if (h.arrays[i].data && has_gaps(&h.arrays[i], &h.shapes[i], c->layout))
             h.dense[i] = bo_carve_floats(&carver, rows_of(&h.shapes[i]) * h.shapes[i].heads * h.shapes[i].width);
     h.work.bytes = bo_attention_work_bytes(context, attention, c->sequences, h.queries, h.keys, backward);
     h.work.room = bo_carve(&carver, h.work.bytes, 1);
@@ -126,8 +134,7 @@ static bo_status check_offsets(bo_context *context, const char *what, size_t seq
 }
 
 /* Fills the parts of the workspace that a pass reads. */
-static bo_status enter(bo_context *context, const bo_attention_call *c, host_call *h, const unsigned *read,
-                       size_t count)
+static bo_status enter(bo_context *context, const bo_strided_call *c, host_call *h, const unsigned *read, size_t count)
 {
     if (c->offsets) {
         BO_TRY(check_offsets(context, "offsets", c->sequences, c->offsets, c->rows));
@@ -140,7 +147,7 @@ static bo_status enter(bo_context *context, const bo_attention_call *c, host_cal
         h->shape.key_lengths = h->key_lengths;
     }
     for (size_t i = 0; i < count; i++)
-        if (h->dense[read[i]]) move(&h->arrays[read[i]], &h->shapes[read[i]], h->dense[read[i]], true);
+        if (h->dense[read[i]]) move(&h->arrays[read[i]], &h->shapes[read[i]], c->layout, h->dense[read[i]], true);
     return BO_OK;
 }
 
@@ -149,17 +156,19 @@ static float *array_at(const host_call *h, size_t i)
     return h->dense[i] ? h->dense[i] : h->arrays[i].data;
 }
 
-static bo_attention_inputs inputs_of(const bo_attention_call *c, const host_call *h)
+static bo_attention_inputs inputs_of(const bo_strided_call *c, const host_call *h)
 {
 #define TOKENS(BIT, member)    .member = array_at(h, BIT),
 #define PARAMETER(BIT, member) .member = c->member,
-    return (bo_attention_inputs){
-        .q = array_at(h, Q), .k = array_at(h, K), .v = array_at(h, V), BO_ATTENTION_GIVEN_LIST(TOKENS, PARAMETER)};
+    return (bo_attention_inputs){.q = array_at(h, Q),
+                                 .k = array_at(h, K),
+                                 .v = array_at(h, V),
+                                 BO_ATTENTION_GIVEN_LIST(TOKENS, PARAMETER).solves = c->solves};
 #undef PARAMETER
 #undef TOKENS
 }
 
-static bo_attention_gradients gradients_of(const bo_attention_call *c, const host_call *h)
+static bo_attention_gradients gradients_of(const bo_strided_call *c, const host_call *h)
 {
 #define TOKENS(BIT, member)    .member = array_at(h, D##BIT),
 #define PARAMETER(BIT, member) .member = c->d##member,
@@ -169,7 +178,7 @@ static bo_attention_gradients gradients_of(const bo_attention_call *c, const hos
 #undef TOKENS
 }
 
-static bo_status forward_on_host(bo_context *context, const bo_attention *attention, const bo_attention_call *c)
+static bo_status forward_on_host(bo_context *context, const bo_attention *attention, const bo_strided_call *c)
 {
     static const unsigned read[] = {Q, K, V, LOG_GATE, BETA};
     host_call h = host_call_of(context, attention, c, false);
@@ -181,11 +190,11 @@ static bo_status forward_on_host(bo_context *context, const bo_attention *attent
     else
         BO_TRY(bo_attention_forward_in(context, attention, &h.shape, &in, (const void *const *)c->states,
                                        c->no_keys ? NULL : c->states, out, c->training ? c->tape : NULL, &h.work));
-    if (h.dense[OUT]) move(&h.arrays[OUT], &h.shapes[OUT], h.dense[OUT], false);
+    if (h.dense[OUT]) move(&h.arrays[OUT], &h.shapes[OUT], c->layout, h.dense[OUT], false);
     return BO_OK;
 }
 
-static bo_status backward_on_host(bo_context *context, const bo_attention *attention, const bo_attention_call *c)
+static bo_status backward_on_host(bo_context *context, const bo_attention *attention, const bo_strided_call *c)
 {
     static const unsigned read[] = {Q, K, V, LOG_GATE, BETA, OUT, DOUT}, written[] = {DQ, DK, DV, DLOG_GATE, DBETA};
     host_call h = host_call_of(context, attention, c, true);
@@ -196,7 +205,7 @@ static bo_status backward_on_host(bo_context *context, const bo_attention *atten
                                     array_at(&h, DOUT), NULL, &gradients, &h.work));
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
         const size_t a = written[i];
-        if (h.dense[a]) move(&h.arrays[a], &h.shapes[a], h.dense[a], false);
+        if (h.dense[a]) move(&h.arrays[a], &h.shapes[a], c->layout, h.dense[a], false);
     }
     return BO_OK;
 }
@@ -204,7 +213,7 @@ static bo_status backward_on_host(bo_context *context, const bo_attention *atten
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 /* A parameter of a call, by its name; the gradient needs the parameter's kind only. */
-static bo_status check_parameters(bo_context *context, const bo_attention *attention, const bo_attention_call *c)
+static bo_status check_parameters(bo_context *context, const bo_attention *attention, const bo_strided_call *c)
 {
 #define PARAMETER(BIT, member) {#member, BO_PARAMETER_##BIT, c->member, c->d##member},
     const struct {
@@ -220,7 +229,7 @@ static bo_status check_parameters(bo_context *context, const bo_attention *atten
     return BO_OK;
 }
 
-static bo_status check_arrays(bo_context *context, const bo_attention *attention, const bo_attention_call *c,
+static bo_status check_arrays(bo_context *context, const bo_attention *attention, const bo_strided_call *c,
                               bool backward)
 {
     const bo_attention_desc *d = &attention->desc;
@@ -243,9 +252,8 @@ static bo_status check_arrays(bo_context *context, const bo_attention *attention
     return BO_OK;
 }
 
-static bo_status check(bo_context *context, const bo_attention *attention, const bo_attention_call *c, bool backward)
+static bo_status check(bo_context *context, const bo_attention *attention, const bo_strided_call *c, bool backward)
 {
-    BO_TRY(bo_check_reserved(context, "bo_attention_call", c->reserved));
     if (c->element != BO_ELEMENT_FLOAT32 && c->element != BO_ELEMENT_BFLOAT16)
         return bo_fail(context, BO_INVALID, "attention: element must be FLOAT32 or BFLOAT16, found %d",
                        (int)c->element);
@@ -255,11 +263,9 @@ static bo_status check(bo_context *context, const bo_attention *attention, const
         return bo_fail(context, BO_INVALID, "attention: sequences and tokens must be positive, found %zu and %zu",
                        c->sequences, c->tokens);
     if (c->key_offsets && !c->cross)
-        return bo_fail(context, BO_INVALID, "attention: key_offsets are for cross attention; set cross");
+        return bo_fail(context, BO_INVALID, "attention: key_offsets are for calls with keys");
     if (c->cross && c->states && !c->no_keys)
         return bo_fail(context, BO_UNSUPPORTED, "attention: cross attention does not read keys into states");
-    if (backward && !c->training)
-        return bo_fail(context, BO_INVALID, "attention: backward needs a forward pass with training");
     const size_t longest = c->offsets ? 0 : bo_max(c->tokens, c->cross ? c->key_tokens : 0);
     if (c->sequences > INT32_MAX || bo_max(c->rows, c->key_rows) > INT32_MAX || longest > INT32_MAX / c->sequences)
         return bo_fail(context, BO_INVALID, "attention: a call has at most 2147483647 tokens and as many keys");
@@ -273,17 +279,17 @@ static bo_status check(bo_context *context, const bo_attention *attention, const
     return check_parameters(context, attention, c);
 }
 
-/* ---- public ------------------------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------------------------------ */
 
-bo_status bo_attention_call_bytes(bo_context *context, const bo_attention *attention, const bo_attention_call *call,
-                                  bool backward, size_t *tape, size_t *workspace)
+bo_status bo_strided_bytes(bo_context *context, const bo_attention *attention, const bo_strided_call *call,
+                           bool backward, size_t *tape, size_t *workspace)
 {
     if (tape) *tape = 0;
     if (workspace) *workspace = 0;
     BO_REQUIRE(context, attention, call, tape, workspace);
     BO_TRY(check(context, attention, call, backward));
     if (bo_context_is_on_gpu(context)) return bo_gpu_arrays_bytes(context, attention, call, backward, tape, workspace);
-    bo_attention_call counted = *call;
+    bo_strided_call counted = *call;
     counted.workspace = NULL;
     const host_call h = host_call_of(context, attention, &counted, backward);
     if (call->training) *tape = bo_tape_most(attention, call->sequences, h.queries, h.keys);
@@ -291,7 +297,7 @@ bo_status bo_attention_call_bytes(bo_context *context, const bo_attention *atten
     return BO_OK;
 }
 
-bo_status bo_attention_call_forward(bo_context *context, const bo_attention *attention, const bo_attention_call *call)
+bo_status bo_strided_forward(bo_context *context, const bo_attention *attention, const bo_strided_call *call)
 {
     BO_REQUIRE(context, attention, call);
     BO_TRY(check(context, attention, call, false));
@@ -301,7 +307,7 @@ bo_status bo_attention_call_forward(bo_context *context, const bo_attention *att
     return forward_on_host(context, attention, call);
 }
 
-bo_status bo_attention_call_backward(bo_context *context, const bo_attention *attention, const bo_attention_call *call)
+bo_status bo_strided_backward(bo_context *context, const bo_attention *attention, const bo_strided_call *call)
 {
     BO_REQUIRE(context, attention, call);
     BO_TRY(check(context, attention, call, true));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "../features/enums.h"
+#include "../features/facts.h"
 #include "../base/rng.h"
 #include "../features/fingerprint.h"
 #include "../features/propose.h"

@@ -15,12 +15,163 @@ static inline size_t bo_gate_width(const bo_attention_desc *desc)
     return desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY ? 1 : 0;
 }
 
+/* True if the kind accepts the gate. */
+bool bo_attention_takes_gate(bo_attention_kind kind, bo_gate gate);
 /* Returns the kind that replaces this one in cross attention: the kind itself, except for HYBRID. */
 bo_attention_kind bo_attention_cross_kind(const bo_attention_desc *desc);
 /* True if the attention is calibrated or needs no calibration. */
 bool bo_attention_is_ready(const bo_attention *attention);
 /* True if bo_attention_redraw changes its features. */
 bool bo_attention_is_random(const bo_attention *attention);
+
+/* ---- calls on arrays without gaps --------------------------------------------------------------------------------- */
+
+/* The shape of a batch: sequences of one length, or packed sequences of different lengths without gaps. */
+typedef struct bo_attention_shape {
+    size_t sequences;          /* number of sequences; required */
+    size_t tokens;             /* tokens per sequence; ignored with `lengths` */
+    size_t key_tokens;         /* keys per sequence in cross attention (default: tokens) */
+    const size_t *lengths;     /* packed: tokens of each sequence; NULL: not packed */
+    const size_t *key_lengths; /* packed: keys of each sequence; NULL: as `lengths` */
+    bool no_keys;              /* cross attention: only read the initial states; k and v are NULL */
+    bool no_queries;           /* only add the keys to the final states; q and out are NULL */
+    bo_layout layout;          /* order of the dimensions (default: heads first) */
+    uint64_t reserved[4];      /* must be zero */
+} bo_attention_shape;
+
+/* The inputs of an attention, in the layout of the shape.
+ *
+ * Parameters may be NULL, which means the value in brackets.
+ */
+typedef struct bo_attention_inputs {
+    const float *q; /* queries, (sequences, heads, tokens, dim) */
+    const float *k; /* keys, (sequences, key_heads, tokens, dim) */
+    const float *v; /* values, (sequences, key_heads, tokens, value_dim) */
+    /* log g <= 0, one number per token and key head: (sequences, key_heads, tokens) or (sequences, tokens, key_heads);
+     * for GLA `dim` numbers per token and key head. Required by the gates CONVEX and DECAY and by GLA; otherwise NULL.
+     */
+    const float *log_gate;
+    const float *sigma; /* RFA: key_heads x dim [1] */
+    /* DARK, HYBRID with a rank: M; LEARNED: W: key_heads x rank x dim [the first rows of the identity] */
+    const float *m;
+    const float *mix;       /* HYBRID: one number > 0 per head [1] */
+    const float *beta;      /* DELTA, RIDGE: one number >= 0 per token and key head [1] */
+    const float *log_decay; /* gate FIXED: log g <= 0 per key head [log(1 - 2^-(5 + h)), h modulo 8] */
+    const float *lambda;    /* RIDGE: the diagonal of Λ, key_heads x dim, each > 0 [1] */
+    const float *m_k;       /* LEARNED: W', shaped as m [the same as m] */
+    const float *bias;      /* LEARNED: b, key_heads x rank [0] */
+    const float *bias_k;    /* LEARNED: b', shaped as bias [the same as bias] */
+    bo_solves *solves;      /* RIDGE: written by forward and step; or NULL */
+    uint64_t reserved[4];   /* must be zero */
+} bo_attention_inputs;
+
+/* The arrays that gradients are written to; NULL: not wanted.
+ *
+ * Every array is overwritten. Shapes are those of bo_attention_inputs.
+ */
+typedef struct bo_attention_gradients {
+    float *q; /* of q */
+    float *k; /* of k */
+    float *v; /* of v */
+    /* With respect to log g. With CONVEX it includes the input weight, except where that is at its minimum (a gate of
+     * 1). */
+    float *log_gate;
+    float *sigma;          /* of sigma */
+    float *m;              /* of m; both parts if m_k is not set */
+    float *mix;            /* of mix */
+    float *const *initial; /* of the initial states: bo_attention_state_gradient_floats() floats per sequence */
+    float *beta;           /* of beta */
+    float *log_decay;      /* of log_decay */
+    float *lambda;         /* of lambda */
+    float *m_k;            /* of m_k */
+    float *bias;           /* of bias; both parts if bias_k is not set */
+    float *bias_k;         /* of bias_k */
+    uint64_t reserved[4];  /* must be zero */
+} bo_attention_gradients;
+
+/* bo_attention_forward, bo_attention_backward and the other public functions with a bo_attention_call, on shapes and float32
+ * arrays without gaps. initial: one state per sequence; NULL: start from an empty past. final: one state per sequence; NULL:
+ * keep none. tape: bo_attention_tape_bytes bytes, or NULL. d_final: gradients of the final states; NULL: zero. */
+bo_status bo_attention_forward_arrays(bo_context *context, const bo_attention *attention,
+                                      const bo_attention_shape *shape, const bo_attention_inputs *inputs,
+                                      const void *const *initial, void *const *final, float *out, void *tape);
+bo_status bo_attention_backward_arrays(bo_context *context, const bo_attention *attention,
+                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
+                                       const void *const *initial, const float *out, const void *tape,
+                                       const float *dout, const float *const *d_final,
+                                       const bo_attention_gradients *gradients);
+bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                  size_t *bytes);
+/* One token for each of several states. Arrays are (sequences, heads, dim). If k is NULL, the states are only read. */
+bo_status bo_attention_step(bo_context *context, const bo_attention *attention, size_t sequences,
+                            const bo_attention_inputs *inputs, void *const *states, float *out);
+/* A block of tokens: bo_attention_forward_arrays with these states as initial and final ones. */
+bo_status bo_attention_extend(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                              const bo_attention_inputs *inputs, void *const *states, float *out);
+bo_status bo_attention_estimate_arrays(bo_context *context, const bo_attention *attention,
+                                       const bo_attention_shape *shape, bo_attention_cost *out);
+/* out: the output to compare; NULL: that of a forward pass. */
+bo_status bo_attention_measure_arrays(bo_context *context, const bo_attention *attention,
+                                      const bo_attention_shape *shape, const bo_attention_inputs *inputs,
+                                      const float *out, size_t queries, bo_attention_accuracy *error);
+
+/* The inputs of an attention in float64: shapes, ranges and defaults are those of bo_attention_inputs. */
+typedef struct bo_attention_inputs_f64 {
+    const double *q;         /* queries */
+    const double *k;         /* keys */
+    const double *v;         /* values */
+    const double *log_gate;  /* log g; NULL: the attention has none */
+    const double *sigma;     /* RFA: σ; NULL: 1 */
+    const double *m;         /* DARK, HYBRID with a rank: M; LEARNED: W; NULL: the first rows of the identity */
+    const double *mix;       /* HYBRID: mix; NULL: 1 */
+    const double *beta;      /* DELTA, RIDGE: β; NULL: 1 */
+    const double *log_decay; /* gate FIXED: log g per key head; NULL: as in bo_attention_inputs */
+    const double *lambda;    /* RIDGE: the diagonal of Λ; NULL: 1 */
+    const double *m_k;       /* LEARNED: W'; NULL: the same as m */
+    const double *bias;      /* LEARNED: b; NULL: 0 */
+    const double *bias_k;    /* LEARNED: b'; NULL: the same as bias */
+    uint64_t reserved[4];    /* must be zero */
+} bo_attention_inputs_f64;
+
+/* The arrays that gradients in float64 are written to; NULL: not wanted.
+ *
+ * Every array is overwritten. Shapes are those of bo_attention_inputs_f64.
+ */
+typedef struct bo_attention_gradients_f64 {
+    double *q;            /* of q */
+    double *k;            /* of k */
+    double *v;            /* of v */
+    double *log_gate;     /* of log_gate, as in bo_attention_gradients */
+    double *sigma;        /* of sigma */
+    double *m;            /* of m; both parts if m_k is not set */
+    double *mix;          /* of mix */
+    double *beta;         /* of beta */
+    double *log_decay;    /* of log_decay */
+    double *lambda;       /* of lambda */
+    double *m_k;          /* of m_k */
+    double *bias;         /* of bias; both parts if bias_k is not set */
+    double *bias_k;       /* of bias_k */
+    uint64_t reserved[4]; /* must be zero */
+} bo_attention_gradients_f64;
+
+bo_status bo_attention_forward_f64(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                   const bo_attention_inputs_f64 *inputs, double *out);
+bo_status bo_attention_backward_f64(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                    const bo_attention_inputs_f64 *inputs, const double *dout,
+                                    const bo_attention_gradients_f64 *gradients);
+
+/* ---- statistics of arrays without gaps ---------------------------------------------------------------------------- */
+
+bo_status bo_calibration_add_arrays(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
+                                    const bo_attention_inputs *inputs);
+bo_status bo_attention_whiten_arrays(bo_context *context, const bo_attention *attention,
+                                     const bo_attention_shape *shape, const float *q, const float *k, double amount,
+                                     float *m);
+bo_status bo_attention_propose_arrays(bo_context *context, bo_attention *attention, const bo_attention_shape *shape,
+                                      const float *q, const float *k, bo_proposal_report *out);
+bo_status bo_attention_advise_arrays(bo_context *context, const bo_attention_desc *desc,
+                                     const bo_attention_shape *shape, const float *q, const float *k, const float *v,
+                                     double target, size_t most, bo_attention_advice **out);
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
@@ -88,6 +239,14 @@ double bo_error_predicted(const bo_error_prediction *prediction, size_t features
 /* Replaces the maps by others of the same kind (one per key head, or one with one_draw), for example from a file. Takes
  * ownership, also if the call fails. An attention that needed calibration is ready for use afterwards. */
 bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo_features **maps, size_t count);
+/* Copies the sums of one key head out of a state, or into it. Kinds with features: Σ_j a_j φ(k_j) v_jᵀ = exp(log_scale) s
+ * (features x value_dim) and Σ_j a_j φ(k_j) = exp(log_scale) z (features). GLA and DELTA: s is S (dim x value_dim). RIDGE:
+ * s is G (dim x value_dim) and z is H (dim x dim). For these the log scale is 0. get: arrays may be NULL; z is NULL if the
+ * kind has none. BO_INVALID if the state belongs to another attention or consists of keys and values. */
+bo_status bo_attention_state_get(bo_context *context, const bo_attention *attention, const void *state, size_t key_head,
+                                 float *s, float *z, double *log_scale);
+bo_status bo_attention_state_set(bo_context *context, const bo_attention *attention, void *state, size_t key_head,
+                                 const float *s, const float *z, double log_scale);
 /* An empty state: its first bytes, after which all are zero. */
 size_t bo_attention_state_prefix(const bo_attention *attention);
 void bo_attention_state_start(const bo_attention *attention, void *prefix);

@@ -196,7 +196,7 @@ static bo_status check_batch(bo_context *context, const bo_attention_shape *shap
 }
 
 /* Statistics do not depend on which keys a query sees: the numbers of queries and keys may differ. */
-bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
+bo_status bo_calibration_add_arrays(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
                              const bo_attention_inputs *inputs)
 {
     BO_REQUIRE(context, calibration, shape, inputs);
@@ -524,7 +524,7 @@ static bo_status check_data(bo_context *context, const bo_calibration *c)
         if (c->seen[i].rows == 0)
             return bo_fail(
                 context, BO_INVALID,
-                "calibration: no rows of %s have been added for key head %zu (call bo_calibration_add first)",
+                "calibration: no rows of %s have been added for key head %zu (call bo_calibration_add_arrays first)",
                 i % 2 ? "k" : "q", i / 2);
     return BO_OK;
 }

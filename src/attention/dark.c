@@ -111,7 +111,7 @@ static bo_status whiten(bo_context *context, const bo_call *call, const float *q
     return status;
 }
 
-bo_status bo_attention_whiten(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+bo_status bo_attention_whiten_arrays(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                               const float *q, const float *k, double amount, float *m)
 {
     BO_REQUIRE(context, attention, shape, q, k, m);
@@ -284,7 +284,7 @@ static bo_status check_proposal(bo_context *context, const bo_attention *attenti
     return BO_OK;
 }
 
-bo_status bo_attention_propose(bo_context *context, bo_attention *attention, const bo_attention_shape *shape,
+bo_status bo_attention_propose_arrays(bo_context *context, bo_attention *attention, const bo_attention_shape *shape,
                                const float *q, const float *k, bo_proposal_report *out)
 {
     BO_REQUIRE(context, attention, shape, q, k);

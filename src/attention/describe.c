@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include "../features/enums.h"
+#include "../features/facts.h"
 #include "enums.h"
 #include "kinds.h"
 

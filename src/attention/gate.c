@@ -1,6 +1,6 @@
 /* The gate of RFA-Gate (Peng et al., arXiv 2103.02143): log g = log sigmoid(u), u = x·w_h + b_h. Attention takes the
  * logarithm, which is accurate for g near 0 and near 1. */
-#include <bochner/attention.h>
+#include "gate.h"
 #include <math.h>
 #include "../base/base.h"
 #include "../math/linalg.h"

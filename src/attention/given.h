@@ -1,6 +1,6 @@
 /* The inputs of attention after q, k and v, once, in the order of bo_attention_given: code that treats all of them
  * alike is made from this list. An input has the name of its member in bo_attention_inputs, bo_attention_gradients,
- * bo_attention_call and bo_gpu_attention; the gradients of the last two have a d before it. */
+ * bo_strided_call and bo_gpu_attention; the gradients of the last two have a d before it. */
 #ifndef BO_ATTENTION_GIVEN_H
 #define BO_ATTENTION_GIVEN_H
 

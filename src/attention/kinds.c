@@ -1,5 +1,6 @@
 /* The table of attention kinds, the presets, and the functions that look them up: kinds.h. */
 #include "../features/enums.h"
+#include "../features/facts.h"
 #include "enums.h"
 #include "kinds.h"
 #include <assert.h>
@@ -301,13 +302,19 @@ const char *bo_attention_preset_name(size_t index)
     return index < PRESETS ? presets[index].name : NULL;
 }
 
-const char *bo_attention_preset_find(const char *name)
+bool bo_attention_preset_parse(const char *name, size_t *out)
 {
-    if (!name) return NULL;
+    if (!name) return false;
     name = listed_name(name);
     for (size_t i = 0; i < PRESETS; i++)
-        if (bo_same_name(name, presets[i].name)) return presets[i].name;
-    return NULL;
+        if (bo_same_name(name, presets[i].name)) return *out = i, true;
+    return false;
+}
+
+const char *bo_attention_preset_find(const char *name)
+{
+    size_t index;
+    return bo_attention_preset_parse(name, &index) ? presets[index].name : NULL;
 }
 
 const char *bo_attention_name(const bo_attention_desc *desc)

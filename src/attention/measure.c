@@ -501,9 +501,9 @@ static bo_status time_forward(bo_context *context, const bo_attention *attention
                               const bo_attention_inputs *inputs, float *out, double *seconds, size_t *bytes)
 {
     bo_attention_cost plan;
-    BO_TRY(bo_attention_estimate(context, attention, shape, &plan));
+    BO_TRY(bo_attention_estimate_arrays(context, attention, shape, &plan));
     double start = bo_seconds();
-    BO_TRY(bo_attention_forward(context, attention, shape, inputs, NULL, NULL, out, NULL));
+    BO_TRY(bo_attention_forward_arrays(context, attention, shape, inputs, NULL, NULL, out, NULL));
     *seconds = bo_seconds() - start;
     *bytes = plan.forward_bytes;
     return BO_OK;
@@ -547,7 +547,7 @@ static bo_status compare(bo_study *s, bo_attention_accuracy *error)
     return status;
 }
 
-bo_status bo_attention_measure(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+bo_status bo_attention_measure_arrays(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                const bo_attention_inputs *inputs, const float *out, size_t queries,
                                bo_attention_accuracy *error)
 {

@@ -1,4 +1,4 @@
-/* Attention in float64 by plain code: the public functions bo_attention_forward_f64 and bo_attention_backward_f64.
+/* Attention in float64 by plain code: bo_attention_forward_f64 and bo_attention_backward_f64.
  *
  * reference.c          checks, tasks, gradients of parameters
  * reference_rows.c     the rows of a task: unit norm, σ, M, W and b, and their gradients

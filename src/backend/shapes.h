@@ -54,6 +54,13 @@ size_t bo_recurrent_gates(bo_recurrence cell);
  * `most`. */
 enum { BO_MIX_HEAD = 64 };
 
+/* Bytes of the state of a sequence. For MIX, `most` is the maximum number of tokens; for a causal CONVOLUTION, `channels` are
+ * those of x. */
+size_t bo_mix_state_bytes(size_t columns, size_t most);
+size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t channels);
+size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size);
+size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels);
+
 /* bo_op.passes of the operations that have one. */
 unsigned bo_passes_linear(const bo_op_call *call);
 unsigned bo_passes_add(const bo_op_call *call);

@@ -65,7 +65,7 @@ char *bo_strdup(bo_context *context, const char *text);
 void *bo_alloc_sparse(bo_context *context, size_t count, size_t size, const char *what);
 /* Fills a block with zeros, and returns the pages of a large block from bo_alloc_sparse to the system. */
 void bo_zero_block(void *block);
-/* The result of bo_memory_limit, and the default limit of a task: three quarters of it. */
+/* The memory that this process may use (bo_context_memory), and the default limit of a task: three quarters of it. */
 bo_memory_bound bo_process_memory(void);
 /* What the limits of address space and data leave. Memory counts when it is allocated, even if it is not written. */
 bo_memory_bound bo_process_address_space(void);
@@ -96,6 +96,14 @@ int bo_find_name(const char *name, const char *const *names, int count);
         *out = (type)found;                                                                                            \
         return true;                                                                                                   \
     }
+
+/* ---- facts ---------------------------------------------------------------------------------------------- */
+
+/* Members of bo_context_info. NULL has no threads, and computes in float32. */
+int bo_context_threads(const bo_context *context);
+bo_precision bo_context_precision(const bo_context *context);
+/* Updates the facts that this module knows: all but the instruction set and the device. For bo_context_describe. */
+bo_context_info *bo_context_update_info(const bo_context *context);
 
 /* ---- threads ------------------------------------------------------------------------------------------- */
 

@@ -137,6 +137,15 @@ bo_precision bo_context_precision(const bo_context *context)
     return context ? context->precision : BO_PRECISION_FLOAT32;
 }
 
+bo_context_info *bo_context_update_info(const bo_context *context)
+{
+    bo_context *described = (bo_context *)(uintptr_t)context; /* only its description changes */
+    described->info.threads = context->threads;
+    described->info.precision = context->precision;
+    described->info.trace = bo_context_trace(context);
+    return &described->info;
+}
+
 static const char *const precision_names[] = {"float32", "bfloat16"};
 BO_NAMED(precision, bo_precision, precision_names)
 

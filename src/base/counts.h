@@ -15,7 +15,7 @@
 #define BO_FUNCTION_COUNT (BO_FUNCTION_LANDMARKS + 1)
 #define BO_DRAW_COUNT     (BO_DRAW_MOMENT + 1)
 #define BO_SAMPLING_COUNT (BO_SAMPLING_LEVERAGE + 1)
-/* bochner/layers.h */
+/* bochner/kinds.h */
 #define BO_MLP_COUNT             (BO_MLP_SILU + 1)
 #define BO_MIXER_COUNT           (BO_MIXER_DEGREE_E + 1)
 #define BO_SSM_COUNT             (BO_SSM_LOW_RANK + 1)

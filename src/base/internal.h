@@ -25,6 +25,7 @@ struct bo_context {
     unsigned batch_questions;     /* … and how often it has been asked since */
     bo_trace *trace;              /* NULL: not tracing */
     struct bo_trace_track *track; /* the branch's track on the trace of its context; NULL: the track of the thread */
+    bo_context_info info;         /* of bo_context_describe; updated by every call */
     char error[4096];             /* some errors are lists */
 };
 
@@ -43,6 +44,7 @@ bool bo_pool_inside(const bo_context *context, int *worker); /* true if this thr
 bo_status bo_trace_open(bo_context *context, const char *path);
 bo_status bo_trace_share(bo_context *context, bo_context *branch);
 void bo_trace_close(bo_context *context);
+const char *bo_context_trace(const bo_context *context); /* the path of the file; NULL: no trace */
 
 /* Consecutive tasks of one worker within one job, in nanoseconds. Short tasks are merged into one event. */
 typedef struct bo_trace_tasks {

@@ -169,11 +169,6 @@ bo_memory_bound bo_process_physical_memory(void)
     return bo_memory_bound_of(&facts);
 }
 
-void bo_memory_limit(bo_memory_bound *out)
-{
-    if (out) *out = bo_process_memory();
-}
-
 bo_memory_bound bo_usual_memory(void)
 {
     static const char *const parts[SOURCES] = {"three quarters of the physical memory",

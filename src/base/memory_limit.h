@@ -1,4 +1,4 @@
-/* The parts of bo_memory_limit, for src/base and its tests. */
+/* The parts of bo_process_memory, for src/base and its tests. */
 #ifndef BO_BASE_MEMORY_LIMIT_H
 #define BO_BASE_MEMORY_LIMIT_H
 

@@ -13,6 +13,7 @@ typedef struct bo_rng {
 } bo_rng;
 
 uint64_t bo_rng_stream(const char *purpose, uint64_t number); /* hash of a label: FNV-1a, then mixed with number */
+uint64_t bo_hash(uint64_t seed, uint64_t index);              /* well mixed by splitmix64, the same in every version */
 bo_rng bo_rng_make(uint64_t seed, uint64_t stream);
 
 uint64_t bo_rng_bits(bo_rng *rng);                  /* 64 uniform bits */

@@ -1,8 +1,9 @@
-/* Creation of a context: the table of compute kernels for this CPU. */
+/* Creation of a context, with the table of compute kernels for this CPU, and its description. */
 #include <stdlib.h>
 #include "../base/enums.h"
 #include "../base/base.h"
 #include "cpu/kernels.h"
+#include "device.h"
 
 bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
 {
@@ -18,7 +19,16 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
     return kernels ? bo_context_make(desc, kernels, out) : BO_UNSUPPORTED;
 }
 
-const char *bo_context_isa(const bo_context *context)
+const bo_context_info *bo_context_describe(const bo_context *context)
 {
-    return context ? bo_kernels_isa(bo_context_kernels(context)) : NULL;
+    if (!context) return NULL;
+    bo_context_info *info = bo_context_update_info(context);
+    info->isa = bo_kernels_isa(bo_context_kernels(context));
+    info->device = bo_device_name(bo_device_of(context));
+    return info;
+}
+
+void bo_context_memory(const bo_context *context, bo_memory_bound *out)
+{
+    if (out) *out = context ? bo_device_memory(bo_device_of(context)) : bo_process_memory();
 }

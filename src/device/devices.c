@@ -7,21 +7,18 @@
 #include "gpu/launch.h"
 #include "internal.h"
 
-bo_status bo_device_count(bo_context *context, size_t *count)
+bo_status bo_device_count(bo_context *context, size_t *count, const char **plugin)
 {
     if (count) *count = 0;
+    if (plugin) *plugin = NULL;
     BO_REQUIRE(context, count);
     const bo_gpu_functions *functions = bo_gpu_load(context);
     if (!functions) return BO_OK;
+    if (plugin) *plugin = bo_gpu_plugin_path(context);
     const int found = functions->devices();
     if (found <= 0) bo_fail(context, BO_UNSUPPORTED, "no GPU was found, or its driver is older than CUDA 13");
     *count = found > 0 ? (size_t)found : 0;
     return BO_OK;
-}
-
-const char *bo_device_plugin(bo_context *context)
-{
-    return context ? bo_gpu_plugin_path(context) : NULL;
 }
 
 bo_status bo_device_describe(bo_context *context, size_t index, bo_device_info *out)
@@ -60,7 +57,7 @@ bo_status bo_context_use_device(bo_context *context, const char *name)
     int index = 0;
     const bool automatic = strcmp(name, "auto") == 0;
     size_t count = 0;
-    if (automatic) BO_TRY(bo_device_count(context, &count));
+    if (automatic) BO_TRY(bo_device_count(context, &count, NULL));
     if (strcmp(name, "cpu") == 0 || (automatic && count == 0)) {
         bo_context_forget_error(context);
         bo_context_attach(context, NULL, NULL);
@@ -72,16 +69,6 @@ bo_status bo_context_use_device(bo_context *context, const char *name)
     BO_TRY(bo_device_open(context, index, &device));
     bo_context_attach(context, device, bo_device_release);
     return BO_OK;
-}
-
-void bo_context_memory(const bo_context *context, bo_memory_bound *out)
-{
-    if (context && out) *out = bo_device_memory(bo_device_of(context));
-}
-
-const char *bo_context_device(const bo_context *context)
-{
-    return context ? bo_device_name(bo_device_of(context)) : NULL;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "enums.h"
 #include "../io/sparse.h"
+#include "inputs.h"
 #include "internal.h"
 #include "sparse.h"
 
@@ -66,7 +67,8 @@ static bo_status apply_rows(bo_context *context, const bo_features *f, const sou
 {
     size_t dim = f->desc.dim, length = f->desc.features;
     for (size_t p = 0; p < count; p++) copy_row(from, index[p], dim, x + p * dim);
-    if (!from->sparse) return bo_features_apply(context, f, count, x, dim, z, length);
+    if (!from->sparse)
+        return bo_features_apply(context, f, &(bo_inputs){.rows = count, .x = x, .stride = dim}, z, length);
     bo_sparse_block *block;
     BO_TRY(bo_sparse_gather(context, from->sparse, index, count, &block));
     bo_status status = bo_features_apply_sparse(context, f, &block->rows, z, length);
@@ -134,8 +136,7 @@ static bo_status measure(bo_context *context, const bo_features *features, const
     if (bo_kernel_find(features->desc.kernel)->form == BO_FORM_NONE)
         return bo_fail(context, BO_UNSUPPORTED, "kernel %s has no closed form to compare the features with",
                        bo_kernel_name(features->desc.kernel));
-    if (from->rows == 0 || !(from->x || from->sparse))
-        return bo_fail(context, BO_INVALID, "accuracy report: at least one row is required");
+    if (from->rows == 0) return bo_fail(context, BO_INVALID, "accuracy report: at least one row is required");
     size_t dim = features->desc.dim;
     if (pairs == 0) pairs = 1000;
     buffers b = {0};
@@ -150,23 +151,14 @@ static bo_status measure(bo_context *context, const bo_features *features, const
     return status;
 }
 
-bo_status bo_features_measure_sparse(bo_context *context, const bo_features *features, const bo_sparse *x, size_t pairs,
-                                     uint64_t seed, bo_features_accuracy *out)
+bo_status bo_features_measure(bo_context *context, const bo_features *features, const bo_inputs *inputs, size_t pairs,
+                              uint64_t seed, bo_features_accuracy *out)
 {
-    const source from = {.rows = x->rows, .sparse = x};
+    BO_REQUIRE(context, features, inputs, out);
+    const size_t dim = features->desc.dim;
     memset(out, 0, sizeof *out);
-    return measure(context, features, &from, pairs, seed, out);
-}
-
-bo_status bo_features_measure(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
-                              size_t pairs, uint64_t seed, bo_features_accuracy *out)
-{
-    BO_REQUIRE(context, features, out);
-    BO_REQUIRE_IF(context, rows > 0, x);
-    const source from = {.rows = rows, .x = x, .ldx = ldx};
-    memset(out, 0, sizeof *out);
-    if (ldx < features->desc.dim)
-        return bo_fail(context, BO_INVALID, "accuracy report: ldx must be at least dim = %zu, found %zu",
-                       features->desc.dim, ldx);
+    BO_TRY(bo_inputs_check(context, inputs, dim, ""));
+    const source from = {
+        .rows = bo_inputs_rows(inputs), .x = inputs->x, .ldx = bo_inputs_stride(inputs, dim), .sparse = inputs->sparse};
     return measure(context, features, &from, pairs, seed, out);
 }

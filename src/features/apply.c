@@ -3,7 +3,9 @@
 #include "../base/trace.h"
 #include "block.h"
 #include "gpu/map.h"
+#include "inputs.h"
 #include "internal.h"
+#include "sparse.h"
 
 /* ---- float: the fast path ---------------------------------------------------------------------------------------- */
 
@@ -36,14 +38,10 @@ static bo_status check_strides(bo_context *context, const bo_features *features,
     return BO_OK;
 }
 
-bo_status bo_features_apply(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
-                            float *z, size_t ldz)
+static bo_status apply_dense(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
+                             float *z, size_t ldz)
 {
-    BO_REQUIRE(context, features);
-    BO_REQUIRE_IF(context, rows > 0, x, z);
     BO_SPAN(context, "features", "features");
-    if (rows == 0) return BO_OK;
-    BO_TRY(check_strides(context, features, ldx, ldz));
     bool on_gpu = bo_context_is_on_gpu(context);
     if (on_gpu && !bo_gpu_map_exists(features)) { /* rows of the host: the CPU */
         bool z_on_gpu;
@@ -59,6 +57,19 @@ bo_status bo_features_apply(bo_context *context, const bo_features *features, si
     bo_parallel(context, (rows + BO_BLOCK_ROWS - 1) / BO_BLOCK_ROWS, apply_task, &job);
     bo_free(job.scratch);
     return BO_OK;
+}
+
+bo_status bo_features_apply(bo_context *context, const bo_features *features, const bo_inputs *inputs, float *z,
+                            size_t ldz)
+{
+    BO_REQUIRE(context, features, inputs);
+    const size_t rows = bo_inputs_rows(inputs), dim = features->desc.dim;
+    BO_REQUIRE_IF(context, rows > 0, z);
+    BO_TRY(bo_inputs_check(context, inputs, dim, ""));
+    if (rows == 0) return BO_OK;
+    BO_TRY(check_strides(context, features, bo_inputs_stride(inputs, dim), ldz));
+    if (inputs->sparse) return bo_features_apply_sparse(context, features, inputs->sparse, z, ldz);
+    return apply_dense(context, features, rows, inputs->x, bo_inputs_stride(inputs, dim), z, ldz);
 }
 
 /* ---- double: the reference --------------------------------------------------------------------------------------- */

@@ -110,6 +110,8 @@ static bo_status R(backward)(bo_context *context, const bo_features *f, size_t r
 
 #else
 #include "enums.h"
+#include "facts.h"
+#include "inputs.h"
 #include "internal.h"
 
 enum { CHUNK = BO_SIZE(256, 4) };
@@ -148,17 +150,21 @@ static bo_status check_gradients(bo_context *context, const bo_features *f, bool
     return BO_OK;
 }
 
-bo_status bo_features_backward(bo_context *context, const bo_features *features, size_t rows, const float *x,
-                               size_t ldx, const float *dz, size_t lddz, float *dx, size_t lddx, float *dlength_scales,
+bo_status bo_features_backward(bo_context *context, const bo_features *features, const bo_inputs *inputs,
+                               const float *dz, size_t lddz, float *dx, size_t lddx, float *dlength_scales,
                                float *dfrequencies)
 {
-    BO_REQUIRE(context, features);
-    BO_REQUIRE_IF(context, rows > 0, x, dz);
+    BO_REQUIRE(context, features, inputs);
+    BO_REQUIRE_IF(context, bo_inputs_rows(inputs) > 0, dz);
+    const size_t dim = features->desc.dim, ldx = bo_inputs_stride(inputs, dim);
+    BO_TRY(bo_inputs_check(context, inputs, dim, ""));
+    if (inputs->sparse) return bo_fail(context, BO_UNSUPPORTED, "gradients: expected dense rows, found sparse ones");
     bool known = features->function->backward_f32 != NULL;
     if (features->desc.function == BO_FUNCTION_CUSTOM) known = features->desc.custom_backward != NULL;
     BO_TRY(check_gradients(context, features, known, ldx, lddz, dx != NULL, lddx, dlength_scales != NULL,
                            dfrequencies != NULL));
-    return backward_f32(context, features, rows, x, ldx, dz, lddz, dx, lddx, dlength_scales, dfrequencies);
+    return backward_f32(context, features, inputs->rows, inputs->x, ldx, dz, lddz, dx, lddx, dlength_scales,
+                        dfrequencies);
 }
 
 bo_status bo_features_backward_f64(bo_context *context, const bo_features *features, size_t rows, const double *x,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "enums.h"
 #include "../math/fft.h"
+#include "facts.h"
 #include "internal.h"
 #include "files.h"
 

@@ -1,5 +1,6 @@
 /* The tables of kernels, functions, draws and sampling policies: one line each. */
 #include "enums.h"
+#include "facts.h"
 #include "internal.h"
 
 static const bo_kernel_definition kernels[BO_KERNEL_COUNT] = {
@@ -111,12 +112,6 @@ bool bo_kernel_is_learned(bo_kernel kernel)
     return definition && definition->learned;
 }
 
-bool bo_kernel_is_shift_invariant(bo_kernel kernel)
-{
-    const bo_kernel_definition *definition = bo_kernel_find(kernel);
-    return definition && definition->shift_invariant;
-}
-
 bool bo_kernel_of_products(bo_kernel kernel)
 {
     const bo_kernel_definition *definition = bo_kernel_find(kernel);
@@ -129,6 +124,23 @@ bool bo_features_needs_length(const bo_features_desc *desc)
     const bo_function which = desc->function ? desc->function : bo_function_default(desc->kernel);
     const bo_function_definition *function = bo_function_find(which);
     return function && !function->count;
+}
+
+bool bo_features_has(const bo_features_desc *desc, bo_features_trait trait)
+{
+    if (!desc) return false;
+    const bo_kernel_definition *kernel = bo_kernel_find(desc->kernel);
+    switch (trait) {
+    case BO_FEATURES_TRAIT_LENGTH:
+        return bo_features_needs_length(desc);
+    case BO_FEATURES_TRAIT_SCALED:
+        return bo_kernel_is_scaled(desc->kernel);
+    case BO_FEATURES_TRAIT_LEARNED:
+        return bo_kernel_is_learned(desc->kernel);
+    case BO_FEATURES_TRAIT_SHIFT_INVARIANT:
+        return kernel && kernel->shift_invariant;
+    }
+    return false;
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */

@@ -64,22 +64,15 @@ typedef struct dense_job {
 static bo_status apply_dense(bo_context *context, void *arg, size_t first, size_t count, const float *x)
 {
     const dense_job *job = arg;
-    return bo_features_apply(context, job->features, count, x, job->features->desc.dim, job->z + first * job->ldz,
-                             job->ldz);
+    return bo_features_apply(context, job->features,
+                             &(bo_inputs){.rows = count, .x = x, .stride = job->features->desc.dim},
+                             job->z + first * job->ldz, job->ldz);
 }
 
 bo_status bo_features_apply_sparse(bo_context *context, const bo_features *features, const bo_sparse *x, float *z,
                                    size_t ldz)
 {
-    BO_REQUIRE(context, features, x, z);
     BO_SPAN(context, "features", "features of sparse rows");
-    if (x->dim != features->desc.dim)
-        return bo_fail(context, BO_INVALID, "applying features: expected sparse rows of %zu columns, found %zu",
-                       features->desc.dim, x->dim);
-    if (ldz < features->desc.features)
-        return bo_fail(context, BO_INVALID, "applying features: ldz must be at least features = %zu, found %zu",
-                       features->desc.features, ldz);
-    BO_TRY(bo_sparse_check(context, x));
     if (x->rows == 0) return BO_OK;
     bool by_projection =
         features->w && features->function->fast && bo_kernel_find(features->desc.kernel)->shift_invariant;

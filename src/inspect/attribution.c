@@ -238,7 +238,7 @@ void bo_attribution_finish(bo_inspecting *in, size_t layer)
     bo_layer_report *out = &in->report->layers[layer];
     out->stream_norm = sqrt(sums->stream2 / sums->stream_numbers);
     out->logit = 0;
-    for (size_t h = 0; h < out->heads; h++) {
+    for (size_t h = 0; h < out->head_count; h++) {
         bo_head_report *head = &in->report->heads[layer][h];
         head->written = sums->stream2 > 0 ? sqrt(sums->written2[h] / sums->stream2) : NAN;
         head->logit = sums->predictions > 0 ? sums->logits[h] / sums->predictions : NAN;

@@ -111,8 +111,8 @@ bo_status bo_candidates_make(bo_inspecting *in)
         for (size_t w = 0; w < WINDOWS; w++)
             for (size_t f = 0; f < BO_FEATURE_COUNTS; f++)
                 add_hybrid(&l, &maps[hybrid_maps[m]], window_sizes[w], feature_counts[f]);
-    in->report->candidates = l.items;
-    in->report->facts.candidates = l.count;
+    in->report->out.candidates = in->report->candidates = l.items;
+    in->report->out.candidate_count = l.count;
     return BO_OK;
 }
 
@@ -141,7 +141,7 @@ bo_status bo_candidate_fit(bo_context *context, bo_attention *attention, const b
     bo_calibration *seen;
     if (bo_attention_describe(attention)->proposal == BO_PROPOSAL_NONE) return BO_OK;
     BO_TRY(bo_calibration_create(context, attention, 0, &seen));
-    bo_status status = bo_calibration_add(context, seen, shape, &inputs);
+    bo_status status = bo_calibration_add_arrays(context, seen, shape, &inputs);
     if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, 0, NULL);
     bo_calibration_destroy(seen);
     return status;
@@ -163,13 +163,13 @@ static bool better(double target, const bo_inspect_candidate *a, double error_a,
 
 /* The best candidate for a head with these errors. NULL: for the model, among those with features: a window alone forgets
  * what is before it, which errors on texts of one length do not show. */
-static size_t best_of(const bo_inspection *report, const double *errors)
+static size_t best_of(const bo_inspection_made *report, const double *errors)
 {
     size_t best = 0;
-    for (size_t c = 1; c < report->facts.candidates; c++) {
+    for (size_t c = 1; c < report->out.candidate_count; c++) {
         const bo_inspect_candidate *candidate = &report->candidates[c];
         if (!errors && !candidate->features) continue;
-        if (better(report->facts.target, candidate, errors ? errors[c] : candidate->error, &report->candidates[best],
+        if (better(report->out.target, candidate, errors ? errors[c] : candidate->error, &report->candidates[best],
                    errors ? errors[best] : report->candidates[best].error))
             best = c;
     }
@@ -177,11 +177,11 @@ static size_t best_of(const bo_inspection *report, const double *errors)
 }
 
 /* The root mean square over the heads of some layers; NAN if none has this error. */
-static double error_of_layers(const bo_inspection *report, size_t first, size_t end, size_t candidate)
+static double error_of_layers(const bo_inspection_made *report, size_t first, size_t end, size_t candidate)
 {
     double squares = 0, count = 0;
     for (size_t l = first; l < end; l++)
-        for (size_t h = 0; h < report->layers[l].heads; h++) {
+        for (size_t h = 0; h < report->layers[l].head_count; h++) {
             const double *errors = report->heads[l][h].errors;
             if (!errors || isnan(errors[candidate])) continue;
             squares += errors[candidate] * errors[candidate];
@@ -192,15 +192,15 @@ static double error_of_layers(const bo_inspection *report, size_t first, size_t 
 
 void bo_candidates_choose(bo_inspecting *in)
 {
-    bo_inspection *report = in->report;
-    const size_t layers = report->facts.layers;
-    for (size_t c = 0; c < report->facts.candidates; c++)
+    bo_inspection_made *report = in->report;
+    const size_t layers = report->out.layer_count;
+    for (size_t c = 0; c < report->out.candidate_count; c++)
         report->candidates[c].error = error_of_layers(report, 0, layers, c);
-    report->facts.choice = best_of(report, NULL);
-    report->facts.reachable = report->candidates[report->facts.choice].error <= report->facts.target;
+    report->out.choice = best_of(report, NULL);
+    report->out.reachable = report->candidates[report->out.choice].error <= report->out.target;
     for (size_t l = 0; l < layers; l++) {
-        report->layers[l].error = error_of_layers(report, l, l + 1, report->facts.choice);
-        for (size_t h = 0; h < report->layers[l].heads; h++)
+        report->layers[l].error = error_of_layers(report, l, l + 1, report->out.choice);
+        for (size_t h = 0; h < report->layers[l].head_count; h++)
             if (report->heads[l][h].errors) report->heads[l][h].choice = best_of(report, report->heads[l][h].errors);
     }
 }

@@ -195,7 +195,8 @@ static bo_status vocabulary_of(bo_inspecting *in, double **out)
     float *product = bo_alloc_raw(in->context, width * width, sizeof *product, what);
     double *wide = bo_alloc_raw(in->context, width * width, sizeof *wide, what);
     bo_status status = embedding && product && wide ? bo_output_matrix(in->context, in->model, &output) : BO_MEMORY;
-    if (status == BO_OK) status = bo_model_get_weight(in->context, in->model, "model.embed_tokens.weight", embedding);
+    if (status == BO_OK)
+        status = bo_weights_get(in->context, bo_model_weights(in->model), "model.embed_tokens.weight", embedding, NULL);
     if (status == BO_OK) status = bo_subtract_mean_row(in->context, vocab, width, output);
     if (status == BO_OK)
         status = bo_gemm(in->context, true, false, width, width, vocab, 1, embedding, width, output, width, 0, product,

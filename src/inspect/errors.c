@@ -5,7 +5,7 @@
 
 bo_status bo_errors_begin(bo_inspecting *in, size_t layer)
 {
-    const size_t heads = bo_inspected(in, layer)->heads, count = in->report->facts.candidates;
+    const size_t heads = bo_inspected(in, layer)->heads, count = in->report->out.candidate_count;
     bo_layer_sums *sums = &in->sums[layer];
     sums->error2 = bo_alloc(in->context, heads * count, sizeof(double), "errors of heads");
     sums->norm2 = bo_alloc(in->context, heads, sizeof(double), "errors of heads");
@@ -81,7 +81,7 @@ static bo_status find_exact(measuring *m)
                                     .scale = x->scale};
     BO_TRY(bo_attention_create(m->in->context, &desc, &softmax));
     const bo_status status =
-        bo_attention_forward(m->in->context, softmax, &m->shape, &m->inputs, NULL, NULL, m->exact, NULL);
+        bo_attention_forward_arrays(m->in->context, softmax, &m->shape, &m->inputs, NULL, NULL, m->exact, NULL);
     bo_attention_destroy(softmax);
     return status;
 }
@@ -94,7 +94,7 @@ static bo_status find_whitening(measuring *m)
     const bo_attention_desc desc = bo_candidate_desc(m->in, dark, a->heads, a->key_heads, m->norms);
     bo_attention *attention;
     BO_TRY(bo_attention_create(m->in->context, &desc, &attention));
-    const bo_status status = bo_attention_whiten(m->in->context, attention, &m->fit, m->fit_q, m->fit_k, 0, m->m);
+    const bo_status status = bo_attention_whiten_arrays(m->in->context, attention, &m->fit, m->fit_q, m->fit_k, 0, m->m);
     bo_attention_destroy(attention);
     if (status != BO_NUMERIC) return status;
     bo_context_forget_error(m->in->context); /* a head with constant q and k, such as one that was removed */
@@ -112,7 +112,7 @@ static bo_status run_candidate(const measuring *m, const bo_inspect_candidate *c
     BO_TRY(bo_attention_create(m->in->context, &desc, &attention));
     bo_status status = bo_candidate_fit(m->in->context, attention, &m->fit, m->fit_q, m->fit_k);
     if (status == BO_OK)
-        status = bo_attention_forward(m->in->context, attention, &m->shape, &inputs, NULL, NULL, m->out, NULL);
+        status = bo_attention_forward_arrays(m->in->context, attention, &m->shape, &inputs, NULL, NULL, m->out, NULL);
     bo_attention_destroy(attention);
     return status;
 }
@@ -130,8 +130,8 @@ static void add_squares(const measuring *m, const float *out, double *sums, size
 /* Numbers that overflow are an infinite error, not a failure. */
 static bo_status measure_candidate(const measuring *m, size_t index)
 {
-    bo_inspection *report = m->in->report;
-    const size_t count = report->facts.candidates, heads = m->in->arrays.attention->heads;
+    bo_inspection_made *report = m->in->report;
+    const size_t count = report->out.candidate_count, heads = m->in->arrays.attention->heads;
     double *sums = m->in->sums[m->in->arrays.layer].error2 + index;
     if (report->candidates[index].window >= m->shape.tokens) return BO_OK;
     const bo_status status = run_candidate(m, &report->candidates[index]);
@@ -145,14 +145,14 @@ static bo_status measure_candidate(const measuring *m, size_t index)
 
 static bo_status predict_heads(const measuring *m)
 {
-    bo_inspection *report = m->in->report;
+    bo_inspection_made *report = m->in->report;
     const bo_attention_desc *a = m->in->arrays.attention;
     const size_t group = a->heads / a->key_heads;
     for (size_t h = 0; h < a->heads; h++) {
         bo_head_report *head = &report->heads[m->in->arrays.layer][h];
-        double *predicted = bo_inspection_keep(m->in->context, report, report->facts.candidates, sizeof *predicted);
+        double *predicted = bo_inspection_keep(m->in->context, report, report->out.candidate_count, sizeof *predicted);
         if (!predicted) return BO_MEMORY;
-        for (size_t c = 0; c < report->facts.candidates; c++) predicted[c] = NAN;
+        for (size_t c = 0; c < report->out.candidate_count; c++) predicted[c] = NAN;
         BO_TRY(bo_errors_predict(m->in, h, m->m + h / group * a->dim * a->dim, m->norms, predicted));
         head->predicted = predicted;
     }
@@ -165,9 +165,9 @@ static bo_status measure_layer(measuring *m)
     BO_TRY(find_exact(m));
     add_squares(m, NULL, in->sums[in->arrays.layer].norm2, 1);
     BO_TRY(find_whitening(m));
-    for (size_t c = 0; c < in->report->facts.candidates; c++) {
+    for (size_t c = 0; c < in->report->out.candidate_count; c++) {
         BO_TRY(measure_candidate(m, c));
-        BO_TRY(bo_progress(in->context, "inspecting", in->done + (double)c / (double)in->report->facts.candidates,
+        BO_TRY(bo_progress(in->context, "inspecting", in->done + (double)c / (double)in->report->out.candidate_count,
                            in->steps));
     }
     return predict_heads(m);
@@ -188,7 +188,7 @@ bo_status bo_errors_add(bo_inspecting *in)
 
 static bo_status keep_errors(bo_inspecting *in, size_t layer, size_t head)
 {
-    const size_t count = in->report->facts.candidates;
+    const size_t count = in->report->out.candidate_count;
     const bo_layer_sums *sums = &in->sums[layer];
     double *errors = bo_inspection_keep(in->context, in->report, count, sizeof *errors);
     if (!errors) return BO_MEMORY;

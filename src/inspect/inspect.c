@@ -20,7 +20,7 @@ enum {
 
 /* ---- the report -------------------------------------------------------------------------------------------------- */
 
-void *bo_inspection_keep(bo_context *context, bo_inspection *report, size_t count, size_t size)
+void *bo_inspection_keep(bo_context *context, bo_inspection_made *report, size_t count, size_t size)
 {
     bo_kept_block *block = bo_alloc(context, 1, sizeof *block, "a report on a model");
     void *memory = block ? bo_alloc(context, count, size, "a report on a model") : NULL;
@@ -35,34 +35,14 @@ void *bo_inspection_keep(bo_context *context, bo_inspection *report, size_t coun
 
 void bo_inspection_destroy(bo_inspection *report)
 {
-    if (!report) return;
-    for (bo_kept_block *block = report->blocks, *next; block; block = next) {
+    bo_inspection_made *made = (bo_inspection_made *)report;
+    if (!made) return;
+    for (bo_kept_block *block = made->blocks, *next; block; block = next) {
         next = block->next;
         bo_free(block->memory);
         bo_free(block);
     }
-    bo_free(report);
-}
-
-const bo_inspection_facts *bo_inspection_describe(const bo_inspection *report)
-{
-    return report ? &report->facts : NULL;
-}
-
-const bo_layer_report *bo_inspection_layer(const bo_inspection *report, size_t layer)
-{
-    return report && layer < report->facts.layers ? &report->layers[layer] : NULL;
-}
-
-const bo_head_report *bo_inspection_head(const bo_inspection *report, size_t layer, size_t head)
-{
-    const bo_layer_report *found = bo_inspection_layer(report, layer);
-    return found && head < found->heads ? &report->heads[layer][head] : NULL;
-}
-
-const bo_inspect_candidate *bo_inspection_candidate(const bo_inspection *report, size_t index)
-{
-    return report && index < report->facts.candidates ? &report->candidates[index] : NULL;
+    bo_free(made);
 }
 
 static void head_init(bo_head_report *head)
@@ -96,27 +76,29 @@ static bo_status report_make(bo_inspecting *in)
 {
     const size_t layers = in->d->layers;
     const bo_positions positions = bo_model_positions_kind(in->d);
-    bo_inspection *report = in->report;
-    report->facts =
-        (bo_inspection_facts){.parts = in->desc.parts,
-                              .layers = layers,
-                              .tokens = in->desc.tokens,
-                              .windows = in->windows,
-                              .target = in->desc.target,
-                              .rotated = positions == BO_POSITIONS_ROPE || positions == BO_POSITIONS_ROPE_NEIGHBORS};
+    bo_inspection_made *report = in->report;
     report->layers = bo_inspection_keep(in->context, report, layers, sizeof *report->layers);
     report->heads = bo_inspection_keep(in->context, report, layers, sizeof *report->heads);
+    report->out =
+        (bo_inspection){.layers = report->layers,
+                        .layer_count = layers,
+                        .parts = in->desc.parts,
+                        .tokens = in->desc.tokens,
+                        .windows = in->windows,
+                        .target = in->desc.target,
+                        .rotated = positions == BO_POSITIONS_ROPE || positions == BO_POSITIONS_ROPE_NEIGHBORS};
     if (!report->layers || !report->heads) return BO_MEMORY;
     for (size_t l = 0; l < layers; l++) {
         const bo_attention_desc *a = bo_inspected(in, l);
-        report->layers[l] = (bo_layer_report){.attention = a,
-                                              .heads = a->heads,
+        report->heads[l] = bo_inspection_keep(in->context, report, a->heads, sizeof *report->heads[l]);
+        if (!report->heads[l]) return BO_MEMORY;
+        report->layers[l] = (bo_layer_report){.heads = report->heads[l],
+                                              .head_count = a->heads,
+                                              .attention = a,
                                               .weights = bo_has_pattern(a),
                                               .error = NAN,
                                               .logit = NAN,
                                               .stream_norm = NAN};
-        report->heads[l] = bo_inspection_keep(in->context, report, a->heads, sizeof *report->heads[l]);
-        if (!report->heads[l]) return BO_MEMORY;
         for (size_t h = 0; h < a->heads; h++) head_init(&report->heads[l][h]);
     }
     return BO_OK;
@@ -316,7 +298,7 @@ static bo_status read_repeated(bo_inspecting *in)
 {
     const size_t period = bo_min(in->desc.tokens / 2, COPY), tokens = 2 * period;
     bo_rng rng = bo_rng_make(in->desc.seed, bo_rng_stream("inspect.repeated", 0));
-    in->report->facts.repeated = period;
+    in->report->out.repeated = period;
     BO_TRY(open_batch(in, tokens, REPETITIONS, BO_CAPTURE_PART_ATTENTION));
     for (size_t i = 0; i < REPETITIONS * tokens; i++)
         in->batch_ids[i] = i % tokens < period ? (int32_t)bo_rng_below(&rng, in->d->vocab) : in->batch_ids[i - period];
@@ -404,8 +386,8 @@ bo_status bo_inspect(bo_context *context, const bo_model *model, const int32_t *
     close_batch(&in);
     free_sums(&in);
     if (status == BO_OK)
-        *out = in.report;
+        *out = &in.report->out;
     else
-        bo_inspection_destroy(in.report);
+        bo_inspection_destroy(&in.report->out);
     return status;
 }

@@ -21,16 +21,17 @@ typedef struct bo_kept_block {
     void *memory;
 } bo_kept_block;
 
-struct bo_inspection {
-    bo_inspection_facts facts;
+/* A report, and its arrays as they are filled in. */
+typedef struct bo_inspection_made {
+    bo_inspection out; /* first, so that bo_inspection_destroy() finds the rest */
     bo_layer_report *layers;
     bo_head_report **heads; /* by layer */
     bo_inspect_candidate *candidates;
     bo_kept_block *blocks;
-};
+} bo_inspection_made;
 
 /* Allocates zeroed memory that is freed with the report. NULL: out of memory. */
-void *bo_inspection_keep(bo_context *context, bo_inspection *report, size_t count, size_t size);
+void *bo_inspection_keep(bo_context *context, bo_inspection_made *report, size_t count, size_t size);
 
 /* Sums over the windows that were read, of one layer. */
 typedef struct bo_layer_sums {
@@ -60,7 +61,7 @@ typedef struct bo_inspecting {
     const bo_model *model;
     const bo_model_desc *d;
     bo_inspect_desc desc; /* without zeros */
-    bo_inspection *report;
+    bo_inspection_made *report;
     const int32_t *ids; /* the text */
     size_t count;
     size_t windows, batch; /* windows in all, and per batch */

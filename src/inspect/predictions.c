@@ -64,9 +64,9 @@ static bo_status changed_kernel(const head_rows *r, double *out)
     bo_attention *softmax;
     double error = 0, norm = 0;
     BO_TRY(bo_attention_create(r->in->context, &desc, &softmax));
-    bo_status status = bo_attention_forward(r->in->context, softmax, &shape, &plain, NULL, NULL, r->exact, NULL);
+    bo_status status = bo_attention_forward_arrays(r->in->context, softmax, &shape, &plain, NULL, NULL, r->exact, NULL);
     if (status == BO_OK)
-        status = bo_attention_forward(r->in->context, softmax, &shape, &mapped, NULL, NULL, r->changed, NULL);
+        status = bo_attention_forward_arrays(r->in->context, softmax, &shape, &mapped, NULL, NULL, r->changed, NULL);
     bo_attention_destroy(softmax);
     for (size_t i = 0; status == BO_OK && i < r->tokens * r->value_dim; i++) {
         const double difference = (double)r->changed[i] - (double)r->exact[i];

@@ -23,7 +23,7 @@ static bo_status add_attention(bo_context *context, const bo_attention *attentio
         BO_TRY(add_cache(context, desc, tokens, out));
     else
         out->state_bytes += bo_attention_state_bytes(attention);
-    BO_TRY(bo_attention_estimate(context, attention, &shape, &cost));
+    BO_TRY(bo_attention_estimate_arrays(context, attention, &shape, &cost));
     out->attention_operations += cost.operations / (double)tokens;
     return BO_OK;
 }
@@ -33,7 +33,7 @@ static bo_status count_operations(bo_context *context, const bo_model *model, si
     bo_model_graph graph;
     const bo_model_graph_desc desc = {.rows = tokens, .tokens = tokens, .outputs = true, .chosen = tokens};
     BO_TRY(bo_model_graph_create(context, model, &desc, &graph));
-    out->operations = bo_graph_flops(graph.graph) / (double)tokens;
+    out->operations = bo_graph_describe(graph.graph)->flops / (double)tokens;
     bo_model_graph_destroy(&graph);
     return BO_OK;
 }
@@ -52,8 +52,8 @@ bo_status bo_model_measure(bo_context *context, const bo_model *model, size_t to
         return bo_fail(context, BO_INVALID, "sizes: a text of %zu tokens, but the model has only %zu positions", tokens,
                        positions);
     out->context = tokens;
-    out->parameters = bo_model_parameters(model);
-    out->weight_bytes = bo_model_bytes(model);
+    out->parameters = bo_model_report(model)->parameters;
+    out->weight_bytes = bo_model_report(model)->bytes;
     for (size_t l = 0; l < d->layers; l++)
         if (bo_model_attention(model, l))
             BO_TRY(add_attention(context, bo_model_attention(model, l), tokens, out));

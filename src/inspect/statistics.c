@@ -118,7 +118,7 @@ bo_status bo_matrix_read(const bo_inspecting *in, size_t layer, float **out)
     if (!bo_attention_has(a, BO_TRAIT_MATRIX)) return BO_OK;
     snprintf(name, sizeof name, "model.layers.%zu.self_attn.m", layer);
     float *m = bo_alloc_raw(in->context, a->key_heads * a->rank * a->dim, sizeof *m, "the matrices of heads");
-    const bo_status status = m ? bo_model_get_weight(in->context, in->model, name, m) : BO_MEMORY;
+    const bo_status status = m ? bo_weights_get(in->context, bo_model_weights(in->model), name, m, NULL) : BO_MEMORY;
     if (status == BO_OK)
         *out = m;
     else

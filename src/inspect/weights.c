@@ -15,7 +15,7 @@ bo_status bo_weight_read(bo_context *context, const bo_model *model, const char 
                        weight->rows * weight->columns, count);
     float *values = bo_alloc_raw(context, count, sizeof *values, what);
     double *wide = bo_alloc_raw(context, count, sizeof *wide, what);
-    bo_status status = values && wide ? bo_model_get_weight(context, model, name, values) : BO_MEMORY;
+    bo_status status = values && wide ? bo_weights_get(context, bo_model_weights(model), name, values, NULL) : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < count; i++) wide[i] = weight->scale * (double)values[i];
     bo_free(values);
     if (status == BO_OK)
@@ -187,7 +187,7 @@ bo_status bo_output_matrix(bo_context *context, const bo_model *model, float **o
     *out = NULL;
     if (!weight) return bo_fail(context, BO_UNSUPPORTED, "inspect: the model has no %s", name);
     float *matrix = bo_alloc_raw(context, d->vocab * d->width, sizeof *matrix, "the output matrix");
-    bo_status status = matrix ? bo_model_get_weight(context, model, name, matrix) : BO_MEMORY;
+    bo_status status = matrix ? bo_weights_get(context, bo_model_weights(model), name, matrix, NULL) : BO_MEMORY;
     if (status == BO_OK) status = bo_weight_read(context, model, "model.norm.weight", d->width, &gain);
     for (size_t v = 0; status == BO_OK && v < d->vocab; v++) {
         float *row = matrix + v * d->width;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "../base/rng.h"
 #include "origins.h"
 #include "schema_fit.h"
 

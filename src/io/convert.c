@@ -261,7 +261,7 @@ bo_status bo_stream_next_cells(bo_context *context, bo_stream *stream, size_t ma
 
 bool bo_stream_is_sparse(const bo_stream *stream)
 {
-    return stream && stream->source.data->format == BO_FORMAT_LIBSVM && bo_schema_is_sparse(stream->schema);
+    return stream->source.data->format == BO_FORMAT_LIBSVM && bo_schema_is_sparse(stream->schema);
 }
 
 /* The zeros of columns before `end` that have an origin and are absent from a row; *next counts these columns. */

@@ -80,7 +80,7 @@ bool bo_json_seal(char *text, size_t length)
     return true;
 }
 
-bool bo_json_intact(const char *text, size_t length)
+static bool is_intact(const char *text, size_t length)
 {
     char digits[BO_CHECKSUM_DIGITS];
     if (!text) return length == 0;
@@ -91,9 +91,12 @@ bool bo_json_intact(const char *text, size_t length)
 
 bo_status bo_json_check(bo_context *context, const char *where, const char *text, size_t length)
 {
-    BO_REQUIRE(context, where);
-    BO_REQUIRE_IF(context, length > 0, text);
-    if (bo_json_intact(text, length)) return BO_OK;
+    if (context || !where || (length > 0 && !text)) { /* NULL is a valid context if the others are valid */
+        BO_REQUIRE(context, where);
+        BO_REQUIRE_IF(context, length > 0, text);
+    }
+    if (is_intact(text, length)) return BO_OK;
+    if (!context) return BO_FORMAT;
     return bo_fail(context, BO_FORMAT,
                    "%s: the file is damaged or was edited: its checksum does not match; use a copy of the file, or "
                    "delete its member \"checksum\" to keep what you edited",

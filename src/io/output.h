@@ -25,4 +25,8 @@ bo_status bo_output_flush_name(bo_context *context, const char *path);
 /* Creates a folder unless it exists, and flushes its name. */
 bo_status bo_output_folder(bo_context *context, const char *path);
 
+/* Writes a matrix as a .npy file, atomically. */
+bo_status bo_npy_save_f32(bo_context *context, const char *path, size_t rows, size_t columns, const float *values);
+bo_status bo_npy_save_f64(bo_context *context, const char *path, size_t rows, size_t columns, const double *values);
+
 #endif

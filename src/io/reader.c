@@ -40,6 +40,10 @@ bo_status bo_reader_open_bytes(bo_context *context, bo_bytes *bytes, bo_format f
     }
     reader->bytes = bytes;
     bo_status status = open_format(context, reader, format, min_columns);
+    reader->info = (bo_reader_info){.format = reader->format,
+                                    .path = bo_reader_path(reader),
+                                    .columns = reader->columns,
+                                    .rows = reader->rows_known ? reader->rows : SIZE_MAX};
     if (status != BO_OK)
         bo_reader_close(reader);
     else
@@ -47,24 +51,14 @@ bo_status bo_reader_open_bytes(bo_context *context, bo_bytes *bytes, bo_format f
     return status;
 }
 
-bo_status bo_reader_open(bo_context *context, const char *path, bo_format format, size_t min_columns, bo_reader **out)
+bo_status bo_reader_open(bo_context *context, const bo_source *source, bo_format format, size_t min_columns,
+                         bo_reader **out)
 {
     if (out) *out = NULL;
-    BO_REQUIRE(context, path, out);
+    BO_REQUIRE(context, source, out);
     bo_bytes *bytes;
-    BO_TRY(bo_bytes_open(context, path, &bo_limits_table, false, &bytes));
+    BO_TRY(bo_bytes_open_source(context, source, &bo_limits_table, false, &bytes));
     return bo_reader_open_bytes(context, bytes, format, min_columns, out);
-}
-
-bo_status bo_reader_open_memory(bo_context *context, const void *bytes, size_t size, bo_format format,
-                                size_t min_columns, bo_reader **out)
-{
-    if (out) *out = NULL;
-    BO_REQUIRE(context, out);
-    BO_REQUIRE_IF(context, size > 0, bytes);
-    bo_bytes *opened;
-    BO_TRY(bo_bytes_open_memory(context, "memory", bytes, size, &opened));
-    return bo_reader_open_bytes(context, opened, format, min_columns, out);
 }
 
 static void free_names(bo_reader *reader)
@@ -94,19 +88,19 @@ void bo_reader_close(bo_reader *reader)
     bo_free(reader);
 }
 
-bo_format bo_reader_format(const bo_reader *reader)
+const bo_reader_info *bo_reader_describe(const bo_reader *reader)
 {
-    return reader ? reader->format : 0;
+    return reader ? &reader->info : NULL;
 }
 
 const char *bo_reader_path(const bo_reader *reader)
 {
-    return reader ? bo_bytes_path(reader->bytes) : NULL;
+    return bo_bytes_path(reader->bytes);
 }
 
 size_t bo_reader_columns(const bo_reader *reader)
 {
-    return reader ? reader->columns : 0;
+    return reader->columns;
 }
 
 const char *bo_reader_column(const bo_reader *reader, size_t column)
@@ -127,7 +121,6 @@ const char *bo_reader_column_label(const bo_reader *reader, size_t column, char 
 
 bool bo_reader_rows(const bo_reader *reader, size_t *rows)
 {
-    if (!reader || !rows) return false;
     if (reader->rows_known) *rows = reader->rows;
     return reader->rows_known;
 }
@@ -256,7 +249,6 @@ bo_status bo_reader_drop_header(bo_context *context, bo_reader *reader)
 
 bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t row)
 {
-    BO_REQUIRE(context, reader);
     if (!bo_reader_seekable(reader))
         return bo_fail(context, BO_UNSUPPORTED, "%s: only an uncompressed .npy or IDX file can be read out of order",
                        bo_reader_path(reader));

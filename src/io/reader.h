@@ -64,6 +64,7 @@ typedef struct bo_libsvm_items {
 } bo_libsvm_items;
 
 struct bo_reader {
+    bo_reader_info info; /* when the reader was opened */
     bo_bytes *bytes;
     bo_format format;
     size_t columns;
@@ -92,6 +93,11 @@ struct bo_reader {
     size_t raw_capacity, raw_columns_capacity;
 };
 
+const char *bo_reader_path(const bo_reader *reader);
+size_t bo_reader_columns(const bo_reader *reader);
+bool bo_reader_rows(const bo_reader *reader, size_t *rows); /* false: not known without reading the file */
+/* Moves to a row: the next block starts there. BO_UNSUPPORTED unless the file is an uncompressed .npy or IDX file. */
+bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t row);
 /* Like bo_reader_open, from open bytes; takes ownership of them, even if it fails. */
 bo_status bo_reader_open_bytes(bo_context *context, bo_bytes *bytes, bo_format format, size_t min_columns,
                                bo_reader **out);

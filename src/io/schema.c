@@ -68,7 +68,7 @@ bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_
     if (!schema) return BO_MEMORY;
     schema->references = 1;
     schema->columns = bo_alloc(context, columns, sizeof *schema->columns, "columns of a schema");
-    schema->target_names = bo_alloc(context, targets, sizeof *schema->target_names, "targets of a schema");
+    schema->target_names = bo_alloc(context, targets + 1, sizeof *schema->target_names, "targets of a schema");
     if (!schema->columns || !schema->target_names) {
         bo_schema_destroy(schema);
         return BO_MEMORY;
@@ -132,7 +132,7 @@ bo_status bo_schema_finish(bo_context *context, bo_schema *schema)
     schema->common_unit = schema->format == BO_FORMAT_IDX || schema->format == BO_FORMAT_LIBSVM;
     bo_free(schema->inputs);
     bo_free(schema->input_text);
-    schema->inputs = bo_alloc(context, schema->dim, sizeof *schema->inputs, "names of a schema");
+    schema->inputs = bo_alloc(context, schema->dim + 1, sizeof *schema->inputs, "names of a schema");
     const size_t bytes = name_inputs(schema, NULL, 0);
     schema->input_text = bo_alloc_raw(context, bytes, 1, "names of a schema");
     if (!schema->inputs || !schema->input_text) return BO_MEMORY;
@@ -148,6 +148,33 @@ bool bo_schema_is_sparse(const bo_schema *schema)
     for (size_t i = 1; i < schema->column_count; ++i)
         if (schema->columns[i].kind != BO_COLUMN_NUMBER || !isnan(schema->columns[i].fill)) return false;
     return true;
+}
+
+bo_status bo_schema_note(bo_context *context, bo_schema *schema)
+{
+    const size_t classes = bo_schema_classes(schema);
+    bo_free(schema->class_names);
+    schema->class_names = bo_alloc(context, classes + 1, sizeof *schema->class_names, "names of a schema");
+    if (!schema->class_names) return BO_MEMORY;
+    for (size_t i = 0; i < classes; ++i) schema->class_names[i] = schema->classes.items[i].text;
+    schema->info = (bo_schema_info){.inputs = schema->dim,
+                                    .targets = schema->targets,
+                                    .classes = classes,
+                                    .columns = schema->column_count,
+                                    .rows = schema->rows,
+                                    .unlabeled = schema->unlabeled,
+                                    .input_names = (const char *const *)schema->inputs,
+                                    .target_names = (const char *const *)schema->target_names,
+                                    .class_names = schema->class_names,
+                                    .origins = schema->origins,
+                                    .common_unit = schema->common_unit,
+                                    .sparse = bo_schema_is_sparse(schema)};
+    return BO_OK;
+}
+
+const bo_schema_info *bo_schema_describe(const bo_schema *schema)
+{
+    return schema ? &schema->info : NULL;
 }
 
 bo_schema *bo_schema_retain(const bo_schema *schema)
@@ -174,18 +201,9 @@ void bo_schema_destroy(bo_schema *schema)
     bo_free(schema->input_text);
     bo_free(schema->origins);
     bo_free(schema->target_names);
+    bo_free(schema->class_names);
     bo_categories_free(&schema->classes);
     bo_free(schema);
-}
-
-size_t bo_schema_inputs(const bo_schema *schema)
-{
-    return schema ? schema->dim : 0;
-}
-
-size_t bo_schema_targets(const bo_schema *schema)
-{
-    return schema ? schema->targets : 0;
 }
 
 size_t bo_schema_classes(const bo_schema *schema)
@@ -218,11 +236,6 @@ const char *bo_schema_target(const bo_schema *schema, size_t index)
     return index < schema->targets ? schema->target_names[index] : NULL;
 }
 
-size_t bo_schema_columns(const bo_schema *schema)
-{
-    return schema ? schema->column_count : 0;
-}
-
 bool bo_schema_column(const bo_schema *schema, size_t index, bo_schema_column_info *out)
 {
     static const bo_column_use uses[BO_COLUMN_KINDS] = {
@@ -233,26 +246,12 @@ bool bo_schema_column(const bo_schema *schema, size_t index, bo_schema_column_in
     const bo_column *column = &schema->columns[index];
     *out = (bo_schema_column_info){.name = column->name,
                                    .use = uses[column->kind],
+                                   .first = inputs_of(schema, column) ? column->first : 0,
                                    .inputs = inputs_of(schema, column),
                                    .values = column->categories.count ? column->categories.count : column->values,
                                    .missing = column->missing,
                                    .why = column->why};
     return true;
-}
-
-size_t bo_schema_unlabeled(const bo_schema *schema)
-{
-    return schema ? schema->unlabeled : 0;
-}
-
-size_t bo_schema_rows(const bo_schema *schema)
-{
-    return schema ? schema->rows : 0;
-}
-
-bool bo_schema_has_common_unit(const bo_schema *schema)
-{
-    return schema && schema->common_unit;
 }
 
 const char *bo_place(const bo_reader *reader, size_t row, size_t line, size_t column, char out[BO_PLACE_TEXT])

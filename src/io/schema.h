@@ -59,6 +59,8 @@ struct bo_schema {
     char *input_text; /* the names that `inputs` points to */
     double *origins;  /* of the inputs; NULL: all 0 */
     bo_categories classes;
+    const char **class_names; /* point to the classes; followed by NULL, as inputs and target_names are */
+    bo_schema_info info;
     size_t folds;       /* of the codes for training rows; 0: none */
     uint64_t fold_seed; /* decides the fold of a row */
 };
@@ -66,6 +68,8 @@ struct bo_schema {
 bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_schema **out);
 /* Sets dim, the places of columns in x, and the names and origins of inputs; kinds and categories must be set. May be called again. */
 bo_status bo_schema_finish(bo_context *context, bo_schema *schema);
+/* Fills in the description of a schema, when nothing of it changes any more. */
+bo_status bo_schema_note(bo_context *context, bo_schema *schema);
 bo_schema *bo_schema_retain(const bo_schema *schema);
 /* Columns of x that a column of the file becomes, without its indicator. */
 size_t bo_column_width(const bo_schema *schema, const bo_column *column);
@@ -76,6 +80,13 @@ static inline bool bo_column_is_input(const bo_column *column)
 }
 /* Codes of a target-encoded column: one per target, one for two classes, otherwise one per class. */
 size_t bo_schema_code_width(const bo_schema *schema);
+/* Parts of a schema by index; NULL (an origin: NAN) beyond the last one. */
+const char *bo_schema_input(const bo_schema *schema, size_t index);
+const char *bo_schema_target(const bo_schema *schema, size_t index);
+const char *bo_schema_class(const bo_schema *schema, size_t index);
+double bo_schema_origin(const bo_schema *schema, size_t index);
+size_t bo_schema_classes(const bo_schema *schema);
+bool bo_schema_is_sparse(const bo_schema *schema);
 /* 1 or 0 for true, yes, t, y or false, no, f, n; -1 for other text. *family: which pair (0 to 3). Case is ignored. */
 int bo_truth_read(const char *text, int *family);
 

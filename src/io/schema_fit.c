@@ -322,7 +322,8 @@ static bo_status fit_all(bo_context *context, bo_fit *fit, bo_data_input *source
     if (fit->schema->dim == 0)
         return bo_fail(context, BO_FORMAT, "%s: expected input columns beside the target, found none",
                        bo_reader_path(reader));
-    return has_codes(fit->schema) ? bo_schema_encode(context, fit->desc, source, split, fit->schema) : BO_OK;
+    if (has_codes(fit->schema)) BO_TRY(bo_schema_encode(context, fit->desc, source, split, fit->schema));
+    return bo_schema_note(context, fit->schema);
 }
 
 static void free_fit(bo_fit *fit, size_t columns)
@@ -372,14 +373,7 @@ static bo_status fit_file(bo_context *context, const bo_data_desc *desc, const b
     return status;
 }
 
-bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo_schema **out)
-{
-    if (out) *out = NULL;
-    BO_REQUIRE(context, desc, out);
-    return fit_file(context, desc, NULL, out);
-}
-
-bo_status bo_table_fit_schema(bo_context *context, const bo_table_desc *desc, bo_schema **out)
+bo_status bo_schema_fit(bo_context *context, const bo_table_desc *desc, bo_schema **out)
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, desc, out);

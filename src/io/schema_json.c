@@ -375,7 +375,7 @@ static bo_status read_targets(bo_context *context, const cJSON *array, bo_schema
     return BO_OK;
 }
 
-/* Only bo_schema_share_memory writes folds. */
+/* Only bo_schema_share writes folds. */
 static bo_status read_folds(bo_context *context, const cJSON *json, bo_schema *schema)
 {
     const cJSON *folds = member(json, "folds");
@@ -410,7 +410,7 @@ static bo_status read_members(bo_context *context, const cJSON *json, bo_schema 
     BO_TRY(read_folds(context, json, schema));
     BO_TRY(read_columns(context, member(json, "columns"), schema));
     BO_TRY(bo_schema_finish(context, schema));
-    return schema->dim ? BO_OK : malformed(context, "expected at least one input");
+    return schema->dim ? bo_schema_note(context, schema) : malformed(context, "expected at least one input");
 }
 
 static bo_status read_schema(bo_context *context, const cJSON *json, bo_schema **out)

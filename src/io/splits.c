@@ -1,6 +1,7 @@
 /* Assigns rows to training, validation and test: by a hash of the row number, by a permutation, or from a file. */
 #include <math.h>
 #include <string.h>
+#include "splits.h"
 #include "enums.h"
 #include "../base/rng.h"
 #include "schema.h"
@@ -97,7 +98,7 @@ bo_status bo_split_load(bo_context *context, const char *path, size_t rows, bo_s
     BO_REQUIRE(context, path);
     BO_REQUIRE_IF(context, rows > 0, splits);
     bo_reader *reader;
-    BO_TRY(bo_reader_open(context, path, BO_FORMAT_AUTO, 0, &reader));
+    BO_TRY(bo_reader_open(context, &(bo_source){.path = path}, BO_FORMAT_AUTO, 0, &reader));
     const bo_status status = read_splits(context, reader, rows, splits);
     bo_reader_close(reader);
     return status;

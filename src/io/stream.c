@@ -80,8 +80,7 @@ bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const 
 
 bo_status bo_stream_open(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_stream **out)
 {
-    if (out) *out = NULL;
-    BO_REQUIRE(context, desc, schema, out);
+    *out = NULL;
     bo_data_input source;
     BO_TRY(bo_data_input_open(context, desc, schema->column_count, false, &source));
     return bo_stream_create(context, desc, schema, &source, out);
@@ -111,7 +110,7 @@ void bo_stream_train(bo_stream *stream, const bo_split_desc *split)
 
 const float *bo_stream_weights(const bo_stream *stream)
 {
-    return stream && stream->weight_column != SIZE_MAX ? stream->notes.weight : NULL;
+    return stream->weight_column != SIZE_MAX ? stream->notes.weight : NULL;
 }
 
 const uint64_t *bo_stream_groups(const bo_stream *stream)
@@ -334,8 +333,6 @@ static bo_status next_rows(bo_context *context, bo_stream *stream, size_t max_ro
 
 bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
 {
-    BO_REQUIRE(context, stream, rows);
-    BO_REQUIRE_IF(context, max_rows > 0, x);
     return next_rows(context, stream, max_rows, true, x, NULL, y, rows);
 }
 
@@ -355,8 +352,7 @@ bo_status bo_stream_append_sparse(bo_context *context, bo_stream *stream, size_t
 
 bo_status bo_stream_next_sparse(bo_context *context, bo_stream *stream, size_t max_rows, bo_sparse *x, double *y)
 {
-    if (x) *x = (bo_sparse){0};
-    BO_REQUIRE(context, stream, x);
+    *x = (bo_sparse){0};
     size_t rows;
     if (!stream->block) BO_TRY(bo_sparse_create(context, stream->schema->dim, &stream->block));
     bo_sparse_clear(stream->block);
@@ -367,7 +363,6 @@ bo_status bo_stream_next_sparse(bo_context *context, bo_stream *stream, size_t m
 
 bo_status bo_stream_rewind(bo_context *context, bo_stream *stream)
 {
-    BO_REQUIRE(context, stream);
     stream->unseen = stream->dated = stream->undated = stream->vanished = stream->unlabeled = 0;
     stream->next_kept = 0;
     BO_TRY(bo_data_input_rewind(context, &stream->source));
@@ -378,7 +373,6 @@ bo_status bo_stream_rewind(bo_context *context, bo_stream *stream)
 
 bo_status bo_stream_restrict(bo_context *context, bo_stream *stream, size_t index, size_t parts)
 {
-    BO_REQUIRE(context, stream);
     if (parts == 0 || index >= parts)
         return bo_fail(context, BO_INVALID,
                        "bo_stream_restrict: expected a part below the number of parts, found part %zu of %zu", index,

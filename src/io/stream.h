@@ -19,6 +19,7 @@ typedef struct bo_row_notes {
     size_t room;
 } bo_row_notes;
 
+typedef struct bo_stream bo_stream;
 struct bo_stream {
     bo_schema *schema;
     bo_data_input source;
@@ -48,6 +49,25 @@ struct bo_stream {
     bo_sparse_block *block; /* the rows of the last bo_stream_next_sparse; NULL: none yet */
 };
 
+/* A file that is read block by block, in constant memory. `bytes` of the descriptor must outlive the stream. */
+bo_status bo_stream_open(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_stream **out);
+void bo_stream_close(bo_stream *stream); /* accepts NULL */
+/* The next rows; none: the end. `y` may be NULL, and must be without a target. */
+bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows);
+/* The same as sparse rows, owned by the stream and valid until the next call. BO_UNSUPPORTED unless bo_stream_is_sparse. */
+bo_status bo_stream_next_sparse(bo_context *context, bo_stream *stream, size_t max_rows, bo_sparse *x, double *y);
+bool bo_stream_is_sparse(const bo_stream *stream);
+/* The weights of the rows of the last read; NULL: none. */
+const float *bo_stream_weights(const bo_stream *stream);
+bo_status bo_stream_rewind(bo_context *context, bo_stream *stream);
+/* Draws a uniform random sample of at most `rows` rows of the file. Seeks if the format allows it; otherwise reads the whole
+ * file once (reservoir sampling). Afterwards the stream is at its first row. y and weights may be NULL. */
+bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x, double *y,
+                           float *weights, size_t *sampled);
+/* Restricts a stream that was not read yet to one part of the file: a contiguous range of rows if the format allows seeking,
+ * otherwise every parts-th block. */
+bo_status bo_stream_restrict(bo_context *context, bo_stream *stream, size_t index, size_t parts);
+
 /* Takes ownership of `source`, even if it fails; the source must be at its start. */
 bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
                            bo_data_input *source, bo_stream **out);
@@ -56,9 +76,6 @@ bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const 
 void bo_stream_train(bo_stream *stream, const bo_split_desc *split);
 /* The groups of the rows of the last read; NULL: none. */
 const uint64_t *bo_stream_groups(const bo_stream *stream);
-/* Like bo_stream_sample; `weights` receives the weights of the rows, or is NULL. */
-bo_status bo_stream_sample_weighted(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x,
-                                    double *y, float *weights, size_t *sampled);
 /* Like bo_stream_next, but ends after the rows of one read: rows without a target are not replaced by later ones. */
 bo_status bo_stream_next_few(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y,
                              size_t *rows);

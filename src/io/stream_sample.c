@@ -93,8 +93,8 @@ static bo_status sample_by_pass(bo_context *context, bo_stream *stream, size_t r
     return status;
 }
 
-bo_status bo_stream_sample_weighted(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x,
-                                    double *y, float *weights, size_t *sampled)
+bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x, double *y,
+                           float *weights, size_t *sampled)
 {
     const bo_reader *data = stream->source.data, *labels = stream->source.labels;
     const bool seeks = bo_reader_seekable(data) && (!labels || bo_reader_seekable(labels)), parted = stream->parted;
@@ -110,12 +110,4 @@ bo_status bo_stream_sample_weighted(bo_context *context, bo_stream *stream, size
     stream->parted = parted;
     if (status == BO_OK) status = bo_stream_rewind(context, stream);
     return status;
-}
-
-bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x, double *y,
-                           size_t *sampled)
-{
-    BO_REQUIRE(context, stream, sampled);
-    BO_REQUIRE_IF(context, rows > 0, x);
-    return bo_stream_sample_weighted(context, stream, rows, seed, x, y, NULL, sampled);
 }

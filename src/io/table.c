@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include "../base/rng.h"
 #include "stream.h"
 
 static size_t file_count(const bo_table_desc *desc)
@@ -180,42 +181,18 @@ bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data 
 
 /* ---- in blocks ------------------------------------------------------------------------------------------------- */
 
-/* Invariant: rank < ranks; `stream` is open in file `next_file` - 1. */
+/* Invariant: desc.rank < ranks; `stream` is open in file `next_file` - 1. */
 struct bo_table {
     bo_table_desc desc; /* pointers are borrowed */
     bo_schema *schema;
     bo_split split;
-    size_t rank, ranks; /* of a parallel job */
+    size_t ranks; /* of a parallel job; the rank is that of the descriptor */
+    bo_table_info info;
     size_t next_file;
     bo_stream *stream;      /* NULL: open the next file */
     uint64_t next_row;      /* index of the next row over all files, for the split */
     bo_sparse_block *block; /* rows of the requested part among those of the stream; NULL: none yet */
 };
-
-bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, bo_split split,
-                        size_t rank, size_t ranks, bo_table **out)
-{
-    if (out) *out = NULL;
-    BO_REQUIRE(context, desc, schema, out);
-    BO_TRY(check(context, desc));
-    BO_TRY(bo_check_reserved(context, "bo_data_desc", desc->data.reserved));
-    if ((unsigned)split > BO_SPLIT_ALL)
-        return bo_fail(context, BO_INVALID, "bo_table_open: expected a value of bo_split, found %d", (int)split);
-    if (rank >= ranks)
-        return bo_fail(context, BO_INVALID,
-                       "bo_table_open: expected a rank below the number of ranks, found rank %zu of %zu", rank, ranks);
-    if (has_parts(desc) && ranks > 1)
-        return bo_fail(
-            context, BO_UNSUPPORTED,
-            "rows cannot be held out with several ranks, which do not know the row numbers; put the test rows into a "
-            "separate file");
-    bo_table *table = bo_alloc(context, 1, sizeof *table, "a table");
-    if (!table) return BO_MEMORY;
-    *table = (bo_table){.desc = *desc, .split = split, .rank = rank, .ranks = ranks};
-    table->schema = bo_schema_retain(schema);
-    *out = table;
-    return BO_OK;
-}
 
 void bo_table_close(bo_table *table)
 {
@@ -244,14 +221,52 @@ static bo_status open_next(bo_context *context, bo_table *table)
 {
     const size_t files = file_count(&table->desc);
     const bool whole = files >= table->ranks;
-    assert(!table->stream && table->rank < table->ranks);
-    while (whole && table->next_file < files && table->next_file % table->ranks != table->rank) table->next_file++;
+    assert(!table->stream && table->desc.rank < table->ranks);
+    while (whole && table->next_file < files && table->next_file % table->ranks != table->desc.rank) table->next_file++;
     if (table->next_file >= files) return BO_OK;
     const bo_data_desc one = file_desc(&table->desc, table->next_file++);
     BO_TRY(bo_stream_open(context, &one, table->schema, &table->stream));
-    BO_TRY(check_roles(context, table, &one));
-    if (table->next_file == 1) bo_stream_train(table->stream, &table->desc.split); /* the schema is that of this file */
-    return whole ? BO_OK : bo_stream_restrict(context, table->stream, table->rank, table->ranks);
+    if (!table->desc.other_rows) BO_TRY(check_roles(context, table, &one));
+    table->info.has_target = bo_stream_has_target(table->stream);
+    table->info.sparse = bo_stream_is_sparse(table->stream);
+    if (table->next_file == 1 && !table->desc.other_rows) bo_stream_train(table->stream, &table->desc.split);
+    return whole ? BO_OK : bo_stream_restrict(context, table->stream, table->desc.rank, table->ranks);
+}
+
+bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, bo_split split,
+                        bo_table **out)
+{
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, schema, out);
+    BO_TRY(check(context, desc));
+    BO_TRY(bo_check_reserved(context, "bo_data_desc", desc->data.reserved));
+    const size_t ranks = desc->ranks ? desc->ranks : 1;
+    if ((unsigned)split > BO_SPLIT_ALL)
+        return bo_fail(context, BO_INVALID, "bo_table_open: expected a value of bo_split, found %d", (int)split);
+    if (desc->rank >= ranks)
+        return bo_fail(context, BO_INVALID,
+                       "bo_table_open: expected a rank below the number of ranks, found rank %zu of %zu", desc->rank,
+                       ranks);
+    if (has_parts(desc) && ranks > 1)
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "rows cannot be held out with several ranks, which do not know the row numbers; put the test rows into a "
+            "separate file");
+    bo_table *table = bo_alloc(context, 1, sizeof *table, "a table");
+    if (!table) return BO_MEMORY;
+    *table = (bo_table){.desc = *desc, .split = split, .ranks = ranks};
+    table->schema = bo_schema_retain(schema);
+    const bo_status status = open_next(context, table);
+    if (status == BO_OK)
+        *out = table;
+    else
+        bo_table_close(table);
+    return status;
+}
+
+const bo_table_info *bo_table_describe(const bo_table *table)
+{
+    return table ? &table->info : NULL;
 }
 
 /* Moves the rows of the requested part to the front. */
@@ -264,7 +279,7 @@ static size_t keep_wanted(bo_table *table, size_t count, float *x, double *y)
     for (size_t i = 0; i < count; i++) {
         const uint64_t row = table->next_row++;
         const bo_split split = bo_split_row(&table->desc.split, groups ? groups[i] : row);
-        if (split != table->split && table->split != BO_SPLIT_ALL) continue;
+        if (split != table->split) continue;
         if (bo_stream_weights(table->stream)) notes->weight[kept] = notes->weight[i];
         if (kept != i) {
             memcpy(x + kept * dim, x + i * dim, dim * sizeof *x);
@@ -275,33 +290,6 @@ static size_t keep_wanted(bo_table *table, size_t count, float *x, double *y)
     return kept;
 }
 
-bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, float *x, double *y, size_t *count)
-{
-    BO_REQUIRE(context, table, count);
-    BO_REQUIRE_IF(context, max_rows > 0, x);
-    *count = 0;
-    while (*count == 0) {
-        if (!table->stream) {
-            BO_TRY(open_next(context, table));
-            if (!table->stream) return BO_OK;
-        }
-        size_t read = 0;
-        BO_TRY(bo_stream_next(context, table->stream, max_rows, x, y, &read));
-        if (read == 0) {
-            bo_stream_close(table->stream);
-            table->stream = NULL;
-            continue;
-        }
-        *count = has_parts(&table->desc) || table->split != BO_SPLIT_TRAIN ? keep_wanted(table, read, x, y) : read;
-    }
-    return BO_OK;
-}
-
-const float *bo_table_weights(const bo_table *table)
-{
-    return table ? bo_stream_weights(table->stream) : NULL;
-}
-
 /* Copies the rows of the requested part to the block of the table. */
 static bo_status keep_wanted_sparse(bo_context *context, bo_table *table, bo_sparse *x, double *y)
 {
@@ -310,7 +298,7 @@ static bo_status keep_wanted_sparse(bo_context *context, bo_table *table, bo_spa
     bo_sparse_clear(table->block);
     for (size_t i = 0; i < x->rows; i++) {
         const bo_split split = bo_split_row(&table->desc.split, table->next_row++);
-        if (split != table->split && table->split != BO_SPLIT_ALL) continue;
+        if (split != table->split) continue;
         if (y) memmove(y + table->block->rows.rows * targets, y + i * targets, targets * sizeof *y);
         BO_TRY(bo_sparse_append(context, table->block, x, i));
     }
@@ -318,22 +306,42 @@ static bo_status keep_wanted_sparse(bo_context *context, bo_table *table, bo_spa
     return BO_OK;
 }
 
-bo_status bo_table_next_sparse(bo_context *context, bo_table *table, size_t max_rows, bo_sparse *x, double *y)
+/* Whether some rows of the table belong to other parts. */
+static bool chooses(const bo_table *table)
 {
-    if (x) *x = (bo_sparse){0};
-    BO_REQUIRE(context, table, x);
-    while (x->rows == 0) {
-        if (!table->stream) {
-            BO_TRY(open_next(context, table));
-            if (!table->stream) return BO_OK;
-        }
-        BO_TRY(bo_stream_next_sparse(context, table->stream, max_rows, x, y));
-        if (x->rows == 0) {
+    return table->split != BO_SPLIT_ALL && (has_parts(&table->desc) || table->split != BO_SPLIT_TRAIN);
+}
+
+/* The next rows of the open file, before those of other parts are left out. */
+static bo_status read_rows(bo_context *context, bo_table *table, size_t max_rows, bo_table_rows *rows, size_t *count)
+{
+    if (rows->x) return bo_stream_next(context, table->stream, max_rows, rows->x, rows->y, count);
+    const bo_status status = bo_stream_next_sparse(context, table->stream, max_rows, &rows->sparse, rows->y);
+    *count = rows->sparse.rows;
+    return status;
+}
+
+bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, bo_table_rows *rows)
+{
+    BO_REQUIRE(context, table, rows);
+    BO_TRY(bo_check_reserved(context, "bo_table_rows", rows->reserved));
+    rows->rows = 0;
+    rows->weights = NULL;
+    rows->sparse = (bo_sparse){0};
+    while (rows->rows == 0) {
+        if (!table->stream) BO_TRY(open_next(context, table));
+        if (!table->stream) return BO_OK;
+        size_t count = 0;
+        BO_TRY(read_rows(context, table, max_rows, rows, &count));
+        if (count == 0) {
             bo_stream_close(table->stream);
             table->stream = NULL;
-        } else if (has_parts(&table->desc) || table->split != BO_SPLIT_TRAIN) {
-            BO_TRY(keep_wanted_sparse(context, table, x, y));
+            continue;
         }
+        if (chooses(table) && rows->x) count = keep_wanted(table, count, rows->x, rows->y);
+        if (chooses(table) && !rows->x) BO_TRY(keep_wanted_sparse(context, table, &rows->sparse, rows->y));
+        rows->rows = rows->x ? count : rows->sparse.rows;
+        rows->weights = bo_stream_weights(table->stream);
     }
     return BO_OK;
 }
@@ -372,7 +380,7 @@ bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const b
 {
     BO_REQUIRE(context, desc, schema, counts);
     BO_TRY(check(context, desc));
-    counts[0] = bo_schema_rows(schema);
+    counts[0] = schema->rows;
     for (size_t i = 1; i < file_count(desc); i++) {
         const bo_data_desc one = file_desc(desc, i);
         BO_TRY(count_file(context, &one, schema, &counts[i]));
@@ -384,7 +392,9 @@ bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const b
 static bo_status sample_files(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
                               const size_t *counts, size_t want, float *x, double *y, float *weights, size_t *sampled)
 {
+    const size_t one_file = 1;
     double all = 0, before = 0;
+    if (!counts) counts = &one_file;
     for (size_t i = 0; i < file_count(desc); i++) all += (double)counts[i];
     for (size_t i = 0; i < file_count(desc); i++) {
         const size_t first = (size_t)llround((double)want * before / all);
@@ -395,11 +405,11 @@ static bo_status sample_files(bo_context *context, const bo_table_desc *desc, co
         const bo_data_desc one = file_desc(desc, i);
         bo_stream *stream = NULL;
         bo_status status = bo_stream_open(context, &one, schema, &stream);
-        if (status == BO_OK && i == 0) bo_stream_train(stream, NULL);
+        if (status == BO_OK && i == 0 && !desc->other_rows) bo_stream_train(stream, NULL);
         if (status == BO_OK)
-            status =
-                bo_stream_sample_weighted(context, stream, share, desc->split.seed + i, x + *sampled * schema->dim,
-                                          y + *sampled * schema->targets, weights ? weights + *sampled : NULL, &found);
+            status = bo_stream_sample(context, stream, share, desc->split.seed + i, x + *sampled * schema->dim,
+                                      y ? y + *sampled * schema->targets : NULL, weights ? weights + *sampled : NULL,
+                                      &found);
         bo_stream_close(stream);
         if (status != BO_OK) return status;
         *sampled += found;
@@ -422,25 +432,33 @@ static bo_status sample_pass(bo_context *context, bo_table *table, size_t want, 
 {
     const size_t dim = table->schema->dim, targets = table->schema->targets;
     uint64_t row = 0;
-    for (size_t count = 1; count > 0;) {
-        BO_TRY(bo_table_next(context, table, SAMPLE_BLOCK, block_x, block_y, &count));
-        for (size_t i = 0; i < count; i++, row++) {
+    for (bo_table_rows block = {.x = block_x, .y = y ? block_y : NULL, .rows = 1}; block.rows > 0;) {
+        BO_TRY(bo_table_next(context, table, SAMPLE_BLOCK, &block));
+        for (size_t i = 0; i < block.rows; i++, row++) {
             const uint64_t at = place_in_sample(&table->desc, row, want);
             if (at >= want) continue;
             memcpy(x + at * dim, block_x + i * dim, dim * sizeof *x);
-            memcpy(y + at * targets, block_y + i * targets, targets * sizeof *y);
-            if (weights) weights[at] = bo_table_weights(table)[i];
+            if (y) memcpy(y + at * targets, block_y + i * targets, targets * sizeof *y);
+            if (weights) weights[at] = block.weights[i];
         }
     }
     *sampled = (size_t)(row < want ? row : want);
     return BO_OK;
 }
 
+/* All training rows, also in a parallel job. */
+static bo_status open_alone(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, bo_table **out)
+{
+    bo_table_desc alone = *desc;
+    alone.rank = alone.ranks = 0;
+    return bo_table_open(context, &alone, schema, BO_SPLIT_TRAIN, out);
+}
+
 static bo_status sample_training(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, size_t want,
                                  float *x, double *y, float *weights, size_t *sampled)
 {
     bo_table *table;
-    BO_TRY(bo_table_open(context, desc, schema, BO_SPLIT_TRAIN, 0, 1, &table));
+    BO_TRY(open_alone(context, desc, schema, &table));
     float *block_x = bo_alloc_raw(context, SAMPLE_BLOCK * schema->dim, sizeof *block_x, "a block of rows");
     double *block_y = bo_alloc_raw(context, SAMPLE_BLOCK * schema->targets, sizeof *block_y, "a block of rows");
     const bo_status status =
@@ -461,8 +479,9 @@ static bool has_weights(const bo_schema *schema)
 bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, const size_t *counts,
                           size_t want, float *x, double *y, float *weights, size_t *sampled)
 {
-    BO_REQUIRE(context, desc, schema, counts, sampled);
-    BO_REQUIRE_IF(context, want > 0, x, y);
+    BO_REQUIRE(context, desc, schema, sampled);
+    BO_REQUIRE_IF(context, want > 0, x);
+    BO_REQUIRE_IF(context, file_count(desc) > 1, counts);
     *sampled = 0;
     BO_TRY(check(context, desc));
     if (weights && !has_weights(schema))
@@ -496,15 +515,15 @@ static bo_status grow_reservoir(bo_context *context, size_t targets, reservoir *
 static bo_status fill_reservoir(bo_context *context, bo_table *table, reservoir *r)
 {
     const size_t targets = table->schema->targets;
-    for (bo_sparse x = {.rows = 1}; x.rows > 0;) {
-        BO_TRY(bo_table_next_sparse(context, table, SAMPLE_BLOCK, &x, r->block_y));
-        for (size_t i = 0; i < x.rows; i++, r->seen++) {
+    for (bo_table_rows block = {.y = r->block_y, .rows = 1}; block.rows > 0;) {
+        BO_TRY(bo_table_next(context, table, SAMPLE_BLOCK, &block));
+        for (size_t i = 0; i < block.rows; i++, r->seen++) {
             const size_t at = (size_t)place_in_sample(&table->desc, r->seen, r->want);
             if (at >= r->want) continue;
             if (at == r->room)
                 BO_TRY(grow_reservoir(context, targets, r)); /* the places of the first rows are in order */
             r->slot[at] = r->taken->rows.rows;
-            BO_TRY(bo_sparse_append(context, r->taken, &x, i));
+            BO_TRY(bo_sparse_append(context, r->taken, &block.sparse, i));
             memcpy(r->y + at * targets, r->block_y + i * targets, targets * sizeof *r->y);
         }
     }
@@ -541,7 +560,7 @@ bo_status bo_table_sample_sparse(bo_context *context, const bo_table_desc *desc,
     bo_table *table = NULL;
     reservoir r = {0};
     bo_data *data = bo_alloc(context, 1, sizeof *data, "a table");
-    bo_status status = data ? bo_table_open(context, desc, schema, BO_SPLIT_TRAIN, 0, 1, &table) : BO_MEMORY;
+    bo_status status = data ? open_alone(context, desc, schema, &table) : BO_MEMORY;
     if (status == BO_OK) status = sample_sparse(context, table, want, &r, data);
     bo_table_close(table);
     bo_free(r.slot);

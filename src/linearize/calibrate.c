@@ -6,7 +6,6 @@
  *     maps of LEARNED, HYBRID f W, W the initial map
  *
  * A smaller f makes attention flatter and the estimate of its kernel less noisy; which one wins depends on the data. */
-#include <bochner/linearize.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "../model/capture.h"
 #include "../model/whiten.h"
 #include "../nn/nn.h"
+#include "linearize.h"
 
 enum { TOKENS = 4096, MOST_WINDOW = 1024 };
 
@@ -114,7 +114,8 @@ static bo_status fill_gates(bo_context *context, const bo_model *model, size_t r
     float *bias = bo_alloc(context, heads, sizeof *bias, "biases of gates");
     f->log_gate = bo_alloc_raw(context, rows * heads, sizeof(float), "gates");
     bo_status status = bias && f->log_gate ? BO_OK : BO_MEMORY;
-    if (status == BO_OK) status = bo_model_get_weight(context, model, weight_name(layer, "g_proj.bias").text, bias);
+    if (status == BO_OK)
+        status = bo_weights_get(context, bo_model_weights(model), weight_name(layer, "g_proj.bias").text, bias, NULL);
     for (size_t i = 0; i < rows * heads && status == BO_OK; i++) f->log_gate[i] = log_sigmoid(bias[i % heads]);
     bo_free(bias);
     return status;
@@ -125,7 +126,7 @@ static bo_status fill_decay(bo_context *context, const bo_model *model, size_t l
     if (f->desc->gate != BO_GATE_FIXED) return BO_OK;
     f->log_decay = bo_alloc(context, f->desc->key_heads, sizeof(float), "decays");
     if (!f->log_decay) return BO_MEMORY;
-    BO_TRY(bo_model_get_weight(context, model, weight_name(layer, "decay").text, f->log_decay));
+    BO_TRY(bo_weights_get(context, bo_model_weights(model), weight_name(layer, "decay").text, f->log_decay, NULL));
     for (size_t h = 0; h < f->desc->key_heads; h++) f->log_decay[h] = log_sigmoid(f->log_decay[h]);
     return BO_OK;
 }
@@ -155,12 +156,13 @@ static bo_status open_family(bo_context *context, const bo_model *model, size_t 
     f->out = bo_alloc_raw(context, rows * f->desc->heads * f->desc->value_dim, sizeof(float), "outputs of attention");
     f->errors = bo_alloc(context, heads, sizeof *f->errors, "errors of heads");
     if (!f->out || !f->errors) return BO_MEMORY;
-    if (parameter) BO_TRY(bo_model_get_weight(context, model, weight_name(layer, parameter).text, f->base[0]));
+    if (parameter)
+        BO_TRY(bo_weights_get(context, bo_model_weights(model), weight_name(layer, parameter).text, f->base[0], NULL));
     if (has_token_gate(f->desc)) BO_TRY(fill_gates(context, model, rows, layer, f));
     BO_TRY(fill_decay(context, model, layer, f));
     BO_TRY(fill_mix(context, f));
     if (!bo_attention_has(f->desc, BO_TRAIT_MATRIX)) return BO_OK;
-    const bo_status status = bo_attention_whiten(context, f->attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
+    const bo_status status = bo_attention_whiten_arrays(context, f->attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
                                                  s->arrays[BO_CAPTURE_ARRAY_K], 0, f->base[1]);
     if (status != BO_NUMERIC) return status;
     bo_context_forget_error(context); /* a head with constant q and k, such as one that was removed */
@@ -187,7 +189,7 @@ static bo_status measure(bo_context *context, const sample *s, family *f)
     const bo_attention_desc *d = f->desc;
     const bo_attention_shape shape = shape_of(s);
     const bo_attention_inputs in = inputs_of(s, f, f->now);
-    BO_TRY(bo_attention_forward(context, f->attention, &shape, &in, NULL, NULL, f->out, NULL));
+    BO_TRY(bo_attention_forward_arrays(context, f->attention, &shape, &in, NULL, NULL, f->out, NULL));
     const float *wanted = s->arrays[BO_CAPTURE_ARRAY_OUT];
     const size_t group = d->heads / d->key_heads, width = d->value_dim, rows = s->window * s->sequences;
     for (size_t h = 0; h < d->key_heads; h++) {
@@ -302,10 +304,10 @@ static bo_status set_parameters(bo_context *context, bo_model *model, size_t lay
     const char *parameter = parameter_of(f->desc);
     if (!parameter) return BO_OK;
     for (size_t i = 0; f->mix && i < f->desc->heads; i++) f->mix[i] = logf(f->mix[i]); /* as the layer stores it */
-    if (f->mix) BO_TRY(bo_model_set_weight(context, model, weight_name(layer, "mix").text, f->mix));
+    if (f->mix) BO_TRY(bo_weights_set(context, bo_model_weights(model), weight_name(layer, "mix").text, f->mix));
     if (strcmp(parameter, "map_q.weight") == 0)
-        BO_TRY(bo_model_set_weight(context, model, weight_name(layer, "map_k.weight").text, f->best));
-    return bo_model_set_weight(context, model, weight_name(layer, parameter).text, f->best);
+        BO_TRY(bo_weights_set(context, bo_model_weights(model), weight_name(layer, "map_k.weight").text, f->best));
+    return bo_weights_set(context, bo_model_weights(model), weight_name(layer, parameter).text, f->best);
 }
 
 static bo_status fit(bo_context *context, bo_model *model, size_t layer, const sample *s, family *f, bo_head_fit *fits)
@@ -323,7 +325,7 @@ static bo_status draw(bo_context *context, bo_attention *attention, const sample
     const bo_attention_shape shape = shape_of(s);
     bo_calibration *seen;
     BO_TRY(bo_calibration_create(context, attention, 0, &seen));
-    bo_status status = bo_calibration_add(context, seen, &shape, &in);
+    bo_status status = bo_calibration_add_arrays(context, seen, &shape, &in);
     if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, 0, NULL);
     bo_calibration_destroy(seen);
     return status;
@@ -386,7 +388,8 @@ static bo_status reset_gates(bo_context *context, bo_model *model, size_t layer,
     if (!has_token_gate(d)) return BO_OK;
     float *zeros = bo_alloc(context, d->key_heads * model->desc.width, sizeof *zeros, "weights of gates");
     if (!zeros) return BO_MEMORY;
-    const bo_status status = bo_model_set_weight(context, model, weight_name(layer, "g_proj.weight").text, zeros);
+    const bo_status status =
+        bo_weights_set(context, bo_model_weights(model), weight_name(layer, "g_proj.weight").text, zeros);
     bo_free(zeros);
     return status;
 }

@@ -136,8 +136,8 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
     w->reported = false;
     bo_trainer_desc desc = {
         .model = w->student,
-        .train = d->train,
-        .valid = d->valid,
+        .train.corpus = d->train,
+        .valid.corpus = d->valid,
         .folder = folder,
         .resume = d->resume,
         .optimizer = {.kind = BO_OPTIMIZER_ADAMW,

@@ -107,7 +107,7 @@ static bo_status batch_features(adam *a, size_t first, size_t rows)
     }
     bo_samples batch;
     BO_TRY(bo_samples_gather(a->context, a->problem->samples, a->order + first, rows, &batch));
-    const bo_inputs inputs = bo_samples_inputs(&batch, 0, rows);
+    const bo_input_view inputs = bo_samples_inputs(&batch, 0, rows);
     bo_status status = bo_row_map_apply(a->context, &a->problem->row_map, &inputs, a->z, a->features);
     bo_samples_free(&batch);
     if (status == BO_OK) center(a, rows, a->order, first, a->z);

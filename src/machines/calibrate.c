@@ -1,5 +1,6 @@
 /* The error of a machine, measured on left-out rows: noise variance (regression), calibration of probabilities
  * (classification), and validation metrics. */
+#include "../math/metrics.h"
 #include "internal.h"
 
 #include <math.h>
@@ -175,7 +176,8 @@ static bo_status validate(bo_context *context, bo_machine *machine, const bo_tar
             status = bo_metrics_add_class(context, metrics, (size_t)left_out->label[i], best, loss);
         } else {
             restore_units(machine, targets, left_out, i, row, row + left_out->outputs);
-            status = bo_metrics_add(context, metrics, 1, row, row + left_out->outputs, NULL);
+            status = bo_metrics_add(context, metrics,
+                                    &(bo_metrics_rows){.rows = 1, .y = row, .mean = row + left_out->outputs});
         }
     }
     if (status == BO_OK) bo_report_validation(&machine->report, metrics);

@@ -111,8 +111,9 @@ static bo_status landmarks_setup(cg *c)
     if (!s) return BO_MEMORY;
     bo_status status = bo_progress(c->context, "factorizing the preconditioner", 0, 1);
     if (status == BO_OK)
-        status =
-            bo_features_apply(c->context, c->landmarks, rows, bo_landmarks_rows(c->landmarks), map->dim, s, features);
+        status = bo_features_apply(c->context, c->landmarks,
+                                   &(bo_inputs){.rows = rows, .x = bo_landmarks_rows(c->landmarks), .stride = map->dim},
+                                   s, features);
     double scale = sqrt(c->weight / (double)rows), trace = 0;
     if (status == BO_OK) status = bo_landmarks_multiply(c->context, c->landmarks, false, 1, c->center, c->against);
     for (size_t k = 0; status == BO_OK && k < rows * features; k++) {

@@ -102,7 +102,7 @@ bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size
     return BO_OK;
 }
 
-bo_status bo_committee_mean(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean)
+bo_status bo_committee_mean(bo_context *context, const bo_machine *machine, const bo_input_view *inputs, double *mean)
 {
     const size_t numbers = inputs->rows * machine->report.outputs;
     if (machine->others_count == 0) return BO_OK;

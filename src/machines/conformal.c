@@ -109,8 +109,8 @@ void bo_quantiles_at(const bo_quantiles *quantiles, double prediction, double *l
 /* ---- fitting ----------------------------------------------------------------------------------------------------- */
 
 /* A few features of a block of rows. */
-static bo_status feature_columns(bo_context *context, const bo_row_map *row_map, const bo_inputs *inputs, size_t count,
-                                 double *out)
+static bo_status feature_columns(bo_context *context, const bo_row_map *row_map, const bo_input_view *inputs,
+                                 size_t count, double *out)
 {
     const size_t features = bo_features_describe(row_map->phi)->features;
     float *z = bo_alloc_raw(context, inputs->rows * features, sizeof *z, "a block of features");
@@ -122,8 +122,8 @@ static bo_status feature_columns(bo_context *context, const bo_row_map *row_map,
 }
 
 /* A few sections of an exact kernel; its rows are dense. */
-static bo_status section_columns(bo_context *context, const bo_row_map *row_map, const bo_inputs *inputs, size_t count,
-                                 double *out)
+static bo_status section_columns(bo_context *context, const bo_row_map *row_map, const bo_input_view *inputs,
+                                 size_t count, double *out)
 {
     const size_t features = bo_features_describe(row_map->phi)->features, dim = row_map->scaler->kept;
     float *x = bo_alloc_raw(context, inputs->rows * dim, sizeof *x, "scaled rows");
@@ -153,7 +153,7 @@ bo_status bo_left_out_columns(bo_context *context, const bo_row_map *row_map, co
     left_out->columns = bo_alloc_raw(context, rows * count, sizeof(double), "features of left-out rows");
     bo_status status = left_out->columns ? BO_OK : BO_MEMORY;
     for (size_t first = 0; status == BO_OK && first < rows; first += block) {
-        const bo_inputs inputs = bo_samples_inputs(samples, first, rows - first < block ? rows - first : block);
+        const bo_input_view inputs = bo_samples_inputs(samples, first, rows - first < block ? rows - first : block);
         double *to = left_out->columns + first * count;
         status = bo_is_sections(row_map->phi) ? section_columns(context, row_map, &inputs, count, to)
                                               : feature_columns(context, row_map, &inputs, count, to);

@@ -1,6 +1,7 @@
 /* The two-sample test of whole rows: encoding, features, and p-values by permutation or from the asymptotic distribution. */
 #include "enums.h"
 #include "../features/enums.h"
+#include "../features/facts.h"
 #include "drift.h"
 #include "../base/trace.h"
 #include "../math/linalg.h"
@@ -305,7 +306,8 @@ static bo_status add_block(bo_context *context, bo_drift *drift, bo_drift_side s
     enum { PRECISE_FEATURES = 512 };
     const size_t features = drift->sums.size;
     for (size_t i = 0; i < rows; i++) encode_row(drift, x + i * ldx, b->encoded + i * drift->dim);
-    BO_TRY(bo_features_apply(context, drift->phi, rows, b->encoded, drift->dim, b->z, features));
+    BO_TRY(bo_features_apply(context, drift->phi, &(bo_inputs){.rows = rows, .x = b->encoded, .stride = drift->dim},
+                             b->z, features));
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < features; j++) b->z[i * features + j] -= drift->center[j];
     BO_TRY(bo_two_sums_add(context, &drift->sums, side, rows, b->z, features, features <= PRECISE_FEATURES));

@@ -176,7 +176,7 @@ static bo_status add_numbers(bo_context *context, bo_drift_part *part, const bo_
         double u = (x[i * ldx] - part->mean) / part->width;
         scaled[i] = isnan(u) ? 0 : (float)fmax(-1e6, fmin(1e6, u));
     }
-    BO_TRY(bo_features_apply(context, phi, rows, scaled, 1, z, STRIDE));
+    BO_TRY(bo_features_apply(context, phi, &(bo_inputs){.rows = rows, .x = scaled, .stride = 1}, z, STRIDE));
     for (size_t i = 0; i < rows; i++) {
         const bool missing = isnan(x[i * ldx]);
         if (missing) memset(z + i * STRIDE, 0, SIZE * sizeof *z);

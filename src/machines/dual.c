@@ -105,7 +105,7 @@ static bo_status fill_exact(bo_context *context, const bo_fit_problem *problem, 
     bo_samples scaled = *problem->samples;
     float *x = bo_alloc_raw(context, n * scaled.dim, sizeof *x, "scaled rows");
     if (!x) return BO_MEMORY;
-    const bo_inputs inputs = bo_samples_inputs(problem->samples, 0, n);
+    const bo_input_view inputs = bo_samples_inputs(problem->samples, 0, n);
     scaled.x = x;
     scaled.dim = problem->row_map.scaler->kept;
     bo_loo loo = {0};
@@ -200,7 +200,7 @@ static bo_status leave_out(bo_context *context, const bo_fit_problem *problem, c
 static bo_status keep_rows(bo_context *context, const bo_fit_problem *problem, float *out)
 {
     const bo_scaler *scaler = problem->row_map.scaler;
-    const bo_inputs inputs = bo_samples_inputs(problem->samples, 0, problem->samples->rows);
+    const bo_input_view inputs = bo_samples_inputs(problem->samples, 0, problem->samples->rows);
     if (inputs.x) return bo_scaler_apply(context, scaler, &inputs, out);
     bo_sparse_block *scaled;
     BO_TRY(bo_scaler_apply_sparse(context, scaler, &inputs.sparse, &scaled));

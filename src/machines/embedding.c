@@ -1,6 +1,7 @@
 /* Principal component analysis in feature space: sums over rows, eigenvectors of the covariance, coordinates of new rows. */
 #include "enums.h"
 #include "../features/enums.h"
+#include "../features/facts.h"
 #include "embedding.h"
 #include "../base/trace.h"
 #include "../features/files.h"
@@ -11,7 +12,7 @@
 
 /* Sums over rows of z = φ - typical and of zzᵀ, and rows for the ridge regression of pre-images. For LINEAR, φ is √γ times
  * the scaled inputs, and the latter are not needed. */
-struct bo_embedding_fitting {
+struct bo_embedding_sums {
     bo_embedding_desc desc; /* pointers cleared, defaults filled in */
     bo_scaler scaler;
     bo_features *phi;
@@ -29,10 +30,19 @@ static const double penalty_share = 1e-8; /* of the total variance: the ridge pe
 
 /* ---- checks and creation ----------------------------------------------------------------------------------------- */
 
-static bo_status check(bo_context *context, const bo_embedding_desc *desc, const bo_embedding_rows *sample)
+/* Embeddings have neither sparse rows nor weights. */
+static bo_status check_kind(bo_context *context, const bo_samples *rows)
+{
+    BO_TRY(bo_check_reserved(context, "bo_samples", rows->reserved));
+    if (rows->sparse) return bo_fail(context, BO_UNSUPPORTED, "embeddings are fitted to dense rows, found sparse ones");
+    if (rows->weights) return bo_fail(context, BO_UNSUPPORTED, "embeddings are fitted to rows without weights");
+    return BO_OK;
+}
+
+static bo_status check(bo_context *context, const bo_embedding_desc *desc, const bo_samples *sample)
 {
     BO_TRY(bo_check_reserved(context, "bo_embedding_desc", desc->reserved));
-    BO_TRY(bo_check_reserved(context, "bo_embedding_rows", sample->reserved));
+    BO_TRY(check_kind(context, sample));
     if (!bo_scaling_name(desc->scaling))
         return bo_fail(context, BO_INVALID, "scaling: expected a value of bo_scaling, found %d", (int)desc->scaling);
     if (desc->scaling == BO_SCALING_QUANTILE)
@@ -48,12 +58,12 @@ static bo_status check(bo_context *context, const bo_embedding_desc *desc, const
     if (sample->dim == 0) return bo_fail(context, BO_INVALID, "expected input columns, found none");
     if (sample->rows < 2) return bo_fail(context, BO_INVALID, "expected at least 2 rows, found %zu", sample->rows);
     if (!sample->x) return bo_fail(context, BO_INVALID, "x is NULL, but there are %zu rows", sample->rows);
-    const bo_inputs inputs = {.rows = sample->rows, .x = sample->x, .ldx = sample->dim};
-    return bo_inputs_check_finite(context, &inputs, 0, sample->rows, sample->dim);
+    const bo_input_view inputs = {.rows = sample->rows, .x = sample->x, .ldx = sample->dim};
+    return bo_input_view_check_finite(context, &inputs, 0, sample->rows, sample->dim);
 }
 
 /* Scales evenly spaced rows of the sample. */
-static bo_status keep_rows(bo_context *context, bo_embedding_fitting *fitting, const bo_embedding_rows *sample)
+static bo_status keep_rows(bo_context *context, bo_embedding_sums *fitting, const bo_samples *sample)
 {
     const bool landmarks = fitting->desc.features.function == BO_FUNCTION_LANDMARKS;
     const size_t dim = sample->dim,
@@ -63,14 +73,14 @@ static bo_status keep_rows(bo_context *context, bo_embedding_fitting *fitting, c
     if (!fitting->kept) return BO_MEMORY;
     for (size_t i = 0; i < rows; i++) {
         const size_t from = (size_t)((double)i * (double)sample->rows / (double)rows);
-        const bo_inputs one = {.rows = 1, .x = sample->x + from * dim, .ldx = dim};
+        const bo_input_view one = {.rows = 1, .x = sample->x + from * dim, .ldx = dim};
         BO_TRY(bo_scaler_apply(context, &fitting->scaler, &one, fitting->kept + i * dim));
     }
     return BO_OK;
 }
 
 /* Refuses a number of features whose sums do not fit into memory. */
-static bo_status check_size(bo_context *context, const bo_embedding_fitting *fitting, size_t features)
+static bo_status check_size(bo_context *context, const bo_embedding_sums *fitting, size_t features)
 {
     double r = (double)features, dim = (double)fitting->dim, k = (double)fitting->desc.components;
     if (fitting->desc.components > features)
@@ -85,7 +95,7 @@ static bo_status check_size(bo_context *context, const bo_embedding_fitting *fit
 }
 
 /* The map with its defaults and γ, created from the kept rows. */
-static bo_status make_features(bo_context *context, bo_embedding_fitting *fitting)
+static bo_status make_features(bo_context *context, bo_embedding_sums *fitting)
 {
     enum { FEATURES = 2048 };
     const bo_embedding_desc *desc = &fitting->desc;
@@ -105,7 +115,7 @@ static bo_status make_features(bo_context *context, bo_embedding_fitting *fittin
     return bo_features_create(context, &map, &fitting->phi);
 }
 
-static bo_status prepare(bo_context *context, bo_embedding_fitting *fitting, const bo_embedding_rows *sample)
+static bo_status prepare(bo_context *context, bo_embedding_sums *fitting, const bo_samples *sample)
 {
     const bo_samples samples = {.rows = sample->rows,
                                 .dim = sample->dim,
@@ -133,15 +143,13 @@ static bo_status prepare(bo_context *context, bo_embedding_fitting *fitting, con
                                fitting->typical);
 }
 
-bo_status bo_embedding_fitting_create(bo_context *context, const bo_embedding_desc *desc,
-                                      const bo_embedding_rows *sample, bo_embedding_fitting **out)
+static bo_status sums_create(bo_context *context, const bo_embedding_desc *desc, const bo_samples *sample,
+                             bo_embedding_sums **out)
 {
-    if (out) *out = NULL;
-    BO_REQUIRE(context, desc, sample, out);
     enum { COMPONENTS = 2 };
     double begin = bo_seconds();
     BO_TRY(check(context, desc, sample));
-    bo_embedding_fitting *fitting = bo_alloc(context, 1, sizeof *fitting, "the fit");
+    bo_embedding_sums *fitting = bo_alloc(context, 1, sizeof *fitting, "the fit");
     if (!fitting) return BO_MEMORY;
     fitting->desc = *desc;
     fitting->dim = sample->dim;
@@ -151,13 +159,28 @@ bo_status bo_embedding_fitting_create(bo_context *context, const bo_embedding_de
     fitting->desc.features.sample = NULL;
     fitting->seconds = bo_seconds() - begin;
     if (status != BO_OK)
-        bo_embedding_fitting_destroy(fitting);
+        bo_embedding_sums_destroy(fitting);
     else
         *out = fitting;
     return status;
 }
 
-void bo_embedding_fitting_destroy(bo_embedding_fitting *fitting)
+bo_status bo_embedding_fitting_create(bo_context *context, const bo_embedding_desc *desc, const bo_samples *sample,
+                                      bo_fitting **out)
+{
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, sample, out);
+    bo_fitting *fitting = bo_alloc(context, 1, sizeof *fitting, "the fit");
+    if (!fitting) return BO_MEMORY;
+    bo_status status = sums_create(context, desc, sample, &fitting->embedding);
+    if (status != BO_OK)
+        bo_free(fitting);
+    else
+        *out = fitting;
+    return status;
+}
+
+void bo_embedding_sums_destroy(bo_embedding_sums *fitting)
 {
     if (!fitting) return;
     bo_scaler_free(&fitting->scaler);
@@ -182,7 +205,7 @@ static void block_free(block *b)
     bo_free(b->z);
 }
 
-static bo_status block_create(bo_context *context, const bo_embedding_fitting *fitting, size_t rows, block *b)
+static bo_status block_create(bo_context *context, const bo_embedding_sums *fitting, size_t rows, block *b)
 {
     *b = (block){.stride = bo_padded(fitting->features + 1)};
     b->scaled = bo_alloc_raw(context, rows * fitting->dim, sizeof(float), "a block of inputs");
@@ -190,11 +213,13 @@ static bo_status block_create(bo_context *context, const bo_embedding_fitting *f
     return b->scaled && b->z ? BO_OK : BO_MEMORY;
 }
 
-static bo_status add_block(bo_context *context, bo_embedding_fitting *fitting, const bo_inputs *inputs, block *b)
+static bo_status add_block(bo_context *context, bo_embedding_sums *fitting, const bo_input_view *inputs, block *b)
 {
     size_t features = fitting->features, size = features + 1;
     BO_TRY(bo_scaler_apply(context, &fitting->scaler, inputs, b->scaled));
-    BO_TRY(bo_features_apply(context, fitting->phi, inputs->rows, b->scaled, fitting->dim, b->z, b->stride));
+    BO_TRY(bo_features_apply(context, fitting->phi,
+                             &(bo_inputs){.rows = inputs->rows, .x = b->scaled, .stride = fitting->dim}, b->z,
+                             b->stride));
     for (size_t i = 0; i < inputs->rows; i++) {
         float *z = b->z + i * b->stride;
         for (size_t j = 0; j < features; j++) z[j] -= fitting->typical[j];
@@ -203,23 +228,23 @@ static bo_status add_block(bo_context *context, bo_embedding_fitting *fitting, c
     return bo_gram(context, size, inputs->rows, b->z, b->stride, fitting->gram, size, fitting->precise);
 }
 
-bo_status bo_embedding_fitting_add(bo_context *context, bo_embedding_fitting *fitting, const bo_embedding_rows *rows)
+bo_status bo_embedding_sums_add(bo_context *context, bo_embedding_sums *fitting, const bo_samples *rows)
 {
-    BO_REQUIRE(context, fitting, rows);
-    BO_REQUIRE_IF(context, rows->rows > 0, rows->x);
     BO_SPAN(context, "machine", "sum features");
-    BO_TRY(bo_check_reserved(context, "bo_embedding_rows", rows->reserved));
+    BO_TRY(check_kind(context, rows));
+    if (rows->rows > 0 && !rows->x)
+        return bo_fail(context, BO_INVALID, "x is NULL, but there are %zu rows", rows->rows);
     if (rows->dim != fitting->dim)
         return bo_fail(context, BO_INVALID, "expected %zu columns, as in the sample, found %zu", fitting->dim,
                        rows->dim);
     double begin = bo_seconds();
-    const bo_inputs all = {.rows = rows->rows, .x = rows->x, .ldx = rows->dim};
-    BO_TRY(bo_inputs_check_finite(context, &all, 0, all.rows, rows->dim));
+    const bo_input_view all = {.rows = rows->rows, .x = rows->x, .ldx = rows->dim};
+    BO_TRY(bo_input_view_check_finite(context, &all, 0, all.rows, rows->dim));
     block b;
     size_t each = bo_min(rows->rows, BO_MACHINE_BLOCK);
     bo_status status = block_create(context, fitting, each, &b);
     for (size_t first = 0; status == BO_OK && first < rows->rows; first += each) {
-        const bo_inputs inputs = bo_inputs_slice(&all, first, bo_min(each, rows->rows - first));
+        const bo_input_view inputs = bo_input_view_slice(&all, first, bo_min(each, rows->rows - first));
         status = add_block(context, fitting, &inputs, &b);
         if (status == BO_OK) fitting->rows += inputs.rows;
         if (status == BO_OK)
@@ -249,7 +274,7 @@ static void widen_row(void *arg, size_t index, int worker)
 
 /* Rows of one block: φ - μ in double, its products with the components, and what they leave of its square. */
 static bo_status apply_block(bo_context *context, const bo_embedding *embedding, const bo_scaler *scaler,
-                             const bo_inputs *inputs, float *z, double *wide, double *coordinates, double *error)
+                             const bo_input_view *inputs, float *z, double *wide, double *coordinates, double *error)
 {
     size_t features = embedding->report.features, components = embedding->report.components;
     const bo_row_map row_map = {scaler, embedding->phi, 0};
@@ -270,7 +295,7 @@ static bo_status apply_block(bo_context *context, const bo_embedding *embedding,
 
 /* scaler: NULL if the rows are scaled already. */
 static bo_status apply_rows(bo_context *context, const bo_embedding *embedding, const bo_scaler *scaler,
-                            const bo_inputs *all, double *coordinates, double *error)
+                            const bo_input_view *all, double *coordinates, double *error)
 {
     enum { ROWS = BO_SIZE(512, 4) };
     const size_t features = embedding->report.features, components = embedding->report.components;
@@ -279,7 +304,7 @@ static bo_status apply_rows(bo_context *context, const bo_embedding *embedding, 
     double *wide = bo_alloc_raw(context, each * features, sizeof *wide, "a block of features");
     bo_status status = z && wide ? BO_OK : BO_MEMORY;
     for (size_t first = 0; status == BO_OK && first < all->rows; first += each) {
-        const bo_inputs inputs = bo_inputs_slice(all, first, bo_min(each, all->rows - first));
+        const bo_input_view inputs = bo_input_view_slice(all, first, bo_min(each, all->rows - first));
         status = apply_block(context, embedding, scaler, &inputs, z, wide, coordinates + first * components,
                              error ? error + first : NULL);
         if (status == BO_OK)
@@ -293,7 +318,7 @@ static bo_status apply_rows(bo_context *context, const bo_embedding *embedding, 
 /* ---- the components ---------------------------------------------------------------------------------------------- */
 
 typedef struct covariance {
-    const bo_embedding_fitting *fitting;
+    const bo_embedding_sums *fitting;
     const double *mean;
     double *out;
 } covariance;
@@ -337,7 +362,7 @@ static void center_columns(size_t rows, size_t columns, double *x, double *mean)
 /* The ridge regression of the scaled inputs s on the coordinates c over the kept rows, both centered:
  * (CᵀC/n + penalty I) decoder = CᵀS/n; and the part of the variance of s that it leaves. room: c (n x K), its mean (K), s (n x
  * d), a matrix (K x K). */
-static bo_status solve_decoder(bo_context *context, const bo_embedding_fitting *fitting, bo_embedding *out, double *c,
+static bo_status solve_decoder(bo_context *context, const bo_embedding_sums *fitting, bo_embedding *out, double *c,
                                double *c_mean, double *s, double *matrix)
 {
     const size_t n = fitting->kept_rows, dim = fitting->dim, k = out->report.components;
@@ -360,10 +385,10 @@ static bo_status solve_decoder(bo_context *context, const bo_embedding_fitting *
     return BO_OK;
 }
 
-static bo_status fit_decoder(bo_context *context, const bo_embedding_fitting *fitting, bo_embedding *out)
+static bo_status fit_decoder(bo_context *context, const bo_embedding_sums *fitting, bo_embedding *out)
 {
     const size_t n = fitting->kept_rows, dim = fitting->dim, k = out->report.components;
-    const bo_inputs kept = {.rows = n, .x = fitting->kept, .ldx = dim};
+    const bo_input_view kept = {.rows = n, .x = fitting->kept, .ldx = dim};
     double *c = bo_alloc_raw(context, n * k, sizeof *c, "pre-images");
     double *mean = bo_alloc_raw(context, k, sizeof *mean, "pre-images");
     double *s = bo_alloc_raw(context, n * dim, sizeof *s, "pre-images");
@@ -380,7 +405,7 @@ static bo_status fit_decoder(bo_context *context, const bo_embedding_fitting *fi
 }
 
 /* φ = √γ s: the projection on the components. */
-static void linear_decoder(const bo_embedding_fitting *fitting, bo_embedding *out)
+static void linear_decoder(const bo_embedding_sums *fitting, bo_embedding *out)
 {
     double root = sqrt(out->report.gamma);
     for (size_t j = 0; j < fitting->dim; j++) out->mean[j] = out->center[j] / root;
@@ -389,7 +414,7 @@ static void linear_decoder(const bo_embedding_fitting *fitting, bo_embedding *ou
 }
 
 /* `total` is the trace of the covariance. */
-static bo_status check_variance(bo_context *context, const bo_embedding_fitting *fitting, double total)
+static bo_status check_variance(bo_context *context, const bo_embedding_sums *fitting, double total)
 {
     if (!isfinite(total))
         return bo_fail(context, BO_NUMERIC, "the features of kernel %s are not finite; scale the columns",
@@ -399,7 +424,7 @@ static bo_status check_variance(bo_context *context, const bo_embedding_fitting 
     return BO_OK;
 }
 
-static bo_status solve(bo_context *context, const bo_embedding_fitting *fitting, bo_embedding *out)
+static bo_status solve(bo_context *context, const bo_embedding_sums *fitting, bo_embedding *out)
 {
     size_t n = fitting->features, components = out->report.components;
     double *matrix = bo_alloc_raw(context, n * n, sizeof *matrix, "the covariance of the features");
@@ -423,7 +448,7 @@ static bo_status solve(bo_context *context, const bo_embedding_fitting *fitting,
     return BO_OK;
 }
 
-static bo_status create(bo_context *context, const bo_embedding_fitting *fitting, bo_embedding *out)
+static bo_status create(bo_context *context, const bo_embedding_sums *fitting, bo_embedding *out)
 {
     const bo_features_desc *map = bo_features_describe(fitting->phi);
     size_t components = fitting->desc.components, features = fitting->features, dim = fitting->dim;
@@ -448,10 +473,8 @@ static bo_status create(bo_context *context, const bo_embedding_fitting *fitting
     return out->vectors && out->center && out->variance && out->decoder && out->mean ? BO_OK : BO_MEMORY;
 }
 
-bo_status bo_embedding_fitting_finish(bo_context *context, const bo_embedding_fitting *fitting, bo_embedding **out)
+static bo_status sums_finish(bo_context *context, const bo_embedding_sums *fitting, bo_embedding **out)
 {
-    if (out) *out = NULL;
-    BO_REQUIRE(context, fitting, out);
     BO_SPAN(context, "machine", "components");
     double begin = bo_seconds();
     if (fitting->rows < 2) return bo_fail(context, BO_INVALID, "expected at least 2 rows, found %zu", fitting->rows);
@@ -459,6 +482,7 @@ bo_status bo_embedding_fitting_finish(bo_context *context, const bo_embedding_fi
     if (!embedding) return BO_MEMORY;
     bo_status status = create(context, fitting, embedding);
     if (status == BO_OK) status = solve(context, fitting, embedding);
+    bo_embedding_report_arrays(embedding);
     embedding->report.seconds = fitting->seconds + bo_seconds() - begin;
     if (status != BO_OK)
         bo_embedding_destroy(embedding);
@@ -467,17 +491,32 @@ bo_status bo_embedding_fitting_finish(bo_context *context, const bo_embedding_fi
     return status;
 }
 
-bo_status bo_embedding_fit(bo_context *context, const bo_embedding_desc *desc, const bo_embedding_rows *rows,
+bo_status bo_embedding_fitting_finish(bo_context *context, const bo_fitting *fitting, bo_embedding **out)
+{
+    if (out) *out = NULL;
+    BO_REQUIRE(context, fitting, out);
+    if (!fitting->embedding)
+        return bo_fail(context, BO_INVALID, "expected the fitting of an embedding, found that of a machine");
+    return sums_finish(context, fitting->embedding, out);
+}
+
+bo_status bo_embedding_fit(bo_context *context, const bo_embedding_desc *desc, const bo_samples *samples,
                            bo_embedding **out)
 {
     if (out) *out = NULL;
-    BO_REQUIRE(context, desc, rows, out);
-    bo_embedding_fitting *fitting;
-    BO_TRY(bo_embedding_fitting_create(context, desc, rows, &fitting));
-    bo_status status = bo_embedding_fitting_add(context, fitting, rows);
-    if (status == BO_OK) status = bo_embedding_fitting_finish(context, fitting, out);
-    bo_embedding_fitting_destroy(fitting);
+    BO_REQUIRE(context, desc, samples, out);
+    bo_embedding_sums *fitting;
+    BO_TRY(sums_create(context, desc, samples, &fitting));
+    bo_status status = bo_embedding_sums_add(context, fitting, samples);
+    if (status == BO_OK) status = sums_finish(context, fitting, out);
+    bo_embedding_sums_destroy(fitting);
     return status;
+}
+
+void bo_embedding_report_arrays(bo_embedding *embedding)
+{
+    embedding->report.variances = embedding->variance;
+    embedding->report.vectors = embedding->vectors;
 }
 
 void bo_embedding_destroy(bo_embedding *embedding)
@@ -498,29 +537,17 @@ const bo_embedding_report *bo_embedding_describe(const bo_embedding *embedding)
     return embedding ? &embedding->report : NULL;
 }
 
-const double *bo_embedding_variances(const bo_embedding *embedding)
-{
-    return embedding ? embedding->variance : NULL;
-}
-
-const double *bo_embedding_vectors(const bo_embedding *embedding)
-{
-    return embedding ? embedding->vectors : NULL;
-}
-
 /* ---- new rows and pre-images ---------------------------------------------------------------------------------- */
 
-bo_status bo_embedding_apply(bo_context *context, const bo_embedding *embedding, size_t rows, const float *x,
-                             size_t ldx, double *coordinates, double *error)
+bo_status bo_embedding_apply(bo_context *context, const bo_embedding *embedding, const bo_inputs *inputs,
+                             double *coordinates, double *error)
 {
-    BO_REQUIRE(context, embedding);
-    BO_REQUIRE_IF(context, rows > 0, x, coordinates);
+    BO_REQUIRE(context, embedding, inputs);
     BO_SPAN(context, "machine", "embed");
-    const size_t dim = embedding->report.dim;
-    if (rows > 1 && ldx < dim)
-        return bo_fail(context, BO_INVALID, "ldx: expected at least %zu, the number of columns, found %zu", dim, ldx);
-    const bo_inputs all = {.rows = rows, .x = x, .ldx = ldx};
-    BO_TRY(bo_inputs_check_finite(context, &all, 0, rows, dim));
+    bo_input_view all;
+    BO_TRY(bo_input_view_make(context, inputs, embedding->report.dim, &all));
+    BO_REQUIRE_IF(context, all.rows > 0, coordinates);
+    BO_TRY(bo_input_view_check_finite(context, &all, 0, all.rows, embedding->report.dim));
     return apply_rows(context, embedding, &embedding->scaler, &all, coordinates, error);
 }
 

@@ -195,9 +195,9 @@ static bo_status load(bo_context *context, bo_tensors *file, bo_embedding **out,
     const char *json = bo_tensors_meta(file, "schema");
     bo_schema *stored = NULL;
     if (status == BO_OK && json) status = bo_schema_parse(context, json, strlen(json), &stored);
-    if (status == BO_OK && stored && bo_schema_inputs(stored) != e->report.dim)
+    if (status == BO_OK && stored && bo_schema_describe(stored)->inputs != e->report.dim)
         status = bo_fail(context, BO_FORMAT, "%s: the schema has %zu inputs, but the embedding has %zu", path,
-                         bo_schema_inputs(stored), e->report.dim);
+                         bo_schema_describe(stored)->inputs, e->report.dim);
     if (status == BO_OK) status = bo_scaler_resolve(context, stored, schema == NULL, &e->scaler);
     bo_tensors_close(file);
     if (status == BO_OK && schema)
@@ -208,6 +208,7 @@ static bo_status load(bo_context *context, bo_tensors *file, bo_embedding **out,
         bo_embedding_destroy(e);
         return status;
     }
+    bo_embedding_report_arrays(e);
     *out = e;
     return BO_OK;
 }

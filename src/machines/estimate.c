@@ -2,6 +2,7 @@
 #include "../device/device.h"
 #include "internal.h"
 #include "tune.h"
+#include "../features/facts.h"
 #include "../features/resolve.h"
 #include "../features/sections.h"
 

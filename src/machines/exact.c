@@ -40,8 +40,8 @@ static void unpack_factor(const bo_machine *machine, double *factor)
         for (size_t j = 0; j <= i; j++) factor[i * n + j] = machine->train_factor[at++];
 }
 
-static bo_status exact_create(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, bool deviations,
-                              exact *e)
+static bo_status exact_create(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                              bool deviations, exact *e)
 {
     enum { BLOCK = BO_SIZE(512, 4), LEAST = BO_SIZE(64, 2), CACHED = 1 << 21, SMALL = 1 << 24 };
     size_t n = machine->report.features, dim = machine->scaler.dim;
@@ -78,12 +78,12 @@ static bo_status exact_create(bo_context *context, const bo_machine *machine, co
 }
 
 /* Scaled rows of the inputs, which may be sparse. */
-static bo_status scale(bo_context *context, exact *e, const bo_inputs *inputs)
+static bo_status scale(bo_context *context, exact *e, const bo_input_view *inputs)
 {
     size_t dim = e->machine->scaler.dim;
-    bo_inputs rows = *inputs;
+    bo_input_view rows = *inputs;
     for (size_t i = 0; !inputs->x && i < inputs->rows; i++) bo_sparse_expand(&inputs->sparse, i, e->dense + i * dim);
-    if (!inputs->x) rows = (bo_inputs){.rows = inputs->rows, .x = e->dense, .ldx = dim};
+    if (!inputs->x) rows = (bo_input_view){.rows = inputs->rows, .x = e->dense, .ldx = dim};
     return bo_scaler_apply(context, &e->machine->scaler, &rows, e->x);
 }
 
@@ -129,7 +129,7 @@ static bo_status kernel_values(bo_context *context, exact *e, size_t rows)
     return BO_OK;
 }
 
-static bo_status predict_block(bo_context *context, exact *e, const bo_inputs *inputs, double *mean, double *std)
+static bo_status predict_block(bo_context *context, exact *e, const bo_input_view *inputs, double *mean, double *std)
 {
     const bo_machine *machine = e->machine;
     size_t n = machine->report.features, outputs = machine->report.outputs, rows = inputs->rows;
@@ -157,7 +157,7 @@ static bo_status predict_block(bo_context *context, exact *e, const bo_inputs *i
     return BO_OK;
 }
 
-bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean,
+bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const bo_input_view *inputs, double *mean,
                            double *std)
 {
     const size_t outputs = machine->report.outputs, rows = inputs->rows;
@@ -165,7 +165,7 @@ bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const
     bo_status status = exact_create(context, machine, inputs, std != NULL, &e);
     for (size_t first = 0; status == BO_OK && first < rows; first += e.block) {
         const size_t count = rows - first < e.block ? rows - first : e.block;
-        const bo_inputs block = bo_inputs_slice(inputs, first, count);
+        const bo_input_view block = bo_input_view_slice(inputs, first, count);
         status = predict_block(context, &e, &block, mean + first * outputs, std ? std + first * outputs : NULL);
         if (status == BO_OK) status = bo_progress(context, "predicting", (double)(first + count), (double)rows);
     }

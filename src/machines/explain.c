@@ -1,4 +1,5 @@
 /* Explanations of machines: slopes, importance by permutation, partial dependence curves. */
+#include "../math/metrics.h"
 #include "explain.h"
 #include "../base/trace.h"
 #include "../math/linalg.h"
@@ -9,22 +10,23 @@
 
 /* ---- what is explained ----------------------------------------------------------------------------------------------- */
 
-bo_status bo_explained_make(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc, size_t rows,
-                            const float *x, size_t ldx, bo_explained *out)
+bo_status bo_explained_make(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
+                            const bo_inputs *inputs, bo_explained *out)
 {
     const size_t dim = machine->report.dim;
+    bo_input_view view;
+    BO_TRY(bo_input_view_make(context, inputs, dim, &view));
     *out = (bo_explained){.machine = machine,
                           .columns = desc->columns ? desc->columns : dim,
                           .starts = desc->starts,
                           .dim = dim,
                           .outputs = machine->report.outputs,
-                          .rows = rows,
-                          .x = x,
-                          .ldx = ldx};
+                          .rows = view.rows,
+                          .x = view.x,
+                          .ldx = view.ldx};
     BO_TRY(bo_check_reserved(context, "bo_explain_desc", desc->reserved));
-    if (rows == 0) return bo_fail(context, BO_INVALID, "explanations: expected at least one row, found none");
-    if (ldx < dim)
-        return bo_fail(context, BO_INVALID, "expected rows with %zu columns, as in the fit, found %zu", dim, ldx);
+    if (view.rows == 0) return bo_fail(context, BO_INVALID, "explanations: expected at least one row, found none");
+    if (!view.x) return bo_fail(context, BO_UNSUPPORTED, "explanations: expected dense rows, found sparse ones");
     if (!desc->starts && out->columns != dim)
         return bo_fail(context, BO_INVALID, "explanations: expected %zu columns, one per input, found %zu; set starts",
                        dim, out->columns);
@@ -87,24 +89,28 @@ static bo_sparse sparse_rows(const bo_explained *e, bo_explain_batch *batch, siz
     return (bo_sparse){rows, e->dim, batch->start, batch->column, batch->value};
 }
 
+/* The first rows of a batch. `sparse` receives them if the machine was fitted to sparse rows. */
+static bo_inputs batch_inputs(const bo_explained *e, bo_explain_batch *batch, size_t rows, bo_sparse *sparse)
+{
+    if (!e->machine->scaler.place) return (bo_inputs){.rows = rows, .x = batch->x};
+    *sparse = sparse_rows(e, batch, rows);
+    return (bo_inputs){.sparse = sparse};
+}
+
 bo_status bo_explain_batch_run(bo_context *context, const bo_explained *e, bo_explain_batch *batch, size_t rows)
 {
-    const bool classes = e->machine->report.classes > 0;
-    if (e->machine->scaler.place) {
-        const bo_sparse sparse = sparse_rows(e, batch, rows);
-        return classes ? bo_machine_classify_sparse(context, e->machine, &sparse, NULL, batch->out)
-                       : bo_machine_predict_sparse(context, e->machine, &sparse, batch->out, NULL);
-    }
-    return classes ? bo_machine_predict_probabilities(context, e->machine, rows, batch->x, e->dim, batch->out)
-                   : bo_machine_predict(context, e->machine, rows, batch->x, e->dim, batch->out, NULL);
+    bo_sparse sparse;
+    const bo_inputs inputs = batch_inputs(e, batch, rows, &sparse);
+    const bo_prediction numbers = {.mean = batch->out}, probabilities = {.probabilities = batch->out};
+    return bo_machine_predict(context, e->machine, &inputs, e->machine->report.classes ? &probabilities : &numbers);
 }
 
 bo_status bo_explain_batch_test(bo_context *context, const bo_explained *e, bo_explain_batch *batch, size_t rows,
                                 const double *y, bo_metrics *metrics)
 {
-    if (!e->machine->scaler.place) return bo_machine_evaluate(context, e->machine, rows, batch->x, e->dim, y, metrics);
-    const bo_sparse sparse = sparse_rows(e, batch, rows);
-    return bo_machine_evaluate_sparse(context, e->machine, &sparse, y, metrics);
+    bo_sparse sparse;
+    const bo_inputs inputs = batch_inputs(e, batch, rows, &sparse);
+    return bo_machine_evaluate(context, e->machine, &inputs, y, metrics);
 }
 
 void bo_repeats_add(bo_repeats *running, double value)
@@ -133,14 +139,14 @@ static void orient(size_t count, size_t dim, double *vectors)
     }
 }
 
-bo_status bo_explain_gradients(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc, size_t rows,
-                               const float *x, size_t ldx, double *slopes, size_t directions, double *shares,
+bo_status bo_explain_gradients(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
+                               const bo_inputs *inputs, double *slopes, size_t directions, double *shares,
                                double *vectors)
 {
-    BO_REQUIRE(context, machine, desc, x, slopes);
+    BO_REQUIRE(context, machine, desc, inputs, slopes);
     BO_REQUIRE_IF(context, directions > 0, shares, vectors);
     bo_explained e;
-    BO_TRY(bo_explained_make(context, machine, desc, rows, x, ldx, &e));
+    BO_TRY(bo_explained_make(context, machine, desc, inputs, &e));
     if (directions > e.dim)
         return bo_fail(context, BO_INVALID, "explanations: expected at most %zu directions, the inputs, found %zu",
                        e.dim, directions);
@@ -148,7 +154,9 @@ bo_status bo_explain_gradients(bo_context *context, const bo_machine *machine, c
     double *matrix = bo_alloc_raw(context, directions ? e.dim * e.dim : 0, sizeof *matrix, "products of gradients");
     bo_status status = diagonal && matrix ? BO_OK : BO_MEMORY;
     if (status == BO_OK)
-        status = bo_machine_gradient_products(context, machine, rows, x, ldx, diagonal, directions ? matrix : NULL);
+        status =
+            bo_machine_gradient_products(context, machine, &(bo_input_view){.rows = e.rows, .x = e.x, .ldx = e.ldx},
+                                         diagonal, directions ? matrix : NULL);
     if (status == BO_OK && directions) status = bo_eigen_top(context, e.dim, directions, matrix, shares, vectors);
     if (status == BO_OK) {
         double total = 0;
@@ -295,13 +303,14 @@ static bo_status permute_all(bo_context *context, permuting *p, const bo_explain
 }
 
 bo_status bo_explain_permutations(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
-                                  size_t rows, const float *x, size_t ldx, const double *y, const bool *chosen,
+                                  const bo_inputs *inputs, const double *y, const bool *chosen,
                                   bo_explain_errors *errors, bo_column_importance *importance)
 {
-    BO_REQUIRE(context, machine, desc, x, errors, importance);
+    BO_REQUIRE(context, machine, desc, inputs, errors, importance);
     BO_SPAN(context, "machine", "permutations");
     bo_explained e;
-    BO_TRY(bo_explained_make(context, machine, desc, rows, x, ldx, &e));
+    BO_TRY(bo_explained_make(context, machine, desc, inputs, &e));
+    const size_t rows = e.rows;
     if (rows < 2) return bo_fail(context, BO_INVALID, "permutations: expected at least 2 rows, found %zu", rows);
     permuting p = {.e = &e, .y = y};
     p.order = bo_alloc_raw(context, rows, sizeof *p.order, "a permutation");
@@ -336,13 +345,14 @@ static int compare_values(const void *a, const void *b)
     return order ? order : (x->row > y->row) - (x->row < y->row);
 }
 
-bo_status bo_explain_values(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc, size_t rows,
-                            const float *x, size_t ldx, size_t column, size_t most, size_t *chosen, size_t *points)
+bo_status bo_explain_values(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
+                            const bo_inputs *inputs, size_t column, size_t most, size_t *chosen, size_t *points)
 {
     if (points) *points = 0;
-    BO_REQUIRE(context, machine, desc, x, chosen, points);
+    BO_REQUIRE(context, machine, desc, inputs, chosen, points);
     bo_explained e;
-    BO_TRY(bo_explained_make(context, machine, desc, rows, x, ldx, &e));
+    BO_TRY(bo_explained_make(context, machine, desc, inputs, &e));
+    const size_t rows = e.rows;
     if (column >= e.columns || most < 2)
         return bo_fail(context, BO_INVALID,
                        "values of a column: expected a column below %zu and at least 2 values, found %zu and %zu",
@@ -350,7 +360,7 @@ bo_status bo_explain_values(bo_context *context, const bo_machine *machine, cons
     value *values = bo_alloc_raw(context, rows, sizeof *values, "values of a column");
     if (!values) return BO_MEMORY;
     for (size_t i = 0; i < rows; i++)
-        values[i] = (value){x + i * ldx + bo_explained_first(&e, column), bo_explained_inputs(&e, column), i};
+        values[i] = (value){e.x + i * e.ldx + bo_explained_first(&e, column), bo_explained_inputs(&e, column), i};
     qsort(values, rows, sizeof *values, compare_values);
     size_t distinct = 1;
     for (size_t i = 1; i < rows; i++) distinct += compare_inputs(&values[i - 1], &values[i]) != 0;
@@ -426,15 +436,16 @@ static void summarize(size_t rows, size_t points, size_t outputs, size_t t, bool
     }
 }
 
-bo_status bo_explain_curve(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc, size_t rows,
-                           const float *x, size_t ldx, size_t column, size_t points, const size_t *values, double *mean,
+bo_status bo_explain_curve(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
+                           const bo_inputs *inputs, size_t column, size_t points, const size_t *values, double *mean,
                            double *low, double *high)
 {
     enum { SMALL = 1 << 24 };
-    BO_REQUIRE(context, machine, desc, x, values, mean);
+    BO_REQUIRE(context, machine, desc, inputs, values, mean);
     BO_SPAN(context, "machine", "curve");
     bo_explained e;
-    BO_TRY(bo_explained_make(context, machine, desc, rows, x, ldx, &e));
+    BO_TRY(bo_explained_make(context, machine, desc, inputs, &e));
+    const size_t rows = e.rows;
     if (column >= e.columns)
         return bo_fail(context, BO_INVALID, "curves: expected a column below %zu, found %zu", e.columns, column);
     for (size_t k = 0; k < points; k++)

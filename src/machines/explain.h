@@ -17,8 +17,8 @@ typedef struct bo_explained {
 } bo_explained;
 
 /* Checks the arguments of an explanation. */
-bo_status bo_explained_make(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc, size_t rows,
-                            const float *x, size_t ldx, bo_explained *out);
+bo_status bo_explained_make(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
+                            const bo_inputs *inputs, bo_explained *out);
 
 static inline size_t bo_explained_first(const bo_explained *e, size_t column)
 {

@@ -144,19 +144,19 @@ static bo_status explaining_create(bo_context *context, explaining *w)
     return w->fill.order && w->read.order && w->current && w->before && w->own && w->running ? BO_OK : BO_MEMORY;
 }
 
-bo_status bo_explain_row(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc, size_t rows,
-                         const float *x, size_t ldx, const float *row, double *base, double *prediction,
+bo_status bo_explain_row(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
+                         const bo_inputs *inputs, const float *row, double *base, double *prediction,
                          double *contributions, double *errors)
 {
-    BO_REQUIRE(context, machine, desc, x, row, base, prediction, contributions);
+    BO_REQUIRE(context, machine, desc, inputs, row, base, prediction, contributions);
     BO_SPAN(context, "machine", "contributions");
     bo_explained e;
-    BO_TRY(bo_explained_make(context, machine, desc, rows, x, ldx, &e));
-    const bo_inputs one = {.rows = 1, .x = row, .ldx = e.dim};
-    BO_TRY(bo_inputs_check_finite(context, &one, 0, 1, e.dim));
+    BO_TRY(bo_explained_make(context, machine, desc, inputs, &e));
+    const bo_input_view one = {.rows = 1, .x = row, .ldx = e.dim};
+    BO_TRY(bo_input_view_check_finite(context, &one, 0, 1, e.dim));
     explaining w = {.e = &e,
                     .row = row,
-                    .pairs = desc->samples ? desc->samples : rows,
+                    .pairs = desc->samples ? desc->samples : e.rows,
                     .seed = desc->seed,
                     .base = base,
                     .prediction = prediction};

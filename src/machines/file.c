@@ -474,6 +474,7 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bool 
     if (!check_interval_numbers(machine))
         return bo_fail(context, BO_FORMAT,
                        "%s: expected bounds of intervals in ascending order; the file may be damaged", path);
+    machine->report.beta = machine->beta;
     if (machine->report.members > 1) BO_TRY(load_members(context, file, machine));
     for (size_t j = 0; machine->penalty && j < machine->report.features; j++)
         if (machine->penalty[j] <= 0)
@@ -485,12 +486,14 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bool 
 static bo_status check_schema(bo_context *context, const char *path, const bo_machine *machine, const bo_schema *schema)
 {
     const bo_fit_report *r = &machine->report;
-    bool targets = r->classes || bo_schema_targets(schema) == 0 || bo_schema_targets(schema) == r->outputs;
-    if (bo_schema_inputs(schema) == r->dim && bo_schema_classes(schema) == r->classes && targets) return BO_OK;
+    bool targets =
+        r->classes || bo_schema_describe(schema)->targets == 0 || bo_schema_describe(schema)->targets == r->outputs;
+    if (bo_schema_describe(schema)->inputs == r->dim && bo_schema_describe(schema)->classes == r->classes && targets)
+        return BO_OK;
     return bo_fail(context, BO_FORMAT,
                    "%s: the schema has %zu inputs, %zu classes and %zu targets, but the machine has %zu, %zu and %zu",
-                   path, bo_schema_inputs(schema), bo_schema_classes(schema), bo_schema_targets(schema), r->dim,
-                   r->classes, r->outputs);
+                   path, bo_schema_describe(schema)->inputs, bo_schema_describe(schema)->classes,
+                   bo_schema_describe(schema)->targets, r->dim, r->classes, r->outputs);
 }
 
 /* raw: rows to predict are read without the schema. */

@@ -54,7 +54,8 @@ static bo_status add_features(bo_context *context, const bo_machine *machine, si
     for (size_t t = 0; status == BO_OK && t < outputs; t++) {
         const double top = unit_beta(machine, t, dz, 1);
         for (size_t i = 1; i < rows; i++) memcpy(dz + i * features, dz, features * sizeof *dz);
-        status = bo_features_backward(context, machine->phi, rows, scaled, kept, dz, features, g, kept, NULL, NULL);
+        status = bo_features_backward(context, machine->phi, &(bo_inputs){.rows = rows, .x = scaled, .stride = kept},
+                                      dz, features, g, kept, NULL, NULL);
         for (size_t i = 0; status == BO_OK && i < rows; i++)
             pull_back(scaler, g + i * kept, share * top, total + (i * outputs + t) * scaler->dim);
     }
@@ -82,7 +83,7 @@ static bo_status add_exact(bo_context *context, const bo_machine *machine, size_
     return status;
 }
 
-static bo_status add_member(bo_context *context, const bo_machine *machine, const bo_inputs *block, double share,
+static bo_status add_member(bo_context *context, const bo_machine *machine, const bo_input_view *block, double share,
                             double *total)
 {
     float *scaled = bo_alloc_raw(context, block->rows * machine->scaler.kept, sizeof *scaled, "a block of inputs");
@@ -95,7 +96,7 @@ static bo_status add_member(bo_context *context, const bo_machine *machine, cons
 }
 
 /* d exp(f)/df, which is the prediction, or 0 where f is beyond its bounds and is replaced by them. */
-static bo_status multiply_predictions(bo_context *context, const bo_machine *machine, const bo_inputs *block,
+static bo_status multiply_predictions(bo_context *context, const bo_machine *machine, const bo_input_view *block,
                                       double *total)
 {
     const size_t outputs = machine->report.outputs, numbers = block->rows * outputs, dim = machine->report.dim;
@@ -117,7 +118,8 @@ static bo_status multiply_predictions(bo_context *context, const bo_machine *mac
 }
 
 /* The gradients of a block of rows: total is rows x outputs x dim. */
-static bo_status block_gradients(bo_context *context, const bo_machine *machine, const bo_inputs *block, double *total)
+static bo_status block_gradients(bo_context *context, const bo_machine *machine, const bo_input_view *block,
+                                 double *total)
 {
     memset(total, 0, block->rows * machine->report.outputs * machine->report.dim * sizeof *total);
     BO_TRY(add_member(context, machine, block, machine->others_count ? machine->share[0] : 1, total));
@@ -132,8 +134,8 @@ static bo_status block_gradients(bo_context *context, const bo_machine *machine,
 /* Receives the gradients of the rows [first, first + rows): rows x outputs x dim. */
 typedef bo_status (*visit_fn)(bo_context *context, void *user, size_t first, size_t rows, const double *gradients);
 
-static bo_status visit_blocks(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, visit_fn visit,
-                              void *user)
+static bo_status visit_blocks(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                              visit_fn visit, void *user)
 {
     enum { SMALL = 1 << 24 };
     const size_t outputs = machine->report.outputs, dim = machine->report.dim;
@@ -145,7 +147,7 @@ static bo_status visit_blocks(bo_context *context, const bo_machine *machine, co
     double *total = bo_alloc_raw(context, block * outputs * dim, sizeof *total, "gradients");
     bo_status status = total ? BO_OK : BO_MEMORY;
     for (size_t first = 0; status == BO_OK && first < inputs->rows; first += block) {
-        const bo_inputs part = bo_inputs_slice(inputs, first, bo_min(block, inputs->rows - first));
+        const bo_input_view part = bo_input_view_slice(inputs, first, bo_min(block, inputs->rows - first));
         status = block_gradients(context, machine, &part, total);
         if (status == BO_OK) status = visit(context, user, first, part.rows, total);
         if (status == BO_OK)
@@ -155,16 +157,14 @@ static bo_status visit_blocks(bo_context *context, const bo_machine *machine, co
     return status;
 }
 
-static bo_status visit_gradients(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                 size_t ldx, visit_fn visit, void *user)
+static bo_status visit_gradients(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                                 visit_fn visit, void *user)
 {
     BO_SPAN(context, "machine", "gradients");
-    if (ldx < machine->report.dim)
-        return bo_fail(context, BO_INVALID, "expected rows with %zu columns, as in the fit, found %zu",
-                       machine->report.dim, ldx);
-    const bo_inputs inputs = {.rows = rows, .x = x, .ldx = ldx};
-    BO_TRY(bo_inputs_check_finite(context, &inputs, 0, rows, machine->report.dim));
-    return rows ? visit_blocks(context, machine, &inputs, visit, user) : BO_OK;
+    if (inputs->rows == 0) return BO_OK;
+    if (!inputs->x) return bo_fail(context, BO_UNSUPPORTED, "gradients: expected dense rows, found sparse ones");
+    BO_TRY(bo_input_view_check_finite(context, inputs, 0, inputs->rows, machine->report.dim));
+    return visit_blocks(context, machine, inputs, visit, user);
 }
 
 typedef struct writing {
@@ -188,13 +188,15 @@ static bo_status write_block(bo_context *context, void *user, size_t first, size
     return BO_OK;
 }
 
-bo_status bo_machine_gradients(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
+bo_status bo_machine_gradients(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
                                float *gradients)
 {
-    BO_REQUIRE(context, machine);
-    BO_REQUIRE_IF(context, rows > 0, x, gradients);
+    BO_REQUIRE(context, machine, inputs);
+    bo_input_view view;
+    BO_TRY(bo_input_view_make(context, inputs, machine->report.dim, &view));
+    BO_REQUIRE_IF(context, view.rows > 0, gradients);
     writing job = {machine, gradients};
-    return visit_gradients(context, machine, rows, x, ldx, write_block, &job);
+    return visit_gradients(context, machine, &view, write_block, &job);
 }
 
 /* ---- the mean of their outer products -------------------------------------------------------------------------- */
@@ -215,17 +217,16 @@ static bo_status add_block(bo_context *context, void *user, size_t first, size_t
     return bo_gemm64(context, true, false, dim, dim, count, 1, g, dim, g, dim, 1, job->matrix, dim);
 }
 
-bo_status bo_machine_gradient_products(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                       size_t ldx, double *diagonal, double *matrix)
+bo_status bo_machine_gradient_products(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                                       double *diagonal, double *matrix)
 {
-    BO_REQUIRE(context, machine);
-    BO_REQUIRE_IF(context, rows > 0, x);
+    const size_t rows = inputs->rows;
     if (rows == 0) return bo_fail(context, BO_INVALID, "the mean of gradients: expected at least one row, found none");
     const size_t dim = machine->report.dim;
     if (diagonal) memset(diagonal, 0, dim * sizeof *diagonal);
     if (matrix) memset(matrix, 0, dim * dim * sizeof *matrix);
     summing job = {dim, machine->report.outputs, diagonal, matrix};
-    BO_TRY(visit_gradients(context, machine, rows, x, ldx, add_block, &job));
+    BO_TRY(visit_gradients(context, machine, inputs, add_block, &job));
     bool finite = true;
     for (size_t k = 0; matrix && k < dim * dim; k++) finite = finite && isfinite(matrix[k] /= (double)rows);
     for (size_t j = 0; diagonal && j < dim; j++) finite = finite && isfinite(diagonal[j] /= (double)rows);

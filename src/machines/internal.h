@@ -24,22 +24,25 @@
 
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 
-/* Rows of inputs, dense or sparse. */
-typedef struct bo_inputs {
+/* Rows of inputs that were checked, dense or sparse, or some of them. */
+typedef struct bo_input_view {
     size_t rows;
     const float *x; /* NULL: sparse */
     size_t ldx;
     bo_sparse sparse;
-} bo_inputs;
+} bo_input_view;
 
+/* The rows of a caller, which must have `dim` columns. */
+bo_status bo_input_view_make(bo_context *context, const bo_inputs *inputs, size_t dim, bo_input_view *out);
 /* BO_INVALID if a number of the rows [first, first + rows) is not finite. */
-bo_status bo_inputs_check_finite(bo_context *context, const bo_inputs *inputs, size_t first, size_t rows, size_t dim);
+bo_status bo_input_view_check_finite(bo_context *context, const bo_input_view *inputs, size_t first, size_t rows,
+                                     size_t dim);
 /* Rows [first, first + rows) of the samples. */
-bo_inputs bo_samples_inputs(const bo_samples *samples, size_t first, size_t rows);
-static inline bo_inputs bo_inputs_slice(const bo_inputs *inputs, size_t first, size_t rows)
+bo_input_view bo_samples_inputs(const bo_samples *samples, size_t first, size_t rows);
+static inline bo_input_view bo_input_view_slice(const bo_input_view *inputs, size_t first, size_t rows)
 {
-    if (!inputs->x) return (bo_inputs){.rows = rows, .sparse = bo_sparse_slice(&inputs->sparse, first, rows)};
-    return (bo_inputs){.rows = rows, .x = inputs->x + first * inputs->ldx, .ldx = inputs->ldx};
+    if (!inputs->x) return (bo_input_view){.rows = rows, .sparse = bo_sparse_slice(&inputs->sparse, first, rows)};
+    return (bo_input_view){.rows = rows, .x = inputs->x + first * inputs->ldx, .ldx = inputs->ldx};
 }
 
 /* ---- scaling ------------------------------------------------------------------------------------------- */
@@ -86,7 +89,7 @@ void bo_scaler_free(bo_scaler *scaler);
 /* Replaces the metric by a copy; NULL: none. For dense rows. */
 bo_status bo_scaler_set_metric(bo_context *context, bo_scaler *scaler, const bo_metric *metric);
 /* Scaled rows in dense form: rows x kept. `out` may be the inputs themselves if there is no metric. */
-bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_inputs *inputs, float *out);
+bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_input_view *inputs, float *out);
 /* Scaled sparse rows; released with bo_sparse_destroy. */
 bo_status bo_scaler_apply_sparse(bo_context *context, const bo_scaler *scaler, const bo_sparse *x,
                                  bo_sparse_block **out);
@@ -101,9 +104,9 @@ typedef struct bo_row_map {
 } bo_row_map;
 
 /* Computes z (rows x features, stride ldz) from raw rows, without rounding, and with it. */
-bo_status bo_row_map_project(bo_context *context, const bo_row_map *row_map, const bo_inputs *inputs, float *z,
+bo_status bo_row_map_project(bo_context *context, const bo_row_map *row_map, const bo_input_view *inputs, float *z,
                              size_t ldz);
-bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, const bo_inputs *inputs, float *z,
+bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, const bo_input_view *inputs, float *z,
                            size_t ldz);
 /* The mean of the features of scaled rows, of BO_MACHINE_BLOCK rows at most: what is subtracted before features are summed,
  * because sums of small numbers are more accurate. */
@@ -296,14 +299,18 @@ bo_row_map bo_machine_row_map(const bo_machine *machine);
 /* Without arrays and report; NULL: see the context's error. */
 bo_machine *bo_machine_allocate(bo_context *context);
 bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo_machine **out);
-/* bo_machine_predict_interval for dense or sparse rows, which are checked. Each of std, low and high may be NULL. */
-bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
-                                    double level, double *mean, double *std, double *low, double *high);
+/* bo_machine_predict for rows that were checked. */
+bo_status bo_machine_predict_view(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                                  const bo_prediction *out);
+/* The average gradient outer product, G = mean over the rows of Σ_t ∇f_t ∇f_tᵀ (bo_machine_gradients), in blocks of rows. Writes
+ * the `dim` numbers G_jj and G (dim x dim); either may be NULL. BO_INVALID without rows. */
+bo_status bo_machine_gradient_products(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                                       double *diagonal, double *matrix);
 /* Predictions in the units of beta, which are logarithms if the targets are, and deviations s(x), or NULL. */
-bo_status bo_machine_predict_plain(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+bo_status bo_machine_predict_plain(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
                                    double *mean, double *deviation);
 /* The same for a machine with an exact kernel: exact.c. */
-bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean,
+bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const bo_input_view *inputs, double *mean,
                            double *std);
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
@@ -317,7 +324,7 @@ enum { BO_COMMITTEE = 3 };
 bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size_t count, bo_machine **machines,
                             bo_left_out *left_out, bo_machine **out);
 /* Replaces the machine's own predictions by those of the committee, if it has others. */
-bo_status bo_committee_mean(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean);
+bo_status bo_committee_mean(bo_context *context, const bo_machine *machine, const bo_input_view *inputs, double *mean);
 /* Frees what only standard deviations need. */
 void bo_machine_forget_uncertainty(bo_machine *machine);
 /* Converts β, intercept and center of the system to the units of the data and stores them. */
@@ -487,7 +494,7 @@ static inline bool bo_is_sections(const bo_features *phi)
 enum { BO_DEPTHS_SEARCHED = 3 };
 /* Features of a random map by default. */
 enum { BO_FIT_FEATURES = 4096 };
-/* The memory that a fit may use: the descriptor's limit, or three quarters of bo_memory_limit. */
+/* The memory that a fit may use: the descriptor's limit, or three quarters of bo_process_memory. */
 bo_memory_bound bo_fit_memory(const bo_machine_desc *desc);
 /* The search: rows of its first stage, rows up to which its second stage is exact, and maximum features of the smaller
  * machines that it fits beyond. */
@@ -497,10 +504,11 @@ enum { BO_COARSE_ROWS = 400, BO_EXACT_ROWS = 2000, BO_SEARCH_FEATURES = 4096 };
 
 #define BO_WHY_STREAM "streams are summed into the Gram matrix of the features" /* report.why_solver */
 
-/* Invariants: scaler, targets, phi and kept are set before the first row is added and do not change; moments.size is 0 for
+/* Invariants of a machine's fit: scaler, targets, phi and kept are set before the first row is added and do not change; moments.size is 0 for
  * solvers that do not use moments. */
 struct bo_fitting {
-    bo_machine_desc desc; /* pointers cleared */
+    struct bo_embedding_sums *embedding; /* a fit of an embedding, which has no other members; NULL: of a machine */
+    bo_machine_desc desc;                /* pointers cleared */
     bo_scaler scaler;
     bo_targets targets;
     bo_features *phi;

@@ -83,7 +83,7 @@ static bo_status kernel_of_features(bo_context *context, const bo_features_desc 
     float *z = bo_alloc_raw(context, n * features, sizeof *z, "the sample's features");
     float *zt = bo_alloc_raw(context, n * features, sizeof *zt, "the sample's features");
     const bo_row_map unscaled = {.phi = phi};
-    const bo_inputs inputs = bo_samples_inputs(scaled, 0, n);
+    const bo_input_view inputs = bo_samples_inputs(scaled, 0, n);
     bo_status status = z && zt ? bo_row_map_project(context, &unscaled, &inputs, z, features) : BO_MEMORY;
     if (status == BO_OK) {
         transpose(n, features, z, zt);
@@ -339,7 +339,7 @@ bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, 
     out->fit_weight = intercept ? ridge->weight : 0;
     float *z = bo_alloc_raw(context, rows * features, sizeof *z, "leave-one-out rows");
     double *v = bo_alloc_raw(context, rows * features, sizeof *v, "leave-one-out rows");
-    const bo_inputs inputs = bo_samples_inputs(samples, 0, rows);
+    const bo_input_view inputs = bo_samples_inputs(samples, 0, rows);
     bo_status status = z && v ? bo_row_map_apply(context, row_map, &inputs, z, features) : BO_MEMORY;
     left_out_job job = {ridge, rows, z, v, out};
     const size_t tasks = bo_ceil_div(rows, LEFT_OUT_ROWS);

@@ -4,6 +4,7 @@
  *
  * L-BFGS, preconditioned with the ridge system: the Hessian of a class is bounded by ¼ ZᵀZ + λ (up to the coupling of classes), and
  * (¼ A + λ)⁻¹ = 4 (A + 4λ)⁻¹ is a solve with the factor of ridge. It starts at the calibrated ridge solution. */
+#include "../math/metrics.h"
 #include "passes.h"
 #include "../math/linalg.h"
 

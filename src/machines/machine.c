@@ -62,6 +62,7 @@ bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo
         bo_machine_destroy(machine);
         return BO_MEMORY;
     }
+    machine->report.beta = machine->beta;
     *out = machine;
     return BO_OK;
 }
@@ -127,11 +128,6 @@ const bo_fit_report *bo_machine_report(const bo_machine *machine)
     return machine ? &machine->report : NULL;
 }
 
-const double *bo_machine_beta(const bo_machine *machine)
-{
-    return machine ? machine->beta : NULL;
-}
-
 bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                    const double *beta, const double *intercept, const double *center)
 {
@@ -167,116 +163,57 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
 
 /* ---- predictions ------------------------------------------------------------------------------------------------- */
 
-/* Predictions with intervals: of the given level into low and high, of 95% for the standard deviations. Either may be NULL. */
-static bo_status predict_intervals(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
-                                   double level, double *mean, double *std, double *low, double *high)
+/* Predictions of a regression with deviations: the ends of intervals of the given level, and those of 95% for the standard
+ * deviations. */
+static bo_status predict_intervals(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                                   const bo_prediction *out, double *mean)
 {
-    static const double normal_level = 0.95; /* of BO_INTERVAL_95 */
-    const size_t count = inputs->rows * machine->report.outputs;
+    static const double usual_level = 0.95; /* of BO_INTERVAL_95 */
+    const double level = out->level != 0 ? out->level : usual_level;
+    const size_t rows = inputs->rows, count = rows * machine->report.outputs;
     double *deviation = bo_alloc_raw(context, 3 * count, sizeof *deviation, "intervals");
     if (!deviation) return BO_MEMORY;
     double *below = deviation + count, *above = deviation + 2 * count;
+    double *low = out->low ? out->low : below,
+           *high = out->high ? out->high : above; /* standard deviations come after */
     bo_status status = bo_machine_predict_plain(context, machine, inputs, mean, deviation);
-    if (status == BO_OK && low)
-        status = bo_intervals_apply(context, machine, inputs->rows, level, mean, deviation, low, high);
-    if (status == BO_OK && std)
-        status = bo_intervals_apply(context, machine, inputs->rows, normal_level, mean, deviation, below, above);
+    if (status == BO_OK && (out->low || out->high))
+        status = bo_intervals_apply(context, machine, rows, level, mean, deviation, low, high);
+    if (status == BO_OK && out->std)
+        status = bo_intervals_apply(context, machine, rows, usual_level, mean, deviation, below, above);
     if (status != BO_OK) {
         bo_free(deviation);
         return status;
     }
-    bo_target_scale_restore(machine, inputs->rows, mean);
-    if (low) bo_target_scale_restore_ends(machine, inputs->rows, low);
-    if (low) bo_target_scale_restore_ends(machine, inputs->rows, high);
-    if (std) bo_target_scale_restore_ends(machine, inputs->rows, below);
-    if (std) bo_target_scale_restore_ends(machine, inputs->rows, above);
+    bo_target_scale_restore(machine, rows, mean);
+    if (out->low) bo_target_scale_restore_ends(machine, rows, low);
+    if (out->high) bo_target_scale_restore_ends(machine, rows, high);
+    if (out->std) bo_target_scale_restore_ends(machine, rows, below);
+    if (out->std) bo_target_scale_restore_ends(machine, rows, above);
     for (size_t k = 0; k < count; k++) {
-        if (std) std[k] = (above[k] - below[k]) / (2 * BO_INTERVAL_95);
-        if (!low) continue;
-        low[k] = fmin(low[k], mean[k]);
-        high[k] = fmax(high[k], mean[k]);
+        if (out->std) out->std[k] = (above[k] - below[k]) / (2 * BO_INTERVAL_95);
+        if (out->low) low[k] = fmin(low[k], mean[k]);
+        if (out->high) high[k] = fmax(high[k], mean[k]);
     }
     bo_free(deviation);
     return BO_OK;
 }
 
-bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
-                                    double level, double *mean, double *std, double *low, double *high)
+static bo_status predict_numbers(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                                 const bo_prediction *out)
 {
-    if (std || low) return predict_intervals(context, machine, inputs, level, mean, std, low, high);
-    BO_TRY(bo_machine_predict_plain(context, machine, inputs, mean, NULL));
-    bo_target_scale_restore(machine, inputs->rows, mean);
-    return BO_OK;
-}
-
-/* Describes dense rows, which must have the columns of the fit. */
-static bo_status dense_inputs(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
-                              bo_inputs *out)
-{
-    *out = (bo_inputs){.rows = rows, .x = x, .ldx = ldx};
-    if (ldx >= machine->report.dim) return BO_OK;
-    return bo_fail(context, BO_INVALID, "expected rows with %zu columns, as in the fit, found %zu", machine->report.dim,
-                   ldx);
-}
-
-static bo_status sparse_inputs(bo_context *context, const bo_machine *machine, const bo_sparse *x, bo_inputs *out)
-{
-    *out = (bo_inputs){.rows = x->rows, .sparse = *x};
-    if (x->dim == machine->report.dim) return bo_sparse_check(context, x);
-    return bo_fail(context, BO_INVALID, "expected sparse rows with %zu columns, as in the fit, found %zu",
-                   machine->report.dim, x->dim);
-}
-
-bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
-                             double *mean, double *std)
-{
-    BO_REQUIRE(context, machine);
-    BO_REQUIRE_IF(context, rows > 0, x, mean);
-    bo_inputs inputs;
-    BO_TRY(dense_inputs(context, machine, rows, x, ldx, &inputs));
-    return bo_machine_predict_inputs(context, machine, &inputs, 0, mean, std, NULL, NULL);
-}
-
-bo_status bo_machine_predict_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x, double *mean,
-                                    double *std)
-{
-    BO_REQUIRE(context, machine, x, mean);
-    bo_inputs inputs;
-    BO_TRY(sparse_inputs(context, machine, x, &inputs));
-    return bo_machine_predict_inputs(context, machine, &inputs, 0, mean, std, NULL, NULL);
-}
-
-static bo_status check_level(bo_context *context, double level)
-{
-    if (level > 0 && level < 1) return BO_OK;
-    return bo_fail(context, BO_INVALID, "level: expected a number between 0 and 1, found %g", level);
-}
-
-bo_status bo_machine_predict_interval(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                      size_t ldx, double level, double *mean, double *std, double *low, double *high)
-{
-    BO_REQUIRE(context, machine);
-    BO_REQUIRE_IF(context, rows > 0, x, mean, low, high);
-    BO_TRY(check_level(context, level));
-    bo_inputs inputs;
-    BO_TRY(dense_inputs(context, machine, rows, x, ldx, &inputs));
-    return rows ? bo_machine_predict_inputs(context, machine, &inputs, level, mean, std, low, high) : BO_OK;
-}
-
-bo_status bo_machine_predict_interval_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
-                                             double level, double *mean, double *std, double *low, double *high)
-{
-    BO_REQUIRE(context, machine, x, mean, low, high);
-    BO_TRY(check_level(context, level));
-    bo_inputs inputs;
-    BO_TRY(sparse_inputs(context, machine, x, &inputs));
-    return bo_machine_predict_inputs(context, machine, &inputs, level, mean, std, low, high);
-}
-
-static bo_status require_classes(bo_context *context, const bo_machine *machine)
-{
-    if (machine->report.classes) return BO_OK;
-    return bo_fail(context, BO_UNSUPPORTED, "expected a classifier, found a machine for regression");
+    const size_t count = inputs->rows * machine->report.outputs;
+    double *own = out->mean ? NULL : bo_alloc_raw(context, count, sizeof *own, "predictions");
+    double *mean = out->mean ? out->mean : own;
+    bo_status status = mean ? BO_OK : BO_MEMORY;
+    if (status == BO_OK && (out->std || out->low || out->high)) {
+        status = predict_intervals(context, machine, inputs, out, mean);
+    } else if (status == BO_OK) {
+        status = bo_machine_predict_plain(context, machine, inputs, mean, NULL);
+        if (status == BO_OK) bo_target_scale_restore(machine, inputs->rows, mean);
+    }
+    bo_free(own);
+    return status;
 }
 
 /* softmax(sharpness * score + offset) of one row, in place. */
@@ -301,50 +238,50 @@ static int best_class(const bo_machine *machine, const double *scores)
     return (int)best;
 }
 
-/* Scores, then classes and probabilities (either may be NULL) of all rows. */
-static bo_status classify_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, int *classes,
-                                 double *probabilities)
+/* Scores, then classes and probabilities of all rows. */
+static bo_status predict_classes(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                                 const bo_prediction *out)
 {
-    BO_TRY(require_classes(context, machine));
     const size_t count = machine->report.classes;
-    double *own = probabilities ? NULL : bo_alloc_raw(context, inputs->rows * count, sizeof *own, "scores");
-    double *scores = probabilities ? probabilities : own;
+    double *given = out->mean ? out->mean : out->probabilities;
+    double *own = given ? NULL : bo_alloc_raw(context, inputs->rows * count, sizeof *own, "scores");
+    double *scores = given ? given : own;
     bo_status status = scores ? bo_machine_predict_plain(context, machine, inputs, scores, NULL) : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < inputs->rows; i++) {
-        if (classes) classes[i] = best_class(machine, scores + i * count);
-        if (probabilities) scores_to_probabilities(machine, scores + i * count);
+        const double *row = scores + i * count;
+        if (out->classes) out->classes[i] = best_class(machine, row);
+        if (!out->probabilities) continue;
+        double *p = out->probabilities + i * count;
+        if (p != row) memcpy(p, row, count * sizeof *p);
+        scores_to_probabilities(machine, p);
     }
     bo_free(own);
     return status;
 }
 
-bo_status bo_machine_predict_probabilities(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                           size_t ldx, double *probabilities)
+bo_status bo_machine_predict_view(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                                  const bo_prediction *out)
 {
-    BO_REQUIRE(context, machine);
-    BO_REQUIRE_IF(context, rows > 0, x, probabilities);
-    bo_inputs inputs;
-    BO_TRY(dense_inputs(context, machine, rows, x, ldx, &inputs));
-    return classify_inputs(context, machine, &inputs, NULL, probabilities);
+    const bool deviations = out->std || out->low || out->high;
+    if (!machine->report.classes && (out->classes || out->probabilities))
+        return bo_fail(context, BO_UNSUPPORTED, "expected a classifier, found a machine for regression");
+    if (machine->report.classes && !deviations) return predict_classes(context, machine, inputs, out);
+    return predict_numbers(context, machine, inputs, out); /* refuses deviations of classes */
 }
 
-bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
-                              int *classes)
+bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                             const bo_prediction *out)
 {
-    BO_REQUIRE(context, machine);
-    BO_REQUIRE_IF(context, rows > 0, x, classes);
-    bo_inputs inputs;
-    BO_TRY(dense_inputs(context, machine, rows, x, ldx, &inputs));
-    return classify_inputs(context, machine, &inputs, classes, NULL);
-}
-
-bo_status bo_machine_classify_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x, int *classes,
-                                     double *probabilities)
-{
-    BO_REQUIRE(context, machine, x);
-    bo_inputs inputs;
-    BO_TRY(sparse_inputs(context, machine, x, &inputs));
-    return classify_inputs(context, machine, &inputs, classes, probabilities);
+    BO_REQUIRE(context, machine, inputs, out);
+    BO_TRY(bo_check_reserved(context, "bo_prediction", out->reserved));
+    if (out->level != 0 && !(out->level > 0 && out->level < 1))
+        return bo_fail(context, BO_INVALID, "level: expected a number between 0 and 1, found %g", out->level);
+    bo_input_view view;
+    BO_TRY(bo_input_view_make(context, inputs, machine->report.dim, &view));
+    if (view.rows == 0) return BO_OK;
+    if (!out->mean && !out->low && !out->high && !out->std && !out->classes && !out->probabilities)
+        return bo_fail(context, BO_INVALID, "bo_prediction: expected at least one array, found none");
+    return bo_machine_predict_view(context, machine, &view, out);
 }
 
 /* ---- tests --------------------------------------------------------------------------------------------------- */
@@ -361,8 +298,8 @@ bo_status bo_machine_create_metrics(bo_context *context, const bo_machine *machi
 
 enum { EVALUATED_ROWS = 4096 };
 
-static bo_status evaluate_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
-                                 const double *y, bo_metrics *metrics)
+static bo_status evaluate_view(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                               const double *y, bo_metrics *metrics)
 {
     const bo_fit_report *report = &machine->report;
     const bool has_std = metrics->desc.has_std;
@@ -378,17 +315,23 @@ static bo_status evaluate_inputs(bo_context *context, const bo_machine *machine,
     int *predicted = report->classes ? bo_alloc_raw(context, block, sizeof *predicted, "predictions") : NULL;
     bo_status status = mean && (std || !has_std) && (predicted || !report->classes) ? BO_OK : BO_MEMORY;
     for (size_t at = 0; at < rows && status == BO_OK; at += block) {
-        const bo_inputs part = bo_inputs_slice(inputs, at, rows - at < block ? rows - at : block);
+        const bo_input_view part = bo_input_view_slice(inputs, at, rows - at < block ? rows - at : block);
         const double *truth = y + at * targets;
         status = bo_progress(context, "testing", (double)at, (double)rows);
         if (status == BO_OK && report->classes) {
-            status = classify_inputs(context, machine, &part, predicted, mean);
-            if (status == BO_OK) status = bo_metrics_add_classes(context, metrics, part.rows, truth, predicted, mean);
-        } else if (status == BO_OK) {
-            status = bo_machine_predict_inputs(context, machine, &part, 0.95, mean, std, low, high);
+            status = bo_machine_predict_view(context, machine, &part,
+                                             &(bo_prediction){.classes = predicted, .probabilities = mean});
             if (status == BO_OK)
-                status = std ? bo_metrics_add_intervals(context, metrics, part.rows, truth, mean, std, low, high)
-                             : bo_metrics_add(context, metrics, part.rows, truth, mean, NULL);
+                status = bo_metrics_add(
+                    context, metrics,
+                    &(bo_metrics_rows){.rows = part.rows, .y = truth, .predicted = predicted, .probabilities = mean});
+        } else if (status == BO_OK) {
+            status = bo_machine_predict_view(
+                context, machine, &part,
+                &(bo_prediction){.mean = mean, .low = low, .high = high, .level = 0.95, .std = std});
+            const bo_metrics_rows added = {
+                .rows = part.rows, .y = truth, .mean = mean, .std = std, .low = low, .high = high};
+            if (status == BO_OK) status = bo_metrics_add(context, metrics, &added);
         }
     }
     bo_free(mean);
@@ -397,21 +340,12 @@ static bo_status evaluate_inputs(bo_context *context, const bo_machine *machine,
     return status;
 }
 
-bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
-                              const double *y, bo_metrics *metrics)
+bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, const double *y,
+                              bo_metrics *metrics)
 {
-    BO_REQUIRE(context, machine, metrics);
-    BO_REQUIRE_IF(context, rows > 0, x, y);
-    bo_inputs inputs;
-    BO_TRY(dense_inputs(context, machine, rows, x, ldx, &inputs));
-    return evaluate_inputs(context, machine, &inputs, y, metrics);
-}
-
-bo_status bo_machine_evaluate_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
-                                     const double *y, bo_metrics *metrics)
-{
-    BO_REQUIRE(context, machine, x, y, metrics);
-    bo_inputs inputs;
-    BO_TRY(sparse_inputs(context, machine, x, &inputs));
-    return evaluate_inputs(context, machine, &inputs, y, metrics);
+    BO_REQUIRE(context, machine, inputs, metrics);
+    bo_input_view view;
+    BO_TRY(bo_input_view_make(context, inputs, machine->report.dim, &view));
+    BO_REQUIRE_IF(context, view.rows > 0, y);
+    return evaluate_view(context, machine, &view, y, metrics);
 }

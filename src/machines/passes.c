@@ -7,7 +7,7 @@
 bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows, float *z,
                               size_t ldz)
 {
-    const bo_inputs inputs = bo_samples_inputs(problem->samples, first, rows);
+    const bo_input_view inputs = bo_samples_inputs(problem->samples, first, rows);
     return bo_row_map_apply(context, &problem->row_map, &inputs, z, ldz);
 }
 
@@ -100,7 +100,7 @@ bo_status bo_pass_held_out(bo_context *context, const bo_machine *machine, const
 {
     size_t outputs = targets->outputs;
     BO_TRY(bo_left_out_create(context, held->rows, outputs, targets->classes > 0, out));
-    const bo_inputs inputs = bo_samples_inputs(held, 0, held->rows);
+    const bo_input_view inputs = bo_samples_inputs(held, 0, held->rows);
     bo_status status = bo_machine_predict_plain(context, machine, &inputs, out->prediction, NULL);
     for (size_t i = 0; status == BO_OK && i < held->rows; i++) {
         double root = (double)bo_targets_root_weight(targets, held, i);

@@ -117,7 +117,9 @@ bo_status bo_machine_train_features(bo_context *context, const bo_machine *machi
     bo_status status = z ? BO_OK : BO_MEMORY;
     for (size_t first = 0; status == BO_OK && first < n; first += block) {
         const size_t rows = bo_min(block, n - first);
-        status = bo_features_apply(context, machine->phi, rows, machine->train_x + first * dim, dim, z, features);
+        status = bo_features_apply(context, machine->phi,
+                                   &(bo_inputs){.rows = rows, .x = machine->train_x + first * dim, .stride = dim}, z,
+                                   features);
         for (size_t k = 0; status == BO_OK && k < rows * features; k++)
             out[first * features + k] = ((double)z[k] - machine->center[k % features]) *
                                         (double)machine->train_root_weight[first + k / features] /
@@ -129,7 +131,7 @@ bo_status bo_machine_train_features(bo_context *context, const bo_machine *machi
 
 /* Rows of a block: at most PREDICT_ROWS, fewer if they are long, so that a block has at most PREDICT_NUMBERS inputs and
  * features. */
-static size_t block_rows(const bo_machine *machine, const bo_inputs *inputs)
+static size_t block_rows(const bo_machine *machine, const bo_input_view *inputs)
 {
     size_t rows = inputs->rows, dim = inputs->x ? machine->report.dim : 0;
     size_t most = PREDICT_NUMBERS / (dim + machine->report.features) + 1;
@@ -138,7 +140,7 @@ static size_t block_rows(const bo_machine *machine, const bo_inputs *inputs)
 }
 
 /* Bytes of the scaled inputs of a block, in dense form unless sparse rows are projected as they are. */
-static double input_bytes(const bo_machine *machine, const bo_inputs *inputs, size_t rows)
+static double input_bytes(const bo_machine *machine, const bo_input_view *inputs, size_t rows)
 {
     const double dense = 4 * (double)rows * (double)machine->scaler.kept;
     if (inputs->x) return dense;
@@ -146,7 +148,7 @@ static double input_bytes(const bo_machine *machine, const bo_inputs *inputs, si
 }
 
 /* Refuses standard deviations whose matrices do not fit into memory, before any work. */
-static bo_status check_memory(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, size_t rows,
+static bo_status check_memory(bo_context *context, const bo_machine *machine, const bo_input_view *inputs, size_t rows,
                               bool deviations)
 {
     enum { SMALL = 1 << 24 };
@@ -169,15 +171,15 @@ static bo_status allocate_traits(bo_context *context, const bo_machine *machine,
     return space->traits && space->q ? BO_OK : BO_MEMORY;
 }
 
-static bo_status prepare_gpu(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, bool deviations,
-                             workspace *space)
+static bo_status prepare_gpu(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
+                             bool deviations, workspace *space)
 {
     BO_TRY(bo_gpu_prediction_open(context, machine, inputs->rows, deviations, &space->gpu));
     space->rows = space->gpu.rows;
     return deviations ? allocate_traits(context, machine, space) : BO_OK;
 }
 
-static bo_status prepare(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, bool deviations,
+static bo_status prepare(bo_context *context, const bo_machine *machine, const bo_input_view *inputs, bool deviations,
                          workspace *space)
 {
     const size_t rows = block_rows(machine, inputs);
@@ -236,7 +238,7 @@ static bo_status quadratic_form(bo_context *context, const bo_machine *machine, 
 
 /* The features of a block, its predictions, and with `std` what the deviations need: traits and q. */
 static bo_status predict_on_cpu(bo_context *context, const bo_machine *machine, workspace *space,
-                                const bo_inputs *inputs, double *mean, bool deviations)
+                                const bo_input_view *inputs, double *mean, bool deviations)
 {
     const size_t features = machine->report.features, columns = machine->intervals.columns, rows = inputs->rows;
     const bo_row_map row_map = bo_machine_row_map(machine);
@@ -251,7 +253,7 @@ static bo_status predict_on_cpu(bo_context *context, const bo_machine *machine, 
 }
 
 static bo_status predict_block(bo_context *context, const bo_machine *machine, workspace *space,
-                               const bo_inputs *inputs, double *mean, double *std)
+                               const bo_input_view *inputs, double *mean, double *std)
 {
     const size_t outputs = machine->report.outputs, rows = inputs->rows;
     BO_TRY(space->gpu.machine ? bo_gpu_predict(context, &space->gpu, inputs, mean, space->traits, space->q)
@@ -265,7 +267,7 @@ static bo_status predict_block(bo_context *context, const bo_machine *machine, w
     return BO_OK;
 }
 
-bo_status bo_machine_predict_plain(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+bo_status bo_machine_predict_plain(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
                                    double *mean, double *std)
 {
     BO_SPAN(context, "machine", "predict");
@@ -277,13 +279,13 @@ bo_status bo_machine_predict_plain(bo_context *context, const bo_machine *machin
                              "had too few rows to hold some back; use primal or dual",
                        bo_solver_name(machine->report.solver));
     const size_t outputs = machine->report.outputs, rows = inputs->rows;
-    BO_TRY(bo_inputs_check_finite(context, inputs, 0, rows, machine->report.dim));
+    BO_TRY(bo_input_view_check_finite(context, inputs, 0, rows, machine->report.dim));
     if (bo_is_sections(machine->phi)) return bo_exact_predict(context, machine, inputs, mean, std);
     workspace space;
     bo_status status = prepare(context, machine, inputs, std != NULL, &space);
     for (size_t first = 0; status == BO_OK && first < rows; first += space.rows) {
         const size_t count = rows - first < space.rows ? rows - first : space.rows;
-        const bo_inputs block = bo_inputs_slice(inputs, first, count);
+        const bo_input_view block = bo_input_view_slice(inputs, first, count);
         status =
             predict_block(context, machine, &space, &block, mean + first * outputs, std ? std + first * outputs : NULL);
         if (status == BO_OK) status = bo_progress(context, "predicting", (double)(first + count), (double)rows);

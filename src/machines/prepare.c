@@ -1,7 +1,8 @@
 /* What precedes the rows of a fit: scaling, targets, the choice of γ and λ, the feature map. */
+#include "embedding.h"
 #include "fitting.h"
+#include "../features/facts.h"
 #include "../features/sections.h"
-#include "../features/sparse.h"
 
 #include <assert.h>
 #include <math.h>
@@ -36,6 +37,7 @@ bo_fit_problem bo_fitting_problem(const bo_fitting *fitting, const bo_samples *s
 void bo_fitting_destroy(bo_fitting *fitting)
 {
     if (!fitting) return;
+    bo_embedding_sums_destroy(fitting->embedding);
     bo_scaler_free(&fitting->scaler);
     bo_targets_free(&fitting->targets);
     bo_features_destroy(fitting->phi);
@@ -81,8 +83,8 @@ static bo_status make_sparse_features(bo_context *context, bo_fitting *fitting, 
     bo_sparse_block *scaled;
     BO_TRY(bo_features_create(context, map, &fitting->phi));
     BO_TRY(bo_scaler_apply_sparse(context, &fitting->scaler, fitting->kept.sparse, &scaled));
-    bo_status status = bo_features_measure_sparse(context, fitting->phi, &scaled->rows, ACCURACY_PAIRS, map->seed,
-                                                  &fitting->report.accuracy);
+    bo_status status = bo_features_measure(context, fitting->phi, &(bo_inputs){.sparse = &scaled->rows}, ACCURACY_PAIRS,
+                                           map->seed, &fitting->report.accuracy);
     bo_sparse_destroy(&scaled->rows);
     return status;
 }
@@ -97,7 +99,7 @@ static bo_status make_landmarks(bo_context *context, bo_fitting *fitting, bo_fea
     bo_samples chosen;
     BO_TRY(bo_samples_subset(context, samples, fitting->kept.rows + wanted, fitting->desc.seed, &chosen));
     const size_t count = bo_min(wanted, chosen.rows);
-    const bo_inputs inputs = bo_samples_inputs(&chosen, chosen.rows - count, count);
+    const bo_input_view inputs = bo_samples_inputs(&chosen, chosen.rows - count, count);
     float *scaled = bo_alloc_raw(context, count * fitting->scaler.kept, sizeof *scaled, "a sample of the rows");
     bo_status status = scaled ? bo_scaler_apply(context, &fitting->scaler, &inputs, scaled) : BO_MEMORY;
     bo_samples_free(&chosen);
@@ -119,15 +121,15 @@ static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_feat
     if (landmarks) BO_TRY(make_landmarks(context, fitting, &map, samples));
     float *scaled = bo_alloc_raw(context, kept->rows * kept->dim, sizeof *scaled, "a sample of the rows");
     if (!scaled) return BO_MEMORY;
-    const bo_inputs inputs = bo_samples_inputs(kept, 0, kept->rows);
+    const bo_input_view inputs = bo_samples_inputs(kept, 0, kept->rows);
     map.sample = scaled;
     map.sample_rows = kept->rows < BO_SAMPLED_ROWS ? kept->rows : BO_SAMPLED_ROWS; /* in random order */
     map.sample_stride = map.dim;
     bo_status status = bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
     if (status == BO_OK && !landmarks) status = bo_features_create(context, &map, &fitting->phi);
     if (status == BO_OK)
-        status = bo_features_measure(context, fitting->phi, kept->rows, scaled, map.dim, ACCURACY_PAIRS, map.seed,
-                                     &fitting->report.accuracy);
+        status = bo_features_measure(context, fitting->phi, &(bo_inputs){.rows = kept->rows, .x = scaled},
+                                     ACCURACY_PAIRS, map.seed, &fitting->report.accuracy);
     if (status == BO_UNSUPPORTED && fitting->phi) { /* a custom map has no closed form to compare with */
         fitting->report.accuracy = (bo_features_accuracy){.predicted_rms = NAN, .error_rms = NAN, .kernel_rms = NAN};
         status = BO_OK;
@@ -142,7 +144,7 @@ static bo_status make_sections(bo_context *context, bo_fitting *fitting, const b
 {
     float *scaled = bo_alloc_raw(context, samples->rows * samples->dim, sizeof *scaled, "scaled rows");
     if (!scaled) return BO_MEMORY;
-    const bo_inputs inputs = bo_samples_inputs(samples, 0, samples->rows);
+    const bo_input_view inputs = bo_samples_inputs(samples, 0, samples->rows);
     bo_status status = bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
     if (status == BO_OK) status = bo_sections_create(context, map, samples->rows, scaled, &fitting->phi);
     bo_free(scaled);

@@ -143,7 +143,7 @@ static bo_status add_block(bo_context *context, bo_moments *moments, const bo_ro
 {
     size_t features = moments->features;
     bool rounded = moments->precision == BO_GRAM_PRECISION_INT8;
-    const bo_inputs inputs = bo_samples_inputs(samples, first, rows);
+    const bo_input_view inputs = bo_samples_inputs(samples, first, rows);
     BO_TRY(bo_row_map_project(context, row_map, &inputs, b->z, b->stride));
     if (rounded) bo_round_features(context, row_map->quantum, rows, features, b->z, b->stride, b->q, features);
     for (size_t i = 0; i < rows; i++) complete_row(targets, samples, first + i, features, b->z + i * b->stride);
@@ -179,7 +179,7 @@ static bo_status add_device_block(bo_context *context, bo_moments *moments, cons
                                   block *b)
 {
     const size_t outputs = moments->outputs;
-    const bo_inputs inputs = bo_samples_inputs(samples, first, rows);
+    const bo_input_view inputs = bo_samples_inputs(samples, first, rows);
     bo_device_rows given = {.count = rows, .z = b->z, .others = b->others};
     if (b->z)
         BO_TRY(bo_row_map_project(context, row_map, &inputs, b->z, b->stride));

@@ -1,5 +1,6 @@
 /* Maps rows to features: scaling (scaler.c), feature map, rounding. */
 #include "../features/enums.h"
+#include "../features/sparse.h"
 #include "internal.h"
 #include "../device/cpu/kernels.h"
 
@@ -63,11 +64,11 @@ typedef struct dense_job {
 static bo_status project_dense(bo_context *context, void *arg, size_t first, size_t count, const float *x)
 {
     const dense_job *job = arg;
-    const bo_inputs inputs = {.rows = count, .x = x, .ldx = job->row_map->scaler->dim};
+    const bo_input_view inputs = {.rows = count, .x = x, .ldx = job->row_map->scaler->dim};
     return bo_row_map_project(context, job->row_map, &inputs, job->z + first * job->ldz, job->ldz);
 }
 
-bo_status bo_row_map_project(bo_context *context, const bo_row_map *row_map, const bo_inputs *inputs, float *z,
+bo_status bo_row_map_project(bo_context *context, const bo_row_map *row_map, const bo_input_view *inputs, float *z,
                              size_t ldz)
 {
     const bo_scaler *scaler = row_map->scaler;
@@ -77,16 +78,20 @@ bo_status bo_row_map_project(bo_context *context, const bo_row_map *row_map, con
         return bo_sparse_expand_blocks(context, &inputs->sparse, project_dense, &job);
     }
     if (!inputs->x) return project_sparse(context, row_map, &inputs->sparse, z, ldz);
-    if (!scaler) return bo_features_apply(context, row_map->phi, inputs->rows, inputs->x, inputs->ldx, z, ldz);
+    if (!scaler)
+        return bo_features_apply(context, row_map->phi,
+                                 &(bo_inputs){.rows = inputs->rows, .x = inputs->x, .stride = inputs->ldx}, z, ldz);
     float *scaled = bo_alloc_raw(context, inputs->rows * scaler->kept, sizeof *scaled, "a block of inputs");
     if (!scaled) return BO_MEMORY;
     bo_status status = bo_scaler_apply(context, scaler, inputs, scaled);
-    if (status == BO_OK) status = bo_features_apply(context, row_map->phi, inputs->rows, scaled, scaler->kept, z, ldz);
+    if (status == BO_OK)
+        status = bo_features_apply(context, row_map->phi,
+                                   &(bo_inputs){.rows = inputs->rows, .x = scaled, .stride = scaler->kept}, z, ldz);
     bo_free(scaled);
     return status;
 }
 
-bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, const bo_inputs *inputs, float *z,
+bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, const bo_input_view *inputs, float *z,
                            size_t ldz)
 {
     assert(bo_is_quantum(row_map->quantum));
@@ -101,7 +106,9 @@ bo_status bo_typical_features(bo_context *context, const bo_features *phi, size_
 {
     const size_t features = bo_features_describe(phi)->features, some = bo_min(rows, BO_MACHINE_BLOCK);
     float *z = bo_alloc_raw(context, some * features, sizeof *z, "a block of features");
-    bo_status status = z ? bo_features_apply(context, phi, some, scaled, ldx, z, features) : BO_MEMORY;
+    bo_status status =
+        z ? bo_features_apply(context, phi, &(bo_inputs){.rows = some, .x = scaled, .stride = ldx}, z, features)
+          : BO_MEMORY;
     for (size_t j = 0; j < features; j++) out[j] = 0;
     for (size_t i = 0; status == BO_OK && i < some; i++)
         for (size_t j = 0; j < features; j++) out[j] += z[i * features + j] / (float)some;

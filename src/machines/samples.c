@@ -1,4 +1,5 @@
 /* Training rows: checks, subsets, and targets as the right-hand side of the linear system. */
+#include "../features/inputs.h"
 #include "internal.h"
 
 #include <float.h>
@@ -10,10 +11,10 @@
 /* Leaves room for differences of targets and for coefficients. */
 static const double largest_target = 1e290;
 
-bo_inputs bo_samples_inputs(const bo_samples *samples, size_t first, size_t rows)
+bo_input_view bo_samples_inputs(const bo_samples *samples, size_t first, size_t rows)
 {
-    if (samples->sparse) return (bo_inputs){.rows = rows, .sparse = bo_sparse_slice(samples->sparse, first, rows)};
-    return (bo_inputs){.rows = rows, .x = samples->x + first * samples->dim, .ldx = samples->dim};
+    if (samples->sparse) return (bo_input_view){.rows = rows, .sparse = bo_sparse_slice(samples->sparse, first, rows)};
+    return (bo_input_view){.rows = rows, .x = samples->x + first * samples->dim, .ldx = samples->dim};
 }
 
 bo_samples bo_samples_slice(const bo_samples *samples, size_t first, size_t rows, bo_sparse *view)
@@ -39,7 +40,19 @@ static bool all_finite(size_t count, const float *x)
     return !found;
 }
 
-bo_status bo_inputs_check_finite(bo_context *context, const bo_inputs *inputs, size_t first, size_t rows, size_t dim)
+bo_status bo_input_view_make(bo_context *context, const bo_inputs *inputs, size_t dim, bo_input_view *out)
+{
+    BO_TRY(bo_inputs_check(context, inputs, dim, ", as in the fit"));
+    *out = (bo_input_view){.rows = bo_inputs_rows(inputs)};
+    if (inputs->sparse)
+        out->sparse = *inputs->sparse;
+    else
+        out->x = inputs->x, out->ldx = bo_inputs_stride(inputs, dim);
+    return BO_OK;
+}
+
+bo_status bo_input_view_check_finite(bo_context *context, const bo_input_view *inputs, size_t first, size_t rows,
+                                     size_t dim)
 {
     for (size_t i = first; i < first + rows; i++) {
         const bool dense = inputs->x != NULL;
@@ -56,9 +69,9 @@ bo_status bo_inputs_check_finite(bo_context *context, const bo_inputs *inputs, s
     return BO_OK;
 }
 
-static bo_status check_row(bo_context *context, const bo_samples *samples, const bo_inputs *inputs, size_t i)
+static bo_status check_row(bo_context *context, const bo_samples *samples, const bo_input_view *inputs, size_t i)
 {
-    BO_TRY(bo_inputs_check_finite(context, inputs, i, 1, samples->dim));
+    BO_TRY(bo_input_view_check_finite(context, inputs, i, 1, samples->dim));
     for (size_t t = 0; samples->y && t < samples->targets; t++) {
         double y = samples->y[i * samples->targets + t];
         if (!isfinite(y)) return bo_fail(context, BO_INVALID, "row %zu: expected a finite target, found %g", i, y);
@@ -93,7 +106,7 @@ bo_status bo_samples_check(bo_context *context, const bo_samples *samples)
         return bo_fail(context, BO_INVALID, "expected sparse inputs of %zu rows x %zu columns, found %zu x %zu",
                        samples->rows, samples->dim, samples->sparse->rows, samples->sparse->dim);
     if (samples->sparse) BO_TRY(bo_sparse_check(context, samples->sparse));
-    const bo_inputs inputs = bo_samples_inputs(samples, 0, samples->rows);
+    const bo_input_view inputs = bo_samples_inputs(samples, 0, samples->rows);
     for (size_t i = 0; i < samples->rows; i++) BO_TRY(check_row(context, samples, &inputs, i));
     return BO_OK;
 }
@@ -108,7 +121,7 @@ void bo_data_get_samples(const bo_data *data, bo_samples *out)
                         .y = data->y,
                         .classes = data->classes,
                         .weights = data->weights,
-                        .common_unit = bo_schema_has_common_unit(data->schema),
+                        .common_unit = bo_schema_describe(data->schema)->common_unit,
                         .sparse = data->sparse,
                         .schema = data->schema};
 }

@@ -133,7 +133,7 @@ void bo_scaler_report(bo_context *context, const bo_scaler *scaler, size_t sampl
     size_t constant = 0, used = 0;
     for (size_t j = 0; j < scaler->dim; j++) {
         if (scaler->factor[j] != 0 || constant++ >= NAMES) continue;
-        const char *name = schema ? bo_schema_input(schema, j) : NULL, *comma = used ? ", " : "";
+        const char *name = schema ? bo_schema_describe(schema)->input_names[j] : NULL, *comma = used ? ", " : "";
         used += (size_t)(name ? snprintf(names + used, ROOM, "%s'%.50s'", comma, name)
                               : snprintf(names + used, ROOM, "%s%zu", comma, j));
     }
@@ -149,10 +149,7 @@ void bo_scaler_report(bo_context *context, const bo_scaler *scaler, size_t sampl
 
 static bool has_origins(const bo_scaler *scaler, const bo_schema *schema)
 {
-    if (!schema || bo_schema_inputs(schema) != scaler->dim) return false;
-    for (size_t j = 0; j < scaler->dim; j++)
-        if (bo_schema_origin(schema, j) != 0) return true;
-    return false;
+    return schema && bo_schema_describe(schema)->inputs == scaler->dim && bo_schema_describe(schema)->origins;
 }
 
 /* out := from + sign * the origins of the schema, or 0 for what is NULL or has none. */
@@ -163,7 +160,7 @@ static bo_status add_origins(bo_context *context, const bo_scaler *scaler, const
     *out = bo_alloc_raw(context, scaler->dim, sizeof **out, "origins of columns");
     if (!*out) return BO_MEMORY;
     for (size_t j = 0; j < scaler->dim; j++)
-        (*out)[j] = (from ? from[j] : 0) + (any ? sign * bo_schema_origin(schema, j) : 0);
+        (*out)[j] = (from ? from[j] : 0) + (any ? sign * bo_schema_describe(schema)->origins[j] : 0);
     return BO_OK;
 }
 
@@ -355,7 +352,7 @@ bo_status bo_scaler_set_metric(bo_context *context, bo_scaler *scaler, const bo_
 typedef struct apply_job {
     const bo_scaler *scaler;
     const bo_kernels *kernels;
-    const bo_inputs *inputs;
+    const bo_input_view *inputs;
     float *out;
     float *rows; /* one row of `dim` numbers per worker, before the metric; NULL without a metric */
 } apply_job;
@@ -373,7 +370,7 @@ static void apply_compactly(const bo_scaler *scaler, const float *x, float *out)
 static void apply_rows(void *arg, size_t index, int worker)
 {
     const apply_job *job = arg;
-    const bo_inputs *inputs = job->inputs;
+    const bo_input_view *inputs = job->inputs;
     const bo_scaler *scaler = job->scaler;
     size_t end = (index + 1) * APPLY_ROWS < inputs->rows ? (index + 1) * APPLY_ROWS : inputs->rows;
     float limit = (float)scaler->limit;
@@ -398,7 +395,7 @@ static void apply_rows(void *arg, size_t index, int worker)
     }
 }
 
-bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_inputs *inputs, float *out)
+bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_input_view *inputs, float *out)
 {
     assert(inputs->x || !inputs->rows);
     apply_job job = {scaler, bo_context_kernels(context), inputs, out, NULL};

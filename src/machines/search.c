@@ -398,7 +398,7 @@ bo_status bo_samples_scaled(bo_context *context, const bo_scaler *scaler, const 
                             uint64_t seed, bo_samples *out)
 {
     BO_TRY(bo_samples_subset(context, samples, count, seed, out));
-    const bo_inputs inputs = bo_samples_inputs(out, 0, out->rows);
+    const bo_input_view inputs = bo_samples_inputs(out, 0, out->rows);
     out->dim = scaler->kept;
     if (out->x) {
         float *x = bo_alloc_raw(context, out->rows * scaler->kept, sizeof *x, "scaled rows");

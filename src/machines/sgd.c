@@ -53,7 +53,7 @@ static bo_status batch_features(sgd *s, size_t first, size_t rows)
     const bo_samples *samples = s->problem->samples;
     bo_samples batch;
     BO_TRY(bo_samples_gather(s->context, samples, s->order + first, rows, &batch));
-    const bo_inputs inputs = bo_samples_inputs(&batch, 0, rows);
+    const bo_input_view inputs = bo_samples_inputs(&batch, 0, rows);
     const bo_status status = bo_row_map_apply(s->context, &s->problem->row_map, &inputs, s->z, s->features);
     bo_samples_free(&batch);
     BO_TRY(status);

@@ -1,6 +1,7 @@
 /* Streaming fits: blocks of rows are added to moments, which can be merged and are solved at the end. */
 #include "enums.h"
 #include "../base/trace.h"
+#include "embedding.h"
 #include "fitting.h"
 #include "../features/files.h"
 
@@ -56,6 +57,7 @@ bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, co
 bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows)
 {
     BO_REQUIRE(context, fitting, rows);
+    if (fitting->embedding) return bo_embedding_sums_add(context, fitting->embedding, rows);
     BO_SPAN(context, "machine", "add rows");
     BO_TRY(bo_check_reserved(context, "bo_samples", rows->reserved));
     if (rows->dim != fitting->report.dim)
@@ -81,6 +83,12 @@ bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samp
         bo_moments_add(context, &fitting->moments, &row_map, &fitting->targets, rows, fitting->report_progress);
     fitting->seconds += bo_seconds() - begin;
     return status;
+}
+
+static bo_status require_machine(bo_context *context, const bo_fitting *fitting)
+{
+    if (!fitting->embedding) return BO_OK;
+    return bo_fail(context, BO_INVALID, "expected the fitting of a machine, found that of an embedding");
 }
 
 static bool same_floats(const float *a, const float *b, size_t count)
@@ -132,6 +140,8 @@ static bo_status add_moments(bo_context *context, bo_moments *moments, const bo_
 bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fitting *other)
 {
     BO_REQUIRE(context, fitting, other);
+    BO_TRY(require_machine(context, fitting));
+    BO_TRY(require_machine(context, other));
     const bo_fit_report *a = &fitting->report, *b = &other->report;
     if (a->features != b->features || a->outputs != b->outputs || a->dim != b->dim || a->classes != b->classes)
         return bo_fail(context, BO_INVALID,
@@ -170,6 +180,7 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
 bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective)
 {
     BO_REQUIRE(context, fitting, collective);
+    BO_TRY(require_machine(context, fitting));
     BO_TRY(bo_check_reserved(context, "bo_collective", collective->reserved));
     if (collective->size <= 1) return BO_OK;
     if (!collective->sum) return bo_fail(context, BO_INVALID, "collective: sum is NULL, but there are several ranks");
@@ -253,6 +264,7 @@ bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, fitting, out);
+    BO_TRY(require_machine(context, fitting));
     BO_SPAN(context, "machine", "solve");
     if (fitting->moments.rows < 2)
         return bo_fail(context, BO_INVALID, "expected at least 2 rows of positive weight, found %zu",

@@ -1,4 +1,5 @@
 /* Metrics of predictions: sums over rows, and the figures computed from them. */
+#include "../base/rng.h"
 #include "metrics.h"
 #include <assert.h>
 #include <limits.h>
@@ -115,12 +116,12 @@ static void choose_exponent(bo_target_sums *sums, bo_error_moments *moments, dou
     sums->exponent = exponent;
 }
 
-static bo_status add_numbers(bo_context *context, bo_metrics *metrics, size_t rows, const double *y, const double *mean,
-                             const double *std, const double *low, const double *high)
+static bo_status add_numbers(bo_context *context, bo_metrics *metrics, const bo_metrics_rows *added)
 {
-    const size_t targets = metrics->desc.targets;
-    if (targets == 0) return bo_fail(context, BO_INVALID, "metrics: expected classes, found numbers");
-    BO_REQUIRE_IF(context, rows > 0 && metrics->desc.has_std, std);
+    const size_t targets = metrics->desc.targets, rows = added->rows;
+    const double *y = added->y, *mean = added->mean, *std = added->std, *low = added->low, *high = added->high;
+    if (low && !metrics->desc.has_std)
+        return bo_fail(context, BO_INVALID, "metrics: expected no intervals, because has_std is not set");
     if (std && rows > 0) BO_TRY(bo_coverage_prepare(context, metrics));
     for (size_t i = 0; i < rows; i++) {
         const uint64_t row = metrics->rows++;
@@ -145,24 +146,6 @@ static bo_status add_numbers(bo_context *context, bo_metrics *metrics, size_t ro
         keep_point(metrics, row, y[first], mean[first], std ? std[first] : 0);
     }
     return BO_OK;
-}
-
-bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, const double *y, const double *mean,
-                         const double *std)
-{
-    BO_REQUIRE(context, metrics);
-    BO_REQUIRE_IF(context, rows > 0, y, mean);
-    return add_numbers(context, metrics, rows, y, mean, std, NULL, NULL);
-}
-
-bo_status bo_metrics_add_intervals(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
-                                   const double *mean, const double *std, const double *low, const double *high)
-{
-    BO_REQUIRE(context, metrics);
-    BO_REQUIRE_IF(context, rows > 0, y, mean, std, low, high);
-    if (metrics->desc.targets > 0 && !metrics->desc.has_std)
-        return bo_fail(context, BO_INVALID, "metrics: expected no intervals, because has_std is not set");
-    return add_numbers(context, metrics, rows, y, mean, std, low, high);
 }
 
 static void add_class(bo_metrics *metrics, size_t truth, size_t predicted, double loss)
@@ -218,13 +201,11 @@ bo_status bo_metrics_check_classes(bo_context *context, size_t classes, size_t r
     return BO_OK;
 }
 
-bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
-                                 const int *predicted, const double *probabilities)
+static bo_status add_classes(bo_context *context, bo_metrics *metrics, const bo_metrics_rows *added)
 {
-    BO_REQUIRE(context, metrics);
-    BO_REQUIRE_IF(context, rows > 0, y, predicted, probabilities);
-    const size_t classes = metrics->desc.classes;
-    if (classes == 0) return bo_fail(context, BO_INVALID, "metrics: expected numbers, found classes");
+    const size_t classes = metrics->desc.classes, rows = added->rows;
+    const int *predicted = added->predicted;
+    const double *y = added->y, *probabilities = added->probabilities;
     BO_TRY(bo_metrics_check_classes(context, classes, rows, y));
     for (size_t i = 0; i < rows; i++)
         if (predicted[i] < 0 || (size_t)predicted[i] >= classes)
@@ -238,6 +219,25 @@ bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_
         add_class(metrics, truth, (size_t)predicted[i], -log(p > 1e-15 ? (p < 1 ? p : 1) : 1e-15));
     }
     return BO_OK;
+}
+
+bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, const bo_metrics_rows *rows)
+{
+    BO_REQUIRE(context, metrics, rows);
+    BO_TRY(bo_check_reserved(context, "bo_metrics_rows", rows->reserved));
+    if (metrics->desc.classes && (rows->mean || rows->std || rows->low || rows->high))
+        return bo_fail(context, BO_INVALID, "metrics: expected classes, found numbers");
+    if (metrics->desc.targets && (rows->predicted || rows->probabilities))
+        return bo_fail(context, BO_INVALID, "metrics: expected numbers, found classes");
+    if (rows->rows > 0) {
+        const bool numbers = metrics->desc.targets > 0, interval = rows->low || rows->high;
+        BO_REQUIRE(context, rows->y);
+        BO_REQUIRE_IF(context, numbers, rows->mean);
+        BO_REQUIRE_IF(context, numbers && (metrics->desc.has_std || interval), rows->std);
+        BO_REQUIRE_IF(context, interval, rows->low, rows->high);
+        BO_REQUIRE_IF(context, !numbers, rows->predicted, rows->probabilities);
+    }
+    return metrics->desc.classes ? add_classes(context, metrics, rows) : add_numbers(context, metrics, rows);
 }
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
@@ -306,4 +306,28 @@ double bo_metrics_accuracy(const bo_metrics *metrics)
 double bo_metrics_log_loss(const bo_metrics *metrics)
 {
     return metrics ? metrics->log_loss / (double)metrics->rows : NAN;
+}
+
+void bo_metrics_report(const bo_metrics *metrics, bo_metrics_figures *out)
+{
+    if (out) *out = (bo_metrics_figures){0};
+    if (!metrics || !out) return;
+    const bool classes = metrics->desc.classes > 0;
+    out->rmse = bo_metrics_rmse(metrics);
+    out->r2 = classes ? NAN : bo_metrics_r2(metrics);
+    out->coverage = classes ? NAN : bo_metrics_coverage(metrics);
+    for (size_t i = 0; i < BO_COVERAGE_PARTS; i++) out->coverage_parts[i] = bo_metrics_coverage_part(metrics, i);
+    out->accuracy = classes ? bo_metrics_accuracy(metrics) : NAN;
+    out->log_loss = classes ? bo_metrics_log_loss(metrics) : NAN;
+}
+
+bool bo_metrics_target(const bo_metrics *metrics, size_t index, bo_target_figures *out)
+{
+    if (out) *out = (bo_target_figures){0};
+    if (!metrics || !out || index >= metrics->desc.targets) return false;
+    out->rmse = bo_metrics_target_rmse(metrics, index);
+    out->mae = bo_metrics_target_mae(metrics, index);
+    out->r2 = bo_metrics_target_r2(metrics, index);
+    out->coverage = bo_metrics_target_coverage(metrics, index);
+    return true;
 }

@@ -100,7 +100,7 @@ typedef struct window {
 
 static bo_status add_gradient(bo_context *context, const bo_model_graph *g, const window *w, size_t index)
 {
-    const bo_graph_pass pass = {0};
+    const bo_graph_pass pass = {.loss_scale = (float)(1 / (double)w->batches.batch)};
     BO_TRY(bo_batches_fill(context, &w->batches, 0, index, 1, w->tokens, w->targets, w->positions, NULL, NULL));
     BO_TRY(bo_graph_write(context, g->graph, g->tokens, w->tokens));
     BO_TRY(bo_graph_write(context, g->graph, g->targets, w->targets));
@@ -114,7 +114,6 @@ static bo_status run_windows(bo_context *context, bo_model *model, const window 
     bo_model_graph graph;
     BO_TRY(bo_model_graph_create(context, model, &(bo_model_graph_desc){.rows = rows, .loss = true, .gradients = true},
                                  &graph));
-    bo_graph_set_loss_scale(graph.graph, (float)(1 / (double)w->batches.batch));
     bo_status status = bo_graph_allocate(context, graph.graph);
     for (size_t i = 0; status == BO_OK && i < w->batches.batch; i++) status = add_gradient(context, &graph, w, i);
     bo_model_graph_destroy(&graph);
@@ -200,6 +199,7 @@ bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_l
     adapter->aside = model->weights;
     model->weights = weights;
     model->adapter = adapter;
+    bo_model_refresh(model);
     return BO_OK;
 }
 
@@ -214,6 +214,7 @@ static void swap(bo_model *model)
     bo_weights *aside = model->adapter->aside;
     model->adapter->aside = model->weights;
     model->weights = aside;
+    bo_model_refresh(model);
 }
 
 void bo_model_drop_adapters(bo_model *model)

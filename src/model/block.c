@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "../nn/enums.h"
+#include "../features/facts.h"
 #include "enums.h"
 #include "../attention/enums.h"
 #include "../attention/attention.h"

@@ -2,6 +2,7 @@
 #include <bochner/tasks.h>
 #include <math.h>
 #include <string.h>
+#include "../math/metrics.h"
 #include "enums.h"
 #include "../base/trace.h"
 #include "../base/carver.h"

@@ -59,13 +59,14 @@ static bo_status append_id(bo_context *context, bo_ids *ids, int32_t id)
 /* The template of the tokenizer, else a token that begins or ends a text, else a line end. */
 static bo_status find_begin(composing *c)
 {
-    size_t ends;
-    const int32_t *end = bo_model_end_tokens(c->model, &ends), begin = bo_model_begin_token(c->model);
+    const bo_model_facts *facts = bo_model_report(c->model);
+    const int32_t begin = facts->begin_token;
     for (size_t i = 0; i < c->tokenizer->frame_before; i++)
         BO_TRY(append_id(c->context, &c->begin, c->tokenizer->frame[i]));
     if (c->begin.count) return BO_OK;
     if (begin >= 0 && (size_t)begin < c->vocab) return append_id(c->context, &c->begin, begin);
-    if (end && (size_t)end[0] < c->vocab) return append_id(c->context, &c->begin, end[0]);
+    if (facts->end_count && (size_t)facts->end_tokens[0] < c->vocab)
+        return append_id(c->context, &c->begin, facts->end_tokens[0]);
     const bo_status status = bo_tokenizer_encode(c->context, c->tokenizer, "\n", 1, false, &c->begin);
     if (status != BO_OK && status != BO_FORMAT) return status;
     return c->begin.count ? BO_OK
@@ -84,10 +85,9 @@ static bo_status find_specials(composing *c)
 
 static bool ends_document(const composing *c, int32_t id)
 {
-    size_t count;
-    const int32_t *ends = bo_model_end_tokens(c->model, &count);
-    for (size_t i = 0; i < count; i++)
-        if (ends[i] == id) return true;
+    const bo_model_facts *facts = bo_model_report(c->model);
+    for (size_t i = 0; i < facts->end_count; i++)
+        if (facts->end_tokens[i] == id) return true;
     return bo_tokenizer_is_special(c->tokenizer, id);
 }
 

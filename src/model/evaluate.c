@@ -102,7 +102,9 @@ static bo_status run_pieces(bo_context *context, evaluator *e, bo_session *sessi
         BO_TRY(note_progress(context, e, at));
         BO_TRY(bo_corpus_read(context, e->corpus, at, count, e->ids));
         BO_TRY(bo_corpus_read(context, e->corpus, at + 1, count, e->targets));
-        BO_TRY(bo_session_score(context, session, e->ids, e->targets, count, e->losses));
+        BO_TRY(bo_session_read(
+            context, session,
+            &(bo_session_reading){.ids = e->ids, .count = count, .losses = e->losses, .targets = e->targets}));
         add_losses(e, count);
         at += count;
     }

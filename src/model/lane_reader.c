@@ -74,14 +74,6 @@ bo_status bo_lanes_check_lane(bo_context *context, const bo_lanes *lanes, size_t
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
-/* Lanes first … first + lanes - 1 read `tokens` tokens each. */
-typedef struct run {
-    bo_lanes_result result;
-    size_t first, lanes, tokens;
-    const int32_t *ids, *targets;
-    bool isolate; /* as in bo_graph_pass */
-} run;
-
 static char *source_of(const bo_lanes *lanes, size_t lane)
 {
     return lanes->source.memory + lanes->all[lane].source * lanes->source.bytes;
@@ -99,7 +91,7 @@ void *const *bo_lanes_table(bo_lanes *lanes, size_t first, size_t count)
     return lanes->table;
 }
 
-static bo_status write_positions(bo_context *context, bo_lanes *lanes, const bo_model_graph *g, const run *r)
+static bo_status write_positions(bo_context *context, bo_lanes *lanes, const bo_model_graph *g, const bo_lane_run *r)
 {
     if (!g->positions) return BO_OK;
     for (size_t s = 0; s < r->lanes; s++)
@@ -109,14 +101,14 @@ static bo_status write_positions(bo_context *context, bo_lanes *lanes, const bo_
 }
 
 /* Chooses the last token of each lane. */
-static bo_status write_chosen(bo_context *context, bo_lanes *lanes, const bo_model_graph *g, const run *r)
+static bo_status write_chosen(bo_context *context, bo_lanes *lanes, const bo_model_graph *g, const bo_lane_run *r)
 {
     if (!g->chosen) return BO_OK;
     for (size_t s = 0; s < r->lanes; s++) lanes->scratch[s] = (int32_t)((s + 1) * r->tokens - 1);
     return bo_graph_write(context, g->graph, g->chosen, lanes->scratch);
 }
 
-static bo_status write_summaries(bo_context *context, bo_lanes *lanes, const bo_model_graph *g, const run *r)
+static bo_status write_summaries(bo_context *context, bo_lanes *lanes, const bo_model_graph *g, const bo_lane_run *r)
 {
     if (!g->summary) return BO_OK;
     assert(r->tokens == 1);
@@ -125,7 +117,7 @@ static bo_status write_summaries(bo_context *context, bo_lanes *lanes, const bo_
     return bo_graph_write(context, g->graph, g->summary, lanes->summaries);
 }
 
-static bo_status run_graph(bo_context *context, bo_lanes *lanes, const run *r, bo_model_graph **out)
+bo_status bo_lanes_run(bo_context *context, bo_lanes *lanes, const bo_lane_run *r, bo_model_graph **out)
 {
     bo_model_graph *g;
     BO_TRY(bo_lanes_graph_for(context, lanes, r->result, r->lanes, r->tokens, &g));
@@ -182,8 +174,8 @@ static bo_status prepare_step(bo_context *context, bo_lanes *lanes, size_t activ
 static bo_status step_some(bo_context *context, bo_lanes *lanes, const step_request *q, size_t first, size_t size)
 {
     bo_model_graph *g;
-    const run r = {.first = first, .lanes = size, .tokens = 1, .ids = q->ids + first, .isolate = q->isolate};
-    BO_TRY(run_graph(context, lanes, &r, &g));
+    const bo_lane_run r = {.first = first, .lanes = size, .tokens = 1, .ids = q->ids + first, .isolate = q->isolate};
+    BO_TRY(bo_lanes_run(context, lanes, &r, &g));
     if (q->next) return bo_graph_read_largest(context, g->graph, g->outputs, q->next + first);
     return q->logits ? bo_graph_read(context, g->graph, g->outputs, q->logits + first * lanes->model->desc.vocab)
                      : BO_OK;
@@ -265,21 +257,26 @@ static bo_status read_blocks(bo_context *context, bo_lanes *lanes, size_t lane, 
     bo_model_graph *g;
     for (size_t tokens; r.count; advance(lanes, &r, tokens)) {
         tokens = next_block(lanes, &r);
-        const run one = {
+        const bo_lane_run one = {
             .result = r.result, .first = lane, .lanes = 1, .tokens = tokens, .ids = r.ids, .targets = r.targets};
-        BO_TRY(run_graph(context, lanes, &one, &g));
+        BO_TRY(bo_lanes_run(context, lanes, &one, &g));
         BO_TRY(take_result(context, g, &r, tokens));
     }
     return BO_OK;
 }
 
-bo_status bo_lanes_read_tokens(bo_context *context, bo_lanes *lanes, size_t lane, const bo_lane_reading *r)
+bo_status bo_lanes_check_reading(bo_context *context, const bo_lanes *lanes, size_t lane, const bo_lane_reading *r)
 {
-    BO_SPAN(context, "model", r->targets ? "score tokens" : "read tokens");
     BO_TRY(check_whole(context, lanes));
     BO_TRY(check_room(context, lanes, lane, r->count));
     BO_TRY(check_ids(context, lanes, lane, r->ids, r->count, false));
-    if (r->targets) BO_TRY(check_ids(context, lanes, lane, r->targets, r->count, true));
+    return r->targets ? check_ids(context, lanes, lane, r->targets, r->count, true) : BO_OK;
+}
+
+bo_status bo_lanes_read_tokens(bo_context *context, bo_lanes *lanes, size_t lane, const bo_lane_reading *r)
+{
+    BO_SPAN(context, "model", r->targets ? "score tokens" : "read tokens");
+    BO_TRY(bo_lanes_check_reading(context, lanes, lane, r));
     if (!r->count) return BO_OK;
     BO_TRY(prepare_blocks(context, lanes, lane, *r));
     lanes->broken = true;

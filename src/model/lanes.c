@@ -327,7 +327,7 @@ static bo_status add_graph(bo_context *context, const bo_lanes *lanes, bo_lanes_
 {
     bo_model_graph graph;
     BO_TRY(plan_graph(context, lanes, result, count, tokens, &graph));
-    *bytes += bo_graph_bytes(graph.graph);
+    *bytes += bo_graph_describe(graph.graph)->bytes;
     bo_model_graph_destroy(&graph);
     return BO_OK;
 }

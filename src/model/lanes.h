@@ -126,6 +126,20 @@ typedef struct bo_lane_reading {
     float *out;
 } bo_lane_reading;
 
+/* Checks that the lanes are not broken, that the lane has room for the tokens, and that these are ids. */
+bo_status bo_lanes_check_reading(bo_context *context, const bo_lanes *lanes, size_t lane,
+                                 const bo_lane_reading *reading);
+/* A run of a graph: lanes first … first + lanes - 1 read `tokens` tokens each. */
+typedef struct bo_lane_run {
+    bo_lanes_result result;
+    size_t first, lanes, tokens;
+    const int32_t *ids, *targets;
+    bool isolate; /* as in bo_graph_pass */
+} bo_lane_run;
+
+/* Runs the graph, which is made if necessary, without checks. The lanes must have blocks. */
+bo_status bo_lanes_run(bo_context *context, bo_lanes *lanes, const bo_lane_run *run, bo_model_graph **out);
+
 /* Reads tokens in one lane. What may fail for lack of memory comes first; after a later failure the lanes are broken. */
 bo_status bo_lanes_read_tokens(bo_context *context, bo_lanes *lanes, size_t lane, const bo_lane_reading *reading);
 /* As bo_lanes_step(), but if the numbers of a lane are not finite, only its logits are NaN (bo_graph_pass). */

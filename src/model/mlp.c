@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "../nn/enums.h"
+#include "../features/facts.h"
 #include "../base/rng.h"
 #include "../nn/nn.h"
 #include "../text/unicode.h"

@@ -126,6 +126,7 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
         return status;
     }
     assert(model_holds(model) && model->weights);
+    bo_model_refresh(model);
     *out = model;
     return BO_OK;
 }
@@ -177,14 +178,23 @@ const bo_tokenizer *bo_model_tokenizer(const bo_model *model)
     return model ? model->tokenizer : NULL;
 }
 
-uint64_t bo_model_parameters(const bo_model *model)
+void bo_model_refresh(bo_model *model)
 {
-    return model ? bo_weights_parameters(model->weights, false) : 0;
+    const bo_specials *specials = &model->specials;
+    model->facts = (bo_model_facts){.parameters = bo_weights_describe(model->weights)->parameters,
+                                    .frozen_parameters = bo_model_frozen_parameters(model),
+                                    .bytes = bo_weights_describe(model->weights)->bytes,
+                                    .storage = bo_model_storage(model),
+                                    .end_tokens = specials->end_count ? specials->ends : NULL,
+                                    .end_count = specials->end_count,
+                                    .begin_token = specials->begin,
+                                    .network = model->network ? &model->network->report : NULL,
+                                    .state_bytes = bo_model_state_bytes(model)};
 }
 
-size_t bo_model_bytes(const bo_model *model)
+const bo_model_facts *bo_model_report(const bo_model *model)
 {
-    return model ? bo_weights_bytes(model->weights) : 0;
+    return model ? &model->facts : NULL;
 }
 
 const bo_attention *bo_model_attention(const bo_model *model, size_t layer)
@@ -193,27 +203,7 @@ const bo_attention *bo_model_attention(const bo_model *model, size_t layer)
     return layer < model->desc.layers ? model->attentions[layer] : NULL;
 }
 
-/* ---- weights ----------------------------------------------------------------------------------------------------- */
-
-size_t bo_model_weights(const bo_model *model)
+bo_weights *bo_model_weights(const bo_model *model)
 {
-    return model ? bo_weights_count(model->weights) : 0;
-}
-
-const bo_weight *bo_model_weight(const bo_model *model, size_t index)
-{
-    if (!model) return NULL;
-    return index < bo_weights_count(model->weights) ? bo_weights_at(model->weights, index) : NULL;
-}
-
-bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const char *name, float *out)
-{
-    BO_REQUIRE(context, model, name, out);
-    return bo_weights_get(context, model->weights, name, out);
-}
-
-bo_status bo_model_set_weight(bo_context *context, bo_model *model, const char *name, const float *values)
-{
-    BO_REQUIRE(context, model, name, values);
-    return bo_weights_set(context, model->weights, name, values);
+    return model ? model->weights : NULL;
 }

@@ -60,9 +60,17 @@ struct bo_model {
     bo_network *network;             /* PREDICT: owns the weights; NULL: another task */
     bo_features **mlp_maps;          /* maps of random features, by place; NULL: no MLP has one */
     bo_network **mlp_layers;         /* lists of layers in the place of MLPs, by place; NULL entries: another MLP */
-    bo_activation_name *activations; /* bo_model_activations entries */
+    bo_activation_name *activations; /* bo_model_activations() entries */
     bo_specials specials;            /* special tokens, and the files that name them */
+    bo_model_facts facts;            /* those of the above (bo_model_refresh) */
 };
+
+/* Determines the facts anew, after weights, their storage or special tokens have changed. */
+void bo_model_refresh(bo_model *model);
+/* Members of the facts. */
+bo_storage bo_model_storage(const bo_model *model);
+uint64_t bo_model_frozen_parameters(const bo_model *model);
+size_t bo_model_state_bytes(const bo_model *model);
 
 /* Checks the descriptor and fills in all defaults except those that bo_attention_create fills in. `attention` can be
  * passed to it except for the seed (bo_model_layer_seed). tokenizer may be NULL. *out owns its lists
@@ -191,5 +199,30 @@ bo_status bo_model_check_fixed(bo_context *context, const bo_model *model);
 uint64_t bo_model_fingerprint(const bo_model *model);
 /* Computes a hash of the values of all weights. It does not depend on the number of threads. It reads all weights. */
 bo_status bo_model_digest(bo_context *context, const bo_model *model, uint64_t *out);
+
+/* Undoes bo_model_merge. No session of the model may exist. BO_INVALID: the model has no merged adapters. */
+bo_status bo_model_unmerge(bo_context *context, bo_model *model);
+
+/* ---- activations and norms of weights ---------------------------------------------------------------------------- */
+
+/* The number of places where bo_model_probe measures activations (bo_model_activation). */
+size_t bo_model_activations(const bo_model *model);
+/* Runs one sequence of 1 to `context` tokens of a language model. sizes: one number per place, the mean absolute value over
+ * tokens and columns; for a layer, that of its contribution to the residual stream. */
+bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count,
+                         double *sizes);
+/* Computes the spectral norm |s (W - minus)|₂ to a tenth of a percent. W is the weight as a matrix whose columns are its
+ * last extent, s its factor in the parametrization. minus: a matrix of the same shape; NULL: none. */
+bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name, const float *minus,
+                                 double *out);
+
+/* ---- linearized models ------------------------------------------------------------------------------------------- */
+
+/* Measures how well attention imitates its teacher on a corpus of at least one window (BO_IMITATION_ATTENTION).
+ * context_tokens: tokens per window; 0: the context of the model. most: maximum number of tokens, at least one window is
+ * used; 0: all. errors: per layer, the relative squared error of what attention adds to the residual stream; NAN: the layer
+ * is not linearized. */
+bo_status bo_model_imitation(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t context_tokens,
+                             uint64_t most, double *errors);
 
 #endif

@@ -169,7 +169,7 @@ bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, con
     size_t count = weight->rows * weight->columns;
     float *w = bo_alloc_raw(context, count, sizeof *w, "a weight");
     double *x = bo_alloc_raw(context, weight->columns + weight->rows, sizeof *x, "a weight's norm");
-    bo_status status = w && x ? bo_model_get_weight(context, model, name, w) : BO_MEMORY;
+    bo_status status = w && x ? bo_weights_get(context, bo_model_weights(model), name, w, NULL) : BO_MEMORY;
     if (status == BO_OK) {
         for (size_t i = 0; minus && i < count; i++) w[i] -= minus[i];
         *out = weight->scale * largest_singular_value(weight->rows, weight->columns, w, x, x + weight->columns);

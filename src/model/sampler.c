@@ -5,6 +5,7 @@
 #include "../base/rng.h"
 #include "../device/cpu/kernels.h"
 #include "internal.h"
+#include "sampler.h"
 
 enum { WINDOW = 64 };
 
@@ -48,6 +49,7 @@ bo_status bo_sampler_create(bo_context *context, const bo_sampler_desc *desc, bo
     bo_sampler *sampler = bo_alloc(context, 1, sizeof *sampler, "a sampler");
     if (!sampler) return BO_MEMORY;
     sampler->desc = resolved;
+    sampler->drawn = resolved.drawn;
     sampler->kernels = bo_context_kernels(context);
     sampler->recent =
         bo_alloc(context, resolved.window, sizeof *sampler->recent, "the tokens that a sampler remembers");
@@ -75,12 +77,6 @@ void bo_sampler_remember(bo_sampler *sampler, int32_t id)
 uint64_t bo_sampler_drawn(const bo_sampler *sampler)
 {
     return sampler ? sampler->drawn : 0;
-}
-
-void bo_sampler_set_drawn(bo_sampler *sampler, uint64_t drawn)
-{
-    if (!sampler) return;
-    sampler->drawn = drawn;
 }
 
 /* ---- logits ------------------------------------------------------------------------------------------------------ */

@@ -120,37 +120,37 @@ bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_
     return BO_OK;
 }
 
-bo_status bo_session_score(bo_context *context, bo_session *session, const int32_t *ids, const int32_t *targets,
-                           size_t count, float *losses)
+static bo_status check_reading(bo_context *context, const bo_session_reading *r)
 {
-    BO_REQUIRE(context, session);
-    BO_REQUIRE_IF(context, count > 0, ids, targets, losses);
-    BO_TRY(bo_lanes_read_tokens(context, session->lanes, 0,
-                                &(bo_lane_reading){ids, targets, count, BO_LANES_LOSSES, losses}));
-    if (count) session->has_logits = false;
+    const int results = (r->logits != NULL) + (r->hidden != NULL) + (r->losses != NULL);
+    BO_TRY(bo_check_reserved(context, "bo_session_reading", r->reserved));
+    if (!r->count) return BO_OK;
+    if (!r->ids) return bo_fail(context, BO_INVALID, "session: ids is NULL");
+    if (results != 1)
+        return bo_fail(context, BO_INVALID, "session: expected one of logits, hidden and losses, found %d", results);
+    if (r->losses && !r->targets) return bo_fail(context, BO_INVALID, "session: losses are requested without targets");
     return BO_OK;
 }
 
-bo_status bo_session_logits(bo_context *context, bo_session *session, const int32_t *ids, size_t count, float *logits)
+bo_status bo_session_read(bo_context *context, bo_session *session, const bo_session_reading *reading)
 {
-    BO_REQUIRE(context, session);
-    BO_REQUIRE_IF(context, count > 0, ids, logits);
-    BO_TRY(
-        bo_lanes_read_tokens(context, session->lanes, 0, &(bo_lane_reading){ids, NULL, count, BO_LANES_ALL, logits}));
+    BO_REQUIRE(context, session, reading);
+    BO_TRY(check_reading(context, reading));
+    const size_t count = reading->count, vocab = session->lanes->model->desc.vocab;
+    const bo_lane_reading r = {.ids = reading->ids,
+                               .targets = reading->losses ? reading->targets : NULL,
+                               .count = count,
+                               .result = reading->logits   ? BO_LANES_ALL
+                                         : reading->hidden ? BO_LANES_HIDDEN
+                                                           : BO_LANES_LOSSES,
+                               .out = reading->logits   ? reading->logits
+                                      : reading->hidden ? reading->hidden
+                                                        : reading->losses};
+    BO_TRY(bo_lanes_read_tokens(context, session->lanes, 0, &r));
     if (!count) return BO_OK;
-    const size_t vocab = session->lanes->model->desc.vocab;
-    memcpy(session->logits, logits + (count - 1) * vocab, vocab * sizeof *logits);
-    session->has_logits = true;
-    return BO_OK;
-}
-
-bo_status bo_session_hidden(bo_context *context, bo_session *session, const int32_t *ids, size_t count, float *hidden)
-{
-    BO_REQUIRE(context, session);
-    BO_REQUIRE_IF(context, count > 0, ids, hidden);
-    BO_TRY(bo_lanes_read_tokens(context, session->lanes, 0,
-                                &(bo_lane_reading){ids, NULL, count, BO_LANES_HIDDEN, hidden}));
-    if (count) session->has_logits = false;
+    if (reading->logits)
+        memcpy(session->logits, reading->logits + (count - 1) * vocab, vocab * sizeof *session->logits);
+    session->has_logits = reading->logits != NULL;
     return BO_OK;
 }
 

@@ -212,6 +212,7 @@ void bo_specials_replace(bo_model *model, bo_specials *specials)
     bo_specials_free(&model->specials);
     model->specials = *specials;
     *specials = bo_specials_none();
+    bo_model_refresh(model);
 }
 
 bo_status bo_specials_adopt(bo_context *context, bo_model *model, const bo_model *from)
@@ -233,17 +234,6 @@ bo_status bo_specials_adopt(bo_context *context, bo_model *model, const bo_model
 }
 
 /* ---- access ------------------------------------------------------------------------------------------------------ */
-
-const int32_t *bo_model_end_tokens(const bo_model *model, size_t *count)
-{
-    if (count) *count = model ? model->specials.end_count : 0;
-    return model && count && model->specials.end_count ? model->specials.ends : NULL;
-}
-
-int32_t bo_model_begin_token(const bo_model *model)
-{
-    return model ? model->specials.begin : -1;
-}
 
 const char *bo_model_companion(const bo_model *model, const char *name)
 {

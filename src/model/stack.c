@@ -281,7 +281,7 @@ bo_value bo_stack_record(const bo_stack *s, bo_value x)
     for (size_t i = 0; i < s->layers; i++) {
         char prefix[160];
         snprintf(prefix, sizeof prefix, "%.127s.layers.%zu", s->root, i);
-        if (!s->within) bo_graph_segment_begin(s->graph);
+        if (!s->within) bo_graph_segment(s->graph, true);
         if (s->reversal && i) x = turned(s, x);
         mlp_inputs in = {.before = x};
         x = mixer(s, i, prefix, x, &in.normed);
@@ -290,7 +290,7 @@ bo_value bo_stack_record(const bo_stack *s, bo_value x)
         in.x = x;
         x = mlp(s, i, prefix, &in);
         watch(s, 2 + 2 * i, x);
-        if (!s->within) bo_graph_segment_end(s->graph);
+        if (!s->within) bo_graph_segment(s->graph, false);
     }
     return s->reversal && s->layers % 2 == 0 ? turned(s, x) : x;
 }

@@ -50,7 +50,7 @@ static bo_element element_of(const bo_weights *weights, size_t i, bool matrix, b
 }
 
 /* Applies bo_weights_store or bo_weights_reserve to the model. */
-static bo_status with_elements(bo_context *context, const bo_model *model, bo_element element,
+static bo_status with_elements(bo_context *context, bo_model *model, bo_element element,
                                bo_status (*apply)(bo_context *, bo_weights *, const bo_element *))
 {
     const size_t count = bo_weights_count(model->weights);
@@ -60,6 +60,7 @@ static bo_status with_elements(bo_context *context, const bo_model *model, bo_el
     for (size_t i = 0; status == BO_OK && i < count; i++)
         elements[i] = element_of(model->weights, i, which[i], element);
     if (status == BO_OK) status = apply(context, model->weights, elements);
+    bo_model_refresh(model);
     bo_free(elements);
     bo_free(which);
     return status;

@@ -49,7 +49,7 @@ bo_status bo_model_digest(bo_context *context, const bo_model *model, uint64_t *
     bo_device *device = bo_weights_device(model->weights);
     /* in its stored form: with fewer bits it is a different model */
     const char *data = bo_weights_memory(model->weights);
-    const size_t all = bo_weights_bytes(model->weights) / sizeof(float);
+    const size_t all = bo_weights_describe(model->weights)->bytes / sizeof(float);
     float *floats = bo_alloc_raw(context, (size_t)BLOCKS * BLOCK_FLOATS, sizeof *floats, "weights to be compared");
     bo_status status = floats ? BO_OK : BO_MEMORY;
     uint64_t hash = all;
@@ -114,7 +114,7 @@ static bo_status adopt_weight(bo_context *context, const bo_model *model, const 
                                             mine->data);
     float *host = bo_alloc_raw(context, mine->rows * mine->columns, sizeof *host, "a weight of another device");
     if (!host) return BO_MEMORY;
-    bo_status status = bo_weights_get(context, from->weights, theirs->name, host);
+    bo_status status = bo_weights_get(context, from->weights, theirs->name, host, NULL);
     if (status == BO_OK) status = bo_weights_set(context, model->weights, mine->name, host);
     bo_free(host);
     return status;

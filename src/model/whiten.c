@@ -1,4 +1,5 @@
 /* The matrices M of DARK and HYBRID from text. */
+#include "../attention/attention.h"
 #include "../attention/enums.h"
 #include "whiten.h"
 #include <stdio.h>
@@ -46,8 +47,8 @@ static bo_status whiten_layer(bo_context *context, bo_model *model, bo_capture *
     bo_status status = m && q && k ? BO_OK : BO_MEMORY;
     if (status == BO_OK) status = bo_capture_read(context, capture, layer, BO_CAPTURE_ARRAY_Q, q);
     if (status == BO_OK) status = bo_capture_read(context, capture, layer, BO_CAPTURE_ARRAY_K, k);
-    if (status == BO_OK) status = bo_attention_whiten(context, attention, &shape, q, k, amount, m);
-    if (status == BO_OK) status = bo_model_set_weight(context, model, name.text, m);
+    if (status == BO_OK) status = bo_attention_whiten_arrays(context, attention, &shape, q, k, amount, m);
+    if (status == BO_OK) status = bo_weights_set(context, bo_model_weights(model), name.text, m);
     bo_free(m);
     bo_free(q);
     bo_free(k);

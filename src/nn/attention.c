@@ -3,7 +3,7 @@
  *     q_proj, k_proj, v_proj, o_proj   projections             q_norm, k_norm   RMSNorm of each head of q and k
  *     g_proj                           scalar gates            o_norm           RMSNorm of each head's output
  *     gk_proj.0, gk_proj.1             gates of GLA            b_proj           β of DELTA and RIDGE
- *     sigma, m, mix, decay, lambda     as in bo_attention_inputs, before the functions below are applied
+ *     sigma, m, mix, decay, lambda     as in bo_attention_call, before the functions below are applied
  *     map_q, map_k                     W, b and W', b' of learned maps */
 #include <math.h>
 #include <string.h>

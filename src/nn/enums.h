@@ -3,7 +3,8 @@
 #ifndef BO_NN_ENUMS_H
 #define BO_NN_ENUMS_H
 
-#include <bochner/layers.h>
+#include <bochner/base.h>
+#include <bochner/kinds.h>
 
 const char *bo_mlp_name(bo_mlp value);
 bool bo_mlp_parse(const char *name, bo_mlp *out);

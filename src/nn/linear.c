@@ -1,5 +1,5 @@
 /* Linear layers, embeddings, norms, dropout, positions and pairs; names of the kinds of layers. */
-#include <bochner/layers.h>
+#include <bochner/kinds.h>
 #include <math.h>
 #include "enums.h"
 #include "../base/base.h"
@@ -76,7 +76,7 @@ static bo_weight_init matrix_init(bo_weight_init wanted, size_t in)
 
 static const bo_rules *rules_of(const bo_graph *graph)
 {
-    return bo_weights_rules(bo_graph_weights(graph));
+    return bo_weights_rules(bo_graph_describe(graph)->weights);
 }
 
 void bo_nn_take_scale_out(bo_weight_desc *w, size_t in)

@@ -105,7 +105,7 @@ static bo_value add(bo_graph *graph, bo_value x, bo_value a, bo_value b, double 
 
 bo_value bo_nn_adapted(bo_graph *graph, const char *prefix, bo_weight_role role, double before, bo_value x, bo_value y)
 {
-    const bo_lora *lora = bo_weights_lora(bo_graph_weights(graph));
+    const bo_lora *lora = bo_weights_lora(bo_graph_describe(graph)->weights);
     if (!lora || !x || !y || bo_graph_is_plain(graph) || !is_target(lora, prefix, role)) return y;
     const size_t in = bo_graph_columns(graph, x), out = bo_graph_columns(graph, y), r = lora->rank;
     const double s = (before != 0 ? before : 1) * lora->alpha / (double)r, row = 1 / sqrt((double)in);

@@ -5,7 +5,7 @@
 #ifndef BO_NN_LORA_H
 #define BO_NN_LORA_H
 
-#include <bochner/layers.h>
+#include <bochner/kinds.h>
 #include "../tape/graph.h"
 
 /* Belongs to a set of weights (bo_weights_set_lora). Every graph over the set records the adapters. */

@@ -1,10 +1,10 @@
-/* Layers beyond <bochner/nn.h>. Each records operations and declares their weights under a prefix, with the names of
+/* Layers beyond <bochner/layers.h>. Each records operations and declares their weights under a prefix, with the names of
  * Hugging Face. */
 #ifndef BO_NN_H
 #define BO_NN_H
 
 #include <bochner/blocks.h>
-#include <bochner/nn.h>
+#include <bochner/layers.h>
 #include <stdio.h>
 #include "../tape/graph.h"
 

@@ -26,10 +26,9 @@ double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_
  * to the state and the weight of their part. In `average`, g and m are the weight, and w is its average. swapped: the
  * weights hold the average, and the average holds the weights. */
 struct bo_optimizer {
-    bo_optimizer_desc desc;
+    bo_optimizer_facts facts; /* the descriptor, and the number of steps */
     bo_device *device;
     double gradient_scale; /* scale of the stored gradients */
-    uint64_t steps;
     bool swapped;
     size_t parts, states, matrices, vectors, averages;
     bo_optim_part *part;

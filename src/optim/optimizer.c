@@ -290,7 +290,7 @@ static void add_matrix(bo_optimizer *o, const bo_optim_part *part)
         .g = part->weight->gradient,
         .m = part->state[0],
         .w = part->weight->data,
-        .pace = {o->desc.rate, o->desc.decay, bo_optim_part_shape_factor(&o->desc, part)},
+        .pace = {o->facts.desc.rate, o->facts.desc.decay, bo_optim_part_shape_factor(&o->facts.desc, part)},
     };
 }
 
@@ -320,7 +320,7 @@ static void add_lists(bo_optimizer *o, const bo_optim_part *part)
 static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, size_t *letters)
 {
     const char *names[BO_MOST_SLOTS + 1];
-    size_t states = part_states(&o->desc, part, names), rules = states - (o->desc.average > 0);
+    size_t states = part_states(&o->facts.desc, part, names), rules = states - (o->facts.desc.average > 0);
     for (size_t s = 0; s < states; s++) {
         char *name = o->names + *letters;
         *letters += (size_t)sprintf(name, "%s.%s", names[s], part->weight->name) + 1;
@@ -329,7 +329,7 @@ static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, siz
         *(s < rules ? &part->state[s] : &part->average) = data;
         o->state[o->states++] = (bo_optimizer_state){name, data, part_count(part)};
     }
-    assert(!part->average == !(o->desc.average > 0) && rules <= BO_MOST_SLOTS);
+    assert(!part->average == !(o->facts.desc.average > 0) && rules <= BO_MOST_SLOTS);
 }
 
 /* Checks that parts are in the order of the weights, and matrices in order of decreasing work. */
@@ -349,7 +349,7 @@ static bo_status fill(bo_context *context, bo_weights *weights, bo_optimizer *o)
         bo_optim_part *part = &o->part[o->parts];
         const bo_weight *weight = bo_weights_at(weights, i);
         bo_optim_part found;
-        if (!bo_optim_part_make(&o->desc, weight, &found)) continue;
+        if (!bo_optim_part_make(&o->facts.desc, weight, &found)) continue;
         if (!weight->data || !weight->gradient)
             return bo_fail(context, BO_INVALID, "weight %s has no memory for its gradient", weight->name);
         *part = found;
@@ -384,7 +384,7 @@ bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc
     BO_TRY(check_parametrization(context, resolved.kind, bo_weights_rules(weights)));
     bo_optimizer *o = bo_alloc(context, 1, sizeof *o, "an optimizer");
     if (!o) return BO_MEMORY;
-    o->desc = resolved;
+    o->facts.desc = resolved;
     o->device = bo_weights_device(weights);
     o->gradient_scale = bo_weights_rules(weights)->gradient_scale;
     const needs n = count_needs(&resolved, weights);
@@ -417,9 +417,9 @@ void bo_optimizer_destroy(bo_optimizer *o)
     bo_free(o);
 }
 
-const bo_optimizer_desc *bo_optimizer_describe(const bo_optimizer *optimizer)
+const bo_optimizer_facts *bo_optimizer_describe(const bo_optimizer *optimizer)
 {
-    return optimizer ? &optimizer->desc : NULL;
+    return optimizer ? &optimizer->facts : NULL;
 }
 
 size_t bo_optimizer_states(const bo_optimizer *optimizer)
@@ -432,14 +432,9 @@ bo_optimizer_state bo_optimizer_state_at(const bo_optimizer *optimizer, size_t i
     return optimizer->state[index];
 }
 
-uint64_t bo_optimizer_steps(const bo_optimizer *optimizer)
-{
-    return optimizer ? optimizer->steps : 0;
-}
-
 void bo_optimizer_set_steps(bo_optimizer *optimizer, uint64_t steps)
 {
-    optimizer->steps = steps;
+    optimizer->facts.steps = steps;
 }
 
 /* ====================================================================================================================
@@ -459,7 +454,7 @@ static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, doubl
     *norm = sqrt(squares) / o->gradient_scale;
     if (!bad) return BO_OK;
     return bo_fail(context, BO_NUMERIC, "the gradient of %s is not finite in step %llu", bad->weight->name,
-                   (unsigned long long)o->steps + 1);
+                   (unsigned long long)o->facts.steps + 1);
 }
 
 /* The steepest step of length |g|₁ in the ℓ∞ norm: -(α/2) |g|₁ sign g. */
@@ -474,7 +469,7 @@ static bo_status step_linf(bo_context *context, bo_optimizer *o, const bo_rule *
 static bo_status step_vectors(bo_context *context, bo_optimizer *o, const bo_rule *rule)
 {
     const bo_updates *updates = bo_backend_of(o->device)->updates;
-    switch (o->desc.kind) {
+    switch (o->facts.desc.kind) {
     case BO_OPTIMIZER_SGD:
         return updates->sgd(context, rule, o->vectors, o->vector);
     case BO_OPTIMIZER_SIGN:
@@ -490,16 +485,16 @@ static bo_status step_matrices(bo_context *context, const bo_optimizer *o, const
 {
     if (o->matrices == 0) return BO_OK;
     bo_newton_schulz iteration =
-        o->desc.iteration == BO_MUON_ITERATION_CUBIC ? BO_NEWTON_SCHULZ_CUBIC : BO_NEWTON_SCHULZ_QUINTIC;
-    return bo_backend_of(o->device)->updates->muon(context, rule, iteration, o->desc.iterations, o->matrices, o->matrix,
-                                                   o->scratch);
+        o->facts.desc.iteration == BO_MUON_ITERATION_CUBIC ? BO_NEWTON_SCHULZ_CUBIC : BO_NEWTON_SCHULZ_QUINTIC;
+    return bo_backend_of(o->device)->updates->muon(context, rule, iteration, o->facts.desc.iterations, o->matrices,
+                                                   o->matrix, o->scratch);
 }
 
 /* Updates the average: the mean of all weights so far, until it covers as many steps as the moving average. This avoids
  * a bias toward the start. */
 static bo_status average(bo_context *context, const bo_optimizer *o)
 {
-    double part_of_now = fmax(1 - o->desc.average, 1 / (double)o->steps);
+    double part_of_now = fmax(1 - o->facts.desc.average, 1 / (double)o->facts.steps);
     return bo_backend_of(o->device)->updates->approach(context, part_of_now, o->averages, o->average);
 }
 
@@ -518,18 +513,20 @@ bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double
         return bo_fail(context, BO_INVALID, "learning rate factor: expected a finite number of at least 0, found %g",
                        factor);
     BO_TRY(gradient_norm(context, optimizer, norm));
-    double scale = (optimizer->desc.clip > 0 && *norm > optimizer->desc.clip ? optimizer->desc.clip / *norm : 1) /
-                   optimizer->gradient_scale;
-    optimizer->steps++;
+    double scale =
+        (optimizer->facts.desc.clip > 0 && *norm > optimizer->facts.desc.clip ? optimizer->facts.desc.clip / *norm
+                                                                              : 1) /
+        optimizer->gradient_scale;
+    optimizer->facts.steps++;
     const bo_rule rule = {
         .scale = scale,
         .rate = factor,
-        .momentum = optimizer->desc.momentum,
-        .nesterov = !optimizer->desc.no_nesterov,
-        .beta1 = optimizer->desc.beta1,
-        .beta2 = optimizer->desc.beta2,
-        .epsilon = optimizer->desc.epsilon,
-        .step = optimizer->steps,
+        .momentum = optimizer->facts.desc.momentum,
+        .nesterov = !optimizer->facts.desc.no_nesterov,
+        .beta1 = optimizer->facts.desc.beta1,
+        .beta2 = optimizer->facts.desc.beta2,
+        .epsilon = optimizer->facts.desc.epsilon,
+        .step = optimizer->facts.steps,
     };
     BO_TRY(step_vectors(context, optimizer, &rule));
     BO_TRY(step_matrices(context, optimizer, &rule));
@@ -540,7 +537,7 @@ bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *optimizer
 {
     BO_REQUIRE(context, optimizer);
     BO_TRY(bo_device_check(context, optimizer->device, "an optimizer"));
-    if (optimizer->desc.average == 0 || optimizer->steps == 0) return BO_OK;
+    if (optimizer->facts.desc.average == 0 || optimizer->facts.steps == 0) return BO_OK;
     BO_TRY(bo_backend_of(optimizer->device)->updates->swap(context, optimizer->averages, optimizer->average));
     optimizer->swapped = !optimizer->swapped;
     return BO_OK;

@@ -27,7 +27,7 @@ static bo_status write_state(bo_context *context, const bo_optimizer *o, bo_outp
     size_t floats = 0;
     char done[24];
     for (size_t i = 0; i < count; i++) floats += bo_optimizer_state_at(o, i).count;
-    snprintf(done, sizeof done, "%llu", (unsigned long long)bo_optimizer_steps(o));
+    snprintf(done, sizeof done, "%llu", (unsigned long long)bo_optimizer_describe(o)->steps);
     const bo_meta meta = {"steps", done};
     bo_file_tensor *tensors = bo_alloc(context, count, sizeof *tensors, "a list of the optimizer's vectors");
     float *block = bo_alloc_raw(context, floats, sizeof *block, "a copy of the optimizer's vectors");

@@ -1,5 +1,7 @@
 /* Operations and memory traffic of a training step, computed from the shape of the model. */
 #include "plan.h"
+#include "../attention/enums.h"
+#include "../attention/attention.h"
 #include "../model/model.h"
 #include <math.h>
 
@@ -109,7 +111,7 @@ bo_status bo_plan_head_of(bo_context *context, const bo_plan_shape *s, bo_plan_h
     bo_model_desc_release(&resolved);
     BO_TRY(status);
     const bo_attention_shape sequence = {.sequences = 1, .tokens = s->context};
-    status = bo_attention_estimate(context, attention, &sequence, &plan);
+    status = bo_attention_estimate_arrays(context, attention, &sequence, &plan);
     if (status == BO_OK) *out = (bo_plan_head){plan.operations, head_copies(attention, &plan, (double)s->context)};
     bo_attention_destroy(attention);
     return status;

@@ -11,8 +11,8 @@ enum { ITERATIONS = 5 }; /* Muon's */
  * update, and five times A = XXᵀ and A² (half of each, by symmetry) and BX. */
 static void add_update(const bo_model *model, bo_optimizer_kind optimizer, bo_plan_counts *out)
 {
-    for (size_t i = 0; i < bo_model_weights(model); i++) {
-        const bo_weight *w = bo_model_weight(model, i);
+    for (size_t i = 0; i < bo_weights_count(bo_model_weights(model)); i++) {
+        const bo_weight *w = bo_weights_at(bo_model_weights(model), i);
         const double r = (double)(w->rows < w->columns ? w->rows : w->columns);
         const double size = (double)w->rows * (double)w->columns;
         if (w->frozen) continue;
@@ -57,7 +57,7 @@ bo_status bo_plan_count_cost(bo_context *context, const bo_model_desc *model, co
     if (status == BO_OK) status = bo_model_build(context, model, tokenizer, &built);
     if (status == BO_OK) status = bo_plan_noise(context, tokenizer, 4 * bo_model_describe(built)->context, &corpus);
     const bo_trainer_desc desc = {.model = built,
-                                  .train = corpus,
+                                  .train.corpus = corpus,
                                   .steps = 1,
                                   .batch = training->batch ? training->batch : 16,
                                   .micro_batch = training->micro_batch,

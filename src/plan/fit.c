@@ -211,8 +211,8 @@ bo_status bo_plan_machine_fit(bo_context *context, const bo_plan_timing *timings
     if (out) *out = NULL;
     BO_REQUIRE(context, out);
     BO_REQUIRE_IF(context, count > 0, timings);
-    return bo_plan_machine_fit_as(context, bo_context_isa(context), bo_context_threads(context), timings, count, terms,
-                                  out);
+    return bo_plan_machine_fit_as(context, bo_context_describe(context)->isa, bo_context_threads(context), timings,
+                                  count, terms, out);
 }
 
 void bo_plan_machine_destroy(bo_plan_machine *machine)

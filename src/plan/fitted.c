@@ -209,11 +209,8 @@ static bo_status refuse(const fitted_search *s)
                    "the budget is too small for %d training steps of a model that the law describes", LEAST_STEPS);
 }
 
-bo_status bo_plan_create_fitted(bo_context *context, const bo_plan_laws *laws, const bo_plan_budget *budget,
-                                bo_plan **out)
+bo_status bo_plan_by_laws(bo_context *context, const bo_plan_laws *laws, const bo_plan_budget *budget, bo_plan **out)
 {
-    if (out) *out = NULL;
-    BO_REQUIRE(context, laws, budget, out);
     BO_REQUIRE(context, laws->loss, laws->observations, laws->family.config);
     fitted_search s = {.context = context, .laws = laws};
     BO_TRY(resolve(context, laws, budget, &s.budget));

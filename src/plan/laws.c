@@ -85,7 +85,7 @@ static double jackknife(const bo_plan_losses *losses, bool data)
 static bo_status read_stored(bo_context *context, stored_powers *out)
 {
     bo_plan_losses *losses;
-    BO_TRY(bo_plan_losses_default(context, &losses));
+    BO_TRY(bo_plan_losses_fit(context, NULL, 0, &losses));
     *out = (stored_powers){.size = losses->law.size_power,
                            .data = losses->law.data_power,
                            .size_deviation = jackknife(losses, false),

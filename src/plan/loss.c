@@ -152,7 +152,7 @@ bo_status bo_plan_losses_fit(bo_context *context, const bo_plan_run *runs, size_
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, out);
-    BO_REQUIRE_IF(context, count > 0, runs);
+    if (!runs) runs = bo_plan_reference_runs(&count);
     BO_TRY(check(context, runs, count));
     losses_block *block = bo_alloc(context, 1, sizeof *block + count * sizeof block->without[0], "a loss law");
     if (!block) return BO_MEMORY;

@@ -62,6 +62,18 @@ bo_status bo_plan_refuse(const bo_plan_search *search);
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
+/* Fits the non-negative costs that minimize Σ (predicted / measured - 1)² to 5 to BO_PLAN_SHAPES timings of one attention and
+ * one optimizer. terms: the terms to use, bits 1 << bo_plan_term; 0: all. */
+bo_status bo_plan_machine_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
+                              bo_plan_machine **out);
+/* The loss of a law, in nats per token. */
+double bo_plan_law_at(const bo_plan_law *law, double parameters, double tokens, double batch);
+/* The runs that are part of the library. */
+const bo_plan_run *bo_plan_reference_runs(size_t *count);
+
+/* Creates a plan by fitted laws (bo_plan_create). */
+bo_status bo_plan_by_laws(bo_context *context, const bo_plan_laws *laws, const bo_plan_budget *budget, bo_plan **out);
+
 /* Fits the timings of a host with these kernels and threads. */
 bo_status bo_plan_machine_fit_as(bo_context *context, const char *isa, int threads, const bo_plan_timing *timings,
                                  size_t count, unsigned terms, bo_plan_machine **out);

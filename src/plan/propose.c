@@ -29,7 +29,7 @@ static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, 
     if (status == BO_OK) status = bo_plan_noise(context, tokenizer, 4 * shape->context, &corpus);
     if (status == BO_OK) status = bo_model_build(context, &desc, tokenizer, &model);
     training.model = model;
-    training.train = corpus;
+    training.train.corpus = corpus;
     training.steps = 1;
     training.micro_batch = micro_batch;
     if (status == BO_OK) status = bo_trainer_estimate(context, &training, out);
@@ -211,18 +211,24 @@ static bo_status search_shapes(bo_plan_search *search, plan_block *out)
     return status;
 }
 
-bo_status bo_plan_create(bo_context *context, const bo_plan_machine *machine, const bo_plan_losses *losses,
-                         const bo_plan_budget *budget, bo_plan **out)
+bo_status bo_plan_create(bo_context *context, const bo_plan_basis *basis, const bo_plan_budget *budget, bo_plan **out)
 {
     if (out) *out = NULL;
-    BO_REQUIRE(context, machine, budget, out);
+    BO_REQUIRE(context, basis, budget, out);
+    BO_TRY(bo_check_reserved(context, "bo_plan_basis", basis->reserved));
+    if (!basis->machine == !basis->laws || (basis->laws && basis->losses))
+        return bo_fail(context, BO_INVALID, "plan: expected a cost model of the host or laws, found %s",
+                       basis->laws ? "both" : "neither");
+    if (basis->laws) return bo_plan_by_laws(context, basis->laws, budget, out);
+    const bo_plan_machine *machine = basis->machine;
+    const bo_plan_losses *losses = basis->losses;
     bo_plan_losses *usual = NULL;
     bo_plan_search search = {.context = context, .machine = machine};
     BO_TRY(resolve(context, budget, &search.budget));
     if (!machine->timing_count)
         return bo_fail(context, BO_INVALID,
                        "plan: the calibration holds no measured timings; bo_plan_machine_calibrate measures them");
-    if (!losses) BO_TRY(bo_plan_losses_default(context, &usual));
+    if (!losses) BO_TRY(bo_plan_losses_fit(context, NULL, 0, &usual));
     search.losses = losses ? losses : usual;
     plan_block *block = bo_alloc(context, 1, sizeof *block, "a plan");
     bo_status status = block ? BO_OK : BO_MEMORY;

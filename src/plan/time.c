@@ -110,7 +110,7 @@ static bo_status open_runner(bo_context *context, const plan_stage *stage, const
     BO_TRY(bo_plan_descriptors(context, shape, &model, &training));
     BO_TRY(bo_model_create(context, &model, stage->tokenizer, &out->model));
     training.model = out->model;
-    training.train = stage->corpus;
+    training.train.corpus = stage->corpus;
     training.steps = 1000000;
     BO_TRY(bo_trainer_create(context, &training, &out->trainer));
     double loss;

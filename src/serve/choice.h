@@ -4,6 +4,7 @@
 
 #include "conversation.h"
 #include "service.h"
+#include "../text/text_stream.h"
 
 typedef struct bo_top {
     int32_t id;

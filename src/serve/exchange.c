@@ -429,11 +429,11 @@ static bool make_sampler(bo_context *context, const bo_exchange *x, bo_choice_te
     enum { WINDOW = 64 };
     const bo_ids *ids = &x->prompts[choice->prompt].ids;
     bo_sampler_desc desc = x->request.sampling;
+    const size_t first = x->prompts[choice->prompt].first;
     desc.seed += k * UINT64_C(0x9e3779b97f4a7c15);
+    desc.drawn = (x->start ? x->start->tokens : 0) + ids->count - first;
     if (bo_sampler_create(context, &desc, &choice->job.sampler) != BO_OK)
         return bo_refuse(refusal, 400, NULL, "%s", bo_context_error(context));
-    const size_t first = x->prompts[choice->prompt].first;
-    bo_sampler_set_drawn(choice->job.sampler, (x->start ? x->start->tokens : 0) + ids->count - first);
     for (size_t i = ids->count > WINDOW ? ids->count - WINDOW : 0; i < ids->count; i++)
         bo_sampler_remember(choice->job.sampler, ids->items[i]);
     return true;

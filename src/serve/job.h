@@ -2,7 +2,7 @@
 #ifndef BO_SERVE_JOB_H
 #define BO_SERVE_JOB_H
 
-#include <bochner/model.h>
+#include <bochner/generate.h>
 #include "snapshot.h"
 
 enum { BO_TOP_MOST = 20 }; /* most likely tokens per token */

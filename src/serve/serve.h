@@ -8,7 +8,7 @@
 #ifndef BO_SERVE_SERVE_H
 #define BO_SERVE_SERVE_H
 
-#include <bochner/model.h>
+#include <bochner/generate.h>
 #include <stdio.h>
 #include "memory.h"
 

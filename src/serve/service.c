@@ -25,7 +25,8 @@ static void name_model(const char *folder, char *out, size_t size)
 
 static bo_status load_template(bo_context *context, bo_service *s)
 {
-    const bo_status status = bo_chat_template_load(context, s->desc->folder, &s->chat);
+    const bo_status status =
+        bo_chat_template_create(context, &(bo_chat_template_desc){.folder = s->desc->folder}, &s->chat);
     if (status == BO_MEMORY) return status;
     s->has_template = status == BO_OK;
     if (!s->has_template) {
@@ -66,7 +67,7 @@ bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_
     name_model(desc->folder, s->name, sizeof s->name);
     /* a half of what the states in slots and in the cache leave free */
     bo_memory_bound memory;
-    bo_memory_limit(&memory);
+    bo_context_memory(NULL, &memory);
     bo_reservations_open(&s->reservations, memory.bytes / 8);
     if (s->tokenizer) BO_TRY(load_template(context, s));
     const bo_scheduler_desc settings = {.model = desc->model,
@@ -133,8 +134,8 @@ static const char *param_of(const bo_request *request)
 static bool encode_text(bo_context *context, const bo_service *s, const bo_prompt *prompt, bool specials, bo_ids *out,
                         const char *param, bo_refusal *refusal)
 {
-    bo_status status = bo_tokenizer_encode(context, s->tokenizer, prompt->text, prompt->bytes, true, out);
-    if (status == BO_OK && specials) status = bo_tokenizer_add_specials(context, s->tokenizer, out);
+    const unsigned how = specials ? BO_ENCODE_SPECIALS | BO_ENCODE_TEMPLATE : BO_ENCODE_SPECIALS;
+    const bo_status status = bo_tokenizer_encode(context, s->tokenizer, prompt->text, prompt->bytes, how, out);
     return status == BO_OK || refuse_status(context, status, param, refusal);
 }
 
@@ -169,8 +170,8 @@ bool bo_service_encode(bo_context *context, const bo_service *s, const bo_reques
     } else if (request->kind == BO_REQUEST_EMBEDDING || request->kind == BO_REQUEST_TOKENIZE) {
         if (!encode_text(context, s, prompt, !continues, out, param, refusal)) return false;
     } else {
-        const bo_status status =
-            bo_tokenizer_encode_prompt(context, s->tokenizer, prompt->text, prompt->bytes, continues, out);
+        const bo_status status = bo_tokenizer_encode(context, s->tokenizer, prompt->text, prompt->bytes,
+                                                     continues ? BO_ENCODE_SPECIALS : BO_ENCODE_PROMPT, out);
         if (status != BO_OK) return refuse_status(context, status, param, refusal);
     }
     return continues || bo_service_check_count(s, request, out->count, refusal);
@@ -279,7 +280,7 @@ void bo_service_write_model(const bo_service *s, bo_json_text *out)
     whole_member(out, "created", (size_t)s->started);
     bo_json_raw(out, ", \"owned_by\": \"bochner\", \"bochner\": {\"attention\": ");
     bo_json_string(out, has_attention ? bo_attention_name(&d->block.attention) : bo_mixer_name(d->block.mixer));
-    whole_member(out, "parameters", bo_model_parameters(s->desc->model));
+    whole_member(out, "parameters", bo_model_report(s->desc->model)->parameters);
     whole_member(out, "vocab", d->vocab);
     whole_member(out, "context", d->context);
     member(out, "max_tokens");

@@ -2,8 +2,7 @@
 #ifndef BO_SERVE_SERVICE_H
 #define BO_SERVE_SERVICE_H
 
-#include <bochner/chat.h>
-#include <bochner/text.h>
+#include <bochner/generate.h>
 #include "scheduler.h"
 #include "request.h"
 #include "reserve.h"

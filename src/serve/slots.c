@@ -115,7 +115,7 @@ static bo_status measure_workspace(bo_context *context, const bounds *b, bo_slot
 /* Computes what is left for the texts of m->slots slots. */
 static bo_status measure_budget(bo_context *context, bounds *b, bo_slots_memory *m)
 {
-    const size_t cache = b->desc->memory_bytes, weights = bo_model_bytes(b->desc->model);
+    const size_t cache = b->desc->memory_bytes, weights = bo_model_report(b->desc->model)->bytes;
     BO_TRY(measure_workspace(context, b, m));
     if (b->device) { /* the weights are there already */
         m->budget = less(b->reserved.bytes, m->workspace);
@@ -163,7 +163,8 @@ static bo_status refuse_workspace(bo_context *context, const bounds *b, const bo
 {
     char what[128], advice[64];
     const bool taken = wanted->largest > wanted->budget;
-    const size_t others = b->desc->memory_bytes + (taken ? bo_model_bytes(b->desc->model) : (size_t)STACKS_BYTES);
+    const size_t others =
+        b->desc->memory_bytes + (taken ? bo_model_report(b->desc->model)->bytes : (size_t)STACKS_BYTES);
     bo_memory_bound limit = taken ? b->taken : b->reserved;
     if (!b->device) limit.bytes = less(limit.bytes - limit.bytes / 8, others);
     snprintf(what, sizeof what, "--slots %zu, a workspace beside the weights and the cache with one text,",
@@ -176,7 +177,7 @@ bo_status bo_slots_plan(bo_context *context, bo_scheduler_desc *desc, bo_slots_m
 {
     const bo_model_desc *d = bo_model_describe(desc->model);
     bounds b = {desc, bo_process_physical_memory(), bo_process_address_space(),
-                strcmp(bo_context_device(context), "cpu") != 0, 0};
+                strcmp(bo_context_describe(context)->device, "cpu") != 0, 0};
     if (b.device) {
         bo_context_memory(context, &b.reserved);
         b.taken = b.reserved;
@@ -605,11 +606,10 @@ static void choose(void *arg, size_t slot, int worker)
 
 static bool ends_text(const bo_slots *s, const bo_job *job, int32_t id)
 {
-    size_t count;
-    const int32_t *ends = bo_model_end_tokens(s->desc->model, &count);
+    const bo_model_facts *facts = bo_model_report(s->desc->model);
     if (job->ignore_end) return false;
-    for (size_t i = 0; i < count; i++)
-        if (ends[i] == id) return true;
+    for (size_t i = 0; i < facts->end_count; i++)
+        if (facts->end_tokens[i] == id) return true;
     return id == job->end_token;
 }
 

@@ -64,10 +64,10 @@ static const char *short_name(const char *name)
  * are: edges would cross the whole picture. */
 static bo_status count_readers(bo_context *context, const bo_profile *profile, size_t **out)
 {
-    *out = bo_alloc(context, bo_profile_values(profile), sizeof **out, "readers of values");
+    *out = bo_alloc(context, profile->value_count, sizeof **out, "readers of values");
     if (!*out) return BO_MEMORY;
-    for (size_t i = 0; i < bo_profile_operations(profile); i++) {
-        const bo_operation_info *operation = bo_profile_operation(profile, i);
+    for (size_t i = 0; i < profile->operation_count; i++) {
+        const bo_operation_info *operation = &profile->operations[i];
         for (size_t k = 0; k < operation->inputs; k++) (*out)[operation->input[k]]++;
     }
     return BO_OK;
@@ -142,7 +142,7 @@ static void put_times(FILE *out, const bo_operation_info *operation)
 static void put_operation(FILE *out, const bo_profile *profile, size_t number, const size_t *readers, double all,
                           double most)
 {
-    const bo_operation_info *operation = bo_profile_operation(profile, number);
+    const bo_operation_info *operation = &profile->operations[number];
     const double share = all > 0 ? seconds_of(operation) / all : 0;
     fprintf(out,
             "    operation%zu [fillcolor=\"#%06x\", label=<<TABLE BORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"1\"><TR>"
@@ -153,7 +153,7 @@ static void put_operation(FILE *out, const bo_profile *profile, size_t number, c
     if (all > 0) fprintf(out, "%.1f%%", 100 * share);
     fputs("</TD></TR><TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\"><FONT POINT-SIZE=\"10\">", out);
     for (size_t i = 0; i < operation->outputs; i++) {
-        const bo_value_info *value = bo_profile_value(profile, operation->output[i]);
+        const bo_value_info *value = &profile->values[operation->output[i]];
         fprintf(out, "%s%zu × %zu", i ? ", " : "", value->rows, value->columns);
     }
     fputs("; ", out);
@@ -161,7 +161,7 @@ static void put_operation(FILE *out, const bo_profile *profile, size_t number, c
     fputs("</FONT></TD></TR>", out);
     if (seconds_of(operation) > 0) put_times(out, operation);
     for (size_t i = 0; i < operation->inputs; i++) {
-        const bo_value_info *value = bo_profile_value(profile, operation->input[i]);
+        const bo_value_info *value = &profile->values[operation->input[i]];
         if (value->origin != BO_VALUE_ORIGIN_OPERATION && !is_box(value, readers[operation->input[i]]))
             put_line(out, value);
     }
@@ -170,10 +170,10 @@ static void put_operation(FILE *out, const bo_profile *profile, size_t number, c
 
 static void put_edges(FILE *out, const bo_profile *profile, size_t number, const size_t *readers)
 {
-    const bo_operation_info *operation = bo_profile_operation(profile, number);
+    const bo_operation_info *operation = &profile->operations[number];
     for (size_t i = 0; i < operation->inputs; i++) {
         const size_t from = operation->input[i];
-        const bo_value_info *value = bo_profile_value(profile, from);
+        const bo_value_info *value = &profile->values[from];
         if (is_box(value, readers[from]))
             fprintf(out, "  value%zu -> operation%zu [color=\"#4a7fb0\"];\n", from, number);
         else if (value->origin == BO_VALUE_ORIGIN_OPERATION)
@@ -211,8 +211,8 @@ static void put_title(FILE *out, const bo_profile_totals *totals)
 static void put_operations(FILE *out, const bo_profile *profile, const size_t *readers, double all, double most)
 {
     const char *scope = NULL;
-    for (size_t i = 0; i < bo_profile_operations(profile); i++) {
-        const bo_operation_info *operation = bo_profile_operation(profile, i);
+    for (size_t i = 0; i < profile->operation_count; i++) {
+        const bo_operation_info *operation = &profile->operations[i];
         if (!scope || strcmp(scope, operation->scope) != 0) {
             if (scope) fputs("  }\n", out);
             scope = operation->scope;
@@ -228,11 +228,14 @@ static void put_operations(FILE *out, const bo_profile *profile, const size_t *r
 bo_status bo_profile_draw(bo_context *context, const bo_profile *profile, FILE *out)
 {
     BO_REQUIRE(context, profile, out);
+    BO_REQUIRE(context, profile->totals.subject);
+    BO_REQUIRE_IF(context, profile->operation_count > 0, profile->operations);
+    BO_REQUIRE_IF(context, profile->value_count > 0, profile->values);
     size_t *readers;
     double all = 0, most = 0;
     BO_TRY(count_readers(context, profile, &readers));
-    for (size_t i = 0; i < bo_profile_operations(profile); i++) {
-        const double seconds = seconds_of(bo_profile_operation(profile, i));
+    for (size_t i = 0; i < profile->operation_count; i++) {
+        const double seconds = seconds_of(&profile->operations[i]);
         all += seconds;
         if (seconds > most) most = seconds;
     }
@@ -243,14 +246,14 @@ bo_status bo_profile_draw(bo_context *context, const bo_profile *profile, FILE *
           "margin=\"0.06,0.03\"];\n"
           "  edge [color=\"#888888\", arrowsize=0.6];\n",
           out);
-    put_title(out, bo_profile_report(profile));
+    put_title(out, &profile->totals);
     fputs("  subgraph { graph [labeljust=l, style=\"rounded,filled\", fillcolor=\"#f4f4f4\", color=\"#cccccc\"];\n",
           out);
     put_operations(out, profile, readers, all, all > 0 ? most / all : 0);
     fputs("  }\n", out);
-    for (size_t i = 0; i < bo_profile_values(profile); i++)
-        if (is_box(bo_profile_value(profile, i), readers[i])) put_input(out, i, bo_profile_value(profile, i));
-    for (size_t i = 0; i < bo_profile_operations(profile); i++) put_edges(out, profile, i, readers);
+    for (size_t i = 0; i < profile->value_count; i++)
+        if (is_box(&profile->values[i], readers[i])) put_input(out, i, &profile->values[i]);
+    for (size_t i = 0; i < profile->operation_count; i++) put_edges(out, profile, i, readers);
     fputs("}\n", out);
     bo_free(readers);
     return ferror(out) ? bo_fail(context, BO_IO, "the picture could not be written") : BO_OK;

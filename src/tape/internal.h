@@ -97,6 +97,8 @@ struct bo_graph {
     bo_weights *weights;
     bo_device *device;
     bo_list tensors, nodes, scopes; /* elements: bo_graph_tensor, bo_node, char * */
+    bo_list shapes;                 /* elements: bo_tensor, one per tensor, for the facts */
+    bo_graph_facts facts;           /* bytes and flops are those of the plan, or 0 */
     bo_list read;                   /* the bo_value of each weight of the set; 0: the graph does not read it yet */
     uint32_t segment, segments;     /* the current segment; number of segments so far */
     size_t branches;                /* additions to the residual stream so far */
@@ -108,11 +110,8 @@ struct bo_graph {
     bo_graph_compile_desc desc;
     bo_list pieces, steps; /* elements: bo_arena_piece, bo_step */
     uint32_t seed;         /* piece of the gradient of the loss */
-    size_t bytes;
-    double operations;
 
     char *arena;
-    float loss_scale;
     /* On devices with runs: the pass in their memory, its layers with states and sequences, and recorded runs. */
     bo_staged *staged;
     size_t layers, sequences;

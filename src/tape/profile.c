@@ -4,24 +4,24 @@
 #include <string.h>
 #include "internal.h"
 
-/* Invariants: indices of values and operations are below `values` and `operations`; strings are in `words`. */
-struct bo_profile {
-    bo_profile_totals totals;
-    size_t operations, values;
-    bo_operation_info *operation;
-    bo_value_info *value;
+/* Invariants: indices of values and operations are below `value_count` and `operation_count`; strings are in `words`. */
+typedef struct profile_made {
+    bo_profile out; /* first, so that bo_profile_destroy() finds the rest */
+    bo_operation_info *operations;
+    bo_value_info *values;
     size_t *numbers; /* indices of inputs and outputs */
     char *words;
-};
+} profile_made;
 
-void bo_profile_destroy(bo_profile *profile)
+void bo_profile_destroy(bo_profile *made)
 {
-    if (!profile) return;
-    bo_free(profile->operation);
-    bo_free(profile->value);
-    bo_free(profile->numbers);
-    bo_free(profile->words);
-    bo_free(profile);
+    profile_made *p = (profile_made *)made;
+    if (!p) return;
+    bo_free(p->operations);
+    bo_free(p->values);
+    bo_free(p->numbers);
+    bo_free(p->words);
+    bo_free(p);
 }
 
 /* ---- copying the graph ------------------------------------------------------------------------------------------- */
@@ -32,11 +32,11 @@ static const char *name_of(const bo_graph *graph, const bo_graph_tensor *t)
     return t->origin == BO_ORIGIN_WEIGHT ? bo_weights_at(graph->weights, t->weight)->name : t->name;
 }
 
-static bo_status make_room(bo_context *context, const bo_graph *graph, const char *subject, bo_profile *p)
+static bo_status make_room(bo_context *context, const bo_graph *graph, const char *subject, profile_made *p)
 {
     size_t words = strlen(subject) + 1, numbers = 0;
-    p->operations = graph->nodes.count;
-    p->values = graph->tensors.count - 1; /* index 0 is unused */
+    p->out.operation_count = graph->nodes.count;
+    p->out.value_count = graph->tensors.count - 1; /* index 0 is unused */
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         const char *name = name_of(graph, bo_graph_tensor_at(graph, v));
         words += name ? strlen(name) + 1 : 0;
@@ -46,11 +46,12 @@ static bo_status make_room(bo_context *context, const bo_graph *graph, const cha
         words += strlen(node->op->name) + 1 + strlen(bo_scope_of(graph, node)) + 1;
         numbers += node->inputs + node->outputs;
     }
-    p->operation = bo_alloc(context, p->operations, sizeof *p->operation, "a profile");
-    p->value = bo_alloc(context, p->values, sizeof *p->value, "a profile");
+    p->out.operations = p->operations =
+        bo_alloc(context, p->out.operation_count, sizeof *p->operations, "a profile");
+    p->out.values = p->values = bo_alloc(context, p->out.value_count, sizeof *p->values, "a profile");
     p->numbers = bo_alloc(context, numbers, sizeof *p->numbers, "a profile");
     p->words = bo_alloc(context, words, 1, "a profile");
-    return p->operation && p->value && p->numbers && p->words ? BO_OK : BO_MEMORY;
+    return p->operations && p->values && p->numbers && p->words ? BO_OK : BO_MEMORY;
 }
 
 static const char *keep_word(char **at, const char *word)
@@ -105,20 +106,20 @@ static void copy_operation(bo_context *context, const bo_graph *graph, const bo_
                                .flops = node->op->operations ? node->op->operations(context, &call) : 0};
 }
 
-static void copy_recorded(bo_context *context, const bo_graph *graph, const char *subject, bo_profile *p)
+static void copy_recorded(bo_context *context, const bo_graph *graph, const char *subject, profile_made *p)
 {
     char *words = p->words;
     size_t *numbers = p->numbers;
-    p->totals = (bo_profile_totals){.subject = keep_word(&words, subject),
+    p->out.totals = (bo_profile_totals){.subject = keep_word(&words, subject),
                                     .threads = bo_context_threads(context),
-                                    .bytes = bo_graph_bytes(graph),
-                                    .flops = bo_graph_flops(graph)};
-    for (size_t i = 0; i < p->values; i++) {
-        copy_value(graph, bo_graph_tensor_at(graph, (bo_value)(i + 1)), &words, &p->value[i]);
-        if (p->value[i].origin == BO_VALUE_ORIGIN_WEIGHT) p->totals.weight_bytes += p->value[i].bytes;
+                                    .bytes = graph->facts.bytes,
+                                    .flops = graph->facts.flops};
+    for (size_t i = 0; i < p->out.value_count; i++) {
+        copy_value(graph, bo_graph_tensor_at(graph, (bo_value)(i + 1)), &words, &p->values[i]);
+        if (p->values[i].origin == BO_VALUE_ORIGIN_WEIGHT) p->out.totals.weight_bytes += p->values[i].bytes;
     }
-    for (size_t i = 0; i < p->operations; i++)
-        copy_operation(context, graph, bo_node_at(graph, i), &words, &numbers, &p->operation[i]);
+    for (size_t i = 0; i < p->out.operation_count; i++)
+        copy_operation(context, graph, bo_node_at(graph, i), &words, &numbers, &p->operations[i]);
 }
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
@@ -137,21 +138,21 @@ static double median(size_t count, const double *at, size_t stride, double *room
     return count % 2 ? room[count / 2] : (room[count / 2 - 1] + room[count / 2]) / 2;
 }
 
-static void take_step(const bo_step *step, double seconds, bo_profile *p)
+static void take_step(const bo_step *step, double seconds, profile_made *p)
 {
-    bo_profile_totals *totals = &p->totals;
+    bo_profile_totals *totals = &p->out.totals;
     if (step->move) {
         totals->rounding += seconds;
         return;
     }
-    bo_operation_info *operation = &p->operation[step->node];
+    bo_operation_info *operation = &p->operations[step->node];
     *(step->backward ? &operation->backward : step->again ? &operation->again : &operation->forward) += seconds;
     *(step->backward ? &totals->backward : step->again ? &totals->again : &totals->forward) += seconds;
 }
 
 /* samples: one row of step times per run, then the times of the runs. */
 static bo_status measure(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, size_t repeats,
-                         double *samples, bo_profile *p)
+                         double *samples, profile_made *p)
 {
     const size_t steps = graph->steps.count;
     double *runs = samples + repeats * steps, *room = runs + repeats;
@@ -166,8 +167,8 @@ static bo_status measure(bo_context *context, bo_graph *graph, const bo_graph_pa
         BO_TRY(bo_progress(context, "measuring", (double)(r + 1), (double)repeats));
     }
     for (size_t i = 0; i < steps; i++) take_step(bo_step_at(graph, i), median(repeats, samples + i, steps, room), p);
-    p->totals.seconds = median(repeats, runs, 1, room);
-    p->totals.repeats = repeats;
+    p->out.totals.seconds = median(repeats, runs, 1, room);
+    p->out.totals.repeats = repeats;
     return BO_OK;
 }
 
@@ -180,7 +181,7 @@ bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_
     if (!graph->planned)
         return bo_fail(context, BO_INVALID, "the graph is not compiled yet: call bo_graph_compile first");
     if (repeats > MOST) return bo_fail(context, BO_INVALID, "profile: %zu runs, expected at most %d", repeats, MOST);
-    bo_profile *p = bo_alloc(context, 1, sizeof *p, "a profile");
+    profile_made *p = bo_alloc(context, 1, sizeof *p, "a profile");
     if (!p) return BO_MEMORY;
     bo_status status = make_room(context, graph, subject, p);
     double *samples = NULL;
@@ -191,37 +192,8 @@ bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_
     }
     bo_free(samples);
     if (status == BO_OK)
-        *out = p;
+        *out = &p->out;
     else
-        bo_profile_destroy(p);
+        bo_profile_destroy(&p->out);
     return status;
-}
-
-/* ---- access ------------------------------------------------------------------------------------------------------ */
-
-size_t bo_profile_operations(const bo_profile *profile)
-{
-    return profile ? profile->operations : 0;
-}
-
-const bo_operation_info *bo_profile_operation(const bo_profile *profile, size_t index)
-{
-    if (!profile) return NULL;
-    return index < profile->operations ? &profile->operation[index] : NULL;
-}
-
-size_t bo_profile_values(const bo_profile *profile)
-{
-    return profile ? profile->values : 0;
-}
-
-const bo_value_info *bo_profile_value(const bo_profile *profile, size_t index)
-{
-    if (!profile) return NULL;
-    return index < profile->values ? &profile->value[index] : NULL;
-}
-
-const bo_profile_totals *bo_profile_report(const bo_profile *profile)
-{
-    return profile ? &profile->totals : NULL;
 }

@@ -26,6 +26,17 @@ void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *w
     return added;
 }
 
+/* Adds a tensor to the facts. */
+static bool add_shape(bo_context *context, bo_graph *graph, const bo_graph_tensor *tensor)
+{
+    bo_tensor *added = bo_list_add(context, &graph->shapes, sizeof *added, "tensors of a graph");
+    if (!added) return false;
+    *added = (bo_tensor){.element = tensor->element, .rows = tensor->rows, .columns = tensor->columns};
+    graph->facts.values = graph->shapes.count;
+    graph->facts.value = graph->shapes.at;
+    return true;
+}
+
 /* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 bo_status bo_graph_create(bo_context *context, bo_weights *weights, bo_graph **out)
@@ -38,8 +49,9 @@ bo_status bo_graph_create(bo_context *context, bo_weights *weights, bo_graph **o
     graph->context = context;
     graph->weights = weights;
     graph->device = bo_weights_device(weights);
-    graph->loss_scale = 1;
-    if (!bo_list_add(context, &graph->tensors, sizeof(bo_graph_tensor), "tensors of a graph")) { /* index 0 */
+    graph->facts.weights = weights;
+    if (!bo_list_add(context, &graph->tensors, sizeof(bo_graph_tensor), "tensors of a graph") || /* index 0 */
+        !add_shape(context, graph, &(bo_graph_tensor){0})) {
         bo_graph_destroy(graph);
         return BO_MEMORY;
     }
@@ -59,6 +71,7 @@ void bo_graph_destroy(bo_graph *graph)
     for (size_t i = 0; i < graph->scopes.count; i++) bo_free(((char **)graph->scopes.at)[i]);
     for (size_t i = 0; i < graph->tensors.count; i++) bo_free(bo_graph_tensor_at(graph, (bo_value)i)->name);
     bo_free(graph->tensors.at);
+    bo_free(graph->shapes.at);
     bo_free(graph->nodes.at);
     bo_free(graph->scopes.at);
     bo_free(graph->read.at);
@@ -151,6 +164,7 @@ static bo_value add_tensor(bo_graph *graph, const bo_graph_tensor *tensor)
     bo_graph_tensor *added = bo_list_add(graph->context, &graph->tensors, sizeof *added, "tensors of a graph");
     if (!added) return remember(graph, BO_MEMORY);
     *added = *tensor;
+    if (!add_shape(graph->context, graph, tensor)) return remember(graph, BO_MEMORY);
     added->held = tensor->element;
     assert(graph->tensors.count > 1); /* index 0 is unused */
     return (bo_value)(graph->tensors.count - 1);
@@ -197,19 +211,9 @@ static bool is_value(const bo_graph *graph, bo_value value)
     return value > 0 && value < graph->tensors.count;
 }
 
-size_t bo_graph_rows(const bo_graph *graph, bo_value value)
+const bo_graph_facts *bo_graph_describe(const bo_graph *graph)
 {
-    return graph && is_value(graph, value) ? bo_graph_tensor_at(graph, value)->rows : 0;
-}
-
-size_t bo_graph_columns(const bo_graph *graph, bo_value value)
-{
-    return graph && is_value(graph, value) ? bo_graph_tensor_at(graph, value)->columns : 0;
-}
-
-bo_weights *bo_graph_weights(const bo_graph *graph)
-{
-    return graph ? graph->weights : NULL;
+    return graph ? &graph->facts : NULL;
 }
 
 const bo_weight *bo_graph_weight_of(const bo_graph *graph, bo_value value)
@@ -411,18 +415,13 @@ void bo_graph_storable(const bo_graph *graph, bool *which)
 
 /* ---- segments ---------------------------------------------------------------------------------------------------- */
 
-void bo_graph_segment_begin(bo_graph *graph)
+void bo_graph_segment(bo_graph *graph, bool begin)
 {
     if (!graph || graph->status != BO_OK) return;
-    if (graph->segment) REFUSE("segments cannot be nested");
-    /* segments are numbered from 1 */
+    if (begin && graph->segment)
+        REFUSE("segments cannot be nested");
+    else if (!begin && !graph->segment)
+        REFUSE("a segment ends that was not started");
     else
-        graph->segment = ++graph->segments;
-}
-
-void bo_graph_segment_end(bo_graph *graph)
-{
-    if (!graph || graph->status != BO_OK) return;
-    if (!graph->segment) REFUSE("a segment ends that was not started");
-    graph->segment = 0;
+        graph->segment = begin ? ++graph->segments : 0; /* segments are numbered from 1 */
 }

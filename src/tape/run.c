@@ -74,12 +74,6 @@ bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value 
     return read_piece(context, graph, t, t->gradient, host);
 }
 
-void bo_graph_set_loss_scale(bo_graph *graph, float scale)
-{
-    if (!graph) return;
-    graph->loss_scale = scale;
-}
-
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
 static void *address(const bo_graph *graph, uint32_t piece)
@@ -347,7 +341,8 @@ static bo_status run(bo_context *context, bo_graph *graph, size_t steps, const b
                      const bo_calibrating *calibrating)
 {
     BO_TRY(check(context, graph, pass));
-    float seed = graph->loss_scale * (float)bo_weights_rules(graph->weights)->gradient_scale;
+    const float loss_scale = pass && pass->loss_scale != 0 ? pass->loss_scale : 1;
+    float seed = loss_scale * (float)bo_weights_rules(graph->weights)->gradient_scale;
     if (graph->seed) BO_TRY(bo_buffer_write(context, graph->device, address(graph, graph->seed), &seed, sizeof seed));
     if (!pass) pass = &plain;
     if (bo_device_is_gpu(graph->device)) {

@@ -30,6 +30,7 @@ struct bo_weights {
     bo_gradients *gradients;
     bo_rules rules;
     const bo_lora *lora;
+    bo_weights_facts facts; /* of all weights, now */
 };
 
 bo_status bo_weights_create(bo_context *context, bo_weights **out)
@@ -187,6 +188,31 @@ static bo_status grow(bo_context *context, bo_weights *weights)
     return BO_OK;
 }
 
+static size_t numbers_of(const bo_weight *weight)
+{
+    return weight->rows * weight->columns;
+}
+
+/* Brings the facts up to date after one weight was added at the end, or after memory was allocated. */
+static void update_facts(bo_weights *weights)
+{
+    bo_weights_facts *facts = &weights->facts;
+    facts->weight = (const bo_weight *const *)weights->at;
+    for (; facts->count < weights->count; facts->count++) {
+        const bo_weight *added = weights->at[facts->count];
+        facts->parameters += numbers_of(added);
+        if (!added->frozen) facts->trained += numbers_of(added);
+    }
+    facts->bytes = weights->stored ? weights->stored_bytes : weights->floats * sizeof(float);
+}
+
+static void set_frozen(bo_weights *weights, bo_weight *weight, bool frozen)
+{
+    if (frozen && !weight->frozen) weights->facts.trained -= numbers_of(weight);
+    if (!frozen && weight->frozen) weights->facts.trained += numbers_of(weight);
+    weight->frozen = frozen;
+}
+
 static bo_status add(bo_context *context, bo_weights *weights, const bo_weight *settled)
 {
     BO_TRY(grow(context, weights));
@@ -205,6 +231,7 @@ static bo_status add(bo_context *context, bo_weights *weights, const bo_weight *
     added->offset = weights->floats;
     weights->floats += (added->rows * added->columns + GRAIN - 1) / GRAIN * GRAIN;
     weights->at[weights->count++] = added;
+    update_facts(weights);
     *slot_of(weights, weights->slots, weights->capacity, added->name) = weights->count;
     assert(added->offset % GRAIN == 0 && weights->floats % GRAIN == 0);
     assert(added->offset + added->rows * added->columns <= weights->floats);
@@ -239,15 +266,9 @@ bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_
 
 /* ---- access ------------------------------------------------------------------------------------------------------ */
 
-size_t bo_weights_count(const bo_weights *weights)
+const bo_weights_facts *bo_weights_describe(const bo_weights *weights)
 {
-    return weights ? weights->count : 0;
-}
-
-const bo_weight *bo_weights_at(const bo_weights *weights, size_t index)
-{
-    if (!weights) return NULL;
-    return index < weights->count ? weights->at[index] : NULL;
+    return weights ? &weights->facts : NULL;
 }
 
 const bo_weight *bo_weights_find(const bo_weights *weights, const char *name)
@@ -260,15 +281,6 @@ const bo_weight *bo_weights_find(const bo_weights *weights, const char *name)
 size_t bo_weights_floats(const bo_weights *weights)
 {
     return weights->floats;
-}
-
-size_t bo_weights_parameters(const bo_weights *weights, bool trained)
-{
-    if (!weights) return 0;
-    size_t numbers = 0;
-    for (size_t i = 0; i < weights->count; i++)
-        if (!trained || !weights->at[i]->frozen) numbers += weights->at[i]->rows * weights->at[i]->columns;
-    return numbers;
 }
 
 void *bo_weights_data(const bo_weights *weights)
@@ -290,7 +302,7 @@ bo_device *bo_weights_device(const bo_weights *weights)
 
 void bo_weights_set_frozen(bo_weights *weights, size_t index, bool frozen)
 {
-    weights->at[index]->frozen = frozen;
+    set_frozen(weights, weights->at[index], frozen);
 }
 
 /* Matches a prefix of the name, or with wildcards the whole name (fnmatch). */
@@ -306,7 +318,7 @@ bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, const char
     size_t found = 0;
     for (size_t i = 0; i < weights->count; i++) {
         if (!fits(pattern, weights->at[i]->name)) continue;
-        weights->at[i]->frozen = frozen;
+        set_frozen(weights, weights->at[i], frozen);
         found++;
     }
     if (found) return BO_OK;
@@ -339,14 +351,25 @@ static bo_status widen_on_host(bo_context *context, bo_device *device, const bo_
     return status;
 }
 
-bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const char *name, float *out)
+static bo_status get_gradient(bo_context *context, bo_device *device, const bo_weight *weight, float *out)
 {
-    BO_REQUIRE(context, weights, name, out);
+    if (!weight->gradient)
+        return bo_fail(context, BO_INVALID, "weight %s has no gradient: %s", weight->name,
+                       weight->frozen ? "it is frozen" : "call bo_weights_allocate with gradients first");
+    return bo_buffer_read(context, device, out, weight->gradient, numbers_of(weight) * sizeof *out);
+}
+
+bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const char *name, float *values,
+                         float *gradient)
+{
+    BO_REQUIRE(context, weights, name);
     const bo_weight *weight;
     BO_TRY(find(context, weights, name, &weight));
     bo_device *device = weights->device;
-    if (bo_device_is_gpu(device)) return widen_on_host(context, device, weight, out);
-    return bo_backend_of(device)->widen(context, weight->element, weight->rows, weight->columns, weight->data, out);
+    if (gradient) BO_TRY(get_gradient(context, device, weight, gradient));
+    if (!values) return BO_OK;
+    if (bo_device_is_gpu(device)) return widen_on_host(context, device, weight, values);
+    return bo_backend_of(device)->widen(context, weight->element, weight->rows, weight->columns, weight->data, values);
 }
 
 bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *name, const float *values)
@@ -358,18 +381,6 @@ bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *n
         return bo_fail(context, BO_INVALID, "weight '%s' is stored in fewer bits, for inference only", name);
     return bo_buffer_write(context, weights->device, weight->data, values,
                            weight->rows * weight->columns * sizeof *values);
-}
-
-bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights, const char *name, float *out)
-{
-    BO_REQUIRE(context, weights, name, out);
-    const bo_weight *weight;
-    BO_TRY(find(context, weights, name, &weight));
-    if (!weight->gradient)
-        return bo_fail(context, BO_INVALID, "weight %s has no gradient: %s", name,
-                       weight->frozen ? "it is frozen" : "call bo_weights_allocate with gradients first");
-    return bo_buffer_read(context, weights->device, out, weight->gradient,
-                          weight->rows * weight->columns * sizeof *out);
 }
 
 bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weights)
@@ -451,12 +462,6 @@ bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gra
 
 /* ---- storage in fewer bits --------------------------------------------------------------------------------------- */
 
-size_t bo_weights_bytes(const bo_weights *weights)
-{
-    if (!weights) return 0;
-    return weights->stored ? weights->stored_bytes : weights->floats * sizeof(float);
-}
-
 const void *bo_weights_memory(const bo_weights *weights)
 {
     return weights->stored ? weights->stored : weights->data;
@@ -478,6 +483,7 @@ static bo_status allocate_stored(bo_context *context, bo_weights *weights, const
     weights->stored = bo_buffer_allocate(context, weights->device, bytes, "weights in fewer bits");
     if (!weights->stored) return BO_MEMORY;
     weights->stored_bytes = bytes;
+    update_facts(weights);
     return BO_OK;
 }
 

@@ -17,6 +17,19 @@ typedef struct bo_rules {
     bool float8;           /* linear layers round values to E4M3 and gradients to E5M2 */
 } bo_rules;
 
+/* Adds a weight, or finds the weight with the same name. *index (or NULL) is its number. BO_INVALID: a weight of this name has
+ * another shape or role, or the weight is new and the set has memory. */
+bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_weight_desc *desc, size_t *index);
+/* Members of bo_weights_describe(); NULL past the end. */
+static inline size_t bo_weights_count(const bo_weights *weights)
+{
+    return weights ? bo_weights_describe(weights)->count : 0;
+}
+static inline const bo_weight *bo_weights_at(const bo_weights *weights, size_t index)
+{
+    return index < bo_weights_count(weights) ? bo_weights_describe(weights)->weight[index] : NULL;
+}
+
 bo_status bo_weights_create_on(bo_context *context, bo_device *device, bo_weights **out);
 /* Sets the rules, before any weight is declared. Takes ownership of the base. */
 void bo_weights_set_rules(bo_weights *weights, const bo_rules *rules);

@@ -1,4 +1,5 @@
 /* Chat templates of models: where the template and the special tokens come from, and the variables of a rendering. */
+#include "chat_files.h"
 #include "encoder.h"
 #include "jinja.h"
 #include "unicode.h"
@@ -164,10 +165,12 @@ static bo_status join_path(bo_context *context, char out[PATH_BYTES], const char
     return bo_fail(context, BO_INVALID, "%s: the path is too long", folder);
 }
 
-/* Where the files of a model are: in a folder, or in the metadata of the one file that holds the model. */
+/* Where the files of a model are: in a folder, in the metadata of the one file that holds the model, or in memory. */
 typedef struct place {
     const char *path;
-    bo_tensors *image; /* NULL: a folder */
+    bo_tensors *image;       /* NULL: a folder, */
+    bo_chat_files_find find; /* or texts in memory */
+    const void *files;
 } place;
 
 static bo_status open_place(bo_context *context, const char *path, place *out)
@@ -187,8 +190,9 @@ static bo_status read_part(bo_context *context, const place *from, const char *n
 {
     *text = NULL;
     BO_TRY(join_path(context, path, from->path, name));
-    if (!from->image) return exists(path) ? bo_bytes_text(context, path, &bo_limits_config, text, length) : BO_OK;
-    const char *found = bo_tensors_meta(from->image, name);
+    if (!from->image && !from->find)
+        return exists(path) ? bo_bytes_text(context, path, &bo_limits_config, text, length) : BO_OK;
+    const char *found = from->find ? from->find(from->files, name) : bo_tensors_meta(from->image, name);
     if (!found) return BO_OK;
     *length = strlen(found);
     if (*length > bo_limits_config.bytes)
@@ -284,11 +288,16 @@ static bo_status read_folder(bo_context *context, bo_chat_template *chat, const 
                    desc->folder);
 }
 
-static bo_status fill(bo_context *context, bo_chat_template *chat, const bo_chat_template_desc *desc)
+static bo_status start(bo_context *context, bo_chat_template *chat)
 {
     chat->arena.most = (size_t)BO_JINJA_MEMORY;
     chat->tokens = cJSON_CreateObject();
-    if (!chat->tokens) return bo_fail(context, BO_MEMORY, "chat template: out of memory");
+    return chat->tokens ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
+}
+
+static bo_status fill(bo_context *context, bo_chat_template *chat, const bo_chat_template_desc *desc)
+{
+    BO_TRY(start(context, chat));
     if (desc->folder) BO_TRY(read_folder(context, chat, desc));
     if (desc->path) return set_file(context, chat, desc->path);
     return desc->text ? set_text(context, chat, NULL, desc->text, strlen(desc->text)) : BO_OK;
@@ -313,12 +322,21 @@ bo_status bo_chat_template_create(bo_context *context, const bo_chat_template_de
     return status;
 }
 
-bo_status bo_chat_template_load(bo_context *context, const char *folder, bo_chat_template **out)
+bo_status bo_chat_template_find(bo_context *context, bo_chat_files_find find, const void *files, bo_chat_template **out)
 {
-    if (out) *out = NULL;
-    BO_REQUIRE(context, folder, out);
-    const bo_chat_template_desc desc = {.folder = folder};
-    return bo_chat_template_create(context, &desc, out);
+    *out = NULL;
+    bo_chat_template *chat = bo_alloc(context, 1, sizeof *chat, "a chat template");
+    if (!chat) return BO_MEMORY;
+    bo_status status = start(context, chat);
+    if (status == BO_OK)
+        status = read_files(context, chat, &(place){.path = "model", .find = find, .files = files}, NULL, true);
+    if (status == BO_OK && !chat->where)
+        status = bo_fail(context, BO_INVALID, "the model has no chat template; give one to answer messages");
+    if (status == BO_OK)
+        *out = chat;
+    else
+        bo_chat_template_destroy(chat);
+    return status;
 }
 
 void bo_chat_template_destroy(bo_chat_template *chat)

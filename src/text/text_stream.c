@@ -1,8 +1,7 @@
 /* Text that is generated piece by piece: complete UTF-8 characters, up to a stop text. */
 #include <assert.h>
 #include <string.h>
-#include "../base/base.h"
-#include <bochner/text.h>
+#include "text_stream.h"
 
 static bo_status append(bo_context *context, bo_text_stream *stream, const char *bytes, size_t count)
 {

@@ -181,12 +181,46 @@ static bo_status encode(bo_context *context, const bo_tokenizer *tokenizer, cons
     return status;
 }
 
+/* Adds the special tokens of the template around the ids from `first` on. */
+static bo_status add_frame(bo_context *context, const bo_tokenizer *tokenizer, size_t first, bo_ids *ids)
+{
+    const size_t before = tokenizer->frame_before, after = tokenizer->frame_after, count = ids->count - first;
+    if (before + after == 0) return BO_OK;
+    BO_TRY(bo_ids_reserve(context, ids, before + after));
+    int32_t *at = ids->items + first;
+    memmove(at + before, at, count * sizeof *at);
+    memcpy(at, tokenizer->frame, before * sizeof *at);
+    memcpy(at + before + count, tokenizer->frame + before, after * sizeof *at);
+    ids->count += before + after;
+    return BO_OK;
+}
+
+/* What an empty prompt begins with. */
+static bo_status encode_start(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *out)
+{
+    const size_t first = out->count;
+    size_t bytes = 1;
+    const char *text = tokenizer->end < 0 ? "\n" : bo_tokenizer_piece(tokenizer, tokenizer->end, &bytes);
+    const bo_status status = encode(context, tokenizer, text, bytes, true, NULL, out);
+    if (status != BO_OK && status != BO_FORMAT) return status;
+    if (out->count > first) return BO_OK;
+    return bo_fail(context, BO_INVALID,
+                   "the prompt is empty, and the tokenizer has no token to start a text with (neither an end-of-text "
+                   "token nor a line end)");
+}
+
 bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
-                              bool specials, bo_ids *out)
+                              unsigned how, bo_ids *out)
 {
     BO_REQUIRE(context, tokenizer, out);
     BO_REQUIRE_IF(context, bytes > 0, text);
-    return encode(context, tokenizer, text, bytes, specials, NULL, out);
+    if (how > BO_ENCODE_PROMPT)
+        return bo_fail(context, BO_INVALID, "encoding: expected values of bo_encode, found %u", how);
+    const size_t first = out->count;
+    const bool prompt = how == BO_ENCODE_PROMPT;
+    if (bytes || !prompt) BO_TRY(encode(context, tokenizer, text, bytes, (how & BO_ENCODE_SPECIALS) != 0, NULL, out));
+    if (how & BO_ENCODE_TEMPLATE) BO_TRY(add_frame(context, tokenizer, first, out));
+    return prompt && out->count == first ? encode_start(context, tokenizer, out) : BO_OK;
 }
 
 bo_status bo_tokenizer_encode_marked(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
@@ -200,19 +234,6 @@ bool bo_tokenizer_frames(const bo_tokenizer *tokenizer, int32_t id)
     for (size_t i = 0; i < tokenizer->frame_before + tokenizer->frame_after; ++i)
         if (tokenizer->frame[i] == id) return true;
     return id == tokenizer->end;
-}
-
-bo_status bo_tokenizer_add_specials(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *ids)
-{
-    BO_REQUIRE(context, tokenizer, ids);
-    const size_t before = tokenizer->frame_before, after = tokenizer->frame_after;
-    if (before + after == 0) return BO_OK;
-    BO_TRY(bo_ids_reserve(context, ids, before + after));
-    memmove(ids->items + before, ids->items, ids->count * sizeof *ids->items);
-    memcpy(ids->items, tokenizer->frame, before * sizeof *ids->items);
-    memcpy(ids->items + before + ids->count, tokenizer->frame + before, after * sizeof *ids->items);
-    ids->count += before + after;
-    return BO_OK;
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */

@@ -227,7 +227,7 @@ static bo_status write_optimizer(bo_context *context, const bo_trainer *trainer,
 static bo_status take_optimizer(bo_context *context, bo_trainer *trainer, const char *path)
 {
     BO_TRY(bo_optimizer_load(context, trainer->optimizer, &(bo_source){.path = path}));
-    const uint64_t done = bo_optimizer_steps(trainer->optimizer);
+    const uint64_t done = bo_optimizer_describe(trainer->optimizer)->steps;
     if (done == trainer->now.step) return BO_OK;
     return bo_fail(context, BO_FORMAT, "%s: 'steps': expected %llu, found %llu", path,
                    (unsigned long long)trainer->now.step, (unsigned long long)done);

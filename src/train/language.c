@@ -48,7 +48,7 @@ static size_t scored_of(const bo_trainer_desc *desc, size_t rows)
 static bo_batches_desc batches_of(const bo_train_task *task, size_t rank)
 {
     const bo_trainer_desc *desc = task->desc;
-    return (bo_batches_desc){.corpus = desc->train,
+    return (bo_batches_desc){.corpus = desc->train.corpus,
                              .context = window_of(desc),
                              .batch = desc->batch,
                              .part = rank,
@@ -103,7 +103,7 @@ static bo_status whiten(bo_context *context, language_task *own, uint64_t step)
     const bo_trainer_desc *desc = own->task.desc;
     if (!desc->whiten || step || own->whitened) return BO_OK;
     BO_SPAN(context, "train", "whiten");
-    BO_TRY(bo_model_whiten_windows(context, desc->model, desc->train, window_of(desc), TOKENS, 0));
+    BO_TRY(bo_model_whiten_windows(context, desc->model, desc->train.corpus, window_of(desc), TOKENS, 0));
     own->whitened = true;
     return BO_OK;
 }
@@ -303,7 +303,7 @@ static bo_status evaluate_attention(bo_context *context, const bo_trainer_desc *
     double *errors = bo_alloc(context, layers, sizeof *errors, "errors of layers");
     if (!errors) return BO_MEMORY;
     const bo_status status =
-        bo_model_imitation(context, desc->model, desc->valid, window_of(desc), desc->eval_tokens, errors);
+        bo_model_imitation(context, desc->model, desc->valid.corpus, window_of(desc), desc->eval_tokens, errors);
     for (size_t i = 0; i < layers; i++)
         if (!isnan(errors[i])) sum += errors[i], count++;
     bo_free(errors);
@@ -317,9 +317,9 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
     const bo_trainer_desc *desc = task->desc;
     if (desc->imitate == BO_IMITATION_ATTENTION) return evaluate_attention(context, desc, out);
     /* with carried states, the text is one window */
-    const uint64_t all = bo_corpus_tokens(desc->valid), most = desc->eval_tokens;
+    const uint64_t all = bo_corpus_tokens(desc->valid.corpus), most = desc->eval_tokens;
     const size_t window = desc->stateful ? (size_t)(most && most < all ? most : all) : window_of(desc);
-    BO_TRY(bo_model_evaluate(context, desc->model, desc->valid, window, most, &found));
+    BO_TRY(bo_model_evaluate(context, desc->model, desc->valid.corpus, window, most, &found));
     out->loss = found.loss;
     out->metric = found.bits_per_byte;
     out->count = found.tokens;
@@ -345,8 +345,9 @@ static void settings(const bo_train_task *task, bo_json_text *text)
 {
     const bo_trainer_desc *desc = task->desc;
     bo_train_model_settings(task, text);
-    bo_train_setting_code(text, "corpus", bo_corpus_fingerprint(desc->train));
-    bo_train_setting_code(text, "validation_corpus", desc->valid ? bo_corpus_fingerprint(desc->valid) : 0);
+    bo_train_setting_code(text, "corpus", bo_corpus_fingerprint(desc->train.corpus));
+    bo_train_setting_code(text, "validation_corpus",
+                          desc->valid.corpus ? bo_corpus_fingerprint(desc->valid.corpus) : 0);
     bo_train_setting_number(text, "documents", desc->documents);
     bo_train_setting_number(text, "calibrate_every", (double)desc->calibrate_every);
     /* omitted for the default, so that runs of earlier versions can be resumed */
@@ -361,7 +362,7 @@ static void settings(const bo_train_task *task, bo_json_text *text)
 
 static uint64_t fingerprint(const bo_train_task *task)
 {
-    return bo_corpus_fingerprint(task->desc->train);
+    return bo_corpus_fingerprint(task->desc->train.corpus);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -386,7 +387,7 @@ static const bo_train_methods methods = {.subject = "model",
 
 bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
-    if (!desc->model || !desc->train) return bo_fail(context, BO_INVALID, "training needs a model and a text");
+    if (!desc->model || !desc->train.corpus) return bo_fail(context, BO_INVALID, "training needs a model and a text");
     language_task *own = bo_alloc(context, 1, sizeof *own, "a task");
     if (!own) return BO_MEMORY;
     const size_t windows = desc->state_windows > 1 ? desc->state_windows : 1;
@@ -396,7 +397,7 @@ bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo
                                 .units = window_of(desc) * windows,
                                 .windows = windows,
                                 .state_file = desc->stateful ? BO_TRAIN_STATES_FILE : NULL,
-                                .evaluates = desc->valid != NULL};
+                                .evaluates = desc->valid.corpus != NULL};
     *out = &own->task;
     return BO_OK;
 }

@@ -22,11 +22,11 @@ static bo_status check(bo_context *context, const bo_train_task *task)
 {
     const bo_trainer_desc *desc = task->desc;
     const size_t ranks = desc->ranks ? (size_t)desc->ranks->size : 1;
-    BO_TRY(bo_network_check(context, desc->model->network, desc->examples, true));
-    if (desc->held_out) BO_TRY(bo_network_check(context, desc->model->network, desc->held_out, true));
-    if (!bo_examples_rows(desc->examples, BO_SPLIT_TRAIN))
+    BO_TRY(bo_network_check(context, desc->model->network, desc->train.examples, true));
+    if (desc->valid.examples) BO_TRY(bo_network_check(context, desc->model->network, desc->valid.examples, true));
+    if (!bo_examples_rows(desc->train.examples, BO_SPLIT_TRAIN))
         return bo_fail(context, BO_INVALID, "training: there are no examples in the training part");
-    if (desc->held_out && !bo_examples_rows(desc->held_out, BO_SPLIT_VALID))
+    if (desc->valid.examples && !bo_examples_rows(desc->valid.examples, BO_SPLIT_VALID))
         return bo_fail(context, BO_INVALID, "training: there are no examples in the validation part");
     if (whole(task) && desc->batch != 1)
         return bo_fail(context, BO_INVALID, "batch: a graph is a single example: expected 1, found %zu", desc->batch);
@@ -42,13 +42,13 @@ static double item_bytes(const bo_train_task *task)
 {
     const bo_network *network = network_of(task);
     const double numbers = (double)network->facts.dim + 2 * bo_network_layer_numbers(network);
-    return 4 * numbers * (whole(task) ? (double)task->desc->examples->rows : 1);
+    return 4 * numbers * (whole(task) ? (double)task->desc->train.examples->rows : 1);
 }
 
 static bo_status open_graph(bo_context *context, bo_train_task *task, size_t micro_batch)
 {
     network_task *own = (network_task *)task;
-    const bo_examples *examples = task->desc->examples;
+    const bo_examples *examples = task->desc->train.examples;
     const bo_model_graph_desc desc = {
         .data = examples, .examples = whole(task) ? bo_examples_rows(examples, BO_SPLIT_TRAIN) : micro_batch};
     own->rows = bo_alloc(context, desc.examples, sizeof *own->rows, "a batch");
@@ -67,20 +67,20 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     network_task *own = (network_task *)task;
     const bo_trainer_desc *desc = task->desc;
     const size_t share = desc->batch / (desc->ranks ? (size_t)desc->ranks->size : 1);
-    const bo_model_batch batch = {.examples = desc->examples, .rows = own->rows};
+    const bo_model_batch batch = {.examples = desc->train.examples, .rows = own->rows};
     if (whole(task))
         for (size_t i = 0; i < task->graph.network.examples; i++)
-            own->rows[i] = bo_examples_row(desc->examples, BO_SPLIT_TRAIN, i);
+            own->rows[i] = bo_examples_row(desc->train.examples, BO_SPLIT_TRAIN, i);
     else
-        bo_examples_batch(desc->examples, desc->seed, place->step, desc->batch, place->rank * share + place->first,
-                          place->count, own->rows);
+        bo_examples_batch(desc->train.examples, desc->seed, place->step, desc->batch,
+                          place->rank * share + place->first, place->count, own->rows);
     return bo_model_graph_fill(context, desc->model, &task->graph, &batch, pass);
 }
 
 static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_score *out)
 {
     bo_examples_evaluation found;
-    BO_TRY(bo_model_evaluate_examples(context, task->desc->model, task->desc->held_out, BO_SPLIT_VALID, &found));
+    BO_TRY(bo_model_evaluate_examples(context, task->desc->model, task->desc->valid.examples, BO_SPLIT_VALID, &found));
     out->loss = found.loss;
     out->metric = network_of(task)->loss == BO_NETWORK_CROSS_ENTROPY ? found.accuracy : found.rmse;
     out->count = found.examples;
@@ -122,17 +122,19 @@ bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_
     if (!desc->model->network)
         return bo_fail(context, BO_INVALID, "training: examples are given, but the model has the task %s",
                        bo_model_task_name(desc->model->desc.task));
-    if (!desc->examples) return bo_fail(context, BO_INVALID, "training: a model of the task predict needs examples");
+    if (!desc->train.examples)
+        return bo_fail(context, BO_INVALID, "training: a model of the task predict needs examples");
     network_task *own = bo_alloc(context, 1, sizeof *own, "a task");
     if (!own) return BO_MEMORY;
     own->task = (bo_train_task){.methods = &methods,
                                 .desc = desc,
                                 .metric = desc->model->network->loss == BO_NETWORK_CROSS_ENTROPY ? "accuracy" : "rmse",
                                 .units = 1,
-                                .evaluates = desc->held_out != NULL};
-    own->examples = bo_examples_fingerprint(desc->examples);
-    if (desc->held_out) own->held_out = bo_examples_fingerprint(desc->held_out);
-    if (whole(&own->task)) own->task.batch = 1, own->task.units = bo_examples_rows(desc->examples, BO_SPLIT_TRAIN);
+                                .evaluates = desc->valid.examples != NULL};
+    own->examples = bo_examples_fingerprint(desc->train.examples);
+    if (desc->valid.examples) own->held_out = bo_examples_fingerprint(desc->valid.examples);
+    if (whole(&own->task))
+        own->task.batch = 1, own->task.units = bo_examples_rows(desc->train.examples, BO_SPLIT_TRAIN);
     *out = &own->task;
     return BO_OK;
 }

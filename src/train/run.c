@@ -36,7 +36,7 @@ static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, si
     *pass = (bo_graph_pass){.training = true, .seed = pass_seed(trainer, rank, piece, window)};
     task->weight = 1;
     BO_TRY(task->methods->load(context, task, &place, pass));
-    bo_graph_set_loss_scale(task->graph.graph, (float)(task->weight / parts_of(trainer)));
+    pass->loss_scale = (float)(task->weight / parts_of(trainer));
     return BO_OK;
 }
 
@@ -200,7 +200,7 @@ static void fill_report(bo_trainer *trainer, bool evaluated)
     const double steps = (double)trainer->timed_steps;
     const double tokens = (double)(desc->batch * trainer->task->units);
     const double operations =
-        bo_graph_flops(trainer->task->graph.graph) * (double)(trainer->pieces * trainer->task->windows);
+        bo_graph_describe(trainer->task->graph.graph)->flops * (double)(trainer->pieces * trainer->task->windows);
     trainer->report = (bo_training_report){
         .step = now->step,
         .steps = now->steps,

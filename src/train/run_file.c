@@ -311,7 +311,7 @@ static void line_of(bo_json_text *text, const bo_training_report *r)
     add(text, "seconds_left", r->seconds_left);
     add(text, "threads", bo_context_threads(text->context));
     bo_json_raw(text, ", \"isa\": ");
-    bo_json_string(text, bo_context_isa(text->context));
+    bo_json_string(text, bo_context_describe(text->context)->isa);
     bo_json_raw(text, r->evaluated ? ", \"evaluated\": true}\n" : ", \"evaluated\": false}\n");
 }
 

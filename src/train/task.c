@@ -21,7 +21,7 @@ static bo_status freeze_all(bo_context *context, bo_weights *weights, const char
         if (length) BO_TRY(bo_weights_freeze(context, weights, pattern, true));
         at += length + (at[length] == ',');
     }
-    if (bo_weights_parameters(weights, true) == 0)
+    if (bo_weights_describe(weights)->trained == 0)
         return bo_fail(context, BO_INVALID, "freeze: '%s' freezes every weight; nothing is left to train", list);
     return BO_OK;
 }
@@ -35,7 +35,7 @@ bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
     for (size_t i = 0; i < count; i++) task->frozen[i] = bo_weights_at(weights, i)->frozen;
     if (task->desc->imitate == BO_IMITATION_ATTENTION) {
         BO_TRY(bo_model_freeze_original(context, task->desc->model));
-        if (bo_weights_parameters(weights, true) == 0)
+        if (bo_weights_describe(weights)->trained == 0)
             return bo_fail(
                 context, BO_INVALID,
                 "imitate: the attention has no parameters that its teacher has not; nothing is left to train");
@@ -68,13 +68,25 @@ static bool files_hold(const bo_train_task *task)
     return last[0] && strstr(last[0], ".safetensors");
 }
 
+/* Data of several tasks would leave open which one the run is for. */
+static bo_status check_data(bo_context *context, const bo_trainer_desc *desc)
+{
+    const bo_training_data *train = &desc->train, *valid = &desc->valid;
+    if ((train->corpus != NULL) + (train->texts != NULL) + (train->examples != NULL) > 1)
+        return bo_fail(context, BO_INVALID, "training: expected a corpus, texts or examples, found several of them");
+    if ((valid->corpus && !train->corpus) || (valid->texts && !train->texts) || (valid->examples && !train->examples))
+        return bo_fail(context, BO_INVALID, "training: the validation data is of another kind than the training data");
+    return BO_OK;
+}
+
 bo_status bo_train_task_create(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
     *out = NULL;
     if (!desc->model) return bo_fail(context, BO_INVALID, "training: the model is NULL");
-    const bo_status status = desc->model->network || desc->examples ? bo_train_network(context, desc, out)
-                             : desc->texts                          ? bo_train_texts(context, desc, out)
-                                                                    : bo_train_language(context, desc, out);
+    BO_TRY(check_data(context, desc));
+    const bo_status status = desc->model->network || desc->train.examples ? bo_train_network(context, desc, out)
+                             : desc->train.texts                          ? bo_train_texts(context, desc, out)
+                                                                          : bo_train_language(context, desc, out);
     if (status != BO_OK) return status;
     (*out)->files = desc->model->network ? network_files : desc->model->adapter ? adapter_files : files;
     assert(files_hold(*out));

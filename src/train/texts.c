@@ -66,7 +66,7 @@ static uint64_t all_tokens(const bo_texts *texts)
 /* Tokens of the stream that is trained on: those of the targets, or of all texts. At least 1. */
 static double tokens_of(const texts_task *own)
 {
-    const bo_texts *texts = own->task.desc->texts;
+    const bo_texts *texts = own->task.desc->train.texts;
     const uint64_t tokens = own->translates ? bo_texts_tokens(texts, 1) : all_tokens(texts);
     return tokens ? (double)tokens : 1;
 }
@@ -80,7 +80,7 @@ static size_t main_rows(const texts_task *own)
  * number of examples, one and a half times the average that fits, bounds per-example memory. */
 static void size_packs(texts_task *own)
 {
-    const bo_texts *texts = own->task.desc->texts;
+    const bo_texts *texts = own->task.desc->train.texts;
     const size_t count = bo_texts_count(texts), main = own->translates ? 1 : 0;
     const double tokens = tokens_of(own), usual = own->translates ? TRANSLATION_STEP : STEP;
     const size_t step = (size_t)(tokens / STEPS_OF_EPOCH < usual ? tokens / STEPS_OF_EPOCH : usual);
@@ -153,8 +153,8 @@ static bo_status check(bo_context *context, const bo_train_task *task)
         return bo_fail(context, BO_INVALID, "smoothing: expected a number from 0 to below 1, found %g",
                        desc->smoothing);
     BO_TRY(bo_train_model_check(context, task));
-    BO_TRY(check_texts(context, desc->model, desc->texts));
-    return desc->held_out_texts ? check_texts(context, desc->model, desc->held_out_texts) : BO_OK;
+    BO_TRY(check_texts(context, desc->model, desc->train.texts));
+    return desc->valid.texts ? check_texts(context, desc->model, desc->valid.texts) : BO_OK;
 }
 
 /* ---- graph and batch --------------------------------------------------------------------------------------------- */
@@ -171,7 +171,7 @@ static double item_bytes(const bo_train_task *task)
 static bo_status make_batch(bo_context *context, texts_task *own, size_t micro_batch)
 {
     const bo_trainer_desc *desc = own->task.desc;
-    const bo_packs_desc packs = {.texts = desc->texts,
+    const bo_packs_desc packs = {.texts = desc->train.texts,
                                  .rows = own->rows[0],
                                  .target_rows = own->rows[1],
                                  .most = own->most,
@@ -183,7 +183,7 @@ static bo_status make_batch(bo_context *context, texts_task *own, size_t micro_b
     BO_TRY(bo_packs_create(context, &packs, &own->packs));
     own->examples = bo_alloc(context, micro_batch * own->most, sizeof *own->examples, "a batch");
     if (!own->examples) return BO_MEMORY;
-    return bo_text_pack_create(context, desc->texts, rows, micro_batch * own->most, (int32_t)wanted.end - 1,
+    return bo_text_pack_create(context, desc->train.texts, rows, micro_batch * own->most, (int32_t)wanted.end - 1,
                                &own->packed);
 }
 
@@ -203,7 +203,7 @@ static bool has_systems(const bo_model_desc *d)
 static size_t usual_sequences(const texts_task *own)
 {
     if (has_systems(&model_of(&own->task)->desc)) return 0;
-    const bo_texts *texts = own->task.desc->texts;
+    const bo_texts *texts = own->task.desc->train.texts;
     const size_t texts_each = own->translates ? 1 : bo_texts_sides(texts);
     size_t count = (size_t)((double)(main_rows(own) * bo_texts_count(texts) * texts_each) / tokens_of(own));
     while (count > 1 && (own->rows[0] % count || own->rows[1] % count)) count--;
@@ -226,7 +226,7 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
         .smoothing = desc->smoothing,
     };
     BO_TRY(bo_train_graph(context, task, graph));
-    task->units = (size_t)(all_tokens(desc->texts) / bo_packs_per_epoch(own->packs)); /* on average */
+    task->units = (size_t)(all_tokens(desc->train.texts) / bo_packs_per_epoch(own->packs)); /* on average */
     own->weighed = UINT64_MAX;
     return BO_OK;
 }
@@ -247,7 +247,7 @@ static double weight_of(const texts_task *own, const size_t *examples, size_t co
 {
     double weight = 0;
     for (size_t i = 0; own->translates && i < count; i++)
-        weight += (double)bo_text_at(own->task.desc->texts, examples[i], 1).count;
+        weight += (double)bo_text_at(own->task.desc->train.texts, examples[i], 1).count;
     return own->translates ? weight : (double)count;
 }
 
@@ -281,7 +281,7 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     }
     const double even = own->whole_weight * (double)place->count / (double)desc->batch;
     task->weight = weight_of(own, own->examples, count) / even;
-    BO_TRY(bo_text_pack_fill(context, own->packed, desc->texts, own->examples, count));
+    BO_TRY(bo_text_pack_fill(context, own->packed, desc->train.texts, own->examples, count));
     return bo_model_graph_fill(context, desc->model, &task->graph, &(bo_model_batch){.packed = own->packed}, pass);
 }
 
@@ -299,7 +299,7 @@ static bo_status evaluate_labels(bo_context *context, const bo_trainer_desc *des
                                  bo_training_score *out)
 {
     bo_classification found;
-    BO_TRY(bo_model_evaluate_labels(context, desc->model, desc->held_out_texts, most, &found, NULL));
+    BO_TRY(bo_model_evaluate_labels(context, desc->model, desc->valid.texts, most, &found, NULL));
     out->loss = found.loss;
     out->metric = found.accuracy;
     out->count = found.examples;
@@ -309,10 +309,10 @@ static bo_status evaluate_labels(bo_context *context, const bo_trainer_desc *des
 static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_score *out)
 {
     const bo_trainer_desc *desc = task->desc;
-    const uint64_t most = most_examples(desc->held_out_texts, desc->eval_tokens);
+    const uint64_t most = most_examples(desc->valid.texts, desc->eval_tokens);
     if (!((const texts_task *)task)->translates) return evaluate_labels(context, desc, most, out);
     bo_translation found;
-    BO_TRY(bo_model_evaluate_translation(context, desc->model, desc->held_out_texts, most, NULL, false, false, &found));
+    BO_TRY(bo_model_evaluate_translation(context, desc->model, desc->valid.texts, most, NULL, false, false, &found));
     out->loss = found.loss;
     out->metric = found.perplexity;
     out->count = found.tokens;
@@ -360,9 +360,8 @@ static void settings(const bo_train_task *task, bo_json_text *text)
     const bo_trainer_desc *desc = task->desc;
     const texts_task *own = (const texts_task *)task;
     task_settings(&desc->model->desc, text);
-    bo_train_setting_code(text, "texts", bo_texts_fingerprint(desc->texts));
-    bo_train_setting_code(text, "validation_texts",
-                          desc->held_out_texts ? bo_texts_fingerprint(desc->held_out_texts) : 0);
+    bo_train_setting_code(text, "texts", bo_texts_fingerprint(desc->train.texts));
+    bo_train_setting_code(text, "validation_texts", desc->valid.texts ? bo_texts_fingerprint(desc->valid.texts) : 0);
     bo_train_model_settings(task, text);
     bo_train_setting_number(text, "pack", (double)main_rows(own));
     bo_train_setting_number(text, "smoothing", desc->smoothing);
@@ -371,7 +370,7 @@ static void settings(const bo_train_task *task, bo_json_text *text)
 
 static uint64_t fingerprint(const bo_train_task *task)
 {
-    return bo_texts_fingerprint(task->desc->texts);
+    return bo_texts_fingerprint(task->desc->train.texts);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -392,12 +391,13 @@ static const bo_train_methods methods = {.subject = "model",
 
 bo_status bo_train_texts(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
-    if (!desc->model || !desc->texts) return bo_fail(context, BO_INVALID, "training: the model or the texts are NULL");
+    if (!desc->model || !desc->train.texts)
+        return bo_fail(context, BO_INVALID, "training: the model or the texts are NULL");
     texts_task *own = bo_alloc(context, 1, sizeof *own, "a task");
     if (!own) return BO_MEMORY;
-    own->task = (bo_train_task){.methods = &methods, .desc = desc, .evaluates = desc->held_out_texts != NULL};
+    own->task = (bo_train_task){.methods = &methods, .desc = desc, .evaluates = desc->valid.texts != NULL};
     own->translates =
-        desc->model->desc.task == BO_MODEL_TASK_TRANSLATE && bo_texts_get_kind(desc->texts) == BO_TEXTS_PAIR;
+        desc->model->desc.task == BO_MODEL_TASK_TRANSLATE && bo_texts_get_kind(desc->train.texts) == BO_TEXTS_PAIR;
     own->task.metric = own->translates ? "perplexity" : "accuracy";
     size_packs(own);
     *out = &own->task;

@@ -56,17 +56,17 @@ static bo_status check(bo_context *context, const bo_trainer_desc *desc)
     if (desc->activations != BO_STORAGE_FLOAT32 && desc->activations != BO_STORAGE_BFLOAT16)
         return bo_fail(context, BO_INVALID, "activations: expected float32 or bfloat16, found %s",
                        bo_storage_name(desc->activations) ? bo_storage_name(desc->activations) : "an unknown storage");
-    if (desc->redraw_every && desc->examples)
+    if (desc->redraw_every && desc->train.examples)
         return bo_fail(context, BO_INVALID, "redraw: expected a model with attention, found a network");
-    if ((desc->stateful || desc->state_windows) && (desc->examples || desc->texts))
+    if ((desc->stateful || desc->state_windows) && (desc->train.examples || desc->train.texts))
         return bo_fail(context, BO_INVALID, "stateful: expected a language model, found %s",
-                       desc->examples ? "a network" : "a model of another task");
-    if (desc->imitate && (desc->examples || desc->texts))
+                       desc->train.examples ? "a network" : "a model of another task");
+    if (desc->imitate && (desc->train.examples || desc->train.texts))
         return bo_fail(context, BO_INVALID, "imitate: expected a language model, found %s",
-                       desc->examples ? "a network" : "a model of another task");
-    if (desc->whiten && (desc->examples || desc->texts))
+                       desc->train.examples ? "a network" : "a model of another task");
+    if (desc->whiten && (desc->train.examples || desc->train.texts))
         return bo_fail(context, BO_INVALID, "whiten: expected a language model, found %s",
-                       desc->examples ? "a network" : "a model of another task");
+                       desc->train.examples ? "a network" : "a model of another task");
     const bo_collective *ranks = desc->ranks;
     if (ranks) BO_TRY(bo_check_reserved(context, "bo_collective", ranks->reserved));
     if (ranks && ranks->size > 1 && (!ranks->sum || !ranks->sum_f32))
@@ -122,15 +122,16 @@ static bo_status sizes(bo_context *context, bo_train_task *task, bo_training_cos
     const bo_trainer_desc *desc = task->desc;
     bo_weights *weights = task->desc->model->weights;
     BO_TRY(bo_train_freeze(context, task));
-    out->parameters = bo_weights_parameters(weights, false);
-    out->trained = bo_weights_parameters(weights, true);
+    out->parameters = bo_weights_describe(weights)->parameters;
+    out->trained = bo_weights_describe(weights)->trained;
     out->micro_batch = desc->micro_batch ? desc->micro_batch : default_micro_batch(task);
     out->model_bytes = bo_weights_floats(weights) * sizeof(float);
     out->gradient_bytes = bo_weights_gradient_floats(weights) * sizeof(float);
     out->optimizer_bytes = bo_optimizer_bytes(context, &desc->optimizer, weights);
     BO_TRY(task->methods->open(context, task, out->micro_batch));
-    out->activation_bytes = bo_graph_bytes(task->graph.graph);
-    out->operations = bo_graph_flops(task->graph.graph) * (double)(desc->batch / out->micro_batch * task->windows);
+    out->activation_bytes = bo_graph_describe(task->graph.graph)->bytes;
+    out->operations =
+        bo_graph_describe(task->graph.graph)->flops * (double)(desc->batch / out->micro_batch * task->windows);
     out->all_bytes = out->model_bytes + out->gradient_bytes + out->optimizer_bytes + out->activation_bytes;
     return task->methods->plan ? task->methods->plan(context, task, out) : BO_OK;
 }
@@ -202,7 +203,7 @@ static bo_status make_optimizer(bo_context *context, bo_trainer *trainer)
     BO_TRY(bo_weights_allocate(context, trainer->task->desc->model->weights, true));
     BO_TRY(bo_optimizer_create(context, &trainer->desc.optimizer, trainer->task->desc->model->weights,
                                &trainer->optimizer));
-    trainer->desc.optimizer = *bo_optimizer_describe(trainer->optimizer);
+    trainer->desc.optimizer = bo_optimizer_describe(trainer->optimizer)->desc;
     return BO_OK;
 }
 

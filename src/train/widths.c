@@ -18,13 +18,14 @@ typedef struct trend_list {
 } trend_list;
 
 /* Order of the trends: activation[step][part], loss[step], norm and change[matrix]. */
-struct bo_widths {
-    size_t widths, steps, parts, matrices;
+typedef struct widths_made {
+    bo_widths out; /* first, so that bo_widths_destroy() finds the rest */
+    size_t widths;
     double *width;
     trend_list activation, loss, norm, change;
     char **names;  /* names of the parts */
     char **matrix; /* names of the matrices */
-};
+} widths_made;
 
 static void free_trends(trend_list *list)
 {
@@ -32,11 +33,12 @@ static void free_trends(trend_list *list)
     bo_free(list->items);
 }
 
-void bo_widths_destroy(bo_widths *w)
+void bo_widths_destroy(bo_widths *made)
 {
+    widths_made *w = (widths_made *)made;
     if (!w) return;
-    for (size_t i = 0; w->matrix && i < w->matrices; i++) bo_free(w->matrix[i]);
-    for (size_t i = 0; w->names && i < w->parts; i++) bo_free(w->names[i]);
+    for (size_t i = 0; w->matrix && i < w->out.matrices; i++) bo_free(w->matrix[i]);
+    for (size_t i = 0; w->names && i < w->out.parts; i++) bo_free(w->names[i]);
     bo_free(w->matrix);
     bo_free(w->names);
     bo_free(w->width);
@@ -61,21 +63,25 @@ static double slope_of(size_t count, const double *width, const double *value)
     return (n * xy - x * y) / (n * xx - x * x);
 }
 
-static void set_trend(const bo_widths *w, const trend_list *list, size_t index, const char *name)
+static void set_trend(const widths_made *w, const trend_list *list, size_t index, const char *name)
 {
     const double *values = list->values + index * w->widths;
     list->items[index] = (bo_widths_trend){name, values, slope_of(w->widths, w->width, values)};
 }
 
 /* Computes the trends after all values are known. */
-static void set_trends(const bo_widths *w)
+static void set_trends(widths_made *w)
 {
-    for (size_t i = 0; i < w->activation.count; i++) set_trend(w, &w->activation, i, w->names[i % w->parts]);
+    for (size_t i = 0; i < w->activation.count; i++) set_trend(w, &w->activation, i, w->names[i % w->out.parts]);
     for (size_t i = 0; i < w->loss.count; i++) set_trend(w, &w->loss, i, "loss");
-    for (size_t i = 0; i < w->matrices; i++) {
+    for (size_t i = 0; i < w->out.matrices; i++) {
         set_trend(w, &w->norm, i, w->matrix[i]);
         set_trend(w, &w->change, i, w->matrix[i]);
     }
+    w->out.activations = w->activation.items;
+    w->out.norms = w->norm.items;
+    w->out.changes = w->change.items;
+    w->out.losses = w->loss.items;
 }
 
 /* ---- one width --------------------------------------------------------------------------------------------------- */
@@ -84,7 +90,7 @@ static void set_trends(const bo_widths *w)
 typedef struct walk {
     const bo_widths_desc *desc;
     size_t which; /* index of its width */
-    bo_widths *out;
+    widths_made *out;
     bo_model *model;
     bo_model_graph graph;
     bo_optimizer *optimizer;
@@ -133,11 +139,11 @@ static bo_status walk_load(bo_context *context, const walk *k, const int32_t *to
 
 static bo_status take_sizes(bo_context *context, const walk *k, size_t step, const int32_t *tokens, double *room)
 {
-    bo_widths *w = k->out;
+    widths_made *w = k->out;
     BO_TRY(bo_model_probe(context, k->model, tokens, k->desc->model.context, room));
-    assert(k->which < w->widths && step <= w->steps);
-    for (size_t part = 0; part < w->parts; part++)
-        w->activation.values[(step * w->parts + part) * w->widths + k->which] = room[part];
+    assert(k->which < w->widths && step <= w->out.steps);
+    for (size_t part = 0; part < w->out.parts; part++)
+        w->activation.values[(step * w->out.parts + part) * w->widths + k->which] = room[part];
     return BO_OK;
 }
 
@@ -161,12 +167,12 @@ static bool is_matrix(const bo_weight *weight)
 
 static bo_status take_norms(bo_context *context, const walk *k, bool after)
 {
-    bo_widths *w = k->out;
+    widths_made *w = k->out;
     size_t matrix = 0;
     for (size_t i = 0; i < bo_weights_count(k->model->weights); i++) {
         const bo_weight *weight = bo_weights_at(k->model->weights, i);
         if (!is_matrix(weight)) continue;
-        assert(matrix < w->matrices);
+        assert(matrix < w->out.matrices);
         double *to = &(after ? &w->change : &w->norm)->values[matrix++ * w->widths + k->which];
         BO_TRY(bo_model_spectral_norm(context, k->model, weight->name, after ? k->before + weight->offset : NULL, to));
         *to /= sqrt((double)weight->rows / (double)weight->columns);
@@ -178,7 +184,7 @@ static bo_status walk_through(bo_context *context, walk *k, const int32_t *token
 {
     bo_status status = BO_OK;
     BO_TRY(walk_load(context, k, tokens));
-    double *room = bo_alloc(context, k->out->parts, sizeof *room, "a model's activations");
+    double *room = bo_alloc(context, k->out->out.parts, sizeof *room, "a model's activations");
     if (!room) return BO_MEMORY;
     for (size_t step = 0; status == BO_OK && step <= k->desc->steps; step++) {
         status = take_sizes(context, k, step, tokens, room);
@@ -203,31 +209,31 @@ static bo_status make_trends(bo_context *context, size_t count, size_t widths, t
 static bo_status make_room(bo_context *context, const walk *k)
 {
     static const char what[] = "a check of widths";
-    bo_widths *w = k->out;
+    widths_made *w = k->out;
     const bo_widths_desc *d = k->desc;
-    w->parts = bo_model_activations(k->model);
+    w->out.parts = bo_model_activations(k->model);
     for (size_t i = 0; i < bo_weights_count(k->model->weights); i++)
-        w->matrices += is_matrix(bo_weights_at(k->model->weights, i));
-    w->names = bo_alloc(context, w->parts, sizeof *w->names, what);
-    w->matrix = bo_alloc(context, w->matrices, sizeof *w->matrix, what);
+        w->out.matrices += is_matrix(bo_weights_at(k->model->weights, i));
+    w->names = bo_alloc(context, w->out.parts, sizeof *w->names, what);
+    w->matrix = bo_alloc(context, w->out.matrices, sizeof *w->matrix, what);
     w->width = bo_alloc(context, d->width_count, sizeof *w->width, what);
     if (!w->names || !w->matrix || !w->width) return BO_MEMORY;
-    BO_TRY(make_trends(context, (d->steps + 1) * w->parts, d->width_count, &w->activation));
+    BO_TRY(make_trends(context, (d->steps + 1) * w->out.parts, d->width_count, &w->activation));
     BO_TRY(make_trends(context, d->steps + 1, d->width_count, &w->loss));
-    BO_TRY(make_trends(context, w->matrices, d->width_count, &w->norm));
-    BO_TRY(make_trends(context, w->matrices, d->width_count, &w->change));
+    BO_TRY(make_trends(context, w->out.matrices, d->width_count, &w->norm));
+    BO_TRY(make_trends(context, w->out.matrices, d->width_count, &w->change));
     for (size_t i = 0, matrix = 0; i < bo_weights_count(k->model->weights); i++) {
         const bo_weight *weight = bo_weights_at(k->model->weights, i);
         if (is_matrix(weight) && !(w->matrix[matrix++] = bo_strdup(context, weight->name))) return BO_MEMORY;
     }
-    for (size_t i = 0; i < w->parts; i++)
+    for (size_t i = 0; i < w->out.parts; i++)
         if (!(w->names[i] = bo_strdup(context, bo_model_activation(k->model, i)))) return BO_MEMORY;
     for (size_t i = 0; i < d->width_count; i++) w->width[i] = (double)d->widths[i];
     return BO_OK;
 }
 
 static bo_status walk_width(bo_context *context, const bo_widths_desc *desc, size_t which, const int32_t *tokens,
-                            bo_widths *out)
+                            widths_made *out)
 {
     walk k = {.desc = desc, .which = which, .out = out};
     bo_status status = walk_make(context, &k);
@@ -283,60 +289,18 @@ bo_status bo_widths_measure(bo_context *context, const bo_widths_desc *desc, bo_
     bo_widths_desc d;
     int32_t *tokens = NULL;
     BO_TRY(resolve(context, desc, &d));
-    bo_widths *w = bo_alloc(context, 1, sizeof *w, "a check of widths");
+    widths_made *w = bo_alloc(context, 1, sizeof *w, "a check of widths");
     if (!w) return BO_MEMORY;
     w->widths = d.width_count;
-    w->steps = d.steps;
+    w->out.steps = d.steps;
     bo_status status = make_tokens(context, &d, &tokens);
     for (size_t i = 0; status == BO_OK && i < d.width_count; i++) status = walk_width(context, &d, i, tokens, w);
     bo_free(tokens);
     if (status != BO_OK) {
-        bo_widths_destroy(w);
+        bo_widths_destroy(&w->out);
         return status;
     }
     set_trends(w);
-    *out = w;
+    *out = &w->out;
     return BO_OK;
-}
-
-/* ---- results ----------------------------------------------------------------------------------------------------- */
-
-size_t bo_widths_steps(const bo_widths *widths)
-{
-    return widths ? widths->steps : 0;
-}
-
-size_t bo_widths_parts(const bo_widths *widths)
-{
-    return widths ? widths->parts : 0;
-}
-
-size_t bo_widths_matrices(const bo_widths *widths)
-{
-    return widths ? widths->matrices : 0;
-}
-
-const bo_widths_trend *bo_widths_activation(const bo_widths *widths, size_t step, size_t part)
-{
-    if (!widths) return NULL;
-    return step <= widths->steps && part < widths->parts ? &widths->activation.items[step * widths->parts + part]
-                                                         : NULL;
-}
-
-const bo_widths_trend *bo_widths_loss(const bo_widths *widths, size_t step)
-{
-    if (!widths) return NULL;
-    return step <= widths->steps ? &widths->loss.items[step] : NULL;
-}
-
-const bo_widths_trend *bo_widths_norm(const bo_widths *widths, size_t matrix)
-{
-    if (!widths) return NULL;
-    return matrix < widths->matrices ? &widths->norm.items[matrix] : NULL;
-}
-
-const bo_widths_trend *bo_widths_change(const bo_widths *widths, size_t matrix)
-{
-    if (!widths) return NULL;
-    return matrix < widths->matrices ? &widths->change.items[matrix] : NULL;
 }

@@ -14,7 +14,7 @@ enum { DIM = 2, ROWS = 16, BYTES = 1 << 16 };
 typedef struct objects {
     char folder[512], path[600], foreign[600], converted[600], linear[600];
     float x[ROWS * DIM];
-    double y[ROWS];
+    double y[ROWS], predicted[3][ROWS];
     const char *paths[1];
     float *floats;
     FILE *file; /* discards what is written */
@@ -23,8 +23,7 @@ typedef struct objects {
     bo_features_desc features_desc;
     bo_features *features;
     bo_attention_desc attention_desc;
-    bo_attention_shape shape;
-    bo_attention_inputs inputs;
+    bo_attention_call call;
     bo_attention *attention, *calibrated;
     bo_calibration *calibration;
     void *state;
@@ -32,7 +31,6 @@ typedef struct objects {
     bo_table_desc table_desc;
     bo_data *data;
     bo_schema *schema;
-    bo_stream *stream;
     bo_table *table;
     bo_reader *reader;
     bo_array array;
@@ -41,9 +39,9 @@ typedef struct objects {
     bo_machine *machine;
     bo_fitting *fitting;
     bo_embedding_desc embedding_desc;
-    bo_embedding_rows embedding_rows;
+    bo_inputs rows;
+    bo_prediction prediction;
     bo_embedding *embedding;
-    bo_embedding_fitting *embedding_fitting;
     bo_drift_desc drift_desc;
     bo_drift *drift;
     bo_metrics_desc metrics_desc;
@@ -103,8 +101,7 @@ static inline void objects_make_kernels(objects *o)
     assert_ok(c, bo_features_create(c, &o->features_desc, &o->features));
     o->attention_desc = (bo_attention_desc){
         .kind = BO_ATTENTION_FAVOR, .heads = 1, .dim = DIM, .causal = true, .features = {.features = 8}};
-    o->shape = (bo_attention_shape){.sequences = 1, .tokens = 1};
-    o->inputs = (bo_attention_inputs){.q = o->x, .k = o->x, .v = o->x};
+    o->call = (bo_attention_call){.sequences = 1, .tokens = 1, .q = {o->x}, .k = {o->x}, .v = {o->x}};
     assert_ok(c, bo_attention_create(c, &o->attention_desc, &o->attention));
     bo_attention_desc fitted = o->attention_desc;
     fitted.proposal = BO_PROPOSAL_OPRF;
@@ -117,10 +114,9 @@ static inline void objects_make_kernels(objects *o)
     assert_ok(c, bo_machine_fit(c, &o->machine_desc, &o->samples, &o->machine));
     assert_ok(c, bo_fitting_create(c, &o->machine_desc, &o->samples, &o->fitting));
     o->embedding_desc = (bo_embedding_desc){.features = {.features = 8}};
-    o->embedding_rows = (bo_embedding_rows){.rows = ROWS, .dim = DIM, .x = o->x};
-    assert_ok(c, bo_embedding_fit(c, &o->embedding_desc, &o->embedding_rows, &o->embedding));
-    assert_ok(c, bo_embedding_fitting_create(c, &o->embedding_desc, &o->embedding_rows, &o->embedding_fitting));
-    assert_ok(c, bo_embedding_fitting_add(c, o->embedding_fitting, &o->embedding_rows));
+    assert_ok(c, bo_embedding_fit(c, &o->embedding_desc, &o->samples, &o->embedding));
+    o->rows = (bo_inputs){.rows = ROWS, .x = o->x};
+    o->prediction = (bo_prediction){.mean = o->predicted[0], .low = o->predicted[1], .high = o->predicted[2]};
     o->drift_desc = (bo_drift_desc){.columns = 1, .rows_a = 8, .rows_b = 8, .permutations = 2};
     assert_ok(c, bo_drift_create(c, &o->drift_desc, ROWS, o->y, &o->drift));
     o->metrics_desc = (bo_metrics_desc){.targets = 1};
@@ -134,10 +130,10 @@ static inline void objects_make_tables(objects *o)
     o->data_desc = (bo_data_desc){.bytes = TABLE_TEXT, .size = sizeof TABLE_TEXT - 1, .task = BO_TASK_REGRESSION};
     o->table_desc = (bo_table_desc){.data = o->data_desc};
     assert_ok(c, bo_data_load(c, &o->data_desc, NULL, &o->data));
-    assert_ok(c, bo_schema_fit(c, &o->data_desc, &o->schema));
-    assert_ok(c, bo_stream_open(c, &o->data_desc, o->schema, &o->stream));
-    assert_ok(c, bo_table_open(c, &o->table_desc, o->schema, BO_SPLIT_ALL, 0, 1, &o->table));
-    assert_ok(c, bo_reader_open_memory(c, TABLE_TEXT, sizeof TABLE_TEXT - 1, BO_FORMAT_AUTO, 0, &o->reader));
+    assert_ok(c, bo_schema_fit(c, &(bo_table_desc){.data = o->data_desc}, &o->schema));
+    assert_ok(c, bo_table_open(c, &o->table_desc, o->schema, BO_SPLIT_ALL, &o->table));
+    assert_ok(c, bo_reader_open(c, &(bo_source){.bytes = TABLE_TEXT, .size = sizeof TABLE_TEXT - 1}, BO_FORMAT_AUTO, 0,
+                                &o->reader));
     assert_ok(c, bo_output_open(c, o->path, &o->output));
     o->array = (bo_array){.rank = 2, .shape = shape, .count = ROWS * DIM, .values = o->x};
 }
@@ -210,9 +206,10 @@ static inline void objects_make_models(objects *o)
     assert_ok(c, bo_examples_load(c, &o->examples_desc, NULL, &o->examples));
     o->network_desc = (bo_description){.text = NETWORK_TEXT, .examples = o->examples};
     assert_ok(c, bo_model_create_described(c, &o->network_desc, &o->network));
-    o->trainer_desc = (bo_trainer_desc){.model = o->used_model, .train = o->corpus, .valid = o->corpus, .steps = 2};
+    o->trainer_desc =
+        (bo_trainer_desc){.model = o->used_model, .train.corpus = o->corpus, .valid.corpus = o->corpus, .steps = 2};
     assert_ok(c, bo_trainer_create(c, &o->trainer_desc, &o->trainer));
-    assert_ok(c, bo_plan_losses_default(c, &o->losses));
+    assert_ok(c, bo_plan_losses_fit(c, NULL, 0, &o->losses));
     bo_plan_observation runs[4];
     for (size_t i = 0; i < 4; i++)
         runs[i] = (bo_plan_observation){.name = "run",
@@ -290,12 +287,10 @@ static inline void objects_destroy(objects *o)
     bo_output_abandon(o->output);
     bo_reader_close(o->reader);
     bo_table_close(o->table);
-    bo_stream_close(o->stream);
     bo_schema_destroy(o->schema);
     bo_data_destroy(o->data);
     bo_metrics_destroy(o->metrics);
     bo_drift_destroy(o->drift);
-    bo_embedding_fitting_destroy(o->embedding_fitting);
     bo_embedding_destroy(o->embedding);
     bo_fitting_destroy(o->fitting);
     bo_machine_destroy(o->machine);

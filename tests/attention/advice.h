@@ -2,7 +2,7 @@
 #ifndef BO_TEST_ADVICE_H
 #define BO_TEST_ADVICE_H
 
-#include <bochner/attention.h>
+#include "attention/attention.h"
 #include "testing.h"
 
 #ifndef ADVICE_HEADS /* defaults that tests may override */
@@ -45,7 +45,7 @@ static inline bo_attention_advice *advise(bo_context *context, const data *d, bo
 {
     bo_attention_desc desc = desc_of(causal);
     bo_attention_advice *advice;
-    assert_ok(context, bo_attention_advise(context, &desc, &whole, d->q, d->k, d->v, target, most, &advice));
+    assert_ok(context, bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, d->v, target, most, &advice));
     assert_true(advice->map_count >= 8 && advice->map_count <= 16);
     return advice;
 }
@@ -55,7 +55,7 @@ static inline float *forward(bo_context *context, const bo_attention *attention,
 {
     float *out = malloc(HEADS * TOKENS * VALUES * sizeof *out);
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-    assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out, NULL));
     return out;
 }
 
@@ -83,7 +83,7 @@ static inline double follow(bo_context *context, const data *seen, const data *d
     assert_ok(context, bo_attention_create(context, desc, &attention));
     if (calibrated) {
         assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-        assert_ok(context, bo_calibration_add(context, c, &whole, &before));
+        assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &before));
     }
     for (size_t i = 0; i < DRAWS; i++) {
         if (calibrated)

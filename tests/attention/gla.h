@@ -3,8 +3,8 @@
 #ifndef BO_TEST_ATTENTION_GLA_H
 #define BO_TEST_ATTENTION_GLA_H
 
+#include "attention/attention.h"
 #include "testing.h"
-#include <bochner/attention.h>
 
 /* ---- cases ------------------------------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include "testing.h"
 #include <bochner/attention.h>
 #include "features/block.h"
+#include "features/facts.h"
 
 static inline double *oracle_zeros(size_t count)
 {
@@ -219,7 +220,8 @@ static inline void oracle_moderate(const oracle_map *map, size_t rows, const dou
         float *narrow = calloc(rows * map->dim + 1, sizeof *narrow), *out = calloc(count + 1, sizeof *out);
         for (size_t i = 0; i < rows * map->dim; i++) narrow[i] = (float)x[i];
         assert_ok(map->context,
-                  bo_features_apply(map->context, map->features, rows, narrow, map->dim, out, map->count));
+                  bo_features_apply(map->context, map->features,
+                                    &(bo_inputs){.rows = rows, .x = narrow, .stride = map->dim}, out, map->count));
         for (size_t i = 0; i < count; i++) z[i] = (double)out[i];
         free(narrow);
         free(out);
@@ -283,8 +285,8 @@ static inline void oracle_custom_backward(const oracle_map *map, size_t rows, co
     float *x32 = malloc(in * sizeof *x32), *dx32 = malloc(in * sizeof *dx32), *dz32 = malloc(out * sizeof *dz32);
     for (size_t i = 0; i < in; i++) x32[i] = (float)x[i];
     for (size_t i = 0; i < out; i++) dz32[i] = (float)dz[i];
-    assert_ok(map->context, bo_features_backward(map->context, map->features, rows, x32, map->dim, dz32, map->count,
-                                                 dx32, map->dim, NULL, NULL));
+    assert_ok(map->context, bo_features_backward(map->context, map->features, &(bo_inputs){.rows = rows, .x = x32},
+                                                 dz32, map->count, dx32, map->dim, NULL, NULL));
     for (size_t i = 0; i < in; i++) dx[i] = (double)dx32[i];
     free(x32);
     free(dx32);

@@ -4,7 +4,7 @@
 #ifndef BO_TEST_ATTENTION_RECURRENCE_H
 #define BO_TEST_ATTENTION_RECURRENCE_H
 
-#include <bochner/attention.h>
+#include "attention/attention.h"
 #include "../testing.h"
 
 enum { Q, K, V, GATE, BETA, LAMBDA, START, ARRAYS, MOST_SEQUENCES = 3, MOST_DIM = 64 };
@@ -304,7 +304,7 @@ static inline void run_close(run *r)
 
 static inline bo_status try_forward(run *r, void *tape)
 {
-    return bo_attention_forward(r->context, r->attention, &r->shape, &r->inputs, r->past, r->final, r->out, tape);
+    return bo_attention_forward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, r->final, r->out, tape);
 }
 
 static inline void run_forward(run *r, void *tape)
@@ -328,7 +328,7 @@ static inline bo_status try_backward(run *r)
                                  .beta = r->gradient[BETA],
                                  .lambda = r->gradient[LAMBDA],
                                  .initial = initial};
-    return bo_attention_backward(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out, r->tape, r->dout,
+    return bo_attention_backward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out, r->tape, r->dout,
                                  p->carried ? final : NULL, &to);
 }
 

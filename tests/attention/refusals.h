@@ -2,6 +2,7 @@
 #ifndef BO_TEST_ATTENTION_REFUSALS_H
 #define BO_TEST_ATTENTION_REFUSALS_H
 
+#include "attention/attention.h"
 #include "trial.h"
 
 /* Fields that make a descriptor valid. */
@@ -64,7 +65,7 @@ static inline trial make(bo_context *context, bo_attention_desc desc, size_t pas
 static inline void refuse(trial *t, const bo_attention_inputs *in, bo_status status, const char *one, const char *two)
 {
     float *out = trial_floats(t->count[OUT]), *before = trial_floats(t->count[OUT]);
-    bo_status found = bo_attention_forward(t->context, t->attention, &t->desc.shape, in, NULL, NULL, out, NULL);
+    bo_status found = bo_attention_forward_arrays(t->context, t->attention, &t->desc.shape, in, NULL, NULL, out, NULL);
     const char *message = bo_context_error(t->context);
     if (found != status || !strstr(message, one) || !strstr(message, two))
         fail_msg("%s %s: %s, '%s'", one, two, bo_status_string(found), message);

@@ -1,5 +1,6 @@
 /* Advice: the reported statistics, the candidates and their order, and "none" if no candidate is good enough. */
 #include <bochner/attention.h>
+#include "attention/gate.h"
 #include "advice.h"
 #include "base/counting.h"
 
@@ -244,7 +245,7 @@ static void random_values_and_other_shapes(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         bo_attention_desc desc = desc_of(!shapes[i].key_tokens);
         bo_attention_advice *a;
-        assert_ok(context, bo_attention_advise(context, &desc, &shapes[i], d->q, d->k, NULL, 0.3, 512, &a));
+        assert_ok(context, bo_attention_advise_arrays(context, &desc, &shapes[i], d->q, d->k, NULL, 0.3, 512, &a));
         assert_true(a->reachable);
         bo_attention_advice_destroy(a);
     }
@@ -283,38 +284,38 @@ static void nonsense_is_refused(void **state)
     bo_attention_shape none = {.sequences = 1}, no_keys = {.sequences = 1, .tokens = 5, .no_keys = true},
                        cross = {.sequences = 1, .tokens = 5, .key_tokens = 7};
     assert_fails(context, BO_INVALID, "argument 'desc' is NULL",
-                 bo_attention_advise(context, NULL, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, NULL, &whole, d->q, d->k, NULL, 0, 0, &a));
     assert_null(a);
     bo_attention_advice_destroy(a);
-    assert_fails(context, BO_INVALID, "shape", bo_attention_advise(context, &desc, NULL, d->q, d->k, NULL, 0, 0, &a));
+    assert_fails(context, BO_INVALID, "shape", bo_attention_advise_arrays(context, &desc, NULL, d->q, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "argument 'q' is NULL",
-                 bo_attention_advise(context, &desc, &whole, NULL, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &whole, NULL, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "argument 'k' is NULL",
-                 bo_attention_advise(context, &desc, &whole, d->q, NULL, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &whole, d->q, NULL, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "target",
-                 bo_attention_advise(context, &desc, &whole, d->q, d->k, NULL, -1, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, -1, 0, &a));
     assert_fails(context, BO_INVALID, "target",
-                 bo_attention_advise(context, &desc, &whole, d->q, d->k, NULL, NAN, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, NAN, 0, &a));
     assert_fails(context, BO_INVALID, "found 8",
-                 bo_attention_advise(context, &desc, &whole, d->q, d->k, NULL, 0, 8, &a));
+                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, 0, 8, &a));
     assert_fails(context, BO_INVALID, "no rows",
-                 bo_attention_advise(context, &desc, &none, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &none, d->q, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "keys",
-                 bo_attention_advise(context, &desc, &no_keys, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &no_keys, d->q, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "5 queries and 7 keys",
-                 bo_attention_advise(context, &desc, &cross, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &cross, d->q, d->k, NULL, 0, 0, &a));
     wrong.key_heads = 3;
     assert_fails(context, BO_INVALID, "key_heads",
-                 bo_attention_advise(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
     wrong = desc, wrong.reserved[1] = 1;
     assert_fails(context, BO_INVALID, "bo_attention_desc",
-                 bo_attention_advise(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
     d->v[3] = INFINITY;
     assert_fails(context, BO_NUMERIC, "v is inf at sequence 0, head 0, token 0, column 3",
-                 bo_attention_advise(context, &desc, &whole, d->q, d->k, d->v, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, d->v, 0, 0, &a));
     d->q[TOKENS * DIM * 3 + 5] = NAN;
     assert_fails(context, BO_NUMERIC, "q is nan at sequence 0, head 3, token 0, column 5",
-                 bo_attention_advise(context, &desc, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, 0, 0, &a));
     free(d);
     bo_context_destroy(context);
 }
@@ -335,7 +336,7 @@ static bo_status use(bo_context *context, const data *d, int part)
     bo_attention_advice *advice;
     float m[DIM * DIM], log_gate[FEW];
     if (part == 0) {
-        BO_TRY(bo_attention_advise(context, &desc, &shape, d->q, d->k, NULL, 1, 16, &advice));
+        BO_TRY(bo_attention_advise_arrays(context, &desc, &shape, d->q, d->k, NULL, 1, 16, &advice));
         bo_attention_advice_destroy(advice);
         return BO_OK;
     }
@@ -347,9 +348,9 @@ static bo_status use(bo_context *context, const data *d, int part)
     desc.features.features = 16;
     BO_TRY(bo_attention_create(context, &desc, &attention));
     bo_status status = BO_OK;
-    if (part == 2) status = bo_attention_whiten(context, attention, &shape, d->q, d->k, 0, m);
-    if (part == 2 && status == BO_OK) status = bo_attention_propose(context, attention, &shape, d->q, d->k, NULL);
-    if (status == BO_OK) status = bo_attention_measure(context, attention, &shape, &in, NULL, 0, &error);
+    if (part == 2) status = bo_attention_whiten_arrays(context, attention, &shape, d->q, d->k, 0, m);
+    if (part == 2 && status == BO_OK) status = bo_attention_propose_arrays(context, attention, &shape, d->q, d->k, NULL);
+    if (status == BO_OK) status = bo_attention_measure_arrays(context, attention, &shape, &in, NULL, 0, &error);
     bo_attention_destroy(attention);
     return status;
 }

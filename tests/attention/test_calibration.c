@@ -32,7 +32,7 @@ static void add_batch(bo_context *context, bo_calibration *c, const data *d, siz
         for (size_t h = 0; h < KEY_HEADS; h++)
             memcpy(k + (t * KEY_HEADS + h) * DIM, d->k + (h * TOKENS + t) * DIM, DIM * sizeof *k);
     }
-    assert_ok(context, bo_calibration_add(context, c, &shape, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, c, &shape, &in));
 }
 
 /* Three batches of 90, 30 and 90 tokens: with momentum μ, S = μ² S₁ + μ (1 - μ) S₂ + (1 - μ) S₃; without, (90 S₁ + 30
@@ -92,7 +92,7 @@ static void kept_rows_have_the_batches_weights(void **state)
         for (int b = 0; b < 4; b++) {
             for (size_t i = 0; i < HEADS * TOKENS * DIM; i++) d->q[i] = (float)b;
             for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++) d->k[i] = (float)b;
-            assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+            assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
         }
         for (size_t i = 0; i < 2 * KEY_HEADS; i++)
             for (size_t r = 0; r < BO_KEPT_ROWS; r++) {
@@ -127,7 +127,7 @@ static void rows_are_those_after_the_front(void **state)
     bo_calibration *c;
     in.sigma = sigma;
     assert_ok(context, bo_calibration_create(context, rfa, 0, &c));
-    assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
     for (size_t i = 0; i < 2 * KEY_HEADS; i++)
         for (size_t r = 0; r < BO_KEPT_ROWS; r++) {
             double norm = 0;
@@ -143,7 +143,7 @@ static void rows_are_those_after_the_front(void **state)
     in.sigma = NULL;
     in.m = m;
     assert_ok(context, bo_calibration_create(context, dark, 0, &c));
-    assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
     double expected = 0; /* E (Mk)₀ (Mk)₁ of key head 1 */
     for (size_t t = 0; t < TOKENS; t++) {
         double y[2] = {0};
@@ -209,8 +209,8 @@ static double product(bo_context *context, const bo_features *map, const float *
     float zx[64], zy[64];
     size_t length = bo_features_describe(map)->features;
     double sum = 0;
-    assert_ok(context, bo_features_apply(context, map, 1, x, DIM, zx, length));
-    assert_ok(context, bo_features_apply(context, map, 1, y, DIM, zy, length));
+    assert_ok(context, bo_features_apply(context, map, &(bo_inputs){.rows = 1, .x = x, .stride = DIM}, zx, length));
+    assert_ok(context, bo_features_apply(context, map, &(bo_inputs){.rows = 1, .x = y, .stride = DIM}, zy, length));
     for (size_t i = 0; i < length; i++) sum += (double)zx[i] * (double)zy[i];
     return sum;
 }
@@ -252,7 +252,7 @@ static void estimates_stay_unbiased(void **state)
         const float x[DIM] = {0.2F, -0.1F, 0.1F, 0.3F, -0.2F}, y[DIM] = {0.1F, 0.2F, 0.1F, 0.2F, 0.1F};
         double sum = 0, squares = 0, expected;
         assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-        assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+        assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
         for (uint64_t draw = 0; draw < DRAWS; draw++) {
             assert_ok(context, bo_calibration_apply(context, c, attention, draw, NULL));
             double value = product(context, bo_attention_features(attention, 0), x, y);
@@ -293,19 +293,19 @@ static void calibrated_attention_is_causal_and_frozen(void **state)
             bo_calibration *c;
             void *bytes = malloc(bo_attention_state_bytes(attention));
             assert_ok(context, bo_calibration_create(context, attention, 0.9, &c));
-            assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+            assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
             assert_fails(context, BO_INVALID, "calibrate first",
-                         bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[0], NULL));
+                         bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out[0], NULL));
             assert_ok(context, bo_calibration_apply(context, c, attention, 1, NULL));
-            assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[1], NULL));
+            assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out[1], NULL));
             assert_ok(context, bo_attention_state_init(context, attention, bytes));
             assert_ok(context, bo_calibration_apply(context, c, attention, 0, NULL));
             assert_int_equal(bo_attention_state_check(context, attention, bytes), BO_INVALID);
-            assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[0], NULL));
+            assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out[0], NULL));
             assert_true(memcmp(out[0], out[1], floats * sizeof(float)) != 0);
             /* which does not change existing attention */
-            assert_ok(context, bo_calibration_add(context, c, &whole, &in));
-            assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[1], NULL));
+            assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
+            assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out[1], NULL));
             assert_memory_equal(out[0], out[1], floats * sizeof(float));
             if (s == BO_SAMPLING_OPTIMAL)
                 assert_fails(context, BO_INVALID, "bo_calibration_apply", bo_attention_redraw(context, attention, 5));
@@ -313,7 +313,7 @@ static void calibrated_attention_is_causal_and_frozen(void **state)
                 assert_ok(context, bo_attention_redraw(context, attention, 0));
             float kept[2] = {d->q[AT * DIM], d->k[AT * DIM]};
             d->q[AT * DIM] = 7, d->k[AT * DIM] = -9;
-            assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[2], NULL));
+            assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out[2], NULL));
             d->q[AT * DIM] = kept[0], d->k[AT * DIM] = kept[1];
             for (size_t h = 0; h < HEADS; h++)
                 assert_memory_equal(out[2] + h * TOKENS * VALUES, out[0] + h * TOKENS * VALUES,
@@ -343,7 +343,7 @@ static void threads_do_not_matter(void **state)
         bo_attention *attention = make(context, &desc);
         bo_calibration *c;
         assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-        assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+        assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
         assert_ok(context, bo_calibration_apply(context, c, attention, 4, &report[i]));
         for (size_t h = 0; h < KEY_HEADS; h++)
             assert_ok(context,

@@ -1,6 +1,6 @@
 /* The purpose of data-aware frequencies: the order of their errors for equal numbers of features, compared with softmax
  * attention and with the theory for Gaussian data. */
-#include <bochner/attention.h>
+#include "attention/attention.h"
 #include "features/enums.h"
 #include "attention/enums.h"
 #include "testing.h"
@@ -46,7 +46,7 @@ static found measure(bo_context *context, bo_proposal proposal, bo_sampling samp
     assert_ok(context, bo_attention_create(context, &desc, &attention));
     if (!drawn) {
         assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-        assert_ok(context, bo_calibration_add(context, c, &whole, &before));
+        assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &before));
     }
     for (uint64_t draw = 0; draw < DRAWS; draw++) {
         bo_attention_accuracy e;
@@ -54,7 +54,7 @@ static found measure(bo_context *context, bo_proposal proposal, bo_sampling samp
             assert_ok(context, bo_attention_redraw(context, attention, draw));
         else
             assert_ok(context, bo_calibration_apply(context, c, attention, draw, draw ? NULL : &f.report));
-        assert_ok(context, bo_attention_measure(context, attention, &whole, &in, NULL, 64, &e));
+        assert_ok(context, bo_attention_measure_arrays(context, attention, &whole, &in, NULL, 64, &e));
         f.output += e.against_softmax * e.against_softmax / DRAWS;
         f.kernel += e.kernel_error * e.kernel_error / DRAWS;
         f.predicted += e.kernel_predicted * e.kernel_predicted / DRAWS;
@@ -187,7 +187,7 @@ static bo_calibration_report judge(bo_context *context, const bo_attention_desc 
     bo_calibration_report report;
     assert_ok(context, bo_attention_create(context, desc, &attention));
     assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-    assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
     assert_ok(context, bo_calibration_apply(context, c, attention, 0, &report));
     bo_calibration_destroy(c);
     bo_attention_destroy(attention);

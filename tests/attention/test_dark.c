@@ -272,10 +272,10 @@ static void whitening_whitens(void **state)
         float m[KEY_HEADS * DIM * DIM];
         double before, after, covariance[DIM * DIM];
         for (double amount = 0; amount < 2; amount += 1.5) {
-            assert_ok(context, bo_attention_whiten(context, attention, &whole, d->q, d->k, amount, m));
+            assert_ok(context, bo_attention_whiten_arrays(context, attention, &whole, d->q, d->k, amount, m));
             bo_attention *hybrid = make_attention(context, BO_ATTENTION_HYBRID, rank, 1);
             float same[KEY_HEADS * DIM * DIM];
-            assert_ok(context, bo_attention_whiten(context, hybrid, &whole, d->q, d->k, amount, same));
+            assert_ok(context, bo_attention_whiten_arrays(context, hybrid, &whole, d->q, d->k, amount, same));
             assert_memory_equal(same, m, KEY_HEADS * rank * DIM * sizeof *m);
             bo_attention_destroy(hybrid);
             through(d, m + rank * DIM, rank, &before, &after, covariance);
@@ -304,7 +304,7 @@ static void low_rank_takes_the_leading_directions(void **state)
     for (size_t r = 0; r < KEY_HEADS * TOKENS; r++) d->k[r * DIM + 2] = (float)bo_rng_normal(&rng);
     bo_attention *attention = make_attention(context, BO_ATTENTION_DARK, 1, 1);
     float m[KEY_HEADS * DIM];
-    assert_ok(context, bo_attention_whiten(context, attention, &whole, d->q, d->k, 0, m));
+    assert_ok(context, bo_attention_whiten_arrays(context, attention, &whole, d->q, d->k, 0, m));
     for (size_t h = 0; h < KEY_HEADS; h++)
         for (size_t j = 0; j < DIM; j++) assert_close(fabs((double)m[h * DIM + j]), j == 2, 0.02);
     bo_attention_destroy(attention);
@@ -331,10 +331,12 @@ static void proposals_stay_unbiased(void **state)
         float zx[FEATURES], zy[FEATURES];
         bo_proposal_report report;
         bo_attention_shape shape = {.sequences = 1, .tokens = 50}; /* a few rows are enough for a proposal */
-        assert_ok(context, bo_attention_propose(context, attention, &shape, d->q, d->k, &report));
+        assert_ok(context, bo_attention_propose_arrays(context, attention, &shape, d->q, d->k, &report));
         const bo_features *map = bo_attention_features(attention, 0);
-        assert_ok(context, bo_features_apply(context, map, 1, x, DIM, zx, FEATURES));
-        assert_ok(context, bo_features_apply(context, map, 1, y, DIM, zy, FEATURES));
+        assert_ok(context,
+                  bo_features_apply(context, map, &(bo_inputs){.rows = 1, .x = x, .stride = DIM}, zx, FEATURES));
+        assert_ok(context,
+                  bo_features_apply(context, map, &(bo_inputs){.rows = 1, .x = y, .stride = DIM}, zy, FEATURES));
         double value = 0;
         for (size_t i = 0; i < FEATURES; i++) value += (double)zx[i] * (double)zy[i];
         sum += value;
@@ -378,7 +380,7 @@ static bo_proposal_report report_of(bo_context *context, const data *d)
 {
     bo_attention *attention = make_attention(context, BO_ATTENTION_FAVOR, 0, 1);
     bo_proposal_report report;
-    assert_ok(context, bo_attention_propose(context, attention, &whole, d->q, d->k, &report));
+    assert_ok(context, bo_attention_propose_arrays(context, attention, &whole, d->q, d->k, &report));
     bo_attention_destroy(attention);
     return report;
 }
@@ -438,12 +440,12 @@ static void layouts_and_packing_say_the_same(void **state)
     bo_attention *attention = make_attention(context, BO_ATTENTION_DARK, 0, 1);
     float m[3][KEY_HEADS * DIM * DIM];
     bo_proposal_report r[3];
-    assert_ok(context, bo_attention_whiten(context, attention, &whole, d->q, d->k, 0, m[0]));
-    assert_ok(context, bo_attention_whiten(context, attention, &other, t->q, t->k, 0, m[1]));
-    assert_ok(context, bo_attention_whiten(context, attention, &packed, t->q, t->k, 0, m[2]));
-    assert_ok(context, bo_attention_propose(context, attention, &whole, d->q, d->k, &r[0]));
-    assert_ok(context, bo_attention_propose(context, attention, &other, t->q, t->k, &r[1]));
-    assert_ok(context, bo_attention_propose(context, attention, &packed, t->q, t->k, &r[2]));
+    assert_ok(context, bo_attention_whiten_arrays(context, attention, &whole, d->q, d->k, 0, m[0]));
+    assert_ok(context, bo_attention_whiten_arrays(context, attention, &other, t->q, t->k, 0, m[1]));
+    assert_ok(context, bo_attention_whiten_arrays(context, attention, &packed, t->q, t->k, 0, m[2]));
+    assert_ok(context, bo_attention_propose_arrays(context, attention, &whole, d->q, d->k, &r[0]));
+    assert_ok(context, bo_attention_propose_arrays(context, attention, &other, t->q, t->k, &r[1]));
+    assert_ok(context, bo_attention_propose_arrays(context, attention, &packed, t->q, t->k, &r[2]));
     for (int i = 1; i < 3; i++) {
         for (size_t e = 0; e < KEY_HEADS * DIM * DIM; e++) assert_close((double)m[i][e], (double)m[0][e], 1e-5);
         assert_close(r[i].log_gain, r[0].log_gain, 1e-9);
@@ -465,7 +467,7 @@ static void states_from_before_no_longer_fit(void **state)
     void *bytes = malloc(bo_attention_state_bytes(attention));
     assert_ok(context, bo_attention_state_init(context, attention, bytes));
     assert_ok(context, bo_attention_state_check(context, attention, bytes));
-    assert_ok(context, bo_attention_propose(context, attention, &whole, d->q, d->k, NULL));
+    assert_ok(context, bo_attention_propose_arrays(context, attention, &whole, d->q, d->k, NULL));
     assert_int_equal(bo_attention_state_check(context, attention, bytes), BO_INVALID);
     free(bytes);
     bo_attention_destroy(attention);
@@ -506,33 +508,33 @@ static void nonsense_is_refused(void **state)
                  *low = make_attention(context, BO_ATTENTION_DARK, 2, 1);
     float m[KEY_HEADS * DIM * DIM];
     bo_attention_shape no_keys = {.sequences = 1, .tokens = TOKENS, .no_keys = true};
-    assert_fails(context, BO_INVALID, "favor", bo_attention_whiten(context, favor, &whole, d->q, d->k, 0, m));
-    assert_fails(context, BO_INVALID, "-1", bo_attention_whiten(context, dark, &whole, d->q, d->k, -1, m));
-    assert_fails(context, BO_INVALID, "nan", bo_attention_whiten(context, dark, &whole, d->q, d->k, NAN, m));
+    assert_fails(context, BO_INVALID, "favor", bo_attention_whiten_arrays(context, favor, &whole, d->q, d->k, 0, m));
+    assert_fails(context, BO_INVALID, "-1", bo_attention_whiten_arrays(context, dark, &whole, d->q, d->k, -1, m));
+    assert_fails(context, BO_INVALID, "nan", bo_attention_whiten_arrays(context, dark, &whole, d->q, d->k, NAN, m));
     assert_fails(context, BO_INVALID, "argument 'k' is NULL",
-                 bo_attention_whiten(context, dark, &whole, d->q, NULL, 0, m));
-    assert_fails(context, BO_INVALID, "needs keys", bo_attention_whiten(context, dark, &no_keys, d->q, d->k, 0, m));
-    assert_fails(context, BO_INVALID, "rank 2", bo_attention_propose(context, low, &whole, d->q, d->k, NULL));
+                 bo_attention_whiten_arrays(context, dark, &whole, d->q, NULL, 0, m));
+    assert_fails(context, BO_INVALID, "needs keys", bo_attention_whiten_arrays(context, dark, &no_keys, d->q, d->k, 0, m));
+    assert_fails(context, BO_INVALID, "rank 2", bo_attention_propose_arrays(context, low, &whole, d->q, d->k, NULL));
     assert_fails(context, BO_INVALID, "argument 'shape' is NULL",
-                 bo_attention_propose(context, dark, NULL, d->q, d->k, NULL));
+                 bo_attention_propose_arrays(context, dark, NULL, d->q, d->k, NULL));
     bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR, .heads = HEADS, .dim = DIM};
     desc.features = (bo_features_desc){.features = 16, .function = BO_FUNCTION_HYPERBOLIC};
     bo_attention *hyperbolic;
     assert_ok(context, bo_attention_create(context, &desc, &hyperbolic));
     assert_fails(context, BO_INVALID, "hyperbolic",
-                 bo_attention_propose(context, hyperbolic, &whole, d->q, d->q, NULL));
+                 bo_attention_propose_arrays(context, hyperbolic, &whole, d->q, d->q, NULL));
     float lengths[DIM] = {1, 2, 1, 1, 1, 1};
     desc.features = (bo_features_desc){.features = 16, .length_scales = lengths};
     bo_attention *scaled;
     assert_ok(context, bo_attention_create(context, &desc, &scaled));
-    assert_fails(context, BO_INVALID, "length scales", bo_attention_propose(context, scaled, &whole, d->q, d->q, NULL));
+    assert_fails(context, BO_INVALID, "length scales", bo_attention_propose_arrays(context, scaled, &whole, d->q, d->q, NULL));
     bo_attention_destroy(scaled);
     d->k[TOKENS * DIM + 17 * DIM + 3] = NAN;
     assert_fails(context, BO_NUMERIC, "k is nan at sequence 0, head 1, token 17, column 3",
-                 bo_attention_propose(context, dark, &whole, d->q, d->k, NULL));
+                 bo_attention_propose_arrays(context, dark, &whole, d->q, d->k, NULL));
     memset(d, 0, sizeof *d);
-    assert_fails(context, BO_NUMERIC, "are constant", bo_attention_whiten(context, dark, &whole, d->q, d->k, 0, m));
-    assert_ok(context, bo_attention_propose(context, dark, &whole, d->q, d->k, NULL)); /* Λ = 0: Σ* = I */
+    assert_fails(context, BO_NUMERIC, "are constant", bo_attention_whiten_arrays(context, dark, &whole, d->q, d->k, 0, m));
+    assert_ok(context, bo_attention_propose_arrays(context, dark, &whole, d->q, d->k, NULL)); /* Λ = 0: Σ* = I */
     bo_attention_destroy(favor);
     bo_attention_destroy(dark);
     bo_attention_destroy(low);

@@ -113,8 +113,8 @@ static void test_no_keys(void **state)
     float *initial = r->gradient[START];
     bo_attention_gradients gradients = {.q = r->gradient[Q], .initial = &initial};
     assert_ok(r->context,
-              bo_attention_forward(r->context, r->attention, &r->shape, &r->inputs, r->past, NULL, r->out, r->tape));
-    assert_ok(r->context, bo_attention_backward(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out,
+              bo_attention_forward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, NULL, r->out, r->tape));
+    assert_ok(r->context, bo_attention_backward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out,
                                                 r->tape, r->dout, (const float *const[]){r->dfinal}, &gradients));
     const double *s = d->in[START], *q = d->in[Q], scale = 1 / sqrt((double)DIM);
     double *out = d->out, *dq = doubles(TOKENS * DIM), *ds = d->dfinal; /* the gradient of the final state is added */
@@ -148,7 +148,7 @@ static void test_some_gradients(void **state)
     check_gradients(r, tolerance);
     r->dout = dout;
     bo_attention_gradients none = {0};
-    assert_ok(r->context, bo_attention_backward(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out,
+    assert_ok(r->context, bo_attention_backward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out,
                                                 r->tape, dout, NULL, &none));
     run_close(r);
 }

@@ -1,7 +1,7 @@
 /* The tiles of softmax attention at their boundaries: tiles, blocks, panels, windows, ring buffers that wrap, states of
  * any length, and all gradients. The reference is the definition in float64. */
+#include "attention/attention.h"
 #include "testing.h"
-#include <bochner/attention.h>
 
 typedef struct problem {
     size_t heads, key_heads, dim, value_dim;
@@ -231,13 +231,13 @@ static void check_problem(bo_context *context, const problem *p)
     void *tape = aligned_alloc(64, (tape_bytes + 63) / 64 * 64);
     const void *initials[] = {initial};
     void *finals[] = {final};
-    assert_ok(context, bo_attention_forward(context, attention, &shape, &in, initials, finals, out, tape));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, initials, finals, out, tape));
     double size = tolerance(p);
     compare("out", 1, p->heads * a.queries * e, out, a.out, 0, 0, size);
 
     bo_attention_gradients gradients = {.q = dq, .k = dk, .v = dv, .initial = &d_initial};
     const float *d_finals[] = {a.d_final};
-    assert_ok(context, bo_attention_backward(context, attention, &shape, &in, initials, out, tape, a.dout, d_finals,
+    assert_ok(context, bo_attention_backward_arrays(context, attention, &shape, &in, initials, out, tape, a.dout, d_finals,
                                              &gradients));
     compare("dq", 1, p->heads * a.queries * d, dq, a.dq, 0, 0, size * (double)p->size);
     compare("dk", p->key_heads, p->fresh * d, dk, a.dk, a.keys * d, p->old * d, size * (double)p->size);
@@ -322,13 +322,13 @@ static void test_later_tokens_change_no_bit(void **state)
         float *out = calloc(2 * floats, sizeof *out), *other = out + floats;
         bo_attention_shape shape = {.sequences = 1, .tokens = p.fresh};
         bo_attention_inputs in = {.q = a.q, .k = a.k, .v = a.v};
-        assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
+        assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
         for (size_t t = 0; t < p.fresh; t += 17) {
             for (size_t i = 0; i < p.dim; i++) a.k[t * p.dim + i] *= -20.0f;
             for (size_t i = 0; i < p.value_dim; i++) a.v[t * p.value_dim + i] += 1e6f;
         }
         for (size_t t = 0; t < p.fresh; t += 17) { /* undo the changes one by one */
-            assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, other, NULL));
+            assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, other, NULL));
             for (size_t h = 0; h < p.heads; h++)
                 assert_memory_equal(out + h * p.fresh * p.value_dim, other + h * p.fresh * p.value_dim,
                                     t * p.value_dim * sizeof *out);

@@ -90,7 +90,7 @@ static void queries_of_any_norm_leave_numbers(void **state)
             bo_attention_inputs in = trial_inputs(&t);
             snprintf(what, sizeof what, "norm %g, seed %zu", norms[n / 3], 100 + n % 3);
             bo_status status =
-                bo_attention_forward(context, t.attention, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL);
+                bo_attention_forward_arrays(context, t.attention, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL);
             if (status != BO_OK && (status != BO_NUMERIC || norms[n / 3] <= 1000))
                 fail_msg("%s, %s: %s", t.desc.name, what, bo_context_error(context));
             if (status == BO_OK && norms[n / 3] <= 1000) {
@@ -227,7 +227,7 @@ static void keys_beyond_measure_are_refused_at_once(void **unused)
         trial t = trial_make(context, &full);
         bo_attention_inputs in = trial_inputs(&t);
         t.array[K][2 * 4] = sizes[n / 4];
-        assert_int_equal(bo_attention_forward(context, t.attention, &full.shape, &in, NULL, t.final, NULL, NULL),
+        assert_int_equal(bo_attention_forward_arrays(context, t.attention, &full.shape, &in, NULL, t.final, NULL, NULL),
                          BO_NUMERIC);
         trial_drop(&t);
     }
@@ -253,7 +253,7 @@ static void far_keys_beyond_measure_are_refused(void **unused)
     bo_attention_shape shape = {.sequences = 1, .tokens = TOKENS};
     bo_attention_inputs in = {.q = q, .k = k, .v = v};
     assert_fails(context, BO_NUMERIC, "k of norm 2e+05",
-                 bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
+                 bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
     void *state = aligned_alloc(64, (bo_attention_state_bytes(attention) + 63) / 64 * 64);
     assert_ok(context, bo_attention_state_init(context, attention, state));
     for (size_t t = 0; t < 3; t++) { /* at the third token the first one leaves the window */
@@ -282,7 +282,7 @@ static void values_beyond_float_are_not_given(void **unused)
         for (size_t i = 0; i < LENGTH * WIDTH; i++) q[i] = 0.1f * (float)(i % 7), v[i] = 2e38f;
         bo_attention_inputs in = {.q = q, .k = q, .v = v};
         bo_attention_shape shape = {.sequences = 1, .tokens = LENGTH};
-        assert_int_equal(bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL), BO_NUMERIC);
+        assert_int_equal(bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL), BO_NUMERIC);
         void *state = aligned_alloc(64, (bo_attention_state_bytes(attention) + 63) / 64 * 64);
         assert_ok(context, bo_attention_state_init(context, attention, state));
         bo_status status = BO_OK;
@@ -307,7 +307,7 @@ static bo_status backward_of_size(trial *t, float size)
     for (size_t i = 0; i < TRIAL_ARRAYS; i++) wanted[i] = t->count[i] ? t->gradient[i] : NULL;
     bo_attention_gradients g = trial_gradients(wanted, t->initial ? t->d_initial : NULL);
     bo_attention_inputs in = trial_inputs(t);
-    return bo_attention_backward(t->context, t->attention, &t->desc.shape, &in, (const void *const *)t->initial,
+    return bo_attention_backward_arrays(t->context, t->attention, &t->desc.shape, &in, (const void *const *)t->initial,
                                  t->array[OUT], t->tape, t->gradient[OUT], NULL, &g);
 }
 
@@ -367,7 +367,7 @@ static void gradients_beyond_float_are_named(void **unused)
         bo_attention_gradients g = trial_gradients(wanted, cases[i].only == OUT ? t.d_initial : NULL);
         bo_attention_inputs in = trial_inputs(&t);
         assert_fails(context, BO_NUMERIC, cases[i].words,
-                     bo_attention_backward(context, t.attention, &t.desc.shape, &in, (const void *const *)t.initial,
+                     bo_attention_backward_arrays(context, t.attention, &t.desc.shape, &in, (const void *const *)t.initial,
                                            t.array[OUT], t.tape, t.gradient[OUT], NULL, &g));
         trial_drop(&t);
     }

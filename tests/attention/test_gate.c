@@ -1,6 +1,6 @@
 /* The gate: log sigmoid and its gradients compared with float64, for very large and very small arguments, and for any
  * number of threads. */
-#include <bochner/attention.h>
+#include "attention/gate.h"
 #include "testing.h"
 
 enum { TOKENS = 1031, WIDTH = 37, HEADS = 5 };

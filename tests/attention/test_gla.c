@@ -52,14 +52,14 @@ static void run(bo_context *context, data *x)
     void *tape = malloc(bytes);
     void **initial = make_states(context, x, attention, x->s0), ** final = make_states(context, x, attention, NULL);
     const void *const *begin = x->model.states ? (const void *const *)initial : NULL;
-    assert_ok(context, bo_attention_forward(context, attention, shape, &in, begin, final, x->array[OUT], tape));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, shape, &in, begin, final, x->array[OUT], tape));
     float **d0 = malloc((shape->sequences + 1) * sizeof *d0);
     const float **d1 = malloc((shape->sequences + 1) * sizeof *d1);
     for (size_t s = 0; s < shape->sequences; s++) d0[s] = x->ds0 + s * x->state, d1[s] = x->ds1 + s * x->state;
     bo_attention_gradients gradients = {
         .q = x->gradient[Q], .k = x->gradient[K], .v = x->gradient[V], .log_gate = x->gradient[GATE], .initial = d0};
     assert_ok(context,
-              bo_attention_backward(context, attention, shape, &in, begin, x->array[OUT], tape,
+              bo_attention_backward_arrays(context, attention, shape, &in, begin, x->array[OUT], tape,
                                     x->model.dout ? x->gradient[OUT] : NULL, x->model.states ? d1 : NULL, &gradients));
     take_states(context, x, attention, initial, NULL);
     take_states(context, x, attention, final, x->s1);
@@ -370,7 +370,7 @@ static void gates_near_one(void **state)
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &desc, &attention));
     bo_attention_inputs in = {.q = one, .k = k, .v = one, .log_gate = gate};
-    assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
     /* 256 blocks, each with one rounded product of gates and one rounding of the state: 256 · 2^-24 = 1.5e-5 */
     for (size_t t = 0; t < TOKENS; t++) assert_close(out[t], exp((double)gate[1] * (double)t), 1.6e-5);
     bo_attention_destroy(attention);
@@ -394,17 +394,17 @@ static void bad_numbers(void **state)
         float was = x.array[a][77];
         x.array[a][77] = a % 2 ? NAN : INFINITY;
         assert_fails(context, BO_NUMERIC, names[a],
-                     bo_attention_forward(context, attention, shape, &in, NULL, NULL, out, NULL));
+                     bo_attention_forward_arrays(context, attention, shape, &in, NULL, NULL, out, NULL));
         x.array[a][77] = was;
     }
     x.array[GATE][77] = 0.1f;
     assert_fails(context, BO_INVALID, "log_gate",
-                 bo_attention_forward(context, attention, shape, &in, NULL, NULL, out, NULL));
+                 bo_attention_forward_arrays(context, attention, shape, &in, NULL, NULL, out, NULL));
     x.array[GATE][77] = -0.1f;
     for (size_t i = 0; i < 4; i++) x.array[K][76 + i] = 3e38f;
     for (size_t i = 0; i < 3; i++) x.array[V][57 + i] = 1e30f;
     assert_fails(context, BO_NUMERIC, "overflowed float32",
-                 bo_attention_forward(context, attention, shape, &in, NULL, NULL, out, NULL));
+                 bo_attention_forward_arrays(context, attention, shape, &in, NULL, NULL, out, NULL));
     bo_attention_destroy(attention);
     drop(&x);
     bo_context_destroy(context);

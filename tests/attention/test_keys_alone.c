@@ -24,7 +24,7 @@ static left_behind run(bo_context *context, const trial *t, bool alone)
     assert_ok(context, bo_attention_tape_bytes(context, t->attention, &shape, &bytes));
     void *tape = aligned_alloc(64, (bytes + 127) / 64 * 64);
     float *to = alone ? NULL : t->array[OUT];
-    bo_status status = bo_attention_forward(context, t->attention, &shape, &in, initial, out.final, to, tape);
+    bo_status status = bo_attention_forward_arrays(context, t->attention, &shape, &in, initial, out.final, to, tape);
     if (status != BO_OK) fail_msg("%s: forward: %s", t->desc.name, bo_context_error(context));
     float *wanted[TRIAL_ARRAYS] = {0};
     for (size_t i = 0; i < OUT; i++) {
@@ -33,7 +33,7 @@ static left_behind run(bo_context *context, const trial *t, bool alone)
     }
     if (alone) wanted[Q] = NULL;
     bo_attention_gradients g = trial_gradients(wanted, t->initial ? out.d_initial : NULL);
-    status = bo_attention_backward(context, t->attention, &shape, &in, initial, to, tape, NULL,
+    status = bo_attention_backward_arrays(context, t->attention, &shape, &in, initial, to, tape, NULL,
                                    (const float *const *)t->d_final, &g);
     if (status != BO_OK) fail_msg("%s: backward: %s", t->desc.name, bo_context_error(context));
     free(tape);
@@ -103,10 +103,10 @@ static void refuses_what_leaves_nothing(void **state)
     bo_attention_inputs in = trial_inputs(&t);
     in.q = NULL;
     assert_fails(context, BO_INVALID, "final states are required",
-                 bo_attention_forward(context, t.attention, &desc.shape, &in, NULL, NULL, NULL, NULL));
+                 bo_attention_forward_arrays(context, t.attention, &desc.shape, &in, NULL, NULL, NULL, NULL));
     t.array[K][7] = NAN;
     assert_fails(context, BO_NUMERIC, "k is nan",
-                 bo_attention_forward(context, t.attention, &desc.shape, &in, NULL, t.final, NULL, NULL));
+                 bo_attention_forward_arrays(context, t.attention, &desc.shape, &in, NULL, t.final, NULL, NULL));
     trial_drop(&t);
     bo_context_destroy(context);
 }

@@ -1,7 +1,9 @@
 /* The table of kinds: every kind has a row, and rows agree with what is created, computed and refused; names parse
  * back. Expected values come from the table only (bo_attention_has, …), actual ones from bo_attention_create and
  * bo_attention_forward. */
+#include <bochner/names.h>
 #include "features/enums.h"
+#include "features/facts.h"
 #include "attention/enums.h"
 #include "attention/kinds.h"
 #include "testing.h"
@@ -70,7 +72,7 @@ static void presets_are_kinds(void **state)
     bo_context *context = test_context(1);
     bool named[BO_ATTENTION_COUNT] = {false};
     const char *name;
-    for (size_t i = 0; (name = bo_attention_preset_name(i)); i++) {
+    for (size_t i = 0; (name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)); i++) {
         bo_attention_desc d = {.heads = HEADS, .dim = DIM};
         assert_true(bo_attention_preset(name, &d));
         named[d.kind] = true;
@@ -233,7 +235,7 @@ static void expect_forward(bo_context *context, const bo_attention *attention, c
     float out[MOST];
     const bo_attention_desc *d = bo_attention_describe(attention);
     const bo_attention_shape shape = {.sequences = 1, .tokens = TOKENS};
-    const bo_status status = bo_attention_forward(context, attention, &shape, in, NULL, NULL, out, NULL);
+    const bo_status status = bo_attention_forward_arrays(context, attention, &shape, in, NULL, NULL, out, NULL);
     if ((status == BO_OK) != expected)
         fail_msg("kind %s, gate %s, kernel %s, with %s: expected %s, found %s: %s", bo_attention_kind_name(d->kind),
                  bo_gate_name(d->gate), bo_kernel_name(d->features.kernel), what, expected ? "outputs" : "refusal",

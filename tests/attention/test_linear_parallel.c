@@ -1,6 +1,6 @@
 /* Fewer heads than threads: the forward pass runs as a pipeline of rounds (softmax attention: in tiles and blocks) without any
  * visible effect. Outputs, tapes (by the gradients) and final states have the bits of one thread. */
-#include <bochner/attention.h>
+#include "attention/attention.h"
 #include "../testing.h"
 
 enum { DIM = 9, VALUE = 5, FEATURES = 24, CHUNK = 4, CHUNKS = 128, LONGEST = CHUNKS * CHUNK * 2 + 7 }; /* many rounds */
@@ -68,12 +68,12 @@ static wave_result run(const wave_case *test, int threads)
                           .state_bytes = state_bytes};
     for (int s = 0; s < 2; s++) result.states[s] = aligned_alloc(64, (state_bytes + 63) / 64 * 64);
     void *final[2] = {result.states[0], result.states[1]};
-    assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, final, result.out, tape));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, final, result.out, tape));
     bo_attention_gradients gradients = {.q = result.dq, .k = result.dk, .v = result.dv};
     assert_ok(context,
-              bo_attention_backward(context, attention, &shape, &in, NULL, result.out, tape, dout, NULL, &gradients));
+              bo_attention_backward_arrays(context, attention, &shape, &in, NULL, result.out, tape, dout, NULL, &gradients));
     bo_attention_cost plan;
-    assert_ok(context, bo_attention_estimate(context, attention, &shape, &plan));
+    assert_ok(context, bo_attention_estimate_arrays(context, attention, &shape, &plan));
     assert_true((plan.tasks < (size_t)threads) == (threads > 2)); /* otherwise the pass does not run in waves */
     bo_attention_destroy(attention);
     bo_context_destroy(context);

@@ -20,24 +20,24 @@ static void nonsense_is_refused(void **state)
     assert_ok(context, bo_calibration_create(context, attention, 0, &c));
     assert_fails(context, BO_INVALID, "calibration: no rows of q",
                  bo_calibration_apply(context, c, attention, 0, NULL));
-    assert_ok(context, bo_calibration_add(context, c, &none, &in)); /* no rows: nothing changes */
+    assert_ok(context, bo_calibration_add_arrays(context, c, &none, &in)); /* no rows: nothing changes */
     assert_fails(context, BO_INVALID, "calibration: no rows", bo_calibration_apply(context, c, attention, 0, NULL));
-    assert_fails(context, BO_INVALID, "argument 'shape' is NULL", bo_calibration_add(context, c, NULL, &in));
-    assert_fails(context, BO_INVALID, "argument 'inputs' is NULL", bo_calibration_add(context, c, &whole, NULL));
-    assert_fails(context, BO_INVALID, "argument 'inputs->k' is NULL", bo_calibration_add(context, c, &whole, &no_k));
-    assert_fails(context, BO_INVALID, "needs keys", bo_calibration_add(context, c, &no_keys, &in));
-    assert_fails(context, BO_INVALID, "NULL", bo_calibration_add(context, NULL, &whole, &in));
+    assert_fails(context, BO_INVALID, "argument 'shape' is NULL", bo_calibration_add_arrays(context, c, NULL, &in));
+    assert_fails(context, BO_INVALID, "argument 'inputs' is NULL", bo_calibration_add_arrays(context, c, &whole, NULL));
+    assert_fails(context, BO_INVALID, "argument 'inputs->k' is NULL", bo_calibration_add_arrays(context, c, &whole, &no_k));
+    assert_fails(context, BO_INVALID, "needs keys", bo_calibration_add_arrays(context, c, &no_keys, &in));
+    assert_fails(context, BO_INVALID, "NULL", bo_calibration_add_arrays(context, NULL, &whole, &in));
     assert_fails(context, BO_INVALID, "NULL", bo_calibration_apply(context, NULL, attention, 0, NULL));
     assert_fails(context, BO_INVALID, "NULL", bo_calibration_apply(context, c, NULL, 0, NULL));
     in.sigma = d->q;
-    assert_fails(context, BO_INVALID, "sigma", bo_calibration_add(context, c, &whole, &in));
+    assert_fails(context, BO_INVALID, "sigma", bo_calibration_add_arrays(context, c, &whole, &in));
     in.sigma = NULL;
     d->k[TOKENS * DIM + 7 * DIM + 2] = INFINITY;
     assert_fails(context, BO_NUMERIC, "k is inf at sequence 0, head 1, token 7, column 2",
-                 bo_calibration_add(context, c, &whole, &in));
+                 bo_calibration_add_arrays(context, c, &whole, &in));
     for (size_t i = 0; i < 2 * KEY_HEADS; i++) assert_int_equal(c->seen[i].rows, 0); /* unchanged */
     d->k[TOKENS * DIM + 7 * DIM + 2] = 1;
-    assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
 
     const struct {
         bo_attention_kind kind;
@@ -108,7 +108,7 @@ static void any_allocation_may_fail(void **state)
         counter.calls = 0;
         counter.fail_at = at;
         bo_status status = bo_calibration_create(context, attention, 0, &c);
-        if (status == BO_OK) status = bo_calibration_add(context, c, &few, &in);
+        if (status == BO_OK) status = bo_calibration_add_arrays(context, c, &few, &in);
         if (status == BO_OK) status = bo_calibration_apply(context, c, attention, 0, &report);
         counter.fail_at = 0;
         bo_calibration_destroy(c);

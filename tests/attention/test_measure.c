@@ -60,7 +60,7 @@ static bo_attention_accuracy compare(bo_context *context, const bo_attention_des
 {
     bo_attention *attention = make(context, desc);
     bo_attention_accuracy error;
-    assert_ok(context, bo_attention_measure(context, attention, shape, in, NULL, queries, &error));
+    assert_ok(context, bo_attention_measure_arrays(context, attention, shape, in, NULL, queries, &error));
     bo_attention_destroy(attention);
     return error;
 }
@@ -102,9 +102,9 @@ static void errors_are_relative(void **state)
     bo_attention_desc desc = base_desc(BO_ATTENTION_SOFTMAX, true);
     bo_attention *attention = make(context, &desc);
     bo_attention_accuracy e;
-    assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, d->out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, d->out, NULL));
     for (size_t i = 0; i < HEADS * TOKENS * VALUES; i++) d->out[i] *= 0.5f;
-    assert_ok(context, bo_attention_measure(context, attention, &whole, &in, d->out, 40, &e));
+    assert_ok(context, bo_attention_measure_arrays(context, attention, &whole, &in, d->out, 40, &e));
     assert_int_equal(e.queries, 40);
     assert_close(e.against_softmax, 0.5, 1e-5);
     assert_close(e.against_kernel, 0.5, 1e-5);
@@ -458,11 +458,11 @@ static void nonsense_is_refused(void **state)
     bo_attention *attention = make(context, &desc);
     bo_attention_shape no_keys = {.sequences = 1, .tokens = TOKENS, .no_keys = true};
     bo_attention_accuracy e;
-    assert_fails(context, BO_INVALID, "keys", bo_attention_measure(context, attention, &no_keys, &in, NULL, 0, &e));
-    assert_fails(context, BO_INVALID, "NULL", bo_attention_measure(context, attention, NULL, &in, NULL, 0, &e));
-    assert_fails(context, BO_INVALID, "NULL", bo_attention_measure(context, attention, &whole, NULL, NULL, 0, &e));
+    assert_fails(context, BO_INVALID, "keys", bo_attention_measure_arrays(context, attention, &no_keys, &in, NULL, 0, &e));
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_measure_arrays(context, attention, NULL, &in, NULL, 0, &e));
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_measure_arrays(context, attention, &whole, NULL, NULL, 0, &e));
     d->q[3] = NAN;
-    assert_int_equal(bo_attention_measure(context, attention, &whole, &in, NULL, 0, &e), BO_NUMERIC);
+    assert_int_equal(bo_attention_measure_arrays(context, attention, &whole, &in, NULL, 0, &e), BO_NUMERIC);
     bo_attention_destroy(attention);
     free(d);
     bo_context_destroy(context);

@@ -1,6 +1,7 @@
 /* Memory: any allocation may fail and nothing leaks; a plan reports the memory of a call. Forward passes of kinds with
  * features need the same memory for any length, backward passes memory proportional to the square root of the
  * length. */
+#include "attention/gate.h"
 #include "cases.h"
 #include "trial_f64.h"
 #include "../base/counting.h"
@@ -20,13 +21,13 @@ static bo_status use(bo_context *context, const trial *t)
     if (status == BO_OK) status = bo_attention_redraw(context, attention, 3);
     if (status == BO_OK) status = bo_attention_redraw(context, attention, 0);
     if (status == BO_OK) status = trial_calibrate(context, t, attention);
-    if (status == BO_OK) status = bo_attention_estimate(context, attention, shape, &plan);
+    if (status == BO_OK) status = bo_attention_estimate_arrays(context, attention, shape, &plan);
     if (status == BO_OK) status = bo_attention_tape_bytes(context, attention, shape, &bytes);
     void *tape = aligned_alloc(64, bytes / 64 * 64 + 64);
     if (status == BO_OK)
-        status = bo_attention_forward(context, attention, shape, &in, NULL, t->final, t->array[OUT], tape);
+        status = bo_attention_forward_arrays(context, attention, shape, &in, NULL, t->final, t->array[OUT], tape);
     if (status == BO_OK)
-        status = bo_attention_backward(context, attention, shape, &in, NULL, t->array[OUT], tape, t->gradient[OUT],
+        status = bo_attention_backward_arrays(context, attention, shape, &in, NULL, t->array[OUT], tape, t->gradient[OUT],
                                        (const float *const *)t->d_final, &g);
     if (status == BO_OK) status = bo_attention_extend(context, attention, shape, &in, t->final, t->array[OUT]);
     if (status == BO_OK) status = bo_attention_step(context, attention, shape->sequences, &in, t->final, t->array[OUT]);
@@ -64,9 +65,9 @@ static bo_status use_rest(bo_context *context, const trial *t)
     if (status == BO_OK) status = bo_gate_backward(context, 3, 5, 2, x, w, gates, gates, dx, dw, db);
     if (status == BO_OK) status = bo_attention_create(context, &t->desc.attention, &attention);
     if (status == BO_OK && t->d->kind == BO_ATTENTION_DARK)
-        status = bo_attention_whiten(context, attention, shape, in.q, in.k, 0, m);
-    if (status == BO_OK) status = bo_attention_propose(context, attention, shape, in.q, in.k, &report);
-    if (status == BO_OK) status = bo_attention_measure(context, attention, shape, &in, t->array[OUT], 3, &error);
+        status = bo_attention_whiten_arrays(context, attention, shape, in.q, in.k, 0, m);
+    if (status == BO_OK) status = bo_attention_propose_arrays(context, attention, shape, in.q, in.k, &report);
+    if (status == BO_OK) status = bo_attention_measure_arrays(context, attention, shape, &in, t->array[OUT], 3, &error);
     bo_attention_destroy(attention);
     free(m);
     return status;
@@ -165,7 +166,7 @@ static usage measure(const kind_of *kind, size_t tokens)
                        .seed = 2};
     trial t = trial_make(context, &desc);
     usage u = {0};
-    assert_ok(context, bo_attention_estimate(context, t.attention, &desc.shape, &u.plan));
+    assert_ok(context, bo_attention_estimate_arrays(context, t.attention, &desc.shape, &u.plan));
     assert_ok(context, bo_attention_tape_bytes(context, t.attention, &desc.shape, &u.tape));
     size_t before = c.bytes;
     c.peak = before;
@@ -205,7 +206,7 @@ static void check_operations(bo_context *context, bo_attention_desc desc, double
     bo_attention_cost plan;
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &desc, &attention));
-    assert_ok(context, bo_attention_estimate(context, attention, &shape, &plan));
+    assert_ok(context, bo_attention_estimate_arrays(context, attention, &shape, &plan));
     assert_close(plan.operations, 3000.0 * 2 * each + 3 * 2 * once, 0.5);
     bo_attention_destroy(attention);
 }
@@ -239,11 +240,11 @@ static void plans_count_operations(void **state)
     bo_attention_cost plan;
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &favor, &attention));
-    assert_ok(context, bo_attention_estimate(context, attention, &shape, &plan));
+    assert_ok(context, bo_attention_estimate_arrays(context, attention, &shape, &plan));
     assert_close(plan.operations, 3000.0 * 8 * (4 * 64 * 128 + 4 * 128 * 32 + 65 * (128 + 32)), 0.5);
     bo_attention_destroy(attention);
     assert_ok(context, bo_attention_create(context, &exact, &attention));
-    assert_ok(context, bo_attention_estimate(context, attention, &shape, &plan));
+    assert_ok(context, bo_attention_estimate_arrays(context, attention, &shape, &plan));
     assert_close(plan.operations, 3 * 8.0 * (1000.0 * 1001 / 2) * 4 * 64, 0.5);
     bo_attention_destroy(attention);
     bo_context_destroy(context);

@@ -23,7 +23,7 @@ static void assert_bits(const trial *t, const char *what, const float *found, co
 static bo_status backward(const trial *t, const bo_attention_gradients *g)
 {
     bo_attention_inputs in = trial_inputs(t);
-    return bo_attention_backward(t->context, t->attention, &t->desc.shape, &in, (const void *const *)t->initial,
+    return bo_attention_backward_arrays(t->context, t->attention, &t->desc.shape, &in, (const void *const *)t->initial,
                                  t->array[OUT], t->tape, t->gradient[OUT], (const float *const *)t->d_final, g);
 }
 
@@ -80,7 +80,7 @@ static void no_output_gradient_is_a_zero_one(void **state)
                                     .log_gate = t.count[LOG_GATE] ? own[LOG_GATE] : NULL,
                                     .beta = t.count[BETA] ? own[BETA] : NULL};
         bo_attention_inputs in = trial_inputs(&t);
-        assert_ok(context, bo_attention_backward(context, t.attention, &desc.shape, &in, (const void *const *)t.initial,
+        assert_ok(context, bo_attention_backward_arrays(context, t.attention, &desc.shape, &in, (const void *const *)t.initial,
                                                  t.array[OUT], t.tape, NULL, (const float *const *)t.d_final, &g));
         for (size_t which = Q; which <= BETA; which++)
             for (size_t j = 0; j < t.count[which]; j++)
@@ -114,12 +114,12 @@ static void outputs_depend_on_numbers_alone(void **state)
         float *out = trial_floats(t.count[OUT] + 1), *blocks[3];
         bo_attention_inputs in = trial_inputs(&t);
         const void *const *from = (const void *const *)t.initial;
-        assert_ok(context, bo_attention_forward(context, t.attention, &desc.shape, &in, from, NULL, out, NULL));
+        assert_ok(context, bo_attention_forward_arrays(context, t.attention, &desc.shape, &in, from, NULL, out, NULL));
         assert_bits(&t, "without tape and final states", out, t.array[OUT], t.count[OUT]);
         in.q = shifted(in.q, t.count[Q], &blocks[0]);
         in.k = shifted(in.k, t.count[K], &blocks[1]);
         in.v = shifted(in.v, t.count[V], &blocks[2]);
-        assert_ok(context, bo_attention_forward(context, t.attention, &desc.shape, &in, from, t.final, out + 1, NULL));
+        assert_ok(context, bo_attention_forward_arrays(context, t.attention, &desc.shape, &in, from, t.final, out + 1, NULL));
         assert_bits(&t, "at odd addresses", out + 1, t.array[OUT], t.count[OUT]);
         for (size_t b = 0; b < 3; b++) free(blocks[b]);
         free(out);
@@ -178,7 +178,7 @@ static void *share(void *arg)
     bo_attention_inputs in = trial_inputs(s->t);
     s->status = bo_context_create(&desc, &context);
     for (size_t n = 0; s->status == BO_OK && n < 5; n++)
-        s->status = bo_attention_forward(context, s->t->attention, &s->t->desc.shape, &in,
+        s->status = bo_attention_forward_arrays(context, s->t->attention, &s->t->desc.shape, &in,
                                          (const void *const *)s->t->initial, NULL, s->out, NULL);
     bo_context_destroy(context);
     return NULL;

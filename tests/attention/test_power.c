@@ -1,7 +1,7 @@
 /* Powers |s q·k|^p compared with direct sums in double: fractional and large p, products that are 0, windows, states,
  * and gradients by central differences. */
+#include "attention/attention.h"
 #include "testing.h"
-#include <bochner/attention.h>
 #include "base/rng.h"
 
 enum { HEADS = 2, TOKENS = 37, DIM = 5, VALUES = 3, QK = HEADS * TOKENS * DIM, V = HEADS * TOKENS * VALUES };
@@ -87,7 +87,7 @@ static void outputs_are_weighted_means(void **state)
         plain(&p, expected);
         trial *t = begin(&p);
         bo_attention_inputs in = {.q = t->q, .k = t->k, .v = t->v};
-        assert_ok(t->context, bo_attention_forward(t->context, t->attention, &shape, &in, NULL, NULL, t->out, NULL));
+        assert_ok(t->context, bo_attention_forward_arrays(t->context, t->attention, &shape, &in, NULL, NULL, t->out, NULL));
         for (size_t c = 0; c < V; c++) assert_close(t->out[c], expected[c], 1e-5);
         end(t);
     }
@@ -144,10 +144,10 @@ static void gradients_are_slopes(void **state)
         size_t bytes;
         assert_ok(t->context, bo_attention_tape_bytes(t->context, t->attention, &shape, &bytes));
         void *tape = malloc(bytes);
-        assert_ok(t->context, bo_attention_forward(t->context, t->attention, &shape, &in, NULL, NULL, t->out, tape));
+        assert_ok(t->context, bo_attention_forward_arrays(t->context, t->attention, &shape, &in, NULL, NULL, t->out, tape));
         bo_attention_gradients g = {.q = dq, .k = dk, .v = dv};
         assert_ok(t->context,
-                  bo_attention_backward(t->context, t->attention, &shape, &in, NULL, t->out, tape, c, NULL, &g));
+                  bo_attention_backward_arrays(t->context, t->attention, &shape, &in, NULL, t->out, tape, c, NULL, &g));
         for (size_t j = 0; j < QK; j++) {
             if (j / DIM == 7) continue; /* a query of 0: every weight is 0, and after a small change none is */
             assert_close(dq[j], slope(&p, &p.q[j], c), 1e-3);

@@ -23,7 +23,7 @@ static bo_context *context_in(bo_precision precision, int threads)
     bo_context *context = NULL;
     assert_int_equal(bo_context_create(&(bo_context_desc){.threads = threads, .precision = precision}, &context),
                      BO_OK);
-    assert_int_equal(bo_context_precision(context), precision);
+    assert_int_equal(bo_context_describe(context)->precision, precision);
     return context;
 }
 

@@ -1,5 +1,6 @@
 /* Every preset creates an attention with the properties that docs/reference/attention.md lists, and its results agree
  * with the reference. */
+#include <bochner/names.h>
 #include "attention/enums.h"
 #include "judge.h"
 
@@ -227,11 +228,14 @@ static void aliases_stand_for_presets(void **state)
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         bo_attention_desc by_alias = {0}, by_name = {0};
         assert_string_equal(bo_attention_preset_find(pairs[i][0]), pairs[i][1]);
+        const int index = bo_enum_parse(BO_ENUM_ATTENTION_PRESET, pairs[i][0]);
+        assert_string_equal(bo_enum_name(BO_ENUM_ATTENTION_PRESET, index), pairs[i][1]);
         assert_true(bo_attention_preset(pairs[i][0], &by_alias) && bo_attention_preset(pairs[i][1], &by_name));
         assert_memory_equal(&by_alias, &by_name, sizeof by_name);
     }
     bo_attention_kind kind = BO_ATTENTION_RIDGE;
     assert_true(bo_attention_kind_parse("exact", &kind) && kind == BO_ATTENTION_SOFTMAX);
+    assert_int_equal(bo_enum_parse(BO_ENUM_ATTENTION_PRESET, "exact "), -1);
     assert_null(bo_attention_preset_find("exact "));
     assert_null(bo_attention_preset_find(NULL));
 }

@@ -1,6 +1,6 @@
 /* Passes report their progress and stop on request. The interval between two calls of the callback is 0 here, so that
  * the speed of the host does not matter. */
-#include <bochner/attention.h>
+#include "attention/attention.h"
 #include "../testing.h"
 
 enum { DIM = 4, TOKENS = 16384 };
@@ -60,8 +60,8 @@ typedef struct pass {
 static bo_status run(const pass *p, bool backward)
 {
     const bo_attention_gradients gradients = {.q = p->dq};
-    if (!backward) return bo_attention_forward(p->context, p->attention, &p->shape, &p->in, NULL, NULL, p->out, p->tape);
-    return bo_attention_backward(p->context, p->attention, &p->shape, &p->in, NULL, p->out, p->tape, p->in.q, NULL,
+    if (!backward) return bo_attention_forward_arrays(p->context, p->attention, &p->shape, &p->in, NULL, NULL, p->out, p->tape);
+    return bo_attention_backward_arrays(p->context, p->attention, &p->shape, &p->in, NULL, p->out, p->tape, p->in.q, NULL,
                                  &gradients);
 }
 

@@ -1,6 +1,7 @@
 /* Attention in float64 compared with the float64 oracle of the tests, with the float32 path, and with finite
  * differences of itself. */
 #include "cases.h"
+#include "features/facts.h"
 #include "trial_f64.h"
 
 /* ---- the oracle and float32 -------------------------------------------------------------------------------------- */

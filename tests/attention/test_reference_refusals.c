@@ -12,7 +12,7 @@ static void refuse_both(trial *t, const bo_attention_inputs *in, const trial_f64
 {
     char message[512];
     bo_status status =
-        bo_attention_forward(t->context, t->attention, &t->desc.shape, in, NULL, NULL, t->array[OUT], NULL);
+        bo_attention_forward_arrays(t->context, t->attention, &t->desc.shape, in, NULL, NULL, t->array[OUT], NULL);
     snprintf(message, sizeof message, "%s", bo_context_error(t->context));
     bo_status found = bo_attention_forward_f64(t->context, t->attention, &t->desc.shape, in64, w->array[OUT]);
     if (status == BO_OK || found != status || strcmp(message, bo_context_error(t->context)))

@@ -207,7 +207,7 @@ static void maps_beyond_memory_are_refused(void **state)
     bo_context_desc machine = {.threads = 1, .allocator = {small_machine, small_machine_release, NULL}};
     assert_int_equal(bo_context_create(&machine, &context), BO_OK);
     bo_memory_bound limit;
-    bo_memory_limit(&limit);
+    bo_context_memory(NULL, &limit);
     bo_attention *attention;
     bo_attention_desc many = {
         .kind = BO_ATTENTION_FAVOR, .heads = 8, .dim = 64, .features.features = limit.bytes / 1024};
@@ -236,10 +236,10 @@ static void missing_arrays_are_refused(void **state)
     refuse(&t, NULL, BO_INVALID, "inputs", "NULL");
     const bo_attention_shape *shape = &t.desc.shape;
     assert_fails(context, BO_INVALID, "NULL",
-                 bo_attention_forward(context, t.attention, NULL, &good, NULL, NULL, out, NULL));
-    assert_fails(context, BO_INVALID, "NULL", bo_attention_forward(context, NULL, shape, &good, NULL, NULL, out, NULL));
+                 bo_attention_forward_arrays(context, t.attention, NULL, &good, NULL, NULL, out, NULL));
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_forward_arrays(context, NULL, shape, &good, NULL, NULL, out, NULL));
     assert_fails(context, BO_INVALID, "out",
-                 bo_attention_forward(context, t.attention, shape, &good, NULL, NULL, NULL, NULL));
+                 bo_attention_forward_arrays(context, t.attention, shape, &good, NULL, NULL, NULL, NULL));
     assert_fails(context, BO_INVALID, "states", bo_attention_extend(context, t.attention, shape, &good, NULL, out));
     assert_fails(context, BO_INVALID, "states", bo_attention_step(context, t.attention, 1, &good, NULL, out));
     assert_fails(context, BO_INVALID, "out", bo_attention_step(context, t.attention, 1, &good, t.final, NULL));
@@ -279,7 +279,7 @@ static void bad_shapes_are_refused(void **state)
     bo_attention_cost plan;
     t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .key_tokens = 4};
     assert_fails(context, BO_INVALID, "4 keys", bo_attention_tape_bytes(context, t.attention, &t.desc.shape, &bytes));
-    assert_fails(context, BO_INVALID, "4 keys", bo_attention_estimate(context, t.attention, &t.desc.shape, &plan));
+    assert_fails(context, BO_INVALID, "4 keys", bo_attention_estimate_arrays(context, t.attention, &t.desc.shape, &plan));
     t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS};
     trial_drop(&t);
     bo_context_destroy(context);
@@ -347,7 +347,7 @@ static void keys_without_queries_are_looked_at(void **state)
             assert_fails(context, BO_NUMERIC, "sequence 0, head 0, token 1",
                          bo_attention_extend(context, t.attention, &shape, &in, t.initial, NULL));
             assert_fails(context, BO_NUMERIC, "sequence 0, head 0, token 1",
-                         bo_attention_forward(context, t.attention, &shape, &in, NULL, t.final, NULL, NULL));
+                         bo_attention_forward_arrays(context, t.attention, &shape, &in, NULL, t.final, NULL, NULL));
             assert_memory_equal(before, t.initial[0], bytes);
             t.array[which][9] = 1;
             assert_ok(context, bo_attention_extend(context, t.attention, &shape, &in, t.initial, NULL));

@@ -50,7 +50,7 @@ static void numbers_out_of_range_are_refused(void **state)
         refuse(&t, &in, bad->status, bad->one, bad->two);
         t.array[bad->which][bad->at] = kept;
         assert_ok(context,
-                  bo_attention_forward(context, t.attention, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL));
+                  bo_attention_forward_arrays(context, t.attention, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL));
         trial_drop(&t);
     }
     bo_context_destroy(context);
@@ -95,7 +95,7 @@ static void arrays_of_other_kinds_are_refused(void **state)
             bo_attention_gradients g = trial_gradients(wanted, NULL);
             in = trial_inputs(&t);
             assert_fails(context, BO_INVALID, trial_names[which],
-                         bo_attention_backward(context, t.attention, &t.desc.shape, &in, NULL, t.array[OUT], t.tape,
+                         bo_attention_backward_arrays(context, t.attention, &t.desc.shape, &in, NULL, t.array[OUT], t.tape,
                                                t.gradient[OUT], NULL, &g));
             refused++;
         }
@@ -145,7 +145,7 @@ static void what_waits_for_data_is_refused(void **state)
         bo_attention *fresh;
         assert_ok(context, bo_attention_create(context, &descs[i], &fresh));
         assert_fails(context, BO_INVALID, "calibrat",
-                     bo_attention_forward(context, fresh, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL));
+                     bo_attention_forward_arrays(context, fresh, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL));
         void *states = aligned_alloc(64, bo_attention_state_bytes(fresh) / 64 * 64 + 64);
         if (bo_attention_state_init(context, fresh, states) == BO_OK)
             assert_fails(context, BO_INVALID, "calibrat",
@@ -154,7 +154,7 @@ static void what_waits_for_data_is_refused(void **state)
         assert_ok(context, bo_calibration_create(context, fresh, 0, &seen));
         assert_fails(context, BO_INVALID, "row", bo_calibration_apply(context, seen, fresh, 0, NULL));
         t.array[Q][5] = NAN;
-        assert_int_equal(bo_calibration_add(context, seen, &t.desc.shape, &in), BO_NUMERIC);
+        assert_int_equal(bo_calibration_add_arrays(context, seen, &t.desc.shape, &in), BO_NUMERIC);
         assert_fails(context, BO_INVALID, "row", bo_calibration_apply(context, seen, fresh, 0, NULL));
         bo_calibration_destroy(seen);
         assert_fails(context, BO_INVALID, "momentum", bo_calibration_create(context, fresh, 1, &seen));
@@ -214,18 +214,18 @@ static void reserved_words_are_refused(void **state)
         assert_fails(context, BO_INVALID, "bo_attention_inputs",
                      bo_attention_extend(context, t.attention, &shape, &in, t.final, out));
         assert_fails(context, BO_INVALID, "bo_attention_inputs",
-                     bo_attention_measure(context, t.attention, &shape, &in, out, 0, &accuracy));
-        assert_fails(context, BO_INVALID, "bo_attention_inputs", bo_calibration_add(context, seen, &shape, &in));
+                     bo_attention_measure_arrays(context, t.attention, &shape, &in, out, 0, &accuracy));
+        assert_fails(context, BO_INVALID, "bo_attention_inputs", bo_calibration_add_arrays(context, seen, &shape, &in));
         assert_fails(context, BO_INVALID, "bo_attention_shape",
-                     bo_attention_forward(context, t.attention, &wrong, &good, NULL, NULL, out, NULL));
+                     bo_attention_forward_arrays(context, t.attention, &wrong, &good, NULL, NULL, out, NULL));
         assert_fails(context, BO_INVALID, "bo_attention_shape",
                      bo_attention_tape_bytes(context, t.attention, &wrong, &bytes));
         assert_fails(context, BO_INVALID, "bo_attention_shape",
-                     bo_attention_estimate(context, t.attention, &wrong, &cost));
-        assert_fails(context, BO_INVALID, "bo_attention_shape", bo_calibration_add(context, seen, &wrong, &good));
+                     bo_attention_estimate_arrays(context, t.attention, &wrong, &cost));
+        assert_fails(context, BO_INVALID, "bo_attention_shape", bo_calibration_add_arrays(context, seen, &wrong, &good));
         assert_fails(
             context, BO_INVALID, "bo_attention_gradients",
-            bo_attention_backward(context, t.attention, &shape, &good, NULL, out, out, NULL, NULL, &gradients));
+            bo_attention_backward_arrays(context, t.attention, &shape, &good, NULL, out, out, NULL, NULL, &gradients));
     }
     bo_calibration_destroy(seen);
     bo_attention_destroy(calibrated);
@@ -253,18 +253,18 @@ static void reserved_words_are_filled_in(void **state)
     memset(&report, 0xff, sizeof report);
     memset(&solves, 0xff, sizeof solves);
     assert_zero(bo_attention_describe(t.attention)->reserved);
-    assert_ok(context, bo_attention_estimate(context, t.attention, &t.desc.shape, &cost));
-    assert_ok(context, bo_attention_measure(context, t.attention, &t.desc.shape, &in, NULL, 0, &accuracy));
-    assert_ok(context, bo_calibration_add(context, seen, &t.desc.shape, &in));
+    assert_ok(context, bo_attention_estimate_arrays(context, t.attention, &t.desc.shape, &cost));
+    assert_ok(context, bo_attention_measure_arrays(context, t.attention, &t.desc.shape, &in, NULL, 0, &accuracy));
+    assert_ok(context, bo_calibration_add_arrays(context, seen, &t.desc.shape, &in));
     assert_ok(context, bo_calibration_apply(context, seen, calibrated, 0, &report));
-    assert_ok(context, bo_attention_propose(context, t.attention, &t.desc.shape, in.q, in.k, &proposal));
+    assert_ok(context, bo_attention_propose_arrays(context, t.attention, &t.desc.shape, in.q, in.k, &proposal));
     bo_calibration_destroy(seen);
     bo_attention_destroy(calibrated);
     trial_drop(&t);
     t = make(context, (bo_attention_desc)RIDGE_(GOOD), 0);
     in = trial_inputs(&t);
     in.solves = &solves;
-    assert_ok(context, bo_attention_forward(context, t.attention, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, t.attention, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL));
     trial_drop(&t);
     assert_zero(cost.reserved);
     assert_zero(accuracy.reserved);

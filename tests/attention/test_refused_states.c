@@ -208,12 +208,12 @@ static void shared_states_are_refused(void **state)
     assert_fails(context, BO_INVALID, "0 and 1", bo_attention_step(context, t.attention, 2, &in, same, out));
     assert_fails(context, BO_INVALID, "0 and 1", bo_attention_extend(context, t.attention, shape, &in, same, out));
     assert_fails(context, BO_INVALID, "0 and 1",
-                 bo_attention_forward(context, t.attention, shape, &in, from, crossed, out, NULL));
-    assert_ok(context, bo_attention_forward(context, t.attention, shape, &in, one, t.final, out, NULL)); /* a fork */
+                 bo_attention_forward_arrays(context, t.attention, shape, &in, from, crossed, out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, t.attention, shape, &in, one, t.final, out, NULL)); /* a fork */
     /* a fork that changes a state which the other sequence still reads */
     void *in_place[] = {t.initial[0], t.final[1]};
     assert_fails(context, BO_INVALID, "0 and 1",
-                 bo_attention_forward(context, t.attention, shape, &in, one, in_place, out, NULL));
+                 bo_attention_forward_arrays(context, t.attention, shape, &in, one, in_place, out, NULL));
     trial_drop(&t);
     bo_context_destroy(context);
 }
@@ -276,7 +276,7 @@ static void backward_refuses_what_it_cannot_do(void **state)
     bo_attention_gradients g = {.q = t.gradient[Q]};
     const bo_attention_shape *shape = &t.desc.shape;
 #define BACKWARD(out_, tape_, dout_, d_final_, gradients_)                                                             \
-    bo_attention_backward(context, t.attention, shape, &in, from, out_, tape_, dout_, d_final_, gradients_)
+    bo_attention_backward_arrays(context, t.attention, shape, &in, from, out_, tape_, dout_, d_final_, gradients_)
     assert_fails(context, BO_INVALID, "gradients", BACKWARD(out, t.tape, dout, NULL, NULL));
     assert_fails(context, BO_INVALID, "tape", BACKWARD(out, NULL, dout, NULL, &g));
     assert_fails(context, BO_INVALID, "out", BACKWARD(NULL, t.tape, dout, NULL, &g));
@@ -325,9 +325,9 @@ static void tapes_are_wanted_without_queries(void **state)
     bo_attention_inputs in = trial_inputs(&t);
     bo_attention_gradients g = {.k = t.gradient[K]};
     in.q = NULL;
-    assert_ok(context, bo_attention_forward(context, t.attention, &shape, &in, NULL, t.final, NULL, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, t.attention, &shape, &in, NULL, t.final, NULL, NULL));
     assert_fails(context, BO_INVALID, "tape",
-                 bo_attention_backward(context, t.attention, &shape, &in, NULL, NULL, NULL, NULL,
+                 bo_attention_backward_arrays(context, t.attention, &shape, &in, NULL, NULL, NULL, NULL,
                                        (const float *const *)t.d_final, &g));
     trial_drop(&t);
     bo_context_destroy(context);

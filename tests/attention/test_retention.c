@@ -117,8 +117,8 @@ static pass *run(bo_attention_desc desc, bo_gate gate, int threads)
     size_t bytes;
     assert_ok(context, bo_attention_tape_bytes(context, attention, &shape, &bytes));
     void *tape = malloc(bytes);
-    assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, p->out, tape));
-    assert_ok(context, bo_attention_backward(context, attention, &shape, &in, NULL, p->out, tape, q, NULL, &g));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, p->out, tape));
+    assert_ok(context, bo_attention_backward_arrays(context, attention, &shape, &in, NULL, p->out, tape, q, NULL, &g));
     free(tape);
     bo_attention_destroy(attention);
     bo_context_destroy(context);
@@ -171,10 +171,10 @@ static void refuses_what_is_no_decay(void **state)
     float above[] = {-0.1f, 0.1f}, none[] = {-0.1f, NAN};
     in.log_decay = above;
     assert_fails(d.context, BO_INVALID, "log_decay[1]",
-                 bo_attention_forward(d.context, d.attention, &d.shape, &in, NULL, NULL, d.out, NULL));
+                 bo_attention_forward_arrays(d.context, d.attention, &d.shape, &in, NULL, NULL, d.out, NULL));
     in.log_decay = none;
     assert_fails(d.context, BO_NUMERIC, "log_decay[1]",
-                 bo_attention_forward(d.context, d.attention, &d.shape, &in, NULL, NULL, d.out, NULL));
+                 bo_attention_forward_arrays(d.context, d.attention, &d.shape, &in, NULL, NULL, d.out, NULL));
     direct_free(&d);
 }
 

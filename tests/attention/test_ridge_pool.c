@@ -1,6 +1,6 @@
 /* Ridge attention that is not causal: W = (H + Λ)⁻¹ G of one pool of keys and values, o = Wᵀq for every query. The
  * reference solves each system from scratch in double, by the primal form (d x d) or by the dual form (n x n). */
-#include <bochner/attention.h>
+#include "attention/attention.h"
 #include "../../src/base/rng.h"
 #include "testing.h"
 
@@ -191,7 +191,7 @@ static run *run_open(bo_context *context, const data *d, bool causal)
     size_t bytes;
     assert_ok(context, bo_attention_tape_bytes(context, r->attention, &r->shape, &bytes));
     r->tape = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_ok(context, bo_attention_forward(context, r->attention, &r->shape, &r->inputs, NULL, NULL, r->out, r->tape));
+    assert_ok(context, bo_attention_forward_arrays(context, r->attention, &r->shape, &r->inputs, NULL, NULL, r->out, r->tape));
     return r;
 }
 
@@ -285,7 +285,7 @@ static void the_last_token_is_that_of_the_causal_form(void **state)
     double row[4];
     for (size_t t = 1; t <= TOKENS; t++) {
         pool->shape.tokens = pool->shape.key_tokens = t;
-        assert_ok(context, bo_attention_forward(context, pool->attention, &pool->shape, &pool->inputs, NULL, NULL,
+        assert_ok(context, bo_attention_forward_arrays(context, pool->attention, &pool->shape, &pool->inputs, NULL, NULL,
                                                 pool->out, NULL));
         for (size_t j = 0; j < p.values; j++) row[j] = (double)causal->out[(t - 1) * p.values + j];
         compare(p.name, "the last row", p.values, pool->out + (t - 1) * p.values, row, 1e-6);
@@ -310,7 +310,7 @@ static void the_order_of_the_pairs_does_not_matter(void **state)
         for (size_t i = 0; i < p.values; i++) r->in[V][t * p.values + i] = (float)d.in[V][from * p.values + i];
         r->in[BETA][t] = (float)d.in[BETA][from];
     }
-    assert_ok(context, bo_attention_forward(context, r->attention, &r->shape, &r->inputs, NULL, NULL, r->out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, r->attention, &r->shape, &r->inputs, NULL, NULL, r->out, NULL));
     compare(p.name, "out", d.outs, r->out, before, 2e-7);
     free(before);
     run_close(r);
@@ -329,14 +329,14 @@ static void sequences_do_not_mix(void **state)
     run *r = run_open(context, &d, false);
     float *together = floats_of(d.outs, NULL);
     bo_attention_shape packed = {.sequences = 3, .lengths = queries, .key_lengths = keys};
-    assert_ok(context, bo_attention_forward(context, r->attention, &packed, &r->inputs, NULL, NULL, together, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, r->attention, &packed, &r->inputs, NULL, NULL, together, NULL));
     for (size_t s = 0, q = 0, k = 0; s < 3; q += queries[s], k += keys[s], s++) {
         bo_attention_shape alone = {.sequences = 1, .lengths = queries + s, .key_lengths = keys + s};
         bo_attention_inputs in = {.q = r->in[Q] + q * p.dim,
                                   .k = r->in[K] + k * p.dim,
                                   .v = r->in[V] + k * p.values,
                                   .lambda = r->in[LAMBDA]};
-        assert_ok(context, bo_attention_forward(context, r->attention, &alone, &in, NULL, NULL, r->out, NULL));
+        assert_ok(context, bo_attention_forward_arrays(context, r->attention, &alone, &in, NULL, NULL, r->out, NULL));
         assert_memory_equal(r->out, together + q * p.values, queries[s] * p.values * sizeof *together);
         for (size_t i = 0; keys[s] == 0 && i < queries[s] * p.values; i++) assert_true(r->out[i] == 0);
     }
@@ -374,7 +374,7 @@ static void gradients_are_differences(void **state)
         for (int a = 0; a < ARRAYS; a++) found[a] = floats_of(d.count[a], NULL);
         bo_attention_gradients to = {
             .q = found[Q], .k = found[K], .v = found[V], .beta = found[BETA], .lambda = found[LAMBDA]};
-        assert_ok(context, bo_attention_backward(context, r->attention, &r->shape, &r->inputs, NULL, r->out, r->tape,
+        assert_ok(context, bo_attention_backward_arrays(context, r->attention, &r->shape, &r->inputs, NULL, r->out, r->tape,
                                                  dout, NULL, &to));
         for (int a = 0; a < ARRAYS; a++) {
             double *wanted = doubles_of(d.count[a]);

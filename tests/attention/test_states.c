@@ -155,7 +155,7 @@ static void initial_states_stay_as_they_are(void **unused)
         bo_attention_shape shape = piece_shape(TOKENS - 37);
         const void *from[] = {initial};
         memset(final, 0x77, bytes);
-        assert_ok(context, bo_attention_forward(context, t.attention, &shape, &in, from, &final,
+        assert_ok(context, bo_attention_forward_arrays(context, t.attention, &shape, &in, from, &final,
                                                 one + 37 * HEADS * VALUE, NULL));
         if (memcmp(initial, before, bytes)) fail_msg("%s: forward changed its initial state", kinds[i].name);
         extend(&t, 37, TOKENS - 37, initial, two);
@@ -285,9 +285,9 @@ static void use_spoilt(const trial *t, void *state)
     size_t tape_bytes = 0;
     assert_ok(t->context, bo_attention_tape_bytes(t->context, t->attention, &shape, &tape_bytes));
     void *tape = aligned_alloc(64, tape_bytes / 64 * 64 + 64);
-    if (bo_attention_forward(t->context, t->attention, &shape, &in, from, NULL, out, tape) == BO_OK)
-        (void)bo_attention_backward(t->context, t->attention, &shape, &in, from, out, tape, out, given, &g);
-    (void)bo_attention_forward(t->context, t->attention, &shape, &in, from, &to, out, NULL);
+    if (bo_attention_forward_arrays(t->context, t->attention, &shape, &in, from, NULL, out, tape) == BO_OK)
+        (void)bo_attention_backward_arrays(t->context, t->attention, &shape, &in, from, out, tape, out, given, &g);
+    (void)bo_attention_forward_arrays(t->context, t->attention, &shape, &in, from, &to, out, NULL);
     (void)bo_attention_extend(t->context, t->attention, &shape, &in, &state, out);
     (void)bo_attention_step(t->context, t->attention, 1, &in, &state, out);
     free(to);

@@ -7,6 +7,7 @@
 #ifndef BO_TEST_ATTENTION_TRIAL_H
 #define BO_TEST_ATTENTION_TRIAL_H
 
+#include "call_of.h"
 #include "oracle.h"
 #include "trial_arrays.h"
 
@@ -218,7 +219,7 @@ static inline bo_status trial_calibrate(bo_context *context, const trial *t, bo_
     in.q = q, in.k = k;
     bo_calibration *seen = NULL;
     bo_status status = bo_calibration_create(context, attention, 0, &seen);
-    if (status == BO_OK) status = bo_calibration_add(context, seen, &shape, &in);
+    if (status == BO_OK) status = bo_calibration_add_arrays(context, seen, &shape, &in);
     if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, 0, NULL);
     bo_calibration_destroy(seen);
     free(q);
@@ -332,14 +333,17 @@ static inline void trial_drop(trial *t)
 static inline void trial_forward(trial *t)
 {
     size_t bytes = 0;
-    assert_ok(t->context, bo_attention_tape_bytes(t->context, t->attention, &t->desc.shape, &bytes));
+    bo_attention_inputs in = trial_inputs(t);
+    if (t->d->kind == BO_ATTENTION_RIDGE) in.solves = &t->solves;
+    bo_attention_call call = call_of(&t->desc.shape, &in, t->array[OUT]);
+    assert_ok(t->context, bo_attention_call_bytes(t->context, t->attention, &call, false, &bytes, NULL));
     free(t->tape);
     t->tape = aligned_alloc(64, (bytes + 127) / 64 * 64);
     memset(t->tape, 0, bytes); /* there are gaps that are not written */
-    bo_attention_inputs in = trial_inputs(t);
-    if (t->d->kind == BO_ATTENTION_RIDGE) in.solves = &t->solves;
-    bo_status status = bo_attention_forward(t->context, t->attention, &t->desc.shape, &in,
-                                            (const void *const *)t->initial, t->final, t->array[OUT], t->tape);
+    call.initial = t->initial;
+    call.final = t->final;
+    call.tape = t->tape;
+    bo_status status = bo_attention_forward(t->context, t->attention, &call);
     if (status != BO_OK) fail_msg("%s: forward: %s", t->desc.name, bo_context_error(t->context));
 }
 
@@ -372,10 +376,14 @@ static inline void trial_backward(trial *t)
         for (size_t j = 0; j < t->gradient_floats; j++) t->d_initial[s][j] = NAN;
     bo_attention_gradients g = trial_gradients(wanted, t->initial ? t->d_initial : NULL);
     bo_attention_inputs in = trial_inputs(t);
-    const float *const *d_final = t->desc.final_gradient ? (const float *const *)t->d_final : NULL;
-    bo_status status =
-        bo_attention_backward(t->context, t->attention, &t->desc.shape, &in, (const void *const *)t->initial,
-                              t->array[OUT], t->tape, t->gradient[OUT], d_final, &g);
+    bo_attention_call call = call_of(&t->desc.shape, &in, t->array[OUT]);
+    CALL_SET_GRADIENTS(&call, &g);
+    call.initial = t->initial;
+    call.tape = t->tape;
+    call.dout.data = t->gradient[OUT];
+    call.dfinal = t->desc.final_gradient ? (const float *const *)t->d_final : NULL;
+    call.dinitial = g.initial;
+    bo_status status = bo_attention_backward(t->context, t->attention, &call);
     if (status != BO_OK) fail_msg("%s: backward: %s", t->desc.name, bo_context_error(t->context));
 }
 

@@ -49,7 +49,11 @@ static inline bo_attention_gradients_f64 trial_f64_gradients(const trial_f64 *w)
 static inline void trial_f64_forward(bo_context *context, trial_f64 *w)
 {
     bo_attention_inputs_f64 in = trial_f64_inputs(w);
-    bo_status status = bo_attention_forward_f64(context, w->of->attention, &w->of->desc.shape, &in, w->array[OUT]);
+    bo_attention_call call = call_of_shape(&w->of->desc.shape);
+    call.element = BO_ELEMENT_FLOAT64;
+    CALL_SET_INPUTS(&call, &in);
+    call.out.data = w->array[OUT];
+    bo_status status = bo_attention_forward(context, w->of->attention, &call);
     if (status != BO_OK) fail_msg("%s: forward in float64: %s", w->of->desc.name, bo_context_error(context));
 }
 
@@ -59,8 +63,12 @@ static inline void trial_f64_backward(bo_context *context, trial_f64 *w)
     bo_attention_gradients_f64 g = trial_f64_gradients(w);
     for (size_t a = 0; a < OUT; a++)
         for (size_t i = 0; i < w->of->count[a]; i++) w->gradient[a][i] = NAN; /* to be overwritten */
-    bo_status status =
-        bo_attention_backward_f64(context, w->of->attention, &w->of->desc.shape, &in, w->gradient[OUT], &g);
+    bo_attention_call call = call_of_shape(&w->of->desc.shape);
+    call.element = BO_ELEMENT_FLOAT64;
+    CALL_SET_INPUTS(&call, &in);
+    CALL_SET_GRADIENTS(&call, &g);
+    call.dout.data = w->gradient[OUT];
+    bo_status status = bo_attention_backward(context, w->of->attention, &call);
     if (status != BO_OK) fail_msg("%s: backward in float64: %s", w->of->desc.name, bo_context_error(context));
 }
 

@@ -3,6 +3,7 @@
 #ifndef BO_TEST_BACKEND_CASES_ATTENTION_H
 #define BO_TEST_BACKEND_CASES_ATTENTION_H
 
+#include <bochner/names.h>
 #include "harness.h"
 #include "attention/judge.h"
 #include "attention/kind_cases.h"
@@ -115,7 +116,7 @@ static inline void cases_attention_presets(harness *h)
     static const size_t packed[] = {5, 0, 1, 17};
     char name[128];
     const char *preset;
-    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++)
+    for (size_t i = 0; (preset = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)); i++)
         for (size_t n = 0; n < 4; n++) {
             bo_attention_desc shape = {.heads = n % 2 ? 4 : 2, .key_heads = n % 2 ? 2 : 0, .dim = n == 2 ? 8 : 5};
             shape.value_dim = n % 2 ? 3 : 0;
@@ -169,7 +170,7 @@ static inline void cases_attention_across(harness *h)
     static const size_t queries[] = {5, 0, 1, 9, 3}, keys[] = {2, 4, 7, 0, 70};
     char name[128];
     const char *preset;
-    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++)
+    for (size_t i = 0; (preset = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)); i++)
         for (size_t n = 0; n < 4; n++) {
             bo_attention_desc shape = {.heads = 4, .key_heads = n % 2 ? 2 : 0, .dim = 5, .value_dim = n % 2 ? 3 : 0};
             trial_desc desc = {

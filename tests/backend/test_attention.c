@@ -1,6 +1,7 @@
 /* Attention as an operation, every preset with every input that it takes: packed sequences give the results of single
  * ones, states carry a sequence from pass to pass, any split fits into the requested tape and scratch, and nothing is
  * allocated. */
+#include <bochner/names.h>
 #include "calls.h"
 #include "attention/calibration.h"
 #include "attention/parameters.h"
@@ -52,7 +53,7 @@ static void calibrate(bo_context *context, subject *s)
     bo_attention_shape shape = {.sequences = 1, .tokens = ROWS, .layout = BO_LAYOUT_TOKENS_FIRST};
     bo_attention_inputs in = {.q = s->data[0], .k = s->data[1]};
     assert_ok(context, bo_calibration_create(context, s->attention, 0, &seen));
-    assert_ok(context, bo_calibration_add(context, seen, &shape, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, seen, &shape, &in));
     assert_ok(context, bo_calibration_apply(context, seen, s->attention, 0, NULL));
     bo_calibration_destroy(seen);
 }
@@ -87,7 +88,7 @@ static void subject_drop(subject *s)
 
 #define FOR_EACH_PRESET(name)                                                                                          \
     const char *name;                                                                                                  \
-    for (size_t preset_ = 0; (name = bo_attention_preset_name(preset_)); preset_++)
+    for (size_t preset_ = 0; (name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)preset_)); preset_++)
 
 /* The operation over rows first … first + rows - 1. */
 static test_call call_of(const subject *s, size_t first, size_t rows, const bo_graph_pass *pass)

@@ -1,6 +1,7 @@
 /* Attention across streams, every preset with a causal mask and, if the kind supports it, without: queries of states
  * that have read a source equal the whole, with one row per sequence or several, and with several rows per state;
  * queries do not change states. */
+#include <bochner/names.h>
 #include "calls.h"
 #include "cases_attention.h"
 
@@ -178,7 +179,7 @@ static void states_are_asked(void **state)
     (void)state;
     bo_context *context = test_context(2);
     const char *preset;
-    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++)
+    for (size_t i = 0; (preset = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)); i++)
         for (int causal = 0; causal < 2; causal++) {
             subject s;
             if (!subject_make(context, preset, causal, &s)) continue;

@@ -1,5 +1,6 @@
 /* Attention in pieces: a pass with states gives the result of the whole sequence; a run that calibrates draws from its
  * data. */
+#include <bochner/names.h>
 #include "cases_attention.h"
 
 enum { SEQUENCES = 3, PIECES = 5, LAYER = 1, LAYERS = 3 };
@@ -115,7 +116,7 @@ static void pieces_are_the_whole(void **state)
     harness h;
     harness_begin(&h);
     const char *preset;
-    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++) check_preset(&h, preset, i);
+    for (size_t i = 0; (preset = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)); i++) check_preset(&h, preset, i);
     harness_end(&h);
 }
 
@@ -176,7 +177,7 @@ static void check_calibration(harness *h, const char *preset)
     assert_ok(context, bo_attention_create(context, &desc.attention, &other));
     assert_ok(context, bo_calibration_create(context, fresh, 0, &seen));
     assert_ok(context, bo_calibration_create(context, other, 0, &by_hand));
-    assert_ok(context, bo_calibration_add(context, by_hand, &desc.shape, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, by_hand, &desc.shape, &in));
     assert_ok(context, bo_calibration_apply(context, by_hand, other, 0, NULL));
     float *first = trial_floats(t.count[OUT]), *second = trial_floats(t.count[OUT]);
     run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = seen}, false, first);

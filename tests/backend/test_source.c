@@ -1,5 +1,6 @@
 /* Operations on rows of the source use its lengths and have no state, for any pass over the stream; their outputs and
  * gradients have the same bits as the same operations on a stream with these lengths. */
+#include <bochner/names.h>
 #include "calls.h"
 #include "cases_attention.h"
 #include "cases_grid.h"
@@ -104,7 +105,7 @@ static void attention_goes_by_the_source(void **state)
     (void)state;
     bo_context *context = test_context(2);
     const char *preset;
-    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++) {
+    for (size_t i = 0; (preset = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)); i++) {
         trial_desc desc = {.name = preset,
                            .attention = attention_preset(context, preset, (bo_attention_desc){.heads = 2, .dim = 5}),
                            .shape = {SEQUENCES, .lengths = source, .layout = BO_LAYOUT_TOKENS_FIRST}};

@@ -11,8 +11,8 @@ static void test_defaults(void **state)
     unsetenv("BOCHNER_ISA");
     bo_context *context = NULL;
     assert_int_equal(bo_context_create(NULL, &context), BO_OK);
-    assert_true(bo_context_threads(context) >= 1);
-    const char *isa = bo_context_isa(context);
+    assert_true(bo_context_describe(context)->threads >= 1);
+    const char *isa = bo_context_describe(context)->isa;
     assert_non_null(bo_kernels_find(isa));
     assert_string_equal(bo_kernels_find(isa)->isa, isa);
     assert_string_equal(bo_context_error(context), "");
@@ -28,8 +28,8 @@ static void test_isa_by_name(void **state)
     bo_context_desc desc = {.threads = 3, .isa = "ref"};
     bo_context *context = NULL;
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
-    assert_string_equal(bo_context_isa(context), "ref");
-    assert_int_equal(bo_context_threads(context), 3);
+    assert_string_equal(bo_context_describe(context)->isa, "ref");
+    assert_int_equal(bo_context_describe(context)->threads, 3);
     bo_context_destroy(context);
 }
 
@@ -39,7 +39,7 @@ static void test_isa_by_environment(void **state)
     bo_context *context = NULL;
     setenv("BOCHNER_ISA", "ref", 1);
     assert_int_equal(bo_context_create(NULL, &context), BO_OK);
-    assert_string_equal(bo_context_isa(context), "ref");
+    assert_string_equal(bo_context_describe(context)->isa, "ref");
     bo_context_destroy(context);
 
     setenv("BOCHNER_ISA", "", 1); /* empty means unset */

@@ -13,7 +13,7 @@ static void test_machine(void **state)
     (void)state;
     const bo_memory_bound usual = bo_usual_memory();
     bo_memory_bound all;
-    bo_memory_limit(&all);
+    bo_context_memory(NULL, &all);
     assert_true(all.bytes > (size_t)1 << 20 && all.bytes < SIZE_MAX);
     assert_true(usual.bytes > all.bytes / 2 && usual.bytes < all.bytes);
     assert_non_null(strstr(usual.source, "three quarters of"));

@@ -169,7 +169,7 @@ static void cross(void *arg, size_t index, int worker)
     (void)worker;
     job *j = arg;
     if (index != 0) return;
-    job there = {.context = j->other, .threads = bo_context_threads(j->other), .done = j->done};
+    job there = {.context = j->other, .threads = bo_context_describe(j->other)->threads, .done = j->done};
     bo_parallel(j->other, 100, mark, &there);
     atomic_fetch_add(&j->wrong, atomic_load(&there.wrong));
     int me = worker;
@@ -229,7 +229,7 @@ static void test_threads_that_do_not_start(void **state)
     bo_status status = bo_context_create(&desc, &context);
     assert_int_equal(pthread_setattr_default_np(&before), 0);
     assert_int_equal(status, BO_OK);
-    assert_int_equal(bo_context_threads(context), 1);
+    assert_int_equal(bo_context_describe(context)->threads, 1);
     assert_int_equal(warnings, 1);
     job j = {.context = context, .threads = 1};
     j.done = calloc(100, sizeof *j.done);

@@ -3,6 +3,7 @@
  *    KS: P(√n D > t) ≈ 2 exp(-2t²); t = 2.4 is 2e-5.
  *    z-tests: |z| > 4.5 is 7e-6.
  *    χ²: mean + 5 standard deviations. */
+#include "base/rng.h"
 #include "testing.h"
 
 enum { COUNT = 200000 };

@@ -22,7 +22,7 @@ static void nothing(void **state)
     (void)state;
     unsetenv("BOCHNER_TRACE");
     bo_context *context = test_context(2);
-    assert_null(bo_context_trace(context));
+    assert_null(bo_context_describe(context)->trace);
     assert_false(bo_trace_is_on(context));
     bo_span_begin(context, "unseen");
     bo_span_end(context);
@@ -35,7 +35,7 @@ static void spans(void **state)
     (void)state;
     char path[64];
     bo_context *context = traced(trace_path(path), 1);
-    assert_string_equal(bo_context_trace(context), path);
+    assert_string_equal(bo_context_describe(context)->trace, path);
     bo_span_begin(context, "outer");
     for (int i = 0; i < 3; i++) {
         BO_SPAN(context, "test", "inner");
@@ -261,23 +261,23 @@ static void several_contexts(void **state)
     numbered(path, 2, second);
     numbered(path, 3, third);
     for (int i = 0; i < 3; i++) contexts[i] = test_context(1);
-    assert_string_equal(bo_context_trace(contexts[0]), path);
-    assert_string_equal(bo_context_trace(contexts[1]), second);
-    assert_string_equal(bo_context_trace(contexts[2]), third);
+    assert_string_equal(bo_context_describe(contexts[0])->trace, path);
+    assert_string_equal(bo_context_describe(contexts[1])->trace, second);
+    assert_string_equal(bo_context_describe(contexts[2])->trace, third);
     bo_span_begin(contexts[1], "of the second");
     bo_context_destroy(contexts[1]);
     trace_events t = trace_parse(second);
     assert_int_equal(trace_count(&t, NULL, "of the second"), 1);
     trace_free(&t);
     contexts[1] = test_context(1); /* the lowest free number */
-    assert_string_equal(bo_context_trace(contexts[1]), second);
+    assert_string_equal(bo_context_describe(contexts[1])->trace, second);
     for (int i = 0; i < 3; i++) bo_context_destroy(contexts[i]);
     t = trace_parse(second); /* overwritten */
     assert_int_equal(t.count, 0);
     trace_free(&t);
     setenv("BOCHNER_TRACE", "", 1); /* empty means unset */
     contexts[0] = test_context(1);
-    assert_null(bo_context_trace(contexts[0]));
+    assert_null(bo_context_describe(contexts[0])->trace);
     bo_context_destroy(contexts[0]);
     unsetenv("BOCHNER_TRACE");
     unlink(path), unlink(second), unlink(third);

@@ -50,7 +50,7 @@ static void narrow_products_have_a_peak(void **state)
     bo_narrow_yardstick yardstick;
     assert_ok(context, bo_yardstick_narrow_gemm(context, 96, 2, &yardstick));
     assert_true(yardstick.gflops > 0 && yardstick.n == 96);
-    const char *isa = bo_context_isa(context);
+    const char *isa = bo_context_describe(context)->isa;
     assert_int_equal(yardstick.peak_gflops > 0, strcmp(isa, "amx") == 0 || strcmp(isa, "avx512bf16") == 0);
     assert_fails(context, BO_INVALID, "0 repeats", bo_yardstick_narrow_gemm(context, 96, 0, &yardstick));
     bo_context_destroy(context);

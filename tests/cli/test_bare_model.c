@@ -1,4 +1,5 @@
 /* Models and maps that another program saved without a schema: columns have no names, and classes are numbers. */
+#include "io/output.h"
 #include "program.h"
 #include <bochner/bochner.h>
 

@@ -117,7 +117,9 @@ int main(void)
 {
     bo_context *context;
     if (bo_context_create(NULL, &context) != BO_OK) return 1;
-    const char *path = bo_device_plugin(context);
+    size_t count;
+    const char *path;
+    if (bo_device_count(context, &count, &path) != BO_OK) return 1;
     printf("Plugin %s\n", path ? path : bo_context_error(context));
     bo_context_destroy(context);
     return 0;

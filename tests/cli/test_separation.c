@@ -32,7 +32,8 @@ static void of_a_sum(void **state)
     bo_model *model = test_model(context, &desc, NULL);
     float *zeros = calloc(desc.width * desc.width, sizeof *zeros);
     bo_separation *places;
-    assert_ok(context, bo_model_set_weight(context, model, "model.layers.0.self_attn.q_proj.weight", zeros));
+    assert_ok(context,
+              bo_weights_set(context, bo_model_weights(model), "model.layers.0.self_attn.q_proj.weight", zeros));
     assert_ok(context, bo_separation_measure(context, model, NULL, 0, NULL, &places));
     assert_true(places[1].effective == 0 && places[1].share == 0);
     assert_true(places[2].effective > 1); /* the MLP multiplies them */

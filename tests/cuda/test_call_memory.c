@@ -1,8 +1,8 @@
-/* bo_attention_call allocates nothing after bo_attention_call_bytes: neither memory of the host, which an allocator
+/* bo_attention_call with a workspace allocates nothing after bo_attention_call_bytes: neither memory of the host, which an allocator
  * counts, nor
  * memory of the device, of which the emulator has none left. On a GPU it can be recorded, and the recording repeated. */
-#include <bochner/attention.h>
 #include <bochner/devices.h>
+#include "attention/attention.h"
 #include "base/counting.h"
 #include "device/device.h"
 #include "testing.h"
@@ -94,11 +94,11 @@ static bo_attention_call call_of(pool *p, const bo_attention_desc *d, const form
     const bool channels = bo_attention_has(d, BO_TRAIT_CHANNELS);
     const size_t q = ROWS * HEADS * DIM, k = ROWS * KEY_HEADS * DIM, gate = ROWS * KEY_HEADS * (channels ? DIM : 1);
     bo_attention_call c = {.element = e,
-                           .training = f->training,
+                           .layout = BO_LAYOUT_TOKENS_FIRST,
                            .sequences = SEQUENCES,
                            .tokens = f->tokens,
                            .no_keys = f->no_keys,
-                           .cross = f->cross,
+                           .key_tokens = f->cross && !f->no_keys && !f->offsets ? f->tokens : 0,
                            .rows = ROWS,
                            .key_rows = ROWS};
     if (f->offsets) {
@@ -129,7 +129,8 @@ static void add_states(pool *p, const bo_attention *attention, bo_attention_call
         states[s] = take(p, bo_attention_state_bytes(attention));
         assert_ok(p->at->context, bo_attention_state_init(p->at->context, attention, states[s]));
     }
-    c->states = states;
+    c->initial = states;
+    if (!c->no_keys) c->final = states;
 }
 
 /* ---- allocations ------------------------------------------------------------------------------------------------- */
@@ -140,21 +141,21 @@ static bool compute(struct place *at, const char *kind, const form *f)
     const bo_attention_desc desc = desc_of(kind, !f->cross);
     void *states[SEQUENCES];
     pool p = {.at = at};
-    size_t tape, forward, backward = 0, other;
+    size_t tape = 0, forward, backward = 0, other;
     bo_attention *attention;
     assert_ok(at->context, bo_attention_create(at->context, &desc, &attention));
     bo_attention_call c = call_of(&p, &desc, f);
     if (f->states) add_states(&p, attention, &c, states);
-    bo_status status = bo_attention_call_bytes(at->context, attention, &c, false, &tape, &forward);
+    bo_status status = bo_attention_call_bytes(at->context, attention, &c, false, f->training ? &tape : NULL, &forward);
     if (status == BO_OK && f->training)
         status = bo_attention_call_bytes(at->context, attention, &c, true, &other, &backward);
     if (status == BO_OK) {
-        c.tape = take(&p, tape), c.workspace = take(&p, bo_max(forward, backward));
+        c.tape = f->training ? take(&p, tape) : NULL, c.workspace = take(&p, bo_max(forward, backward));
         const size_t calls = at->count.calls;
         at->count.fail_at = calls + 1;
         if (emulated(at)) setenv("BOCHNER_EMULATED_BYTES", "1", 1);
-        status = bo_attention_call_forward(at->context, attention, &c);
-        if (status == BO_OK && f->training) status = bo_attention_call_backward(at->context, attention, &c);
+        status = bo_attention_forward(at->context, attention, &c);
+        if (status == BO_OK && f->training) status = bo_attention_backward(at->context, attention, &c);
         unsetenv("BOCHNER_EMULATED_BYTES");
         at->count.fail_at = 0;
         if (status != BO_OK || at->count.calls != calls)
@@ -218,23 +219,25 @@ static void calls_can_be_recorded(void **state)
         assert_ok(context, bo_attention_call_bytes(context, attention, &c, false, &tape, &forward));
         assert_ok(context, bo_attention_call_bytes(context, attention, &c, true, &tape, &backward));
         c.tape = take(&p, tape), c.workspace = take(&p, bo_max(forward, backward));
-        void *const values[] = {take(&p, half), parameter(&p, ROWS * KEY_HEADS * DIM, 20)};
+        void *const changed = (void *)(uintptr_t)c.v.data, *const values[] = {
+                                                               take(&p, half),
+                                                               parameter(&p, ROWS * KEY_HEADS * DIM, 20)};
         assert_ok(context, bo_device_copy(context, values[0], c.v.data, half));
         for (int round = 0; round < 2; round++) {
-            assert_ok(context, bo_device_copy(context, c.v.data, values[round], half));
-            assert_ok(context, bo_attention_call_forward(context, attention, &c));
-            assert_ok(context, bo_attention_call_backward(context, attention, &c));
+            assert_ok(context, bo_device_copy(context, changed, values[round], half));
+            assert_ok(context, bo_attention_forward(context, attention, &c));
+            assert_ok(context, bo_attention_backward(context, attention, &c));
             assert_ok(context, bo_device_read(context, expected[round], c.dq.data, bytes));
         }
         assert_memory_not_equal(expected[0], expected[1], bytes);
         bo_device_lock(device);
         assert_ok(context, bo_device_record_begin(context, device));
-        assert_ok(context, bo_attention_call_forward(context, attention, &c));
-        assert_ok(context, bo_attention_call_backward(context, attention, &c));
+        assert_ok(context, bo_attention_forward(context, attention, &c));
+        assert_ok(context, bo_attention_backward(context, attention, &c));
         assert_ok(context, bo_device_record_end(context, device, &recording));
         bo_device_unlock(device);
         for (int round = 0; round < 4; round++) {
-            assert_ok(context, bo_device_copy(context, c.v.data, values[round % 2], half));
+            assert_ok(context, bo_device_copy(context, changed, values[round % 2], half));
             assert_ok(context, bo_device_copy(context, c.dq.data, c.q.data, bytes));
             bo_device_lock(device);
             assert_ok(context, bo_device_replay(context, device, recording));

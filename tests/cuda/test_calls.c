@@ -1,7 +1,7 @@
 /* The public calls of attention on a GPU: with arrays of the host and of the GPU, and bo_attention_call with strides, offsets
  * and a stream. The results are those of the same calls on the CPU. */
-#include <bochner/attention.h>
 #include <bochner/devices.h>
+#include "attention/attention.h"
 #include "features/propose.h"
 #include "testing.h"
 
@@ -78,9 +78,9 @@ static void forward_and_backward(bo_context *context, const bo_attention *attent
     size_t bytes;
     assert_ok(context, bo_attention_tape_bytes(context, attention, shape, &bytes));
     void *tape = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_ok(context, bo_attention_forward(context, attention, shape, &in, NULL, NULL, a->out, tape));
-    assert_ok(context,
-              bo_attention_backward(context, attention, shape, &in, NULL, a->out, tape, a->dout, NULL, &gradients));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, shape, &in, NULL, NULL, a->out, tape));
+    assert_ok(context, bo_attention_backward_arrays(context, attention, shape, &in, NULL, a->out, tape, a->dout, NULL,
+                                                    &gradients));
     free(tape);
 }
 
@@ -136,7 +136,7 @@ static void states_of_the_host_cross_devices(void **state)
         const bo_attention_shape block = {.sequences = 1, .tokens = 20, .layout = BO_LAYOUT_TOKENS_FIRST};
         const bo_attention_inputs in = inputs_of(&a);
         float *expected = calloc(TOKENS * HEADS * DIM, sizeof *expected);
-        assert_ok(host, bo_attention_forward(host, attention, &whole, &in, NULL, NULL, expected, NULL));
+        assert_ok(host, bo_attention_forward_arrays(host, attention, &whole, &in, NULL, NULL, expected, NULL));
         void *memory = aligned_alloc(64, (bo_attention_state_bytes(attention) + 63) / 64 * 64);
         assert_ok(gpu, bo_attention_state_init(gpu, attention, memory));
         assert_ok(gpu, bo_attention_extend(gpu, attention, &block, &in, &memory, a.out));
@@ -168,7 +168,7 @@ static void numbers_that_are_not_finite_are_named(void **state)
     a.v[5 * KEY_HEADS * DIM + DIM + 3] = NAN;
     const bo_attention_inputs in = inputs_of(&a);
     assert_fails(gpu, BO_NUMERIC, "v is nan at sequence 0, head 1, token 5, column 3",
-                 bo_attention_forward(gpu, attention, &shape, &in, NULL, NULL, a.out, NULL));
+                 bo_attention_forward_arrays(gpu, attention, &shape, &in, NULL, NULL, a.out, NULL));
     drop(&a);
     bo_attention_destroy(attention);
 }
@@ -212,9 +212,14 @@ static void unpack(const float *from, float *q, float *k, float *v)
     }
 }
 
-static bo_attention_array part(float *packed, size_t first)
+static bo_attention_input part(const float *packed, size_t first)
 {
-    return (bo_attention_array){.data = packed + first, .sequence = TOKENS * PACKED, .token = PACKED, .head = DIM};
+    return (bo_attention_input){.data = packed + first, .sequence = TOKENS * PACKED, .token = PACKED, .head = DIM};
+}
+
+static bo_attention_output written_part(float *packed, size_t first)
+{
+    return (bo_attention_output){.data = packed + first, .sequence = TOKENS * PACKED, .token = PACKED, .head = DIM};
 }
 
 /* Packed QKV, and packed gradients: the strides of PyTorch. Sequences of equal length, or offsets. */
@@ -227,7 +232,7 @@ static void run_call(bo_context *context, const bo_attention *attention, bool of
     float *qkv = upload(context, packed, ROWS * PACKED * sizeof *packed),
           *dqkv = upload(context, NULL, ROWS * PACKED * sizeof(float));
     void *at = offsets ? upload(context, starts, sizeof starts) : NULL;
-    bo_attention_call c = {.training = true,
+    bo_attention_call c = {.layout = BO_LAYOUT_TOKENS_FIRST,
                            .sequences = SEQUENCES,
                            .tokens = TOKENS,
                            .offsets = at,
@@ -237,25 +242,25 @@ static void run_call(bo_context *context, const bo_attention *attention, bool of
                            .v = part(qkv, (HEADS + KEY_HEADS) * DIM),
                            .out = {.data = upload(context, NULL, outs)},
                            .dout = {.data = upload(context, a->dout, outs)},
-                           .dq = part(dqkv, 0),
-                           .dk = part(dqkv, HEADS * DIM),
-                           .dv = part(dqkv, (HEADS + KEY_HEADS) * DIM),
+                           .dq = written_part(dqkv, 0),
+                           .dk = written_part(dqkv, HEADS * DIM),
+                           .dv = written_part(dqkv, (HEADS + KEY_HEADS) * DIM),
                            .stream = stream};
     if (gates) c.log_gate.data = upload(context, a->log_gate, gates), c.dlog_gate.data = upload(context, NULL, gates);
     size_t tape, bytes, backward;
     assert_ok(context, bo_attention_call_bytes(context, attention, &c, false, &tape, &bytes));
     assert_ok(context, bo_attention_call_bytes(context, attention, &c, true, &tape, &backward));
     c.tape = upload(context, NULL, tape), c.workspace = upload(context, NULL, bytes > backward ? bytes : backward);
-    assert_ok(context, bo_attention_call_forward(context, attention, &c));
-    assert_ok(context, bo_attention_call_backward(context, attention, &c));
+    assert_ok(context, bo_attention_forward(context, attention, &c));
+    assert_ok(context, bo_attention_backward(context, attention, &c));
     assert_ok(context, bo_device_synchronize(context));
     assert_ok(context, bo_device_read(context, a->out, c.out.data, outs));
     assert_ok(context, bo_device_read(context, packed, dqkv, ROWS * PACKED * sizeof *packed));
     unpack(packed, a->dq, a->dk, a->dv);
     if (gates) assert_ok(context, bo_device_read(context, a->dlog_gate, c.dlog_gate.data, gates));
-    void *const all[] = {qkv,    dqkv,       at, c.out.data, c.dout.data, c.log_gate.data, c.dlog_gate.data,
-                         c.tape, c.workspace};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) bo_device_free(context, all[i]);
+    const void *const all[] = {qkv,    dqkv,       at, c.out.data, c.dout.data, c.log_gate.data, c.dlog_gate.data,
+                               c.tape, c.workspace};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) bo_device_free(context, (void *)(uintptr_t)all[i]);
     free(packed);
 }
 
@@ -311,8 +316,8 @@ static void simple_calls_take_arrays_of_the_gpu(void **state)
         size_t bytes;
         assert_ok(gpu, bo_attention_tape_bytes(gpu, attention, &shape, &bytes));
         void *tape = upload(gpu, NULL, bytes), *memory = upload(gpu, NULL, bo_attention_state_bytes(attention));
-        assert_ok(gpu, bo_attention_forward(gpu, attention, &shape, &in, NULL, NULL, out, tape));
-        assert_ok(gpu, bo_attention_backward(gpu, attention, &shape, &in, NULL, out, tape, dout, NULL, &d));
+        assert_ok(gpu, bo_attention_forward_arrays(gpu, attention, &shape, &in, NULL, NULL, out, tape));
+        assert_ok(gpu, bo_attention_backward_arrays(gpu, attention, &shape, &in, NULL, out, tape, dout, NULL, &d));
         assert_ok(gpu, bo_device_read(gpu, found.out, out, q));
         assert_ok(gpu, bo_device_read(gpu, found.dq, d.q, q));
         assert_ok(gpu, bo_device_read(gpu, found.dk, d.k, k));
@@ -321,7 +326,7 @@ static void simple_calls_take_arrays_of_the_gpu(void **state)
         expect_same(kinds[i], &expected, &found);
         const bo_attention_shape one = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST};
         const bo_attention_inputs own = inputs_of(&expected);
-        assert_ok(host, bo_attention_forward(host, attention, &one, &own, NULL, NULL, expected.out, NULL));
+        assert_ok(host, bo_attention_forward_arrays(host, attention, &one, &own, NULL, NULL, expected.out, NULL));
         assert_ok(gpu, bo_attention_state_init(gpu, attention, memory));
         assert_ok(gpu, bo_attention_extend(gpu, attention, &one, &in, &memory, out));
         assert_ok(gpu, bo_device_read(gpu, found.out, out, q));
@@ -345,27 +350,28 @@ static void wrong_memory_is_refused(void **state)
     float *q = upload(gpu, a.q, ROWS * HEADS * DIM * sizeof *q),
           *k = upload(gpu, a.k, ROWS * KEY_HEADS * DIM * sizeof *k);
     void *workspace;
-    size_t tape, bytes;
+    size_t bytes;
     bo_attention_inputs in = {.q = q, .k = a.k, .v = a.v};
     assert_fails(gpu, BO_INVALID, "are in the memory of the host, and some in that of cuda:0",
-                 bo_attention_forward(gpu, attention, &one, &in, NULL, NULL, a.out, NULL));
-    bo_attention_call c = {.sequences = 1, .tokens = TOKENS, .q = {.data = q}, .k = {.data = k}, .v = {.data = k}};
-    assert_fails(gpu, BO_INVALID, "out has no data", bo_attention_call_bytes(gpu, attention, &c, false, &tape, &bytes));
+                 bo_attention_forward_arrays(gpu, attention, &one, &in, NULL, NULL, a.out, NULL));
+    bo_attention_call c = {
+        .sequences = 1, .tokens = TOKENS, .q = {q}, .k = {k}, .v = {k}, .layout = BO_LAYOUT_TOKENS_FIRST};
+    assert_fails(gpu, BO_INVALID, "out has no data", bo_attention_call_bytes(gpu, attention, &c, false, NULL, &bytes));
     c.out.data = a.out;
-    assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &c, false, &tape, &bytes));
+    assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &c, false, NULL, &bytes));
     assert_ok(gpu, bo_device_allocate(gpu, bytes, &workspace));
     c.workspace = workspace;
-    assert_fails(gpu, BO_INVALID, "out is not in the memory of cuda:0", bo_attention_call_forward(gpu, attention, &c));
+    assert_fails(gpu, BO_INVALID, "out is not in the memory of cuda:0", bo_attention_forward(gpu, attention, &c));
     c.out.data = q, c.workspace = a.out;
-    assert_fails(gpu, BO_INVALID, "workspace is not in the memory of cuda:0",
-                 bo_attention_call_forward(gpu, attention, &c));
-    c.workspace = workspace, c.states = &(void *){a.out};
-    assert_fails(gpu, BO_INVALID, "a state is not in the memory", bo_attention_call_forward(gpu, attention, &c));
-    c.states = NULL, c.element = BO_ELEMENT_INT8;
-    assert_fails(gpu, BO_INVALID, "element must be FLOAT32 or BFLOAT16", bo_attention_call_forward(gpu, attention, &c));
+    assert_fails(gpu, BO_INVALID, "workspace is not in the memory of cuda:0", bo_attention_forward(gpu, attention, &c));
+    c.workspace = workspace, c.initial = c.final = &(void *){a.out};
+    assert_fails(gpu, BO_INVALID, "a state is not in the memory", bo_attention_forward(gpu, attention, &c));
+    c.initial = c.final = NULL, c.element = BO_ELEMENT_INT8;
+    assert_fails(gpu, BO_INVALID, "element must be FLOAT32, BFLOAT16 or FLOAT64",
+                 bo_attention_forward(gpu, attention, &c));
     c.element = BO_ELEMENT_BFLOAT16;
     assert_fails(host, BO_UNSUPPORTED, "bfloat16 are supported on GPUs only",
-                 bo_attention_call_forward(host, attention, &c));
+                 bo_attention_forward(host, attention, &c));
     bo_device_free(gpu, q), bo_device_free(gpu, k), bo_device_free(gpu, workspace);
     bo_attention_destroy(attention);
     drop(&a);
@@ -385,25 +391,25 @@ static void backward_is_exact_about_its_forward_pass(void **state)
     size_t bytes;
     assert_ok(gpu, bo_attention_tape_bytes(gpu, attention, &one, &bytes));
     void *tape = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_ok(gpu, bo_attention_forward(gpu, attention, &one, &in, NULL, NULL, a.out, tape));
+    assert_ok(gpu, bo_attention_forward_arrays(gpu, attention, &one, &in, NULL, NULL, a.out, tape));
     assert_fails(host, BO_UNSUPPORTED, "the tape is that of a forward pass on a GPU",
-                 bo_attention_backward(host, attention, &one, &in, NULL, a.out, tape, a.dout, NULL, &gradients));
+                 bo_attention_backward_arrays(host, attention, &one, &in, NULL, a.out, tape, a.dout, NULL, &gradients));
     float *kept = malloc(TOKENS * HEADS * DIM * sizeof *kept); /* out is only read */
     memcpy(kept, a.out, TOKENS * HEADS * DIM * sizeof *kept);
     for (size_t i = 0; i < TOKENS * HEADS * DIM; i++) a.out[i] = 77;
-    assert_ok(gpu, bo_attention_backward(gpu, attention, &one, &in, NULL, a.out, tape, a.dout, NULL, &gradients));
+    assert_ok(gpu,
+              bo_attention_backward_arrays(gpu, attention, &one, &in, NULL, a.out, tape, a.dout, NULL, &gradients));
     for (size_t i = 0; i < TOKENS * HEADS * DIM; i++) assert_true(a.out[i] == 77);
     assert_true(a.dq[(TOKENS - 1) * HEADS * DIM] != 0); /* the first query sees one key */
-    assert_ok(gpu, bo_attention_backward(gpu, attention, &one, &in, NULL, a.out, tape, NULL, NULL, &gradients));
+    assert_ok(gpu, bo_attention_backward_arrays(gpu, attention, &one, &in, NULL, a.out, tape, NULL, NULL, &gradients));
     for (size_t i = 0; i < TOKENS * HEADS * DIM; i++) assert_true(a.dq[i] == 0); /* no gradient of the output: zero */
+    const int32_t offsets[] = {0, TOKENS};
     bo_attention_call c = {
-        .sequences = 1, .tokens = TOKENS, .q = {.data = a.q}, .k = {.data = a.k}, .v = {.data = a.v}};
+        .sequences = 1, .tokens = TOKENS, .q = {a.q}, .k = {a.k}, .v = {a.v}, .key_offsets = offsets};
     size_t more;
     c.out.data = a.out, c.dout.data = a.dout;
-    assert_fails(gpu, BO_INVALID, "needs a forward pass with training",
+    assert_fails(gpu, BO_UNSUPPORTED, "cross attention of a causal attention",
                  bo_attention_call_bytes(gpu, attention, &c, true, &bytes, &more));
-    c.training = true, c.key_offsets = (const int32_t[]){0, TOKENS};
-    assert_fails(gpu, BO_INVALID, "set cross", bo_attention_call_bytes(gpu, attention, &c, true, &bytes, &more));
     free(tape), free(kept);
     bo_attention_destroy(attention);
     drop(&a);
@@ -425,7 +431,7 @@ static void gradients_at_odd_addresses_are_refused(void **state)
     char *q = upload(gpu, NULL, rows), *out = upload(gpu, NULL, rows), *dout = upload(gpu, NULL, rows + 2),
          *dq = upload(gpu, NULL, rows);
     bo_attention_call c = {.element = BO_ELEMENT_BFLOAT16,
-                           .training = true,
+                           .layout = BO_LAYOUT_TOKENS_FIRST,
                            .sequences = 1,
                            .tokens = TOKENS,
                            .q = {.data = q},
@@ -439,11 +445,11 @@ static void gradients_at_odd_addresses_are_refused(void **state)
     assert_int_equal(other, tape);
     assert_ok(gpu, bo_device_allocate(gpu, tape, &c.tape));
     assert_ok(gpu, bo_device_allocate(gpu, bytes > backward ? bytes : backward, &c.workspace));
-    assert_ok(gpu, bo_attention_call_forward(gpu, attention, &c));
+    assert_ok(gpu, bo_attention_forward(gpu, attention, &c));
     assert_fails(gpu, BO_INVALID, "the address of the gradient of the output must be a multiple of 16 bytes",
-                 bo_attention_call_backward(gpu, attention, &c));
+                 bo_attention_backward(gpu, attention, &c));
     c.dout.data = dout;
-    assert_ok(gpu, bo_attention_call_backward(gpu, attention, &c));
+    assert_ok(gpu, bo_attention_backward(gpu, attention, &c));
     void *const all[] = {q, out, dout, dq, c.tape, c.workspace};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) bo_device_free(gpu, all[i]);
     bo_attention_destroy(attention);
@@ -467,29 +473,36 @@ static void features_are_those_of_the_cpu(void **state)
         assert_ok(host, bo_features_create(host, &maps[m], &phi));
         float *expected = calloc((size_t)MANY * stride, sizeof *expected),
               *found = calloc((size_t)MANY * stride, sizeof *found);
-        assert_ok(host, bo_features_apply(host, phi, MANY, x, STRIDE, expected, stride));
-        assert_ok(gpu, bo_features_apply(gpu, phi, MANY, x, STRIDE, found, stride));
+        assert_ok(host,
+                  bo_features_apply(host, phi, &(bo_inputs){.rows = MANY, .x = x, .stride = STRIDE}, expected, stride));
+        assert_ok(gpu,
+                  bo_features_apply(gpu, phi, &(bo_inputs){.rows = MANY, .x = x, .stride = STRIDE}, found, stride));
         expect_near("features", "number", (size_t)MANY * stride, expected, found);
         if (m < 3) {
             float *on_gpu = upload(gpu, x, 100 * STRIDE * sizeof *x), *z = upload(gpu, NULL, 100 * stride * sizeof *z);
-            assert_ok(gpu, bo_features_apply(gpu, phi, 100, on_gpu, STRIDE, z, stride));
+            assert_ok(gpu,
+                      bo_features_apply(gpu, phi, &(bo_inputs){.rows = 100, .x = on_gpu, .stride = STRIDE}, z, stride));
             assert_ok(gpu, bo_device_read(gpu, found, z, 100 * stride * sizeof *z));
             expect_near("features of the GPU", "number", 100 * stride, expected, found);
-            assert_fails(gpu, BO_INVALID, "x is in the memory of the GPU and z in that of the host",
-                         bo_features_apply(gpu, phi, 100, on_gpu, STRIDE, found, stride));
+            assert_fails(
+                gpu, BO_INVALID, "x is in the memory of the GPU and z in that of the host",
+                bo_features_apply(gpu, phi, &(bo_inputs){.rows = 100, .x = on_gpu, .stride = STRIDE}, found, stride));
             bo_device_free(gpu, on_gpu), bo_device_free(gpu, z);
         }
         if (m == 3) { /* not computed on the GPU, where its rows are */
             float *on_gpu = upload(gpu, x, 100 * STRIDE * sizeof *x);
-            assert_fails(gpu, BO_UNSUPPORTED, "function polynomial is not supported on GPUs",
-                         bo_features_apply(gpu, phi, 100, on_gpu, STRIDE, on_gpu, stride));
+            assert_fails(
+                gpu, BO_UNSUPPORTED, "function polynomial is not supported on GPUs",
+                bo_features_apply(gpu, phi, &(bo_inputs){.rows = 100, .x = on_gpu, .stride = STRIDE}, on_gpu, stride));
             bo_device_free(gpu, on_gpu);
         }
         /* another draw replaces the numbers on the GPU */
         if (m < 3) {
             assert_ok(host, bo_features_redraw(host, phi, 77));
-            assert_ok(host, bo_features_apply(host, phi, 100, x, STRIDE, expected, stride));
-            assert_ok(gpu, bo_features_apply(gpu, phi, 100, x, STRIDE, found, stride));
+            assert_ok(host, bo_features_apply(host, phi, &(bo_inputs){.rows = 100, .x = x, .stride = STRIDE}, expected,
+                                              stride));
+            assert_ok(gpu,
+                      bo_features_apply(gpu, phi, &(bo_inputs){.rows = 100, .x = x, .stride = STRIDE}, found, stride));
             expect_near("features", "number of another draw", 100 * stride, expected, found);
         }
         free(expected), free(found);

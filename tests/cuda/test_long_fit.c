@@ -252,8 +252,8 @@ static void test_machines(void **state)
         double *std[2] = {malloc(count * sizeof(double)), malloc(count * sizeof(double))};
         bo_machine *const machines[2] = {expected, found};
         for (size_t d = 0; d < 2; d++)
-            assert_ok(host, bo_machine_predict(host, machines[d], NEW_ROWS, fresh.x, DIM, mean[d],
-                                               s->classes ? NULL : std[d]));
+            assert_ok(host, bo_machine_predict(host, machines[d], &(bo_inputs){.rows = NEW_ROWS, .x = fresh.x},
+                                               &(bo_prediction){.mean = mean[d], .std = s->classes ? NULL : std[d]}));
         expect_near(s->name, "prediction", count, mean[0], mean[1], tolerance);
         if (!s->classes) expect_near(s->name, "deviation", count, std[0], std[1], tolerance);
         assert_int_equal(found->report.solver, BO_SOLVER_PRIMAL);

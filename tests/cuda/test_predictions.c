@@ -1,6 +1,7 @@
 /* Predictions of kernel machines on a GPU compared with those on the CPU: the same machines, fitted on the CPU. Emulated GPUs
  * have blocks of 64 rows. */
 #include <bochner/devices.h>
+#include "math/metrics.h"
 #include "machines/gpu/predict.h"
 #include "machines/oracle.h"
 
@@ -111,14 +112,23 @@ static void compare_regression(const setting *s, const bo_machine *machine, size
     double *found[PARTS], *expected[PARTS], tolerance = tolerance_of(machine);
     for (size_t p = 0; p < PARTS; p++)
         found[p] = malloc(count * sizeof(double)), expected[p] = malloc(count * sizeof(double));
-    assert_ok(host, bo_machine_predict(host, machine, rows, x, STRIDE, expected[MEAN], NULL));
-    assert_ok(gpu, bo_machine_predict(gpu, machine, rows, x, STRIDE, found[MEAN], NULL));
+    assert_ok(host, bo_machine_predict(host, machine, &(bo_inputs){.rows = rows, .x = x, .stride = STRIDE},
+                                       &(bo_prediction){.mean = expected[MEAN]}));
+    assert_ok(gpu, bo_machine_predict(gpu, machine, &(bo_inputs){.rows = rows, .x = x, .stride = STRIDE},
+                                      &(bo_prediction){.mean = found[MEAN]}));
     expect_copies(s, machine, false);
     expect_near(s->name, "prediction", count, expected[MEAN], found[MEAN], tolerance);
-    assert_ok(host, bo_machine_predict_interval(host, machine, rows, x, STRIDE, 0.9, expected[MEAN], expected[STD],
-                                                expected[LOW], expected[HIGH]));
-    assert_ok(gpu, bo_machine_predict_interval(gpu, machine, rows, x, STRIDE, 0.9, found[MEAN], found[STD], found[LOW],
-                                               found[HIGH]));
+    assert_ok(host, bo_machine_predict(host, machine, &(bo_inputs){.rows = rows, .x = x, .stride = STRIDE},
+                                       &(bo_prediction){.mean = expected[MEAN],
+                                                        .low = expected[LOW],
+                                                        .high = expected[HIGH],
+                                                        .level = 0.9,
+                                                        .std = expected[STD]}));
+    assert_ok(gpu,
+              bo_machine_predict(
+                  gpu, machine, &(bo_inputs){.rows = rows, .x = x, .stride = STRIDE},
+                  &(bo_prediction){
+                      .mean = found[MEAN], .low = found[LOW], .high = found[HIGH], .level = 0.9, .std = found[STD]}));
     expect_copies(s, machine, true);
     static const char *const what[PARTS] = {"prediction", "deviation", "lower end", "upper end"};
     for (size_t p = 0; p < PARTS; p++) {
@@ -135,8 +145,12 @@ static void compare_classes(const setting *s, const bo_machine *machine, size_t 
     int *classes[2] = {malloc(rows * sizeof(int)), malloc(rows * sizeof(int))};
     bo_context *const contexts[2] = {host, gpu};
     for (size_t d = 0; d < 2; d++) {
-        assert_ok(contexts[d], bo_machine_predict_probabilities(contexts[d], machine, rows, x, STRIDE, p[d]));
-        assert_ok(contexts[d], bo_machine_classify(contexts[d], machine, rows, x, STRIDE, classes[d]));
+        assert_ok(contexts[d],
+                  bo_machine_predict(contexts[d], machine, &(bo_inputs){.rows = rows, .x = x, .stride = STRIDE},
+                                     &(bo_prediction){.probabilities = p[d]}));
+        assert_ok(contexts[d],
+                  bo_machine_predict(contexts[d], machine, &(bo_inputs){.rows = rows, .x = x, .stride = STRIDE},
+                                     &(bo_prediction){.classes = classes[d]}));
     }
     expect_copies(s, machine, false);
     const double tolerance = tolerance_of(machine) * machine->sharpness;
@@ -177,10 +191,12 @@ static void evaluations_and_sparse_rows(void **state)
     for (size_t d = 0; d < 2; d++) {
         bo_metrics *metrics;
         assert_ok(contexts[d], bo_machine_create_metrics(contexts[d], machine, 0, &metrics));
-        assert_ok(contexts[d], bo_machine_evaluate(contexts[d], machine, ROWS, samples.x, DIM, samples.y, metrics));
+        assert_ok(contexts[d], bo_machine_evaluate(contexts[d], machine, &(bo_inputs){.rows = ROWS, .x = samples.x},
+                                                   samples.y, metrics));
         rmse[d] = bo_metrics_rmse(metrics), coverage[d] = bo_metrics_coverage(metrics);
         bo_metrics_destroy(metrics);
-        assert_ok(contexts[d], bo_machine_predict_sparse(contexts[d], machine, &rows, mean[d], NULL));
+        assert_ok(contexts[d], bo_machine_predict(contexts[d], machine, &(bo_inputs){.sparse = &rows},
+                                                  &(bo_prediction){.mean = mean[d]}));
     }
     assert_close(rmse[1], rmse[0], tolerance_of(machine));
     assert_close(coverage[1], coverage[0], 0.01);
@@ -198,7 +214,9 @@ static void calls_can_be_repeated(void **state)
     float *x = rows_of(3);
     bo_machine *machine = fit(&settings[1]);
     double mean[2][MOST * 3], std[2][MOST * 3];
-    for (size_t d = 0; d < 2; d++) assert_ok(gpu, bo_machine_predict(gpu, machine, MOST, x, STRIDE, mean[d], std[d]));
+    for (size_t d = 0; d < 2; d++)
+        assert_ok(gpu, bo_machine_predict(gpu, machine, &(bo_inputs){.rows = MOST, .x = x, .stride = STRIDE},
+                                          &(bo_prediction){.mean = mean[d], .std = std[d]}));
     assert_memory_equal(mean[0], mean[1], sizeof mean[0]);
     assert_memory_equal(std[0], std[1], sizeof std[0]);
     bo_machine_destroy(machine);
@@ -244,7 +262,8 @@ static void out_of_memory_is_an_error(void **state)
             char limit[32];
             snprintf(limit, sizeof limit, "%zu", bytes);
             assert_int_equal(setenv("BOCHNER_EMULATED_BYTES", limit, 1), 0);
-            status = bo_machine_predict(gpu, machine, MOST, x, STRIDE, mean, std);
+            status = bo_machine_predict(gpu, machine, &(bo_inputs){.rows = MOST, .x = x, .stride = STRIDE},
+                                        &(bo_prediction){.mean = mean, .std = std});
             if (status == BO_OK) break;
             assert_int_equal(status, BO_MEMORY);
             assert_non_null(strstr(bo_context_error(gpu), "out of memory of the GPU"));

@@ -1,10 +1,10 @@
 /* Several devices in one process: contexts on the CPU and on two GPUs side by side, what belongs to which of them, exhausted
  * memory, reads beside other work, and what CUDA has as the current device. */
-#include <bochner/attention.h>
 #include <bochner/devices.h>
 #include <bochner/graph.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include "attention/attention.h"
 #include "device/internal.h"
 #include "testing.h"
 
@@ -55,7 +55,7 @@ static void fill(float *x)
 static void attend(bo_context *context, const bo_attention *attention, const float *x, float *out)
 {
     const bo_attention_inputs in = {.q = x, .k = x, .v = x};
-    assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
 }
 
 /* ---- one process, several devices -------------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ static void arrays_and_weights_belong_to_one_device(void **state)
     assert_ok(first, bo_device_allocate(first, sizeof out, &memory));
     const bo_attention_inputs in = {.q = memory, .k = memory, .v = memory};
     assert_fails(second, BO_INVALID, "an array is in the memory of cuda:0, but the context computes on cuda:1",
-                 bo_attention_forward(second, attention, &shape, &in, NULL, NULL, out, NULL));
+                 bo_attention_forward_arrays(second, attention, &shape, &in, NULL, NULL, out, NULL));
     assert_ok(first, bo_weights_create(first, &weights));
     assert_fails(second, BO_INVALID,
                  "a set of weights in the memory of cuda:0 cannot be used by a context that computes on cuda:1",
@@ -276,7 +276,7 @@ static void expect_calls_stay(bo_context *gpu, const bo_attention *attention, vo
 {
     size_t tape, forward, backward, more;
     void *memory[2];
-    bo_attention_call c = {.training = true, .sequences = 1, .tokens = TOKENS};
+    bo_attention_call c = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST};
     c.q.data = c.k.data = c.v.data = c.dout.data = rows;
     c.out.data = c.dq.data = result;
     STAYS(bo_attention_call_bytes(gpu, attention, &c, false, &tape, &forward));
@@ -284,10 +284,10 @@ static void expect_calls_stay(bo_context *gpu, const bo_attention *attention, vo
     STAYS(bo_device_allocate(gpu, tape, &memory[0]));
     STAYS(bo_device_allocate(gpu, forward > backward ? forward : backward, &memory[1]));
     c.tape = memory[0], c.workspace = memory[1];
-    STAYS(bo_attention_call_forward(gpu, attention, &c));
-    STAYS(bo_attention_call_backward(gpu, attention, &c));
+    STAYS(bo_attention_forward(gpu, attention, &c));
+    STAYS(bo_attention_backward(gpu, attention, &c));
     c.q.data = memory;
-    expect_failure(bo_attention_call_forward(gpu, attention, &c), BO_INVALID, "bo_attention_call_forward");
+    expect_failure(bo_attention_forward(gpu, attention, &c), BO_INVALID, "bo_attention_forward");
     STAYS(bo_device_synchronize(gpu));
     for (int i = 0; i < 2; i++) bo_device_free(gpu, memory[i]);
     expect_current("bo_device_free");
@@ -328,7 +328,7 @@ static void *expect_stays(void *device)
     void *state = aligned_alloc(64, (bytes + 63) / 64 * 64);
     const bo_attention_inputs in = {.q = x, .k = x, .v = x};
     fill(x);
-    STAYS(bo_attention_forward(gpu, attention, &shape, &in, NULL, NULL, out, NULL));
+    STAYS(bo_attention_forward_arrays(gpu, attention, &shape, &in, NULL, NULL, out, NULL));
     STAYS(bo_attention_state_init(gpu, attention, state));
     STAYS(bo_attention_extend(gpu, attention, &shape, &in, &state, out));
     STAYS(bo_attention_step(gpu, attention, 1, &in, &state, out));
@@ -396,7 +396,7 @@ static void calls_use_the_stream_of_the_caller(void **state)
     bo_context *gpu = context_on("cuda");
     bo_attention *attention = attention_of(gpu);
     float x[COUNT], expected[COUNT], out[COUNT];
-    size_t counter = 0, tape, bytes;
+    size_t counter = 0, bytes;
     void *stream = &counter, *rows, *result, *workspace;
     int (*create)(void **, unsigned), (*destroy)(void *), (*synchronize)(void *), (*retain)(void **, int),
         (*set)(void *);
@@ -417,16 +417,13 @@ static void calls_use_the_stream_of_the_caller(void **state)
     assert_ok(gpu, bo_device_write(gpu, rows, x, sizeof x));
     assert_ok(gpu, bo_device_synchronize(gpu)); /* the stream of the caller does not wait for that of the context */
     bo_attention_call call = {.sequences = 1, .tokens = TOKENS, .stream = stream};
-    const bo_attention_array array = {
-        .data = rows, .sequence = COUNT, .token = DIM, .head = TOKENS * DIM}; /* heads first, as `shape` */
-    call.q = call.k = call.v = call.out = array;
+    call.q.data = call.k.data = call.v.data = rows; /* heads first, as `shape` */
     call.out.data = result;
-    assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &call, false, &tape, &bytes));
-    assert_int_equal(tape, 0);
+    assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &call, false, NULL, &bytes));
     assert_ok(gpu, bo_device_allocate(gpu, bytes, &workspace));
     call.workspace = workspace;
     assert_ok(gpu, bo_device_synchronize(gpu));
-    assert_ok(gpu, bo_attention_call_forward(gpu, attention, &call));
+    assert_ok(gpu, bo_attention_forward(gpu, attention, &call));
     if (real) assert_int_equal(synchronize(stream), 0);
     if (!real) assert_true(counter > 0);
     assert_ok(gpu, bo_device_read(gpu, out, result, sizeof out));

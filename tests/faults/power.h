@@ -3,6 +3,7 @@
 #ifndef BO_TEST_POWER_H
 #define BO_TEST_POWER_H
 
+#include "base/rng.h"
 #include "faults/disk.h"
 #include "train/runs.h"
 #include "train/train.h"

@@ -4,6 +4,7 @@
 #define BO_TEST_MAPS_H
 
 #include "features/enums.h"
+#include "features/facts.h"
 #include "testing.h"
 #include "features/internal.h"
 

@@ -20,7 +20,7 @@ static void check_ratio(bo_context *context, bo_features_desc desc, double scale
         desc.sample = x;
         desc.sample_rows = ROWS;
         assert_ok(context, bo_features_create(context, &desc, &f));
-        assert_ok(context, bo_features_measure(context, f, ROWS, x, DIM, PAIRS, 5, &accuracy));
+        assert_ok(context, bo_features_measure(context, f, &(bo_inputs){.rows = ROWS, .x = x}, PAIRS, 5, &accuracy));
         assert_int_equal(accuracy.pairs, PAIRS);
         assert_true(accuracy.error_max >= accuracy.error_rms && accuracy.error_rms >= fabs(accuracy.error_mean));
         assert_close(accuracy.ratio, accuracy.error_rms / accuracy.predicted_rms, 1e-12);
@@ -65,14 +65,14 @@ static void couplings_do_better(void **state)
     bo_features_accuracy accuracy;
     test_inputs(11, ROWS * DIM, x);
     assert_ok(context, bo_features_create(context, &desc, &f));
-    assert_ok(context, bo_features_measure(context, f, ROWS, x, DIM, PAIRS, 5, &accuracy));
+    assert_ok(context, bo_features_measure(context, f, &(bo_inputs){.rows = ROWS, .x = x}, PAIRS, 5, &accuracy));
     assert_true(accuracy.ratio < 0.9); /* orthogonal, the default; half the variance at these distances */
     /* with features_for_1pct features the predicted error is 1% */
     size_t many = 2 * (size_t)ceil(accuracy.features_for_1pct / 2);
     bo_features_destroy(f);
     desc.features = many;
     assert_ok(context, bo_features_create(context, &desc, &f));
-    assert_ok(context, bo_features_measure(context, f, ROWS, x, DIM, PAIRS, 5, &accuracy));
+    assert_ok(context, bo_features_measure(context, f, &(bo_inputs){.rows = ROWS, .x = x}, PAIRS, 5, &accuracy));
     assert_close(accuracy.predicted_rms / accuracy.kernel_rms, 0.01, 0.01 / (double)many);
     bo_features_destroy(f);
     bo_context_destroy(context);
@@ -91,7 +91,7 @@ static void exact_maps_have_no_error(void **state)
         bo_features *f;
         bo_features_accuracy accuracy;
         assert_ok(context, bo_features_create(context, &desc, &f));
-        assert_ok(context, bo_features_measure(context, f, ROWS, x, DIM, 200, 5, &accuracy));
+        assert_ok(context, bo_features_measure(context, f, &(bo_inputs){.rows = ROWS, .x = x}, 200, 5, &accuracy));
         assert_close(accuracy.predicted_rms, 0, 0);
         assert_true(accuracy.error_max < 2e-6 * (1 + accuracy.kernel_rms)); /* 210 products of rounded floats */
         assert_close(accuracy.features_for_1pct, (double)bo_features_describe(f)->features, 0);
@@ -142,7 +142,8 @@ static void measuring_can_be_canceled(void **state)
     bo_features_accuracy accuracy;
     assert_ok(context, bo_features_create(context, &desc, &f));
     alarm(60);
-    assert_fails(context, BO_CANCELED, "", bo_features_measure(context, f, 4, x, DIM, SIZE_MAX, 1, &accuracy));
+    assert_fails(context, BO_CANCELED, "",
+                 bo_features_measure(context, f, &(bo_inputs){.rows = 4, .x = x}, SIZE_MAX, 1, &accuracy));
     alarm(0);
     assert_int_equal(calls, 10);
     bo_features_destroy(f);

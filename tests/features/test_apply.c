@@ -29,7 +29,7 @@ static void check_against_reference(bo_context *context, const bo_features_desc 
     double *wide = malloc(ROWS * DIM * sizeof *wide), *expected = malloc(ROWS * length * sizeof *expected);
     double w[FREQUENCIES * DIM], t[DIM];
     for (size_t i = 0; i < ROWS * DIM; i++) wide[i] = (double)x[i];
-    assert_ok(context, bo_features_apply(context, f, ROWS, x, DIM, z, length));
+    assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = ROWS, .x = x, .stride = DIM}, z, length));
     assert_ok(context, bo_features_apply_f64(context, f, ROWS, wide, DIM, expected, length));
     if (m) assert_ok(context, bo_features_dense_f64(context, f, w));
     for (size_t r = 0; r < ROWS; r++) {
@@ -41,7 +41,8 @@ static void check_against_reference(bo_context *context, const bo_features_desc 
             double error = fabs((double)z[r * length + i] - expected[r * length + i]);
             if (!(error <= limit))
                 fail_msg("%s on %s: feature %zu of row %zu is %.9g, expected %.9g within %.2g", map_name(desc),
-                         bo_context_isa(context), i, r, (double)z[r * length + i], expected[r * length + i], limit);
+                         bo_context_describe(context)->isa, i, r, (double)z[r * length + i], expected[r * length + i],
+                         limit);
         }
     }
     free(z);
@@ -89,9 +90,11 @@ static void check_threads(bo_context *context, const bo_features_desc *desc, voi
         assert_ok(own, bo_features_create(own, desc, &f));
         size_t length = bo_features_describe(f)->features;
         assert_true(length <= MOST);
-        assert_ok(own, bo_features_apply(own, f, ROWS, test->x, DIM, o->z, length));
+        assert_ok(own,
+                  bo_features_apply(own, f, &(bo_inputs){.rows = ROWS, .x = test->x, .stride = DIM}, o->z, length));
         float *dl = desc->function == BO_FUNCTION_LANDMARKS ? NULL : o->dl;
-        assert_ok(own, bo_features_backward(own, f, ROWS, test->x, DIM, o->z, length, o->dx, DIM, dl, NULL));
+        assert_ok(own, bo_features_backward(own, f, &(bo_inputs){.rows = ROWS, .x = test->x}, o->z, length, o->dx, DIM,
+                                            dl, NULL));
         bo_features_destroy(f);
         if (memcmp(o, &test->outcomes[0], sizeof *o))
             fail_msg("%s: %zu threads give other bits", map_name(desc), i + 1);
@@ -124,8 +127,9 @@ static void check_strides(bo_context *context, const bo_features_desc *desc, voi
     float *spread = malloc(FEW * (DIM + GAP) * sizeof *spread);
     for (size_t i = 0; i < FEW * wide; i++) gaps[i] = -7;
     for (size_t r = 0; r < FEW; r++) memcpy(spread + r * (DIM + GAP), x + r * DIM, DIM * sizeof *x);
-    assert_ok(context, bo_features_apply(context, f, FEW, x, DIM, dense, length));
-    assert_ok(context, bo_features_apply(context, f, FEW, spread, DIM + GAP, gaps, wide));
+    assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = FEW, .x = x, .stride = DIM}, dense, length));
+    assert_ok(context,
+              bo_features_apply(context, f, &(bo_inputs){.rows = FEW, .x = spread, .stride = DIM + GAP}, gaps, wide));
     for (size_t r = 0; r < FEW; r++) {
         assert_memory_equal(gaps + r * wide, dense + r * length, length * sizeof *dense);
         for (size_t i = length; i < wide; i++) assert_true(gaps[r * wide + i] == -7);
@@ -166,7 +170,7 @@ static void frequencies_are_what_they_say(void **state)
         test_inputs(3, DIM, x);
         for (int round = 0; round < 2; round++) {
             assert_ok(context, bo_features_get_frequencies(context, f, w));
-            assert_ok(context, bo_features_apply(context, f, 1, x, DIM, z, 8));
+            assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = 1, .x = x, .stride = DIM}, z, 8));
             for (size_t i = 0; i < bo_features_frequencies(f); i++) {
                 double u = 0, norm = 0;
                 for (size_t j = 0; j < DIM; j++) u += (double)w[i * DIM + j] * (double)x[j];
@@ -214,7 +218,7 @@ static void a_callback_makes_features(void **state)
     assert_ok(context, bo_features_create(context, &desc, &f));
     assert_int_equal(bo_features_frequencies(f), 4);
     assert_ok(context, bo_features_get_frequencies(context, f, w));
-    assert_ok(context, bo_features_apply(context, f, ROWS, x, DIM, z, 8));
+    assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = ROWS, .x = x, .stride = DIM}, z, 8));
     for (size_t r = 0; r < ROWS; r++)
         for (size_t i = 0; i < 4; i++) {
             double u = 0;

@@ -3,6 +3,7 @@
 #include "maps.h"
 #include "isas.h"
 #include "features/block.h"
+#include "features/facts.h"
 
 enum { ROWS = 70, MOST = 128, GAP = 3 }; /* a block of rows and a part */
 static const double large = 32;          /* larger frequencies get no weight in gradients, see test_gradients.c */
@@ -326,8 +327,10 @@ static void a_callback_makes_blocks(void **state)
     float z[ROWS * FREQUENCIES], dx[ROWS * DIM];
     run(b, 0, ROWS);
     assert_true(bo_features_differentiable(b->f));
-    assert_ok(context, bo_features_apply(context, b->f, ROWS, b->x, b->ldx, z, FREQUENCIES));
-    assert_ok(context, bo_features_backward(context, b->f, ROWS, b->x, b->ldx, b->dz, b->ldz, dx, DIM, NULL, NULL));
+    assert_ok(context, bo_features_apply(context, b->f, &(bo_inputs){.rows = ROWS, .x = b->x, .stride = b->ldx}, z,
+                                         FREQUENCIES));
+    assert_ok(context, bo_features_backward(context, b->f, &(bo_inputs){.rows = ROWS, .x = b->x, .stride = b->ldx},
+                                            b->dz, b->ldz, dx, DIM, NULL, NULL));
     for (size_t r = 0; r < ROWS; r++) {
         assert_memory_equal(z + r * FREQUENCIES, b->z + r * b->ldz, FREQUENCIES * sizeof *z);
         for (size_t j = 0; j < DIM; j++) assert_close((double)b->dx[r * b->ldx + j], (double)dx[r * DIM + j], 1e-5);

@@ -1,6 +1,7 @@
 /* Features of a block of rows in float64, for every map: compared with φ in float64, with the log scales of float32, and
  * at norms where φ would overflow or underflow. */
 #include "maps.h"
+#include "features/facts.h"
 
 enum { ROWS = 5, MOST = 128 };
 

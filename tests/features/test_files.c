@@ -65,8 +65,10 @@ static void check_round_trip(bo_context *context, const bo_features_desc *map, v
     assert_true(a.degree == b.degree && a.pair_norm == b.pair_norm && a.seed == b.seed && a.candidates == b.candidates);
     assert_true(a.leverage_lambda == b.leverage_lambda);
     size_t length = a.features;
-    assert_ok(context, bo_features_apply(context, f, ROWS, x, DIM, before, length));
-    assert_ok(context, bo_features_apply(context, loaded, ROWS, x, DIM, after, length));
+    assert_ok(context,
+              bo_features_apply(context, f, &(bo_inputs){.rows = ROWS, .x = x, .stride = DIM}, before, length));
+    assert_ok(context,
+              bo_features_apply(context, loaded, &(bo_inputs){.rows = ROWS, .x = x, .stride = DIM}, after, length));
     if (memcmp(before, after, ROWS * length * sizeof *before)) fail_msg("%s: other bits after loading", map_name(map));
     bo_features_destroy(f);
     bo_features_destroy(loaded);

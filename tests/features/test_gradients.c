@@ -4,6 +4,7 @@
  * heavy-tailed spectra make f''' as large as |w|³, so features of frequencies beyond LARGE get no weight in the loss:
  * at h = 2⁻¹⁷ and |w| < 32 the relative error is (|w| h)²/6 < 1e-8. */
 #include "maps.h"
+#include "features/facts.h"
 
 enum { ROWS = 3, MOST = 128 };
 static const double large = 32, step = 1.0 / 131072, tolerance = 1e-6;
@@ -130,8 +131,8 @@ static void check_float(const problem *p)
     const float limit = 1e-4f;
     for (size_t i = 0; i < ROWS * DIM; i++) x[i] = (float)p->x[i];
     for (size_t i = 0; i < ROWS * p->length; i++) dz[i] = (float)p->dz[i];
-    assert_ok(p->context, bo_features_backward(p->context, p->f, ROWS, x, DIM, dz, p->length, dx, DIM,
-                                               has_scales(p->f) ? dl : NULL, p->f->w ? dw : NULL));
+    assert_ok(p->context, bo_features_backward(p->context, p->f, &(bo_inputs){.rows = ROWS, .x = x}, dz, p->length, dx,
+                                               DIM, has_scales(p->f) ? dl : NULL, p->f->w ? dw : NULL));
     double size = largest(p->dx, ROWS * DIM), sizel = largest(p->dl, DIM);
     for (size_t i = 0; i < ROWS * DIM; i++) assert_close((double)dx[i], p->dx[i], (double)limit * (1 + size));
     for (size_t j = 0; has_scales(p->f) && j < DIM; j++)
@@ -213,12 +214,14 @@ static void a_callback_has_gradients(void **state)
     assert_ok(context, bo_features_create(context, &desc, &f));
     test_inputs(5, DIM, x);
     test_inputs(6, FREQUENCIES, dz);
-    assert_ok(context, bo_features_backward(context, f, 1, x, DIM, dz, FREQUENCIES, dx, DIM, NULL, NULL));
+    assert_ok(context,
+              bo_features_backward(context, f, &(bo_inputs){.rows = 1, .x = x}, dz, FREQUENCIES, dx, DIM, NULL, NULL));
     for (size_t j = 0; j < DIM; j++) {
         float keep = x[j], h = 1.0f / 128;
         for (int side = 0; side < 2; side++) {
             x[j] = side ? keep + h : keep - h;
-            assert_ok(context, bo_features_apply(context, f, 1, x, DIM, z[side], FREQUENCIES));
+            assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = 1, .x = x, .stride = DIM}, z[side],
+                                                 FREQUENCIES));
         }
         x[j] = keep;
         double numeric = 0;
@@ -228,8 +231,9 @@ static void a_callback_has_gradients(void **state)
     bo_features_destroy(f);
     desc.custom_backward = NULL;
     assert_ok(context, bo_features_create(context, &desc, &f));
-    assert_fails(context, BO_UNSUPPORTED, "custom_backward",
-                 bo_features_backward(context, f, 1, x, DIM, dz, FREQUENCIES, dx, DIM, NULL, NULL));
+    assert_fails(
+        context, BO_UNSUPPORTED, "custom_backward",
+        bo_features_backward(context, f, &(bo_inputs){.rows = 1, .x = x}, dz, FREQUENCIES, dx, DIM, NULL, NULL));
     bo_features_destroy(f);
     bo_context_destroy(context);
 }

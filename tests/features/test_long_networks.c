@@ -1,6 +1,7 @@
 /* Kernels of infinitely wide networks: the closed forms against the recursion in long double, against finite networks and their
  * Jacobians, and the features of random networks against the closed forms. */
 #include "features/enums.h"
+#include "features/facts.h"
 #include "maps.h"
 #include "network_oracle.h"
 
@@ -237,7 +238,7 @@ static double dot_of_features(bo_context *context, const bo_features_desc *desc,
     assert_ok(context, bo_features_create(context, desc, &f));
     size_t n = desc->features;
     float *z = malloc(2 * n * sizeof *z);
-    assert_ok(context, bo_features_apply(context, f, 2, x, DIM, z, n));
+    assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = 2, .x = x, .stride = DIM}, z, n));
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += (double)z[i] * (double)z[n + i];
     free(z);
@@ -317,8 +318,9 @@ static void deep_features_have_gradients_and_files(void **state)
         size_t size;
         assert_ok(context, bo_features_save(context, f, &(bo_sink){.bytes = &bytes, .size = &size}));
         assert_ok(context, bo_features_load(context, &(bo_source){.bytes = bytes, .size = size}, &again));
-        assert_ok(context, bo_features_apply(context, f, ROWS, x, DIM, z, LENGTH));
-        assert_ok(context, bo_features_apply(context, again, ROWS, x, DIM, back, LENGTH));
+        assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = ROWS, .x = x, .stride = DIM}, z, LENGTH));
+        assert_ok(context,
+                  bo_features_apply(context, again, &(bo_inputs){.rows = ROWS, .x = x, .stride = DIM}, back, LENGTH));
         assert_memory_equal(z, back, sizeof z);
         assert_int_equal(bo_features_describe(again)->depth, 3);
         assert_int_equal(bo_features_describe(again)->activation, BO_HIDDEN_ERF);

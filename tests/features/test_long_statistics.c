@@ -7,6 +7,7 @@
  * seeds are fixed. */
 #include <malloc.h>
 #include "maps.h"
+#include "features/facts.h"
 
 enum { SEEDS_DRAWN = 1500, SEEDS_CHOSEN = 150, PAIRS = 2 };
 static const double z_limit = 4.5;
@@ -79,7 +80,8 @@ static void estimate(bo_context *context, const bo_features_desc *map, const flo
         size_t length = bo_features_describe(f)->features;
         float z[3 * 128];
         assert_true(length <= 128);
-        assert_ok(context, bo_features_apply(context, f, 1 + PAIRS, x, DIM, z, length));
+        assert_ok(context,
+                  bo_features_apply(context, f, &(bo_inputs){.rows = 1 + PAIRS, .x = x, .stride = DIM}, z, length));
         for (size_t p = 0; p < PAIRS; p++) {
             e[p * seeds + s] = 0;
             for (size_t i = 0; i < length; i++) e[p * seeds + s] += (double)z[i] * (double)z[(p + 1) * length + i];
@@ -167,7 +169,8 @@ static void the_bias_of_selftensor_is_its_variance(void **state)
                 desc.seed = s;
                 assert_ok(context, bo_features_create(context, &desc, &f));
                 pair = bo_pair_make(bo_features_describe(f), f->factor, x, x + DIM);
-                assert_ok(context, bo_features_apply(context, f, 2, x, DIM, z, length));
+                assert_ok(context,
+                          bo_features_apply(context, f, &(bo_inputs){.rows = 2, .x = x, .stride = DIM}, z, length));
                 e[s] = 0;
                 for (size_t i = 0; i < length; i++) e[s] += (double)z[i] * (double)z[length + i];
                 assert_true(e[s] > -1e-5 * f->kernels->dot(length, z, z)); /* a square, up to its rounding */
@@ -325,7 +328,8 @@ static void optimal_sampling_reaches_its_bound(void **state)
                                      .candidates = 64 * FREQUENCIES};
             bo_features *f;
             assert_ok(context, bo_features_create(context, &desc, &f));
-            assert_ok(context, bo_features_apply(context, f, ROWS, x, DIM, z, FREQUENCIES));
+            assert_ok(context,
+                      bo_features_apply(context, f, &(bo_inputs){.rows = ROWS, .x = x, .stride = DIM}, z, FREQUENCIES));
             assert_ok(context, bo_kernel_matrix(context, &desc, ROWS, x, DIM, ROWS, x, DIM, k, ROWS));
             double mean = 0;
             for (size_t i = 0; i < ROWS; i++)

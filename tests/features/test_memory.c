@@ -1,5 +1,6 @@
 /* Memory: no crash and no leak if any allocation fails; bo_features_estimate is correct. */
 #include "maps.h"
+#include "features/facts.h"
 #include "../base/counting.h"
 
 typedef struct account {
@@ -54,12 +55,14 @@ static bo_status use_map(bo_context *context, const bo_features_desc *desc, cons
     bo_features_accuracy accuracy;
     bo_status status = bo_features_create(context, desc, &f);
     size_t length = status == BO_OK ? bo_features_describe(f)->features : 0;
-    if (status == BO_OK) status = bo_features_apply(context, f, SAMPLE_ROWS, x, DIM, z, length);
+    if (status == BO_OK)
+        status = bo_features_apply(context, f, &(bo_inputs){.rows = SAMPLE_ROWS, .x = x, .stride = DIM}, z, length);
     float *scales = desc->function == BO_FUNCTION_LANDMARKS ? NULL : dl;
     if (status == BO_OK)
-        status = bo_features_backward(context, f, SAMPLE_ROWS, x, DIM, z, length, dx, DIM, scales, NULL);
+        status = bo_features_backward(context, f, &(bo_inputs){.rows = SAMPLE_ROWS, .x = x}, z, length, dx, DIM, scales,
+                                      NULL);
     if (status == BO_OK && desc->kernel != BO_KERNEL_CUSTOM)
-        status = bo_features_measure(context, f, SAMPLE_ROWS, x, DIM, 4, 1, &accuracy);
+        status = bo_features_measure(context, f, &(bo_inputs){.rows = SAMPLE_ROWS, .x = x}, 4, 1, &accuracy);
     bo_features_destroy(f);
     return status;
 }
@@ -140,7 +143,8 @@ static void setting_is_all_or_nothing(void **state)
             .kernel = BO_KERNEL_SOFTMAX, .function = functions[k], .dim = DIM, .features = COUNT, .pair_norm = 1};
         bo_features *f;
         assert_ok(context, bo_features_create(context, &desc, &f));
-        assert_ok(context, bo_features_apply(context, f, 1, x, DIM, before, COUNT));
+        assert_ok(context,
+                  bo_features_apply(context, f, &(bo_inputs){.rows = 1, .x = x, .stride = DIM}, before, COUNT));
         bo_status status = BO_MEMORY;
         for (size_t nth = 1; status == BO_MEMORY; nth++) {
             c.calls = 0;
@@ -148,7 +152,8 @@ static void setting_is_all_or_nothing(void **state)
             c.once = true;
             status = bo_features_set_frequencies(context, f, w);
             c.fail_at = 0;
-            assert_ok(context, bo_features_apply(context, f, 1, x, DIM, after, COUNT));
+            assert_ok(context,
+                      bo_features_apply(context, f, &(bo_inputs){.rows = 1, .x = x, .stride = DIM}, after, COUNT));
             assert_int_equal(memcmp(before, after, sizeof before) == 0, status == BO_MEMORY);
             assert_true(status == BO_OK || nth < 20);
         }

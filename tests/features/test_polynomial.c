@@ -3,6 +3,7 @@
 #include "maps.h"
 #include "isas.h"
 #include "features/block.h"
+#include "features/facts.h"
 
 enum { WIDE = 70, ROWS = 18 }; /* more rows than the sketch takes at a time */
 

@@ -4,6 +4,7 @@
 #include "maps.h"
 #include "../base/counting.h"
 #include "features/block.h"
+#include "features/facts.h"
 #include "features/files.h"
 #include "features/propose.h"
 
@@ -60,7 +61,7 @@ static void proposals_keep_the_kernel(void **state)
             bo_features *f = positive(context, D, M, draws[d], s);
             float z[2 * M];
             assert_ok(context, bo_features_propose(context, f, factor));
-            assert_ok(context, bo_features_apply(context, f, 2, pair, D, z, M));
+            assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = 2, .x = pair, .stride = D}, z, M));
             for (size_t i = 0; i < M; i++) mean += (double)z[i] * (double)z[M + i] / SEEDS;
             for (size_t i = 0; i < M; i++)
                 for (size_t j = 0; j < D * D; j++)
@@ -118,7 +119,7 @@ static void second_moment(bo_context *context, const double *lambda, const doubl
         double part = 0;
         for (size_t i = 0; i < 2 * M * D; i++) x[i] = (float)(sqrt(lambda[i % D]) * bo_rng_normal(&rng));
         if (factor) assert_ok(context, bo_features_propose(context, f, factor));
-        assert_ok(context, bo_features_apply(context, f, 2 * M, x, D, z, M));
+        assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = 2 * M, .x = x, .stride = D}, z, M));
         for (size_t i = 0; i < M; i++) { /* a different pair for each frequency */
             double estimate = M * (double)z[i * M + i] * (double)z[(M + i) * M + i];
             part += estimate * estimate / M;
@@ -189,8 +190,10 @@ static bool same_features(bo_context *context, const bo_features *a, const bo_fe
 {
     static float za[SAMPLE_ROWS * 128], zb[SAMPLE_ROWS * 128];
     size_t length = a->desc.features;
-    assert_ok(context, bo_features_apply(context, a, SAMPLE_ROWS, x, a->desc.dim, za, length));
-    assert_ok(context, bo_features_apply(context, b, SAMPLE_ROWS, x, a->desc.dim, zb, length));
+    assert_ok(context, bo_features_apply(context, a, &(bo_inputs){.rows = SAMPLE_ROWS, .x = x, .stride = a->desc.dim},
+                                         za, length));
+    assert_ok(context, bo_features_apply(context, b, &(bo_inputs){.rows = SAMPLE_ROWS, .x = x, .stride = a->desc.dim},
+                                         zb, length));
     return !memcmp(za, zb, SAMPLE_ROWS * length * sizeof *za);
 }
 
@@ -291,7 +294,7 @@ static void choices_of_a_proposal_keep_the_kernel(void **state)
         bo_frequency_origin origin = {.seed = s, .factor = factor, .q = &q, .k = &k, .candidates = 4 * M};
         double value = 0;
         assert_ok(context, bo_features_like(context, map, &origin, &f));
-        assert_ok(context, bo_features_apply(context, f, 2, pair, D, z, M));
+        assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = 2, .x = pair, .stride = D}, z, M));
         for (size_t i = 0; i < M; i++) value += (double)z[i] * (double)z[M + i];
         sum += value / SEEDS;
         squares += value * value / SEEDS;
@@ -315,7 +318,7 @@ static void choices_of_a_proposal_keep_the_kernel(void **state)
     assert_ok(context, bo_features_load(context, &(bo_source){.path = path}, &loaded));
     unlink(path);
     float again[2 * M];
-    assert_ok(context, bo_features_apply(context, loaded, 2, pair, D, again, M));
+    assert_ok(context, bo_features_apply(context, loaded, &(bo_inputs){.rows = 2, .x = pair, .stride = D}, again, M));
     assert_memory_equal(z, again, sizeof z);
     assert_fails(context, BO_UNSUPPORTED, "sampling optimal", bo_features_redraw(context, loaded, 3));
     assert_fails(context, BO_UNSUPPORTED, "sampling optimal", bo_features_propose(context, f, NULL));
@@ -365,8 +368,9 @@ static void what_does_not_fit_is_refused(void **state)
     factor[0] = 2;
     float dw[16 * DIM], dz[SAMPLE_ROWS * 16] = {0};
     assert_ok(context, bo_features_propose(context, f, factor));
-    assert_fails(context, BO_UNSUPPORTED, "proposal",
-                 bo_features_backward(context, f, SAMPLE_ROWS, sample, DIM, dz, 16, NULL, 0, NULL, dw));
+    assert_fails(
+        context, BO_UNSUPPORTED, "proposal",
+        bo_features_backward(context, f, &(bo_inputs){.rows = SAMPLE_ROWS, .x = sample}, dz, 16, NULL, 0, NULL, dw));
     bo_features_destroy(f);
     bo_features_destroy(same);
     bo_context_destroy(context);
@@ -429,12 +433,12 @@ static void leverage_scores_both_ways(void **state)
                                  .sample_rows = ROWS,
                                  .seed = seed};
         assert_ok(context, bo_features_create(context, &desc, &f));
-        assert_ok(context, bo_features_apply(context, f, ROWS, x, D, few, 2 * M));
+        assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = ROWS, .x = x, .stride = D}, few, 2 * M));
         bo_features_destroy(f);
         desc.sample_rows *= TIMES, desc.leverage_lambda *= TIMES;
         assert_true(ROWS <= 2 * CANDIDATES && desc.sample_rows > 2 * CANDIDATES);
         assert_ok(context, bo_features_create(context, &desc, &f));
-        assert_ok(context, bo_features_apply(context, f, ROWS, x, D, many, 2 * M));
+        assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = ROWS, .x = x, .stride = D}, many, 2 * M));
         bo_features_destroy(f);
         for (size_t i = 0; i < ROWS * 2 * M; i++) assert_close(many[i], few[i], 0x1p-22 * fabs((double)few[i]));
     }

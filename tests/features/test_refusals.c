@@ -1,5 +1,6 @@
 /* Invalid input is refused, and the message states what is wrong, why, and what is valid. */
 #include "features/enums.h"
+#include "features/facts.h"
 #include "maps.h"
 
 typedef struct refusal {
@@ -150,23 +151,39 @@ static void wrong_calls_are_refused(void **state)
     double k;
     bo_features_accuracy accuracy;
     assert_ok(context, bo_features_create(context, &desc, &f));
-    assert_fails(context, BO_INVALID, "ldx", bo_features_apply(context, f, 1, x, 2, z, 8));
-    assert_fails(context, BO_INVALID, "ldz", bo_features_apply(context, f, 1, x, 3, z, 7));
-    assert_fails(context, BO_INVALID, "NULL", bo_features_apply(context, f, 1, NULL, 3, z, 8));
-    assert_ok(context, bo_features_apply(context, f, 0, NULL, 0, NULL, 0));
-    assert_fails(context, BO_INVALID, "strides", bo_features_backward(context, f, 1, x, 3, z, 7, x, 3, NULL, NULL));
-    assert_fails(context, BO_INVALID, "at least one row", bo_features_measure(context, f, 0, x, 3, 10, 1, &accuracy));
+    assert_fails(context, BO_INVALID, "expected rows with 3 columns, found 2",
+                 bo_features_apply(context, f, &(bo_inputs){.rows = 1, .x = x, .stride = 2}, z, 8));
+    assert_fails(context, BO_INVALID, "ldz",
+                 bo_features_apply(context, f, &(bo_inputs){.rows = 1, .x = x, .stride = 3}, z, 7));
+    assert_fails(context, BO_INVALID, "NULL", bo_features_apply(context, f, &(bo_inputs){.rows = 1}, z, 8));
+    assert_ok(context, bo_features_apply(context, f, &(bo_inputs){0}, NULL, 0));
+    static const size_t start[2] = {0, 1};
+    static const uint32_t column[1] = {2};
+    const bo_sparse one = {1, 3, start, column, x}, wide = {1, 4, start, column, x};
+    assert_fails(context, BO_INVALID, "found both",
+                 bo_features_apply(context, f, &(bo_inputs){.x = x, .sparse = &one}, z, 8));
+    assert_fails(context, BO_INVALID, "expected 2 sparse rows, found 1",
+                 bo_features_apply(context, f, &(bo_inputs){.rows = 2, .sparse = &one}, z, 8));
+    assert_fails(context, BO_INVALID, "expected sparse rows with 3 columns, found 4",
+                 bo_features_apply(context, f, &(bo_inputs){.sparse = &wide}, z, 8));
+    assert_fails(context, BO_INVALID, "ldz", bo_features_apply(context, f, &(bo_inputs){.sparse = &one}, z, 7));
+    assert_ok(context, bo_features_apply(context, f, &(bo_inputs){.rows = 1, .sparse = &one}, z, 8));
+    assert_fails(context, BO_INVALID, "strides",
+                 bo_features_backward(context, f, &(bo_inputs){.rows = 1, .x = x}, z, 7, x, 3, NULL, NULL));
+    assert_fails(context, BO_INVALID, "at least one row",
+                 bo_features_measure(context, f, &(bo_inputs){.rows = 0, .x = x}, 10, 1, &accuracy));
     bo_features_destroy(f);
     desc.draw = BO_DRAW_HADAMARD;
     assert_ok(context, bo_features_create(context, &desc, &f));
     assert_fails(context, BO_UNSUPPORTED, "hadamard",
-                 bo_features_backward(context, f, 1, x, 3, z, 8, NULL, 0, NULL, w));
+                 bo_features_backward(context, f, &(bo_inputs){.rows = 1, .x = x}, z, 8, NULL, 0, NULL, w));
     assert_fails(context, BO_UNSUPPORTED, "hadamard", bo_features_set_frequencies(context, f, w));
     bo_features_destroy(f);
     desc = (bo_features_desc){.kernel = BO_KERNEL_CUSTOM, .dim = 3, .features = 4, .custom = test_custom};
     assert_fails(context, BO_UNSUPPORTED, "closed form", bo_kernel_matrix(context, &desc, 1, x, 3, 1, x, 3, &k, 1));
     assert_ok(context, bo_features_create(context, &desc, &f));
-    assert_fails(context, BO_UNSUPPORTED, "closed form", bo_features_measure(context, f, 1, x, 3, 10, 1, &accuracy));
+    assert_fails(context, BO_UNSUPPORTED, "closed form",
+                 bo_features_measure(context, f, &(bo_inputs){.rows = 1, .x = x}, 10, 1, &accuracy));
     assert_fails(context, BO_UNSUPPORTED, "custom",
                  bo_features_save(context, f, &(bo_sink){.path = "never-written.safetensors"}));
     bo_features_destroy(f);

@@ -108,7 +108,7 @@ static void check_prediction(bo_context *context, bo_features_desc desc, const f
         desc.seed = s;
         assert_ok(context, bo_features_create(context, &desc, &f));
         assert_true(bo_features_resampled(f));
-        assert_ok(context, bo_features_measure(context, f, ROWS, x, desc.dim, 2000, s, &accuracy));
+        assert_ok(context, bo_features_measure(context, f, &(bo_inputs){.rows = ROWS, .x = x}, 2000, s, &accuracy));
         desc.leverage_lambda = f->desc.leverage_lambda;
         bo_features_destroy(f);
         assert_true(accuracy.predicted_rms > 0 && isfinite(accuracy.features_for_1pct));

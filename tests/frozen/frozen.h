@@ -71,9 +71,14 @@ static inline bo_status frozen_read_ids(bo_context *context, bo_session *session
     float *logits = malloc(FROZEN_IDS * vocab * sizeof *logits);
     bo_status status = logits ? BO_OK : BO_MEMORY;
     frozen_ids(vocab, ids);
-    if (status == BO_OK) status = bo_session_score(context, session, ids, ids + 1, FROZEN_IDS - 1, losses);
+    if (status == BO_OK)
+        status = bo_session_read(
+            context, session,
+            &(bo_session_reading){.ids = ids, .count = FROZEN_IDS - 1, .losses = losses, .targets = ids + 1});
     if (status == BO_OK) status = bo_session_reset(context, session);
-    if (status == BO_OK) status = bo_session_logits(context, session, ids, FROZEN_IDS, logits);
+    if (status == BO_OK)
+        status =
+            bo_session_read(context, session, &(bo_session_reading){.ids = ids, .count = FROZEN_IDS, .logits = logits});
     if (status == BO_OK) status = bo_session_reset(context, session);
     if (status == BO_OK) status = bo_session_feed(context, session, ids, FROZEN_HALF, NULL);
     if (status == BO_OK && state) status = bo_session_save(context, session, &(bo_sink){.path = state});

@@ -36,7 +36,8 @@ static inline bool fuzz_pass(bo_context *context, bo_reader *reader, size_t bloc
         double sum = 0;
         if (!fuzz_ok(context, bo_reader_next(context, reader, block_rows, &block))) return false;
         if (block.rows == 0) return true;
-        if (block.first_row != *rows || block.rows > block_rows || block.columns != bo_reader_columns(reader)) abort();
+        if (block.first_row != *rows || block.rows > block_rows || block.columns != bo_reader_describe(reader)->columns)
+            abort();
         for (size_t i = 0; i < block.rows * block.columns; ++i) {
             sum += block.cells[i];
             if (block.text && block.text[i]) *letters += strlen(block.text[i]);
@@ -51,7 +52,7 @@ static inline void fuzz_stream(bo_context *context, const bo_data_desc *desc, co
                                bo_data_input *source)
 {
     bo_stream *stream;
-    const size_t dim = bo_schema_inputs(schema), targets = bo_schema_targets(schema);
+    const size_t dim = bo_schema_describe(schema)->inputs, targets = bo_schema_describe(schema)->targets;
     if (!fuzz_ok(context, bo_stream_create(context, desc, schema, source, &stream))) return;
     bo_stream_train(stream, &(bo_split_desc){.test = 0.3});
     float *x = malloc(FUZZ_ROWS * dim * sizeof *x + 1);
@@ -63,7 +64,7 @@ static inline void fuzz_stream(bo_context *context, const bo_data_desc *desc, co
         for (size_t i = 0; i < rows * dim; ++i)
             if (!(x[i] - x[i] == 0)) abort(); /* only finite numbers are accepted */
     } while (rows > 0);
-    fuzz_ok(context, bo_stream_sample(context, stream, FUZZ_ROWS / 2, 1, x, wanted, &sampled));
+    fuzz_ok(context, bo_stream_sample(context, stream, FUZZ_ROWS / 2, 1, x, wanted, NULL, &sampled));
     bo_stream_close(stream);
     free(x);
     free(y);
@@ -122,7 +123,7 @@ static inline int fuzz_table(const uint8_t *data, size_t size, bo_format format)
     if (!fuzz_ok(context, bo_bytes_open_memory(context, "fuzz", data, size, &bytes))) return 0;
     if (!fuzz_ok(context, bo_reader_open_bytes(context, bytes, format, 0, &reader))) return 0;
     size_t rows, letters, rows_again, letters_again;
-    const bool narrow = bo_reader_columns(reader) <= FUZZ_COLUMNS;
+    const bool narrow = bo_reader_describe(reader)->columns <= FUZZ_COLUMNS;
     if (narrow && fuzz_pass(context, reader, 7, &rows, &letters)) {
         if (!fuzz_ok(context, bo_reader_rewind(context, reader))) abort();
         if (!fuzz_pass(context, reader, 1000, &rows_again, &letters_again)) abort();

@@ -10,7 +10,7 @@ static void apply(bo_context *context, const bo_embedding *embedding)
     const size_t rows = FUZZ_APPLIED_ROWS, dim = report->dim;
     if (dim > FUZZ_MOST_DIM || report->features > FUZZ_MOST_OUTPUTS) return; /* components <= features */
     fuzz_inputs(rows * dim, x);
-    fuzz_ok(context, bo_embedding_apply(context, embedding, rows, x, dim, c, error));
+    fuzz_ok(context, bo_embedding_apply(context, embedding, &(bo_inputs){.rows = rows, .x = x}, c, error));
     fuzz_ok(context, bo_embedding_invert(context, embedding, rows, c, back));
 }
 

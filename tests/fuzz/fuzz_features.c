@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t dim = desc->dim, length = desc->features;
     if (dim <= FUZZ_MOST_DIM && length <= FUZZ_MOST_OUTPUTS) {
         fuzz_inputs(FUZZ_APPLIED_ROWS * dim, x);
-        fuzz_ok(context, bo_features_apply(context, map, FUZZ_APPLIED_ROWS, x, dim, z, length));
+        fuzz_ok(context, bo_features_apply(context, map, &(bo_inputs){.rows = FUZZ_APPLIED_ROWS, .x = x, .stride = dim},
+                                           z, length));
     }
     bo_features_destroy(map);
     return 0;

@@ -11,12 +11,18 @@ static void predict(bo_context *context, const bo_machine *machine)
     int classes[FUZZ_APPLIED_ROWS];
     if (dim > FUZZ_MOST_DIM || report->outputs > FUZZ_MOST_OUTPUTS || report->features > FUZZ_MOST_OUTPUTS) return;
     fuzz_inputs(rows * dim, x);
-    fuzz_ok(context, bo_machine_predict(context, machine, rows, x, dim, mean, NULL));
+    fuzz_ok(context,
+            bo_machine_predict(context, machine, &(bo_inputs){.rows = rows, .x = x}, &(bo_prediction){.mean = mean}));
     if (report->has_std)
-        fuzz_ok(context, bo_machine_predict_interval(context, machine, rows, x, dim, 0.9, mean, std, low, high));
+        fuzz_ok(context,
+                bo_machine_predict(context, machine, &(bo_inputs){.rows = rows, .x = x},
+                                   &(bo_prediction){.mean = mean, .low = low, .high = high, .level = 0.9, .std = std}));
     if (!report->classes) return;
-    fuzz_ok(context, bo_machine_predict_probabilities(context, machine, rows, x, dim, mean));
-    if (!fuzz_ok(context, bo_machine_classify(context, machine, rows, x, dim, classes))) return;
+    fuzz_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = rows, .x = x},
+                                        &(bo_prediction){.probabilities = mean}));
+    if (!fuzz_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = rows, .x = x},
+                                             &(bo_prediction){.classes = classes})))
+        return;
     for (size_t i = 0; i < rows; ++i)
         if (classes[i] < 0 || (size_t)classes[i] >= report->classes) abort();
 }

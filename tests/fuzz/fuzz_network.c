@@ -21,13 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             bo_model_destroy(again);
         if (small && fuzz_ok(context, bo_network_parse(context, "fuzz", text, size, &parsed)) &&
             fuzz_ok(context, bo_model_of_network(context, parsed, &network))) {
-            const bo_network_facts *info = bo_model_network(network);
+            const bo_network_facts *info = bo_model_report(network)->network;
             const bo_description desc = {.text = network->network->text, .width_multiplier = info->width_multiplier};
-            for (size_t i = 0; i < bo_model_network(network)->layers; i++)
-                if (!bo_model_network(network)->layer[i].name) abort();
+            for (size_t i = 0; i < bo_model_report(network)->network->layers; i++)
+                if (!bo_model_report(network)->network->layer[i].name) abort();
             /* without the file it may lack information about data; otherwise it is the same network */
             if (fuzz_ok(context, bo_model_create_described(context, &desc, &again))) {
-                if (bo_model_network(again)->outputs != info->outputs) abort();
+                if (bo_model_report(again)->network->outputs != info->outputs) abort();
                 bo_model_destroy(again);
             }
             bo_model_destroy(network);

@@ -22,7 +22,7 @@ static bool describes_little(bo_context *context, const uint8_t *image, size_t s
 static void predict(bo_context *context, const bo_model *network)
 {
     static float x[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM], out[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
-    const bo_network_facts *facts = bo_model_network(network);
+    const bo_network_facts *facts = bo_model_report(network)->network;
     bo_examples *examples;
     if (facts->dim > FUZZ_MOST_DIM || facts->outputs > FUZZ_MOST_OUTPUTS) return;
     fuzz_inputs(FUZZ_APPLIED_ROWS * facts->dim, x);
@@ -37,8 +37,8 @@ static void use(bo_context *context, const bo_model *network)
     bo_model *again;
     void *bytes;
     size_t written;
-    for (size_t i = 0; i < bo_model_network(network)->layers; i++)
-        if (!*bo_model_network(network)->layer[i].shape) abort();
+    for (size_t i = 0; i < bo_model_report(network)->network->layers; i++)
+        if (!*bo_model_report(network)->network->layer[i].shape) abort();
     predict(context, network);
     if (!fuzz_ok(context, bo_model_save(context, network, &(bo_sink){.bytes = &bytes, .size = &written}))) abort();
     if (!fuzz_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = written}, NULL, &again))) abort();
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *image = fuzz_image(data, size);
     if (describes_little(context, image, size) &&
         fuzz_ok(context, bo_model_load(context, &(bo_source){.bytes = image, .size = size}, NULL, &model))) {
-        if (bo_model_network(model)) use(context, model);
+        if (bo_model_report(model)->network) use(context, model);
         bo_model_destroy(model);
     }
     free(image);

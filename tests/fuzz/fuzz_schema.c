@@ -5,11 +5,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_context *context = fuzz_context();
     bo_schema *schema;
     if (!fuzz_ok(context, bo_schema_load(context, &(bo_source){.bytes = data, .size = size}, &schema))) return 0;
-    for (size_t i = 0; i < bo_schema_inputs(schema); ++i)
-        if (!bo_schema_input(schema, i)) abort();
-    for (size_t i = 0; i < bo_schema_targets(schema); ++i)
-        if (!bo_schema_target(schema, i)) abort();
-    if (bo_schema_inputs(schema) <= FUZZ_COLUMNS) {
+    for (size_t i = 0; i < bo_schema_describe(schema)->inputs; ++i)
+        if (!bo_schema_describe(schema)->input_names[i]) abort();
+    for (size_t i = 0; i < bo_schema_describe(schema)->targets; ++i)
+        if (!bo_schema_describe(schema)->target_names[i]) abort();
+    if (bo_schema_describe(schema)->inputs <= FUZZ_COLUMNS) {
         bo_schema_destroy(fuzz_copy(context, schema, bo_schema_save));
         bo_schema_destroy(fuzz_copy(context, schema, bo_schema_share));
         /* A schema from a malicious model is applied to a normal file. */

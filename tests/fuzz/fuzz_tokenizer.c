@@ -15,8 +15,8 @@ static void use(bo_context *context, const bo_tokenizer *tokenizer, const char *
     char *back;
     size_t bytes;
     const size_t length = strlen(text) + (*text == ' '); /* one of them with its NUL */
-    if (fuzz_ok(context, bo_tokenizer_encode(context, tokenizer, text, length, specials, &ids)) &&
-        fuzz_ok(context, bo_tokenizer_add_specials(context, tokenizer, &ids))) {
+    if (fuzz_ok(context, bo_tokenizer_encode(context, tokenizer, text, length,
+                                             specials ? BO_ENCODE_PROMPT : BO_ENCODE_TEMPLATE, &ids))) {
         for (size_t i = 0; i < ids.count; ++i)
             if (ids.items[i] < 0 || (size_t)ids.items[i] >= bo_tokenizer_vocab(tokenizer)) abort();
         /* decoders may write too much, or exceed the backtracking limit */

@@ -31,7 +31,7 @@ static inline bo_status fuzz_run_open(bo_context *context, const char *folder, f
     const bo_corpus_desc text = {.memory = fuzz_text, .memory_bytes = sizeof fuzz_text - 1, .tokenizer = run->bytes};
     BO_TRY(bo_corpus_open(context, &text, &run->corpus));
     const bo_trainer_desc desc = {
-        .model = run->model, .train = run->corpus, .valid = run->corpus, .steps = 2, .folder = folder};
+        .model = run->model, .train.corpus = run->corpus, .valid.corpus = run->corpus, .steps = 2, .folder = folder};
     return bo_trainer_create(context, &desc, &run->trainer);
 }
 

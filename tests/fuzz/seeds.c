@@ -101,7 +101,7 @@ static bo_schema *make_schema(seeds *s)
     static const char table[] = "a,b,c,y\n1,2,3,0.5\n2,1,0,1.5\n0,1,1,2.5\n";
     bo_schema *schema;
     bo_data_desc desc = {.bytes = table, .size = sizeof table - 1, .target = "y", .task = BO_TASK_REGRESSION};
-    require(s, bo_schema_fit(s->context, &desc, &schema));
+    require(s, bo_schema_fit(s->context, &(bo_table_desc){.data = desc}, &schema));
     return schema;
 }
 
@@ -257,7 +257,7 @@ static void write_embedding(seeds *s, const char *name, bo_kernel kernel, const 
 {
     bo_embedding *embedding;
     const bo_embedding_desc desc = {.features = {.kernel = kernel, .features = kernel ? 0 : FEATURES}};
-    const bo_embedding_rows rows = {.rows = ROWS, .dim = DIM, .x = s->x};
+    const bo_samples rows = {.rows = ROWS, .dim = DIM, .x = s->x};
     require(s, bo_embedding_fit(s->context, &desc, &rows, &embedding));
     require(s, bo_embedding_save(s->context, embedding, schema, &(bo_sink){.path = place(s, "embedding", name)}));
     bo_embedding_destroy(embedding);

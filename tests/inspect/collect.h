@@ -115,7 +115,7 @@ static inline double *read_weight(bo_context *context, const bo_model *model, co
     float *values = malloc(count * sizeof *values);
     double *wide = malloc(count * sizeof *wide);
     snprintf(whole, sizeof whole, name, layer);
-    assert_ok(context, bo_model_get_weight(context, model, whole, values));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), whole, values, NULL));
     for (size_t i = 0; i < count; i++) wide[i] = (double)values[i];
     free(values);
     return wide;
@@ -123,7 +123,7 @@ static inline double *read_weight(bo_context *context, const bo_model *model, co
 
 static inline void set_weight(bo_context *context, bo_model *model, const char *name, const float *values)
 {
-    assert_ok(context, bo_model_set_weight(context, model, name, values));
+    assert_ok(context, bo_weights_set(context, bo_model_weights(model), name, values));
 }
 
 #endif

@@ -63,7 +63,7 @@ static double *bias_of(bo_context *context, const bo_model *model, size_t layer)
     float *values = malloc(width * sizeof *values);
     double *bias = calloc(width, sizeof *bias);
     snprintf(name, sizeof name, "model.layers.%zu.self_attn.o_proj.bias", layer);
-    if (bo_model_get_weight(context, model, name, values) == BO_OK)
+    if (bo_weights_get(context, bo_model_weights(model), name, values, NULL) == BO_OK)
         for (size_t j = 0; j < width; j++) bias[j] = (double)values[j];
     free(values);
     return bias;
@@ -116,10 +116,10 @@ static void check_layers(bo_context *context, const bo_model *model, const colle
             expected += part / (ROWS - WINDOWS);
             size += fabs(part) / (ROWS - WINDOWS);
         }
-        for (size_t h = 0; h < d->block.heads; h++) found += bo_inspection_head(c->report, l, h)->logit;
+        for (size_t h = 0; h < d->block.heads; h++) found += c->report->layers[l].heads[h].logit;
         /* float32: differences of streams of size 10, so 1e-5 of the size of the parts */
         assert_close(found, expected, 2e-4 * size + 1e-6);
-        assert_close(bo_inspection_layer(c->report, l)->logit, found, 1e-9 * (1 + fabs(found)));
+        assert_close(c->report->layers[l].logit, found, 1e-9 * (1 + fabs(found)));
         free(bias);
     }
     free(y);
@@ -137,7 +137,8 @@ static void check_logits(bo_context *context, const bo_model *model, const colle
     double *x = malloc(d->width * sizeof *x);
     bo_session *session;
     assert_ok(context, bo_session_create(context, model, NULL, &session));
-    assert_ok(context, bo_session_logits(context, session, c->ids, TOKENS, logits));
+    assert_ok(context, bo_session_read(context, session,
+                                       &(bo_session_reading){.ids = c->ids, .count = TOKENS, .logits = logits}));
     for (size_t t = 0; t + 1 < TOKENS && !d->head_bias; t++) {
         const float *row = logits + t * d->vocab;
         double mean = 0, constant = 0;
@@ -162,7 +163,7 @@ static void check_logits(bo_context *context, const bo_model *model, const colle
 static void check_subspace(const bo_model *model, const collected *c, size_t layer, size_t head)
 {
     const bo_model_desc *d = bo_model_describe(model);
-    const bo_head_report *found = bo_inspection_head(c->report, layer, head);
+    const bo_head_report *found = &c->report->layers[layer].heads[head];
     const size_t *s = c->shapes[BO_INSPECT_ARRAY_WRITES][layer], width = s[1], dim = s[2];
     const float *basis = c->arrays[BO_INSPECT_ARRAY_WRITES][layer] + head * width * dim;
     const float *stream = c->arrays[BO_INSPECT_ARRAY_STREAM][2 * layer + 1];
@@ -237,10 +238,8 @@ static void single_head(void **state)
                 added += pow((double)after[i] - (double)before[i], 2);
                 stream += pow((double)after[i], 2);
             }
-            assert_close(bo_inspection_head(c.report, l, 0)->written, sqrt(added / stream),
-                         1e-4 * sqrt(added / stream));
-            assert_close(bo_inspection_layer(c.report, l)->stream_norm, sqrt(stream / ROWS),
-                         1e-5 * sqrt(stream / ROWS));
+            assert_close(c.report->layers[l].heads[0].written, sqrt(added / stream), 1e-4 * sqrt(added / stream));
+            assert_close(c.report->layers[l].stream_norm, sqrt(stream / ROWS), 1e-5 * sqrt(stream / ROWS));
         }
         check_layers(context, model, &c);
         collected_free(&c);
@@ -261,7 +260,7 @@ static void sizes(void **state)
     size_t state_bytes;
     assert_ok(context, bo_model_measure(context, model, 0, &one));
     assert_int_equal(one.context, CONTEXT);
-    assert_int_equal(one.parameters, bo_model_parameters(model));
+    assert_int_equal(one.parameters, bo_model_report(model)->parameters);
     assert_int_equal(one.state_bytes, 0);
     assert_ok(context,
               bo_session_estimate(context, model, &(bo_session_desc){.capacity = CONTEXT}, &state_bytes, NULL));

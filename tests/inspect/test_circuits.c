@@ -97,7 +97,7 @@ static void check_head(bo_context *context, const bo_model *model, const bo_insp
     static double whole[MOST * MOST];
     const bo_model_desc *d = bo_model_describe(model);
     const bo_attention_desc *a = bo_attention_describe(bo_model_attention(model, layer));
-    const bo_head_report *found = bo_inspection_head(report, layer, head);
+    const bo_head_report *found = &report->layers[layer].heads[head];
     const size_t key_head = head / (d->block.heads / d->block.key_heads);
     double *q =
         read_side(context, model, layer, "q_proj", d->block.heads, head, "model.layers.%zu.self_attn.q_norm.weight");
@@ -230,7 +230,7 @@ static void logits_by_hand(bo_context *context, const bo_model *model)
     const bo_inspect_desc desc = {.parts = BO_INSPECT_PART_ATTRIBUTION, .tokens = POSITIONS};
     for (size_t i = 0; i < POSITIONS; i++) ids[i] = (int32_t)(5 * (i % (POSITIONS / 2)) % TOKENS);
     assert_ok(context, bo_inspect(context, model, ids, POSITIONS, &desc, &report));
-    const bo_head_report *previous = bo_inspection_head(report, 0, 0), *induction = bo_inspection_head(report, 1, 0);
+    const bo_head_report *previous = &report->layers[0].heads[0], *induction = &report->layers[1].heads[0];
     assert_true(induction->logit > 0.5 && induction->logit_size >= induction->logit);
     assert_close(previous->logit, 0, 1e-5);
     bo_inspection_destroy(report);
@@ -244,8 +244,8 @@ static void heads_by_hand(void **state)
     make_previous(context, model, BEFORE, 1);
     make_successor(context, model);
     collected c = collect(context, model, (bo_inspect_desc){.tokens = POSITIONS, .windows = 4}, 4 * POSITIONS, 12);
-    const bo_head_report *previous = bo_inspection_head(c.report, 0, 0),
-                         *induction = bo_inspection_head(c.report, 1, 0);
+    const bo_head_report *previous = &c.report->layers[0].heads[0],
+                         *induction = &c.report->layers[1].heads[0];
     assert_true(previous->previous > 0.99 && previous->previous_repeated > 0.99);
     assert_true(previous->induction < 0.3 && previous->induction_repeated < 0.1);
     /* the first token has no previous one and reads itself, which attracts its later occurrences, 1/12 of the text */
@@ -265,8 +265,8 @@ static void heads_by_hand(void **state)
     const bo_inspect_desc circuits = {.parts = BO_INSPECT_PART_CIRCUITS};
     bo_inspection *report;
     assert_ok(context, bo_inspect(context, model, NULL, 0, &circuits, &report));
-    assert_close(bo_inspection_head(report, 0, 0)->ov.positive, -1, 1e-6); /* removes what it reads */
-    assert_close(bo_inspection_head(report, 0, 0)->copying, -1, 1e-5);
+    assert_close(report->layers[0].heads[0].ov.positive, -1, 1e-6); /* removes what it reads */
+    assert_close(report->layers[0].heads[0].copying, -1, 1e-5);
     bo_inspection_destroy(report);
     bo_model_destroy(model);
     bo_context_destroy(context);
@@ -293,11 +293,10 @@ static void random_heads(void **state)
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     shake(context, model);
     assert_ok(context, bo_inspect(context, model, NULL, 0, NULL, &report));
-    const bo_inspection_facts *facts = bo_inspection_describe(report);
-    assert_int_equal(facts->parts, BO_INSPECT_PART_CIRCUITS | BO_INSPECT_PART_BEHAVIOR);
-    assert_int_equal(facts->windows, 0);
+    assert_int_equal(report->parts, BO_INSPECT_PART_CIRCUITS | BO_INSPECT_PART_BEHAVIOR);
+    assert_int_equal(report->windows, 0);
     for (size_t i = 0; i < 8; i++) {
-        const bo_head_report *head = bo_inspection_head(report, i / 4, i % 4);
+        const bo_head_report *head = &report->layers[i / 4].heads[i % 4];
         assert_true(fabs(head->copying) < 0.5 && fabs(head->ov.positive) < 0.5);
         assert_true(head->induction_repeated < 0.15 && head->previous_repeated < 0.25);
         assert_true(isnan(head->entropy) && isnan(head->written) && !head->errors && !head->moments.dim);

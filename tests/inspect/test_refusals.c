@@ -46,11 +46,11 @@ static void refusals(void **state)
     assert_fails(context, BO_UNSUPPORTED, "with unit scaling",
                  INSPECT(64, .tokens = 16, .parts = BO_INSPECT_PART_CIRCUITS));
     assert_ok(context, INSPECT(64, .tokens = 16)); /* the other parts */
-    assert_int_equal(bo_inspection_describe(report)->parts,
+    assert_int_equal(report->parts,
                      BO_INSPECT_PART_STATISTICS | BO_INSPECT_PART_ERRORS | BO_INSPECT_PART_BEHAVIOR);
-    assert_null(bo_inspection_layer(report, LAYERS));
-    assert_null(bo_inspection_head(report, 0, 2));
-    assert_null(bo_inspection_candidate(report, 10000));
+    assert_int_equal(report->layer_count, LAYERS);
+    assert_int_equal(report->layers[0].head_count, 2);
+    assert_true(report->candidate_count > 0 && report->choice < report->candidate_count);
     bo_inspection_destroy(report);
     bo_model_destroy(model);
 
@@ -86,8 +86,8 @@ static void every_kind(void **state)
         print_message("%s\n", kinds[i]);
         bo_model *model = test_model(context, &desc, NULL);
         assert_ok(context, INSPECT(64, .tokens = TOKENS, .windows = WINDOWS));
-        const bo_head_report *head = bo_inspection_head(report, 1, 1);
-        const bool weights = bo_inspection_layer(report, 1)->weights;
+        const bo_head_report *head = &report->layers[1].heads[1];
+        const bool weights = report->layers[1].weights;
         assert_int_equal(weights, strcmp(kinds[i], "favor#") == 0 || strcmp(kinds[i], "dark") == 0 ||
                                       strcmp(kinds[i], "hybrid") == 0);
         assert_int_equal(isnan(head->entropy), !weights);

@@ -1,4 +1,5 @@
 /* Statistics, behavior and errors on a text, compared with plain recomputation in double from the arrays of the model. */
+#include "attention/attention.h"
 #include "collect.h"
 
 enum { TOKENS = 24, WINDOWS = 4, MOST = 64 };
@@ -28,7 +29,7 @@ static double add_second(const collected *c, bo_inspect_array_kind kind, size_t 
 /* Sums of float numbers in float64: relative errors far below 1e-9. */
 static void check_moments(const collected *c, size_t layer, size_t head, const bo_head_moments *found, const double *m)
 {
-    const bo_attention_desc *a = bo_inspection_layer(c->report, layer)->attention;
+    const bo_attention_desc *a = c->report->layers[layer].attention;
     const size_t rank = found->dim, group = a->heads / a->key_heads;
     double second[MOST * MOST] = {0}, values[MOST], sum = 0, squares = 0;
     const double q = add_second(c, BO_INSPECT_ARRAY_Q, layer, head, a->scale, rank, m, second);
@@ -59,7 +60,7 @@ typedef struct scores {
 
 static scores plain_scores(const collected *c, size_t layer, size_t head)
 {
-    const bo_attention_desc *a = bo_inspection_layer(c->report, layer)->attention;
+    const bo_attention_desc *a = c->report->layers[layer].attention;
     const size_t *s = c->shapes[BO_INSPECT_ARRAY_Q][layer], windows = s[0], tokens = s[2];
     scores sum = {0};
     double several = 0, later = 0, occurred = 0, weights[MOST];
@@ -91,7 +92,7 @@ static scores plain_scores(const collected *c, size_t layer, size_t head)
 /* Scores are products of float32: weights have errors of some 1e-6. */
 static void check_behavior(const collected *c, size_t layer, size_t head)
 {
-    const bo_head_report *found = bo_inspection_head(c->report, layer, head);
+    const bo_head_report *found = &c->report->layers[layer].heads[head];
     const scores plain = plain_scores(c, layer, head);
     assert_close(found->entropy, plain.entropy, 2e-5);
     assert_close(found->entropy_share, plain.share, 2e-5);
@@ -107,7 +108,7 @@ static void check_behavior(const collected *c, size_t layer, size_t head)
 /* The error of a window of exact attention, on the second half of the windows. */
 static double plain_window_error(const collected *c, size_t layer, size_t head, size_t window)
 {
-    const bo_attention_desc *a = bo_inspection_layer(c->report, layer)->attention;
+    const bo_attention_desc *a = c->report->layers[layer].attention;
     const size_t *s = c->shapes[BO_INSPECT_ARRAY_Q][layer], group = a->heads / a->key_heads;
     double error = 0, norm = 0, all[MOST], near[MOST];
     for (size_t n = s[0] / 2; n < s[0]; n++)
@@ -130,7 +131,7 @@ static double plain_window_error(const collected *c, size_t layer, size_t head, 
 static double measured_again(bo_context *context, const collected *c, size_t layer, size_t head,
                              const bo_inspect_candidate *candidate)
 {
-    const bo_attention_desc *a = bo_inspection_layer(c->report, layer)->attention;
+    const bo_attention_desc *a = c->report->layers[layer].attention;
     const size_t *s = c->shapes[BO_INSPECT_ARRAY_Q][layer], first = s[0] / 2, windows = s[0] - first;
     bo_attention_desc desc = candidate->attention;
     bo_attention *attention;
@@ -143,7 +144,7 @@ static double measured_again(bo_context *context, const collected *c, size_t lay
                                     .v = collected_row(c, BO_INSPECT_ARRAY_V, layer, first, 0, 0)};
     float *out = malloc(windows * a->heads * s[2] * a->value_dim * sizeof *out);
     assert_ok(context, bo_attention_create(context, &desc, &attention));
-    assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
     for (size_t n = 0; n < windows; n++)
         for (size_t i = 0; i < s[2] * a->value_dim; i++) {
             const double exact = (double)collected_row(c, BO_INSPECT_ARRAY_OUT, layer, first + n, head, 0)[i];
@@ -157,11 +158,10 @@ static double measured_again(bo_context *context, const collected *c, size_t lay
 
 static void check_errors(bo_context *context, const collected *c, size_t layer, size_t head)
 {
-    const bo_inspection_facts *facts = bo_inspection_describe(c->report);
-    const bo_head_report *found = bo_inspection_head(c->report, layer, head);
+    const bo_head_report *found = &c->report->layers[layer].heads[head];
     size_t windows = 0, maps = 0, predicted = 0;
-    for (size_t i = 0; i < facts->candidates; i++) {
-        const bo_inspect_candidate *candidate = bo_inspection_candidate(c->report, i);
+    for (size_t i = 0; i < c->report->candidate_count; i++) {
+        const bo_inspect_candidate *candidate = &c->report->candidates[i];
         if (candidate->window >= TOKENS) assert_true(isnan(found->errors[i]));
         if (candidate->window >= TOKENS) continue;
         assert_true(found->errors[i] >= 0);
@@ -180,12 +180,12 @@ static void check_errors(bo_context *context, const collected *c, size_t layer, 
     assert_true(predicted >= 20);
     /* the choice reaches the target with the smallest state, or has the smallest error */
     const double best = found->errors[found->choice];
-    const size_t state = bo_inspection_candidate(c->report, found->choice)->state;
-    for (size_t i = 0; i < facts->candidates; i++) {
+    const size_t state = c->report->candidates[found->choice].state;
+    for (size_t i = 0; i < c->report->candidate_count; i++) {
         if (isnan(found->errors[i])) continue;
-        if (best > facts->target) assert_true(found->errors[i] >= best);
-        if (best <= facts->target && found->errors[i] <= facts->target)
-            assert_true(bo_inspection_candidate(c->report, i)->state >= state);
+        if (best > c->report->target) assert_true(found->errors[i] >= best);
+        if (best <= c->report->target && found->errors[i] <= c->report->target)
+            assert_true(c->report->candidates[i].state >= state);
     }
 }
 
@@ -198,7 +198,7 @@ static void predictions_agree(const collected *c)
     for (size_t l = 0; l < LAYERS; l++)
         for (size_t h = 0; h < 2; h++)
             for (size_t i = 0; i < 4; i++) { /* favor */
-                const bo_head_report *head = bo_inspection_head(c->report, l, h);
+                const bo_head_report *head = &c->report->layers[l].heads[h];
                 measured += log(head->errors[i]) / (LAYERS * 8);
                 predicted += log(head->predicted[i]) / (LAYERS * 8);
             }
@@ -215,10 +215,10 @@ static void check_kind(bo_context *context, const bo_model_desc *desc, bool erro
         collect(context, model,
                 (bo_inspect_desc){.parts = parts, .tokens = TOKENS, .windows = WINDOWS, .seed = 3, .moments = true},
                 TOKENS * WINDOWS + 5, 20);
-    assert_int_equal(bo_inspection_describe(c.report)->windows, WINDOWS);
+    assert_int_equal(c.report->windows, WINDOWS);
     for (size_t l = 0; l < desc->layers; l++)
         for (size_t h = 0; h < desc->block.heads; h++) {
-            const bo_head_report *head = bo_inspection_head(c.report, l, h);
+            const bo_head_report *head = &c.report->layers[l].heads[h];
             check_moments(&c, l, h, &head->moments, NULL);
             if (!head->mapped.dim) check_behavior(&c, l, h);
             if (errors) check_errors(context, &c, l, h);
@@ -270,11 +270,11 @@ static void batches(void **state)
                                      .tokens = TOKENS,
                                      .windows = counts[i]};
         assert_ok(context, bo_inspect(context, model, ids + starts[i] * TOKENS, counts[i] * TOKENS, &how, &reports[i]));
-        assert_int_equal(bo_inspection_describe(reports[i])->windows, counts[i]);
+        assert_int_equal(reports[i]->windows, counts[i]);
     }
     for (size_t h = 0; h < desc.block.heads; h++) {
         const bo_head_report *r[3];
-        for (size_t i = 0; i < 3; i++) r[i] = bo_inspection_head(reports[i], 1, h);
+        for (size_t i = 0; i < 3; i++) r[i] = &reports[i]->layers[1].heads[h];
         const double a = (double)FIRST / ALL, b = 1 - a;
         assert_close(pow(r[0]->moments.key_norm, 2),
                      a * pow(r[1]->moments.key_norm, 2) + b * pow(r[2]->moments.key_norm, 2), 1e-6);
@@ -300,10 +300,10 @@ static void threads(void **state)
               b = collect(many, model, how, TOKENS * WINDOWS, VOCAB);
     for (size_t l = 0; l < LAYERS; l++)
         for (size_t h = 0; h < desc.block.heads; h++) {
-            const bo_head_report *x = bo_inspection_head(a.report, l, h), *y = bo_inspection_head(b.report, l, h);
+            const bo_head_report *x = &a.report->layers[l].heads[h], *y = &b.report->layers[l].heads[h];
             assert_true(x->moments.largest == y->moments.largest && x->entropy == y->entropy && x->logit == y->logit);
             assert_true(x->copying == y->copying && x->written == y->written && x->choice == y->choice);
-            assert_memory_equal(x->errors, y->errors, bo_inspection_describe(a.report)->candidates * sizeof(double));
+            assert_memory_equal(x->errors, y->errors, a.report->candidate_count * sizeof(double));
         }
     collected_free(&a);
     collected_free(&b);

@@ -1,4 +1,5 @@
 /* Checksums: XXH64 against its published values, and every flipped bit and every truncation of a file is found. */
+#include "base/rng.h"
 #include "files.h"
 #include "io/checksum.h"
 #include "io/tensors.h"

@@ -1,7 +1,10 @@
 /* Common promises of the headers of tables, features, machines, metrics and networks: output pointers are NULL after a
  * failure, destroy functions accept NULL, reserved fields that are not zero are refused, and reserved fields of outputs
  * are zero. */
+#include "io/splits.h"
 #include "files.h"
+#include "features/facts.h"
+#include <bochner/embedding.h>
 #include <bochner/machines.h>
 #include <bochner/network.h>
 
@@ -32,15 +35,15 @@ static void copy_projections(void *user, size_t rows, size_t frequencies, const 
 }
 
 FAILS(data, bo_data_load(context, &(bo_data_desc){.path = "/nowhere"}, NULL, (bo_data **)out))
-FAILS(schema_fit, bo_schema_fit(context, &(bo_data_desc){.path = "/nowhere"}, (bo_schema **)out))
+FAILS(schema_fit, bo_schema_fit(context, &(bo_table_desc){.data = {.path = "/nowhere"}}, (bo_schema **)out))
 FAILS(schema_memory, bo_schema_load(context, &(bo_source){.bytes = "{}", .size = 2}, (bo_schema **)out))
-FAILS(stream, bo_stream_open(context, &(bo_data_desc){.path = "/nowhere"}, NULL, (bo_stream **)out))
 FAILS(table, bo_table_load(context, &(bo_table_desc){.data = {.path = "/nowhere"}, .split = {.test = 0.5}},
                            (bo_data **)out, NULL, (bo_data **)out + 1))
-FAILS(table_open, bo_table_open(context, &(bo_table_desc){.data = {.path = "/nowhere"}}, NULL, BO_SPLIT_TRAIN, 0, 1,
-                                (bo_table **)out))
-FAILS(reader, bo_reader_open(context, "/nowhere", BO_FORMAT_AUTO, 0, (bo_reader **)out))
-FAILS(reader_memory, bo_reader_open_memory(context, "", 0, BO_FORMAT_AUTO, 0, (bo_reader **)out))
+FAILS(table_open,
+      bo_table_open(context, &(bo_table_desc){.data = {.path = "/nowhere"}}, NULL, BO_SPLIT_TRAIN, (bo_table **)out))
+FAILS(reader, bo_reader_open(context, &(bo_source){.path = "/nowhere"}, BO_FORMAT_AUTO, 0, (bo_reader **)out))
+FAILS(reader_memory,
+      bo_reader_open(context, &(bo_source){.bytes = "", .size = 0}, BO_FORMAT_AUTO, 0, (bo_reader **)out))
 FAILS(array, bo_array_load(context, &(bo_source){.path = "/nowhere"}, (bo_array **)out))
 FAILS(array_memory, bo_array_load(context, &(bo_source){.bytes = "\x93NUMPY", .size = 6}, (bo_array **)out))
 FAILS(array_image,
@@ -99,11 +102,10 @@ static void out_is_null_after_failure(void **state)
     } calls[] = {{"bo_data_load", data, false},
                  {"bo_schema_fit", schema_fit, false},
                  {"bo_schema_load memory", schema_memory, false},
-                 {"bo_stream_open", stream, false},
                  {"bo_table_load", table, true},
                  {"bo_table_open", table_open, false},
                  {"bo_reader_open", reader, false},
-                 {"bo_reader_open_memory", reader_memory, false},
+                 {"bo_reader_open memory", reader_memory, false},
                  {"bo_array_load", array, false},
                  {"bo_array_load memory", array_memory, false},
                  {"bo_array_save memory", array_image, true},
@@ -136,7 +138,6 @@ static void what_releases_takes_null(void **state)
     (void)state;
     bo_data_destroy(NULL);
     bo_schema_destroy(NULL);
-    bo_stream_close(NULL);
     bo_table_close(NULL);
     bo_reader_close(NULL);
     bo_array_destroy(NULL);
@@ -158,7 +159,7 @@ static void what_releases_takes_null(void **state)
 #define ROWS        .rows = 3, .dim = 2, .targets = 1, .x = X, .y = Y
 
 FAILS(later_data, bo_data_load(context, &(bo_data_desc){TABLE, LATER}, NULL, (bo_data **)out))
-FAILS(later_schema, bo_schema_fit(context, &(bo_data_desc){TABLE, LATER}, (bo_schema **)out))
+FAILS(later_schema, bo_schema_fit(context, &(bo_table_desc){.data = {TABLE, LATER}}, (bo_schema **)out))
 FAILS(later_table, bo_table_load(context, &(bo_table_desc){.data = {TABLE}, LATER}, (bo_data **)out, NULL, NULL))
 FAILS(later_split,
       bo_table_load(context, &(bo_table_desc){.data = {TABLE}, .split = {LATER_SPLIT}}, (bo_data **)out, NULL, NULL))
@@ -171,6 +172,8 @@ FAILS(later_estimate,
 FAILS(later_machine, bo_machine_fit(context, &(bo_machine_desc){LATER}, &(bo_samples){ROWS}, (bo_machine **)out))
 FAILS(later_samples,
       bo_machine_fit(context, &(bo_machine_desc){0}, &(bo_samples){ROWS, LATER_ROWS}, (bo_machine **)out))
+FAILS(later_embedding,
+      bo_embedding_fit(context, &(bo_embedding_desc){0}, &(bo_samples){ROWS, LATER_ROWS}, (bo_embedding **)out))
 FAILS(later_fitting, bo_fitting_create(context, &(bo_machine_desc){LATER}, &(bo_samples){ROWS}, (bo_fitting **)out))
 FAILS(later_metrics, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, LATER}, (bo_metrics **)out))
 FAILS(later_examples, bo_examples_load(context, &(bo_examples_desc){.data = {TABLE}, LATER}, NULL, (bo_examples **)out))
@@ -196,9 +199,10 @@ static void reserved_words_must_be_zero(void **state)
                  {"bo_split_desc", later_rows},        {"bo_array", later_array},
                  {"bo_features_desc", later_features}, {"bo_features_desc", later_estimate},
                  {"bo_machine_desc", later_machine},   {"bo_samples", later_samples},
-                 {"bo_machine_desc", later_fitting},   {"bo_machine_desc", later_cost},
-                 {"bo_metrics_desc", later_metrics},   {"bo_examples_desc", later_examples},
-                 {"bo_examples_arrays", later_arrays}, {"bo_description", later_network}};
+                 {"bo_samples", later_embedding},      {"bo_machine_desc", later_fitting},
+                 {"bo_machine_desc", later_cost},      {"bo_metrics_desc", later_metrics},
+                 {"bo_examples_desc", later_examples}, {"bo_examples_arrays", later_arrays},
+                 {"bo_description", later_network}};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
         void *out[2] = {NULL, NULL};
         char words[80];
@@ -219,7 +223,8 @@ static void outputs_have_zero_reserved(void **state)
     bo_reader *reader;
     bo_data_block block;
     memset(&block, 7, sizeof block);
-    assert_ok(f->context, bo_reader_open_memory(f->context, CSV, sizeof CSV - 1, BO_FORMAT_AUTO, 0, &reader));
+    assert_ok(f->context, bo_reader_open(f->context, &(bo_source){.bytes = CSV, .size = sizeof CSV - 1}, BO_FORMAT_AUTO,
+                                         0, &reader));
     assert_ok(f->context, bo_reader_next(f->context, reader, 10, &block));
     assert_reserved(block);
     bo_reader_close(reader);
@@ -239,7 +244,7 @@ static void outputs_have_zero_reserved(void **state)
     bo_features_accuracy accuracy;
     memset(&accuracy, 7, sizeof accuracy);
     assert_ok(f->context, bo_features_create(f->context, &(bo_features_desc){.dim = 2, .features = 4}, &map));
-    assert_ok(f->context, bo_features_measure(f->context, map, 3, X, 2, 10, 1, &accuracy));
+    assert_ok(f->context, bo_features_measure(f->context, map, &(bo_inputs){.rows = 3, .x = X}, 10, 1, &accuracy));
     assert_reserved(accuracy);
     bo_features_destroy(map);
     bo_description_needs needs;

@@ -1,4 +1,5 @@
 /* Folds of rows: sizes, classes and groups. */
+#include "base/rng.h"
 #include "base/counting.h"
 #include <bochner/data.h>
 

@@ -1,4 +1,4 @@
-/* Whole numbers of 64 bits in JSON: every value reads back as it was written. */
+/* JSON: whole numbers of 64 bits read back as they were written; checksums find damage. */
 #include "files.h"
 #include "io/json.h"
 
@@ -39,8 +39,26 @@ static void others_are_refused(void **state)
         if (read_back(f->context, others[i], &found)) fail_msg("%s is read as a whole number of 64 bits", others[i]);
 }
 
+/* Without a context there is no message. */
+static void checksums(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    char text[] = BO_JSON_SEALED "\n  \"a\": 1\n}\n";
+    assert_true(bo_json_seal(text, sizeof text - 1));
+    assert_ok(context, bo_json_check(context, "x.json", text, sizeof text - 1));
+    assert_int_equal(bo_json_check(NULL, "x.json", text, sizeof text - 1), BO_OK);
+    text[sizeof text - 5] = '2';
+    assert_fails(context, BO_FORMAT, "x.json: the file is damaged",
+                 bo_json_check(context, "x.json", text, sizeof text - 1));
+    assert_int_equal(bo_json_check(NULL, "x.json", text, sizeof text - 1), BO_FORMAT);
+    assert_int_equal(bo_json_check(NULL, NULL, text, sizeof text - 1), BO_INVALID);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_width_survives), cmocka_unit_test(others_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(checksums), cmocka_unit_test(every_width_survives),
+                                       cmocka_unit_test(others_are_refused)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

@@ -1,4 +1,5 @@
 /* Tables as people have them: text, dates, ids, missing values, decimal commas, weights and groups, without options. */
+#include "io/splits.h"
 #include "files.h"
 #include "io/stream.h"
 #include <time.h>
@@ -217,10 +218,10 @@ static void stream_equals_memory(void **state)
     bo_data *parts[2];
     bo_schema *schema;
     assert_ok(f->context, bo_table_load(f->context, &desc, &parts[0], NULL, &parts[1]));
-    assert_ok(f->context, bo_table_fit_schema(f->context, &desc, &schema));
+    assert_ok(f->context, bo_schema_fit(f->context, &desc, &schema));
     assert_int_equal(parts[0]->rows + parts[1]->rows, 270);
-    assert_int_equal(bo_schema_rows(schema), 270);
-    assert_int_equal(bo_schema_unlabeled(schema), 30);
+    assert_int_equal(bo_schema_describe(schema)->rows, 270);
+    assert_int_equal(bo_schema_describe(schema)->unlabeled, 30);
     assert_int_equal(parts[0]->dim, 1 + 3); /* the town and the date; the key numbers the rows */
     for (size_t i = 0; i < parts[0]->rows; i++)
         for (size_t j = 0; j < parts[1]->rows; j++) assert_true(parts[0]->groups[i] != parts[1]->groups[j]);
@@ -229,15 +230,16 @@ static void stream_equals_memory(void **state)
         bo_table *table;
         float x[7 * 4];
         double y[7];
-        size_t count, row = 0;
-        assert_ok(f->context,
-                  bo_table_open(f->context, &desc, schema, p ? BO_SPLIT_TEST : BO_SPLIT_TRAIN, 0, 1, &table));
-        for (;; row += count) {
-            assert_ok(f->context, bo_table_next(f->context, table, 7, x, y, &count));
-            if (count == 0) break;
-            assert_memory_equal(x, data->x + row * data->dim, count * data->dim * sizeof *x);
-            assert_memory_equal(y, data->y + row, count * sizeof *y);
-            assert_memory_equal(bo_table_weights(table), data->weights + row, count * sizeof(float));
+        bo_table_rows rows = {.x = x, .y = y};
+        size_t row = 0;
+        assert_ok(f->context, bo_table_open(f->context, &desc, schema, p ? BO_SPLIT_TEST : BO_SPLIT_TRAIN, &table));
+        assert_true(bo_table_describe(table)->has_target && !bo_table_describe(table)->sparse);
+        for (;; row += rows.rows) {
+            assert_ok(f->context, bo_table_next(f->context, table, 7, &rows));
+            if (rows.rows == 0) break;
+            assert_memory_equal(x, data->x + row * data->dim, rows.rows * data->dim * sizeof *x);
+            assert_memory_equal(y, data->y + row, rows.rows * sizeof *y);
+            assert_memory_equal(rows.weights, data->weights + row, rows.rows * sizeof(float));
         }
         assert_int_equal(row, data->rows);
         bo_table_close(table);
@@ -331,7 +333,8 @@ static void kinds(void **state)
         "when: year", "when: day of the year", "when: weekday", "when: missing", "flag",         "flag: missing",
         "size",       "size: missing",         "note=a",        "note=b",        "note: missing"};
     assert_int_equal(data->dim, sizeof names / sizeof *names);
-    for (size_t i = 0; i < data->dim; i++) assert_string_equal(bo_schema_input(data->schema, i), names[i]);
+    for (size_t i = 0; i < data->dim; i++)
+        assert_string_equal(bo_schema_describe(data->schema)->input_names[i], names[i]);
     const float first[] = {2024, 60, 4, 0, 1, 0, 1, 0, 1, 0, 0}, second[] = {2023, 365, 7, 0, 0, 0, 2.5f, 1, 0, 1, 0};
     assert_memory_equal(data->x, first, sizeof first);
     assert_memory_equal(data->x + data->dim, second, sizeof second);
@@ -535,7 +538,7 @@ static void words(void **state)
                 char name[32];
                 snprintf(name, sizeof name, "x=%s", order[i]);
                 size_t column = 0;
-                while (column < 7 && strcmp(bo_schema_input(data->schema, column), name) != 0) column++;
+                while (column < 7 && strcmp(bo_schema_describe(data->schema)->input_names[column], name) != 0) column++;
                 assert_true(column < 7 && data->x[i * 7 + column] == 1);
             }
             void *json;
@@ -553,7 +556,7 @@ static void words(void **state)
         }
     bo_data *data = load_text(f, "y,x\nInfinity,1\nnan,2\nUp,3\nnull,4\n", (bo_data_desc){.target = "y"}, NULL);
     assert_true(data->rows == 4 && data->classes == 4);
-    assert_string_equal(bo_schema_class(data->schema, (size_t)data->y[0]), "Infinity");
+    assert_string_equal(bo_schema_describe(data->schema)->class_names[(size_t)data->y[0]], "Infinity");
     bo_data_destroy(data);
     refuse_text(f, "x,y\n1,2\nInfinity,3\n2,4\n", (bo_data_desc){0}, NULL, "line 3, column 'x': expected a finite");
     refuse_text(f, "x,y\n1,2\n3,Infinity\n2,4\n", (bo_data_desc){0}, NULL, "line 3, column 'y': expected a finite");

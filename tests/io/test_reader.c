@@ -1,4 +1,6 @@
 /* Every format, and the ways in which files can be broken. */
+#include "io/reader.h"
+#include "io/output.h"
 #include "files.h"
 #include <fcntl.h>
 
@@ -6,10 +8,10 @@
 static double *read_all(test_folder *folder, const char *path, bo_format format, size_t *rows, size_t *columns)
 {
     bo_reader *reader;
-    assert_ok(folder->context, bo_reader_open(folder->context, path, format, 0, &reader));
+    assert_ok(folder->context, bo_reader_open(folder->context, &(bo_source){.path = path}, format, 0, &reader));
     double *all = NULL;
     *rows = 0;
-    *columns = bo_reader_columns(reader);
+    *columns = bo_reader_describe(reader)->columns;
     for (;;) {
         bo_data_block block;
         assert_ok(folder->context, bo_reader_next(folder->context, reader, 3, &block));
@@ -40,7 +42,7 @@ static void expect(test_folder *folder, const char *path, bo_format format, size
 static void refuse(test_folder *folder, const char *path, bo_format format, bo_status expected, const char *words)
 {
     bo_reader *reader;
-    bo_status status = bo_reader_open(folder->context, path, format, 0, &reader);
+    bo_status status = bo_reader_open(folder->context, &(bo_source){.path = path}, format, 0, &reader);
     while (status == BO_OK) {
         bo_data_block block;
         status = bo_reader_next(folder->context, reader, 100, &block);
@@ -81,7 +83,7 @@ static void csv_quotes(void **state)
         f, "q.csv", "name,\"say \"\"hi\"\"\",n\n\"a, b\",\"two\nlines\",1\n\"x\"\"y\",5\" pipe,2\n\n\"\",\"Z\xe9\",3");
     bo_reader *reader;
     bo_data_block block;
-    assert_ok(f->context, bo_reader_open(f->context, path, BO_FORMAT_AUTO, 0, &reader));
+    assert_ok(f->context, bo_reader_open(f->context, &(bo_source){.path = path}, BO_FORMAT_AUTO, 0, &reader));
     assert_string_equal(bo_reader_column(reader, 1), "say \"hi\"");
     for (int pass = 0; pass < 2; ++pass) {
         assert_ok(f->context, bo_reader_next(f->context, reader, 100, &block));
@@ -115,8 +117,8 @@ static void csv_headers(void **state)
                  {"NA,2\n3,4\n", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         bo_reader *reader;
-        assert_ok(f->context,
-                  bo_reader_open(f->context, test_text(f, "h.csv", cases[i].text), BO_FORMAT_AUTO, 0, &reader));
+        assert_ok(f->context, bo_reader_open(f->context, &(bo_source){.path = test_text(f, "h.csv", cases[i].text)},
+                                             BO_FORMAT_AUTO, 0, &reader));
         if ((bo_reader_column(reader, 0) != NULL) != cases[i].header) fail_msg("header of '%s'", cases[i].text);
         bo_reader_close(reader);
     }
@@ -195,7 +197,8 @@ static void foreign_formats(void **state)
     static const char *const texts[] = {"ORC,BZh\n1,2\n", "GIF89a,PAR1\n1,2\n", "[a],b\n1,2\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
         bo_reader *reader;
-        assert_ok(f->context, bo_reader_open(f->context, test_text(f, "w.csv", texts[i]), BO_FORMAT_AUTO, 0, &reader));
+        assert_ok(f->context, bo_reader_open(f->context, &(bo_source){.path = test_text(f, "w.csv", texts[i])},
+                                             BO_FORMAT_AUTO, 0, &reader));
         bo_reader_close(reader);
     }
     refuse(f, test_text(f, "x.npy", "1,2\n"), BO_FORMAT_NPY, BO_FORMAT, "expected a NumPy .npy file");
@@ -210,8 +213,8 @@ static void libsvm(void **state)
     const char *path = test_text(f, "a.svm", "# first\n+1 1:0.5 3:2 # note\n-1\n1 qid:7 2:3 \n");
     expect(f, path, BO_FORMAT_AUTO, 3, 4, cells);
     bo_reader *reader;
-    assert_ok(f->context, bo_reader_open(f->context, path, BO_FORMAT_AUTO, 9, &reader));
-    assert_int_equal(bo_reader_columns(reader), 9);
+    assert_ok(f->context, bo_reader_open(f->context, &(bo_source){.path = path}, BO_FORMAT_AUTO, 9, &reader));
+    assert_int_equal(bo_reader_describe(reader)->columns, 9);
     assert_string_equal(bo_reader_column(reader, 0), "label");
     bo_reader_close(reader);
     refuse(f, test_text(f, "b.svm", "1 1:1\n1 0:1\n"), BO_FORMAT_AUTO, BO_FORMAT,
@@ -400,6 +403,42 @@ static void gzip(void **state)
     refuse(f, test_gzip(f, "f.npy.gz", bytes, size), BO_FORMAT_AUTO, BO_UNSUPPORTED, "Fortran order");
 }
 
+typedef struct letters {
+    const char *next;
+} letters;
+
+static bo_status give_letter(void *user, void *to, size_t capacity, size_t *count)
+{
+    letters *left = user;
+    *count = *left->next && capacity ? 1 : 0;
+    if (*count) *(char *)to = *left->next++;
+    return BO_OK;
+}
+
+/* Memory and callbacks are read as files are. */
+static void sources(void **state)
+{
+    static const char text[] = "a,b\n1,2\n3,4\n";
+    test_folder *f = *state;
+    letters left = {text};
+    const bo_source all[] = {{.bytes = text, .size = sizeof text - 1},
+                             {.read = give_letter, .user = &left, .name = "letters"}};
+    for (size_t i = 0; i < 2; ++i) {
+        bo_reader *reader;
+        bo_data_block block;
+        assert_ok(f->context, bo_reader_open(f->context, &all[i], BO_FORMAT_AUTO, 0, &reader));
+        assert_string_equal(bo_reader_describe(reader)->path, i ? "letters" : "memory");
+        assert_true(bo_reader_describe(reader)->rows == SIZE_MAX);
+        for (int pass = 0; pass < 2; ++pass) {
+            assert_ok(f->context, bo_reader_next(f->context, reader, 10, &block));
+            assert_true(block.rows == 2 && block.columns == 2 && block.cells[3] == 4);
+            assert_ok(f->context, bo_reader_rewind(f->context, reader));
+        }
+        assert_string_equal(bo_reader_column(reader, 1), "b");
+        bo_reader_close(reader);
+    }
+}
+
 static void seeking(void **state)
 {
     test_folder *f = *state;
@@ -410,8 +449,10 @@ static void seeking(void **state)
     bo_reader *reader;
     bo_data_block block;
     size_t rows;
-    assert_ok(f->context, bo_reader_open(f->context, path, BO_FORMAT_AUTO, 0, &reader));
-    assert_true(bo_reader_rows(reader, &rows) && rows == 100);
+    assert_ok(f->context, bo_reader_open(f->context, &(bo_source){.path = path}, BO_FORMAT_AUTO, 0, &reader));
+    const bo_reader_info *facts = bo_reader_describe(reader);
+    assert_true(bo_reader_rows(reader, &rows) && rows == 100 && facts->rows == 100 && facts->columns == 3);
+    assert_true(facts->format == BO_FORMAT_NPY && strcmp(facts->path, path) == 0);
     assert_ok(f->context, bo_reader_seek(f->context, reader, 98));
     assert_ok(f->context, bo_reader_next(f->context, reader, 10, &block));
     assert_int_equal(block.rows, 2);
@@ -419,7 +460,8 @@ static void seeking(void **state)
     assert_true(block.cells[0] == 294);
     assert_fails(f->context, BO_INVALID, "found 101", bo_reader_seek(f->context, reader, 101));
     bo_reader_close(reader);
-    assert_ok(f->context, bo_reader_open(f->context, test_text(f, "s.csv", "1,2\n"), BO_FORMAT_AUTO, 0, &reader));
+    assert_ok(f->context, bo_reader_open(f->context, &(bo_source){.path = test_text(f, "s.csv", "1,2\n")},
+                                         BO_FORMAT_AUTO, 0, &reader));
     assert_fails(f->context, BO_UNSUPPORTED, "out of order", bo_reader_seek(f->context, reader, 0));
     bo_reader_close(reader);
 }
@@ -466,7 +508,8 @@ static void silent_pipes(void **state)
     assert_true(writer >= 0);
     alarm(20);
     assert_fails(context, BO_CANCELED, "", bo_data_load(context, &desc, NULL, &data));
-    assert_fails(context, BO_CANCELED, "", bo_reader_open(context, path, BO_FORMAT_AUTO, 0, &reader));
+    assert_fails(context, BO_CANCELED, "",
+                 bo_reader_open(context, &(bo_source){.path = path}, BO_FORMAT_AUTO, 0, &reader));
     alarm(0);
     close(writer);
     bo_context_destroy(context);
@@ -510,6 +553,7 @@ int main(void)
                                        cmocka_unit_test(idx),
                                        cmocka_unit_test(gzip),
                                        cmocka_unit_test(seeking),
+                                       cmocka_unit_test(sources),
                                        cmocka_unit_test(long_records)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

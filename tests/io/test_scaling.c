@@ -184,7 +184,7 @@ static bo_status load_reversed(bo_context *context, const char *bytes, size_t si
                        again = {.bytes = second, .size = size - (size_t)(second - bytes), .task = BO_TASK_REGRESSION};
     bo_schema *schema;
     bo_data *data;
-    BO_TRY(bo_schema_fit(context, &first, &schema));
+    BO_TRY(bo_schema_fit(context, &(bo_table_desc){.data = first}, &schema));
     const bo_status status = bo_data_load(context, &again, schema, &data);
     bo_data_destroy(data);
     bo_schema_destroy(schema);
@@ -202,7 +202,7 @@ static bo_status load_categories(bo_context *context, const char *bytes, size_t 
 {
     const bo_data_desc desc = {.bytes = bytes, .size = size, .keep = "a", .task = BO_TASK_REGRESSION};
     bo_schema *schema;
-    const bo_status status = bo_schema_fit(context, &desc, &schema);
+    const bo_status status = bo_schema_fit(context, &(bo_table_desc){.data = desc}, &schema);
     bo_schema_destroy(schema);
     return status;
 }

@@ -25,8 +25,8 @@ static void codes(void **state)
     bo_data_desc desc = {.path = test_text(f, "codes.csv", text), .categorical = "zip,id"};
     bo_data *data = load(f, &desc, NULL), *other;
     assert_int_equal(data->dim, 2 + 3);
-    assert_string_equal(bo_schema_input(data->schema, 0), "zip=007");
-    assert_string_equal(bo_schema_input(data->schema, 1), "zip=7");
+    assert_string_equal(bo_schema_describe(data->schema)->input_names[0], "zip=007");
+    assert_string_equal(bo_schema_describe(data->schema)->input_names[1], "zip=7");
     const float first[] = {1, 0}, second[] = {0, 1};
     assert_memory_equal(data->x, first, sizeof first);
     assert_memory_equal(data->x + data->dim, second, sizeof second);
@@ -47,7 +47,7 @@ static void codes(void **state)
     desc.task = BO_TASK_AUTO;
     data = load(f, &desc, NULL); /* few whole numbers: classes */
     assert_int_equal(data->classes, 2);
-    assert_string_equal(bo_schema_class(data->schema, 0), "007");
+    assert_string_equal(bo_schema_describe(data->schema)->class_names[0], "007");
     bo_data_destroy(data);
 }
 
@@ -60,15 +60,15 @@ static void numbers_and_targets(void **state)
     assert_int_equal(data->dim, 2);
     assert_int_equal(data->classes, 2); /* 3 and 6 are few integers */
     assert_true(data->y[0] == 0 && data->y[1] == 1);
-    assert_string_equal(bo_schema_class(data->schema, 1), "6");
+    assert_string_equal(bo_schema_describe(data->schema)->class_names[1], "6");
     bo_data_destroy(data);
     desc.target = "y";
     data = load(f, &desc, NULL);
     assert_int_equal(data->classes, 0);
     assert_true(data->y[0] == 2.5 && data->x[0] == 1 && data->x[1] == 3);
-    assert_string_equal(bo_schema_target(data->schema, 0), "y");
-    assert_string_equal(bo_schema_input(data->schema, 1), "z");
-    assert_false(bo_schema_has_common_unit(data->schema));
+    assert_string_equal(bo_schema_describe(data->schema)->target_names[0], "y");
+    assert_string_equal(bo_schema_describe(data->schema)->input_names[1], "z");
+    assert_false(bo_schema_describe(data->schema)->common_unit);
     bo_data_destroy(data);
     desc.target = "z, 0"; /* several targets: regression, in the order given */
     data = load(f, &desc, NULL);
@@ -78,7 +78,7 @@ static void numbers_and_targets(void **state)
     bo_data_destroy(data);
     desc.target = "-2";
     data = load(f, &desc, NULL);
-    assert_string_equal(bo_schema_target(data->schema, 0), "y");
+    assert_string_equal(bo_schema_describe(data->schema)->target_names[0], "y");
     bo_data_destroy(data);
     desc.no_target = true;
     data = load(f, &desc, NULL);
@@ -115,14 +115,15 @@ static void tasks(void **state)
     desc.task = BO_TASK_CLASSIFICATION;
     data = load(f, &desc, NULL);
     assert_int_equal(data->classes, 21);
-    assert_string_equal(bo_schema_class(data->schema, 10), "10"); /* ordered by value, not alphabetically */
+    assert_string_equal(bo_schema_describe(data->schema)->class_names[10],
+                        "10"); /* ordered by value, not alphabetically */
     assert_true(data->y[20] == 20);
     bo_data_destroy(data);
     desc = (bo_data_desc){.path = test_text(f, "t.csv", "1,b\n2,10\n3,a\n4,b\n")};
     data = load(f, &desc, NULL);
     assert_int_equal(data->classes, 3);
-    assert_string_equal(bo_schema_class(data->schema, 0), "10"); /* mixed: alphabetically */
-    assert_string_equal(bo_schema_class(data->schema, 2), "b");
+    assert_string_equal(bo_schema_describe(data->schema)->class_names[0], "10"); /* mixed: alphabetically */
+    assert_string_equal(bo_schema_describe(data->schema)->class_names[2], "b");
     assert_true(data->y[0] == 2 && data->y[1] == 0 && data->y[2] == 1);
     bo_data_destroy(data);
     desc.task = BO_TASK_REGRESSION;
@@ -253,9 +254,9 @@ static void categories(void **state)
     desc.impute = BO_IMPUTE_NONE;
     bo_data *data = load(f, &desc, NULL);
     assert_int_equal(data->dim, 3);
-    assert_string_equal(bo_schema_input(data->schema, 0), "n");
-    assert_string_equal(bo_schema_input(data->schema, 1), "town=Ayr");
-    assert_string_equal(bo_schema_input(data->schema, 2), "town=Rye");
+    assert_string_equal(bo_schema_describe(data->schema)->input_names[0], "n");
+    assert_string_equal(bo_schema_describe(data->schema)->input_names[1], "town=Ayr");
+    assert_string_equal(bo_schema_describe(data->schema)->input_names[2], "town=Rye");
     const float expected[] = {1, 0, 1, 2, 1, 0, 3, 0, 1};
     assert_memory_equal(data->x, expected, sizeof expected);
     /* Unknown categories become zeros, with a warning and their number. */
@@ -277,14 +278,14 @@ static void categories(void **state)
     desc.categorical = "town,n";
     data = load(f, &desc, NULL);
     assert_int_equal(data->dim, 5);
-    assert_string_equal(bo_schema_input(data->schema, 0), "n=1");
+    assert_string_equal(bo_schema_describe(data->schema)->input_names[0], "n=1");
     bo_data_destroy(data);
     /* Numbers first and text later: a second pass treats the numbers as categories. */
     desc = (bo_data_desc){.path = test_text(f, "l.csv", "k,y\n7,0.5\n10,1.5\nx,2\n"), .categorical = "auto"};
     data = load(f, &desc, NULL);
     assert_int_equal(data->dim, 3);
-    assert_string_equal(bo_schema_input(data->schema, 0), "k=10");
-    assert_string_equal(bo_schema_input(data->schema, 2), "k=x");
+    assert_string_equal(bo_schema_describe(data->schema)->input_names[0], "k=10");
+    assert_string_equal(bo_schema_describe(data->schema)->input_names[2], "k=x");
     const float late[] = {0, 1, 0, 1, 0, 0, 0, 0, 1};
     assert_memory_equal(data->x, late, sizeof late);
     bo_data_destroy(data);
@@ -367,7 +368,7 @@ static void other_columns(void **state)
     /* Sparse text: narrower files are widened, unknown features are ignored. */
     desc = (bo_data_desc){.path = test_text(f, "a.svm", "1 1:1 3:3\n-1 2:2\n")};
     data = load(f, &desc, NULL);
-    assert_true(bo_schema_has_common_unit(data->schema));
+    assert_true(bo_schema_describe(data->schema)->common_unit);
     other = (bo_data_desc){.path = test_text(f, "b.svm", "-1 1:5\n")};
     test = load(f, &other, data->schema);
     assert_int_equal(test->dim, 3);
@@ -420,8 +421,8 @@ static void separate_labels(void **state)
                           .labels = test_gzip(f, "l.gz", labels, sizeof labels)};
     data = load(f, &desc, NULL);
     assert_int_equal(data->classes, 2);
-    assert_string_equal(bo_schema_class(data->schema, 0), "30");
-    assert_true(data->x[0] == 9 && data->x[3] == 6 && data->y[0] == 1 && bo_schema_has_common_unit(data->schema));
+    assert_string_equal(bo_schema_describe(data->schema)->class_names[0], "30");
+    assert_true(data->x[0] == 9 && data->x[3] == 6 && data->y[0] == 1 && bo_schema_describe(data->schema)->common_unit);
     bo_data_destroy(data);
     desc.labels = test_write(f, "l", labels, sizeof labels - 1);
     refuse(f, &desc, NULL, BO_FORMAT, "truncated");
@@ -459,9 +460,19 @@ static void json(void **state)
     assert_int_equal(again->dim, data->dim);
     assert_memory_equal(again->x, data->x, data->rows * data->dim * sizeof *data->x);
     assert_memory_equal(again->y, data->y, data->rows * sizeof *data->y);
-    assert_int_equal(bo_schema_rows(copy), 3);
+    const bo_schema_info *facts = bo_schema_describe(copy);
+    assert_true(facts->rows == 3 && facts->inputs == data->dim && facts->targets == data->targets);
+    assert_true(facts->classes == data->classes && !facts->input_names[facts->inputs]);
+    assert_true(!facts->target_names[facts->targets] && !facts->class_names[facts->classes]);
+    bo_schema_column_info column;
+    size_t inputs = 0, at = 0;
+    for (; bo_schema_column(copy, at, &column); at++) {
+        if (column.inputs) assert_int_equal(column.first, inputs);
+        inputs += column.inputs;
+    }
+    assert_true(at == facts->columns && inputs == facts->inputs);
     for (size_t i = 0; i < data->dim; ++i)
-        assert_string_equal(bo_schema_input(copy, i), bo_schema_input(data->schema, i));
+        assert_string_equal(bo_schema_describe(copy)->input_names[i], bo_schema_describe(data->schema)->input_names[i]);
     bo_data_destroy(again);
     bo_data_destroy(data);
     bo_schema_destroy(copy);

@@ -1,4 +1,5 @@
 /* Sparse rows of libsvm text: the numbers of the dense rows, in memory, in blocks, in parts and in samples. */
+#include "io/stream.h"
 #include "testing.h"
 #include "io/sparse.h"
 #include <bochner/data.h>
@@ -46,7 +47,7 @@ static void test_same_as_dense(void **state)
     assert_same_rows(sparse->sparse, 0, dense, 0, ROWS);
     assert_memory_equal(sparse->y, dense->y, ROWS * sizeof(double));
     /* in blocks */
-    assert_true(bo_schema_is_sparse(dense->schema));
+    assert_true(bo_schema_describe(dense->schema)->sparse);
     bo_stream *stream;
     bo_sparse x;
     double y[700];
@@ -86,15 +87,17 @@ static void test_parts(void **state)
     assert_same_rows(test[1]->sparse, 0, test[0], 0, test[0]->rows);
     assert_memory_equal(test[1]->y, test[0]->y, test[0]->rows * sizeof(double));
     bo_table *table;
-    bo_sparse x;
     double y[256];
+    bo_table_rows rows = {.y = y};
     size_t at = 0;
-    assert_ok(context, bo_table_open(context, &desc, train[0]->schema, BO_SPLIT_TEST, 0, 1, &table));
-    for (;; at += x.rows) {
-        assert_ok(context, bo_table_next_sparse(context, table, 256, &x, y));
-        if (x.rows == 0) break;
-        assert_same_rows(&x, 0, test[0], at, x.rows);
-        assert_memory_equal(y, test[0]->y + at, x.rows * sizeof *y);
+    assert_ok(context, bo_table_open(context, &desc, train[0]->schema, BO_SPLIT_TEST, &table));
+    assert_true(bo_table_describe(table)->sparse);
+    for (;; at += rows.rows) {
+        assert_ok(context, bo_table_next(context, table, 256, &rows));
+        assert_int_equal(rows.sparse.rows, rows.rows);
+        if (rows.rows == 0) break;
+        assert_same_rows(&rows.sparse, 0, test[0], at, rows.rows);
+        assert_memory_equal(y, test[0]->y + at, rows.rows * sizeof *y);
     }
     assert_int_equal(at, test[0]->rows);
     bo_table_close(table);

@@ -1,5 +1,7 @@
 /* Streams: the rows of a whole load for every format and block size, parts that cover the file once, uniform seeded
  * samples, standard input. */
+#include "io/stream.h"
+#include "io/output.h"
 #include "files.h"
 
 enum { ROWS = 5000, DIM = 5 };
@@ -71,8 +73,8 @@ static bo_stream *open_stream(test_folder *f, const char *path)
     bo_data_desc desc = {.path = path};
     bo_schema *schema;
     bo_stream *stream;
-    assert_ok(f->context, bo_schema_fit(f->context, &desc, &schema));
-    assert_int_equal(bo_schema_rows(schema), ROWS);
+    assert_ok(f->context, bo_schema_fit(f->context, &(bo_table_desc){.data = desc}, &schema));
+    assert_int_equal(bo_schema_describe(schema)->rows, ROWS);
     assert_ok(f->context, bo_stream_open(f->context, &desc, schema, &stream));
     bo_schema_destroy(schema); /* the stream has its own copy */
     return stream;
@@ -130,7 +132,7 @@ static void lost_numbers(void **state)
     const bo_data_desc desc = {.path = path, .no_target = true, .impute = BO_IMPUTE_MEDIAN};
     bo_schema *schema;
     bo_stream *stream;
-    assert_ok(f->context, bo_schema_fit(f->context, &desc, &schema));
+    assert_ok(f->context, bo_schema_fit(f->context, &(bo_table_desc){.data = desc}, &schema));
     assert_ok(f->context, bo_stream_open(f->context, &desc, schema, &stream));
     f->warnings = 0;
     do assert_ok(f->context, bo_stream_next(f->context, stream, LINES, &x[0][0], NULL, &rows));
@@ -156,7 +158,7 @@ static void parts_cover(void **state)
                 bo_stream *stream = open_stream(f, paths[p]);
                 assert_ok(f->context, bo_stream_restrict(f->context, stream, index, parts));
                 size_t sampled, rows, total[2] = {0, 0};
-                assert_ok(f->context, bo_stream_sample(f->context, stream, 10, 1, x, y, &sampled));
+                assert_ok(f->context, bo_stream_sample(f->context, stream, 10, 1, x, y, NULL, &sampled));
                 for (int pass = 0; pass < 2; ++pass) {
                     do {
                         assert_ok(f->context, bo_stream_next(f->context, stream, 777, x, y, &rows));
@@ -197,7 +199,7 @@ static void samples(void **state)
         double sum = 0, square = 0;
         for (uint64_t seed = 0; seed < SEEDS; ++seed) {
             size_t got;
-            assert_ok(f->context, bo_stream_sample(f->context, stream, K, seed, x, y, &got));
+            assert_ok(f->context, bo_stream_sample(f->context, stream, K, seed, x, y, NULL, &got));
             assert_int_equal(got, K);
             check_rows(&t, x, y, K);
             unsigned char seen[ROWS] = {0};
@@ -209,7 +211,7 @@ static void samples(void **state)
             double z = (mean - (n - 1) / 2) / sqrt(variance);
             sum += z;
             square += z * z;
-            assert_ok(f->context, bo_stream_sample(f->context, stream, K, seed, x2, y2, &got));
+            assert_ok(f->context, bo_stream_sample(f->context, stream, K, seed, x2, y2, NULL, &got));
             assert_memory_equal(x, x2, sizeof x);
             assert_memory_equal(y, y2, sizeof y);
             assert_ok(f->context, bo_stream_next(f->context, stream, 1, x2, y2, &got));
@@ -220,7 +222,7 @@ static void samples(void **state)
         float *all = malloc(ROWS * 2 * DIM * sizeof *all);
         double *targets = malloc(ROWS * 2 * sizeof *targets);
         size_t got;
-        assert_ok(f->context, bo_stream_sample(f->context, stream, 2 * ROWS, 1, all, targets, &got));
+        assert_ok(f->context, bo_stream_sample(f->context, stream, 2 * ROWS, 1, all, targets, NULL, &got));
         assert_int_equal(got, ROWS);
         check_rows(&t, all, targets, ROWS);
         free(all);
@@ -257,7 +259,7 @@ static void standard_input(void **state)
     close(ends[0]);
     bo_reader *reader;
     bo_data_block block;
-    assert_ok(f->context, bo_reader_open(f->context, "-", BO_FORMAT_AUTO, 4, &reader));
+    assert_ok(f->context, bo_reader_open(f->context, &(bo_source){.path = "-"}, BO_FORMAT_AUTO, 4, &reader));
     assert_ok(f->context, bo_reader_next(f->context, reader, 1, &block));
     assert_true(block.cells[1] == 1);
     assert_fails(f->context, BO_FORMAT, "standard input: line 2: expected feature indices up to 3, found 4",
@@ -265,7 +267,8 @@ static void standard_input(void **state)
     assert_fails(f->context, BO_UNSUPPORTED, "only once", bo_reader_rewind(f->context, reader));
     bo_reader_close(reader);
     bo_schema *schema;
-    assert_fails(f->context, BO_UNSUPPORTED, "only once", bo_schema_fit(f->context, &desc, &schema));
+    assert_fails(f->context, BO_UNSUPPORTED, "only once",
+                 bo_schema_fit(f->context, &(bo_table_desc){.data = desc}, &schema));
     bo_data_destroy(data);
     dup2(saved, STDIN_FILENO);
     close(saved);

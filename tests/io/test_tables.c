@@ -1,4 +1,7 @@
 /* Splits and tables: the part of a row depends on its number only, so memory and blocks, one file and several agree. */
+#include "io/stream.h"
+#include "io/splits.h"
+#include "io/output.h"
 #include "io/enums.h"
 #include "files.h"
 #include <math.h>
@@ -114,7 +117,7 @@ static void test_load(void **state)
     }
     for (int p = 0; p < BO_SPLIT_COUNT; p++) {
         assert_int_equal(at[p], parts[p]->rows);
-        assert_int_equal(bo_schema_inputs(parts[p]->schema), DIM);
+        assert_int_equal(bo_schema_describe(parts[p]->schema)->inputs, DIM);
         bo_data_destroy(parts[p]);
     }
 }
@@ -153,15 +156,21 @@ static size_t check_blocks(test_folder *f, const bo_table_desc *desc, const bo_d
     bo_table *table;
     float x[64 * DIM];
     double y[64];
-    size_t count = 1, done = 0;
-    assert_ok(f->context, bo_table_open(f->context, desc, part->schema, split, 0, 1, &table));
-    while (count > 0) {
-        assert_ok(f->context, bo_table_next(f->context, table, max_rows, x, y, &count));
-        assert_true(done + count <= part->rows);
-        assert_memory_equal(x, part->x + done * DIM, count * DIM * sizeof *x);
-        assert_memory_equal(y, part->y + done, count * sizeof *y);
-        done += count;
+    bo_table_rows rows = {.x = x, .y = y, .rows = 1};
+    size_t done = 0;
+    assert_ok(f->context, bo_table_open(f->context, desc, part->schema, split, &table));
+    assert_true(bo_table_describe(table)->has_target && !bo_table_describe(table)->sparse);
+    while (rows.rows > 0) {
+        assert_ok(f->context, bo_table_next(f->context, table, max_rows, &rows));
+        assert_true(done + rows.rows <= part->rows && !rows.weights);
+        assert_memory_equal(x, part->x + done * DIM, rows.rows * DIM * sizeof *x);
+        assert_memory_equal(y, part->y + done, rows.rows * sizeof *y);
+        done += rows.rows;
     }
+    rows.x = NULL;
+    bo_table_close(table);
+    assert_ok(f->context, bo_table_open(f->context, desc, part->schema, split, &table));
+    assert_fails(f->context, BO_UNSUPPORTED, "libsvm", bo_table_next(f->context, table, max_rows, &rows));
     bo_table_close(table);
     return done;
 }
@@ -190,26 +199,27 @@ static void test_ranks(void **state)
     float x[64 * DIM];
     double y[64];
     desc.data.path = paths[0];
-    assert_ok(f->context, bo_schema_fit(f->context, &desc.data, &schema));
+    assert_ok(f->context, bo_schema_fit(f->context, &desc, &schema));
     for (size_t ranks = 1; ranks <= 5; ranks++) {
         unsigned char *seen = calloc(ROWS, 1);
         for (size_t rank = 0; rank < ranks; rank++) {
-            size_t count = 1;
-            assert_ok(f->context, bo_table_open(f->context, &desc, schema, BO_SPLIT_TRAIN, rank, ranks, &table));
-            while (count > 0) {
-                assert_ok(f->context, bo_table_next(f->context, table, 64, x, y, &count));
-                for (size_t i = 0; i < count; i++) seen[(size_t)y[i]]++;
+            bo_table_rows rows = {.x = x, .y = y, .rows = 1};
+            desc.rank = rank, desc.ranks = ranks;
+            assert_ok(f->context, bo_table_open(f->context, &desc, schema, BO_SPLIT_TRAIN, &table));
+            while (rows.rows > 0) {
+                assert_ok(f->context, bo_table_next(f->context, table, 64, &rows));
+                for (size_t i = 0; i < rows.rows; i++) seen[(size_t)y[i]]++;
             }
             bo_table_close(table);
         }
         for (size_t i = 0; i < ROWS; i++) assert_int_equal(seen[i], 1);
         free(seen);
     }
+    desc.rank = desc.ranks = 2;
     assert_fails(f->context, BO_INVALID, "rank 2 of 2",
-                 bo_table_open(f->context, &desc, schema, BO_SPLIT_TRAIN, 2, 2, &table));
-    desc.split.test = 0.5;
-    assert_fails(f->context, BO_UNSUPPORTED, "ranks",
-                 bo_table_open(f->context, &desc, schema, BO_SPLIT_TRAIN, 0, 2, &table));
+                 bo_table_open(f->context, &desc, schema, BO_SPLIT_TRAIN, &table));
+    desc.rank = 0, desc.split.test = 0.5;
+    assert_fails(f->context, BO_UNSUPPORTED, "ranks", bo_table_open(f->context, &desc, schema, BO_SPLIT_TRAIN, &table));
     bo_schema_destroy(schema);
 }
 
@@ -226,7 +236,7 @@ static void test_sample(void **state)
         bo_table_desc desc = make_table(f, paths, held ? FIFTHS : (bo_split_desc){.seed = 7});
         bo_schema *schema;
         desc.data.path = paths[0];
-        assert_ok(f->context, bo_schema_fit(f->context, &desc.data, &schema));
+        assert_ok(f->context, bo_schema_fit(f->context, &desc, &schema));
         assert_ok(f->context, bo_table_count(f->context, &desc, schema, counts));
         assert_true(counts[0] == 1700 && counts[1] == 1 && counts[2] == ROWS - 1701);
         assert_ok(f->context, bo_table_sample(f->context, &desc, schema, counts, WANT, x, y, NULL, &sampled));
@@ -307,8 +317,9 @@ static void test_memory_is_a_file(void **state)
         assert_memory_equal(x, file->x, rows * file->dim * sizeof *x);
         bo_stream_close(stream);
         bo_reader *reader;
-        assert_ok(f->context, bo_reader_open_memory(f->context, bytes, size, BO_FORMAT_AUTO, 0, &reader));
-        assert_string_equal(bo_reader_path(reader), "memory");
+        assert_ok(f->context,
+                  bo_reader_open(f->context, &(bo_source){.bytes = bytes, .size = size}, BO_FORMAT_AUTO, 0, &reader));
+        assert_string_equal(bo_reader_describe(reader)->path, "memory");
         bo_reader_close(reader);
         bo_data_destroy(file);
         free(bytes);

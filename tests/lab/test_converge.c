@@ -51,8 +51,8 @@ static lab_converged train(place *p, bo_context *context, lab_patience rule)
 {
     lab_converged out;
     const bo_trainer_desc desc = {.model = p->network,
-                                  .examples = p->rows.examples,
-                                  .held_out = p->rows.examples,
+                                  .train.examples = p->rows.examples,
+                                  .valid.examples = p->rows.examples,
                                   .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 0.02},
                                   .batch = 16};
     rule.improved = improved, rule.tell = tell, rule.user = p;

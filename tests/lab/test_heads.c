@@ -39,8 +39,8 @@ static void test_attention(void **state)
     desc.block.positions = BO_POSITIONS_NONE;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     q[DIM * WIDTH + 2] = 4; /* the first entry of head 1, column 2 */
-    assert_ok(context, bo_model_set_weight(context, model, "model.layers.0.self_attn.q_proj.weight", q));
-    assert_ok(context, bo_model_set_weight(context, model, "model.layers.0.self_attn.k_proj.weight", q));
+    assert_ok(context, bo_weights_set(context, bo_model_weights(model), "model.layers.0.self_attn.q_proj.weight", q));
+    assert_ok(context, bo_weights_set(context, bo_model_weights(model), "model.layers.0.self_attn.k_proj.weight", q));
     assert_ok(context, lab_head_read(context, model, 0, 1, &head));
     assert_int_equal(head.dim, DIM);
     assert_close(head.scale, 0.5, 0); /* 1/√4 */

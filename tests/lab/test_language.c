@@ -97,7 +97,10 @@ static bo_status scored_loss(lab_run *run, const bo_model *model, const lab_text
     for (size_t w = 0; status == BO_OK && w < WINDOWS; w++) {
         status = bo_session_reset(lab_context(run), session);
         if (status == BO_OK) status = bo_corpus_read(lab_context(run), text->valid, w * CONTEXT, CONTEXT, ids);
-        if (status == BO_OK) status = bo_session_score(lab_context(run), session, ids, ids + 1, CONTEXT - 1, losses);
+        if (status == BO_OK)
+            status = bo_session_read(
+                lab_context(run), session,
+                &(bo_session_reading){.ids = ids, .count = CONTEXT - 1, .losses = losses, .targets = ids + 1});
         for (size_t i = 0; status == BO_OK && i + 1 < CONTEXT; i++) sum += (double)losses[i];
     }
     bo_session_destroy(session);

@@ -37,8 +37,8 @@ static void test_parity(void **state)
               lab_mixing_rows_open(make_run(&p, context), &(lab_mixing_desc){LAB_MIXING_PARITY, 5, 0, 200}, &rows));
     assert_int_equal(rows.examples->dim, 5);
     assert_int_equal(rows.examples->classes, 2);
-    assert_int_equal(bo_examples_rows(rows.examples, BO_SPLIT_VALID), 40);
-    assert_int_equal(bo_examples_rows(rows.examples, BO_SPLIT_TEST), 40);
+    assert_int_equal(rows.examples->parts[BO_SPLIT_VALID].count, 40);
+    assert_int_equal(rows.examples->parts[BO_SPLIT_TEST].count, 40);
     size_t odd = 0;
     for (size_t r = 0; r < 200; r++) {
         float product = 1;

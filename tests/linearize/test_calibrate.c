@@ -1,7 +1,10 @@
 /* Initial parameters of attention from text: never worse than the usual ones, set as reported, the same for any number of
  * threads; whitening; memory and refusals. */
+#include <bochner/names.h>
 #include "attention/attention.h"
+#include "features/facts.h"
 #include "base/counting.h"
+#include "linearize/linearize.h"
 #include "model/capture.h"
 #include "model/internal.h"
 #include "train/runs.h"
@@ -80,8 +83,8 @@ static void never_worse(void **state)
 {
     runs *r = *state;
     bo_model *teacher = make_teacher(r);
-    for (size_t i = 0; bo_attention_preset_name(i); i++) {
-        const char *kind = bo_attention_preset_name(i);
+    for (size_t i = 0; bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i); i++) {
+        const char *kind = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i);
         bo_model *student = make_student(r, teacher, kind, "");
         const bo_attention_desc *d = &student->desc.block.attention;
         const bool drawn = d->proposal != BO_PROPOSAL_NONE || d->features.sampling == BO_SAMPLING_OPTIMAL;
@@ -110,7 +113,7 @@ static void never_worse(void **state)
             float weight[HEADS * 16];
             weight_name(l, "g_proj.weight", name);
             if (!has_weight(student, name)) continue;
-            assert_ok(r->context, bo_model_get_weight(r->context, student, name, weight));
+            assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, weight, NULL));
             for (size_t w = 0; w < HEADS * 16; w++) assert_true(weight[w] == 0);
         }
         assert_ok(r->context, bo_model_calibrate(r->context, teacher, student, r->text, 0, NULL, NULL));
@@ -119,7 +122,7 @@ static void never_worse(void **state)
     bo_model_destroy(teacher);
 }
 
-/* M is f I or f W as reported, W the result of bo_attention_whiten; the error is that of a separate forward pass, and no
+/* M is f I or f W as reported, W the result of bo_attention_whiten_arrays; the error is that of a separate forward pass, and no
  * other member of the family is better. */
 static void set_as_reported(void **state)
 {
@@ -132,14 +135,14 @@ static void set_as_reported(void **state)
     float initial[HEADS * DIM * DIM], found[HEADS * DIM * DIM], white[HEADS * DIM * DIM], out[TOKENS * HEADS * DIM];
     char name[80];
     weight_name(1, "m", name);
-    assert_ok(r->context, bo_model_get_weight(r->context, student, name, initial));
+    assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, initial, NULL));
     assert_ok(r->context, bo_model_calibrate(r->context, teacher, student, r->text, TOKENS, fits, &count));
     assert_int_equal(count, HEADS); /* layer 0 is kept */
-    assert_ok(r->context, bo_model_get_weight(r->context, student, name, found));
+    assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, found, NULL));
     values_of(r, teacher, 1, &values);
     const bo_attention *attention = bo_model_attention(student, 1);
     const bo_attention_shape s = shape();
-    assert_ok(r->context, bo_attention_whiten(r->context, attention, &s, values.arrays[0], values.arrays[1], 0, white));
+    assert_ok(r->context, bo_attention_whiten_arrays(r->context, attention, &s, values.arrays[0], values.arrays[1], 0, white));
     float gates[TOKENS * HEADS] = {0};
     const bool gated = student->desc.block.attention.gate != BO_GATE_NONE;
     for (size_t i = 0; gated && i < TOKENS * HEADS; i++) gates[i] = (float)-log1p(exp(-3.0));
@@ -159,7 +162,7 @@ static void set_as_reported(void **state)
                                             .v = values.arrays[2],
                                             .m = m,
                                             .log_gate = gated ? gates : NULL};
-            assert_ok(r->context, bo_attention_forward(r->context, attention, &s, &in, NULL, NULL, out, NULL));
+            assert_ok(r->context, bo_attention_forward_arrays(r->context, attention, &s, &in, NULL, NULL, out, NULL));
             for (size_t h = 0; h < HEADS; h++) {
                 double error = 0, size = 0;
                 for (size_t t = 0; t < TOKENS; t++)
@@ -241,7 +244,7 @@ static void overflow_keeps_the_usual_parameters(void **state)
     q = bo_weights_find(teacher->weights, name);
     float *huge = malloc(q->rows * q->columns * sizeof *huge);
     for (size_t i = 0; i < q->rows * q->columns; i++) huge[i] = 1e30f;
-    assert_ok(r->context, bo_model_set_weight(r->context, teacher, name, huge));
+    assert_ok(r->context, bo_weights_set(r->context, bo_model_weights(teacher), name, huge));
     free(huge);
     bo_head_fit fits[LAYERS * HEADS];
     size_t count = 0;
@@ -295,11 +298,11 @@ static void whitened(void **state)
             char name[80];
             values_of(r, student, 1, &values); /* of the model itself */
             const bo_attention_shape s = shape();
-            assert_ok(r->context, bo_attention_whiten(r->context, bo_model_attention(student, 1), &s, values.arrays[0],
+            assert_ok(r->context, bo_attention_whiten_arrays(r->context, bo_model_attention(student, 1), &s, values.arrays[0],
                                                       values.arrays[1], amount, white));
             assert_ok(r->context, bo_model_whiten(r->context, student, r->text, TOKENS, amount));
             weight_name(1, "m", name);
-            assert_ok(r->context, bo_model_get_weight(r->context, student, name, found));
+            assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, found, NULL));
             assert_memory_equal(white, found, sizeof found);
             bo_model_destroy(student);
         }

@@ -135,7 +135,8 @@ static inline double *oracle_features(bo_context *context, const bo_machine *mac
     double *wide = malloc(rows * features * sizeof *wide);
     for (size_t i = 0; i < rows * dim; i++)
         scaled[i] = (x[i] - machine->scaler.mean[i % dim]) * machine->scaler.factor[i % dim];
-    assert_ok(context, bo_features_apply(context, machine->phi, rows, scaled, dim, z, features));
+    assert_ok(context, bo_features_apply(context, machine->phi, &(bo_inputs){.rows = rows, .x = scaled, .stride = dim},
+                                         z, features));
     for (size_t i = 0; i < rows * features; i++) wide[i] = oracle_round((double)z[i], machine->quantum);
     free(scaled);
     free(z);
@@ -260,7 +261,8 @@ static inline bo_machine *oracle_fit(bo_context *context, const bo_machine_desc 
 static inline double *oracle_mean(bo_context *context, const bo_machine *machine, size_t rows, const float *x)
 {
     double *mean = malloc(rows * machine->report.outputs * sizeof *mean);
-    assert_ok(context, bo_machine_predict(context, machine, rows, x, machine->report.dim, mean, NULL));
+    assert_ok(context,
+              bo_machine_predict(context, machine, &(bo_inputs){.rows = rows, .x = x}, &(bo_prediction){.mean = mean}));
     return mean;
 }
 

@@ -84,7 +84,7 @@ static void exact(kernel_fn kernel, const float *x, double *values, double *u)
 
 static bo_embedding *fit(bo_context *context, const bo_embedding_desc *desc, const float *x)
 {
-    const bo_embedding_rows rows = {.rows = ROWS, .dim = DIM, .x = x};
+    const bo_samples rows = {.rows = ROWS, .dim = DIM, .x = x};
     bo_embedding *embedding = NULL;
     assert_ok(context, bo_embedding_fit(context, desc, &rows, &embedding));
     return embedding;
@@ -113,11 +113,11 @@ static void linear(void **state)
     bo_embedding_desc desc = {.components = K, .features = {.kernel = BO_KERNEL_LINEAR}, .scaling = BO_SCALING_NONE};
     bo_embedding *e = fit(context, &desc, x);
     const bo_embedding_report *report = bo_embedding_describe(e);
-    assert_ok(context, bo_embedding_apply(context, e, ROWS, x, DIM, c, error));
+    assert_ok(context, bo_embedding_apply(context, e, &(bo_inputs){.rows = ROWS, .x = x}, c, error));
     assert_ok(context, bo_embedding_invert(context, e, ROWS, c, back));
     for (size_t k = 0; k < K; k++) {
-        assert_close(bo_embedding_variances(e)[k], values[k], 1e-12 * values[0]);
-        const double *found = bo_embedding_vectors(e) + k * DIM;
+        assert_close(bo_embedding_describe(e)->variances[k], values[k], 1e-12 * values[0]);
+        const double *found = bo_embedding_describe(e)->vectors + k * DIM;
         size_t largest = 0;
         for (size_t j = 1; j < DIM; j++)
             if (fabs(found[j]) > fabs(found[largest])) largest = j;
@@ -161,12 +161,12 @@ static void far_from_the_origin(void **state)
                                     .features = {.kernel = BO_KERNEL_LINEAR},
                                     .scaling = BO_SCALING_NONE,
                                     .precision = BO_GRAM_PRECISION_FLOAT32};
-    const bo_embedding_rows here = {.rows = ROWS, .dim = DIM, .x = x}, there = {.rows = ROWS, .dim = DIM, .x = moved};
+    const bo_samples here = {.rows = ROWS, .dim = DIM, .x = x}, there = {.rows = ROWS, .dim = DIM, .x = moved};
     assert_ok(context, bo_embedding_fit(context, &desc, &here, &near));
     assert_ok(context, bo_embedding_fit(context, &desc, &there, &far));
     for (size_t k = 0; k < DIM; k++)
-        assert_close(bo_embedding_variances(far)[k] / bo_embedding_variances(near)[k], 1, 1e-4);
-    assert_ok(context, bo_embedding_apply(context, far, ROWS, moved, DIM, at, NULL));
+        assert_close(bo_embedding_describe(far)->variances[k] / bo_embedding_describe(near)->variances[k], 1, 1e-4);
+    assert_ok(context, bo_embedding_apply(context, far, &(bo_inputs){.rows = ROWS, .x = moved}, at, NULL));
     assert_ok(context, bo_embedding_invert(context, far, ROWS, at, again));
     for (size_t i = 0; i < ROWS * DIM; i++) assert_close(again[i], (double)moved[i], 1e-2);
     bo_embedding_destroy(near), bo_embedding_destroy(far);
@@ -187,10 +187,10 @@ static void finite_features(void **state)
                               .features = {.kernel = BO_KERNEL_POLYNOMIAL, .degree = 2, .gamma = 0.1},
                               .scaling = BO_SCALING_NONE};
     bo_embedding *e = fit(context, &desc, x);
-    assert_ok(context, bo_embedding_apply(context, e, ROWS, x, DIM, c, NULL));
+    assert_ok(context, bo_embedding_apply(context, e, &(bo_inputs){.rows = ROWS, .x = x}, c, NULL));
     for (size_t k = 0; k < K; k++) {
         double along = 0, scale = sqrt(values[k]);
-        assert_close(bo_embedding_variances(e)[k], values[k] / (ROWS - 1), 1e-6 * values[0] / (ROWS - 1));
+        assert_close(bo_embedding_describe(e)->variances[k], values[k] / (ROWS - 1), 1e-6 * values[0] / (ROWS - 1));
         for (size_t i = 0; i < ROWS; i++) along += c[i * K + k] * u[k * ROWS + i];
         for (size_t i = 0; i < ROWS; i++)
             assert_close(c[i * K + k], (along < 0 ? -1 : 1) * scale * u[k * ROWS + i], 1e-4 * sqrt(values[0]));
@@ -211,10 +211,10 @@ static double subspace_error(bo_context *context, const float *x, const double *
         .seed = seed};
     double c[ROWS * K], shared = 0;
     bo_embedding *e = fit(context, &desc, x);
-    assert_ok(context, bo_embedding_apply(context, e, ROWS, x, DIM, c, NULL));
+    assert_ok(context, bo_embedding_apply(context, e, &(bo_inputs){.rows = ROWS, .x = x}, c, NULL));
     for (size_t k = 0; k < K; k++) {
         /* coordinates of the training rows are uncorrelated: their normalized columns are an orthonormal basis */
-        double norm = sqrt(bo_embedding_variances(e)[k] * (ROWS - 1));
+        double norm = sqrt(bo_embedding_describe(e)->variances[k] * (ROWS - 1));
         for (size_t l = 0; l < K; l++) {
             double inner = 0;
             for (size_t i = 0; i < ROWS; i++) inner += c[i * K + k] / norm * u[l * ROWS + i];
@@ -258,26 +258,26 @@ static void streams_and_threads(void **state)
     bo_context *one = test_context(1), *three = test_context(3);
     float *x = malloc(sizeof(float) * MORE * DIM);
     fill(x, MORE, 4);
-    const bo_embedding_rows all = {.rows = MORE, .dim = DIM, .x = x};
+    const bo_samples all = {.rows = MORE, .dim = DIM, .x = x};
     bo_embedding *whole, *parallel, *streamed;
-    bo_embedding_fitting *fitting;
+    bo_fitting *fitting;
     assert_ok(one, bo_embedding_fit(one, &usual, &all, &whole));
     assert_ok(three, bo_embedding_fit(three, &usual, &all, &parallel));
     assert_ok(one, bo_embedding_fitting_create(one, &usual, &all, &fitting));
     for (size_t first = 0, rows = 1; first < MORE; first += rows, rows = 2 * rows + 1) {
-        bo_embedding_rows part = {.rows = rows < MORE - first ? rows : MORE - first, .dim = DIM, .x = x + first * DIM};
-        assert_ok(one, bo_embedding_fitting_add(one, fitting, &part));
+        bo_samples part = {.rows = rows < MORE - first ? rows : MORE - first, .dim = DIM, .x = x + first * DIM};
+        assert_ok(one, bo_fitting_add(one, fitting, &part));
     }
     assert_ok(one, bo_embedding_fitting_finish(one, fitting, &streamed));
     double *a = malloc(sizeof(double) * MORE * 3), *b = malloc(sizeof(double) * MORE * 3);
-    assert_ok(one, bo_embedding_apply(one, whole, MORE, x, DIM, a, NULL));
-    assert_ok(three, bo_embedding_apply(three, parallel, MORE, x, DIM, b, NULL));
+    assert_ok(one, bo_embedding_apply(one, whole, &(bo_inputs){.rows = MORE, .x = x}, a, NULL));
+    assert_ok(three, bo_embedding_apply(three, parallel, &(bo_inputs){.rows = MORE, .x = x}, b, NULL));
     assert_memory_equal(a, b, sizeof(double) * MORE * 3);
-    assert_ok(one, bo_embedding_apply(one, streamed, MORE, x, DIM, b, NULL));
+    assert_ok(one, bo_embedding_apply(one, streamed, &(bo_inputs){.rows = MORE, .x = x}, b, NULL));
     for (size_t i = 0; i < MORE * 3; i++) assert_close(a[i], b[i], 1e-9);
     assert_int_equal(bo_embedding_describe(streamed)->rows, MORE);
     free(a), free(b), free(x);
-    bo_embedding_fitting_destroy(fitting);
+    bo_fitting_destroy(fitting);
     bo_embedding_destroy(whole), bo_embedding_destroy(parallel), bo_embedding_destroy(streamed);
     bo_context_destroy(one), bo_context_destroy(three);
 }
@@ -294,8 +294,8 @@ static void files(void **state)
     size_t size;
     assert_ok(context, bo_embedding_save(context, e, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_ok(context, bo_embedding_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
-    assert_ok(context, bo_embedding_apply(context, e, ROWS, x, DIM, a, NULL));
-    assert_ok(context, bo_embedding_apply(context, loaded, ROWS, x, DIM, b, NULL));
+    assert_ok(context, bo_embedding_apply(context, e, &(bo_inputs){.rows = ROWS, .x = x}, a, NULL));
+    assert_ok(context, bo_embedding_apply(context, loaded, &(bo_inputs){.rows = ROWS, .x = x}, b, NULL));
     assert_memory_equal(a, b, sizeof a);
     assert_ok(context, bo_embedding_invert(context, e, ROWS, a, p));
     assert_ok(context, bo_embedding_invert(context, loaded, ROWS, a, q));
@@ -322,7 +322,7 @@ static void pre_images(void **state)
     bo_embedding_desc desc = {
         .components = 8, .features = {.features = 256, .gamma = 0.02}, .scaling = BO_SCALING_NONE};
     bo_embedding *e = fit(context, &desc, x);
-    assert_ok(context, bo_embedding_apply(context, e, ROWS, x, DIM, c, NULL));
+    assert_ok(context, bo_embedding_apply(context, e, &(bo_inputs){.rows = ROWS, .x = x}, c, NULL));
     assert_ok(context, bo_embedding_invert(context, e, ROWS, c, back));
     for (size_t i = 0; i < ROWS * DIM; i++) mean[i % DIM] += (double)x[i] / ROWS;
     for (size_t i = 0; i < ROWS * DIM; i++) {
@@ -331,6 +331,33 @@ static void pre_images(void **state)
     }
     assert_close(bo_embedding_describe(e)->input_error, left / total, 1e-5);
     assert_true(left / total < 0.05);
+    bo_embedding_destroy(e);
+    bo_context_destroy(context);
+}
+
+/* Sparse rows are embedded like the same rows in dense form. */
+static void sparse_rows(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    float x[ROWS * DIM], value[ROWS * DIM];
+    size_t start[ROWS + 1] = {0}, count = 0;
+    uint32_t column[ROWS * DIM];
+    double dense[ROWS * 3], dense_error[ROWS], sparse[ROWS * 3], sparse_error[ROWS];
+    fill(x, ROWS, 9);
+    for (size_t i = 0; i < ROWS; i++) {
+        for (size_t j = 0; j < DIM; j++) {
+            if ((i + j) % 3 == 0) x[i * DIM + j] = 0;
+            if (x[i * DIM + j] != 0) column[count] = (uint32_t)j, value[count++] = x[i * DIM + j];
+        }
+        start[i + 1] = count;
+    }
+    bo_embedding *e = fit(context, &usual, x);
+    const bo_sparse rows = {ROWS, DIM, start, column, value};
+    assert_ok(context, bo_embedding_apply(context, e, &(bo_inputs){.rows = ROWS, .x = x}, dense, dense_error));
+    assert_ok(context, bo_embedding_apply(context, e, &(bo_inputs){.sparse = &rows}, sparse, sparse_error));
+    assert_memory_equal(dense, sparse, sizeof dense);
+    assert_memory_equal(dense_error, sparse_error, sizeof dense_error);
     bo_embedding_destroy(e);
     bo_context_destroy(context);
 }
@@ -344,7 +371,7 @@ static void refusals(void **state)
     float x[ROWS * DIM], same[2 * DIM] = {0};
     double c[ROWS * 3];
     fill(x, ROWS, 8);
-    bo_embedding_rows rows = {.rows = ROWS, .dim = DIM, .x = x};
+    bo_samples rows = {.rows = ROWS, .dim = DIM, .x = x};
     bo_embedding *e;
     bo_embedding_desc desc = usual;
     desc.components = 65;
@@ -357,28 +384,51 @@ static void refusals(void **state)
     assert_fails(context, BO_MEMORY, "fewer features", bo_embedding_fit(context, &desc, &rows, &e));
     desc = usual, desc.reserved[0] = 1;
     assert_int_equal(bo_embedding_fit(context, &desc, &rows, &e), BO_INVALID);
-    bo_embedding_rows few = {.rows = 1, .dim = DIM, .x = x};
+    bo_samples few = {.rows = 1, .dim = DIM, .x = x};
     assert_fails(context, BO_INVALID, "at least 2 rows", bo_embedding_fit(context, &usual, &few, &e));
-    bo_embedding_rows constant = {.rows = 2, .dim = DIM, .x = same};
+    bo_samples constant = {.rows = 2, .dim = DIM, .x = same};
     assert_fails(context, BO_INVALID, "vary", bo_embedding_fit(context, &usual, &constant, &e));
     x[5] = NAN;
     assert_fails(context, BO_INVALID, "row 1, column 1", bo_embedding_fit(context, &usual, &rows, &e));
     assert_null(e);
     x[5] = 0;
-    bo_embedding_fitting *fitting;
+    bo_fitting *fitting;
     assert_ok(context, bo_embedding_fitting_create(context, &usual, &rows, &fitting));
     assert_fails(context, BO_INVALID, "at least 2 rows", bo_embedding_fitting_finish(context, fitting, &e));
+    bo_machine *machine;
+    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_finish(context, fitting, &machine));
+    assert_null(machine);
+    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_merge(context, fitting, fitting));
+    const bo_collective alone = {.size = 1};
+    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_reduce(context, fitting, &alone));
     rows.dim = DIM - 1;
-    assert_fails(context, BO_INVALID, "expected 4 columns", bo_embedding_fitting_add(context, fitting, &rows));
-    bo_embedding_fitting_destroy(fitting);
+    assert_fails(context, BO_INVALID, "expected 4 columns", bo_fitting_add(context, fitting, &rows));
+    const float weights[ROWS] = {1};
+    bo_samples weighted = {.rows = ROWS, .dim = DIM, .x = x, .weights = weights};
+    assert_fails(context, BO_UNSUPPORTED, "weights", bo_fitting_add(context, fitting, &weighted));
+    assert_fails(context, BO_UNSUPPORTED, "weights", bo_embedding_fit(context, &usual, &weighted, &e));
+    static const size_t start[3] = {0};
+    const bo_sparse zeros = {2, DIM, start, NULL, NULL};
+    bo_samples sparse = {.rows = 2, .dim = DIM, .sparse = &zeros};
+    assert_fails(context, BO_UNSUPPORTED, "dense", bo_embedding_fit(context, &usual, &sparse, &e));
+    bo_fitting_destroy(fitting);
+    double y[ROWS] = {1};
+    bo_samples numbers = {.rows = ROWS, .dim = DIM, .targets = 1, .x = x, .y = y};
+    const bo_machine_desc machine_desc = {.features = {.features = 8}, .lambda = 1};
+    assert_ok(context, bo_fitting_create(context, &machine_desc, &numbers, &fitting));
+    assert_fails(context, BO_INVALID, "found that of a machine", bo_embedding_fitting_finish(context, fitting, &e));
+    bo_fitting_destroy(fitting);
     e = fit(context, &usual, x);
+    assert_fails(context, BO_INVALID, "4 columns",
+                 bo_embedding_apply(context, e, &(bo_inputs){.rows = 2, .x = x, .stride = DIM - 1}, c, NULL));
     x[0] = INFINITY;
-    assert_fails(context, BO_INVALID, "finite", bo_embedding_apply(context, e, ROWS, x, DIM, c, NULL));
+    assert_fails(context, BO_INVALID, "finite",
+                 bo_embedding_apply(context, e, &(bo_inputs){.rows = ROWS, .x = x}, c, NULL));
     bo_embedding_destroy(e);
     float far[ROWS * DIM];
     fill(far, ROWS, 6);
     far[0] = 1e20f;
-    const bo_embedding_rows outlier = {.rows = ROWS, .dim = DIM, .x = far};
+    const bo_samples outlier = {.rows = ROWS, .dim = DIM, .x = far};
     const bo_embedding_desc polynomials = {.features = {.kernel = BO_KERNEL_POLYNOMIAL, .degree = 3, .gamma = 1},
                                            .scaling = BO_SCALING_NONE};
     assert_fails(context, BO_NUMERIC, "polynomial are not finite",
@@ -396,6 +446,7 @@ int main(void)
         cmocka_unit_test(streams_and_threads),
         cmocka_unit_test(files),
         cmocka_unit_test(pre_images),
+        cmocka_unit_test(sparse_rows),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,6 @@
 /* A table with held-out rows, a kernel machine and its metrics: the steps of `bochner fit --holdout` with few calls. */
+#include "math/metrics.h"
+#include "io/output.h"
 #include "oracle.h"
 #include "base/counting.h"
 #include <unistd.h>
@@ -15,14 +17,19 @@ static void test_regression(void **state)
     bo_machine *machine = oracle_fit(context, &desc, &train);
     bo_metrics *metrics;
     assert_ok(context, bo_machine_create_metrics(context, machine, 10, &metrics));
-    assert_ok(context, bo_machine_evaluate(context, machine, TEST_ROWS, test.x, DIM, test.y, metrics));
+    assert_ok(context,
+              bo_machine_evaluate(context, machine, &(bo_inputs){.rows = TEST_ROWS, .x = test.x}, test.y, metrics));
     double *mean = malloc(TEST_ROWS * 2 * sizeof *mean), *std = malloc(3 * TEST_ROWS * 2 * sizeof *std);
     double *low = std + TEST_ROWS * 2, *high = low + TEST_ROWS * 2;
     assert_ok(context,
-              bo_machine_predict_interval(context, machine, TEST_ROWS, test.x, DIM, 0.95, mean, std, low, high));
+              bo_machine_predict(context, machine, &(bo_inputs){.rows = TEST_ROWS, .x = test.x},
+                                 &(bo_prediction){.mean = mean, .low = low, .high = high, .level = 0.95, .std = std}));
     bo_metrics *whole;
     assert_ok(context, bo_metrics_create(context, &metrics->desc, &whole));
-    assert_ok(context, bo_metrics_add_intervals(context, whole, TEST_ROWS, test.y, mean, std, low, high));
+    assert_ok(context,
+              bo_metrics_add(context, whole,
+                             &(bo_metrics_rows){
+                                 .rows = TEST_ROWS, .y = test.y, .mean = mean, .std = std, .low = low, .high = high}));
     for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
         assert_true(bo_metrics_coverage_part(metrics, part) == bo_metrics_coverage_part(whole, part));
     assert_true(metrics->rows == TEST_ROWS && metrics->points == 10 && metrics->desc.has_std);
@@ -32,7 +39,7 @@ static void test_regression(void **state)
     bo_metrics_destroy(whole);
     assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1}, &whole));
     assert_fails(context, BO_INVALID, "expected metrics for this machine",
-                 bo_machine_evaluate(context, machine, TEST_ROWS, test.x, DIM, test.y, whole));
+                 bo_machine_evaluate(context, machine, &(bo_inputs){.rows = TEST_ROWS, .x = test.x}, test.y, whole));
     bo_metrics_destroy(whole);
     bo_metrics_destroy(metrics);
     bo_machine_destroy(machine);
@@ -61,10 +68,13 @@ static void test_single_rows(void **state)
         for (size_t k = 0; k < outputs; k++) intercept = fmax(intercept, fabs(machine->intercept[k]));
         const double size = intercept + 2 * sqrt(2 * squares);
         const double error = outputs == 1 ? 0 : 2 * (double)(features + 1) * 0x1.01p-53 * size;
-        assert_ok(context, bo_machine_predict(context, machine, MANY, train.x, DIM, many, NULL));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = MANY, .x = train.x},
+                                              &(bo_prediction){.mean = many}));
         for (size_t rows = 1; rows <= 4; rows += 3)
             for (size_t i = 0; i + rows <= MANY; i += rows) {
-                assert_ok(context, bo_machine_predict(context, machine, rows, train.x + i * DIM, DIM, few, NULL));
+                assert_ok(context,
+                          bo_machine_predict(context, machine, &(bo_inputs){.rows = rows, .x = train.x + i * DIM},
+                                             &(bo_prediction){.mean = few}));
                 for (size_t k = 0; k < rows * outputs; k++) assert_close(few[k], many[i * outputs + k], error);
             }
         bo_machine_destroy(machine);
@@ -82,11 +92,14 @@ static void test_classes(void **state)
     bo_machine *machine = oracle_fit(context, &desc, &train);
     bo_metrics *metrics;
     assert_ok(context, bo_machine_create_metrics(context, machine, 10, &metrics));
-    assert_ok(context, bo_machine_evaluate(context, machine, TEST_ROWS, test.x, DIM, test.y, metrics));
+    assert_ok(context,
+              bo_machine_evaluate(context, machine, &(bo_inputs){.rows = TEST_ROWS, .x = test.x}, test.y, metrics));
     int *found = malloc(TEST_ROWS * sizeof *found);
     double *p = malloc(TEST_ROWS * 3 * sizeof *p), right = 0, loss = 0;
-    assert_ok(context, bo_machine_classify(context, machine, TEST_ROWS, test.x, DIM, found));
-    assert_ok(context, bo_machine_predict_probabilities(context, machine, TEST_ROWS, test.x, DIM, p));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = TEST_ROWS, .x = test.x},
+                                          &(bo_prediction){.classes = found}));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = TEST_ROWS, .x = test.x},
+                                          &(bo_prediction){.probabilities = p}));
     for (size_t i = 0; i < TEST_ROWS; i++) {
         right += found[i] == (int)test.y[i];
         loss -= log(fmax(p[i * 3 + (size_t)test.y[i]], 1e-15));
@@ -95,10 +108,10 @@ static void test_classes(void **state)
     assert_close(bo_metrics_log_loss(metrics), loss / TEST_ROWS, 1e-12);
     ((double *)test.y)[7] = 3;
     assert_fails(context, BO_INVALID, "row 7: expected a class from 0 to 2",
-                 bo_machine_evaluate(context, machine, 100, test.x, DIM, test.y, metrics));
+                 bo_machine_evaluate(context, machine, &(bo_inputs){.rows = 100, .x = test.x}, test.y, metrics));
     ((double *)test.y)[7] = 0, ((double *)test.y)[4500] = -1; /* in a later block; nothing is added */
     assert_fails(context, BO_INVALID, "row 4500: expected a class from 0 to 2",
-                 bo_machine_evaluate(context, machine, TEST_ROWS, test.x, DIM, test.y, metrics));
+                 bo_machine_evaluate(context, machine, &(bo_inputs){.rows = TEST_ROWS, .x = test.x}, test.y, metrics));
     assert_int_equal(metrics->rows, TEST_ROWS);
     bo_metrics_destroy(metrics);
     bo_machine_destroy(machine);
@@ -134,7 +147,8 @@ static bo_status hold_out(void *what)
     bo_status status = bo_machine_fit(context, &desc, &train, &machine);
     if (status == BO_OK) status = bo_machine_create_metrics(context, machine, 5, &metrics);
     if (status == BO_OK)
-        status = bo_machine_evaluate(context, machine, test->rows, test->x, test->dim, test->y, metrics);
+        status =
+            bo_machine_evaluate(context, machine, &(bo_inputs){.rows = test->rows, .x = test->x}, test->y, metrics);
     if (status == BO_OK) t->rmse = bo_metrics_rmse(metrics), t->rows = (size_t)metrics->rows;
     bo_metrics_destroy(metrics);
     bo_machine_destroy(machine);

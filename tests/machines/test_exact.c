@@ -130,7 +130,8 @@ static void test_errors_and_deviations(void **state)
         if (!plain) assert_close(machine->report.validation_rmse, sqrt(squares / ROWS), 1e-5);
         double mean[NEW_ROWS], std[NEW_ROWS];
         bo_intervals_free(&machine->intervals); /* the standard deviation for noise of equal size remains */
-        assert_ok(context, bo_machine_predict(context, machine, NEW_ROWS, fresh.x, DIM, mean, std));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = NEW_ROWS, .x = fresh.x},
+                                              &(bo_prediction){.mean = mean, .std = std}));
         double *across = kernel_of(context, &desc, NEW_ROWS, fresh.x, ROWS, train.x);
         for (size_t r = 0; r < NEW_ROWS; r++) {
             double *self = kernel_of(context, &desc, 1, fresh.x + r * DIM, 1, fresh.x + r * DIM);
@@ -159,8 +160,10 @@ static void test_files(void **state)
         assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
         assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &again, NULL));
         double first[3 * ROWS], second[3 * ROWS], std[2][3 * ROWS];
-        assert_ok(context, bo_machine_predict(context, machine, ROWS, train.x, DIM, first, classes ? NULL : std[0]));
-        assert_ok(context, bo_machine_predict(context, again, ROWS, train.x, DIM, second, classes ? NULL : std[1]));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = ROWS, .x = train.x},
+                                              &(bo_prediction){.mean = first, .std = classes ? NULL : std[0]}));
+        assert_ok(context, bo_machine_predict(context, again, &(bo_inputs){.rows = ROWS, .x = train.x},
+                                              &(bo_prediction){.mean = second, .std = classes ? NULL : std[1]}));
         assert_memory_equal(first, second, ROWS * machine->report.outputs * sizeof *first);
         if (!classes) assert_memory_equal(std[0], std[1], ROWS * machine->report.outputs * sizeof *first);
         assert_int_equal(again->report.function, BO_FUNCTION_SECTIONS);

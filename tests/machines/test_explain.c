@@ -19,9 +19,11 @@ static double predict(bo_context *context, const bo_machine *machine, const floa
 {
     double out[8];
     if (machine->report.classes)
-        assert_ok(context, bo_machine_predict_probabilities(context, machine, 1, row, DIM, out));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = row},
+                                              &(bo_prediction){.probabilities = out}));
     else
-        assert_ok(context, bo_machine_predict(context, machine, 1, row, DIM, out, NULL));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = row},
+                                              &(bo_prediction){.mean = out}));
     return out[0];
 }
 
@@ -70,7 +72,8 @@ static void compare_importance(bool sparse, double tolerance)
     const bo_explain_desc explain = {.columns = 3, .starts = starts, .repeats = 3, .seed = 7};
     bo_explain_errors errors;
     bo_column_importance found[3];
-    assert_ok(context, bo_explain_permutations(context, machine, &explain, ROWS, s.x, DIM, s.y, NULL, &errors, found));
+    assert_ok(context, bo_explain_permutations(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, s.y,
+                                               NULL, &errors, found));
     float *x = malloc(ROWS * DIM * sizeof *x);
     size_t order[ROWS];
     double before = 0;
@@ -98,7 +101,8 @@ static void compare_importance(bool sparse, double tolerance)
     assert_true(found[0].increase > 5 * found[1].increase); /* the target depends on the first two inputs */
     const bool chosen[3] = {false, true, false};
     bo_column_importance some[3];
-    assert_ok(context, bo_explain_permutations(context, machine, &explain, ROWS, s.x, DIM, s.y, chosen, &errors, some));
+    assert_ok(context, bo_explain_permutations(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, s.y,
+                                               chosen, &errors, some));
     assert_true(isnan(some[0].increase) && isnan(some[2].increase) && some[1].increase == found[1].increase);
     free(x);
     bo_machine_destroy(machine);
@@ -134,7 +138,8 @@ static void test_changes_of_linear_predictions(void **state)
     bo_explain_errors errors;
     bo_column_importance alone[DIM], joint[3];
     const bo_explain_desc each = {.seed = 1};
-    assert_ok(context, bo_explain_permutations(context, machine, &each, ROWS, x, DIM, NULL, NULL, &errors, alone));
+    assert_ok(context, bo_explain_permutations(context, machine, &each, &(bo_inputs){.rows = ROWS, .x = x}, NULL, NULL,
+                                               &errors, alone));
     assert_true(isnan(errors.error));
     for (size_t j = 0; j < 3; j++) {
         double mean, variance;
@@ -143,7 +148,8 @@ static void test_changes_of_linear_predictions(void **state)
         assert_close(alone[j].increase, expected, 0.15 * expected);
     }
     const bo_explain_desc together = {.columns = 3, .starts = (size_t[]){0, 2, 3, 4}, .seed = 1};
-    assert_ok(context, bo_explain_permutations(context, machine, &together, ROWS, x, DIM, NULL, NULL, &errors, joint));
+    assert_ok(context, bo_explain_permutations(context, machine, &together, &(bo_inputs){.rows = ROWS, .x = x}, NULL,
+                                               NULL, &errors, joint));
     assert_true(joint[0].increase < 0.05 * alone[0].increase);
     bo_machine_destroy(machine);
     oracle_drop(&s);
@@ -160,11 +166,13 @@ static void test_classes_lose_log_loss_and_accuracy(void **state)
     const bo_explain_desc explain = {.seed = 1};
     bo_explain_errors errors, none;
     bo_column_importance tested[DIM], changed[DIM];
-    assert_ok(context, bo_explain_permutations(context, machine, &explain, ROWS, s.x, DIM, s.y, NULL, &errors, tested));
-    assert_ok(context, bo_explain_permutations(context, machine, &explain, ROWS, s.x, DIM, NULL, NULL, &none, changed));
+    assert_ok(context, bo_explain_permutations(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, s.y,
+                                               NULL, &errors, tested));
+    assert_ok(context, bo_explain_permutations(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, NULL,
+                                               NULL, &none, changed));
     bo_metrics *metrics;
     assert_ok(context, bo_machine_create_metrics(context, machine, 0, &metrics));
-    assert_ok(context, bo_machine_evaluate(context, machine, ROWS, s.x, DIM, s.y, metrics));
+    assert_ok(context, bo_machine_evaluate(context, machine, &(bo_inputs){.rows = ROWS, .x = s.x}, s.y, metrics));
     assert_close(errors.error, bo_metrics_log_loss(metrics), 1e-12);
     assert_close(errors.accuracy, bo_metrics_accuracy(metrics), 1e-12);
     bo_metrics_destroy(metrics);
@@ -191,7 +199,8 @@ static void test_slopes_and_direction_of_a_linear_machine(void **state)
     bo_machine *machine = oracle_fit(context, &desc, &s);
     double slopes[3], shares[2], vectors[2 * DIM], expected[DIM], norm = 0;
     const bo_explain_desc explain = {.columns = 3, .starts = (size_t[]){0, 2, 3, 4}};
-    assert_ok(context, bo_explain_gradients(context, machine, &explain, ROWS, s.x, DIM, slopes, 2, shares, vectors));
+    assert_ok(context, bo_explain_gradients(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, slopes, 2,
+                                            shares, vectors));
     for (size_t j = 0; j < DIM; j++) {
         double mean, variance;
         column_moments(&s, j, &mean, &variance);
@@ -226,14 +235,16 @@ static void test_values_are_quantiles_or_all(void **state)
     bo_machine *machine = oracle_fit(context, &desc, &s);
     const bo_explain_desc explain = {.columns = 3, .starts = (size_t[]){0, 1, 2, 4}};
     size_t chosen[10], points;
-    assert_ok(context, bo_explain_values(context, machine, &explain, ROWS, x, DIM, 0, 10, chosen, &points));
+    assert_ok(context, bo_explain_values(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = x}, 0, 10, chosen,
+                                         &points));
     assert_int_equal(points, 10);
     for (size_t k = 0; k < 10; k++) { /* the number of smaller values is the quantile of the rows */
         size_t below = 0;
         for (size_t i = 0; i < ROWS; i++) below += x[i * DIM] < x[chosen[k] * DIM];
         assert_close((double)below, (0.01 + 0.98 * (double)k / 9) * (ROWS - 1), 0.5 + 1e-9);
     }
-    assert_ok(context, bo_explain_values(context, machine, &explain, ROWS, x, DIM, 2, 10, chosen, &points));
+    assert_ok(context, bo_explain_values(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = x}, 2, 10, chosen,
+                                         &points));
     assert_int_equal(points, 3); /* (0, 0), (0, 1), (1, 0) */
     assert_int_equal(chosen[0] % 3, 2);
     assert_int_equal(chosen[1] % 3, 1);
@@ -264,9 +275,10 @@ static void test_curves_are_means_and_quantiles(void **state)
         const bo_explain_desc explain = {0};
         size_t values[POINTS], points;
         double mean[POINTS], low[POINTS], high[POINTS], *curves = malloc(ROWS * POINTS * sizeof *curves), level = 0;
-        assert_ok(context, bo_explain_values(context, machine, &explain, ROWS, s.x, DIM, 0, POINTS, values, &points));
-        assert_ok(context,
-                  bo_explain_curve(context, machine, &explain, ROWS, s.x, DIM, 0, points, values, mean, low, high));
+        assert_ok(context, bo_explain_values(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, 0,
+                                             POINTS, values, &points));
+        assert_ok(context, bo_explain_curve(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, 0, points,
+                                            values, mean, low, high));
         for (size_t i = 0; i < ROWS; i++)
             for (size_t k = 0; k < points; k++) {
                 float row[DIM];
@@ -312,9 +324,10 @@ static void test_curves_of_classes_stay_probabilities(void **state)
     enum { POINTS = 5 };
     size_t values[POINTS], points;
     double mean[POINTS * 3], low[POINTS * 3], high[POINTS * 3];
-    assert_ok(context, bo_explain_values(context, machine, &explain, ROWS, s.x, DIM, 0, POINTS, values, &points));
-    assert_ok(context,
-              bo_explain_curve(context, machine, &explain, ROWS, s.x, DIM, 0, points, values, mean, low, high));
+    assert_ok(context, bo_explain_values(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, 0, POINTS,
+                                         values, &points));
+    assert_ok(context, bo_explain_curve(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, 0, points,
+                                        values, mean, low, high));
     for (size_t k = 0; k < points; k++) {
         assert_close(mean[3 * k] + mean[3 * k + 1] + mean[3 * k + 2], 1, 1e-12);
         for (size_t t = 0; t < 3; t++) assert_true(low[3 * k + t] >= 0 && high[3 * k + t] <= 1);
@@ -371,8 +384,8 @@ static void test_contributions_are_shapley_values(void **state)
         double expected[DIM], base[2], prediction[2], found[DIM * 2], error[DIM * 2], mean = 0;
         enumerate(context, machine, s.x, row, expected);
         const bo_explain_desc explain = {.samples = 100 * BACKGROUND, .seed = 3};
-        assert_ok(context, bo_explain_row(context, machine, &explain, BACKGROUND, s.x, DIM, row, base, prediction,
-                                          found, error));
+        assert_ok(context, bo_explain_row(context, machine, &explain, &(bo_inputs){.rows = BACKGROUND, .x = s.x}, row,
+                                          base, prediction, found, error));
         for (size_t b = 0; b < BACKGROUND; b++) mean += predict(context, machine, s.x + b * DIM) / BACKGROUND;
         assert_close(base[0], mean, 1e-6);
         assert_close(prediction[0], predict(context, machine, row), 1e-6);
@@ -404,8 +417,8 @@ static void test_contributions_of_a_linear_machine(void **state)
     const bo_explain_desc explain = {.columns = 3, .starts = (size_t[]){0, 1, 2, 4}};
     double base, prediction, found[3];
     const float *row = s.x;
-    assert_ok(context,
-              bo_explain_row(context, machine, &explain, ROWS, s.x, DIM, row, &base, &prediction, found, NULL));
+    assert_ok(context, bo_explain_row(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, row, &base,
+                                      &prediction, found, NULL));
     double expected[DIM];
     for (size_t j = 0; j < DIM; j++) {
         double mean, variance;
@@ -437,12 +450,12 @@ static void test_threads_give_the_same_bits(void **state)
         const bo_machine_desc desc = describe(BO_KERNEL_RBF);
         bo_machine *machine = oracle_fit(context, &desc, &s);
         const bo_explain_desc explain = {.seed = 5, .repeats = 2, .samples = 20};
-        assert_ok(context, bo_explain_permutations(context, machine, &explain, ROWS, s.x, DIM, s.y, NULL, &r[i].errors,
-                                                   r[i].importance));
-        assert_ok(context, bo_explain_row(context, machine, &explain, ROWS, s.x, DIM, s.x, &r[i].base, &r[i].prediction,
-                                          r[i].contributions, NULL));
-        assert_ok(context, bo_explain_gradients(context, machine, &explain, ROWS, s.x, DIM, r[i].slopes, DIM,
-                                                r[i].shares, r[i].vectors));
+        assert_ok(context, bo_explain_permutations(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x},
+                                                   s.y, NULL, &r[i].errors, r[i].importance));
+        assert_ok(context, bo_explain_row(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, s.x,
+                                          &r[i].base, &r[i].prediction, r[i].contributions, NULL));
+        assert_ok(context, bo_explain_gradients(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x},
+                                                r[i].slopes, DIM, r[i].shares, r[i].vectors));
         bo_machine_destroy(machine);
         bo_context_destroy(context);
     }
@@ -472,36 +485,46 @@ static void test_refusals_and_cancellation(void **state)
         bo_column_importance importance[DIM];
         const size_t value = 3, beyond = ROWS;
         double a[DIM], b[DIM], c[DIM];
-        assert_int_equal(bo_explain_permutations(context, machine, &ok, ROWS, s.x, DIM, s.y, NULL, &e, importance),
+        assert_int_equal(bo_explain_permutations(context, machine, &ok, &(bo_inputs){.rows = ROWS, .x = s.x}, s.y, NULL,
+                                                 &e, importance),
                          w == 0 ? BO_CANCELED : BO_OK);
-        assert_int_equal(bo_explain_row(context, machine, &ok, 5, s.x, DIM, s.x, a, b, c, NULL),
+        assert_int_equal(bo_explain_row(context, machine, &ok, &(bo_inputs){.rows = 5, .x = s.x}, s.x, a, b, c, NULL),
                          w == 1 ? BO_CANCELED : BO_OK);
-        assert_int_equal(bo_explain_curve(context, machine, &ok, ROWS, s.x, DIM, 1, 1, &value, a, NULL, NULL),
-                         w == 2 ? BO_CANCELED : BO_OK);
-        assert_int_equal(bo_explain_gradients(context, machine, &ok, ROWS, s.x, DIM, a, 0, NULL, NULL),
-                         w == 3 ? BO_CANCELED : BO_OK);
+        assert_int_equal(
+            bo_explain_curve(context, machine, &ok, &(bo_inputs){.rows = ROWS, .x = s.x}, 1, 1, &value, a, NULL, NULL),
+            w == 2 ? BO_CANCELED : BO_OK);
+        assert_int_equal(
+            bo_explain_gradients(context, machine, &ok, &(bo_inputs){.rows = ROWS, .x = s.x}, a, 0, NULL, NULL),
+            w == 3 ? BO_CANCELED : BO_OK);
         const bo_explain_desc few = {.columns = 3}, holes = {.columns = 2, .starts = (size_t[]){0, 2, 2}},
                               shorter = {.columns = 2, .starts = (size_t[]){0, 1, 3}};
         size_t chosen[4], points;
-        assert_fails(context, BO_INVALID, "one per input",
-                     bo_explain_gradients(context, machine, &few, ROWS, s.x, DIM, a, 0, NULL, NULL));
-        assert_fails(context, BO_INVALID, "starts must increase",
-                     bo_explain_gradients(context, machine, &holes, ROWS, s.x, DIM, a, 0, NULL, NULL));
-        assert_fails(context, BO_INVALID, "number of inputs, 4",
-                     bo_explain_row(context, machine, &shorter, ROWS, s.x, DIM, s.x, a, b, c, NULL));
+        assert_fails(
+            context, BO_INVALID, "one per input",
+            bo_explain_gradients(context, machine, &few, &(bo_inputs){.rows = ROWS, .x = s.x}, a, 0, NULL, NULL));
+        assert_fails(
+            context, BO_INVALID, "starts must increase",
+            bo_explain_gradients(context, machine, &holes, &(bo_inputs){.rows = ROWS, .x = s.x}, a, 0, NULL, NULL));
+        assert_fails(
+            context, BO_INVALID, "number of inputs, 4",
+            bo_explain_row(context, machine, &shorter, &(bo_inputs){.rows = ROWS, .x = s.x}, s.x, a, b, c, NULL));
         assert_fails(context, BO_INVALID, "at least one row",
-                     bo_explain_permutations(context, machine, &ok, 0, s.x, DIM, s.y, NULL, &e, importance));
+                     bo_explain_permutations(context, machine, &ok, &(bo_inputs){.x = s.x}, s.y, NULL, &e, importance));
         assert_fails(context, BO_INVALID, "at least 2 rows",
-                     bo_explain_permutations(context, machine, &ok, 1, s.x, DIM, s.y, NULL, &e, importance));
-        assert_fails(context, BO_INVALID, "directions",
-                     bo_explain_gradients(context, machine, &ok, ROWS, s.x, DIM, a, DIM + 1, b, c));
-        assert_fails(context, BO_INVALID, "column below",
-                     bo_explain_values(context, machine, &ok, ROWS, s.x, DIM, DIM, 4, chosen, &points));
+                     bo_explain_permutations(context, machine, &ok, &(bo_inputs){.rows = 1, .x = s.x}, s.y, NULL, &e,
+                                             importance));
+        assert_fails(
+            context, BO_INVALID, "directions",
+            bo_explain_gradients(context, machine, &ok, &(bo_inputs){.rows = ROWS, .x = s.x}, a, DIM + 1, b, c));
+        assert_fails(
+            context, BO_INVALID, "column below",
+            bo_explain_values(context, machine, &ok, &(bo_inputs){.rows = ROWS, .x = s.x}, DIM, 4, chosen, &points));
         assert_fails(context, BO_INVALID, "there are",
-                     bo_explain_curve(context, machine, &ok, ROWS, s.x, DIM, 1, 1, &beyond, a, NULL, NULL));
+                     bo_explain_curve(context, machine, &ok, &(bo_inputs){.rows = ROWS, .x = s.x}, 1, 1, &beyond, a,
+                                      NULL, NULL));
         const float bad[DIM] = {0, INFINITY, 0, 0};
         assert_fails(context, BO_INVALID, "finite",
-                     bo_explain_row(context, machine, &ok, ROWS, s.x, DIM, bad, a, b, c, NULL));
+                     bo_explain_row(context, machine, &ok, &(bo_inputs){.rows = ROWS, .x = s.x}, bad, a, b, c, NULL));
         bo_machine_destroy(machine);
         bo_context_destroy(context);
     }

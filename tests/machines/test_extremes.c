@@ -1,5 +1,6 @@
 /* Targets and inputs of extreme size: the result does not depend on the unit, or the fit is refused with the reason. */
 #include <float.h>
+#include "math/metrics.h"
 #include "machines/internal.h"
 #include "oracle.h"
 
@@ -29,9 +30,10 @@ static results fit_scaled(bo_context *context, bo_solver solver, int exponent)
     assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
     bo_metrics *metrics;
     assert_ok(context, bo_machine_create_metrics(context, loaded, 0, &metrics));
-    assert_ok(context, bo_machine_evaluate(context, loaded, NEW, test.x, DIM, test.y, metrics));
+    assert_ok(context, bo_machine_evaluate(context, loaded, &(bo_inputs){.rows = NEW, .x = test.x}, test.y, metrics));
     const bool has_std = machine->report.has_std;
-    assert_ok(context, bo_machine_predict(context, loaded, NEW, test.x, DIM, out.mean, has_std ? out.std : NULL));
+    assert_ok(context, bo_machine_predict(context, loaded, &(bo_inputs){.rows = NEW, .x = test.x},
+                                          &(bo_prediction){.mean = out.mean, .std = has_std ? out.std : NULL}));
     out.rmse = bo_metrics_rmse(metrics);
     out.r2 = bo_metrics_r2(metrics);
     out.noise = machine->report.noise_std;
@@ -131,7 +133,8 @@ static void test_units_of_inputs(void **state)
         bo_machine *machine = NULL;
         if (abs(exponents[e]) <= 120) {
             assert_ok(context, bo_machine_fit(context, &desc, &train, &machine));
-            assert_ok(context, bo_machine_predict(context, machine, ROWS, train.x, DIM, e ? mean : usual, NULL));
+            assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = ROWS, .x = train.x},
+                                                  &(bo_prediction){.mean = e ? mean : usual}));
             for (size_t i = 0; e && i < ROWS; i++) assert_true(mean[i] == usual[i]);
         } else {
             assert_fails(context, BO_INVALID, "input column 1: expected a standard deviation between 1e-37 and 1e+37",

@@ -100,11 +100,15 @@ static void expect_same_bits(fixture *f, const bo_machine *a, const bo_machine *
     assert_int_equal(a->report.has_std, b->report.has_std);
     for (size_t k = 0; k < 2; k++) {
         if (a->report.has_std)
-            assert_ok(f->context, bo_machine_predict_interval(f->context, machines[k], NEW_ROWS, f->fresh.x, DIM, 0.8,
-                                                              mean[k], std[k], low[k], high[k]));
+            assert_ok(
+                f->context,
+                bo_machine_predict(
+                    f->context, machines[k], &(bo_inputs){.rows = NEW_ROWS, .x = f->fresh.x},
+                    &(bo_prediction){.mean = mean[k], .low = low[k], .high = high[k], .level = 0.8, .std = std[k]}));
         else
             assert_ok(f->context,
-                      bo_machine_predict(f->context, machines[k], NEW_ROWS, f->fresh.x, DIM, mean[k], NULL));
+                      bo_machine_predict(f->context, machines[k], &(bo_inputs){.rows = NEW_ROWS, .x = f->fresh.x},
+                                         &(bo_prediction){.mean = mean[k]}));
     }
     assert_memory_equal(mean[0], mean[1], count * sizeof(double));
     if (a->report.has_std) {
@@ -115,7 +119,8 @@ static void expect_same_bits(fixture *f, const bo_machine *a, const bo_machine *
     if (!a->report.classes) return;
     for (size_t k = 0; k < 2; k++)
         assert_ok(f->context,
-                  bo_machine_predict_probabilities(f->context, machines[k], NEW_ROWS, f->fresh.x, DIM, mean[k]));
+                  bo_machine_predict(f->context, machines[k], &(bo_inputs){.rows = NEW_ROWS, .x = f->fresh.x},
+                                     &(bo_prediction){.probabilities = mean[k]}));
     assert_memory_equal(mean[0], mean[1], count * sizeof(double));
 }
 
@@ -180,7 +185,7 @@ static void test_schema(void **state)
     spill(f->other, csv, sizeof csv - 1);
     bo_data_desc data = {.path = f->other, .target = "price,rent", .categorical = "auto", .task = BO_TASK_REGRESSION};
     bo_schema *schema, *loaded_schema = NULL;
-    assert_ok(f->context, bo_schema_fit(f->context, &data, &schema));
+    assert_ok(f->context, bo_schema_fit(f->context, &(bo_table_desc){.data = data}, &schema));
     bo_machine *machine = fit_kind(f, PRIMAL), *loaded;
     assert_ok(f->context, bo_machine_save(f->context, machine, schema, &(bo_sink){.path = f->path}));
     assert_ok(f->context, bo_machine_load(f->context, &(bo_source){.path = f->path}, &loaded, &loaded_schema));
@@ -197,7 +202,7 @@ static void test_schema(void **state)
     assert_ok(f->context, bo_machine_save(f->context, machine, schema, &(bo_sink){.bytes = &a, .size = &size}));
     assert_file_equal(f->path, a, size);
     assert_ok(f->context, bo_machine_load(f->context, &(bo_source){.bytes = a, .size = size}, &loaded, &loaded_schema));
-    assert_string_equal(bo_schema_input(loaded_schema, 1), bo_schema_input(schema, 1));
+    assert_string_equal(bo_schema_describe(loaded_schema)->input_names[1], bo_schema_describe(schema)->input_names[1]);
     bo_free(a);
     expect_same_bits(f, machine, loaded);
     bo_machine_destroy(loaded);
@@ -387,9 +392,11 @@ static bo_status try_damaged(fixture *f, const char *bytes, size_t size)
         double mean[NEW_ROWS * 8], std[NEW_ROWS * 8];
         bool fits = machine->report.dim == DIM && machine->report.outputs <= 8;
         if (fits)
-            (void)bo_machine_predict(f->context, machine, NEW_ROWS, f->fresh.x, DIM, mean,
-                                     machine->report.has_std ? std : NULL);
-        if (fits) (void)bo_machine_predict_probabilities(f->context, machine, NEW_ROWS, f->fresh.x, DIM, mean);
+            (void)bo_machine_predict(f->context, machine, &(bo_inputs){.rows = NEW_ROWS, .x = f->fresh.x},
+                                     &(bo_prediction){.mean = mean, .std = machine->report.has_std ? std : NULL});
+        if (fits)
+            (void)bo_machine_predict(f->context, machine, &(bo_inputs){.rows = NEW_ROWS, .x = f->fresh.x},
+                                     &(bo_prediction){.probabilities = mean});
     } else {
         assert_true(status == BO_FORMAT || status == BO_VERSION || status == BO_MEMORY || status == BO_INVALID ||
                     status == BO_UNSUPPORTED);

@@ -2,6 +2,7 @@
  * features and in exact form, classes, sparse machines, constant columns, clipped inputs; the mean of their outer products;
  * threads, refusals. */
 #include "features/enums.h"
+#include "features/facts.h"
 #include "oracle.h"
 
 enum { ROWS = 80, DIM = 4, NEW_ROWS = 9 };
@@ -68,7 +69,7 @@ static double difference(bo_context *context, const bo_machine *machine, const f
     if (!scaler.place) assert_ok(context, bo_scaler_set_metric(context, &scaler, NULL));
     float scaled[DIM];
     double at[DIM], found = 0;
-    const bo_inputs inputs = {.rows = 1, .x = row, .ldx = machine->report.dim};
+    const bo_input_view inputs = {.rows = 1, .x = row, .ldx = machine->report.dim};
     assert_ok(context, bo_scaler_apply(context, &scaler, &inputs, scaled));
     for (int side = -1; side < 2 && scaler.factor[j] != 0; side += 2) {
         for (size_t k = 0; k < scaler.kept; k++) at[k] = (double)scaled[k];
@@ -86,8 +87,9 @@ static void compare(bo_context *context, const bo_machine *machine, size_t rows,
     const size_t dim = machine->report.dim, outputs = machine->report.outputs;
     float *g = malloc(rows * outputs * dim * sizeof *g);
     double *mean = malloc(rows * outputs * sizeof *mean), top = 0;
-    assert_ok(context, bo_machine_gradients(context, machine, rows, x, dim, g));
-    assert_ok(context, bo_machine_predict(context, machine, rows, x, dim, mean, NULL));
+    assert_ok(context, bo_machine_gradients(context, machine, &(bo_inputs){.rows = rows, .x = x}, g));
+    assert_ok(context,
+              bo_machine_predict(context, machine, &(bo_inputs){.rows = rows, .x = x}, &(bo_prediction){.mean = mean}));
     for (size_t k = 0; k < rows * outputs * dim; k++) top = fmax(top, fabs((double)g[k]));
     assert_true(top > 1e-3);
     for (size_t k = 0; k < rows * outputs * dim; k++) {
@@ -147,7 +149,7 @@ static void test_training_rows_of_exact_kernels_are_finite(void **state)
     for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
         const bo_machine_desc desc = describe(kernels[k], true);
         bo_machine *machine = oracle_fit(context, &desc, &train);
-        assert_ok(context, bo_machine_gradients(context, machine, ROWS, train.x, DIM, g));
+        assert_ok(context, bo_machine_gradients(context, machine, &(bo_inputs){.rows = ROWS, .x = train.x}, g));
         for (size_t i = 0; i < ROWS * DIM; i++) assert_true(fabs((double)g[i]) < 100);
         bo_machine_destroy(machine);
     }
@@ -252,9 +254,13 @@ static void test_products_are_means_of_outer_products(void **state)
         bo_machine *machine = oracle_fit(context, &desc, &train);
         float g[ROWS * T * DIM];
         double matrix[DIM * DIM], diagonal[DIM], alone[DIM];
-        assert_ok(context, bo_machine_gradients(context, machine, ROWS, train.x, DIM, g));
-        assert_ok(context, bo_machine_gradient_products(context, machine, ROWS, train.x, DIM, diagonal, matrix));
-        assert_ok(context, bo_machine_gradient_products(context, machine, ROWS, train.x, DIM, alone, NULL));
+        assert_ok(context, bo_machine_gradients(context, machine, &(bo_inputs){.rows = ROWS, .x = train.x}, g));
+        assert_ok(context, bo_machine_gradient_products(context, machine,
+                                                        &(bo_input_view){.rows = ROWS, .x = train.x, .ldx = DIM},
+                                                        diagonal, matrix));
+        assert_ok(context,
+                  bo_machine_gradient_products(context, machine,
+                                               &(bo_input_view){.rows = ROWS, .x = train.x, .ldx = DIM}, alone, NULL));
         double trace = 0;
         for (size_t j = 0; j < DIM; j++) trace += diagonal[j];
         for (size_t a = 0; a < DIM; a++) {
@@ -287,10 +293,13 @@ static void test_threads_and_blocks_give_the_same_bits(void **state)
         const bo_machine_desc desc = describe(BO_KERNEL_RBF, false);
         bo_machine *machine = oracle_fit(context, &desc, &train);
         g[i] = malloc(MANY * DIM * sizeof *g[i]);
-        assert_ok(context, bo_machine_gradients(context, machine, MANY, train.x, DIM, g[i]));
-        assert_ok(context, bo_machine_gradient_products(context, machine, MANY, train.x, DIM, NULL, matrix[i]));
+        assert_ok(context, bo_machine_gradients(context, machine, &(bo_inputs){.rows = MANY, .x = train.x}, g[i]));
+        assert_ok(context, bo_machine_gradient_products(context, machine,
+                                                        &(bo_input_view){.rows = MANY, .x = train.x, .ldx = DIM}, NULL,
+                                                        matrix[i]));
         float last[DIM]; /* a row does not depend on its block */
-        assert_ok(context, bo_machine_gradients(context, machine, 1, train.x + (MANY - 1) * DIM, DIM, last));
+        assert_ok(context, bo_machine_gradients(context, machine,
+                                                &(bo_inputs){.rows = 1, .x = train.x + (MANY - 1) * DIM}, last));
         for (size_t j = 0; j < DIM; j++) assert_close((double)last[j], (double)g[i][(MANY - 1) * DIM + j], 1e-4);
         bo_machine_destroy(machine);
         bo_context_destroy(context);
@@ -318,12 +327,15 @@ static void test_refusals(void **state)
     bo_machine *machine = oracle_fit(context, &desc, &train);
     float g[ROWS * DIM], bad[DIM] = {0, NAN, 0, 0};
     double diagonal[DIM];
-    assert_fails(context, BO_INVALID, "columns", bo_machine_gradients(context, machine, 1, train.x, DIM - 1, g));
-    assert_fails(context, BO_INVALID, "finite", bo_machine_gradients(context, machine, 1, bad, DIM, g));
+    assert_fails(context, BO_INVALID, "columns",
+                 bo_machine_gradients(context, machine, &(bo_inputs){.rows = 1, .x = train.x, .stride = DIM - 1}, g));
+    assert_fails(context, BO_INVALID, "finite",
+                 bo_machine_gradients(context, machine, &(bo_inputs){.rows = 1, .x = bad}, g));
     assert_fails(context, BO_INVALID, "at least one row",
-                 bo_machine_gradient_products(context, machine, 0, NULL, DIM, diagonal, NULL));
-    assert_int_equal(bo_machine_gradients(context, machine, ROWS, train.x, DIM, g), BO_CANCELED);
-    assert_ok(context, bo_machine_gradients(context, machine, 0, NULL, DIM, NULL));
+                 bo_machine_gradient_products(context, machine, &(bo_input_view){.rows = 0, .x = NULL, .ldx = DIM},
+                                              diagonal, NULL));
+    assert_int_equal(bo_machine_gradients(context, machine, &(bo_inputs){.rows = ROWS, .x = train.x}, g), BO_CANCELED);
+    assert_ok(context, bo_machine_gradients(context, machine, &(bo_inputs){0}, NULL));
     bo_machine_destroy(machine);
     oracle_drop(&train);
     bo_context_destroy(context);

@@ -1,5 +1,6 @@
 /* Prediction intervals: quantiles, the deviations that are fitted to errors, and the coverage on new rows, also by size of the
  * prediction. */
+#include "math/metrics.h"
 #include "oracle.h"
 
 enum { DIM = 2 };
@@ -178,12 +179,15 @@ static void test_coverage(void **state)
             bo_metrics *metrics;
             assert_true(machine->report.has_std);
             assert_ok(context, bo_machine_create_metrics(context, machine, 0, &metrics));
-            assert_ok(context, bo_machine_evaluate(context, machine, FRESH, fresh.x, DIM, fresh.y, metrics));
+            assert_ok(context, bo_machine_evaluate(context, machine, &(bo_inputs){.rows = FRESH, .x = fresh.x}, fresh.y,
+                                                   metrics));
             total += bo_metrics_coverage(metrics) / SEEDS;
             for (size_t p = 0; p < BO_COVERAGE_PARTS; p++) part[p] += bo_metrics_coverage_part(metrics, p) / SEEDS;
             const float ends[] = {-1.5F, 0, 1.5F, 0};
             double mean[2], low[2], high[2];
-            assert_ok(context, bo_machine_predict_interval(context, machine, 2, ends, DIM, 0.9, mean, NULL, low, high));
+            assert_ok(context,
+                      bo_machine_predict(context, machine, &(bo_inputs){.rows = 2, .x = ends},
+                                         &(bo_prediction){.mean = mean, .low = low, .high = high, .level = 0.9}));
             narrow += high[0] - low[0], wide += high[1] - low[1];
             bo_metrics_destroy(metrics);
             bo_machine_destroy(machine);
@@ -219,7 +223,8 @@ static void test_few_rows(void **state)
             bo_machine *machine = oracle_fit(context, &desc, &train);
             double mean[FRESH], low[FRESH], high[FRESH];
             assert_ok(context,
-                      bo_machine_predict_interval(context, machine, FRESH, fresh.x, DIM, 0.95, mean, NULL, low, high));
+                      bo_machine_predict(context, machine, &(bo_inputs){.rows = FRESH, .x = fresh.x},
+                                         &(bo_prediction){.mean = mean, .low = low, .high = high, .level = 0.95}));
             for (size_t i = 0; i < FRESH; i++) inside += fresh.y[i] >= low[i] && fresh.y[i] <= high[i];
             bo_machine_destroy(machine);
             oracle_drop(&train), oracle_drop(&fresh);
@@ -238,8 +243,9 @@ static void expect_same_intervals(bo_context *context, const bo_machine *a, size
     double mean[2][FRESH * 3], low[2][FRESH * 3], high[2][FRESH * 3];
     const bo_machine *machines[] = {a, b};
     for (size_t k = 0; k < 2; k++)
-        assert_ok(context, bo_machine_predict_interval(context, machines[k], FRESH, fresh.x, DIM, 0.9, mean[k], NULL,
-                                                       low[k], high[k]));
+        assert_ok(context,
+                  bo_machine_predict(context, machines[k], &(bo_inputs){.rows = FRESH, .x = fresh.x},
+                                     &(bo_prediction){.mean = mean[k], .low = low[k], .high = high[k], .level = 0.9}));
     for (size_t i = 0; i < FRESH; i++) {
         const size_t at[] = {i * a->report.outputs + a_target, i * b->report.outputs + b_target};
         assert_close(low[0][at[0]], low[1][at[1]], tolerance);
@@ -289,13 +295,15 @@ static void test_refused(void **state)
     const bo_machine_desc desc = {.features = {.features = 16, .gamma = 0.2}, .lambda = 1, .loss = BO_LOSS_RIDGE};
     bo_machine *machine = oracle_fit(context, &desc, &train), *classifier = oracle_fit(context, &desc, &classes);
     double mean[3], low[3], high[3];
-    static const double levels[] = {0, 1, -0.5, 1.5, NAN};
+    static const double levels[] = {1, -0.5, 1.5, NAN, INFINITY};
     for (size_t l = 0; l < 5; l++)
         assert_fails(context, BO_INVALID, "level: expected a number between 0 and 1",
-                     bo_machine_predict_interval(context, machine, 1, train.x, DIM, levels[l], mean, NULL, low, high));
+                     bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = train.x},
+                                        &(bo_prediction){.mean = mean, .low = low, .high = high, .level = levels[l]}));
     assert_fails(context, BO_UNSUPPORTED, "probabilities",
-                 bo_machine_predict_interval(context, classifier, 1, train.x, DIM, 0.9, mean, NULL, low, high));
-    assert_ok(context, bo_machine_predict_interval(context, machine, 0, NULL, DIM, 0.9, NULL, NULL, NULL, NULL));
+                 bo_machine_predict(context, classifier, &(bo_inputs){.rows = 1, .x = train.x},
+                                    &(bo_prediction){.mean = mean, .low = low, .high = high, .level = 0.9}));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){0}, &(bo_prediction){.level = 0.9}));
     bo_machine_destroy(machine), bo_machine_destroy(classifier);
     oracle_drop(&train), oracle_drop(&classes);
     bo_context_destroy(context);

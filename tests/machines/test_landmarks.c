@@ -174,7 +174,7 @@ static void test_leverage_finds_outliers(void **state)
         assert_ok(context, bo_features_create(context, &desc, &phi));
         const float *z = bo_landmarks_rows(phi);
         for (size_t i = 0; i < LANDMARKS; i++) found[leverage] += z[i * DIM] > 4;
-        assert_ok(context, bo_features_measure(context, phi, SAMPLE, x, DIM, 4000, 1, &accuracy));
+        assert_ok(context, bo_features_measure(context, phi, &(bo_inputs){.rows = SAMPLE, .x = x}, 4000, 1, &accuracy));
         missed[leverage] = accuracy.trace_error;
         bo_features_destroy(phi);
     }

@@ -99,7 +99,8 @@ static void test_kernel_of_features(void **state)
     bo_features *phi;
     float *z = malloc(ROWS * FEATURES * sizeof *z);
     assert_ok(context, bo_features_create(context, &made, &phi));
-    assert_ok(context, bo_features_apply(context, phi, ROWS, samples.x, DIM, z, FEATURES));
+    assert_ok(context,
+              bo_features_apply(context, phi, &(bo_inputs){.rows = ROWS, .x = samples.x, .stride = DIM}, z, FEATURES));
     assert_ok(context, bo_targets_fit(context, &desc, &samples, &targets));
     assert_ok(context, bo_loo_create(context, &samples, &targets, true, &loo));
     assert_ok(context, bo_loo_kernel(context, &loo, &map, 0.4, false, &samples));
@@ -189,7 +190,8 @@ static void system_of(bo_context *context, const bo_fitting *fitting, const bo_s
                       double *w)
 {
     float *narrow = malloc(ROWS * FEATURES * sizeof *narrow);
-    assert_ok(context, bo_features_apply(context, fitting->phi, ROWS, samples->x, DIM, narrow, FEATURES));
+    assert_ok(context, bo_features_apply(context, fitting->phi,
+                                         &(bo_inputs){.rows = ROWS, .x = samples->x, .stride = DIM}, narrow, FEATURES));
     for (size_t i = 0; i < ROWS * FEATURES; i++) z[i] = oracle_round((double)narrow[i], (double)fitting->quantum);
     free(narrow);
     size_t outputs = fitting->targets.outputs;

@@ -481,7 +481,8 @@ static void test_probabilities(void **state)
         bo_machine *machine = oracle_fit(context, &desc, &train);
         double *p = malloc(FRESH * classes * sizeof *p), *best = malloc(FRESH * classes * sizeof *best);
         double *scores = oracle_mean(context, machine, FRESH, fresh.x);
-        assert_ok(context, bo_machine_predict_probabilities(context, machine, FRESH, fresh.x, DIM, p));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = FRESH, .x = fresh.x},
+                                              &(bo_prediction){.probabilities = p}));
         for (size_t i = 0; i < FRESH; i++) {
             double sum = 0, raw = 0;
             for (size_t c = 0; c < classes; c++) {

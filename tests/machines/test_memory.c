@@ -181,12 +181,14 @@ static bo_status predict(void *what)
     double mean[3 * NEW_ROWS], std[3 * NEW_ROWS];
     int labels[NEW_ROWS];
     bool classes = s->samples.classes > 0;
-    bo_status status =
-        bo_machine_predict(s->context, s->machine, NEW_ROWS, s->samples.x, DIM, mean, classes ? NULL : std);
+    bo_status status = bo_machine_predict(s->context, s->machine, &(bo_inputs){.rows = NEW_ROWS, .x = s->samples.x},
+                                          &(bo_prediction){.mean = mean, .std = classes ? NULL : std});
     if (status == BO_OK && classes)
-        status = bo_machine_predict_probabilities(s->context, s->machine, NEW_ROWS, s->samples.x, DIM, mean);
+        status = bo_machine_predict(s->context, s->machine, &(bo_inputs){.rows = NEW_ROWS, .x = s->samples.x},
+                                    &(bo_prediction){.probabilities = mean});
     if (status == BO_OK && classes)
-        status = bo_machine_classify(s->context, s->machine, NEW_ROWS, s->samples.x, DIM, labels);
+        status = bo_machine_predict(s->context, s->machine, &(bo_inputs){.rows = NEW_ROWS, .x = s->samples.x},
+                                    &(bo_prediction){.classes = labels});
     return status;
 }
 
@@ -255,14 +257,15 @@ static bo_status embed(void *what)
 {
     setting *s = what;
     const bo_embedding_desc desc = {.components = 2, .features = {.features = FEATURES}};
-    const bo_embedding_rows rows = {.rows = ROWS, .dim = DIM, .x = s->samples.x};
+    const bo_samples rows = {.rows = ROWS, .dim = DIM, .x = s->samples.x};
     double c[ROWS * 2], x[ROWS * DIM];
     bo_embedding *embedding = (bo_embedding *)s, *loaded = NULL;
     void *bytes = NULL;
     size_t size = 0;
     bo_status status = bo_embedding_fit(s->context, &desc, &rows, &embedding);
     if (status != BO_OK) assert_null(embedding);
-    if (status == BO_OK) status = bo_embedding_apply(s->context, embedding, ROWS, rows.x, DIM, c, NULL);
+    if (status == BO_OK)
+        status = bo_embedding_apply(s->context, embedding, &(bo_inputs){.rows = ROWS, .x = rows.x}, c, NULL);
     if (status == BO_OK) status = bo_embedding_invert(s->context, embedding, ROWS, c, x);
     if (status == BO_OK)
         status = bo_embedding_save(s->context, embedding, NULL, &(bo_sink){.bytes = &bytes, .size = &size});
@@ -324,12 +327,17 @@ static bo_status explain(void *what)
     bo_column_importance importance[DIM];
     size_t values[2], points;
     bo_context *c = s->context;
-    BO_TRY(bo_explain_gradients(c, s->machine, &desc, ROWS, rows->x, DIM, slopes, DIM, shares, vectors));
-    BO_TRY(bo_explain_permutations(c, s->machine, &desc, ROWS, rows->x, DIM, rows->y, NULL, &errors, importance));
-    BO_TRY(bo_explain_permutations(c, s->machine, &desc, ROWS, rows->x, DIM, NULL, NULL, &errors, importance));
-    BO_TRY(bo_explain_values(c, s->machine, &desc, ROWS, rows->x, DIM, 0, 2, values, &points));
-    BO_TRY(bo_explain_curve(c, s->machine, &desc, ROWS, rows->x, DIM, 0, points, values, curve, curve, curve));
-    return bo_explain_row(c, s->machine, &desc, ROWS, rows->x, DIM, rows->x, base, prediction, parts, NULL);
+    BO_TRY(bo_explain_gradients(c, s->machine, &desc, &(bo_inputs){.rows = ROWS, .x = rows->x}, slopes, DIM, shares,
+                                vectors));
+    BO_TRY(bo_explain_permutations(c, s->machine, &desc, &(bo_inputs){.rows = ROWS, .x = rows->x}, rows->y, NULL,
+                                   &errors, importance));
+    BO_TRY(bo_explain_permutations(c, s->machine, &desc, &(bo_inputs){.rows = ROWS, .x = rows->x}, NULL, NULL, &errors,
+                                   importance));
+    BO_TRY(bo_explain_values(c, s->machine, &desc, &(bo_inputs){.rows = ROWS, .x = rows->x}, 0, 2, values, &points));
+    BO_TRY(bo_explain_curve(c, s->machine, &desc, &(bo_inputs){.rows = ROWS, .x = rows->x}, 0, points, values, curve,
+                            curve, curve));
+    return bo_explain_row(c, s->machine, &desc, &(bo_inputs){.rows = ROWS, .x = rows->x}, rows->x, base, prediction,
+                          parts, NULL);
 }
 
 static void test_explain(void **state)

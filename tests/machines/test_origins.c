@@ -1,4 +1,5 @@
 /* Columns far from 0: origins are chosen and subtracted in float64, so that the machine is that of the same rows near 0. */
+#include "io/stream.h"
 #include "../io/files.h"
 #include "oracle.h"
 #include <bochner/embedding.h>
@@ -49,14 +50,16 @@ static void rows_of_a_caller(void **state)
         const bo_machine_desc desc = describe();
         bo_machine *machine = oracle_fit(context, &desc, &samples), *streamed;
         assert_true(bo_machine_report(machine)->validation_rmse < 0.05);
-        assert_ok(context, bo_machine_predict(context, machine, NEW, narrow_new, 2, found, NULL));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = NEW, .x = narrow_new},
+                                              &(bo_prediction){.mean = found}));
         if (o == 0) memcpy(first, found, sizeof found);
         check_predictions(NEW, found, first);
         bo_fitting *fitting;
         assert_ok(context, bo_fitting_create(context, &desc, &samples, &fitting));
         assert_ok(context, bo_fitting_add(context, fitting, &samples));
         assert_ok(context, bo_fitting_finish(context, fitting, &streamed));
-        assert_ok(context, bo_machine_predict(context, streamed, NEW, narrow_new, 2, found, NULL));
+        assert_ok(context, bo_machine_predict(context, streamed, &(bo_inputs){.rows = NEW, .x = narrow_new},
+                                              &(bo_prediction){.mean = found}));
         if (o == 0) memcpy(first_streamed, found, sizeof found);
         check_predictions(NEW, found, first_streamed);
         bo_fitting_destroy(fitting);
@@ -121,7 +124,8 @@ static void arrays(void **state)
                       bo_machine_save(context, machine, data->schema, &(bo_sink){.bytes = &bytes, .size = &size}));
             assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, &schema));
             assert_ok(context, bo_data_load(context, &test, schema, &other));
-            assert_ok(context, bo_machine_predict(context, loaded, NEW, other->x, 2, found, NULL));
+            assert_ok(context, bo_machine_predict(context, loaded, &(bo_inputs){.rows = NEW, .x = other->x},
+                                                  &(bo_prediction){.mean = found}));
             for (size_t i = 0; integers && i < NEW; i++) found[i] /= 1024;
             if (o == 0 && !integers) memcpy(first, found, sizeof found);
             for (size_t i = 0; i < NEW; i++) assert_true(fabs(found[i] - first[i]) < (integers ? 2e-3 : 2e-4));
@@ -329,10 +333,13 @@ static void ask(bo_context *context, const bo_machine *machine, const float *x, 
     for (size_t i = 0; i <= NEW; i++) start[i] = 2 * i;
     for (size_t i = 0; i < 2 * NEW; i++) column[i] = i % 2;
     const bo_sparse sparse = {NEW, 2, start, column, x};
-    assert_ok(context,
-              bo_machine_predict_interval(context, machine, NEW, x, 2, 0.9, out->mean, out->std, out->low, out->high));
-    assert_ok(context, bo_machine_predict_sparse(context, machine, &sparse, out->sparse, NULL));
-    assert_ok(context, bo_machine_gradients(context, machine, NEW, x, 2, out->gradients));
+    assert_ok(context, bo_machine_predict(
+                           context, machine, &(bo_inputs){.rows = NEW, .x = x},
+                           &(bo_prediction){
+                               .mean = out->mean, .low = out->low, .high = out->high, .level = 0.9, .std = out->std}));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.sparse = &sparse},
+                                          &(bo_prediction){.mean = out->sparse}));
+    assert_ok(context, bo_machine_gradients(context, machine, &(bo_inputs){.rows = NEW, .x = x}, out->gradients));
 }
 
 /* Saves and loads with or without the schema. */
@@ -445,7 +452,7 @@ static void sparse_without_schema(void **state)
     bo_stream *stream, *new_stream;
     bo_sparse rows, reduced;
     double y[200];
-    assert_ok(context, bo_schema_fit(context, &train, &schema));
+    assert_ok(context, bo_schema_fit(context, &(bo_table_desc){.data = train}, &schema));
     assert_true(bo_schema_origin(schema, 0) != 0 && bo_schema_origin(schema, 3) != 0);
     assert_ok(context, bo_stream_open(context, &train, schema, &stream));
     assert_ok(context, bo_stream_next_sparse(context, stream, 200, &rows, y));
@@ -464,10 +471,13 @@ static void sparse_without_schema(void **state)
         bo_machine *machine = oracle_fit(context, &desc, &samples), *raw = pass_on(context, machine, schema, false);
         assert_non_null(machine->scaler.place);
         double expected[3], expected_std[3], found[3], found_std[3];
-        assert_ok(context, bo_machine_predict_sparse(context, machine, &reduced, expected, expected_std));
-        assert_ok(context, bo_machine_predict_sparse(context, raw, &sparse, found, found_std));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.sparse = &reduced},
+                                              &(bo_prediction){.mean = expected, .std = expected_std}));
+        assert_ok(context, bo_machine_predict(context, raw, &(bo_inputs){.sparse = &sparse},
+                                              &(bo_prediction){.mean = found, .std = found_std}));
         for (size_t i = 0; i < 3; i++) assert_true(found[i] == expected[i] && found_std[i] == expected_std[i]);
-        assert_ok(context, bo_machine_predict(context, raw, 3, dense, 4, found, found_std));
+        assert_ok(context, bo_machine_predict(context, raw, &(bo_inputs){.rows = 3, .x = dense, .stride = 4},
+                                              &(bo_prediction){.mean = found, .std = found_std}));
         for (size_t i = 0; i < (s ? 1 : 3); i++) /* features of rows far away are those of rounding errors */
             assert_true(fabs(found[i] - expected[i]) < 1e-5);
         bo_machine_destroy(machine);
@@ -488,11 +498,12 @@ static void embedding_without_schema(void **state)
         make_table(folder, places[p][0], places[p][1], &table);
         const bo_schema *schema = table.train->schema;
         const bo_embedding_desc desc = {.features = {.kernel = BO_KERNEL_LINEAR}};
-        const bo_embedding_rows rows = {.rows = ROWS, .dim = 2, .x = table.train->x, .schema = schema};
+        const bo_samples rows = {.rows = ROWS, .dim = 2, .x = table.train->x, .schema = schema};
         bo_embedding *fitted;
         double expected[NEW * 2], found[NEW * 2], x[NEW * 2], moved[NEW * 2];
         assert_ok(context, bo_embedding_fit(context, &desc, &rows, &fitted));
-        assert_ok(context, bo_embedding_apply(context, fitted, NEW, table.test->x, 2, expected, NULL));
+        assert_ok(context,
+                  bo_embedding_apply(context, fitted, &(bo_inputs){.rows = NEW, .x = table.test->x}, expected, NULL));
         assert_ok(context, bo_embedding_invert(context, fitted, NEW, expected, x));
         for (int without = 0; without < 2; without++) {
             bo_embedding *loaded;
@@ -501,7 +512,8 @@ static void embedding_without_schema(void **state)
             assert_ok(context, bo_embedding_save(context, fitted, without ? NULL : schema,
                                                  &(bo_sink){.bytes = &bytes, .size = &size}));
             assert_ok(context, bo_embedding_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
-            assert_ok(context, bo_embedding_apply(context, loaded, NEW, table.raw, 2, found, NULL));
+            assert_ok(context,
+                      bo_embedding_apply(context, loaded, &(bo_inputs){.rows = NEW, .x = table.raw}, found, NULL));
             assert_memory_equal(found, expected, sizeof found);
             assert_ok(context, bo_embedding_invert(context, loaded, NEW, found, moved));
             for (size_t i = 0; i < 2 * NEW; i++)

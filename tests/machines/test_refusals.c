@@ -225,7 +225,8 @@ static void test_accepted(void **state)
     desc.lambda = 0, desc.features.gamma = 0; /* two rows, all parameters chosen automatically */
     machine = oracle_fit(f->context, &desc, &few);
     double mean, std;
-    assert_ok(f->context, bo_machine_predict(f->context, machine, 1, few.x, DIM, &mean, &std));
+    assert_ok(f->context, bo_machine_predict(f->context, machine, &(bo_inputs){.rows = 1, .x = few.x},
+                                             &(bo_prediction){.mean = &mean, .std = &std}));
     assert_true(isfinite(mean) && isfinite(std));
     bo_machine_destroy(machine);
     /* a constant target is learned exactly */
@@ -234,7 +235,8 @@ static void test_accepted(void **state)
     bo_samples constant = f->train;
     constant.y = same;
     machine = oracle_fit(f->context, &desc, &constant);
-    assert_ok(f->context, bo_machine_predict(f->context, machine, 1, few.x, DIM, &mean, &std));
+    assert_ok(f->context, bo_machine_predict(f->context, machine, &(bo_inputs){.rows = 1, .x = few.x},
+                                             &(bo_prediction){.mean = &mean, .std = &std}));
     assert_close(mean, 41.5, 1e-9);
     assert_true(isfinite(std));
     bo_machine_destroy(machine);
@@ -244,7 +246,8 @@ static void test_accepted(void **state)
     for (size_t i = 0; i < ROWS * DIM; i++) x[i] = (float)(i / DIM % 2);
     twins.x = x;
     machine = oracle_fit(f->context, &desc, &twins);
-    assert_ok(f->context, bo_machine_predict(f->context, machine, 1, x, DIM, &mean, &std));
+    assert_ok(f->context, bo_machine_predict(f->context, machine, &(bo_inputs){.rows = 1, .x = x},
+                                             &(bo_prediction){.mean = &mean, .std = &std}));
     assert_true(isfinite(mean) && isfinite(std));
     bo_machine_destroy(machine);
     /* a class without rows */
@@ -253,7 +256,8 @@ static void test_accepted(void **state)
     desc = f->desc, desc.balanced = true;
     machine = oracle_fit(f->context, &desc, &empty);
     double p[5];
-    assert_ok(f->context, bo_machine_predict_probabilities(f->context, machine, 1, empty.x, DIM, p));
+    assert_ok(f->context, bo_machine_predict(f->context, machine, &(bo_inputs){.rows = 1, .x = empty.x},
+                                             &(bo_prediction){.probabilities = p}));
     assert_true(p[3] < 0.2 && p[4] < 0.2 && isfinite(p[0]));
     bo_machine_destroy(machine);
     assert_true(f->counted.live == f->before);
@@ -265,10 +269,12 @@ static void test_predict(void **state)
     bo_machine *machine = oracle_fit(f->context, &f->desc, &f->train);
     double mean[ROWS];
     assert_fails(f->context, BO_INVALID, "3 columns",
-                 bo_machine_predict(f->context, machine, ROWS, f->train.x, 2, mean, NULL));
+                 bo_machine_predict(f->context, machine, &(bo_inputs){.rows = ROWS, .x = f->train.x, .stride = 2},
+                                    &(bo_prediction){.mean = mean}));
     const float bad[2 * DIM] = {[DIM + 1] = NAN};
-    assert_fails(f->context, BO_INVALID, "row 1, column 1",
-                 bo_machine_predict(f->context, machine, 2, bad, DIM, mean, NULL));
+    assert_fails(
+        f->context, BO_INVALID, "row 1, column 1",
+        bo_machine_predict(f->context, machine, &(bo_inputs){.rows = 2, .x = bad}, &(bo_prediction){.mean = mean}));
     bo_machine_destroy(machine);
     bo_machine_destroy(NULL);
 }

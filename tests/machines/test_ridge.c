@@ -118,7 +118,8 @@ static void test_constant_column(void **state)
         bo_machine *machine = oracle_fit(context, &desc, &train);
         float rows[2][DIM] = {{0.3f, 1e6f, 0.2f}, {0.3f, -5, 0.2f}};
         double mean[2];
-        assert_ok(context, bo_machine_predict(context, machine, 2, rows[0], DIM, mean, NULL));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = 2, .x = rows[0]},
+                                              &(bo_prediction){.mean = mean}));
         assert_true(mean[0] == mean[1]);
         bo_machine_destroy(machine);
     }

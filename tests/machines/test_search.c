@@ -70,7 +70,10 @@ static double best_of_grid(bo_context *context, const problem *p, size_t feature
                                 .draw = chosen->report.draw};
         bo_features *phi;
         assert_ok(context, bo_features_create(context, &map, &phi));
-        assert_ok(context, bo_features_apply(context, phi, train->rows + fresh->rows, scaled, p->dim, z, features));
+        assert_ok(context,
+                  bo_features_apply(context, phi,
+                                    &(bo_inputs){.rows = train->rows + fresh->rows, .x = scaled, .stride = p->dim}, z,
+                                    features));
         bo_features_destroy(phi);
         memset(gram, 0, n * (n + 1) * sizeof *gram);
         for (size_t i = 0; i < train->rows; i++) /* ZᵀZ and Zᵀy of [z, 1] */
@@ -143,7 +146,8 @@ static void test_classes(void **state)
     bo_machine_desc desc = {.features = {.features = 64}, .seed = 1};
     bo_machine *machine = oracle_fit(context, &desc, &train);
     int *classes = malloc(FRESH * sizeof *classes);
-    assert_ok(context, bo_machine_classify(context, machine, FRESH, all.x + 2 * TRAIN, 2, classes));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = FRESH, .x = all.x + 2 * TRAIN},
+                                          &(bo_prediction){.classes = classes}));
     double right = 0;
     for (size_t i = 0; i < FRESH; i++) right += classes[i] == (int)y[TRAIN + i];
     assert_true(right / FRESH > 0.8413 - 0.01 - 3 * 0.0058);

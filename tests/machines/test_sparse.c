@@ -61,12 +61,16 @@ static void check_same(bo_context *context, const bo_machine_desc *desc, bool cl
     size_t size;
     assert_int_equal(machine->report.solver, usual->report.solver);
     assert_close(machine->report.gamma / usual->report.gamma, 1, 1e-3);
-    assert_ok(context, bo_machine_predict(context, usual, NEW, test.x, DIM, a, std ? a_std : NULL));
-    assert_ok(context, bo_machine_predict_sparse(context, machine, &sparse_test->rows, b, std ? b_std : NULL));
+    assert_ok(context, bo_machine_predict(context, usual, &(bo_inputs){.rows = NEW, .x = test.x},
+                                          &(bo_prediction){.mean = a, .std = std ? a_std : NULL}));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.sparse = &sparse_test->rows},
+                                          &(bo_prediction){.mean = b, .std = std ? b_std : NULL}));
     assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
-    assert_ok(context, bo_machine_predict(context, loaded, NEW, test.x, DIM, c, NULL)); /* dense rows */
-    assert_ok(context, bo_machine_predict_sparse(context, usual, &sparse_test->rows, d, NULL));
+    assert_ok(context, bo_machine_predict(context, loaded, &(bo_inputs){.rows = NEW, .x = test.x},
+                                          &(bo_prediction){.mean = c})); /* dense rows */
+    assert_ok(context, bo_machine_predict(context, usual, &(bo_inputs){.sparse = &sparse_test->rows},
+                                          &(bo_prediction){.mean = d}));
     for (size_t k = 0; k < NEW * outputs; k++) {
         assert_close(b[k], a[k], tolerance);
         assert_close(c[k], b[k], 1e-4);
@@ -130,7 +134,8 @@ static void check_wide(bo_scaling scaling)
     if (c.peak > cost.bytes || cost.bytes > 90e6)
         fail_msg("%.1f MB promised, %.1f MB taken", (double)cost.bytes / 1e6, (double)c.peak / 1e6);
     assert_int_equal(bo_features_describe(machine->phi)->dim, FEW * EACH);
-    assert_ok(context, bo_machine_predict_sparse(context, machine, &block->rows, mean, std));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.sparse = &block->rows},
+                                          &(bo_prediction){.mean = mean, .std = std}));
     for (size_t i = 0; i < FEW; i++) assert_true(isfinite(mean[i]) && std[i] > 0);
     bo_machine_destroy(machine);
     bo_sparse_destroy(&block->rows);
@@ -217,8 +222,10 @@ static void test_stream(void **state)
     }
     assert_ok(context, bo_fitting_finish(context, fitting, &streamed));
     double a[ROWS], b[ROWS];
-    assert_ok(context, bo_machine_predict_sparse(context, once, &block->rows, a, NULL));
-    assert_ok(context, bo_machine_predict_sparse(context, streamed, &block->rows, b, NULL));
+    assert_ok(context,
+              bo_machine_predict(context, once, &(bo_inputs){.sparse = &block->rows}, &(bo_prediction){.mean = a}));
+    assert_ok(context,
+              bo_machine_predict(context, streamed, &(bo_inputs){.sparse = &block->rows}, &(bo_prediction){.mean = b}));
     for (size_t i = 0; i < ROWS; i++) assert_close(a[i], b[i], 1e-4);
     bo_fitting_destroy(fitting);
     bo_machine_destroy(once);
@@ -277,11 +284,12 @@ static void test_malformed_rows(void **state)
     assert_ok(context, bo_features_create(context, &desc, &map));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const bo_sparse x = {2, 3, cases[i].start, cases[i].column, value};
-        assert_fails(context, BO_INVALID, cases[i].words, bo_features_apply_sparse(context, map, &x, z, 4));
+        assert_fails(context, BO_INVALID, cases[i].words,
+                     bo_features_apply(context, map, &(bo_inputs){.sparse = &x}, z, 4));
     }
     static const size_t none[3] = {0, 0, 0};
     const bo_sparse empty = {2, 3, none, NULL, NULL};
-    assert_ok(context, bo_features_apply_sparse(context, map, &empty, z, 4));
+    assert_ok(context, bo_features_apply(context, map, &(bo_inputs){.sparse = &empty}, z, 4));
     bo_features_destroy(map);
     bo_context_destroy(context);
 }
@@ -294,7 +302,9 @@ static bo_status fit_and_predict(void *what)
     bo_machine *machine = NULL;
     double mean[ROWS];
     bo_status status = bo_machine_fit(i->context, &desc, train, &machine);
-    if (status == BO_OK) status = bo_machine_predict_sparse(i->context, machine, train->sparse, mean, NULL);
+    if (status == BO_OK)
+        status = bo_machine_predict(i->context, machine, &(bo_inputs){.sparse = train->sparse},
+                                    &(bo_prediction){.mean = mean});
     bo_machine_destroy(machine);
     return status;
 }

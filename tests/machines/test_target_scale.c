@@ -1,4 +1,5 @@
 /* Logarithms of positive targets: the choice of the scale, means and intervals in the units of the targets. */
+#include "math/metrics.h"
 #include "oracle.h"
 
 enum { DIM = 2, ROWS = 1200, FRESH = 4000 };
@@ -44,7 +45,8 @@ static void test_chosen(void **state)
         assert_close(ratio, 1, s < 2 ? 0.06 : 0.11);
         bo_metrics *metrics;
         assert_ok(context, bo_machine_create_metrics(context, chosen, 0, &metrics));
-        assert_ok(context, bo_machine_evaluate(context, chosen, FRESH, fresh.x, DIM, fresh.y, metrics));
+        assert_ok(context,
+                  bo_machine_evaluate(context, chosen, &(bo_inputs){.rows = FRESH, .x = fresh.x}, fresh.y, metrics));
         assert_close(bo_metrics_rmse(metrics), rmse, 1e-9 * rmse);
         if (s < 2) {
             assert_true(bo_metrics_coverage(metrics) > 0.93 && bo_metrics_coverage(metrics) < 0.97);
@@ -74,8 +76,13 @@ static void test_equals_logarithms(void **state)
     bo_machine *a = oracle_fit(context, &desc, &train);
     assert_int_equal(b->report.target_scale, BO_TARGET_SCALE_LINEAR); /* not all are positive */
     double mean[2][50], low[2][50], high[2][50], std[50];
-    assert_ok(context, bo_machine_predict_interval(context, a, 50, fresh.x, DIM, 0.95, mean[0], std, low[0], high[0]));
-    assert_ok(context, bo_machine_predict_interval(context, b, 50, fresh.x, DIM, 0.95, mean[1], NULL, low[1], high[1]));
+    assert_ok(context,
+              bo_machine_predict(
+                  context, a, &(bo_inputs){.rows = 50, .x = fresh.x},
+                  &(bo_prediction){.mean = mean[0], .low = low[0], .high = high[0], .level = 0.95, .std = std}));
+    assert_ok(context,
+              bo_machine_predict(context, b, &(bo_inputs){.rows = 50, .x = fresh.x},
+                                 &(bo_prediction){.mean = mean[1], .low = low[1], .high = high[1], .level = 0.95}));
     for (size_t i = 0; i < 50; i++) {
         assert_close(mean[0][i] / exp(mean[1][i]), a->smearing[0], 1e-6);
         assert_close(low[0][i] / exp(low[1][i]), 1, 1e-6);
@@ -120,8 +127,10 @@ static void test_stream_and_refusals(void **state)
     assert_ok(context, bo_fitting_finish(context, fitting, &streamed));
     assert_int_equal(streamed->report.target_scale, BO_TARGET_SCALE_LOG);
     double a[20], b[20];
-    assert_ok(context, bo_machine_predict(context, streamed, 20, train.x, DIM, a, NULL));
-    assert_ok(context, bo_machine_predict(context, whole, 20, train.x, DIM, b, NULL));
+    assert_ok(context, bo_machine_predict(context, streamed, &(bo_inputs){.rows = 20, .x = train.x},
+                                          &(bo_prediction){.mean = a}));
+    assert_ok(context,
+              bo_machine_predict(context, whole, &(bo_inputs){.rows = 20, .x = train.x}, &(bo_prediction){.mean = b}));
     assert_memory_equal(a, b, sizeof a);
     bo_machine_destroy(streamed), bo_machine_destroy(whole);
     ((double *)train.y)[7] = 0;

@@ -142,8 +142,8 @@ static void test_noise(void **state)
     assert_true(bo_machine_report(machine)->validation_r2 < 0.2);
     assert_true(rmse(context, machine, &fresh) < 1.2);
     double *low = malloc(3 * FRESH * sizeof *low), *high = low + FRESH, *mean = high + FRESH;
-    assert_ok(context,
-              bo_machine_predict_interval(context, machine, FRESH, fresh.x, COLUMNS, 0.95, mean, NULL, low, high));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = FRESH, .x = fresh.x},
+                                          &(bo_prediction){.mean = mean, .low = low, .high = high, .level = 0.95}));
     size_t inside = 0;
     for (size_t i = 0; i < FRESH; i++) inside += fresh.y[i] >= low[i] && fresh.y[i] <= high[i];
     assert_true(inside > 0.85 * FRESH);
@@ -197,14 +197,18 @@ static void test_committee(void **state)
     double *mean = malloc(count * sizeof *mean), *std = malloc(count * sizeof *std),
            *expected = calloc(count, sizeof *mean);
     double *part = malloc(count * sizeof *part), total = machine->share[0];
-    assert_ok(context, bo_machine_predict(context, machine, fresh.rows, fresh.x, 2, mean, std));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
+                                          &(bo_prediction){.mean = mean, .std = std}));
     const size_t others = machine->others_count;
     machine->others_count = 0; /* the leader alone */
-    assert_ok(context, bo_machine_predict(context, machine, fresh.rows, fresh.x, 2, part, NULL));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
+                                          &(bo_prediction){.mean = part}));
     machine->others_count = others;
     for (size_t k = 0; k < count; k++) expected[k] = machine->share[0] * part[k];
     for (size_t a = 0; a < others; a++) {
-        assert_ok(context, bo_machine_predict(context, machine->others[a], fresh.rows, fresh.x, 2, part, NULL));
+        assert_ok(context,
+                  bo_machine_predict(context, machine->others[a], &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
+                                     &(bo_prediction){.mean = part}));
         for (size_t k = 0; k < count; k++) expected[k] += machine->share[a + 1] * part[k];
         total += machine->share[a + 1];
     }
@@ -217,10 +221,12 @@ static void test_committee(void **state)
     assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
     assert_int_equal(bo_machine_report(loaded)->members, others + 1);
-    assert_ok(context, bo_machine_predict(context, loaded, fresh.rows, fresh.x, 2, expected, part));
+    assert_ok(context, bo_machine_predict(context, loaded, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
+                                          &(bo_prediction){.mean = expected, .std = part}));
     assert_memory_equal(expected, mean, count * sizeof *mean);
     assert_memory_equal(part, std, count * sizeof *std);
-    assert_ok(threads, bo_machine_predict(threads, same, fresh.rows, fresh.x, 2, expected, part));
+    assert_ok(threads, bo_machine_predict(threads, same, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
+                                          &(bo_prediction){.mean = expected, .std = part}));
     assert_memory_equal(expected, mean, count * sizeof *mean);
     bo_free(bytes);
     free(mean);
@@ -288,7 +294,7 @@ static void test_quantiles(void **state)
     for (size_t p = 0; p < 3; p++) rows[p * COLUMNS] = (float)exp(6 * probes[p]);
     rows[COLUMNS + 1] = 1;
     rows[3 * COLUMNS] = 1e30F;
-    const bo_inputs inputs = {.rows = 4, .x = rows, .ldx = COLUMNS};
+    const bo_input_view inputs = {.rows = 4, .x = rows, .ldx = COLUMNS};
     assert_ok(context, bo_scaler_apply(context, &scaler, &inputs, out));
     for (size_t p = 0; p < 3; p++) assert_close((double)out[p * COLUMNS], bo_normal_quantile(probes[p]), 0.01);
     assert_close((double)out[1], -0.25 / sqrt(0.1875), 1e-5);

@@ -37,7 +37,8 @@ static void expect_formula(bo_context *context, const bo_machine_desc *desc, con
             desc->lambda + weight * desc->noise * desc->noise + desc->dropout / (1 - desc->dropout) * squares[j];
     double *inverse = oracle_inverse(features, a), mean[2 * NEW_ROWS], std[2 * NEW_ROWS];
     assert_true(machine->report.has_std);
-    assert_ok(context, bo_machine_predict(context, machine, NEW_ROWS, fresh.x, DIM, mean, std));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = NEW_ROWS, .x = fresh.x},
+                                          &(bo_prediction){.mean = mean, .std = std}));
     for (size_t i = 0; i < NEW_ROWS; i++) {
         double form = 0;
         for (size_t j = 0; j < features; j++)
@@ -89,7 +90,8 @@ static void test_grows_away_from_the_data(void **state)
         bo_machine *machine = oracle_fit(context, &desc, &train);
         float x[] = {0, 0, 6, 6};
         double mean[2], std[2];
-        assert_ok(context, bo_machine_predict(context, machine, 2, x, DIM, mean, std));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = 2, .x = x},
+                                              &(bo_prediction){.mean = mean, .std = std}));
         assert_true(std[1] > 1.5 * std[0]);
         bo_machine_destroy(machine);
     }
@@ -114,7 +116,8 @@ static void test_coverage(void **state)
             bo_features *phi;
             float *z = malloc(all.rows * 512 * sizeof *z);
             assert_ok(context, bo_features_create(context, &map, &phi));
-            assert_ok(context, bo_features_apply(context, phi, all.rows, all.x, DIM, z, 512));
+            assert_ok(context, bo_features_apply(context, phi,
+                                                 &(bo_inputs){.rows = all.rows, .x = all.x, .stride = DIM}, z, 512));
             bo_features_destroy(phi);
             bo_rng rng = bo_rng_make(k, bo_rng_stream("test.prior", 0));
             double beta[512];
@@ -130,7 +133,9 @@ static void test_coverage(void **state)
             bo_machine_desc desc = {.features = {.features = 256}, .solver = (bo_solver)solver, .seed = k};
             bo_machine *machine = oracle_fit(context, &desc, &train);
             double *mean = malloc(FRESH * sizeof *mean), *std = malloc(FRESH * sizeof *std);
-            assert_ok(context, bo_machine_predict(context, machine, FRESH, all.x + TRAIN * DIM, DIM, mean, std));
+            assert_ok(context,
+                      bo_machine_predict(context, machine, &(bo_inputs){.rows = FRESH, .x = all.x + TRAIN * DIM},
+                                         &(bo_prediction){.mean = mean, .std = std}));
             for (size_t i = 0; i < FRESH; i++) inside += fabs(mean[i] - all.y[TRAIN + i]) < 1.959964 * std[i];
             noise_sum += machine->report.noise_std / FUNCTIONS;
             free(mean), free(std);
@@ -161,8 +166,10 @@ static void test_refused(void **state)
         bo_machine *machine = oracle_fit(context, &desc, &train);
         assert_false(machine->report.has_std);
         assert_fails(context, BO_UNSUPPORTED, cases[k].words,
-                     bo_machine_predict(context, machine, 1, train.x, DIM, mean, std));
-        assert_ok(context, bo_machine_predict(context, machine, 1, train.x, DIM, mean, NULL));
+                     bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = train.x},
+                                        &(bo_prediction){.mean = mean, .std = std}));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = train.x},
+                                              &(bo_prediction){.mean = mean}));
         bo_machine_destroy(machine);
     }
     for (int dual = 0; dual < 2; dual++) {
@@ -171,15 +178,19 @@ static void test_refused(void **state)
         bo_machine *machine = oracle_fit(context, &desc, &classes);
         assert_false(machine->report.has_std);
         assert_fails(context, BO_UNSUPPORTED, "probabilities",
-                     bo_machine_predict(context, machine, 1, classes.x, DIM, mean, std));
+                     bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = classes.x},
+                                        &(bo_prediction){.mean = mean, .std = std}));
         bo_machine_destroy(machine);
     }
     bo_machine_desc desc = oracle_desc(FEATURES, 0.3, 1);
     bo_machine *machine = oracle_fit(context, &desc, &train);
     int label;
     assert_fails(context, BO_UNSUPPORTED, "regression",
-                 bo_machine_predict_probabilities(context, machine, 1, train.x, DIM, mean));
-    assert_fails(context, BO_UNSUPPORTED, "regression", bo_machine_classify(context, machine, 1, train.x, DIM, &label));
+                 bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = train.x},
+                                    &(bo_prediction){.probabilities = mean}));
+    assert_fails(context, BO_UNSUPPORTED, "regression",
+                 bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = train.x},
+                                    &(bo_prediction){.classes = &label}));
     bo_machine_destroy(machine);
     oracle_drop(&train), oracle_drop(&classes);
     bo_context_destroy(context);
@@ -201,13 +212,16 @@ static void test_rows_are_independent(void **state)
         desc.solver = solvers[s];
         bo_machine *machine = oracle_fit(context, &desc, &train);
         double *mean = malloc(MANY * sizeof *mean), *std = malloc(MANY * sizeof *std), one, own;
-        assert_ok(context, bo_machine_predict(context, machine, MANY, wide, STRIDE, mean, std));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = MANY, .x = wide, .stride = STRIDE},
+                                              &(bo_prediction){.mean = mean, .std = std}));
         for (size_t i = 0; i < MANY; i += 109) {
-            assert_ok(context, bo_machine_predict(context, machine, 1, fresh.x + i * DIM, DIM, &one, &own));
+            assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = fresh.x + i * DIM},
+                                                  &(bo_prediction){.mean = &one, .std = &own}));
             assert_close(one, mean[i], 1e-5);
             assert_close(own, std[i], 1e-5);
         }
-        assert_ok(context, bo_machine_predict(context, machine, 0, fresh.x, DIM, mean, std));
+        assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.x = fresh.x},
+                                              &(bo_prediction){.mean = mean, .std = std}));
         free(mean), free(std);
         bo_machine_destroy(machine);
     }

@@ -8,7 +8,8 @@ static void fit_weighted(bo_context *context, const bo_samples *train, const bo_
 {
     bo_machine_desc desc = {.features = {.features = FEATURES}, .precision = BO_GRAM_PRECISION_FLOAT64, .seed = 1};
     bo_machine *machine = oracle_fit(context, &desc, train);
-    assert_ok(context, bo_machine_predict(context, machine, NEW, fresh->x, DIM, mean, std));
+    assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = NEW, .x = fresh->x},
+                                          &(bo_prediction){.mean = mean, .std = std}));
     bo_machine_destroy(machine);
 }
 
@@ -95,7 +96,8 @@ static void test_left_out_rows(void **state)
     assert_ok(context, bo_loo_kernel(context, &loo, &map, map.gamma, false, &train));
     assert_ok(context, bo_loo_point(context, &loo, lambda, &error));
     assert_ok(context, bo_features_create(context, &map, &phi));
-    assert_ok(context, bo_features_apply(context, phi, ROWS, train.x, DIM, z, FEW));
+    assert_ok(context,
+              bo_features_apply(context, phi, &(bo_inputs){.rows = ROWS, .x = train.x, .stride = DIM}, z, FEW));
     for (size_t k = 0; k < ROWS * FEW; k++) wide[k] = (double)z[k];
     for (size_t i = 0; i < ROWS; i++) y[i] = (double)bo_targets_value(&targets, train.y + i, 0);
     for (size_t i = 0; i < ROWS; i++) {

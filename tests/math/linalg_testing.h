@@ -13,7 +13,7 @@ static inline bo_context *test_isa_context(const char *isa, int threads)
     bo_context_desc desc = {.threads = threads, .isa = isa};
     bo_context *context = NULL;
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
-    assert_string_equal(bo_context_isa(context), isa);
+    assert_string_equal(bo_context_describe(context)->isa, isa);
     return context;
 }
 

@@ -1,4 +1,5 @@
 /* Coverage of intervals by size of the prediction, compared with sorted rows. */
+#include "math/metrics.h"
 #include "testing.h"
 #include <bochner/metrics.h>
 #include <math.h>
@@ -40,8 +41,12 @@ static void test_parts(void **state)
     assert_true(isnan(bo_metrics_coverage_part(metrics, 0)));
     for (size_t at = 0; at < ROWS; at += 100) {
         const size_t count = ROWS - at < 100 ? ROWS - at : 100, k = at * TARGETS;
-        assert_ok(context,
-                  bo_metrics_add_intervals(context, metrics, count, y + k, mean + k, std + k, low + k, high + k));
+        assert_ok(
+            context,
+            bo_metrics_add(
+                context, metrics,
+                &(bo_metrics_rows){
+                    .rows = count, .y = y + k, .mean = mean + k, .std = std + k, .low = low + k, .high = high + k}));
     }
     double expected[BO_COVERAGE_PARTS] = {0}, total = 0;
     for (size_t t = 0; t < TARGETS; t++) {
@@ -77,7 +82,8 @@ static void test_sample(void **state)
     bo_rng rng = bo_rng_make(2, bo_rng_stream("test.coverage", 0));
     for (size_t i = 0; i < MANY; i++) {
         const double mean = bo_rng_normal(&rng), y = mean + bo_rng_normal(&rng), std = 1;
-        assert_ok(context, bo_metrics_add(context, metrics, 1, &y, &mean, &std));
+        assert_ok(context,
+                  bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = 1, .y = &y, .mean = &mean, .std = &std}));
     }
     assert_int_equal(metrics->interval_rows, 16384);
     for (size_t p = 0; p < BO_COVERAGE_PARTS; p++) assert_close(bo_metrics_coverage_part(metrics, p), 0.95, 0.023);
@@ -93,11 +99,15 @@ static void test_refused(void **state)
     const double y = 0, std = 1, low = -1, high = 1;
     assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1}, &plain));
     assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.classes = 2}, &classes));
-    assert_fails(context, BO_INVALID, "has_std is not set",
-                 bo_metrics_add_intervals(context, plain, 1, &y, &y, &std, &low, &high));
-    assert_fails(context, BO_INVALID, "expected classes",
-                 bo_metrics_add_intervals(context, classes, 1, &y, &y, &std, &low, &high));
-    assert_ok(context, bo_metrics_add(context, plain, 1, &y, &y, NULL));
+    assert_fails(
+        context, BO_INVALID, "has_std is not set",
+        bo_metrics_add(context, plain,
+                       &(bo_metrics_rows){.rows = 1, .y = &y, .mean = &y, .std = &std, .low = &low, .high = &high}));
+    assert_fails(
+        context, BO_INVALID, "expected classes",
+        bo_metrics_add(context, classes,
+                       &(bo_metrics_rows){.rows = 1, .y = &y, .mean = &y, .std = &std, .low = &low, .high = &high}));
+    assert_ok(context, bo_metrics_add(context, plain, &(bo_metrics_rows){.rows = 1, .y = &y, .mean = &y}));
     assert_true(isnan(bo_metrics_coverage_part(plain, 0)) && isnan(bo_metrics_coverage_part(classes, 0)));
     bo_metrics_destroy(plain);
     bo_metrics_destroy(classes);

@@ -232,7 +232,7 @@ static void bits_do_not_depend_on_threads(void **state)
         double *expected = random_symmetric(N, 7), values[N];
         assert_ok(one, bo_eigen(one, N, expected, N, values));
         for (int threads = 2; threads <= 3; threads++) {
-            bo_context *context = test_isa_context(bo_context_isa(one), threads);
+            bo_context *context = test_isa_context(bo_context_describe(one)->isa, threads);
             double *a = random_symmetric(N, 7), found[N];
             assert_ok(context, bo_eigen(context, N, a, N, found));
             assert_memory_equal(found, values, sizeof found);

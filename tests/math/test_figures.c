@@ -1,5 +1,6 @@
 /* Figures compared with values of scikit-learn 1.9 and with their definitions over all pairs of rows; bins of the AUC;
  * standard errors; ROC curves. */
+#include "math/metrics.h"
 #include "math/enums.h"
 #include "base/counting.h"
 #include <bochner/metrics.h>
@@ -26,7 +27,8 @@ static void add(bo_context *context, bo_metrics *metrics, size_t truth, const do
     int best = 0;
     for (int c = 1; c < (int)metrics->desc.classes; c++) best = p[c] > p[best] ? c : best;
     const double y = (double)truth;
-    assert_ok(context, bo_metrics_add_classes(context, metrics, 1, &y, &best, p));
+    assert_ok(context, bo_metrics_add(context, metrics,
+                                      &(bo_metrics_rows){.rows = 1, .y = &y, .predicted = &best, .probabilities = p}));
 }
 
 /* The values are those of mean_absolute_error, median_absolute_error, mean_squared_error and r2_score; the standard
@@ -38,18 +40,23 @@ static void test_numbers(void **state)
     const double y[] = {3, -0.5, 2, 7, 1.25}, mean[] = {2.5, 0, 2, 8, 1};
     bo_metrics *metrics = create(context, (bo_metrics_desc){.targets = 1, .points = 10});
     assert_true(isnan(measure(context, metrics, BO_FIGURE_MAE).value));
-    assert_ok(context, bo_metrics_add(context, metrics, 5, y, mean, NULL));
+    assert_ok(context, bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = 5, .y = y, .mean = mean}));
     assert_close(measure(context, metrics, BO_FIGURE_RMSE).value, 0.5590169943749475, 1e-15);
     assert_close(measure(context, metrics, BO_FIGURE_RMSE).error, 0.1600781059358212, 1e-15);
     assert_close(measure(context, metrics, BO_FIGURE_R2).value, 0.9500798722044729, 1e-15);
     assert_close(measure(context, metrics, BO_FIGURE_MAE).value, 0.45, 1e-15);
     assert_close(measure(context, metrics, BO_FIGURE_MAE).error, 0.16583123951776998, 1e-15);
     assert_true(measure(context, metrics, BO_FIGURE_MEDIAN_ERROR).value == 0.5);
-    assert_ok(context, bo_metrics_add(context, metrics, 1, y, mean + 4, NULL)); /* an error of 2; errors 0.5 and 0.5 */
+    assert_ok(context,
+              bo_metrics_add(
+                  context, metrics,
+                  &(bo_metrics_rows){.rows = 1, .y = y, .mean = mean + 4})); /* an error of 2; errors 0.5 and 0.5 */
     assert_true(measure(context, metrics, BO_FIGURE_MEDIAN_ERROR).value == 0.5);
     const double far = 4;
-    assert_ok(context, bo_metrics_add(context, metrics, 1, y, &far, NULL));
-    assert_ok(context, bo_metrics_add(context, metrics, 1, y, &far, NULL)); /* of 0 .25 .5 .5 1 1 1 2: 0.5 and 1 */
+    assert_ok(context, bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = 1, .y = y, .mean = &far}));
+    assert_ok(context, bo_metrics_add(context, metrics,
+                                      &(bo_metrics_rows){
+                                          .rows = 1, .y = y, .mean = &far})); /* of 0 .25 .5 .5 1 1 1 2: 0.5 and 1 */
     assert_true(measure(context, metrics, BO_FIGURE_MEDIAN_ERROR).value == 0.75);
     assert_true(isnan(measure(context, metrics, BO_FIGURE_COVERAGE).value));
     assert_true(isnan(measure(context, metrics, BO_FIGURE_AUC).value));
@@ -57,7 +64,7 @@ static void test_numbers(void **state)
     /* the mean absolute error of each target, in a unit whose squares are out of range */
     metrics = create(context, (bo_metrics_desc){.targets = 2});
     const double a[] = {1e200, 1, 3e200, 2}, b[] = {2e200, 3, 1e200, 2};
-    assert_ok(context, bo_metrics_add(context, metrics, 2, a, b, NULL));
+    assert_ok(context, bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = 2, .y = a, .mean = b}));
     assert_close(bo_metrics_target_mae(metrics, 0) / 1e200, 1.5, 1e-15);
     assert_close(bo_metrics_target_mae(metrics, 1), 1, 1e-15);
     assert_true(isnan(bo_metrics_target_mae(metrics, 2)));
@@ -79,7 +86,7 @@ static void test_standard_error(void **state)
         double y[FEW] = {0}, mean[FEW];
         for (int i = 0; i < FEW; i++) mean[i] = 10 * bo_rng_normal(&rng);
         bo_metrics *metrics = create(context, (bo_metrics_desc){.targets = 1});
-        assert_ok(context, bo_metrics_add(context, metrics, FEW, y, mean, NULL));
+        assert_ok(context, bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = FEW, .y = y, .mean = mean}));
         const bo_measure rmse = measure(context, metrics, BO_FIGURE_RMSE);
         sum += rmse.value, squares += rmse.value * rmse.value, errors += rmse.error / SAMPLES;
         bo_metrics_destroy(metrics);
@@ -260,7 +267,11 @@ static void test_blocks(void **state)
         bo_metrics *metrics = create(context, (bo_metrics_desc){.classes = 2, .points = 1000});
         for (size_t at = 0; at < ROWS; at += blocks[b]) {
             const size_t rows = ROWS - at < blocks[b] ? ROWS - at : blocks[b];
-            assert_ok(context, bo_metrics_add_classes(context, metrics, rows, y + at, predicted + at, p + 2 * at));
+            assert_ok(context, bo_metrics_add(context, metrics,
+                                              &(bo_metrics_rows){.rows = rows,
+                                                                 .y = y + at,
+                                                                 .predicted = predicted + at,
+                                                                 .probabilities = p + 2 * at}));
         }
         values[b] = measure(context, metrics, BO_FIGURE_AUC).value;
         bo_metrics_destroy(metrics);
@@ -303,7 +314,8 @@ static bo_status add_and_read(void *what)
             y[i] = (double)(i % 3);
             p[3 * i + i % 3] = 0.5 * bo_rng_uniform(&rng);
         }
-        status = bo_metrics_add_classes(j->context, metrics, BLOCK, y, predicted, p);
+        status = bo_metrics_add(j->context, metrics,
+                                &(bo_metrics_rows){.rows = BLOCK, .y = y, .predicted = predicted, .probabilities = p});
     }
     if (status == BO_OK) status = read_figures(j->context, metrics);
     bo_metrics_destroy(metrics);

@@ -35,8 +35,8 @@ static void check(bo_context *context, size_t n, size_t rows)
         for (size_t j = i; j < n; j++) {
             double expected = (double)(i * ldg + j) + 0.25 * (double)exact(rows, q, ldq, i, j);
             if (g[i * ldg + j] != expected) {
-                fail_msg("%s, n = %zu, rows = %zu: G[%zu][%zu] = %.17g, expected %.17g", bo_context_isa(context), n,
-                         rows, i, j, g[i * ldg + j], expected);
+                fail_msg("%s, n = %zu, rows = %zu: G[%zu][%zu] = %.17g, expected %.17g",
+                         bo_context_describe(context)->isa, n, rows, i, j, g[i * ldg + j], expected);
             }
         }
         for (size_t j = n; j < ldg; j++) assert_true(g[i * ldg + j] == (double)(i * ldg + j));

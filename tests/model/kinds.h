@@ -2,6 +2,7 @@
 #ifndef BO_TEST_MODEL_KINDS_H
 #define BO_TEST_MODEL_KINDS_H
 
+#include <bochner/names.h>
 #include <bochner/model.h>
 #include "testing.h"
 
@@ -29,8 +30,8 @@ enum { TEST_MIXERS = sizeof test_mixers / sizeof *test_mixers };
 static inline const char *test_kind(size_t index)
 {
     size_t presets = 0;
-    while (bo_attention_preset_name(presets)) presets++;
-    if (index < presets) return bo_attention_preset_name(index);
+    while (bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)presets)) presets++;
+    if (index < presets) return bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)index);
     return index - presets < TEST_MIXERS ? test_mixers[index - presets].name : NULL;
 }
 

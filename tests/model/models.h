@@ -3,6 +3,7 @@
 #define BO_TEST_MODELS_H
 
 #include "kinds.h"
+#include <bochner/generate.h>
 #include "model/model.h"
 
 enum { VOCAB = 256, CONTEXT = 48, LAYERS = 2 };
@@ -101,15 +102,15 @@ static inline void calibrate(bo_context *context, bo_model *model, const int32_t
 /* Changes the weights from their initial values, so that each has an effect. */
 static inline void shake(bo_context *context, bo_model *model)
 {
-    for (size_t i = 0; i < bo_model_weights(model); i++) {
-        const bo_weight info = *bo_model_weight(model, i);
+    for (size_t i = 0; i < bo_weights_count(bo_model_weights(model)); i++) {
+        const bo_weight info = *bo_weights_at(bo_model_weights(model), i);
         size_t count = 1;
         for (size_t r = 0; r < info.rank; r++) count *= info.shape[r];
         float *values = malloc(count * sizeof *values);
         bo_rng rng = bo_rng_make(3, i);
-        assert_ok(context, bo_model_get_weight(context, model, info.name, values));
+        assert_ok(context, bo_weights_get(context, bo_model_weights(model), info.name, values, NULL));
         for (size_t j = 0; j < count; j++) values[j] += (float)(0.1 * bo_rng_normal(&rng));
-        assert_ok(context, bo_model_set_weight(context, model, info.name, values));
+        assert_ok(context, bo_weights_set(context, bo_model_weights(model), info.name, values));
         free(values);
     }
 }

@@ -143,14 +143,14 @@ static void ponder(bo_context *context, bo_model *model)
 {
     enum { WIDTH = 8 };
     float head[SMALL * WIDTH], gain[WIDTH], bias[WIDTH];
-    assert_ok(context, bo_model_get_weight(context, model, "lm_head.weight", head));
-    assert_ok(context, bo_model_get_weight(context, model, "model.norm.weight", gain));
-    assert_ok(context, bo_model_get_weight(context, model, "model.norm.bias", bias));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "lm_head.weight", head, NULL));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.norm.weight", gain, NULL));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.norm.bias", bias, NULL));
     for (size_t i = 0; i < SMALL * WIDTH; i++) head[i] *= i % WIDTH == 0 || i / WIDTH == LAST ? 0 : 2;
     gain[0] = 0, bias[0] = 1, head[LAST * WIDTH] = -2;
-    assert_ok(context, bo_model_set_weight(context, model, "lm_head.weight", head));
-    assert_ok(context, bo_model_set_weight(context, model, "model.norm.weight", gain));
-    assert_ok(context, bo_model_set_weight(context, model, "model.norm.bias", bias));
+    assert_ok(context, bo_weights_set(context, bo_model_weights(model), "lm_head.weight", head));
+    assert_ok(context, bo_weights_set(context, bo_model_weights(model), "model.norm.weight", gain));
+    assert_ok(context, bo_weights_set(context, bo_model_weights(model), "model.norm.bias", bias));
 }
 
 static size_t check_kind(bo_context *context, const char *kind, bo_cross cross, uint64_t seed)

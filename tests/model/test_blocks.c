@@ -193,7 +193,11 @@ static void check_steps(bo_context *context, const char *name, const bo_model *m
         bo_session *session;
         assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.chunk = s == 1 ? 12 : 0}, &session));
         for (size_t i = 0, at = 0; splits[s][i]; at += splits[s][i++])
-            assert_ok(context, bo_session_score(context, session, ids + at, ids + at + 1, splits[s][i], losses + at));
+            assert_ok(context, bo_session_read(context, session,
+                                               &(bo_session_reading){.ids = ids + at,
+                                                                     .count = splits[s][i],
+                                                                     .losses = losses + at,
+                                                                     .targets = ids + at + 1}));
         for (size_t i = 0; i < CONTEXT; i++)
             if (!(fabsf(losses[i] - whole[i]) <= bound))
                 fail_msg("%s, split %zu, token %zu: %g, expected %g", name, s, i, (double)losses[i], (double)whole[i]);

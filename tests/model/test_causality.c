@@ -80,7 +80,11 @@ static void check_session(bo_context *context, const char *preset, bo_model *mod
     float losses[CONTEXT];
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     for (size_t at = 0, n = 0; at < CONTEXT; at += pieces[n++])
-        assert_ok(context, bo_session_score(context, session, r.tokens + at, r.targets + at, pieces[n], losses + at));
+        assert_ok(context, bo_session_read(context, session,
+                                           &(bo_session_reading){.ids = r.tokens + at,
+                                                                 .count = pieces[n],
+                                                                 .losses = losses + at,
+                                                                 .targets = r.targets + at}));
     for (size_t i = 0; i < CONTEXT; i++)
         if (!(fabs((double)losses[i] - truth[i]) <= GRADIENT_SLACK * worst))
             fail_msg("%s: token %zu: the session's loss is %.9g, the interpreter's %.9g within %.3g", preset, i,

@@ -134,7 +134,7 @@ static void test_texts_of_any_length(void **state)
         desc.pooling = cases[i].pooling, desc.forward = cases[i].forward, desc.block.attention.window = cases[i].window;
         bo_model *model;
         assert_ok(s->context, bo_model_create(s->context, &desc, s->tokenizer, &model));
-        assert_int_equal(bo_model_state_bytes(model) > 0, cases[i].streams);
+        assert_int_equal(bo_model_report(model)->state_bytes > 0, cases[i].streams);
         bo_model_destroy(model);
         whole_as_in_pieces(s, cases[i].kind, desc);
     }
@@ -172,7 +172,7 @@ static void silence(bo_context *context, bo_model *model, size_t layer)
     char name[80];
     const bool attends = bo_model_attention(model, 0);
     snprintf(name, sizeof name, "model.layers.%zu.%s.weight", layer, attends ? "self_attn.o_proj" : "mixer.out_proj");
-    assert_ok(context, bo_model_set_weight(context, model, name, zeros));
+    assert_ok(context, bo_weights_set(context, bo_model_weights(model), name, zeros));
 }
 
 /* Whether the vector of the first token depends on the last token, or that of the last on the first; with one layer

@@ -47,8 +47,8 @@ static bo_model *fixed_model(bo_context *context, const bo_tokenizer *tokenizer,
     float *bias = malloc(desc.vocab * sizeof *bias), *zeros = calloc(desc.vocab * desc.width, sizeof *zeros);
     for (size_t i = 0; i < desc.vocab; i++) bias[i] = i >= bo_tokenizer_vocab(tokenizer) ? 1e4f : -1e4f;
     for (size_t i = 0; i < count; i++) bias[choices[i].id] = (float)log(choices[i].weight);
-    assert_ok(context, bo_model_set_weight(context, model, "lm_head.weight", zeros));
-    assert_ok(context, bo_model_set_weight(context, model, "lm_head.bias", bias));
+    assert_ok(context, bo_weights_set(context, bo_model_weights(model), "lm_head.weight", zeros));
+    assert_ok(context, bo_weights_set(context, bo_model_weights(model), "lm_head.bias", bias));
     free(bias);
     free(zeros);
     return model;
@@ -248,7 +248,7 @@ static void check_same(test_folder *folder, const char *kind)
      * none of these. */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_context *context = test_context(cases[i].threads);
-        assert_ok(context, bo_context_use_device(context, bo_context_device(folder->context)));
+        assert_ok(context, bo_context_use_device(context, bo_context_describe(folder->context)->device));
         compose(context, model, other, cases[i].lanes, 1, &again);
         assert_file_equal(other, bytes, size);
         assert_int_equal(again.tokens, report.tokens);

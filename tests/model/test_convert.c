@@ -163,8 +163,8 @@ static void check_tokenizer(bo_context *context, const char *folder)
     assert_ok(context, bo_tokenizer_load(context, &(bo_source){.path = folder}, &tokenizer));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_ids ids = {0};
-        assert_ok(context, bo_tokenizer_encode(context, tokenizer, cases[i].text, strlen(cases[i].text), false, &ids));
-        assert_ok(context, bo_tokenizer_add_specials(context, tokenizer, &ids));
+        assert_ok(context, bo_tokenizer_encode(context, tokenizer, cases[i].text, strlen(cases[i].text),
+                                               BO_ENCODE_TEMPLATE, &ids));
         if (ids.count != cases[i].count) fail_msg("'%s' has %zu tokens", cases[i].text, ids.count);
         assert_memory_equal(ids.items, cases[i].ids, ids.count * sizeof *ids.items);
         bo_ids_free(&ids);

@@ -30,15 +30,16 @@ static void test_shape(void **unused)
         .layers = 3, .width = 32, .block.heads = 4, .context = 16, .vocab = 100, .block.query_norm = BO_CHOICE_NO};
     bo_model *model;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    assert_int_equal(bo_model_parameters(model), 100 * 32 + 3 * (12 * 32 * 32 + 2 * 32) + 32);
+    assert_int_equal(bo_model_report(model)->parameters, 100 * 32 + 3 * (12 * 32 * 32 + 2 * 32) + 32);
     assert_int_equal(bo_model_describe(model)->block.hidden, 128);
     assert_int_equal(bo_model_describe(model)->block.head_dim, 8);
-    assert_true(bo_model_bytes(model) >= 4 * bo_model_parameters(model));
+    assert_true(bo_model_report(model)->bytes >= 4 * bo_model_report(model)->parameters);
     assert_non_null(bo_model_attention(model, 2));
     assert_null(bo_model_attention(model, 3));
-    assert_null(bo_model_weight(model, bo_model_weights(model)));
+    assert_null(bo_weights_at(bo_model_weights(model), bo_weights_count(bo_model_weights(model))));
     float x[4];
-    assert_fails(context, BO_INVALID, "no weight 'nonsense'", bo_model_get_weight(context, model, "nonsense", x));
+    assert_fails(context, BO_INVALID, "no weight 'nonsense'",
+                 bo_weights_get(context, bo_model_weights(model), "nonsense", x, NULL));
     bo_model_destroy(model);
     bo_context_destroy(context);
 }
@@ -53,7 +54,7 @@ static void test_begins(void **unused)
     float bias[4], sigma[32], decay[2], gain[8];
     desc.block.heads = 4;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    assert_ok(context, bo_model_get_weight(context, model, "model.layers.1.self_attn.g_proj.bias", bias));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.layers.1.self_attn.g_proj.bias", bias, NULL));
     assert_close((double)bias[0], bo_model_describe(model)->block.gate_first, 1e-6);
     assert_close((double)bias[3], bo_model_describe(model)->block.gate_last, 1e-6);
     assert_close((double)(bias[1] - bias[0]), (double)(bias[2] - bias[1]), 1e-5);
@@ -61,18 +62,19 @@ static void test_begins(void **unused)
     bo_model_destroy(model);
     desc.block.heads = 2;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    assert_ok(context, bo_model_get_weight(context, model, "model.layers.0.self_attn.sigma", sigma));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.layers.0.self_attn.sigma", sigma, NULL));
     for (size_t i = 0; i < 16; i++) assert_close((double)sigma[i], 0.5, 0);
     bo_model_destroy(model);
     desc = test_desc("retention");
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    assert_ok(context, bo_model_get_weight(context, model, "model.layers.0.self_attn.decay", decay));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.layers.0.self_attn.decay", decay, NULL));
     for (int h = 0; h < 2; h++) assert_close(1 / (1 + exp(-(double)decay[h])), 1 - ldexp(1, -5 - h), 1e-6);
     bo_model_destroy(model);
     desc = test_desc("favor"); /* |√s k| = σ: s = 1/√8, |k| = √8 gain */
     desc.block.sigma = 1.25;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    assert_ok(context, bo_model_get_weight(context, model, "model.layers.0.self_attn.k_norm.weight", gain));
+    assert_ok(context,
+              bo_weights_get(context, bo_model_weights(model), "model.layers.0.self_attn.k_norm.weight", gain, NULL));
     assert_close((double)gain[0] * sqrt(8 / sqrt(8)), 1.25, 1e-6);
     bo_model_destroy(model);
     bo_context_destroy(context);
@@ -157,7 +159,7 @@ static void test_adopt(void **state)
     bo_model *teacher = test_model(context, &desc, NULL), *twin, *other;
     int32_t ids[CONTEXT + 1];
     float first[CONTEXT], second[CONTEXT], norm[16], theirs[16];
-    size_t taken, weights = bo_model_weights(teacher);
+    size_t taken, weights = bo_weights_count(bo_model_weights(teacher));
     test_tokens(CONTEXT + 1, ids);
     assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
     assert_ok(context, bo_model_adopt(context, twin, teacher, &taken));
@@ -171,8 +173,8 @@ static void test_adopt(void **state)
     assert_ok(context, bo_model_adopt(context, other, teacher, &taken));
     assert_int_equal(taken, weights - LAYERS * 2);
     assert_int_equal(folder->infos, LAYERS * (2 + 3 + 1)); /* left out, new, and new frequencies */
-    assert_ok(context, bo_model_get_weight(context, teacher, "model.norm.weight", theirs));
-    assert_ok(context, bo_model_get_weight(context, other, "model.norm.weight", norm));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(teacher), "model.norm.weight", theirs, NULL));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(other), "model.norm.weight", norm, NULL));
     assert_memory_equal(norm, theirs, sizeof norm);
     bo_model_destroy(twin);
     folder->infos = 0;
@@ -186,7 +188,7 @@ static void test_adopt(void **state)
     desc.vocab = 300;
     assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
     assert_ok(context, bo_model_adopt(context, twin, other, &taken));
-    assert_int_equal(taken, bo_model_weights(twin) - 1);
+    assert_int_equal(taken, bo_weights_count(bo_model_weights(twin)) - 1);
     assert_non_null(strstr(folder->last_log, "shape differs"));
     bo_model_destroy(twin);
     bo_model_destroy(other);
@@ -220,7 +222,7 @@ static void test_adopt_tokens(void **state)
         folder->warnings = 0;
         assert_ok(context, bo_model_create(context, &desc, cases[i].tokenizer, &pupil));
         assert_ok(context, bo_model_adopt(context, pupil, teacher, &taken));
-        assert_int_equal(taken, bo_model_weights(pupil) - cases[i].fewer);
+        assert_int_equal(taken, bo_weights_count(bo_model_weights(pupil)) - cases[i].fewer);
         assert_int_equal(folder->warnings, cases[i].warnings);
         bo_model_destroy(pupil);
     }
@@ -284,7 +286,10 @@ static void check_long_windows(bo_context *context, const bo_model *model, const
     for (size_t at = 0; at < scored; at += WINDOW) {
         size_t count = scored - at < WINDOW ? scored - at : WINDOW;
         assert_ok(context, bo_session_reset(context, session));
-        assert_ok(context, bo_session_score(context, session, ids + at, ids + at + 1, count, losses));
+        assert_ok(context,
+                  bo_session_read(context, session,
+                                  &(bo_session_reading){
+                                      .ids = ids + at, .count = count, .losses = losses, .targets = ids + at + 1}));
         for (size_t i = 0; i < count; i++) nats += (double)losses[i];
     }
     assert_ok(context, bo_model_evaluate(context, model, corpus, WINDOW, 0, &found));

@@ -124,7 +124,7 @@ static void a_rebuilt_mlp_has_the_bits_of_the_built_in_one(void **state)
         float logits[2][VOCAB];
         for (int custom = 0; custom < 2; custom++) {
             bo_model_desc desc = custom_desc(custom ? &mine : NULL);
-            bo_trainer_desc run = {.train = corpus, .checkpointing = variant == 1};
+            bo_trainer_desc run = {.train.corpus = corpus, .checkpointing = variant == 1};
             if (variant == 2) desc.dropout = 0.1, desc.block.bias = true;
             if (variant == 3) desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 8;
             if (variant == 4) desc.parametrization = BO_PARAMETRIZATION_UNIT, desc.base_width = 16;
@@ -157,7 +157,10 @@ static void check_scores(bo_context *context, const bo_model *model)
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, whole));
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.chunk = 12}, &session));
     for (size_t at = 0, piece = 1; at < CONTEXT; at += piece, piece = bo_min(2 * piece + 1, CONTEXT - at))
-        assert_ok(context, bo_session_score(context, session, ids + at, ids + at + 1, piece, losses + at));
+        assert_ok(context, bo_session_read(
+                               context, session,
+                               &(bo_session_reading){
+                                   .ids = ids + at, .count = piece, .losses = losses + at, .targets = ids + at + 1}));
     for (size_t i = 0; i < CONTEXT; i++) assert_close(losses[i], whole[i], 2e-4);
     bo_session_destroy(session);
 }
@@ -195,10 +198,10 @@ static void a_new_layer_lives_like_any_other(void **state)
     double losses[STEPS];
     float whole[VOCAB], single[VOCAB], before[24 * 16], after[24 * 16];
     const char *frozen = "model.layers.0.mlp.up.weight";
-    assert_ok(context, bo_model_get_weight(context, model, frozen, before));
-    train(context, model, (bo_trainer_desc){.train = corpus, .freeze = "model.layers.0.mlp"}, STEPS, losses);
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, before, NULL));
+    train(context, model, (bo_trainer_desc){.train.corpus = corpus, .freeze = "model.layers.0.mlp"}, STEPS, losses);
     if (!(losses[STEPS - 1] < losses[0] - 0.5)) fail_msg("loss %g after %g", losses[STEPS - 1], losses[0]);
-    assert_ok(context, bo_model_get_weight(context, model, frozen, after));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, after, NULL));
     assert_memory_equal(before, after, sizeof before);
     logits_of(context, model, CONTEXT, whole);
     logits_of(context, model, 1, single);
@@ -206,8 +209,8 @@ static void a_new_layer_lives_like_any_other(void **state)
     check_scores(context, model);
     bo_lora_desc lora = {.rank = 2, .targets = "up,down"};
     assert_ok(context, bo_model_adapt(context, model, &lora));
-    train(context, model, (bo_trainer_desc){.train = corpus}, 2, losses);
-    assert_ok(context, bo_model_get_weight(context, model, frozen, after));
+    train(context, model, (bo_trainer_desc){.train.corpus = corpus}, 2, losses);
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), frozen, after, NULL));
     assert_memory_equal(before, after, sizeof before);
     assert_ok(context, bo_model_merge(context, model));
     bo_model_destroy(model);

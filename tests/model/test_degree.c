@@ -98,10 +98,10 @@ static void frequencies_are_not_trained(void **state)
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     none.block.hidden = 0;
     assert_ok(context, bo_model_create(context, &none, NULL, &bare));
-    assert_int_equal(bo_model_frozen_parameters(bare), 0);
-    assert_int_equal(bo_model_frozen_parameters(model), LAYERS * 6 * 8); /* sin and cos of 6 frequencies */
+    assert_int_equal(bo_model_report(bare)->frozen_parameters, 0);
+    assert_int_equal(bo_model_report(model)->frozen_parameters, LAYERS * 6 * 8); /* sin and cos of 6 frequencies */
     /* one norm, one scale and one readout per layer */
-    assert_int_equal(bo_model_parameters(model) - bo_model_parameters(bare), LAYERS * (8 + 1 + 12 * 8));
+    assert_int_equal(bo_model_report(model)->parameters - bo_model_report(bare)->parameters, LAYERS * (8 + 1 + 12 * 8));
     float first[6 * 8], second[6 * 8];
     assert_ok(context, bo_features_get_frequencies(context, model->mlp_maps[0], first));
     assert_ok(context, bo_features_get_frequencies(context, model->mlp_maps[1], second));

@@ -1,5 +1,6 @@
 /* Models from descriptions: every member, presets, shared members, tasks; config.json of a model describes the same
  * model; mistakes and limits. */
+#include <bochner/names.h>
 #include "model/config.h"
 #include "model/internal.h"
 #include "stacks.h"
@@ -143,10 +144,10 @@ static void presets(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    for (unsigned i = 0; bo_attention_preset_name(i); i++) {
+    for (unsigned i = 0; bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i); i++) {
         char text[2][512];
         bo_model_desc d[2];
-        const char *name = bo_attention_preset_name(i);
+        const char *name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i);
         snprintf(text[0], 512, BLOCK("\"attention\": \"%s\""), name);
         snprintf(text[1], 512, BLOCK("\"attention\": {\"preset\": \"%s\"}"), name);
         for (size_t k = 0; k < 2; k++) assert_ok(context, bo_description_read(context, text[k], NULL, &d[k]));

@@ -140,7 +140,8 @@ static void test_ranks(void **state)
         desc.block.attention.rank = rank;
         assert_ok(context, bo_model_create(context, &desc, NULL, &model));
         bool found = false;
-        for (size_t i = 0; i < bo_model_weights(model); i++) found |= !strcmp(bo_model_weight(model, i)->name, name);
+        for (size_t i = 0; i < bo_weights_count(bo_model_weights(model)); i++)
+            found |= !strcmp(bo_weights_at(bo_model_weights(model), i)->name, name);
         assert_int_equal(found, rank > 0);
         check_trip(folder, &desc, "hybrid with a rank");
         desc.block.attention.rank = 0;
@@ -426,7 +427,7 @@ static void test_bfloat16(void **state)
     assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
     for (size_t i = 0; i < count; i++) {
         float values[4096];
-        assert_ok(context, bo_model_get_weight(context, read, tensors[i].name, values));
+        assert_ok(context, bo_weights_get(context, bo_model_weights(read), tensors[i].name, values, NULL));
         for (size_t j = 0; j < tensors[i].bytes / 2; j++) {
             uint32_t bits;
             memcpy(&bits, &values[j], sizeof bits);

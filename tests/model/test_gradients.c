@@ -133,7 +133,7 @@ static void micro_batches_add_up(void **state)
     reading one = all;
     one.rows = GRADIENT_WINDOW;
     bo_model_graph g = graph_make(context, model, &one, true, false);
-    bo_graph_set_loss_scale(g.graph, 0.25f);
+    one.pass.loss_scale = 0.25f;
     for (size_t i = 0; i < 4; i++) {
         assert_ok(context, bo_graph_write(context, g.graph, g.tokens, all.tokens + i * GRADIENT_WINDOW));
         assert_ok(context, bo_graph_write(context, g.graph, g.targets, all.targets + i * GRADIENT_WINDOW));

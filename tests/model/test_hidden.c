@@ -32,13 +32,17 @@ static void check_session(bo_context *context, const char *name, const bo_model 
 {
     static float embedding[VOCAB * WIDTH], hidden[LENGTH * WIDTH], logits[LENGTH * VOCAB], last[VOCAB];
     bo_session *one, *other;
-    assert_ok(context, bo_model_get_weight(context, model, "model.embed_tokens.weight", embedding));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.embed_tokens.weight", embedding, NULL));
     assert_ok(context, bo_session_create(context, model, NULL, &one));
     assert_ok(context, bo_session_create(context, model, NULL, &other));
     assert_ok(context, bo_session_feed(context, one, ids, FIRST, NULL));
     assert_ok(context, bo_session_feed(context, other, ids, FIRST, NULL));
-    assert_ok(context, bo_session_hidden(context, one, ids + FIRST, LENGTH - FIRST, hidden));
-    assert_ok(context, bo_session_logits(context, other, ids + FIRST, LENGTH - FIRST, logits));
+    assert_ok(context,
+              bo_session_read(context, one,
+                              &(bo_session_reading){.ids = ids + FIRST, .count = LENGTH - FIRST, .hidden = hidden}));
+    assert_ok(context,
+              bo_session_read(context, other,
+                              &(bo_session_reading){.ids = ids + FIRST, .count = LENGTH - FIRST, .logits = logits}));
     assert_int_equal(bo_session_tokens(one), LENGTH);
     for (size_t i = 0; i < LENGTH - FIRST; i++) expect_product(name, hidden + i * WIDTH, embedding, logits + i * VOCAB);
     /* the state after hidden states is that after logits */
@@ -61,10 +65,12 @@ static void check_lanes(bo_context *context, const char *name, const bo_model *m
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     assert_ok(context, bo_lanes_feed(context, lanes, 0, ids, FIRST, NULL));
     assert_ok(context, bo_lanes_hidden(context, lanes, 1, ids, PART, found));
-    assert_ok(context, bo_session_hidden(context, session, ids, PART, expected));
+    assert_ok(context,
+              bo_session_read(context, session, &(bo_session_reading){.ids = ids, .count = PART, .hidden = expected}));
     assert_memory_equal(found, expected, PART * WIDTH * sizeof *found);
     assert_ok(context, bo_lanes_logits(context, lanes, 1, ids + PART, PART, found));
-    assert_ok(context, bo_session_logits(context, session, ids + PART, PART, expected));
+    assert_ok(context, bo_session_read(context, session,
+                                       &(bo_session_reading){.ids = ids + PART, .count = PART, .logits = expected}));
     assert_memory_equal(found, expected, PART * VOCAB * sizeof *found);
     assert_ok(context, bo_lanes_feed(context, lanes, 1, ids + 2 * PART, PART, found));
     assert_ok(context, bo_session_feed(context, session, ids + 2 * PART, PART, expected));
@@ -110,10 +116,13 @@ static void test_refused(void **state)
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 3}, &session));
     assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1, .capacity = 3}, &lanes));
     const int32_t good[] = {1, 2, 3, 4}, bad[] = {1, VOCAB};
-    assert_fails(context, BO_INVALID, "id below 256", bo_session_hidden(context, session, bad, 2, hidden));
-    assert_fails(context, BO_INVALID, "capacity is 3 tokens", bo_session_hidden(context, session, good, 4, hidden));
-    assert_fails(context, BO_INVALID, "hidden", bo_session_hidden(context, session, good, 1, NULL));
-    assert_ok(context, bo_session_hidden(context, session, NULL, 0, NULL));
+    assert_fails(context, BO_INVALID, "id below 256",
+                 bo_session_read(context, session, &(bo_session_reading){.ids = bad, .count = 2, .hidden = hidden}));
+    assert_fails(context, BO_INVALID, "capacity is 3 tokens",
+                 bo_session_read(context, session, &(bo_session_reading){.ids = good, .count = 4, .hidden = hidden}));
+    assert_fails(context, BO_INVALID, "hidden",
+                 bo_session_read(context, session, &(bo_session_reading){.ids = good, .count = 1, .hidden = NULL}));
+    assert_ok(context, bo_session_read(context, session, &(bo_session_reading){.count = 0}));
     assert_int_equal(bo_session_tokens(session), 0);
     assert_fails(context, BO_INVALID, "id below 256", bo_lanes_hidden(context, lanes, 0, bad, 2, hidden));
     assert_fails(context, BO_INVALID, "id below 256", bo_lanes_logits(context, lanes, 0, bad, 2, hidden));

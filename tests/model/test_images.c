@@ -132,15 +132,16 @@ static void test_adapters(void **state)
     bo_model *model = test_model(context, &desc, NULL), *read;
     const char *base = test_path(folder, "base.safetensors");
     void *bytes = folder;
-    size_t size = 1, plain = bo_model_weights(model);
+    size_t size = 1, plain = bo_weights_count(bo_model_weights(model));
     char wanted[64];
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = base}));
     assert_ok(context, bo_model_adapt(context, model, &(bo_lora_desc){.rank = 2, .targets = "q_proj", .base = base}));
     move_adapters(model);
-    assert_true(bo_model_weights(model) > plain);
-    snprintf(wanted, sizeof wanted, "%s", bo_model_weight(model, bo_model_weights(model) - 1)->name);
-    for (size_t i = 0; i < bo_model_weights(model); i++)
-        assert_string_equal(bo_model_weight(model, i)->name, bo_weights_at(model->weights, i)->name);
+    assert_true(bo_weights_count(bo_model_weights(model)) > plain);
+    snprintf(wanted, sizeof wanted, "%s",
+             bo_weights_at(bo_model_weights(model), bo_weights_count(bo_model_weights(model)) - 1)->name);
+    for (size_t i = 0; i < bo_weights_count(bo_model_weights(model)); i++)
+        assert_string_equal(bo_weights_at(bo_model_weights(model), i)->name, bo_weights_at(model->weights, i)->name);
     assert_fails(context, BO_UNSUPPORTED, "merge them first",
                  bo_model_save(context, model, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_null(bytes);
@@ -152,14 +153,15 @@ static void test_adapters(void **state)
     assert_true(bo_model_exists(context, adapter));
     assert_ok(context, bo_model_load(context, &(bo_source){.path = adapter}, NULL, &read));
     assert_ok(context, bo_model_merge(context, model));
-    assert_int_equal(bo_model_weights(model), plain);
+    assert_int_equal(bo_weights_count(bo_model_weights(model)), plain);
     for (size_t i = 0; i < plain; i++)
-        assert_string_equal(bo_model_weight(model, i)->name, bo_weights_at(model->weights, i)->name);
+        assert_string_equal(bo_weights_at(bo_model_weights(model), i)->name, bo_weights_at(model->weights, i)->name);
     assert_int_equal(count_other(model, read), 0);
     bo_model_destroy(read);
     check_trip(folder, model, "merged");
     assert_ok(context, bo_model_unmerge(context, model));
-    assert_string_equal(bo_model_weight(model, bo_model_weights(model) - 1)->name, wanted);
+    assert_string_equal(bo_weights_at(bo_model_weights(model), bo_weights_count(bo_model_weights(model)) - 1)->name,
+                        wanted);
     bo_model_destroy(model);
 }
 

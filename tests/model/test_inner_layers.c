@@ -42,9 +42,9 @@ static void copy_weight(bo_context *context, const bo_model *from, const char *n
                         double factor)
 {
     float values[12 * 8];
-    assert_ok(context, bo_model_get_weight(context, from, name, values));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(from), name, values, NULL));
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) values[i] *= (float)factor;
-    assert_ok(context, bo_model_set_weight(context, to, other, values));
+    assert_ok(context, bo_weights_set(context, bo_model_weights(to), other, values));
 }
 
 /* A list that describes the MLP relu² computes what that MLP computes, with the same number of weights, under every
@@ -57,7 +57,7 @@ static void compare_with_mlp(bo_context *context, bo_residual residual, bo_param
     desc.parametrization = plain.parametrization = kind;
     desc.base_width = plain.base_width = kind ? 4 : 0;
     bo_model *model = test_model(context, &desc, NULL), *same = test_model(context, &plain, NULL);
-    assert_int_equal(bo_model_parameters(model), bo_model_parameters(same));
+    assert_int_equal(bo_model_report(model)->parameters, bo_model_report(same)->parameters);
     assert_int_equal(bo_model_describe(model)->block.mlp, BO_MLP_LAYERS);
     assert_int_equal(bo_model_adopt(context, same, model, NULL), BO_OK);
     /* at unit scale, MLPs multiply relu² by 1 / √(3/2), which layers do not */
@@ -243,7 +243,7 @@ static void maps_differ(void **state)
     assert_true(bo_features_fingerprint(map_of(model, 0)) != bo_features_fingerprint(map_of(other, 0)));
     assert_int_equal(bo_model_fingerprint(model), bo_model_fingerprint(again));
     assert_true(bo_model_fingerprint(model) != bo_model_fingerprint(other));
-    assert_int_equal(bo_model_frozen_parameters(model), LAYERS * bo_features_frequencies(map_of(model, 0)) * 8);
+    assert_int_equal(bo_model_report(model)->frozen_parameters, LAYERS * bo_features_frequencies(map_of(model, 0)) * 8);
     bo_model_destroy(other), bo_model_destroy(again), bo_model_destroy(model);
     bo_context_destroy(context);
 }
@@ -305,17 +305,17 @@ static void adoption(void **state)
     assert_ok(context, bo_model_create(context, &other, NULL, &wider));
     const uint64_t own = bo_features_fingerprint(map_of(wider, 0));
     assert_ok(context, bo_model_adopt(context, same, model, &taken));
-    assert_int_equal(taken, bo_model_weights(model));
+    assert_int_equal(taken, bo_weights_count(bo_model_weights(model)));
     assert_same(context, model, same, 0);
     assert_true(bo_features_fingerprint(map_of(model, 1)) == bo_features_fingerprint(map_of(same, 1)));
     assert_ok(context, bo_model_adopt(context, wider, model, &taken));
-    assert_int_equal(taken, bo_model_weights(model) - LAYERS);
+    assert_int_equal(taken, bo_weights_count(bo_model_weights(model)) - LAYERS);
     assert_true(bo_features_fingerprint(map_of(wider, 0)) == own);
     bo_model_desc plain = inner_desc(NULL);
     bo_model *none;
     assert_ok(context, bo_model_create(context, &plain, NULL, &none));
     assert_ok(context, bo_model_adopt(context, wider, none, &taken));
-    assert_int_equal(taken, bo_model_weights(model) - 2 * LAYERS);
+    assert_int_equal(taken, bo_weights_count(bo_model_weights(model)) - 2 * LAYERS);
     assert_true(bo_features_fingerprint(map_of(wider, 0)) == own);
     bo_model_destroy(none), bo_model_destroy(wider), bo_model_destroy(same), bo_model_destroy(model);
     bo_context_destroy(context);

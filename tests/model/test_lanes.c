@@ -1,5 +1,6 @@
 /* Lanes: step-by-step decoding from states equals one graph of source and target, for every kind of attention and every
  * mixer; lanes that become copies of others; invalid calls. */
+#include <bochner/names.h>
 #include "model/enums.h"
 #include "base/counting.h"
 #include "model/lanes.h"
@@ -99,8 +100,8 @@ static void of_every_cross_attention(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
-    for (size_t i = 0; bo_attention_preset_name(i); i++)
-        check_kind(context, i % 2 ? "gru" : "softmax", NULL, BO_CROSS_ATTENTION, bo_attention_preset_name(i));
+    for (size_t i = 0; bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i); i++)
+        check_kind(context, i % 2 ? "gru" : "softmax", NULL, BO_CROSS_ATTENTION, bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i));
     bo_context_destroy(context);
 }
 
@@ -382,7 +383,7 @@ static void graphs_stay_small(void **state)
     assert_ok(context, bo_lanes_step(context, lanes, 1, &id, NULL));
     bo_model_graph *graph;
     assert_ok(context, bo_lanes_graph_for(context, lanes, BO_LANES_LAST, 1, 1, &graph));
-    assert_in_range(bo_graph_bytes(graph->graph), 1, 3 << 20);
+    assert_in_range(bo_graph_describe(graph->graph)->bytes, 1, 3 << 20);
     bo_lanes_destroy(lanes);
     bo_model_destroy(model);
     bo_context_destroy(context);

@@ -1,5 +1,6 @@
 /* Linearized models, some of whose layers keep their attention: lists of layers, files, sessions, lanes, states, stored
  * weights, adapters, and replacements of attention that change nothing. */
+#include <bochner/names.h>
 #include "adapted.h"
 #include "io/tensors.h"
 #include "model/config.h"
@@ -53,7 +54,7 @@ static bool keeps(const bo_model *model, size_t layer)
 static const char *mixed_kind(size_t index)
 {
     for (size_t i = 0;; i++) {
-        const char *name = bo_attention_preset_name(i);
+        const char *name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i);
         bo_attention_desc desc = {.features = {.features = 0}};
         if (!name) return NULL;
         assert_true(bo_attention_preset(name, &desc));
@@ -280,7 +281,9 @@ static void check_steps(bo_context *context, const char *kind, const bo_model *m
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, whole));
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     for (size_t i = 0; i < CONTEXT; i++) {
-        assert_ok(context, bo_session_score(context, session, ids + i, ids + i + 1, 1, &loss));
+        assert_ok(context, bo_session_read(context, session,
+                                           &(bo_session_reading){
+                                               .ids = ids + i, .count = 1, .losses = &loss, .targets = ids + i + 1}));
         if (!(fabsf(loss - whole[i]) <= 4e-4f))
             fail_msg("%s, token %zu: %g, expected %g", kind, i, (double)loss, (double)whole[i]);
     }

@@ -71,7 +71,9 @@ static bo_status read_tokens(bo_context *context, const work *w)
     test_tokens(8, ids);
     BO_TRY(bo_session_create(context, w->model, &(bo_session_desc){.chunk = 4, .capacity = 12}, &session));
     bo_status status = bo_session_feed(context, session, ids, 5, logits);
-    if (status == BO_OK) status = bo_session_score(context, session, ids, ids, 2, losses);
+    if (status == BO_OK)
+        status = bo_session_read(context, session,
+                                 &(bo_session_reading){.ids = ids, .count = 2, .losses = losses, .targets = ids});
     if (status == BO_OK) status = bo_session_load(context, session, &(bo_source){.path = w->state});
     bo_session_destroy(session);
     return status;

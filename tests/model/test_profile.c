@@ -7,8 +7,8 @@
 static size_t in_scope(const bo_profile *p, const char *scope)
 {
     size_t count = 0;
-    for (size_t i = 0; i < bo_profile_operations(p); i++)
-        count += strcmp(bo_profile_operation(p, i)->scope, scope) == 0;
+    for (size_t i = 0; i < p->operation_count; i++)
+        count += strcmp(p->operations[i].scope, scope) == 0;
     return count;
 }
 
@@ -21,7 +21,7 @@ static void check(bo_context *context, bo_model *model, const bo_profile_desc *d
     assert_ok(context, bo_model_profile(context, model, desc, &p));
     assert_memory_equal(before, bo_weights_data(model->weights), bytes);
     free(before);
-    const bo_profile_totals *t = bo_profile_report(p);
+    const bo_profile_totals *t = &p->totals;
     assert_string_equal(t->subject, subject);
     assert_true(t->forward > 0 && (t->backward > 0) == !desc->forward && (t->again > 0) == desc->checkpointing);
     assert_int_equal(t->repeats, desc->repeats ? desc->repeats : 5);
@@ -31,8 +31,8 @@ static void check(bo_context *context, bo_model *model, const bo_profile_desc *d
         assert_true(in_scope(p, scope) >= 3);
     }
     size_t weights = 0;
-    for (size_t i = 0; i < bo_profile_values(p); i++) {
-        const bo_value_info *value = bo_profile_value(p, i);
+    for (size_t i = 0; i < p->value_count; i++) {
+        const bo_value_info *value = &p->values[i];
         if (value->origin != BO_VALUE_ORIGIN_WEIGHT) continue;
         assert_non_null(bo_weights_find(model->weights, value->name));
         if (desc->forward) assert_false(value->trained);
@@ -103,7 +103,7 @@ static void refusals(void **state)
     assert_fails(context, BO_UNSUPPORTED, "bfloat16", bo_model_profile(context, model, NULL, &p));
     assert_ok(context, bo_model_profile(context, model, &(bo_profile_desc){.forward = true, .repeats = 1}, &p));
     bool stored = false;
-    for (size_t i = 0; i < bo_profile_values(p); i++) stored |= strcmp(bo_profile_value(p, i)->type, "bfloat16") == 0;
+    for (size_t i = 0; i < p->value_count; i++) stored |= strcmp(p->values[i].type, "bfloat16") == 0;
     assert_true(stored);
     bo_profile_destroy(p);
     bo_model_destroy(model);

@@ -1,5 +1,5 @@
 /* Sampling: draws follow the distribution, options restrict them as documented, and the seed determines them. */
-#include <bochner/model.h>
+#include "model/sampler.h"
 #include "testing.h"
 
 enum { CHOICES = 12, DRAWS = 20000 };
@@ -191,8 +191,7 @@ static void test_seed(void **unused)
     for (uint64_t i = 0; i < 200; i++) {
         if (i == 100) { /* resumed */
             bo_sampler_destroy(b);
-            b = make(context, (bo_sampler_desc){.seed = 5});
-            bo_sampler_set_drawn(b, bo_sampler_drawn(a));
+            b = make(context, (bo_sampler_desc){.seed = 5, .drawn = bo_sampler_drawn(a)});
         }
         assert_int_equal(bo_sampler_drawn(a), i);
         const int32_t id = draw(a);
@@ -226,8 +225,9 @@ static void test_kept(void **unused)
     (void)unused;
     bo_context *context = test_context(1);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        bo_sampler *sampler = make(context, cases[k].desc);
-        bo_sampler_set_drawn(sampler, cases[k].drawn);
+        bo_sampler_desc desc = cases[k].desc;
+        desc.drawn = cases[k].drawn;
+        bo_sampler *sampler = make(context, desc);
         for (size_t i = 0; i < 24; i++) assert_int_equal(draw(sampler), cases[k].ids[i]);
         bo_sampler_destroy(sampler);
     }

@@ -1,5 +1,6 @@
 /* Consecutive segments of a text: a pass continues from the states of the segment before it, and the gradients of these
  * states flow back. Together the segments have the losses and the gradients of one long window. */
+#include <bochner/names.h>
 #include "models.h"
 #include "tape/graph.h"
 #include <math.h>
@@ -69,7 +70,6 @@ static double run_segments(bo_context *context, const bo_model *model, size_t se
     bo_model_graph g = make_graph(context, model, tokens, checkpoint);
     chain c = make_chain(context, model);
     double sum = 0;
-    bo_graph_set_loss_scale(g.graph, 1.0f / (float)segments);
     for (size_t s = 0; s + 1 < segments; s++) {
         const bo_graph_pass pass = {.states = c.states[s], .final_states = c.states[s + 1]};
         write_segment(context, &g, s * tokens, tokens);
@@ -77,7 +77,8 @@ static double run_segments(bo_context *context, const bo_model *model, size_t se
     }
     for (size_t s = segments; s-- > 0;) {
         float loss;
-        const bo_graph_pass pass = {.states = c.states[s],
+        const bo_graph_pass pass = {.loss_scale = 1.0f / (float)segments,
+                                    .states = c.states[s],
                                     .final_states = c.states[s + 1],
                                     .final_gradients =
                                         flow && s + 1 < segments ? (const float *const *)c.slopes[s + 1] : NULL,
@@ -154,9 +155,9 @@ static void segments_are_a_long_window(void **state)
     static const char *const recurrent[] = {"rnn", "gru", "lstm"};
     bo_context *context = test_context(2);
     size_t presets = 0;
-    while (bo_attention_preset_name(presets)) presets++;
+    while (bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)presets)) presets++;
     for (size_t k = 0; k < presets + 3; k++) {
-        const char *name = k < presets ? bo_attention_preset_name(k) : recurrent[k - presets];
+        const char *name = k < presets ? bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)k) : recurrent[k - presets];
         bo_model_desc desc = test_desc(name);
         if (k < presets && bo_attention_has(&desc.block.attention, BO_TRAIT_CAPACITY)) desc.block.attention.window = 20;
         bo_model *model = test_model(context, &desc, NULL);

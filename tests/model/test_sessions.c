@@ -9,7 +9,11 @@ static void score_in(bo_context *context, bo_session *session, const int32_t *id
 {
     size_t at = 0;
     for (size_t i = 0; pieces[i]; i++) {
-        assert_ok(context, bo_session_score(context, session, ids + at, ids + at + 1, pieces[i], losses + at));
+        assert_ok(
+            context,
+            bo_session_read(context, session,
+                            &(bo_session_reading){
+                                .ids = ids + at, .count = pieces[i], .losses = losses + at, .targets = ids + at + 1}));
         at += pieces[i];
     }
     assert_int_equal(at, CONTEXT);
@@ -115,7 +119,9 @@ static void test_all_logits(void **unused)
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     assert_ok(context, bo_session_create(context, model, NULL, &reader));
     assert_ok(context, bo_session_feed(context, session, ids, BEFORE, NULL));
-    assert_ok(context, bo_session_logits(context, session, ids + BEFORE, CONTEXT - BEFORE, all));
+    assert_ok(context,
+              bo_session_read(context, session,
+                              &(bo_session_reading){.ids = ids + BEFORE, .count = CONTEXT - BEFORE, .logits = all}));
     assert_int_equal(bo_session_tokens(session), CONTEXT);
     for (size_t i = 0; i < CONTEXT; i++) {
         assert_ok(context, bo_session_feed(context, reader, ids + i, 1, one));
@@ -124,7 +130,7 @@ static void test_all_logits(void **unused)
     }
     assert_ok(context, bo_session_feed(context, session, NULL, 0, last));
     assert_memory_equal(last, all + (CONTEXT - BEFORE - 1) * VOCAB, sizeof last);
-    assert_ok(context, bo_session_logits(context, session, NULL, 0, NULL));
+    assert_ok(context, bo_session_read(context, session, &(bo_session_reading){.count = 0}));
     bo_session_destroy(reader);
     bo_session_destroy(session);
     bo_model_destroy(model);
@@ -146,8 +152,12 @@ static void test_refused(void **unused)
     assert_fails(context, BO_INVALID, "token 1 should be an id below 256",
                  bo_session_feed(context, session, bad, 2, NULL));
     assert_fails(context, BO_INVALID, "token 0", bo_session_feed(context, session, negative, 1, NULL));
-    assert_fails(context, BO_INVALID, "target 1", bo_session_score(context, session, ids, bad, 2, losses));
-    assert_ok(context, bo_session_score(context, session, ids, negative, 1, losses));
+    assert_fails(context, BO_INVALID, "target 1",
+                 bo_session_read(context, session,
+                                 &(bo_session_reading){.ids = ids, .count = 2, .losses = losses, .targets = bad}));
+    assert_ok(context,
+              bo_session_read(context, session,
+                              &(bo_session_reading){.ids = ids, .count = 1, .losses = losses, .targets = negative}));
     assert_true(losses[0] == 0);
     assert_int_equal(bo_session_room(session), CONTEXT + 7);
     assert_ok(context, bo_session_feed(context, session, ids, CONTEXT + 7, NULL));
@@ -356,14 +366,14 @@ static void test_other_weights(void **state)
     assert_ok(several, bo_session_load(several, session, &(bo_source){.path = path}));
     for (size_t w = 0; w < 2; w++) {
         const size_t last = (w ? 1 : desc.vocab) * desc.width - 1;
-        assert_ok(context, bo_model_get_weight(context, model, names[w], values));
+        assert_ok(context, bo_weights_get(context, bo_model_weights(model), names[w], values, NULL));
         const float was = values[last];
         values[last] = nextafterf(was, 9);
-        assert_ok(context, bo_model_set_weight(context, model, names[w], values));
+        assert_ok(context, bo_weights_set(context, bo_model_weights(model), names[w], values));
         assert_fails(context, BO_INVALID, "other weights",
                      bo_session_load(context, session, &(bo_source){.path = path}));
         values[last] = was;
-        assert_ok(context, bo_model_set_weight(context, model, names[w], values));
+        assert_ok(context, bo_weights_set(context, bo_model_weights(model), names[w], values));
         assert_ok(context, bo_session_load(context, session, &(bo_source){.path = path}));
     }
     free(values);

@@ -95,15 +95,16 @@ static void precedence(void **state)
     char *config = read_text(folder, "config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model *read;
-        size_t count = 99;
         set_config(folder, config, cases[i].config);
         set_file(folder, "generation_config.json", cases[i].generation);
         set_file(folder, "tokenizer_config.json", cases[i].tokenizer);
         assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
-        const int32_t *ends = bo_model_end_tokens(read, &count);
-        if (bo_model_begin_token(read) != cases[i].begin || count != cases[i].count ||
+        const bo_model_facts *facts = bo_model_report(read);
+        const int32_t *ends = facts->end_tokens;
+        const size_t count = facts->end_count;
+        if (facts->begin_token != cases[i].begin || count != cases[i].count ||
             (count && memcmp(ends, cases[i].ends, count * sizeof *ends) != 0) || (!count && ends))
-            fail_msg("case %zu: begin %d, %zu ends, the first is %d", i, bo_model_begin_token(read), count,
+            fail_msg("case %zu: begin %d, %zu ends, the first is %d", i, facts->begin_token, count,
                      count ? ends[0] : -1);
         bo_model_destroy(read);
     }
@@ -127,7 +128,7 @@ static void templates(void **state)
     bo_tokenizer *tokenizer;
     assert_ok(context, bo_tokenizer_load(context, &(bo_source){.bytes = text, .size = strlen(text)}, &tokenizer));
     bo_model *model = make_model(context, tokenizer);
-    assert_int_equal(bo_model_begin_token(model), 2);
+    assert_int_equal(bo_model_report(model)->begin_token, 2);
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     char *written = read_text(folder, "tokenizer_config.json");
     assert_non_null(strstr(written, "\"bos_token\": \"<s>\""));
@@ -201,11 +202,10 @@ static const struct {
 
 static void check_kept(bo_context *context, const bo_model *model)
 {
-    size_t count;
     for (size_t i = 0; i < 4; i++) assert_string_equal(bo_model_companion(model, kept[i].name), kept[i].text);
     assert_null(bo_model_companion(model, "config.json"));
-    assert_int_equal(bo_model_end_tokens(model, &count)[1], 2);
-    assert_int_equal(count, 2);
+    assert_int_equal(bo_model_report(model)->end_count, 2);
+    assert_int_equal(bo_model_report(model)->end_tokens[1], 2);
     (void)context;
 }
 

@@ -10,13 +10,13 @@ enum { STORAGES = sizeof storages / sizeof *storages };
 
 static void fill_with(bo_context *context, bo_model *model, const bo_model *from)
 {
-    for (size_t i = 0; i < bo_model_weights(from); i++) {
-        const bo_weight info = *bo_model_weight(from, i);
+    for (size_t i = 0; i < bo_weights_count(bo_model_weights(from)); i++) {
+        const bo_weight info = *bo_weights_at(bo_model_weights(from), i);
         size_t count = 1;
         for (size_t r = 0; r < info.rank; r++) count *= info.shape[r];
         float *values = calloc(count, sizeof *values);
-        assert_ok(context, bo_model_get_weight(context, from, info.name, values));
-        assert_ok(context, bo_model_set_weight(context, model, info.name, values));
+        assert_ok(context, bo_weights_get(context, bo_model_weights(from), info.name, values, NULL));
+        assert_ok(context, bo_weights_set(context, bo_model_weights(model), info.name, values));
         free(values);
     }
 }
@@ -37,13 +37,15 @@ static void check_kind(bo_context *context, const char *kind, bo_storage storage
     test_tokens(CONTEXT + 1, ids);
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, before));
     assert_ok(context, bo_model_set_storage(context, model, storage));
-    assert_int_equal(bo_model_storage(model), storage);
+    assert_int_equal(bo_model_report(model)->storage, storage);
     fill_with(context, twin, model);
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, whole));
     assert_ok(context, window_pass(context, twin, ids, CONTEXT, NULL, same));
     assert_ok(context,
               bo_session_create(context, model, &(bo_session_desc){.chunk = 4, .capacity = CONTEXT}, &session));
-    assert_ok(context, bo_session_score(context, session, ids, ids + 1, CONTEXT, pieces));
+    assert_ok(context, bo_session_read(
+                           context, session,
+                           &(bo_session_reading){.ids = ids, .count = CONTEXT, .losses = pieces, .targets = ids + 1}));
     for (size_t i = 0; i < CONTEXT; i++) {
         change = fmax(change, fabs((double)whole[i] - (double)before[i]));
         if (!(fabs((double)whole[i] - (double)same[i]) <= 1e-4))
@@ -82,8 +84,8 @@ static void they_are_loaded_directly(void **state)
                                          &(bo_model_load_desc){.storage = storages[i]}, &loaded));
         assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &converted));
         assert_ok(context, bo_model_set_storage(context, converted, storages[i]));
-        assert_int_equal(bo_model_storage(loaded), storages[i]);
-        assert_int_equal(bo_model_bytes(loaded), bo_model_bytes(converted));
+        assert_int_equal(bo_model_report(loaded)->storage, storages[i]);
+        assert_int_equal(bo_model_report(loaded)->bytes, bo_model_report(converted)->bytes);
         assert_ok(context, bo_model_digest(context, loaded, &digests[0]));
         assert_ok(context, bo_model_digest(context, converted, &digests[1]));
         assert_true(digests[0] == digests[1]);
@@ -106,13 +108,13 @@ static void they_take_fewer_bytes(void **state)
     static const double share[STORAGES] = {0.51, 0.28, 0.155};
     for (size_t i = 0; i < STORAGES; i++) {
         bo_model *model = test_model(context, &desc, NULL);
-        double before = (double)bo_model_bytes(model);
-        uint64_t parameters = bo_model_parameters(model);
+        double before = (double)bo_model_report(model)->bytes;
+        uint64_t parameters = bo_model_report(model)->parameters;
         assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_FLOAT32)); /* unchanged */
-        assert_true((double)bo_model_bytes(model) == before);
+        assert_true((double)bo_model_report(model)->bytes == before);
         assert_ok(context, bo_model_set_storage(context, model, storages[i]));
-        assert_true((double)bo_model_bytes(model) < share[i] * before);
-        assert_int_equal(bo_model_parameters(model), parameters);
+        assert_true((double)bo_model_report(model)->bytes < share[i] * before);
+        assert_int_equal(bo_model_report(model)->parameters, parameters);
         bo_model_destroy(model);
     }
 }
@@ -139,7 +141,7 @@ static void bfloat16_goes_through_files(void **state)
     assert_int_equal(bo_tensors_find(file, "model.norm.weight")->dtype, BO_F32);
     bo_tensors_close(file);
     assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
-    assert_int_equal(bo_model_storage(read), BO_STORAGE_FLOAT32);
+    assert_int_equal(bo_model_report(read)->storage, BO_STORAGE_FLOAT32);
     assert_ok(context, bo_model_set_storage(context, read, BO_STORAGE_BFLOAT16));
     assert_ok(context, window_pass(context, read, ids, CONTEXT, NULL, second));
     assert_memory_equal(first, second, sizeof first);
@@ -169,11 +171,11 @@ static void what_cannot_be_is_refused(void **state)
     assert_fails(context, BO_UNSUPPORTED, "stored as int8, which cannot be written to a file",
                  bo_model_save(context, model, &(bo_sink){.path = folder->path}));
     assert_ok(context, bo_model_set_storage(context, four, BO_STORAGE_INT4));
-    assert_int_equal(bo_model_storage(four), BO_STORAGE_INT4);
+    assert_int_equal(bo_model_report(four)->storage, BO_STORAGE_INT4);
     assert_fails(context, BO_UNSUPPORTED, "which cannot be written to a file",
                  bo_model_save(context, four, &(bo_sink){.path = folder->path}));
     assert_fails(context, BO_INVALID, "model.embed_tokens.weight' is stored in fewer bits, for inference only",
-                 bo_model_set_weight(context, model, "model.embed_tokens.weight", values));
+                 bo_weights_set(context, bo_model_weights(model), "model.embed_tokens.weight", values));
     assert_fails(context, BO_INVALID, "stored in fewer bits, for inference only: it has no gradient",
                  bo_model_graph_create(context, model,
                                        &(bo_model_graph_desc){.rows = 8, .loss = true, .gradients = true}, &graph));
@@ -181,7 +183,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_fails(context, BO_INVALID, "for inference only", bo_model_adopt(context, model, other, &taken));
     /* in the other direction: the dequantized values */
     assert_ok(context, bo_model_adopt(context, other, model, &taken));
-    assert_int_equal(taken, bo_model_weights(model));
+    assert_int_equal(taken, bo_weights_count(bo_model_weights(model)));
     bo_model_destroy(model);
     bo_model_destroy(other);
     bo_model_destroy(four);

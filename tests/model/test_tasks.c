@@ -114,22 +114,23 @@ static bool in_encoder(const bo_weight *weight)
 static size_t count_weights(const bo_model *model, bool encoder)
 {
     size_t count = 0;
-    for (size_t i = 0; i < bo_model_weights(model); i++) count += in_encoder(bo_model_weight(model, i)) == encoder;
+    for (size_t i = 0; i < bo_weights_count(bo_model_weights(model)); i++)
+        count += in_encoder(bo_weights_at(bo_model_weights(model), i)) == encoder;
     return count;
 }
 
 static bool has_weight(const bo_model *model, const char *name)
 {
-    for (size_t i = 0; i < bo_model_weights(model); i++)
-        if (strcmp(bo_model_weight(model, i)->name, name) == 0) return true;
+    for (size_t i = 0; i < bo_weights_count(bo_model_weights(model)); i++)
+        if (strcmp(bo_weights_at(bo_model_weights(model), i)->name, name) == 0) return true;
     return false;
 }
 
 /* Encoder and decoder have the weights of translators of one kind. */
 static void check_weights(const bo_model *model, const bo_model *encoder, const bo_model *decoder)
 {
-    for (size_t i = 0; i < bo_model_weights(model); i++) {
-        const bo_weight *weight = bo_model_weight(model, i);
+    for (size_t i = 0; i < bo_weights_count(bo_model_weights(model)); i++) {
+        const bo_weight *weight = bo_weights_at(bo_model_weights(model), i);
         if (!has_weight(in_encoder(weight) ? encoder : decoder, weight->name))
             fail_msg("%s is a weight of another kind", weight->name);
     }
@@ -456,8 +457,8 @@ static void test_lies_about_parts(void **state)
 static bool same_weight(bo_context *context, const bo_model *a, const bo_model *b, const char *name)
 {
     static float first[1 << 14], second[1 << 14];
-    assert_ok(context, bo_model_get_weight(context, a, name, first));
-    assert_ok(context, bo_model_get_weight(context, b, name, second));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(a), name, first, NULL));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(b), name, second, NULL));
     return memcmp(first, second, 64 * sizeof *first) == 0;
 }
 
@@ -474,8 +475,8 @@ static void test_adopted(void **state)
     shake(folder->context, from);
     assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
     assert_ok(folder->context, bo_model_adopt(folder->context, model, from, &taken));
-    assert_int_equal(taken, bo_model_weights(from));
-    assert_int_equal(bo_model_weights(model), taken + 1);
+    assert_int_equal(taken, bo_weights_count(bo_model_weights(from)));
+    assert_int_equal(bo_weights_count(bo_model_weights(model)), taken + 1);
     assert_true(same_weight(folder->context, model, from, "model.embed_tokens.weight"));
     assert_true(same_weight(folder->context, model, from, "model.layers.1.mlp.up_proj.weight"));
     assert_int_equal(bo_features_fingerprint(bo_attention_features(bo_model_attention(model, 1), 0)),
@@ -483,7 +484,7 @@ static void test_adopted(void **state)
     bo_model_destroy(model);
     assert_ok(folder->context, bo_model_create(folder->context, &pairs, NULL, &model));
     assert_ok(folder->context, bo_model_adopt(folder->context, model, from, &taken));
-    assert_int_equal(taken, bo_model_weights(from));
+    assert_int_equal(taken, bo_weights_count(bo_model_weights(from)));
     assert_true(same_weight(folder->context, model, from, "model.layers.1.mlp.up_proj.weight"));
     bo_model_destroy(model);
     bo_model_destroy(from);

@@ -1,5 +1,6 @@
 /* A teacher and its student in one graph: a student that computes what the teacher computes has no error and no gradient;
  * errors and divergences are those of separate computations in double; adapters do not change the teacher. */
+#include "attention/attention.h"
 #include "adapted.h"
 #include "base/counting.h"
 #include "model/capture.h"
@@ -187,7 +188,7 @@ static void projected(bo_context *context, const bo_model *teacher, size_t layer
     float *w = malloc(width * inner * sizeof *w);
     char name[80];
     snprintf(name, sizeof name, "model.layers.%zu.self_attn.o_proj.weight", layer);
-    assert_ok(context, bo_model_get_weight(context, teacher, name, w));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(teacher), name, w, NULL));
     for (size_t r = 0; r < ROWS; r++)
         for (size_t j = 0; j < width; j++) {
             y[r * width + j] = 0;
@@ -217,10 +218,10 @@ static double attention_error(bo_context *context, const bo_model *teacher, cons
     if (bo_attention_has(bo_attention_describe(attention), BO_TRAIT_MATRIX)) {
         char name[80];
         snprintf(name, sizeof name, "model.layers.%zu.self_attn.m", layer);
-        assert_ok(context, bo_model_get_weight(context, student, name, m));
+        assert_ok(context, bo_weights_get(context, bo_model_weights(student), name, m, NULL));
         in.m = m;
     }
-    assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
     projected(context, teacher, layer, arrays[BO_CAPTURE_ARRAY_OUT], wanted);
     projected(context, teacher, layer, out, found);
     double error = 0, size = 0;

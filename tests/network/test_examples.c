@@ -95,6 +95,15 @@ static void test_parts(void **state)
     assert_true(bo_examples_row(e, BO_SPLIT_TEST, bo_examples_rows(e, BO_SPLIT_TEST)) == SIZE_MAX);
     assert_true(bo_examples_row(e, BO_SPLIT_ALL, e->rows) == SIZE_MAX);
     assert_int_equal(bo_examples_rows(e, BO_SPLIT_ALL), 5);
+    const bo_examples_part *parts = e->parts;
+    assert_int_equal(parts[BO_SPLIT_TRAIN].count, 2);
+    assert_int_equal(parts[BO_SPLIT_TRAIN].rows[0], 1);
+    assert_int_equal(parts[BO_SPLIT_TRAIN].rows[1], 3);
+    assert_int_equal(parts[BO_SPLIT_VALID].count, 1);
+    assert_int_equal(parts[BO_SPLIT_VALID].rows[0], 4);
+    assert_int_equal(parts[BO_SPLIT_TEST].count, 1);
+    assert_int_equal(parts[BO_SPLIT_ALL].count, 5);
+    assert_null(parts[BO_SPLIT_ALL].rows);
     bo_examples_destroy(e);
     desc.split = written(folder, "split.csv", "0\n0\n1\n2\n-1\n");
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
@@ -113,6 +122,34 @@ static void test_parts(void **state)
     }
     desc.split = NULL, desc.valid = 0.7, desc.test = 0.3;
     assert_fails(context, BO_INVALID, "sum to less than 1", bo_examples_load(context, &desc, NULL, &e));
+}
+
+/* Examples of arrays are split as they are made, or every row is in every part. */
+static void test_parts_of_arrays(void **state)
+{
+    test_folder *folder = *state;
+    enum { ROWS = 40, VALID = 10, TEST = 6 };
+    static float x[ROWS];
+    double y[ROWS];
+    size_t seen[ROWS] = {0};
+    for (size_t i = 0; i < ROWS; i++) y[i] = (double)(i % 2);
+    bo_examples_arrays arrays = {.rows = ROWS, .dim = 1, .targets = 1, .classes = 2, .x = x, .y = y, .seed = 5};
+    bo_examples *e;
+    assert_ok(folder->context, bo_examples_create(folder->context, &arrays, &e));
+    for (size_t p = 0; p < 4; p++) assert_true(e->parts[p].count == ROWS && !e->parts[p].rows);
+    bo_examples_destroy(e);
+    arrays.valid = 0.25, arrays.test = 0.15;
+    assert_ok(folder->context, bo_examples_create(folder->context, &arrays, &e));
+    assert_int_equal(e->parts[BO_SPLIT_TRAIN].count, ROWS - VALID - TEST);
+    assert_int_equal(e->parts[BO_SPLIT_VALID].count, VALID);
+    assert_int_equal(e->parts[BO_SPLIT_TEST].count, TEST);
+    for (size_t p = 0; p < 3; p++)
+        for (size_t i = 0; i < e->parts[p].count; i++) seen[e->parts[p].rows[i]]++;
+    for (size_t i = 0; i < ROWS; i++) assert_int_equal(seen[i], 1);
+    bo_examples_destroy(e);
+    arrays.valid = 0.9;
+    assert_fails(folder->context, BO_INVALID, "sum to less than 1", bo_examples_create(folder->context, &arrays, &e));
+    assert_null(e);
 }
 
 /* An epoch has every row of the training part once, each epoch in another order; a step always gives the same batch. */
@@ -213,8 +250,9 @@ static void test_lost_scalings(void **state)
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_edges),        IN_FOLDER(test_bad_edges),     IN_FOLDER(test_parts),     IN_FOLDER(test_batches),
-        IN_FOLDER(test_fingerprints), IN_FOLDER(test_lost_scalings), IN_FOLDER(test_bad_arrays)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_edges),         IN_FOLDER(test_bad_edges),
+                                       IN_FOLDER(test_parts),         IN_FOLDER(test_parts_of_arrays),
+                                       IN_FOLDER(test_batches),       IN_FOLDER(test_fingerprints),
+                                       IN_FOLDER(test_lost_scalings), IN_FOLDER(test_bad_arrays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* Valid networks: shapes, widths, order, files, predictions; and every allocation fails once. */
+#include <bochner/names.h>
 #include "networks.h"
 #include "base/counting.h"
 #include "io/bytes.h"
@@ -10,7 +11,7 @@
 
 static void expect_layer(const bo_model *network, size_t index, const char *name, const char *shape, uint64_t weights)
 {
-    const bo_layer_info *layer = &bo_model_network(network)->layer[index];
+    const bo_layer_info *layer = &bo_model_report(network)->network->layer[index];
     assert_string_equal(layer->name, name);
     assert_string_equal(layer->shape, shape);
     assert_int_equal(layer->weights, weights);
@@ -28,7 +29,7 @@ static void test_shapes(void **state)
     expect_layer(network, 3, "pool.4", "14 x 14 x 24", 0);
     expect_layer(network, 8, "flatten.9", "2352", 0);
     expect_layer(network, 12, "linear.13", "3", 97 * 3);
-    assert_int_equal(bo_model_network(network)->layers, 13);
+    assert_int_equal(bo_model_report(network)->network->layers, 13);
     bo_model_destroy(network);
     const bo_description twice = {.text = text, .examples = m->examples, .width_multiplier = 2};
     assert_ok(context, bo_model_create_described(context, &twice, &network));
@@ -51,20 +52,20 @@ static void test_patches(void **state)
         bo_model *network = network_new(context, texts[i], m->examples);
         expect_layer(network, 0, "patches", "7 x 7 x 64", 64 * 16 + 64);
         expect_layer(network, 1, "places", "7 x 7 x 64", 49 * 64);
-        assert_string_equal(bo_model_network(network)->layer[5].shape, "7 x 7 x 64");
+        assert_string_equal(bo_model_report(network)->network->layer[5].shape, "7 x 7 x 64");
         expect_layer(network, 7, "pool.8", "64", 0);
         expect_layer(network, 8, "linear.9", "3", 65 * 3);
         bo_model_destroy(network);
     }
     free(exact);
     free(linear);
-    for (unsigned i = 0; bo_attention_preset_name(i); i++) {
+    for (unsigned i = 0; bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i); i++) {
         char text[512];
         snprintf(text, sizeof text,
                  "{\"input\": {\"kind\": \"sequence\", \"length\": 98, \"channels\": 8}, \"layers\": [{\"type\": "
                  "\"attention\", \"kind\": \"%s\"}, {\"type\": \"last\"}, {\"type\": \"linear\", \"width\": "
                  "\"classes\"}], \"loss\": \"cross-entropy\"}",
-                 bo_attention_preset_name(i));
+                 bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i));
         const bo_description desc = {.text = text, .examples = m->examples};
         bo_model *network;
         assert_ok(context, bo_model_create_described(context, &desc, &network));
@@ -98,7 +99,7 @@ static void test_order(void **state)
 
 static float *predict(bo_context *context, const bo_model *network, const bo_examples *examples, bo_split part)
 {
-    const size_t count = bo_examples_rows(examples, part) * bo_model_network(network)->outputs;
+    const size_t count = bo_examples_rows(examples, part) * bo_model_report(network)->network->outputs;
     float *out = calloc(count, sizeof *out);
     assert_ok(context, bo_model_predict(context, network, examples, part, out));
     return out;
@@ -502,7 +503,7 @@ static void test_image(void **state)
     free(text);
     bo_tensors_close(image);
     assert_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &loaded));
-    assert_string_equal(bo_schema_class(bo_model_network(loaded)->schema, 1), "y");
+    assert_string_equal(bo_schema_describe(bo_model_report(loaded)->network->schema)->class_names[1], "y");
     bo_model_destroy(loaded);
     /* truncated images are refused, and so is a file without a description */
     for (size_t cut = 0; cut < size; cut += 1 + size / 300) {
@@ -543,7 +544,7 @@ static void mutate(bo_context *context, const layer_case *subject)
                                              : "0123456789{}[]\",:-eE."[bo_rng_below(&rng, 21)];
         }
         if (bo_model_load(context, &(bo_source){.bytes = copy, .size = size}, NULL, &loaded) == BO_OK) {
-            if (bo_model_network(loaded)->outputs == 2) /* weights may be such that no output is finite */
+            if (bo_model_report(loaded)->network->outputs == 2) /* weights may be such that no output is finite */
                 (void)bo_model_predict(context, loaded, m->examples, BO_SPLIT_ALL, out);
         } else {
             assert_null(loaded);

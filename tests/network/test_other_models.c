@@ -1,4 +1,5 @@
 /* Functions for text models refuse models of the task predict, and the other way round. */
+#include "linearize/linearize.h"
 #include "networks.h"
 #include <bochner/inspect.h>
 #include <bochner/linearize.h>
@@ -67,7 +68,7 @@ static void functions_of_text_models(void **state)
     bo_model *n = o.network, *other = NULL;
     int32_t ids[8] = {0};
     float numbers[512];
-    size_t size, count = 1;
+    size_t size;
     bo_session *session;
     bo_lanes *lanes;
     bo_inspection *inspection;
@@ -100,8 +101,8 @@ static void functions_of_text_models(void **state)
                      &(bo_linearize_desc){
                          .teacher = n, .train = o.corpus, .folder = "/nowhere", .attention.kind = BO_ATTENTION_LINEAR},
                      &other));
-    REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = n, .train = o.corpus, .steps = 1}, &trainer));
-    REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = n, .texts = o.texts, .steps = 1}, &trainer));
+    REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = n, .train.corpus = o.corpus, .steps = 1}, &trainer));
+    REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = n, .train.texts = o.texts, .steps = 1}, &trainer));
     REFUSES(bo_model_probe(c, n, ids, 4, reals));
     assert_true(bo_model_new_parameters(c, n, &text) != BO_OK);
     assert_true(bo_model_merge(c, n) != BO_OK && bo_model_unmerge(c, n) != BO_OK);
@@ -109,14 +110,13 @@ static void functions_of_text_models(void **state)
     /* properties that it does not have */
     assert_null(bo_model_attention(n, 0));
     assert_null(bo_model_tokenizer(n));
-    (void)bo_model_end_tokens(n, &count);
-    assert_int_equal(count, 0);
-    (void)bo_model_begin_token(n);
+    assert_int_equal(bo_model_report(n)->end_count, 0);
+    assert_int_equal(bo_model_report(n)->begin_token, -1);
     (void)bo_model_companion(n, "tokenizer.json");
-    assert_int_equal(bo_model_state_bytes(n), 0);
+    assert_int_equal(bo_model_report(n)->state_bytes, 0);
     assert_int_equal(bo_model_activations(n), 0);
     assert_null(bo_model_activation(n, 0));
-    assert_int_equal(bo_model_frozen_parameters(n), 0);
+    assert_int_equal(bo_model_report(n)->frozen_parameters, 0);
     bo_texts_desc texts = {0};
     bo_model_preset_texts(n, true, &texts);
     close_all(&o);
@@ -130,12 +130,12 @@ static void functions_of_networks(void **state)
     float out[2 * MADE_ROWS];
     bo_trainer *trainer;
     bo_examples_evaluation found;
-    assert_null(bo_model_network(o.text));
+    assert_null(bo_model_report(o.text)->network);
     REFUSES(bo_model_predict(c, o.text, o.made->examples, BO_SPLIT_ALL, out));
     REFUSES(bo_model_evaluate_examples(c, o.text, o.made->examples, BO_SPLIT_ALL, &found));
     REFUSES(bo_model_solve(c, o.text, o.made->examples, 1));
-    REFUSES(
-        bo_trainer_create(c, &(bo_trainer_desc){.model = o.text, .examples = o.made->examples, .steps = 1}, &trainer));
+    REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = o.text, .train.examples = o.made->examples, .steps = 1},
+                              &trainer));
     bo_examples *examples;
     const bo_examples_desc desc = {.data.path = "/nowhere.csv"};
     assert_true(bo_examples_load(c, &desc, o.text, &examples) != BO_OK);

@@ -183,7 +183,7 @@ static void test_without_data(void **state)
     desc.text = "{\"input\": {\"kind\": \"array\", \"width\": 4}, \"classes\": 3, \"layers\": [" LAST
                 "], \"loss\": \"cross-entropy\"}";
     assert_ok(context, bo_model_create_described(context, &desc, &network));
-    assert_int_equal(bo_model_network(network)->outputs, 3);
+    assert_int_equal(bo_model_report(network)->network->outputs, 3);
     bo_model_destroy(network);
     assert_fails(context, BO_INVALID, "argument 'desc->text' is NULL",
                  bo_model_create_described(context, &(bo_description){0}, &network));

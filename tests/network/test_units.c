@@ -140,8 +140,8 @@ static void test_names(void **state)
                     "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"linear\", \"type\": \"linear\", "
                     "\"width\": 4}, {\"type\": \"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
                     m->examples);
-    assert_int_equal(bo_model_network(network)->layer[0].weights, 4 * DIM + 4);
-    assert_int_equal(bo_model_network(network)->layer[1].weights, 2 * 4 + 2);
+    assert_int_equal(bo_model_report(network)->network->layer[0].weights, 4 * DIM + 4);
+    assert_int_equal(bo_model_report(network)->network->layer[1].weights, 2 * 4 + 2);
     bo_model_destroy(network);
     made_free(m);
     bo_context_destroy(context);

@@ -49,11 +49,11 @@ static void build(network *n, bool checkpoint)
     n->y = bo_graph_input(g, "y", BO_ELEMENT_FLOAT32, IMAGES, 2 * OUT);
     bo_image image = {SIDE, SIDE};
     bo_convolution_layer first = {.windows = bo_nn_windows(image, 3, 1, 1), .out = OUT, .relu = true};
-    bo_graph_segment_begin(g);
+    bo_graph_segment(g, true);
     bo_value h = bo_nn_convolution(g, "conv1", n->x, &first);
     h = bo_nn_batch_norm(g, "norm", h, 0, 0.5);
     h = bo_graph_one(g, BO_OPERATION_UNARY, &(bo_unary_attributes){.function = BO_UNARY_RELU}, 1, &h);
-    bo_graph_segment_end(g);
+    bo_graph_segment(g, false);
     bo_windows halves = bo_nn_windows(bo_nn_image_after(&first.windows), 2, 2, 0);
     h = bo_nn_pool(g, h, BO_POOL_KIND_MAX, &halves);
     bo_convolution_layer second = {.windows = bo_nn_windows_same(bo_nn_image_after(&halves), two, two),

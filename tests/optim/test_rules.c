@@ -146,7 +146,7 @@ static void check_kind(bo_optimizer_kind kind)
         reference_step(kind, weights, refs, t, factor);
         assert_ok(context, bo_optimizer_step(context, optimizer, factor, &norm));
         assert_close(norm, expected, 1e-9 * expected);
-        assert_int_equal(bo_optimizer_steps(optimizer), t);
+        assert_int_equal(bo_optimizer_describe(optimizer)->steps, t);
     }
     for (size_t i = 0; i < TEST_WEIGHTS; i++) {
         const bo_weight *weight = bo_weights_at(weights, i);

@@ -1,4 +1,5 @@
 /* Counts by shape compared with models and their graphs. */
+#include <bochner/names.h>
 #include "made_up.h"
 
 typedef struct counted {
@@ -21,7 +22,7 @@ static counted count_both(bo_context *context, const bo_plan_shape *shape)
     assert_ok(context, bo_plan_noise(context, tokenizer, 4096, &corpus));
     assert_ok(context, bo_model_create(context, &desc, tokenizer, &model));
     training.model = model;
-    training.train = corpus;
+    training.train.corpus = corpus;
     training.steps = 1;
     assert_ok(context, bo_trainer_estimate(context, &training, &out.plan));
     bo_model_destroy(model);
@@ -37,7 +38,7 @@ static void counts_meet_the_graph(void **state)
     (void)state;
     bo_context *context = test_context(1);
     const char *name;
-    for (size_t i = 0; (name = bo_attention_preset_name(i)); i++) {
+    for (size_t i = 0; (name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)); i++) {
         bo_plan_shape shape = made_up_shape(3, 96, 128, 2);
         shape.attention = name;
         shape.optimizer = BO_OPTIMIZER_ADAMW;

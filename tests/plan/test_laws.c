@@ -174,7 +174,7 @@ static void unknown_numbers_are_left_out(void **state)
     assert_ok(context, bo_plan_forecast_run(context, laws, &counts, 1e6, &f));
     assert_true(isnan(laws->step_error) && isnan(f.step.value) && isfinite(f.loss.value));
     assert_fails(context, BO_INVALID, "no time law",
-                 bo_plan_create_fitted(context, laws, &(bo_plan_budget){.minutes = 1}, &plan));
+                 bo_plan_create(context, &(bo_plan_basis){.laws = laws}, &(bo_plan_budget){.minutes = 1}, &plan));
     bo_plan_laws_destroy(laws);
     bo_context_destroy(context);
 }

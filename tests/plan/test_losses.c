@@ -81,7 +81,7 @@ static void the_usual_law_is_sensible(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_plan_losses *losses;
-    assert_ok(context, bo_plan_losses_default(context, &losses));
+    assert_ok(context, bo_plan_losses_fit(context, NULL, 0, &losses));
     assert_true(losses->error < 0.05);
     const double middle = loss_at(losses, 4e5, 2e6, 2048).value;
     assert_true(middle > 1.2 && middle < 1.7);

@@ -43,7 +43,8 @@ static bo_status propose(void *what)
                                      .timings = &timing,
                                      .timing_count = 1};
     bo_plan *plan;
-    const bo_status status = bo_plan_create(s->context, &machine, NULL, &(bo_plan_budget){.tokens = 6e4}, &plan);
+    const bo_status status =
+        bo_plan_create(s->context, &(bo_plan_basis){.machine = &machine}, &(bo_plan_budget){.tokens = 6e4}, &plan);
     bo_plan_destroy(plan);
     return status;
 }

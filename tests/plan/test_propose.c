@@ -6,7 +6,7 @@
 static bo_plan *propose(bo_context *context, const bo_plan_machine *machine, bo_plan_budget budget)
 {
     bo_plan *plan;
-    assert_ok(context, bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_ok(context, bo_plan_create(context, &(bo_plan_basis){.machine = machine}, &budget, &plan));
     assert_true(plan->choice_count >= 1 && plan->choice_count <= 6);
     for (size_t i = 0; i < plan->choice_count; i++) {
         const bo_plan_choice *c = &plan->choices[i];
@@ -107,22 +107,23 @@ static void too_little_is_refused(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_plan_machine *machine = made_up_machine(context);
+    const bo_plan_basis basis = {.machine = machine};
     bo_plan *plan;
     bo_plan_budget budget = {.minutes = 1e-4};
-    assert_fails(context, BO_INVALID, "at least", bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "at least", bo_plan_create(context, &basis, &budget, &plan));
     bo_plan_destroy(propose(context, machine, (bo_plan_budget){.minutes = 1.02 * least_of(bo_context_error(context))}));
     budget = (bo_plan_budget){.tokens = 100};
-    assert_fails(context, BO_INVALID, "at least", bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "at least", bo_plan_create(context, &basis, &budget, &plan));
     bo_plan_destroy(propose(context, machine, (bo_plan_budget){.tokens = 1.02 * least_of(bo_context_error(context))}));
     budget = (bo_plan_budget){.minutes = 1, .memory = 1 << 20};
-    assert_fails(context, BO_INVALID, "at least", bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "at least", bo_plan_create(context, &basis, &budget, &plan));
     bo_plan_destroy(propose(
         context, machine,
         (bo_plan_budget){.minutes = 1, .memory = (size_t)(1e6 * least_of(bo_context_error(context))) + 100000}));
     budget = (bo_plan_budget){.minutes = 1e-4, .memory = 1 << 20}; /* neither: more minutes would not help */
-    assert_fails(context, BO_INVALID, "MB of memory", bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "MB of memory", bo_plan_create(context, &basis, &budget, &plan));
     budget = (bo_plan_budget){.parameters = 10};
-    assert_fails(context, BO_INVALID, "about 10 parameters", bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "about 10 parameters", bo_plan_create(context, &basis, &budget, &plan));
     bo_plan_machine_destroy(machine);
     bo_context_destroy(context);
 }
@@ -133,24 +134,31 @@ static void nonsense_is_refused(void **state)
     bo_context *context = test_context(1);
     const bo_plan_machine none = {.timing_count = 0};
     bo_plan_machine *machine = made_up_machine(context);
+    const bo_plan_basis basis = {.machine = machine};
     bo_plan *plan = (bo_plan *)machine;
     bo_plan_budget budget = {0};
-    assert_fails(context, BO_INVALID, "found none", bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "found none", bo_plan_create(context, &basis, &budget, &plan));
     assert_null(plan);
     bo_plan_destroy(plan);
     budget = (bo_plan_budget){.minutes = 1, .reserved = {0, 0, 0, 7}};
-    assert_fails(context, BO_INVALID, "bo_plan_budget", bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "bo_plan_budget", bo_plan_create(context, &basis, &budget, &plan));
     budget = (bo_plan_budget){.minutes = 1, .tokens = 1e6};
-    assert_fails(context, BO_INVALID, "both", bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "both", bo_plan_create(context, &basis, &budget, &plan));
     budget = (bo_plan_budget){.minutes = NAN};
-    assert_fails(context, BO_INVALID, "minutes", bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "minutes", bo_plan_create(context, &basis, &budget, &plan));
     budget = (bo_plan_budget){.minutes = 2e9};
     assert_fails(context, BO_INVALID, "minutes: expected a number from 0 to 1e+09",
-                 bo_plan_create(context, machine, NULL, &budget, &plan));
+                 bo_plan_create(context, &basis, &budget, &plan));
     budget = (bo_plan_budget){.minutes = 1, .context = (size_t)1 << 40};
-    assert_fails(context, BO_INVALID, "context", bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "context", bo_plan_create(context, &basis, &budget, &plan));
     budget = (bo_plan_budget){.minutes = 1};
-    assert_fails(context, BO_INVALID, "measured", bo_plan_create(context, &none, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "measured",
+                 bo_plan_create(context, &(bo_plan_basis){.machine = &none}, &budget, &plan));
+    const bo_plan_laws laws = {.count = 0};
+    const bo_plan_basis both = {.machine = machine, .laws = &laws}, neither = {0}, newer = {.reserved = {1}};
+    assert_fails(context, BO_INVALID, "found both", bo_plan_create(context, &both, &budget, &plan));
+    assert_fails(context, BO_INVALID, "found neither", bo_plan_create(context, &neither, &budget, &plan));
+    assert_fails(context, BO_INVALID, "bo_plan_basis", bo_plan_create(context, &newer, &budget, &plan));
     bo_plan_machine_destroy(machine);
     bo_context_destroy(context);
 }

@@ -331,7 +331,8 @@ static void check_embedding(bo_context *context, const char *kind, server *s, si
     assert_int_equal(t->job.cached, 0);
     const bo_session_desc desc = {.capacity = MOST_PROMPT};
     assert_ok(context, bo_session_create(context, s->model, &desc, &session));
-    assert_ok(context, bo_session_hidden(context, session, prompt, count, hidden));
+    assert_ok(context, bo_session_read(context, session,
+                                       &(bo_session_reading){.ids = prompt, .count = count, .hidden = hidden}));
     for (size_t i = 0; i < count; i++)
         for (size_t c = 0; c < WIDTH; c++) expected[c] += (double)hidden[i * WIDTH + c] / (double)count;
     for (size_t c = 0; c < WIDTH; c++)
@@ -354,7 +355,11 @@ static void check_scores(bo_context *context, const char *kind, server *s, size_
     assert_int_equal(t->scored_count, count - 1); /* nothing precedes the first token */
     const bo_session_desc desc = {.capacity = MOST_PROMPT};
     assert_ok(context, bo_session_create(context, s->model, &desc, &session));
-    if (count > 1) assert_ok(context, bo_session_score(context, session, prompt, prompt + 1, count - 1, losses));
+    if (count > 1)
+        assert_ok(context,
+                  bo_session_read(context, session,
+                                  &(bo_session_reading){
+                                      .ids = prompt, .count = count - 1, .losses = losses, .targets = prompt + 1}));
     for (size_t i = 0; i + 1 < count; i++) {
         assert_int_equal(t->scored[i], prompt[i + 1]);
         if (!(fabsf(t->scores[i] + losses[i]) <= 1e-3f))

@@ -23,7 +23,7 @@ static void check_apart(const bo_graph *graph)
         const bo_arena_piece *one = bo_arena_piece_at(graph, b);
         if (one->home != BO_HOME_ARENA) continue;
         assert_int_equal(one->offset % 64 + one->bytes % 64, 0);
-        assert_true(one->offset + one->bytes <= graph->bytes);
+        assert_true(one->offset + one->bytes <= graph->facts.bytes);
         for (uint32_t c = 1; c < b; c++) {
             const bo_arena_piece *other = bo_arena_piece_at(graph, c);
             bool meet = other->home == BO_HOME_ARENA && one->first <= other->last && other->first <= one->last;
@@ -36,7 +36,7 @@ static void check_apart(const bo_graph *graph)
 static size_t planned(transformer *t, bool gradients, bool checkpoint, double excess)
 {
     transformer_plan(t, (bo_graph_compile_desc){.gradients = gradients, .checkpoint = checkpoint});
-    size_t least = least_bytes(t->graph), bytes = bo_graph_bytes(t->graph);
+    size_t least = least_bytes(t->graph), bytes = bo_graph_describe(t->graph)->bytes;
     check_apart(t->graph);
     if (bytes < least || (double)bytes > (double)least * (1 + excess))
         fail_msg("%s, %zu layers%s%s: %zu bytes, at least %zu", t->desc->attention, t->desc->layers,
@@ -108,11 +108,11 @@ static void waiting_values_take_half(void **state)
         desc.bfloat16 = true;
         transformer_plan(&t, desc);
         check_apart(t.graph);
-        assert_true((double)bo_graph_bytes(t.graph) < 1.05 * (double)least_bytes(t.graph));
-        assert_true((double)bo_graph_bytes(t.graph) < (desc.checkpoint ? 0.85 : 0.6) * all);
+        assert_true((double)bo_graph_describe(t.graph)->bytes < 1.05 * (double)least_bytes(t.graph));
+        assert_true((double)bo_graph_describe(t.graph)->bytes < (desc.checkpoint ? 0.85 : 0.6) * all);
         desc.gradients = false; /* no value waits */
         transformer_plan(&t, desc);
-        size_t forward = bo_graph_bytes(t.graph);
+        size_t forward = bo_graph_describe(t.graph)->bytes;
         assert_int_equal(forward, planned(&t, false, false, 0.05));
         transformer_drop(&t);
     }

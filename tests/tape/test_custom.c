@@ -2,6 +2,7 @@
  * results, attributes of other sizes, and mistakes, which must give messages and no crashes. Uses public headers
  * only. */
 #include <bochner/optim.h>
+#include "base/rng.h"
 #include "tape/enums.h"
 #include "../base/counting.h"
 
@@ -137,12 +138,12 @@ static void gradients_meet_finite_differences(void **state)
     for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
         fixture f = begin(2);
         float x[SIZE], w[SIZE], dx[SIZE], dw[SIZE], dy[SIZE], same[SIZE];
-        bo_graph_segment_begin(f.graph);
+        bo_graph_segment(f.graph, true);
         bo_value y = bo_graph_apply_custom(f.graph, &sine, &(sine_attributes){1.5}, sizeof(sine_attributes), 2,
                                            (bo_value[]){f.x, f.w});
         y = bo_graph_apply_custom(f.graph, &sine, &(sine_attributes){0.5}, sizeof(sine_attributes), 2,
                                   (bo_value[]){y, f.w});
-        bo_graph_segment_end(f.graph);
+        bo_graph_segment(f.graph, false);
         bo_value sum = bo_graph_add(f.graph, bo_graph_multiply(f.graph, y, f.x), f.w); /* w and x are used twice */
         f.loss = mean_square(&f, sum);
         bo_graph_keep_gradient(f.graph, f.x);
@@ -150,13 +151,14 @@ static void gradients_meet_finite_differences(void **state)
         bo_graph_compile_desc desc = {.loss = f.loss, .gradients = true, .checkpoint = checkpoint};
         make_ready(&f, &desc);
         run(&f);
-        assert_close(bo_graph_flops(f.graph), 3 * 2 * 3 * SIZE, 3 * SIZE * 3); /* in addition to the product */
+        assert_close(bo_graph_describe(f.graph)->flops, 3 * 2 * 3 * SIZE,
+                     3 * SIZE * 3); /* in addition to the product */
         assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.x, dx));
         assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.w, dw));
         assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, sum, dy));
-        assert_ok(f.context, bo_weights_get_gradient(f.context, f.weights, "w", same));
+        assert_ok(f.context, bo_weights_get(f.context, f.weights, "w", NULL, same));
         assert_memory_equal(dw, same, sizeof dw);
-        assert_ok(f.context, bo_weights_get(f.context, f.weights, "w", w));
+        assert_ok(f.context, bo_weights_get(f.context, f.weights, "w", w, NULL));
         number(x, SIZE, 1);
         for (size_t i = 0; i < SIZE; i++) { /* the gradient of the mean of squares: 2 y / n */
             double inner = 1.5 * (double)x[i] * sin((double)w[i]), outer = 0.5 * inner * sin((double)w[i]);
@@ -277,7 +279,7 @@ static void gradients_of_nothing_are_refused(void **state)
     make_ready(&f, &desc);
     run(&f);
     assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.x, gradient));
-    assert_fails(f.context, BO_INVALID, "frozen", bo_weights_get_gradient(f.context, f.weights, "w", gradient));
+    assert_fails(f.context, BO_INVALID, "frozen", bo_weights_get(f.context, f.weights, "w", NULL, gradient));
     end(&f);
 }
 
@@ -584,14 +586,14 @@ static void saved_runs_continue_to_the_bit(void **state)
                 bo_optimizer_load(f.context, optimizer, &(bo_source){.bytes = images[1], .size = sizes[1] / 2}));
             bo_free(images[0]);
             bo_free(images[1]);
-            assert_int_equal(bo_optimizer_steps(optimizer), 1);
+            assert_int_equal(bo_optimizer_describe(optimizer)->steps, 1);
             assert_fails(f.context, BO_FORMAT, "steps",
                          bo_optimizer_load(f.context, optimizer, &(bo_source){.path = weights_path}));
             assert_fails(f.context, BO_FORMAT, "w",
                          bo_weights_load(f.context, f.weights, &(bo_source){.path = state_path}));
         }
         assert_ok(f.context, bo_optimizer_swap_average(f.context, optimizer));
-        assert_ok(f.context, bo_weights_get(f.context, f.weights, "w", w[parts]));
+        assert_ok(f.context, bo_weights_get(f.context, f.weights, "w", w[parts], NULL));
         bo_optimizer_destroy(optimizer);
         end(&f);
     }

@@ -93,8 +93,8 @@ static void fan_out_adds_up(void **state)
     bo_value w = weight(&f, "w"), product = one(&f, TOY_PRODUCT, w, one(&f, TOY_SINE, w, 0));
     bo_value loss = one(&f, TOY_SUM, one(&f, TOY_ADD, product, w), 0);
     make_ready(&f, loss, false);
-    bo_graph_set_loss_scale(f.graph, 0.25f);
-    for (int pass = 0; pass < 4; pass++) assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
+    const bo_graph_pass quarter = {.loss_scale = 0.25f};
+    for (int pass = 0; pass < 4; pass++) assert_ok(f.context, bo_graph_run(f.context, f.graph, &quarter));
     const float *x = bo_weights_at(f.weights, 0)->data, *d = bo_weights_at(f.weights, 0)->gradient;
     double sum = 0;
     float value;
@@ -132,7 +132,7 @@ static void only_what_is_needed_runs(void **state)
     assert_ok(f.context, bo_graph_read(f.context, f.graph, unseen, kept));
     for (size_t i = 0; i < SIZE; i++) assert_close(kept[i], sin(((float *)bo_weights_at(f.weights, 0)->data)[i]), 1e-7);
     /* the toy backend counts additions only, and this one has no backward */
-    assert_close(bo_graph_flops(f.graph), SIZE, 0);
+    assert_close(bo_graph_describe(f.graph)->flops, SIZE, 0);
     end(&f);
 }
 
@@ -145,9 +145,9 @@ static bo_value layers(fixture *f, size_t count)
     bo_value w = weight(f, "w"), x = one(f, TOY_SINE, w, 0);
     for (size_t l = 0; l < count; l++) {
         bo_graph_scope(f->graph, "layer %zu", l);
-        bo_graph_segment_begin(f->graph);
+        bo_graph_segment(f->graph, true);
         for (int i = 0; i < 2; i++) x = one(f, TOY_SINE, one(f, TOY_ADD, x, w), 0);
-        bo_graph_segment_end(f->graph);
+        bo_graph_segment(f->graph, false);
     }
     bo_graph_scope(f->graph, "head");
     return one(f, TOY_SUM, x, 0);
@@ -161,7 +161,7 @@ static void checkpoints_cost_one_forward_and_save_memory(void **state)
     fixture f = begin();
     bo_value loss = layers(&f, LAYERS);
     make_ready(&f, loss, false);
-    size_t all = bo_graph_bytes(f.graph);
+    size_t all = bo_graph_describe(f.graph)->bytes;
     watch_begin(f.graph);
     assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
     assert_int_equal(watched.forwards, 1 + 4 * LAYERS);
@@ -177,7 +177,7 @@ static void checkpoints_cost_one_forward_and_save_memory(void **state)
     /* Without checkpoints: the saved cosines of all sines. With checkpoints: those of one layer, the first tensor of
      * each layer, and temporarily a sum, a sine, scratch, two gradients and the loss with its gradient. */
     assert_true(all >= 2 * LAYERS * BLOCK);
-    assert_true(bo_graph_bytes(f.graph) <= (LAYERS + 2 + 7) * BLOCK);
+    assert_true(bo_graph_describe(f.graph)->bytes <= (LAYERS + 2 + 7) * BLOCK);
     end(&f);
 }
 
@@ -191,12 +191,12 @@ static void plans_follow_one_another(void **state)
     make_ready(&f, loss, true);
     assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
     assert_ok(f.context, bo_graph_read(f.context, f.graph, loss, &first));
-    size_t bytes = bo_graph_bytes(f.graph);
+    size_t bytes = bo_graph_describe(f.graph)->bytes;
     float *gradient = bo_weights_at(f.weights, 0)->gradient, before = gradient[1];
     bo_graph_compile_desc forward = {.loss = loss};
     assert_ok(f.context, bo_graph_compile(f.context, f.graph, &forward));
     assert_ok(f.context, bo_graph_allocate(f.context, f.graph));
-    assert_true(bo_graph_bytes(f.graph) < bytes);
+    assert_true(bo_graph_describe(f.graph)->bytes < bytes);
     assert_int_equal(f.graph->seed, 0);
     watch_begin(f.graph);
     assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
@@ -205,7 +205,7 @@ static void plans_follow_one_another(void **state)
     assert_memory_equal(&first, &value, sizeof value);
     assert_memory_equal(&before, &gradient[1], sizeof before);
     make_ready(&f, loss, true);
-    assert_int_equal(bo_graph_bytes(f.graph), bytes);
+    assert_int_equal(bo_graph_describe(f.graph)->bytes, bytes);
     watch_begin(f.graph);
     assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
     assert_close(gradient[1], 2 * before, 8 * 0x1p-24 * 16); /* eight terms, each rounded in a sum below 16 */
@@ -256,20 +256,20 @@ static bo_value wrong_operation(fixture *f)
 
 static bo_value nested(fixture *f)
 {
-    bo_graph_segment_begin(f->graph);
-    bo_graph_segment_begin(f->graph);
+    bo_graph_segment(f->graph, true);
+    bo_graph_segment(f->graph, true);
     return 1;
 }
 
 static bo_value not_ended(fixture *f)
 {
-    bo_graph_segment_begin(f->graph);
+    bo_graph_segment(f->graph, true);
     return one(f, TOY_SUM, 1, 0);
 }
 
 static bo_value not_begun(fixture *f)
 {
-    bo_graph_segment_end(f->graph);
+    bo_graph_segment(f->graph, false);
     return one(f, TOY_SUM, 1, 0);
 }
 
@@ -361,6 +361,16 @@ static void wrong_use_is_refused(void **state)
     assert_int_equal(bo_graph_rows(f.graph, w), ROWS);
     assert_int_equal(bo_graph_columns(f.graph, w), COLUMNS);
     assert_int_equal(bo_graph_rows(f.graph, 0) + bo_graph_columns(f.graph, 12), 0);
+    const bo_graph_facts *facts = bo_graph_describe(f.graph);
+    assert_ptr_equal(facts->weights, f.weights);
+    assert_int_equal(facts->values, loss + 1);
+    assert_int_equal(facts->value[loss].rows * facts->value[loss].columns, 1);
+    assert_true(facts->bytes > 0);
+    assert_fails(f.context, BO_INVALID, "loss",
+                 bo_graph_compile(f.context, f.graph, &(bo_graph_compile_desc){.loss = w}));
+    assert_true(facts->bytes > 0); /* the plan remains */
+    bo_graph_segment(f.graph, false);
+    assert_fails(f.context, BO_INVALID, "not started", bo_graph_compile(f.context, f.graph, &desc));
     end(&f);
 }
 

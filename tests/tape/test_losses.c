@@ -55,9 +55,9 @@ static bo_value entropy(fixture *f)
 static bo_value half_of_entropy(fixture *f)
 {
     bo_unary_attributes half = {.function = BO_UNARY_IDENTITY, .factor = 0.5};
-    bo_graph_segment_begin(f->graph);
+    bo_graph_segment(f->graph, true);
     bo_value term = bo_graph_one(f->graph, BO_OPERATION_UNARY, &half, 1, (bo_value[]){entropy(f)});
-    bo_graph_segment_end(f->graph);
+    bo_graph_segment(f->graph, false);
     return term;
 }
 

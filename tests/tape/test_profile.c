@@ -29,15 +29,15 @@ static fixture begin(bo_context *context, bool checkpoint)
                                                             .rank = 2,
                                                             .shape = (size_t[]){ROWS, COLUMNS},
                                                             .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 0.5}});
-    if (checkpoint) bo_graph_segment_begin(f.graph);
+    if (checkpoint) bo_graph_segment(f.graph, true);
     bo_value product = one(&f, TOY_PRODUCT, 2, (bo_value[]){x, w});
     bo_value sine = one(&f, TOY_SINE, 1, &product);
-    if (checkpoint) bo_graph_segment_end(f.graph);
+    if (checkpoint) bo_graph_segment(f.graph, false);
     bo_graph_scope(f.graph, "end");
-    if (checkpoint) bo_graph_segment_begin(f.graph); /* the last segment is not recomputed */
+    if (checkpoint) bo_graph_segment(f.graph, true); /* the last segment is not recomputed */
     bo_value sum = one(&f, TOY_ADD, 2, (bo_value[]){sine, w});
     bo_value loss = one(&f, TOY_SUM, 1, &sum);
-    if (checkpoint) bo_graph_segment_end(f.graph);
+    if (checkpoint) bo_graph_segment(f.graph, false);
     bo_graph_compile_desc desc = {.loss = loss, .gradients = true, .checkpoint = checkpoint};
     assert_ok(context, bo_graph_compile(context, f.graph, &desc));
     assert_ok(context, bo_weights_allocate(context, f.weights, true));
@@ -63,11 +63,9 @@ static void recorded(void **state)
     bo_profile *p;
     assert_ok(context, bo_graph_profile(context, f.graph, NULL, "a test", 0, &p)); /* no timed run */
     end(&f);                                                                       /* the profile outlives the graph */
-    assert_int_equal(bo_profile_operations(p), 4);
-    assert_int_equal(bo_profile_values(p), 6);
-    assert_null(bo_profile_operation(p, 4));
-    assert_null(bo_profile_value(p, 6));
-    const bo_value_info *x = bo_profile_value(p, 0), *w = bo_profile_value(p, 1), *made = bo_profile_value(p, 2);
+    assert_int_equal(p->operation_count, 4);
+    assert_int_equal(p->value_count, 6);
+    const bo_value_info *x = &p->values[0], *w = &p->values[1], *made = &p->values[2];
     assert_int_equal(x->origin, BO_VALUE_ORIGIN_INPUT);
     assert_string_equal(x->name, hostile);
     assert_false(x->trained);
@@ -78,7 +76,7 @@ static void recorded(void **state)
     assert_int_equal(made->origin, BO_VALUE_ORIGIN_OPERATION);
     assert_null(made->name);
     assert_int_equal(made->operation, 0);
-    const bo_operation_info *product = bo_profile_operation(p, 0), *sine = bo_profile_operation(p, 1);
+    const bo_operation_info *product = &p->operations[0], *sine = &p->operations[1];
     assert_string_equal(product->scope, "<layer & \"0\">");
     assert_int_equal(product->inputs, 2);
     assert_int_equal(product->input[0], 0);
@@ -86,8 +84,8 @@ static void recorded(void **state)
     assert_int_equal(product->output[0], 2);
     assert_int_equal(sine->input[0], 2);
     assert_true(sine->bytes > product->bytes); /* it saves a value for backward */
-    assert_string_equal(bo_profile_operation(p, 3)->scope, "end");
-    const bo_profile_totals *t = bo_profile_report(p);
+    assert_string_equal(p->operations[3].scope, "end");
+    const bo_profile_totals *t = &p->totals;
     assert_string_equal(t->subject, "a test");
     assert_int_equal(t->repeats, 0);
     assert_true(t->seconds == 0 && t->forward == 0 && t->bytes > 0);
@@ -107,9 +105,9 @@ static void times(void **state)
         for (size_t repeats = 1; repeats <= 4; repeats++) {
             double forward = 0, backward = 0, again = 0;
             assert_ok(context, bo_graph_profile(context, f.graph, NULL, "a test", repeats, &p));
-            const bo_profile_totals *t = bo_profile_report(p);
+            const bo_profile_totals *t = &p->totals;
             for (size_t i = 0; i < 4; i++) {
-                const bo_operation_info *operation = bo_profile_operation(p, i);
+                const bo_operation_info *operation = &p->operations[i];
                 assert_true((operation->forward > 0) == (i < 3)); /* the sum is computed in backward */
                 assert_true(operation->backward > 0);
                 assert_true((operation->again > 0) == (checkpoint && i < 2)); /* the first segment */

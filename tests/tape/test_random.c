@@ -110,8 +110,8 @@ static bo_value record(bo_graph *graph, const trial *t, bo_value *input)
     for (size_t n = 0; n < NODES; n++) {
         const toy_node *node = &t->nodes[n];
         bool two = node->op == TOY_ADD || node->op == TOY_PRODUCT;
-        if (node->segment != segment && segment) bo_graph_segment_end(graph);
-        if (node->segment != segment && node->segment) bo_graph_segment_begin(graph);
+        if (node->segment != segment && segment) bo_graph_segment(graph, false);
+        if (node->segment != segment && node->segment) bo_graph_segment(graph, true);
         segment = node->segment;
         bo_graph_scope(graph, "node %zu", n);
         bo_value first =
@@ -119,7 +119,7 @@ static bo_value record(bo_graph *graph, const trial *t, bo_value *input)
         at[node->outputs[0]] = first;
         if (node->op == TOY_SIGMOID) at[node->outputs[1]] = bo_graph_output(graph, first, 1);
     }
-    if (segment) bo_graph_segment_end(graph);
+    if (segment) bo_graph_segment(graph, false);
     return at[t->values - 1];
 }
 
@@ -163,7 +163,7 @@ static outcome run(bo_context *context, const trial *t, manner how)
             if (!t->frozen[w]) memcpy(out.gradient[w], bo_weights_at(weights, w)->gradient, SIZE * sizeof(float));
         out.again = watched.again;
         out.moves = watched.moves;
-        out.bytes = bo_graph_bytes(graph);
+        out.bytes = bo_graph_describe(graph)->bytes;
     }
     watch_begin(NULL);
     bo_graph_destroy(graph);

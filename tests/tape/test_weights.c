@@ -65,8 +65,16 @@ static void they_lie_in_one_piece(void **state)
     assert_int_equal(bo_weights_gradients(weights)->floats, trained);
     assert_int_equal(bo_weights_gradient_floats(weights), trained);
     assert_true(bo_weights_floats(weights) >= end && bo_weights_floats(weights) < end + 16);
-    assert_int_equal(bo_weights_parameters(weights, false), numbers);
-    assert_int_equal(bo_weights_parameters(weights, true), numbers - 9);
+    assert_int_equal(bo_weights_describe(weights)->parameters, numbers);
+    assert_int_equal(bo_weights_describe(weights)->trained, numbers - 9);
+    assert_int_equal(bo_weights_describe(weights)->bytes, bo_weights_floats(weights) * sizeof(float));
+    assert_int_equal(bo_weights_describe(weights)->count, COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_ptr_equal(bo_weights_describe(weights)->weight[i], bo_weights_find(weights, some[i].name));
+    for (int twice = 0; twice < 2; twice++) assert_ok(context, bo_weights_freeze(context, weights, "*", true));
+    assert_int_equal(bo_weights_describe(weights)->trained, 0);
+    for (int twice = 0; twice < 2; twice++) assert_ok(context, bo_weights_freeze(context, weights, "*", false));
+    assert_int_equal(bo_weights_describe(weights)->trained, numbers);
     assert_int_equal(bo_weights_find(weights, "nothing")->rows, 8);
     bo_weights_destroy(weights);
     bo_context_destroy(context);

@@ -94,12 +94,12 @@ static void transformer_record(transformer *t)
     bo_value table = transformer_weight(t, 0, "table", d->vocab, d->width);
     bo_value x = bo_graph_one(t->graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){t->tokens, table});
     for (size_t l = 0; l < d->layers; l++) {
-        bo_graph_segment_begin(t->graph);
+        bo_graph_segment(t->graph, true);
         bo_graph_scope(t->graph, "layer %zu attention", l);
         x = transformer_attention(t, l, transformer_norm(t, l, "norm 1", x), x);
         bo_graph_scope(t->graph, "layer %zu mlp", l);
         x = transformer_mlp(t, l, transformer_norm(t, l, "norm 2", x), x);
-        bo_graph_segment_end(t->graph);
+        bo_graph_segment(t->graph, false);
     }
     bo_graph_scope(t->graph, "head");
     x = transformer_norm(t, d->layers, "norm", x);

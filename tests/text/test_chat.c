@@ -562,7 +562,8 @@ static void test_folders(void **state)
     test_folder *f = *state;
     bo_chat_template *chat;
     unlink(test_path(f, "tokenizer_config.json"));
-    assert_fails(f->context, BO_IO, "no chat template", bo_chat_template_load(f->context, f->path, &chat));
+    assert_fails(f->context, BO_IO, "no chat template",
+                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path}, &chat));
     test_text(f, "tokenizer_config.json",
               "{\"chat_template\": \"{{ eos_token }}{{ sep_token }}\", \"eos_token\": \"</s>\"}");
     expect_folder(f, NULL, "</s>");
@@ -578,18 +579,20 @@ static void test_folders(void **state)
         bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path, .name = "rag"}, &chat));
     test_text(f, "chat_template.jinja", "J{{ sep_token }}\n");
     expect_folder(f, NULL, "J[S]");
-    assert_ok(f->context, bo_chat_template_load(f->context, f->path, &chat));
+    assert_ok(f->context, bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path}, &chat));
     assert_string_equal(bo_chat_template_token(chat, "sep_token"), "[S]");
     assert_null(bo_chat_template_token(chat, "pad_token"));
     bo_chat_template_destroy(chat);
     test_text(f, "chat_template.jinja", "\n{{ 1 | nothing }}");
     assert_fails(f->context, BO_UNSUPPORTED, "chat_template.jinja: chat template: line 2: the filter 'nothing'",
-                 bo_chat_template_load(f->context, f->path, &chat));
+                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path}, &chat));
     unlink(test_path(f, "chat_template.jinja"));
     test_text(f, "tokenizer_config.json", "{\"chat_template\": 3}");
-    assert_fails(f->context, BO_FORMAT, "must be a string", bo_chat_template_load(f->context, f->path, &chat));
+    assert_fails(f->context, BO_FORMAT, "must be a string",
+                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path}, &chat));
     test_text(f, "tokenizer_config.json", "{\"chat_template\": ");
-    assert_fails(f->context, BO_FORMAT, "tokenizer_config.json", bo_chat_template_load(f->context, f->path, &chat));
+    assert_fails(f->context, BO_FORMAT, "tokenizer_config.json",
+                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path}, &chat));
     unlink(test_path(f, "special_tokens_map.json"));
 }
 

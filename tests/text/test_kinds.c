@@ -145,15 +145,16 @@ static void test_llama(void **state)
     /* z has no byte token: unknown tokens are fused, and follow the bytes after them, as in `tokenizers` */
     expect_ids(f, tokenizer, "azz\n", 3, (int32_t[]){9, 5, 0});
     expect_ids(f, tokenizer, "<s>a</s>b", 5, (int32_t[]){1, 9, 2, 6, 8}); /* the prefix is added to every section */
-    bo_ids ids = test_encode(f->context, tokenizer, "a", 1);
-    assert_ok(f->context, bo_tokenizer_add_specials(f->context, tokenizer, &ids));
+    bo_ids ids = {0};
+    assert_ok(f->context,
+              bo_tokenizer_encode(f->context, tokenizer, "a", 1, BO_ENCODE_SPECIALS | BO_ENCODE_TEMPLATE, &ids));
     assert_int_equal(ids.count, 2);
     assert_int_equal(ids.items[0], 1);
     bo_ids_free(&ids);
     size_t length;
     assert_memory_equal(bo_tokenizer_piece(tokenizer, 11, &length), " ab", 3); /* inside a text, the blank stays */
     assert_int_equal(length, 3);
-    expect_round_trip(f->context, tokenizer, "ab b", 4);                 /* the added blank is removed */
+    expect_round_trip(f->context, tokenizer, "ab b", 4); /* the added blank is removed */
     expect_round_trip(f->context, tokenizer, " a\xc3\xa9", 4);
     expect_round_trip(f->context, tokenizer, "", 0);
     bo_tokenizer_destroy(tokenizer);
@@ -427,7 +428,7 @@ static void test_long_template(void **state)
         }
         assert_ok(f->context, status);
         bo_ids ids = {0};
-        assert_ok(f->context, bo_tokenizer_add_specials(f->context, tokenizer, &ids));
+        assert_ok(f->context, bo_tokenizer_encode(f->context, tokenizer, NULL, 0, BO_ENCODE_TEMPLATE, &ids));
         assert_int_equal(ids.count, cases[i].items * cases[i].ids);
         bo_ids_free(&ids);
         bo_tokenizer_destroy(tokenizer);

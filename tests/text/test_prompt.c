@@ -17,8 +17,8 @@ static void expect(test_folder *f, const bo_tokenizer *tokenizer, const char *te
                    const int32_t *expected)
 {
     bo_ids ids = {0};
-    assert_ok(f->context,
-              bo_tokenizer_encode_prompt(f->context, tokenizer, *text ? text : NULL, strlen(text), continues, &ids));
+    assert_ok(f->context, bo_tokenizer_encode(f->context, tokenizer, *text ? text : NULL, strlen(text),
+                                              continues ? BO_ENCODE_SPECIALS : BO_ENCODE_PROMPT, &ids));
     assert_int_equal(ids.count, count);
     if (count) assert_memory_equal(ids.items, expected, count * sizeof *expected);
     bo_ids_free(&ids);
@@ -69,8 +69,8 @@ static void test_no_start(void **state)
     assert_true(bo_tokenizer_end(tokenizer) < 0);
     expect(f, tokenizer, "ba", false, 2, (int32_t[]){1, 0});
     assert_fails(f->context, BO_INVALID, "the prompt is empty",
-                 bo_tokenizer_encode_prompt(f->context, tokenizer, "", 0, false, &ids));
-    assert_ok(f->context, bo_tokenizer_encode_prompt(f->context, tokenizer, "", 0, true, &ids));
+                 bo_tokenizer_encode(f->context, tokenizer, "", 0, BO_ENCODE_PROMPT, &ids));
+    assert_ok(f->context, bo_tokenizer_encode(f->context, tokenizer, "", 0, BO_ENCODE_SPECIALS, &ids));
     assert_int_equal(ids.count, 0);
     bo_ids_free(&ids);
     bo_tokenizer_destroy(tokenizer);
@@ -89,7 +89,7 @@ static bo_status encode(void *what)
     bo_status status = BO_OK;
     for (int i = 0; i < 2 && status == BO_OK; i++) {
         bo_ids ids = {0};
-        status = bo_tokenizer_encode_prompt(e->context, e->tokenizer, texts[i], strlen(texts[i]), false, &ids);
+        status = bo_tokenizer_encode(e->context, e->tokenizer, texts[i], strlen(texts[i]), BO_ENCODE_PROMPT, &ids);
         bo_ids_free(&ids);
     }
     return status;

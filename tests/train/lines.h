@@ -111,9 +111,9 @@ static inline bo_model *make_model(runs *r, bo_model_task task, const char *kind
 static inline bo_trainer_desc describe(runs *r, bo_model *model, const lines *l, const char *name)
 {
     bo_trainer_desc desc = runs_trainer(r, model, name);
-    desc.train = desc.valid = NULL;
-    desc.texts = l->train;
-    desc.held_out_texts = l->held;
+    desc.train.corpus = desc.valid.corpus = NULL;
+    desc.train.texts = l->train;
+    desc.valid.texts = l->held;
     desc.pack = 64;
     desc.eval_tokens = 0;
     desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 0.01};

@@ -123,8 +123,8 @@ static inline bo_model *runs_model(runs *r, const char *kind)
 static inline bo_trainer_desc runs_trainer(runs *r, bo_model *model, const char *name)
 {
     return (bo_trainer_desc){.model = model,
-                             .train = r->text,
-                             .valid = r->held,
+                             .train.corpus = r->text,
+                             .valid.corpus = r->held,
                              .folder = name ? runs_path(r, name) : NULL,
                              .batch = 4,
                              .steps = 12,

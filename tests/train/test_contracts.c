@@ -216,10 +216,10 @@ RESERVED(reserved_translate, bo_translate_desc, bo_ids ids = {0}; d.most = 2;
          return s;)
 RESERVED(reserved_lanes, bo_lanes_desc, bo_lanes *out; d.count = 1;
          bo_status s = bo_lanes_create(c, t->language, &d, &out); bo_lanes_destroy(out); return s;)
-RESERVED(reserved_trainer, bo_trainer_desc, bo_trainer *out; d.model = t->language; d.train = t->corpus; d.steps = 1;
-         bo_status s = bo_trainer_create(c, &d, &out); bo_trainer_destroy(out); return s;)
-RESERVED(reserved_cost, bo_trainer_desc, bo_training_cost out; d.model = t->language; d.train = t->corpus; d.steps = 1;
-         return bo_trainer_estimate(c, &d, &out);)
+RESERVED(reserved_trainer, bo_trainer_desc, bo_trainer *out; d.model = t->language; d.train.corpus = t->corpus;
+         d.steps = 1; bo_status s = bo_trainer_create(c, &d, &out); bo_trainer_destroy(out); return s;)
+RESERVED(reserved_cost, bo_trainer_desc, bo_training_cost out; d.model = t->language; d.train.corpus = t->corpus;
+         d.steps = 1; return bo_trainer_estimate(c, &d, &out);)
 /* the last one, because it changes the model */
 RESERVED(reserved_lora, bo_lora_desc, d.rank = 1; return bo_model_adapt(c, t->labeler, &d);)
 
@@ -266,7 +266,8 @@ static void test_outputs(void **state)
     memset(&bleu, 1, sizeof bleu);
     memset(&cost, 1, sizeof cost);
     memset(&score, 1, sizeof score);
-    const bo_trainer_desc run = {.model = t->language, .train = t->corpus, .valid = t->corpus, .steps = 1};
+    const bo_trainer_desc run = {
+        .model = t->language, .train.corpus = t->corpus, .valid.corpus = t->corpus, .steps = 1};
     assert_ok(c, bo_model_evaluate(c, t->language, t->corpus, 0, 0, &evaluation));
     assert_ok(c, bo_model_evaluate_labels(c, t->labeler, t->texts, 0, &classification, NULL));
     assert_ok(c, bo_model_evaluate_translation(c, t->translator, t->pairs, 0, NULL, true, true, &translation));

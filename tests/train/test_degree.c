@@ -12,7 +12,7 @@ static double trained_loss(runs *r, const char *name, const bo_model_desc *model
     bo_trainer_desc desc = runs_trainer(r, model, NULL);
     bo_trainer *trainer;
     double loss = 0, sum = 0;
-    desc.steps = STEPS, desc.valid = NULL, desc.eval_every = 0;
+    desc.steps = STEPS, desc.valid.corpus = NULL, desc.eval_every = 0;
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     for (int step = 0; step < STEPS; step++) {
         if (bo_trainer_step(r->context, trainer, &loss) != BO_OK)

@@ -193,7 +193,7 @@ static void every_token_has_its_turn(void **state)
         bo_model *model = make_student(r, teacher, "dark", 0, "");
         add_adapters(r, model, "base");
         bo_trainer_desc desc = trainer_of(r, model, BO_IMITATION_LOGITS, NULL);
-        desc.train = few;
+        desc.train.corpus = few;
         desc.optimizer.rate = 1e-12; /* below the rounding of the weights */
         desc.steps = SPARSITY;
         desc.sparsity = sparse ? SPARSITY : 0;

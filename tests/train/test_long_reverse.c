@@ -34,7 +34,7 @@ static bo_texts *open_words(runs *r, const bo_model *model, const char *path, do
 
 static void learn(runs *r, bo_model *model, const bo_texts *texts, uint64_t steps)
 {
-    bo_trainer_desc desc = {.model = model, .texts = texts, .pack = 256, .batch = 4, .steps = steps, .seed = 7};
+    bo_trainer_desc desc = {.model = model, .train.texts = texts, .pack = 256, .batch = 4, .steps = steps, .seed = 7};
     bo_trainer *trainer;
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     assert_ok(r->context, bo_trainer_run(r->context, trainer));

@@ -25,7 +25,7 @@ static const subject subjects[] = {
 static bo_trainer_desc run_of(bo_model *network, const made *m, const subject *s, uint64_t steps)
 {
     return (bo_trainer_desc){
-        .model = network, .examples = m->examples, .batch = s->graph ? 0 : 12, .steps = steps, .seed = 3};
+        .model = network, .train.examples = m->examples, .batch = s->graph ? 0 : 12, .steps = steps, .seed = 3};
 }
 
 static bo_model *network_of(bo_context *context, const subject *s, const made *m)
@@ -83,7 +83,7 @@ static float *weights_after(bo_context *context, const subject *s, const made *m
     bo_trainer *trainer;
     desc.folder = folder;
     desc.resume = true;
-    desc.held_out = m->examples;
+    desc.valid.examples = m->examples;
     assert_ok(context, bo_trainer_create(context, &desc, &trainer));
     while (stop--) assert_ok(context, bo_trainer_step(context, trainer, NULL));
     assert_ok(context, bo_trainer_checkpoint(context, trainer));
@@ -154,9 +154,9 @@ static void test_refused(void **state)
     assert_fails(context, BO_INVALID, "a single batch that cannot be divided: expected 1 rank, found 2",
                  bo_trainer_create(context, &desc, &trainer));
     desc.ranks = NULL;
-    desc.examples = other->examples;
+    desc.train.examples = other->examples;
     assert_fails(context, BO_INVALID, "expects 6 numbers", bo_trainer_create(context, &desc, &trainer));
-    desc.examples = NULL;
+    desc.train.examples = NULL;
     assert_fails(context, BO_INVALID, "needs examples", bo_trainer_create(context, &desc, &trainer));
     bo_model_destroy(network);
     made_free(m), made_free(other);

@@ -226,7 +226,7 @@ static void other_runs_are_refused(void **state)
     refused(r, &good, "already holds a run, at step 8");
     good.resume = true;
     bo_trainer_desc desc = good;
-    desc.train = r->noise;
+    desc.train.corpus = r->noise;
     refused(r, &desc, "different corpus");
     desc = good;
     desc.model = other;

@@ -29,7 +29,11 @@ static double score(bo_context *context, const bo_batches_desc *batches, uint64_
     if (bo_batches_begins(batches, step, lane)) assert_ok(context, bo_session_reset(context, session));
     for (size_t i = 0, at = 0; i < parts; at += lengths[i++]) {
         if (i) assert_ok(context, bo_session_reset(context, session));
-        assert_ok(context, bo_session_score(context, session, ids + at, targets + at, lengths[i], losses + at));
+        assert_ok(
+            context,
+            bo_session_read(context, session,
+                            &(bo_session_reading){
+                                .ids = ids + at, .count = lengths[i], .losses = losses + at, .targets = targets + at}));
     }
     for (size_t i = 0; i < CONTEXT; i++) sum += (double)losses[i];
     return sum / CONTEXT;
@@ -61,8 +65,8 @@ static void compare_losses(runs *r, const char *kind, bool documents)
     shake(model->weights);
     assert_ok(r->context, bo_corpus_open(r->context, &part, &text));
     bo_trainer_desc desc = stateful(r, model, NULL, 1);
-    desc.train = text;
-    desc.valid = NULL;
+    desc.train.corpus = text;
+    desc.valid.corpus = NULL;
     desc.documents = documents;
     desc.micro_batch = documents ? 1 : 2;
     desc.steps = STEPS;
@@ -132,8 +136,8 @@ static bo_model *train_short(runs *r, const char *kind, size_t context, size_t w
     bo_model *model = runs_model_of(r, &shape);
     bo_trainer_desc desc = runs_trainer(r, model, NULL);
     bo_trainer *trainer;
-    desc.train = corpus;
-    desc.valid = NULL;
+    desc.train.corpus = corpus;
+    desc.valid.corpus = NULL;
     desc.batch = 1;
     desc.steps = 4;
     desc.stateful = windows > 0;

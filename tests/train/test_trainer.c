@@ -130,7 +130,7 @@ static void patience_ends(void **state)
     bo_model *model = runs_model(r, "rfa-gate");
     bo_trainer_desc desc = runs_trainer(r, model, "early");
     bo_trainer *trainer;
-    desc.valid = r->noise;
+    desc.valid.corpus = r->noise;
     desc.steps = 400;
     desc.eval_every = 5;
     desc.patience = 2;
@@ -220,6 +220,16 @@ static void nonsense_is_refused(void **state)
     desc = good;
     desc.optimizer.rate = -1;
     assert_int_equal(bo_trainer_create(r->context, &desc, &trainer), BO_INVALID);
+    const bo_texts *texts = (const bo_texts *)&good; /* never read */
+    desc = good;
+    desc.train.texts = texts;
+    assert_fails(r->context, BO_INVALID, "found several", bo_trainer_create(r->context, &desc, &trainer));
+    desc = good;
+    desc.valid.texts = texts;
+    assert_fails(r->context, BO_INVALID, "another kind", bo_trainer_create(r->context, &desc, &trainer));
+    desc = good;
+    desc.train.corpus = NULL;
+    assert_fails(r->context, BO_INVALID, "another kind", bo_trainer_create(r->context, &desc, &trainer));
     assert_null(trainer);
     bo_model_destroy(model);
 }
@@ -231,7 +241,7 @@ static void plan_tells(void **state)
     bo_trainer_desc desc = runs_trainer(r, model, NULL);
     bo_training_cost plan, less;
     assert_ok(r->context, bo_trainer_estimate(r->context, &desc, &plan));
-    assert_int_equal(plan.parameters, bo_model_parameters(model));
+    assert_int_equal(plan.parameters, bo_model_report(model)->parameters);
     assert_int_equal(plan.micro_batch, 4);
     assert_true(plan.gradient_bytes >= 4 * plan.parameters && plan.optimizer_bytes > 0 && plan.operations > 0);
     assert_true(plan.all_bytes > plan.activation_bytes + plan.gradient_bytes && plan.state_bytes > 0);

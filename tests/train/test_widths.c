@@ -40,8 +40,8 @@ static bo_widths *check(bo_context *context, const bo_widths_desc *desc)
 static void slopes(const bo_widths *w, double *least, double *most)
 {
     *least = INFINITY, *most = -INFINITY;
-    for (size_t part = 0; part < bo_widths_parts(w); part++) {
-        double slope = bo_widths_activation(w, bo_widths_steps(w), part)->slope;
+    for (size_t part = 0; part < w->parts; part++) {
+        double slope = w->activations[w->steps * w->parts + part].slope;
         *least = fmin(*least, slope), *most = fmax(*most, slope);
     }
 }
@@ -70,7 +70,7 @@ static void flat_or_not(void **state)
         bo_widths *w = check(context, &desc);
         slopes(w, &least, &most);
         assert_true(most > 0.5);
-        for (size_t i = 0; i < bo_widths_matrices(w); i++) assert_true(bo_widths_change(w, i)->slope > 0.4);
+        for (size_t i = 0; i < w->matrices; i++) assert_true(w->changes[i].slope > 0.4);
         bo_widths_destroy(w);
     }
     bo_context_destroy(context);
@@ -158,8 +158,8 @@ static void spectral_condition(void **state)
     for (int muon = 0; muon < 2; muon++) {
         desc.optimizer.kind = muon ? BO_OPTIMIZER_MUON : BO_OPTIMIZER_ADAMW;
         bo_widths *w = check(context, &desc);
-        for (size_t i = 0; i < bo_widths_matrices(w); i++) {
-            const bo_widths_trend *norm = bo_widths_norm(w, i), *change = bo_widths_change(w, i);
+        for (size_t i = 0; i < w->matrices; i++) {
+            const bo_widths_trend *norm = &w->norms[i], *change = &w->changes[i];
             bool zeros = norm->values[0] == 0; /* output projections start at zero */
             if (!zeros && !(norm->slope < 0.25 && norm->slope > -0.5))
                 fail_msg("%s: slope %.2f of its norm", norm->name, norm->slope);
@@ -178,35 +178,32 @@ static void base_is_standard(void **state)
     bo_context *context = test_context(1);
     bo_widths_desc standard = make(BO_PARAMETRIZATION_STANDARD), mup = make(BO_PARAMETRIZATION_MUP);
     bo_widths *a = check(context, &standard), *b = check(context, &mup);
-    for (size_t step = 0; step <= bo_widths_steps(a); step++) {
-        assert_true(bo_widths_loss(a, step)->values[0] == bo_widths_loss(b, step)->values[0]);
-        for (size_t part = 0; part < bo_widths_parts(a); part++)
-            assert_true(bo_widths_activation(a, step, part)->values[0] ==
-                        bo_widths_activation(b, step, part)->values[0]);
-        if (step > 0) assert_true(bo_widths_loss(a, step)->values[3] != bo_widths_loss(b, step)->values[3]);
+    for (size_t step = 0; step <= a->steps; step++) {
+        assert_true(a->losses[step].values[0] == b->losses[step].values[0]);
+        for (size_t part = 0; part < a->parts; part++)
+            assert_true(a->activations[step * a->parts + part].values[0] ==
+                        b->activations[step * b->parts + part].values[0]);
+        if (step > 0) assert_true(a->losses[step].values[3] != b->losses[step].values[3]);
     }
     bo_widths_destroy(a);
     bo_widths_destroy(b);
     bo_context_destroy(context);
 }
 
-/* Nothing exists after the last step, part or matrix. */
-static void places_end(void **state)
+/* The last step, part and matrix have their trends. */
+static void last_places(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
     bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
     desc.width_count = 2, desc.steps = 1;
     bo_widths *w = check(context, &desc);
-    const size_t steps = bo_widths_steps(w), parts = bo_widths_parts(w), matrices = bo_widths_matrices(w);
-    assert_string_equal(bo_widths_loss(w, steps)->name, "loss");
-    assert_non_null(bo_widths_activation(w, steps, parts - 1));
-    assert_true(bo_widths_norm(w, matrices - 1)->name == bo_widths_change(w, matrices - 1)->name);
-    assert_null(bo_widths_loss(w, steps + 1));
-    assert_null(bo_widths_activation(w, steps + 1, 0));
-    assert_null(bo_widths_activation(w, 0, parts));
-    assert_null(bo_widths_norm(w, matrices));
-    assert_null(bo_widths_change(w, matrices));
+    const size_t steps = w->steps, parts = w->parts, matrices = w->matrices;
+    assert_string_equal(w->losses[steps].name, "loss");
+    assert_int_equal(steps, 1);
+    assert_string_equal(w->activations[steps * parts + parts - 1].name, "logits");
+    assert_string_equal(w->activations[parts - 1].name, "logits");
+    assert_true(w->norms[matrices - 1].name == w->changes[matrices - 1].name);
     bo_widths_destroy(w);
     bo_widths_destroy(NULL);
     bo_context_destroy(context);
@@ -263,7 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flat_or_not),      cmocka_unit_test(every_optimizer), cmocka_unit_test(every_mixer_and_mlp),
         cmocka_unit_test(layers_in_blocks), cmocka_unit_test(every_attention), cmocka_unit_test(spectral_condition),
-        cmocka_unit_test(base_is_standard), cmocka_unit_test(places_end),      cmocka_unit_test(refusals),
+        cmocka_unit_test(base_is_standard), cmocka_unit_test(last_places),      cmocka_unit_test(refusals),
         cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,9 +57,10 @@ def find(key: str) -> Attention:
 # ---- calls of the library -------------------------------------------------------------------------------------------
 
 
-def _shape(q: Any, k: Any, tokens_first: bool) -> c.bo_attention_shape:
+def _shape(q: Any, k: Any, tokens_first: bool) -> c.bo_attention_call:
+    """A call without arrays."""
     tokens = 1 if tokens_first else 2
-    return c.bo_attention_shape(sequences=int(q[0]), tokens=int(q[tokens]), key_tokens=int(k[tokens]), layout=int(tokens_first))
+    return c.bo_attention_call(sequences=int(q[0]), tokens=int(q[tokens]), key_tokens=int(k[tokens]), layout=int(tokens_first))
 
 
 def _check(attention: Attention, inputs: dict[str, Optional[Tensor]], tokens_first: bool) -> None:
@@ -110,15 +111,15 @@ def _check_lengths(both: list[list[int]], q: Tensor, k: Tensor, tokens_first: bo
         raise InvalidArgumentError("key_lengths: a sequence has no keys; expected at least one")
 
 
-def _tape_bytes(attention: Attention, shape: c.bo_attention_shape) -> int:
+def _tape_bytes(attention: Attention, call: c.bo_attention_call) -> int:
     size = ctypes.c_size_t()
     with context() as taken:
-        lib.bo_attention_tape_bytes(taken, attention._handle, ctypes.byref(shape), ctypes.byref(size))
+        lib.bo_attention_call_bytes(taken, attention._handle, ctypes.byref(call), False, ctypes.byref(size), None)
     return size.value
 
 
 class _Call:
-    """Shape and inputs of a call. The tensors are contiguous, in the order of `tokens_first`, all of one dtype."""
+    """The call of the library, and its tensors. They are contiguous, in the order of `tokens_first`, all of one dtype."""
 
     def __init__(
         self, key: str, tensors: list[Optional[Tensor]], tokens_first: bool, lengths: Optional[Tensor], key_lengths: Optional[Tensor]
@@ -130,49 +131,48 @@ class _Call:
         _check(self.attention, dict(zip(NAMES, tensors)), tokens_first)
         self.tensors = [None if tensor is None else tensor.detach().contiguous() for tensor in tensors]
         if lengths is None:
-            self.shape = _shape(q.shape, k.shape, tokens_first)
+            self.call = _shape(q.shape, k.shape, tokens_first)
         else:
             both = [lengths.tolist(), (lengths if key_lengths is None else key_lengths).tolist()]
             _check_lengths(both, q, k, tokens_first)
             self.lengths = [(ctypes.c_size_t * len(of))(*of) for of in both]
             at, key_at = (ctypes.addressof(of) for of in self.lengths)
-            self.shape = c.bo_attention_shape(sequences=len(both[0]), lengths=at, key_lengths=key_at, layout=int(tokens_first))
-        self.inputs = c.bo_attention_inputs_f64() if self.double else c.bo_attention_inputs()
+            self.call = c.bo_attention_call(sequences=len(both[0]), lengths=at, key_lengths=key_at, layout=int(tokens_first))
+        self.call.element = c.BO_ELEMENT_FLOAT64 if self.double else c.BO_ELEMENT_FLOAT32
         for name, tensor in zip(NAMES, self.tensors):
             if tensor is not None:
-                setattr(self.inputs, name, tensor.data_ptr())
+                self._set(name, tensor.data_ptr())
+
+    def _set(self, name: str, at: int) -> None:
+        member = getattr(self.call, name)
+        if hasattr(member, "data"):  # one row per token; others are parameters
+            member.data = at
+        else:
+            setattr(self.call, name, at)
 
     def tape_bytes(self) -> int:
-        return 0 if self.double or not self.shape.sequences else _tape_bytes(self.attention, self.shape)  # the backward pass in float64 has no tape
+        return 0 if self.double or not self.call.sequences else _tape_bytes(self.attention, self.call)  # the backward pass in float64 has no tape
 
     def forward(self, out: Tensor, tape: Optional[Tensor]) -> None:
         if not out.numel():  # has no address
             return
+        self.call.out.data = out.data_ptr()
+        self.call.tape = None if tape is None else tape.data_ptr()
         with context() as taken:
-            head = (taken, self.attention._handle, ctypes.byref(self.shape), ctypes.byref(self.inputs))
-            if self.double:
-                lib.bo_attention_forward_f64(*head, out.data_ptr())
-            else:
-                lib.bo_attention_forward(*head, None, None, out.data_ptr(), None if tape is None else tape.data_ptr())
+            lib.bo_attention_forward(taken, self.attention._handle, ctypes.byref(self.call))
 
     def backward(self, out: Tensor, tape: Tensor, gradient: Tensor, needed: list[bool]) -> list[Tensor]:
-        gradients = c.bo_attention_gradients_f64() if self.double else c.bo_attention_gradients()
         results = [gradient.new_empty(0) for _ in NAMES]
         for at, tensor in enumerate(self.tensors):
             if tensor is not None and needed[at]:
                 results[at] = torch.zeros_like(tensor) if not gradient.numel() else torch.empty_like(tensor)
-                setattr(gradients, NAMES[at], results[at].data_ptr())
+                self._set(f"d{NAMES[at].rstrip('_')}", results[at].data_ptr())
         if not gradient.numel():
             return results
         gradient, out = gradient.contiguous(), out.contiguous()
+        self.call.out.data, self.call.dout.data, self.call.tape = out.data_ptr(), gradient.data_ptr(), tape.data_ptr()
         with context() as taken:
-            head = (taken, self.attention._handle, ctypes.byref(self.shape), ctypes.byref(self.inputs))
-            if self.double:
-                lib.bo_attention_backward_f64(*head, gradient.data_ptr(), ctypes.byref(gradients))
-            else:
-                lib.bo_attention_backward(
-                    *head, None, out.data_ptr(), tape.data_ptr(), gradient.data_ptr(), None, ctypes.byref(gradients)
-                )
+            lib.bo_attention_backward(taken, self.attention._handle, ctypes.byref(self.call))
         return results
 
 

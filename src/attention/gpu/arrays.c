@@ -7,16 +7,17 @@
 
 /* ---- description ------------------------------------------------------------------------------------------------- */
 
-static bo_gpu_strides strides_of(const bo_attention_array *array, const bo_gpu_rows *rows, int heads, size_t width)
+static bo_gpu_strides strides_of(const bo_attention_array *array, bo_layout layout, const bo_gpu_rows *rows, int heads,
+                                 size_t width)
 {
     const size_t tokens = (size_t)rows->tokens;
-    const bo_attention_array by = bo_attention_array_strides(array, tokens, (size_t)heads, width);
+    const bo_attention_array by = bo_attention_array_strides(array, layout, tokens, (size_t)heads, width);
     bo_gpu_strides out = {.row = by.token, .head = by.head};
     if (!rows->starts) out.sequence = (ptrdiff_t)by.sequence - (ptrdiff_t)(tokens * by.token);
     return out;
 }
 
-static void set_rows(const bo_attention_call *c, bo_gpu_attention *at)
+static void set_rows(const bo_strided_call *c, bo_gpu_attention *at)
 {
     const int32_t sequences = (int32_t)c->sequences;
     at->queries = (bo_gpu_rows){.starts = c->offsets, .sequences = sequences, .rows = c->rows};
@@ -28,21 +29,23 @@ static void set_rows(const bo_attention_call *c, bo_gpu_attention *at)
     if (!c->key_offsets) at->keys.tokens = (int32_t)tokens, at->keys.rows = c->sequences * tokens;
 }
 
-static void set_strides(const bo_attention *attention, const bo_attention_call *c, bo_gpu_attention *at)
+static void set_strides(const bo_attention *attention, const bo_strided_call *c, bo_gpu_attention *at)
 {
     const size_t dim = attention->desc.dim, values = attention->desc.value_dim;
     const int heads = at->heads, key_heads = at->key_heads;
+    const bo_layout layout = c->layout;
 #define STRIDES(BIT, name)                                                                                             \
-    .name = strides_of(&c->name, &at->keys, key_heads, bo_max(bo_given_width(attention, BO_GIVEN_##BIT), 1)),          \
-    .d##name = strides_of(&c->d##name, &at->keys, key_heads, bo_max(bo_given_width(attention, BO_GIVEN_##BIT), 1)),
-    at->strides = (bo_gpu_attention_strides){.q = strides_of(&c->q, &at->queries, heads, dim),
-                                             .k = strides_of(&c->k, &at->keys, key_heads, dim),
-                                             .v = strides_of(&c->v, &at->keys, key_heads, values),
-                                             .out = strides_of(&c->out, &at->queries, heads, values),
-                                             .dout = strides_of(&c->dout, &at->queries, heads, values),
-                                             .dq = strides_of(&c->dq, &at->queries, heads, dim),
-                                             .dk = strides_of(&c->dk, &at->keys, key_heads, dim),
-                                             .dv = strides_of(&c->dv, &at->keys, key_heads, values),
+    .name = strides_of(&c->name, layout, &at->keys, key_heads, bo_max(bo_given_width(attention, BO_GIVEN_##BIT), 1)),  \
+    .d##name =                                                                                                         \
+        strides_of(&c->d##name, layout, &at->keys, key_heads, bo_max(bo_given_width(attention, BO_GIVEN_##BIT), 1)),
+    at->strides = (bo_gpu_attention_strides){.q = strides_of(&c->q, layout, &at->queries, heads, dim),
+                                             .k = strides_of(&c->k, layout, &at->keys, key_heads, dim),
+                                             .v = strides_of(&c->v, layout, &at->keys, key_heads, values),
+                                             .out = strides_of(&c->out, layout, &at->queries, heads, values),
+                                             .dout = strides_of(&c->dout, layout, &at->queries, heads, values),
+                                             .dq = strides_of(&c->dq, layout, &at->queries, heads, dim),
+                                             .dk = strides_of(&c->dk, layout, &at->keys, key_heads, dim),
+                                             .dv = strides_of(&c->dv, layout, &at->keys, key_heads, values),
                                              BO_ATTENTION_GIVEN_LIST(STRIDES, BO_GIVEN_NONE)};
 #undef STRIDES
 }
@@ -52,7 +55,7 @@ static unsigned bit_if(const void *data, unsigned bit)
     return data ? bit : 0;
 }
 
-static void set_arrays(const bo_attention_call *c, bo_gpu_attention *at)
+static void set_arrays(const bo_strided_call *c, bo_gpu_attention *at)
 {
     at->given =
         bit_if(c->q.data, BO_GPU_ARRAY_Q) | bit_if(c->k.data, BO_GPU_ARRAY_K) | bit_if(c->v.data, BO_GPU_ARRAY_V);
@@ -75,9 +78,9 @@ static void set_arrays(const bo_attention_call *c, bo_gpu_attention *at)
 }
 
 /* Without the gradients, which forward ignores. */
-static bo_attention_call forward_part(const bo_attention_call *c)
+static bo_strided_call forward_part(const bo_strided_call *c)
 {
-    bo_attention_call out = *c;
+    bo_strided_call out = *c;
     out.dout = out.dq = out.dk = out.dv = (bo_attention_array){0};
 #define LEAVE_OUT_TOKENS(BIT, name)    out.d##name = (bo_attention_array){0};
 #define LEAVE_OUT_PARAMETER(BIT, name) out.d##name = NULL;
@@ -88,7 +91,7 @@ static bo_attention_call forward_part(const bo_attention_call *c)
 }
 
 /* Sets all but the workspace. */
-static bo_gpu_attention describe(const bo_context *context, const bo_attention *attention, const bo_attention_call *c)
+static bo_gpu_attention describe(const bo_context *context, const bo_attention *attention, const bo_strided_call *c)
 {
     bo_gpu_attention at = bo_gpu_attention_of(context, attention, c->cross || c->no_keys);
     at.type = c->element;
@@ -113,7 +116,7 @@ static bo_status check_address(bo_context *context, const char *name, const void
 }
 
 /* Refuses addresses of the host and of another GPU, which kernels cannot read. */
-static bo_status check_memory(bo_context *context, const bo_attention_call *c)
+static bo_status check_memory(bo_context *context, const bo_strided_call *c)
 {
 #define NAME_TOKENS(BIT, name)    {#name, c->name.data}, {"d" #name, c->d##name.data},
 #define NAME_PARAMETER(BIT, name) {#name, c->name}, {"d" #name, c->d##name},
@@ -144,15 +147,15 @@ static bo_status check_memory(bo_context *context, const bo_attention_call *c)
 /* ---- work -------------------------------------------------------------------------------------------------------- */
 
 /* The workspace: the addresses of the states, and the memory of the engine. */
-static void **carve_states(const bo_attention_call *c, bo_carver *carver)
+static void **carve_states(const bo_strided_call *c, bo_carver *carver)
 {
     return bo_carve(carver, c->states ? c->sequences : 0, sizeof(void *));
 }
 
-bo_status bo_gpu_arrays_bytes(bo_context *context, const bo_attention *attention, const bo_attention_call *call,
+bo_status bo_gpu_arrays_bytes(bo_context *context, const bo_attention *attention, const bo_strided_call *call,
                               bool backward, size_t *tape, size_t *workspace)
 {
-    const bo_attention_call part = backward ? *call : forward_part(call);
+    const bo_strided_call part = backward ? *call : forward_part(call);
     const bo_gpu_attention at = describe(context, attention, &part);
     bo_carver carver = {0};
     BO_TRY(bo_gpu_attention_check(context, attention, false));
@@ -165,7 +168,7 @@ bo_status bo_gpu_arrays_bytes(bo_context *context, const bo_attention *attention
 }
 
 /* Writes the addresses of the states by launches, whose arguments a recording keeps. */
-static bo_status write_states(bo_context *context, const bo_attention_call *c, void **to)
+static bo_status write_states(bo_context *context, const bo_strided_call *c, void **to)
 {
     for (size_t first = 0; c->states && first < c->sequences; first += BO_GPU_ADDRESSES) {
         bo_gpu_addresses a = {.count = (int)bo_min(c->sequences - first, BO_GPU_ADDRESSES), .to = to + first};
@@ -175,8 +178,7 @@ static bo_status write_states(bo_context *context, const bo_attention_call *c, v
     return BO_OK;
 }
 
-static bo_status submit(bo_context *context, const bo_attention *attention, const bo_attention_call *call,
-                        bool backward)
+static bo_status submit(bo_context *context, const bo_attention *attention, const bo_strided_call *call, bool backward)
 {
     bo_gpu_attention at = describe(context, attention, call);
     bo_carver carver = {.at = call->workspace};
@@ -188,7 +190,7 @@ static bo_status submit(bo_context *context, const bo_attention *attention, cons
                     : bo_gpu_attention_forward(context, attention, &at);
 }
 
-static bo_status run(bo_context *context, const bo_attention *attention, const bo_attention_call *call, bool backward)
+static bo_status run(bo_context *context, const bo_attention *attention, const bo_strided_call *call, bool backward)
 {
     bo_device *device = bo_device_of(context);
     BO_TRY(bo_gpu_attention_check(context, attention, false));
@@ -200,13 +202,13 @@ static bo_status run(bo_context *context, const bo_attention *attention, const b
     return status;
 }
 
-bo_status bo_gpu_arrays_forward(bo_context *context, const bo_attention *attention, const bo_attention_call *call)
+bo_status bo_gpu_arrays_forward(bo_context *context, const bo_attention *attention, const bo_strided_call *call)
 {
-    const bo_attention_call part = forward_part(call);
+    const bo_strided_call part = forward_part(call);
     return run(context, attention, &part, false);
 }
 
-bo_status bo_gpu_arrays_backward(bo_context *context, const bo_attention *attention, const bo_attention_call *call)
+bo_status bo_gpu_arrays_backward(bo_context *context, const bo_attention *attention, const bo_strided_call *call)
 {
     return run(context, attention, call, true);
 }

@@ -51,7 +51,7 @@ static void add_parameter(array_list *list, const bo_attention *attention, bo_pa
     if (in || out) list->parameter[list->parameters++] = (parameter_array){slot, in, out, count};
 }
 
-static void list_inputs(const bo_attention *attention, const bo_attention_inputs *in, float *out, bo_attention_call *c,
+static void list_inputs(const bo_attention *attention, const bo_attention_inputs *in, float *out, bo_strided_call *c,
                         array_list *list)
 {
     const bo_attention_desc *d = &attention->desc;
@@ -68,7 +68,7 @@ static void list_inputs(const bo_attention *attention, const bo_attention_inputs
 }
 
 static void list_gradients(const bo_attention *attention, const float *dout, const bo_attention_gradients *g,
-                           bo_attention_call *c, array_list *list)
+                           bo_strided_call *c, array_list *list)
 {
     const bo_attention_desc *d = &attention->desc;
     add(list, &c->dout, dout, NULL, true, d->heads, d->value_dim);
@@ -98,11 +98,12 @@ static bool is_cross(const bo_attention_shape *shape)
 }
 
 /* offsets, key_offsets: in memory of the GPU; NULL if the batch is not packed. */
-static bo_attention_call shape_call(const bo_attention_shape *shape, const totals *rows, const int32_t *offsets,
+static bo_strided_call shape_call(const bo_attention_shape *shape, const totals *rows, const int32_t *offsets,
                                     const int32_t *key_offsets)
 {
     const bool cross = is_cross(shape);
-    return (bo_attention_call){.no_keys = shape->no_keys,
+    return (bo_strided_call){.layout = BO_LAYOUT_TOKENS_FIRST,
+                               .no_keys = shape->no_keys,
                                .sequences = shape->sequences,
                                .tokens = shape->tokens,
                                .key_tokens = cross ? shape->key_tokens : 0,
@@ -163,7 +164,7 @@ typedef struct transfer {
     size_t state_bytes;
     pieces at;
     char *arrays, *work; /* memory of the GPU: the pieces; tape and workspace */
-    bo_attention_call c;
+    bo_strided_call c;
     void **states; /* on the host: the addresses of the states */
 } transfer;
 
@@ -308,8 +309,8 @@ static bo_status take_work(transfer *t)
 {
     const bo_attention *attention = t->call->attention;
     size_t tape = 0, forward = 0, backward = 0;
-    BO_TRY(bo_attention_call_bytes(t->context, attention, &t->c, false, &tape, &forward));
-    if (t->c.training) BO_TRY(bo_attention_call_bytes(t->context, attention, &t->c, true, &tape, &backward));
+    BO_TRY(bo_strided_bytes(t->context, attention, &t->c, false, &tape, &forward));
+    if (t->c.training) BO_TRY(bo_strided_bytes(t->context, attention, &t->c, true, &tape, &backward));
     const size_t place = bo_padded_bytes(tape);
     t->work =
         bo_buffer_allocate(t->context, t->device, place + bo_max(forward, backward), "the work memory of attention");
@@ -363,8 +364,8 @@ static bo_status compute(transfer *t)
 {
     BO_TRY(upload(t));
     BO_TRY(write_states(t));
-    BO_TRY(bo_attention_call_forward(t->context, t->call->attention, &t->c));
-    if (t->call->gradients) BO_TRY(bo_attention_call_backward(t->context, t->call->attention, &t->c));
+    BO_TRY(bo_strided_forward(t->context, t->call->attention, &t->c));
+    if (t->call->gradients) BO_TRY(bo_strided_backward(t->context, t->call->attention, &t->c));
     BO_TRY(download(t));
     BO_TRY(read_states(t));
     return check_finite(t->context, t->call, t);
@@ -411,7 +412,7 @@ bo_status bo_gpu_holds_arrays(bo_context *context, const bo_attention_inputs *in
 /* Describes a call; *offsets are those of packed sequences, in memory of the GPU that the caller releases. */
 static bo_status describe(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                           const bo_attention_inputs *in, float *out, const float *dout,
-                          const bo_attention_gradients *gradients, bo_attention_call *c)
+                          const bo_attention_gradients *gradients, bo_strided_call *c)
 {
     array_list list = {0};
     BO_TRY(bo_check_reserved(context, "bo_attention_shape", shape->reserved));
@@ -419,11 +420,11 @@ static bo_status describe(bo_context *context, const bo_attention *attention, co
         return bo_fail(context, BO_INVALID, "attention: layout %d is unknown", (int)shape->layout);
     if (shape->lengths || shape->key_lengths || shape->no_queries)
         return bo_fail(context, BO_UNSUPPORTED,
-                       "attention: packed sequences and keys without queries in the memory of a GPU are not supported "
-                       "by this function; bo_attention_call_forward() takes offsets");
+                       "attention: packed sequences in the memory of a GPU have offsets instead of lengths, and keys "
+                       "without queries are not supported there");
     const totals rows = {shape->sequences * shape->tokens,
                          shape->sequences * (is_cross(shape) ? shape->key_tokens : shape->tokens)};
-    bo_attention_call shaped = shape_call(shape, &rows, NULL, NULL);
+    bo_strided_call shaped = shape_call(shape, &rows, NULL, NULL);
     list_inputs(attention, in, out, c, &list);
     if (gradients) list_gradients(attention, dout, gradients, c, &list);
     *c = shaped;
@@ -437,14 +438,14 @@ static bo_status describe(bo_context *context, const bo_attention *attention, co
     return BO_OK;
 }
 
-static bo_status submit(bo_context *context, const bo_attention *attention, bo_attention_call *c, bool backward)
+bo_status bo_gpu_strided_run(bo_context *context, const bo_attention *attention, bo_strided_call *c, bool backward)
 {
     bo_device *device = bo_device_of(context);
     size_t tape, bytes;
-    BO_TRY(bo_attention_call_bytes(context, attention, c, backward, &tape, &bytes));
+    BO_TRY(bo_strided_bytes(context, attention, c, backward, &tape, &bytes));
     c->workspace = bo_buffer_allocate(context, device, bytes, "the work memory of attention");
     if (!c->workspace) return BO_MEMORY;
-    const bo_status status = (backward ? bo_attention_call_backward : bo_attention_call_forward)(context, attention, c);
+    const bo_status status = (backward ? bo_strided_backward : bo_strided_forward)(context, attention, c);
     bo_buffer_release(device, c->workspace); /* waits for the work */
     return status;
 }
@@ -452,12 +453,12 @@ static bo_status submit(bo_context *context, const bo_attention *attention, bo_a
 bo_status bo_gpu_device_forward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                 const bo_attention_inputs *inputs, void *const *states, float *out, void *tape)
 {
-    bo_attention_call c = {0};
+    bo_strided_call c = {0};
     BO_TRY(describe(context, attention, shape, inputs, out, NULL, NULL, &c));
     c.training = tape != NULL;
     c.tape = tape;
     c.states = states;
-    return submit(context, attention, &c, false);
+    return bo_gpu_strided_run(context, attention, &c, false);
 }
 
 /* The gradients of an output whose gradient is zero. */
@@ -465,7 +466,7 @@ static bo_status zero_gradients(bo_context *context, const bo_attention *attenti
                                 const bo_attention_gradients *gradients)
 {
     array_list list = {0};
-    bo_attention_call c;
+    bo_strided_call c;
     const totals rows = {shape->sequences * shape->tokens,
                          shape->sequences * (is_cross(shape) ? shape->key_tokens : shape->tokens)};
     list_gradients(attention, NULL, gradients, &c, &list);
@@ -484,12 +485,12 @@ bo_status bo_gpu_device_backward(bo_context *context, const bo_attention *attent
                                  const bo_attention_inputs *inputs, const float *out, const void *tape,
                                  const float *dout, const bo_attention_gradients *gradients)
 {
-    bo_attention_call c = {0};
+    bo_strided_call c = {0};
     BO_TRY(describe(context, attention, shape, inputs, (float *)(uintptr_t)out, dout, gradients, &c));
     if (!dout) return zero_gradients(context, attention, shape, gradients);
     c.training = true;
     c.tape = (void *)(uintptr_t)tape;
-    return submit(context, attention, &c, true);
+    return bo_gpu_strided_run(context, attention, &c, true);
 }
 
 size_t bo_gpu_device_tape_bytes(const bo_context *context, const bo_attention *attention,

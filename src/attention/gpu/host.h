@@ -3,6 +3,7 @@
 #ifndef BO_ATTENTION_GPU_HOST_H
 #define BO_ATTENTION_GPU_HOST_H
 
+#include "../arrays.h"
 #include "../internal.h"
 
 /* True if a checked call on arrays of the host runs on the GPU of the context; the CPU computes the others: kinds without
@@ -21,6 +22,8 @@ bo_status bo_gpu_device_forward(bo_context *context, const bo_attention *attenti
 bo_status bo_gpu_device_backward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                  const bo_attention_inputs *inputs, const float *out, const void *tape,
                                  const float *dout, const bo_attention_gradients *gradients);
+/* A call without a workspace: allocates one, and waits for the work. */
+bo_status bo_gpu_strided_run(bo_context *context, const bo_attention *attention, bo_strided_call *c, bool backward);
 /* Bytes of a tape in the memory of the GPU; 0 if it does not compute such calls. */
 size_t bo_gpu_device_tape_bytes(const bo_context *context, const bo_attention *attention,
                                 const bo_attention_shape *shape);

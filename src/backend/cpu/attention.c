@@ -163,7 +163,7 @@ static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo
     bo_attention_shape shape;
     const bo_attention_inputs in = inputs_of(call);
     BO_TRY(shape_of(context, call, &shape));
-    BO_TRY(bo_calibration_add(context, seen, &shape, &in));
+    BO_TRY(bo_calibration_add_arrays(context, seen, &shape, &in));
     return bo_calibration_apply(context, seen, calibrating->attentions[a->layer], 0, NULL);
 }
 
@@ -250,7 +250,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 static double planned_operations(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape)
 {
     bo_attention_cost plan;
-    return bo_attention_estimate(context, attention, shape, &plan) == BO_OK ? plan.operations : 0;
+    return bo_attention_estimate_arrays(context, attention, shape, &plan) == BO_OK ? plan.operations : 0;
 }
 
 static double operations(bo_context *context, const bo_op_call *call)

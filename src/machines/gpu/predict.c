@@ -12,7 +12,7 @@
 
 enum { BLOCK = BO_GPU_CHOLESKY, MOST_ROWS = 16384, NUMBERS = 1 << 24, EMULATED_ROWS = 64 };
 
-bool bo_gpu_predicts(const bo_context *context, const bo_machine *machine, const bo_inputs *inputs)
+bool bo_gpu_predicts(const bo_context *context, const bo_machine *machine, const bo_input_view *inputs)
 {
     return bo_context_is_on_gpu(context) && inputs->x && bo_gpu_map_exists(machine->phi);
 }
@@ -207,7 +207,7 @@ void bo_gpu_prediction_close(bo_gpu_prediction *prediction)
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 /* Writes the centered features of the rows to `wide`, and their columns for deviations to `picks`. */
-static bo_status map_rows(bo_context *context, const bo_gpu_prediction *p, const bo_inputs *inputs)
+static bo_status map_rows(bo_context *context, const bo_gpu_prediction *p, const bo_input_view *inputs)
 {
     const bo_machine *machine = p->machine;
     const size_t rows = inputs->rows, features = machine->report.features, dim = machine->scaler.kept;
@@ -268,7 +268,7 @@ static bo_status quadratic_form(bo_context *context, const bo_gpu_prediction *p,
             .rows = rows, .columns = n, .ld = n, .x = p->solved, .subtract = is_dual(machine), .out = p->q}));
 }
 
-bo_status bo_gpu_predict(bo_context *context, const bo_gpu_prediction *p, const bo_inputs *inputs, double *mean,
+bo_status bo_gpu_predict(bo_context *context, const bo_gpu_prediction *p, const bo_input_view *inputs, double *mean,
                          double *columns, double *q)
 {
     const bo_machine *machine = p->machine;

@@ -2,26 +2,20 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../../io/splits.h"
 #include "../../base/trace.h"
 #include "../../base/rng.h"
 #include "../../io/schema.h"
 #include "../model.h"
 #include "internal.h"
 
-/* Examples with their private members. Rows order[begin[p]] to order[begin[p + 1] - 1] are those of part p,
- * ascending. */
+/* Examples with their private members. */
 typedef struct examples_owner {
     bo_examples shown;
-    size_t *order; /* NULL: every row is in every part */
-    size_t begin[BO_SPLIT_COUNT + 1];
+    size_t *order;     /* the rows of the parts, one part after another; NULL: every row is in every part */
     bo_data *data;     /* owns x, y and schema if they were read from a file */
     int32_t *adjacent; /* owns first and neighbors */
 } examples_owner;
-
-static const examples_owner *owner_of(const bo_examples *examples)
-{
-    return (const examples_owner *)examples;
-}
 
 /* ====================================================================================================================
  * Edges: converts pairs of node numbers to an ascending list of neighbors per node. */
@@ -71,9 +65,9 @@ static bo_status read_node(bo_context *context, const bo_reader *reader, const b
 static bo_status read_pairs(bo_context *context, bo_reader *reader, size_t nodes, bool undirected, pairs *out)
 {
     bo_data_block block;
-    if (bo_reader_columns(reader) != 2)
+    if (bo_reader_describe(reader)->columns != 2)
         return bo_fail(context, BO_FORMAT, "%s: edges should have two columns, from and to, found %zu",
-                       bo_reader_path(reader), bo_reader_columns(reader));
+                       bo_reader_describe(reader)->path, bo_reader_describe(reader)->columns);
     for (;;) {
         BO_TRY(bo_reader_next(context, reader, BLOCK_ROWS, &block));
         if (!block.rows) return BO_OK;
@@ -130,7 +124,7 @@ static bo_status make_lists(bo_context *context, const pairs *p, examples_owner 
 static bo_status load_pairs(bo_context *context, const bo_examples_desc *desc, size_t nodes, pairs *p)
 {
     bo_reader *reader;
-    BO_TRY(bo_reader_open(context, desc->edges, BO_FORMAT_AUTO, 0, &reader));
+    BO_TRY(bo_reader_open(context, &(bo_source){.path = desc->edges}, BO_FORMAT_AUTO, 0, &reader));
     bo_status status = read_pairs(context, reader, nodes, desc->undirected, p);
     bo_reader_close(reader);
     for (size_t i = 0; status == BO_OK && desc->self_loops && i < nodes; i++)
@@ -190,23 +184,21 @@ void bo_examples_destroy(bo_examples *examples)
 
 size_t bo_examples_rows(const bo_examples *examples, bo_split part)
 {
-    if (!examples) return 0;
-    const examples_owner *owner = owner_of(examples);
-    if (part >= BO_SPLIT_NONE) return 0;
-    if (!owner->order || part >= BO_SPLIT_ALL) return examples->rows;
-    return owner->begin[part + 1] - owner->begin[part];
+    return examples && part <= BO_SPLIT_ALL ? examples->parts[part].count : 0;
 }
 
 size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index)
 {
-    if (!examples) return 0;
-    const examples_owner *owner = owner_of(examples);
     if (index >= bo_examples_rows(examples, part)) return SIZE_MAX;
-    if (!owner->order || part >= BO_SPLIT_ALL) return index;
-    return owner->order[owner->begin[part] + index];
+    return examples->parts[part].rows ? examples->parts[part].rows[index] : index;
 }
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+static void put_all(bo_examples *examples)
+{
+    for (int p = 0; p <= BO_SPLIT_ALL; p++) examples->parts[p] = (bo_examples_part){.count = examples->rows};
+}
 
 /* Sorts the rows by part. */
 static bo_status arrange(bo_context *context, examples_owner *owner, const bo_split *splits)
@@ -214,15 +206,15 @@ static bo_status arrange(bo_context *context, examples_owner *owner, const bo_sp
     const size_t rows = owner->shown.rows;
     size_t *order = bo_alloc(context, rows, sizeof *order, "parts of the rows"), used = 0;
     if (!order) return BO_MEMORY;
-    for (int p = 0; p < BO_SPLIT_COUNT; p++) {
-        owner->begin[p] = used;
+    for (int p = 0; p < BO_SPLIT_ALL; p++) {
+        const size_t begin = used;
         for (size_t i = 0; i < rows; i++)
             if ((int)splits[i] == p) order[used++] = i;
+        owner->shown.parts[p] = (bo_examples_part){.count = used - begin, .rows = order + begin};
     }
-    owner->begin[BO_SPLIT_COUNT] = used;
     bo_free(owner->order);
     owner->order = order;
-    if (owner->begin[1] == 0) return bo_fail(context, BO_INVALID, "no rows are left for training");
+    if (!owner->shown.parts[BO_SPLIT_TRAIN].count) return bo_fail(context, BO_INVALID, "no rows are left for training");
     return BO_OK;
 }
 
@@ -274,6 +266,7 @@ static void point_to_data(examples_owner *owner)
                                  .x = data->x,
                                  .y = data->y,
                                  .schema = data->schema};
+    put_all(&owner->shown);
 }
 
 static bo_status refuse_missing_targets(bo_context *context, const bo_data_desc *desc, const bo_data *data)
@@ -355,8 +348,15 @@ bo_status bo_examples_create(bo_context *context, const bo_examples_arrays *arra
                                  .edges = arrays->edges,
                                  .first = arrays->first,
                                  .neighbors = arrays->neighbors};
-    *out = &owner->shown;
-    return BO_OK;
+    put_all(&owner->shown);
+    const bool parts = arrays->valid != 0 || arrays->test != 0;
+    const bo_status status =
+        parts ? bo_examples_split(context, &owner->shown, arrays->valid, arrays->test, arrays->seed) : BO_OK;
+    if (status != BO_OK)
+        bo_examples_destroy(&owner->shown);
+    else
+        *out = &owner->shown;
+    return status;
 }
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
@@ -386,7 +386,7 @@ static uint64_t add_bytes(uint64_t hash, const void *bytes, size_t size)
 
 uint64_t bo_examples_fingerprint(const bo_examples *examples)
 {
-    const examples_owner *owner = owner_of(examples);
+    const examples_owner *owner = (const examples_owner *)examples;
     uint64_t hash = UINT64_C(14695981039346656037);
     hash = add_bytes(hash, &examples->rows, sizeof examples->rows);
     hash = add_bytes(hash, &examples->dim, sizeof examples->dim);
@@ -395,8 +395,10 @@ uint64_t bo_examples_fingerprint(const bo_examples *examples)
     hash = add_bytes(hash, examples->first, (examples->rows + 1) * sizeof *examples->first);
     hash = add_bytes(hash, examples->neighbors, examples->edges * sizeof *examples->neighbors);
     if (!owner->order) return hash;
-    hash = add_bytes(hash, owner->begin, sizeof owner->begin);
-    return add_bytes(hash, owner->order, owner->begin[BO_SPLIT_COUNT] * sizeof *owner->order);
+    size_t begin[BO_SPLIT_COUNT + 1] = {0}; /* where the rows of each part begin */
+    for (size_t p = 0; p < BO_SPLIT_COUNT; p++) begin[p + 1] = begin[p] + examples->parts[p].count;
+    hash = add_bytes(hash, begin, sizeof begin);
+    return add_bytes(hash, owner->order, begin[BO_SPLIT_COUNT] * sizeof *owner->order);
 }
 
 /* ====================================================================================================================

@@ -187,10 +187,10 @@ bo_value *bo_record_layers(bo_recorder *r, bool segments)
     const size_t segment = (size_t)ceil(sqrt((double)network->count)); /* 1604.06174 */
     for (size_t i = 0; going && i < network->count; i++) {
         const size_t at = network->order[i];
-        if (segments && i % segment == 0) bo_graph_segment_begin(r->graph);
+        if (segments && i % segment == 0) bo_graph_segment(r->graph, true);
         values[at] = record_layer(r, &network->layers[at], values);
         going = values[at] != 0;
-        if (segments && (i % segment == segment - 1 || i + 1 == network->count)) bo_graph_segment_end(r->graph);
+        if (segments && (i % segment == segment - 1 || i + 1 == network->count)) bo_graph_segment(r->graph, false);
     }
     if (going) return values;
     bo_free(values);

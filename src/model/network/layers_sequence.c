@@ -2,7 +2,9 @@
  * with a norm; recurrent layers, state-space systems and mixing are single layers. */
 #include <math.h>
 #include <stddef.h>
+#include "../../attention/enums.h"
 #include "../../nn/enums.h"
+#include "../../features/facts.h"
 #include "../../base/rng.h"
 #include "../blocks.h"
 #include "internal.h"

@@ -4,11 +4,6 @@
 #include "../internal.h"
 #include "internal.h"
 
-const bo_network_facts *bo_model_network(const bo_model *model)
-{
-    return model && model->network ? &model->network->report : NULL;
-}
-
 bo_status bo_model_of_network(bo_context *context, bo_network *network, bo_model **out)
 {
     *out = bo_alloc(context, 1, sizeof **out, "a model");
@@ -23,6 +18,7 @@ bo_status bo_model_of_network(bo_context *context, bo_network *network, bo_model
     (*out)->network = network;
     (*out)->weights = network->weights;
     (*out)->specials = bo_specials_none();
+    bo_model_refresh(*out);
     return BO_OK;
 }
 

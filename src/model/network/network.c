@@ -129,7 +129,7 @@ static bo_status fill_report(bo_context *context, bo_network *network)
                            .classes = network->loss == BO_NETWORK_CROSS_ENTROPY ? network->facts.classes : 0,
                            .reconstructs = network->target != BO_NO_LAYER,
                            .loss = bo_network_loss_name(network->loss),
-                           .parameters = bo_weights_parameters(network->weights, true),
+                           .parameters = bo_weights_describe(network->weights)->trained,
                            .width_multiplier = network->multiplier,
                            .parametrization = network->parametrization,
                            .layers = network->count,

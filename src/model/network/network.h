@@ -113,6 +113,11 @@ void bo_network_inputs_release(bo_network_inputs *inputs);
 /* ---- functions for training -------------------------------------------------------------------------------------- */
 
 /* Checks that the examples have the columns, targets and edges that the network needs. */
+/* The number of rows of a part, and the row of an item; SIZE_MAX: the index is past the end. */
+size_t bo_examples_rows(const bo_examples *examples, bo_split part);
+size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index);
+/* Assigns rows to parts at random. Rows without a target are in no part. BO_INVALID: no rows remain for training. */
+bo_status bo_examples_split(bo_context *context, bo_examples *examples, double valid, double test, uint64_t seed);
 bo_status bo_network_check(bo_context *context, const bo_network *network, const bo_examples *examples, bool targets);
 /* Returns the rows of examples `first` … of step `step`: the training part, shuffled in each epoch. */
 void bo_examples_batch(const bo_examples *examples, uint64_t seed, uint64_t step, size_t batch, size_t first,

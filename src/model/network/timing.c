@@ -52,7 +52,7 @@ bo_status bo_description_time(bo_context *context, const bo_description *desc, s
     for (size_t i = 0; rows && i < data->rows; i++) rows[i] = i;
     bo_status status = rows ? bo_model_graph_create(context, model, &graph_desc, &graph) : BO_MEMORY;
     if (status == BO_OK) status = measure(context, model, &graph, desc, rows, repeats, seconds);
-    if (status == BO_OK && operations) *operations = bo_graph_flops(graph.graph);
+    if (status == BO_OK && operations) *operations = bo_graph_describe(graph.graph)->flops;
     bo_model_graph_destroy(&graph);
     bo_free(rows);
     bo_model_destroy(model);

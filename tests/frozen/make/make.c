@@ -1,6 +1,7 @@
 /* Makes the models of tests/frozen/d78e7484 that are not trained, and what they compute. Built against the library
  * and the tests of that commit by make.sh; later versions do not compile it. */
 #include <sys/stat.h>
+#include "io/output.h"
 #include "model/models.h"
 #include "network/networks.h"
 #include "frozen.h"
@@ -332,7 +333,7 @@ static void shake_network(bo_context *context, bo_network *network)
         for (size_t r = 0; r < info.rank; r++) count *= info.shape[r];
         float *values = malloc(count * sizeof *values);
         bo_rng rng = bo_rng_make(5, i);
-        assert_ok(context, bo_weights_get(context, network->weights, info.name, values));
+        assert_ok(context, bo_weights_get(context, network->weights, info.name, values, NULL));
         for (size_t j = 0; j < count; j++) values[j] += (float)(0.1 * bo_rng_normal(&rng));
         assert_ok(context, bo_weights_set(context, network->weights, info.name, values));
         free(values);
