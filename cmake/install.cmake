@@ -29,7 +29,7 @@ if(BOCHNER_STRIP AND CMAKE_STRIP) # install() does not strip archives; the linke
 ${CMAKE_INSTALL_LIBDIR}/libbochner.a\")" COMPONENT development)
 endif()
 install(DIRECTORY include/bochner DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(TARGETS bochner RUNTIME COMPONENT program)
 install(TARGETS bochner-lab RUNTIME COMPONENT lab)
 install(TARGETS bochner-bench RUNTIME COMPONENT bench)

@@ -1,4 +1,5 @@
 /* Greedy decoding on the device with many sequences together, after each has read a number of tokens. */
+#include "../../src/model/lanes.h"
 #include "device.h"
 #include "../../cli/shared/hash.h"
 #include <bochner/tasks.h>

@@ -1,4 +1,5 @@
 /* Decoding steps: a KV cache compared with a state of fixed size, by number of tokens read and number of sequences. */
+#include "../../src/model/lanes.h"
 #include <bochner/tasks.h>
 #include <math.h>
 #include <stdio.h>
@@ -154,7 +155,7 @@ static bool measure_lengths(table *t)
 
 static bool measure_batch(tasks_bench *bench, size_t batch)
 {
-    table t = {.bench = bench, .batch = batch, .vocab = bo_tokenizer_vocab(bench->tokenizer)};
+    table t = {.bench = bench, .batch = batch, .vocab = bo_tokenizer_describe(bench->tokenizer)->vocab};
     t.ids = cli_allocate(batch, sizeof *t.ids, "tokens");
     t.logits = cli_allocate(batch * t.vocab, sizeof *t.logits, "logits");
     t.from = cli_allocate(batch + 1, sizeof *t.from, "lanes");

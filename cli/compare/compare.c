@@ -115,7 +115,7 @@ static bo_status read_model(compare_job *job, cli_compared *run)
         run->attends = d->block.mixer == BO_MIXER_ATTENTION;
         cli_mixer_name(model, run->mixer);
         run->parameters = (double)bo_model_report(model)->parameters;
-        if (tokenizer) run->tokenizer = bo_tokenizer_fingerprint(tokenizer);
+        if (tokenizer) run->tokenizer = bo_tokenizer_describe(tokenizer)->fingerprint;
         status = measure_state(job, model, run);
     }
     bo_model_destroy(model);

@@ -110,9 +110,8 @@ static int run(cli_session *session, const convert_options *o, const char *from)
     const bo_convert_desc desc = {.from = from, .tokenizer = o->tokenizer, .dtype = o->dtype, .shard_bytes = o->shard};
     bo_conversion *conversion;
     bo_conversion_info info;
-    bo_status status = bo_conversion_open(session->context, &desc, &conversion);
+    bo_status status = bo_conversion_open(session->context, &desc, &info, &conversion);
     if (status != BO_OK) return cli_fail_status(session, status);
-    bo_conversion_describe(conversion, &info);
     const bool json = session->common.json;
     if (!json) describe(&info, from);
     status = cli_wrote(session, o->out, bo_conversion_write(session->context, conversion, o->out));

@@ -270,7 +270,7 @@ static void json_labels(const eval_job *job, const bo_classification *found, con
     cli_json_add_number(&json, "accuracy", found->accuracy);
     cli_json_add_number(&json, "loss", found->loss);
     json_rate(&json, found->examples, found->tokens, found->seconds);
-    cli_json_add_count(&json, "cut", bo_texts_truncated(job->texts));
+    cli_json_add_count(&json, "cut", bo_texts_describe(job->texts)->truncated);
     cli_metrics_json_confusion(metrics, NULL, &json);
     cli_json_end(&json);
 }
@@ -348,8 +348,8 @@ static int evaluate_translation(const eval_job *job)
 
 static size_t longest_text(const bo_texts *texts)
 {
-    const bool two = bo_texts_get_kind(texts) == BO_TEXTS_LABELED_PAIR;
-    const size_t first = bo_texts_longest(texts, 0), second = two ? bo_texts_longest(texts, 1) : 0;
+    const bool two = bo_texts_describe(texts)->kind == BO_TEXTS_LABELED_PAIR;
+    const size_t first = bo_texts_describe(texts)->longest[0], second = two ? bo_texts_describe(texts)->longest[1] : 0;
     return first > second ? first : second;
 }
 
@@ -369,7 +369,7 @@ static int eval_texts(eval_job *job)
     desc.seed = session->common.seed;
     const bo_status status = bo_texts_open(session->context, &desc, &job->texts);
     if (status != BO_OK) return cli_fail_status(session, status);
-    cli_texts_say_cut(session, bo_texts_truncated(job->texts), job->model, &desc);
+    cli_texts_say_cut(session, bo_texts_describe(job->texts)->truncated, job->model, &desc);
     if (!translates) cli_say_extrapolation(session, job->model, longest_text(job->texts));
     return translates ? evaluate_translation(job) : evaluate_labels(job);
 }

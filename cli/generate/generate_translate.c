@@ -69,14 +69,15 @@ static bo_status print(translate_job *job, const made *one)
 
 static bo_status translate(translate_job *job, const bo_texts *texts, bo_ids *ids, double *scores)
 {
-    const size_t count = bo_texts_count(texts);
+    const size_t count = bo_texts_describe(texts)->count;
     const double start = cli_now();
     bo_status status = bo_model_translate(job->session->context, job->model, texts, 0, count, &job->desc, ids, scores);
     job->seconds += cli_now() - start;
     cli_progress_clear(&job->session->progress);
     for (size_t i = 0; i < count && status == BO_OK; i++) {
-        made one = {.ids = &ids[i], .score = scores[i]};
-        one.source = bo_texts_words(texts, i, 0, &one.source_bytes);
+        bo_text source;
+        bo_texts_get(texts, i, 0, &source);
+        const made one = {.ids = &ids[i], .score = scores[i], .source = source.words, .source_bytes = source.bytes};
         status = print(job, &one);
     }
     return status;
@@ -85,7 +86,7 @@ static bo_status translate(translate_job *job, const bo_texts *texts, bo_ids *id
 static bool take(void *user, const bo_texts *texts)
 {
     translate_job *job = user;
-    const size_t count = bo_texts_count(texts);
+    const size_t count = bo_texts_describe(texts)->count;
     bo_ids *ids = cli_allocate(count, sizeof *ids, "translations");
     double *scores = cli_allocate(count, sizeof *scores, "translations");
     const bo_status status = translate(job, texts, ids, scores);

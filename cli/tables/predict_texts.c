@@ -53,7 +53,9 @@ static bool take_block(predict_job *job, const bo_texts *texts, size_t first, si
     for (size_t i = 0; i < count; i++) {
         double *row = job->probabilities + i * classes;
         job->best[i] = best_of(job->found + i * classes, classes);
-        job->truth[i] = (double)bo_texts_label(texts, first + i);
+        bo_text text;
+        bo_texts_get(texts, first + i, 0, &text);
+        job->truth[i] = (double)text.label;
         if (!cli_answers_row(&job->answers, (size_t)job->best[i], job->use->proba ? row : &row[job->best[i]]))
             return false;
     }
@@ -69,7 +71,7 @@ static bool take_block(predict_job *job, const bo_texts *texts, size_t first, si
 static bool take(void *user, const bo_texts *texts)
 {
     predict_job *job = user;
-    const size_t all = bo_texts_count(texts);
+    const size_t all = bo_texts_describe(texts)->count;
     for (size_t first = 0; first < all; first += BLOCK) {
         const size_t count = all - first < BLOCK ? all - first : BLOCK;
         if (cli_interrupted()) return cli_fail_status(job->session, BO_CANCELED), false;

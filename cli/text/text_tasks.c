@@ -65,16 +65,15 @@ bool cli_fail_foreign(cli_session *session, const char *path)
 {
     struct stat about;
     bo_conversion *conversion = NULL;
-    bo_conversion_info info = {.format = "GGUF"};
+    bo_conversion_info info = {0};
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
     const bool gguf = starts_with(path, "GGUF"); /* also if it is damaged; old llama2.c files have no magic number */
     const bool opened =
-        !gguf && bo_conversion_open(session->context, &(bo_convert_desc){.from = path}, &conversion) == BO_OK;
+        !gguf && bo_conversion_open(session->context, &(bo_convert_desc){.from = path}, &info, &conversion) == BO_OK;
     if (!gguf && !opened) return false;
-    if (opened) bo_conversion_describe(conversion, &info);
     char *word = cli_quoted_word(path);
     cli_fail(session, "%s is a %s model, which must be converted first: bochner convert %s --out DIR", path,
-             info.format, word);
+             gguf ? "GGUF" : info.format, word);
     free(word);
     bo_conversion_close(conversion);
     return true;
@@ -182,7 +181,7 @@ static bool take_texts(cli_session *session, const cli_texts_source *source, con
         say_refused(session, source, status);
         return typed && status == BO_FORMAT;
     }
-    *cut += bo_texts_truncated(texts);
+    *cut += bo_texts_describe(texts)->truncated;
     const bool taken = source->take(source->user, texts);
     bo_texts_close(texts);
     return taken;

@@ -42,7 +42,7 @@ static size_t special_count(const tokenizer_options *o)
 
 static void report_text(const tokenizer_job *job, size_t files, double seconds)
 {
-    const size_t vocab = bo_tokenizer_vocab(job->tokenizer), special = special_count(job->options);
+    const size_t vocab = bo_tokenizer_describe(job->tokenizer)->vocab, special = special_count(job->options);
     const double bytes = (double)bo_corpus_bytes(job->corpus), tokens = (double)bo_corpus_tokens(job->corpus);
     printf("Text        %s in %s file%s\n", cli_bytes(bytes).s, cli_count(files).s, files == 1 ? "" : "s");
     printf("Vocabulary  %s tokens: 256 bytes, %s merges, %s special\n", cli_count(vocab).s,
@@ -54,7 +54,7 @@ static void report_text(const tokenizer_job *job, size_t files, double seconds)
 
 static void report_json(const tokenizer_job *job, double seconds)
 {
-    const size_t vocab = bo_tokenizer_vocab(job->tokenizer), special = special_count(job->options);
+    const size_t vocab = bo_tokenizer_describe(job->tokenizer)->vocab, special = special_count(job->options);
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "tokenizer", job->options->out);
@@ -108,12 +108,12 @@ static int train_on_files(tokenizer_job *job)
     const bo_corpus_desc corpus = {.paths = paths, .path_count = files, .tokenizer = job->tokenizer};
     if ((status = failed(job, bo_corpus_open(context, &corpus, &job->corpus))) != CLI_DONE) return status;
     cli_progress_clear(&job->session->progress);
-    if (bo_tokenizer_vocab(job->tokenizer) < o->vocab)
+    if (bo_tokenizer_describe(job->tokenizer)->vocab < o->vocab)
         cli_warn(
             job->session,
             "the vocabulary has %zu tokens instead of %zu: no further pair occurs %zu times; train on more text, or lower "
             "--least",
-            bo_tokenizer_vocab(job->tokenizer), o->vocab, o->least ? o->least : 2);
+            bo_tokenizer_describe(job->tokenizer)->vocab, o->vocab, o->least ? o->least : 2);
     if (job->session->common.json)
         report_json(job, seconds);
     else
@@ -190,7 +190,7 @@ static void write_ids(const tokenizer_job *job)
 static int read_ids(tokenizer_job *job, const char *where, const char *text, size_t bytes, int32_t *ids, size_t *count)
 {
     const char *at = text, *end = at + bytes;
-    const size_t vocab = bo_tokenizer_vocab(job->tokenizer);
+    const size_t vocab = bo_tokenizer_describe(job->tokenizer)->vocab;
     *count = 0;
     while (at < end && isspace((unsigned char)*at)) at++;
     if (at < end && *at == '{') {

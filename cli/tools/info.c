@@ -278,10 +278,10 @@ static void model_print(const model_report *r)
     print_layers(r);
     if (!r->tokenizer)
         printf("%-12snone; %s token ids\n", "Tokenizer", cli_count(d->vocab).s);
-    else if (bo_tokenizer_is_raw(r->tokenizer))
+    else if (bo_tokenizer_describe(r->tokenizer)->bytes)
         printf("%-12sone token per byte\n", "Tokenizer");
     else
-        printf("%-12sbyte pairs, %s tokens\n", "Tokenizer", cli_count(bo_tokenizer_vocab(r->tokenizer)).s);
+        printf("%-12sbyte pairs, %s tokens\n", "Tokenizer", cli_count(bo_tokenizer_describe(r->tokenizer)->vocab).s);
     if (isnan(run->step)) return;
     printf("%-12sstep %s", "Training", cli_count((size_t)run->step).s);
     if (run->steps > 0) printf(" of %s", cli_count((size_t)run->steps).s);
@@ -420,23 +420,17 @@ static void json_task(cli_json *json, const bo_model_desc *d)
 /* State bytes per sequence (of texts only if all layers read forward), or per hypothesis with its share of the source. */
 static bo_status find_state(bo_context *context, const bo_model *model, size_t *bytes)
 {
-    const bo_model_desc *d = bo_model_describe(model);
-    bo_lanes *lanes = NULL;
-    *bytes = 0;
-    if (d->task == BO_MODEL_TASK_LANGUAGE) return bo_session_estimate(context, model, NULL, bytes, NULL);
-    if (d->task != BO_MODEL_TASK_TRANSLATE) *bytes = bo_model_report(model)->state_bytes;
-    if (d->task != BO_MODEL_TASK_TRANSLATE) return BO_OK;
-    const bo_status status = bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lanes);
-    if (status == BO_OK) *bytes = bo_lanes_state_bytes(lanes);
-    bo_lanes_destroy(lanes);
-    return status;
+    const bo_model_task task = bo_model_describe(model)->task;
+    *bytes = bo_model_report(model)->state_bytes;
+    const bool session = task == BO_MODEL_TASK_LANGUAGE || task == BO_MODEL_TASK_TRANSLATE;
+    return session ? bo_session_estimate(context, model, NULL, bytes, NULL) : BO_OK;
 }
 
 static void model_json(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
     const bo_block *b = cli_main_block(d);
-    const char *words = !r->tokenizer ? NULL : bo_tokenizer_is_raw(r->tokenizer) ? "bytes" : "bpe";
+    const char *words = !r->tokenizer ? NULL : bo_tokenizer_describe(r->tokenizer)->bytes ? "bytes" : "bpe";
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "folder", r->folder);

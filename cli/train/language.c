@@ -70,7 +70,7 @@ static void say_text(const cli_train_job *job)
                  o->valid ? "" : " (the end of the text)");
     cli_say(job->session, "Text        %s: %s tokens for training%s; %s", cli_train_files(job, files),
             cli_count(bo_corpus_tokens(job->train)).s, test,
-            bo_tokenizer_is_raw(job->tokenizer) ? "one token per byte" : "byte-pair tokenizer");
+            bo_tokenizer_describe(job->tokenizer)->bytes ? "one token per byte" : "byte-pair tokenizer");
 }
 
 static void say_run(const cli_train_job *job)
@@ -105,7 +105,7 @@ static void loss_words(const cli_train_job *job, const bo_training_report *r, ch
     int length = snprintf(out, CLI_TRAIN_LOSS, "loss %.3f", r->loss);
     if (isnan(r->valid_loss)) return;
     length += snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  valid %.3f", r->valid_loss);
-    if (bo_tokenizer_is_raw(job->tokenizer))
+    if (bo_tokenizer_describe(job->tokenizer)->bytes)
         snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, " (%.3f bits per byte)", r->valid_metric);
 }
 

@@ -284,7 +284,7 @@ static void set_attention(const cli_train_job *job, bo_model_desc *d)
 static bool same_tokenizer(const cli_train_job *job)
 {
     const bo_tokenizer *theirs = bo_model_tokenizer(job->init);
-    return !theirs || bo_tokenizer_fingerprint(theirs) == bo_tokenizer_fingerprint(job->tokenizer);
+    return !theirs || bo_tokenizer_describe(theirs)->fingerprint == bo_tokenizer_describe(job->tokenizer)->fingerprint;
 }
 
 /* The model of a run that is resumed after the file of its blocks was removed. */
@@ -360,7 +360,7 @@ bool cli_train_describe_model(cli_train_job *job, bo_model_desc *out)
     const cli_train_options *o = job->options;
     bo_model_desc desc;
     if (!start_description(job, &desc)) return false;
-    const size_t vocab = bo_tokenizer_vocab(job->tokenizer);
+    const size_t vocab = bo_tokenizer_describe(job->tokenizer)->vocab;
     if (!job->init || vocab > desc.vocab || !same_tokenizer(job)) desc.vocab = vocab;
     set_model(o, &desc);
     set_blocks(job, &desc);

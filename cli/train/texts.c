@@ -200,7 +200,7 @@ static bool learn_tokenizer(cli_train_job *job, const char *const *paths, size_t
 static bo_texts_desc training_texts(const cli_train_job *job, const char *const *paths, size_t count)
 {
     const bo_model_task task = job->options->texts.task;
-    const int32_t end = bo_tokenizer_end(job->tokenizer);
+    const int32_t end = bo_tokenizer_describe(job->tokenizer)->end;
     bo_texts_desc desc = training_files(job, paths, count), model = {0};
     if (same_task(job)) {
         bo_model_preset_texts(given_model(job), false, &model);
@@ -208,7 +208,8 @@ static bo_texts_desc training_texts(const cli_train_job *job, const char *const 
         desc.classes = model.classes;
     }
     desc.tokenizer = job->tokenizer;
-    if (task == BO_MODEL_TASK_TRANSLATE) desc.end = end >= 0 ? (size_t)end + 1 : bo_tokenizer_vocab(job->tokenizer) + 1;
+    if (task == BO_MODEL_TASK_TRANSLATE)
+        desc.end = end >= 0 ? (size_t)end + 1 : bo_tokenizer_describe(job->tokenizer)->vocab + 1;
     desc.cut = task != BO_MODEL_TASK_TRANSLATE;
     return desc;
 }
@@ -225,10 +226,10 @@ static size_t power_of_two(size_t least)
 static size_t context_of(const bo_texts *texts)
 {
     size_t longest = 1;
-    for (size_t side = 0; side < bo_texts_sides(texts); side++)
-        if (bo_texts_longest(texts, side) > longest) longest = bo_texts_longest(texts, side);
+    for (size_t side = 0; side < bo_texts_describe(texts)->sides; side++)
+        if (bo_texts_describe(texts)->longest[side] > longest) longest = bo_texts_describe(texts)->longest[side];
     const size_t power = power_of_two(longest);
-    if (!bo_texts_class_names(texts)) return power > TRANSLATED_CONTEXT ? power : TRANSLATED_CONTEXT;
+    if (!bo_texts_describe(texts)->labels) return power > TRANSLATED_CONTEXT ? power : TRANSLATED_CONTEXT;
     return power < LABELED_CONTEXT ? power : LABELED_CONTEXT;
 }
 
@@ -253,8 +254,8 @@ static bool open_training(cli_train_job *job, bo_texts_desc *desc)
     if (!cli_train_ok(job, bo_texts_open(context, desc, &job->texts))) return false;
     if (said) return true;
     job->longest = desc->longest = context_of(job->texts);
-    if (bo_texts_longest(job->texts, 0) <= job->longest &&
-        (bo_texts_sides(job->texts) == 1 || bo_texts_longest(job->texts, 1) <= job->longest))
+    if (bo_texts_describe(job->texts)->longest[0] <= job->longest &&
+        (bo_texts_describe(job->texts)->sides == 1 || bo_texts_describe(job->texts)->longest[1] <= job->longest))
         return true;
     bo_texts_close(job->texts);
     job->texts = NULL;
@@ -268,8 +269,8 @@ static bool open_files(cli_train_job *job, const char *const *paths, size_t coun
     bo_texts_desc desc = training_texts(job, paths, count);
     if (!open_training(job, &desc)) return false;
     if (!cut && !o->valid) return true;
-    desc.labels = bo_texts_class_names(job->texts);
-    desc.classes = bo_texts_classes(job->texts);
+    desc.labels = bo_texts_describe(job->texts)->labels;
+    desc.classes = bo_texts_describe(job->texts)->classes;
     desc.skip = cut ? desc.take : 0;
     desc.take = cut ? 0 : 1; /* shuffled: an evaluation may use a part, and files are often sorted */
     if (!cut) desc.paths = &o->valid, desc.path_count = 1;
@@ -362,8 +363,8 @@ static bool describe_model(cli_train_job *job, bo_model_desc *d)
     const cli_train_texts_options *t = &o->texts;
     const bool kept = same_task(job);
     d->task = t->task;
-    d->classes = job->texts ? bo_texts_classes(job->texts) : 0;
-    d->labels = job->texts ? bo_texts_class_names(job->texts) : NULL;
+    d->classes = job->texts ? bo_texts_describe(job->texts)->classes : 0;
+    d->labels = job->texts ? bo_texts_describe(job->texts)->labels : NULL;
     if (job->longest) d->context = job->longest;
     if (!kept && !o->blocks) {
         const bo_model_desc none = {0};
@@ -378,7 +379,7 @@ static bool describe_model(cli_train_job *job, bo_model_desc *d)
         d->encoder_block_count = 0;
         set_cross(d, &(bo_attention_desc){0});
     }
-    if (d->task == BO_MODEL_TASK_TRANSLATE && d->vocab <= bo_tokenizer_vocab(job->tokenizer))
+    if (d->task == BO_MODEL_TASK_TRANSLATE && d->vocab <= bo_tokenizer_describe(job->tokenizer)->vocab)
         d->vocab = 0; /* the model adds the end token */
     if (CLI_GIVEN(t, pooling)) d->pooling = t->pooling;
     d->forward |= t->forward;
@@ -406,16 +407,20 @@ enum { CLASSES_SHOWN = 12, WORDS = 512 };
 /* The number of examples per class; freed by the caller. */
 static size_t *count_classes(const bo_texts *texts)
 {
-    size_t *counts = cli_allocate(bo_texts_classes(texts), sizeof *counts, "classes");
-    for (size_t i = 0; i < bo_texts_count(texts); i++) counts[bo_texts_label(texts, i)]++;
+    size_t *counts = cli_allocate(bo_texts_describe(texts)->classes, sizeof *counts, "classes");
+    for (size_t i = 0; i < bo_texts_describe(texts)->count; i++) {
+        bo_text text;
+        bo_texts_get(texts, i, 0, &text);
+        counts[text.label]++;
+    }
     return counts;
 }
 
 /* "neg 11,250, pos 11,250" */
 static void class_words(const bo_texts *texts, const size_t *counts, char out[WORDS])
 {
-    const char *const *labels = bo_texts_class_names(texts);
-    const size_t classes = bo_texts_classes(texts);
+    const char *const *labels = bo_texts_describe(texts)->labels;
+    const size_t classes = bo_texts_describe(texts)->classes;
     size_t length = 0;
     out[0] = 0;
     for (size_t c = 0; c < classes && c < CLASSES_SHOWN && length < WORDS; c++)
@@ -428,7 +433,7 @@ static void class_words(const bo_texts *texts, const size_t *counts, char out[WO
 /* Warns of classes without training examples, and of so many classes that the first column is probably not a label. */
 static void say_classes(const cli_train_job *job)
 {
-    const size_t classes = bo_texts_classes(job->texts), examples = bo_texts_count(job->texts);
+    const size_t classes = bo_texts_describe(job->texts)->classes, examples = bo_texts_describe(job->texts)->count;
     size_t *counts = count_classes(job->texts), none = 0, first = 0;
     char words[WORDS];
     class_words(job->texts, counts, words);
@@ -439,17 +444,18 @@ static void say_classes(const cli_train_job *job)
         cli_warn(job->session, "%s classes in %s examples; check that the first column of the file is the label",
                  cli_count(classes - none).s, cli_count(examples).s);
     else if (none == 1)
-        cli_warn(job->session, "no training example has the class '%s'", bo_texts_class_names(job->texts)[first]);
+        cli_warn(job->session, "no training example has the class '%s'", bo_texts_describe(job->texts)->labels[first]);
     else if (none)
         cli_warn(job->session, "no training example has the class '%s' or %s other classes of the %s",
-                 bo_texts_class_names(job->texts)[first], cli_count(none - 1).s, cli_count(classes).s);
+                 bo_texts_describe(job->texts)->labels[first], cli_count(none - 1).s, cli_count(classes).s);
     free(counts);
 }
 
 static uint64_t tokens_of(const bo_texts *texts)
 {
     uint64_t tokens = 0;
-    for (size_t side = 0; side < bo_texts_sides(texts); side++) tokens += bo_texts_tokens(texts, side);
+    for (size_t side = 0; side < bo_texts_describe(texts)->sides; side++)
+        tokens += bo_texts_describe(texts)->tokens[side];
     return tokens;
 }
 
@@ -458,25 +464,25 @@ static void say_examples(const cli_train_job *job)
     const cli_train_options *o = job->options;
     char files[CLI_TRAIN_FILES], test[96] = "";
     if (job->held_out_texts)
-        snprintf(test, sizeof test, ", %s for validation%s", cli_count(bo_texts_count(job->held_out_texts)).s,
+        snprintf(test, sizeof test, ", %s for validation%s", cli_count(bo_texts_describe(job->held_out_texts)->count).s,
                  o->valid ? "" : " (random lines)");
     cli_say(job->session, "Texts       %s: %s example%s for training%s; %s", cli_train_files(job, files),
-            cli_count(bo_texts_count(job->texts)).s, bo_texts_count(job->texts) == 1 ? "" : "s", test,
-            bo_tokenizer_is_raw(job->tokenizer) ? "one token per byte" : "byte-pair tokenizer");
+            cli_count(bo_texts_describe(job->texts)->count).s, bo_texts_describe(job->texts)->count == 1 ? "" : "s",
+            test, bo_tokenizer_describe(job->tokenizer)->bytes ? "one token per byte" : "byte-pair tokenizer");
 }
 
 static void say_tokens(const cli_train_job *job)
 {
     const bo_texts *texts = job->texts;
     char longest[128], cut[128] = "";
-    if (bo_texts_sides(texts) == 2)
-        snprintf(longest, sizeof longest, "%s and %s", cli_count(bo_texts_longest(texts, 0)).s,
-                 cli_count(bo_texts_longest(texts, 1)).s);
+    if (bo_texts_describe(texts)->sides == 2)
+        snprintf(longest, sizeof longest, "%s and %s", cli_count(bo_texts_describe(texts)->longest[0]).s,
+                 cli_count(bo_texts_describe(texts)->longest[1]).s);
     else
-        snprintf(longest, sizeof longest, "%s", cli_count(bo_texts_longest(texts, 0)).s);
-    if (bo_texts_truncated(texts))
+        snprintf(longest, sizeof longest, "%s", cli_count(bo_texts_describe(texts)->longest[0]).s);
+    if (bo_texts_describe(texts)->truncated)
         snprintf(cut, sizeof cut, "; %s longer texts are truncated to that length (--context)",
-                 cli_count(bo_texts_truncated(texts)).s);
+                 cli_count(bo_texts_describe(texts)->truncated).s);
     cli_say(job->session, "Tokens      %s; longest text %s%s", cli_count(tokens_of(texts)).s, longest, cut);
 }
 
@@ -484,7 +490,7 @@ static void say_run(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
     const bo_training_cost *p = &job->plan;
-    const double epoch = (double)p->items_of_epoch, examples = (double)bo_texts_count(job->texts) / epoch;
+    const double epoch = (double)p->items_of_epoch, examples = (double)bo_texts_describe(job->texts)->count / epoch;
     char length[256] = "the steps left in the run", about[CLI_TRAIN_ABOUT];
     if (r->steps)
         snprintf(length, sizeof length, "%s steps (%s epochs)%s", cli_count(r->steps).s,
@@ -501,7 +507,7 @@ static void say_run(const cli_train_job *job)
 static void say_plan(const cli_train_job *job)
 {
     say_examples(job);
-    if (bo_texts_class_names(job->texts)) say_classes(job);
+    if (bo_texts_describe(job->texts)->labels) say_classes(job);
     say_tokens(job);
     cli_train_say_model(job);
     say_run(job);
@@ -531,7 +537,7 @@ static void loss_words(const cli_train_job *job, const bo_training_report *r, ch
 static void print(const cli_train_job *job)
 {
     const bo_training_report *r = bo_trainer_report(job->trainer);
-    const bool tested = !isnan(r->valid_loss), translates = !bo_texts_class_names(job->texts);
+    const bool tested = !isnan(r->valid_loss), translates = !bo_texts_describe(job->texts)->labels;
     char score[64];
     printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
            cli_seconds(r->seconds).s,
@@ -546,7 +552,7 @@ static void print(const cli_train_job *job)
 /* Both commands read standard input. */
 static void say_next(const cli_train_job *job, const char *folder)
 {
-    if (bo_texts_class_names(job->texts))
+    if (bo_texts_describe(job->texts)->labels)
         cli_say_next(job->session, "bochner predict %s -", folder);
     else
         cli_say_next(job->session, "bochner generate %s", folder);
@@ -556,10 +562,10 @@ static void json_data(const cli_train_job *job, cli_json *json)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
     cli_json_add_text(json, "task", bo_enum_name(BO_ENUM_MODEL_TASK, d->task));
-    cli_json_add_count(json, "examples", bo_texts_count(job->texts));
-    cli_json_add_count(json, "test_examples", job->held_out_texts ? bo_texts_count(job->held_out_texts) : 0);
+    cli_json_add_count(json, "examples", bo_texts_describe(job->texts)->count);
+    cli_json_add_count(json, "test_examples", job->held_out_texts ? bo_texts_describe(job->held_out_texts)->count : 0);
     if (d->classes) cli_json_add_count(json, "classes", d->classes);
-    cli_json_add_count(json, "cut", bo_texts_truncated(job->texts));
+    cli_json_add_count(json, "cut", bo_texts_describe(job->texts)->truncated);
     cli_json_add_number(json, "pack_fill", job->plan.fill);
 }
 
@@ -571,7 +577,7 @@ static void json(const cli_train_job *job)
 static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
     cli_train_model_title(job->model, title);
-    return bo_texts_class_names(job->texts) ? "nats per example" : "nats per token";
+    return bo_texts_describe(job->texts)->labels ? "nats per example" : "nats per token";
 }
 
 const cli_train_kind cli_train_texts = {

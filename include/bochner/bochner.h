@@ -9,6 +9,8 @@
  *
  *     cc program.c -o program $(pkg-config --cflags --libs bochner)
  *
+ * C++17 programs may include bochner/bochner.hpp instead, which adds owners, exceptions, spans, sources and sinks.
+ *
  * Each header is the manual of its module. Start with base.h, which states the rules that hold for all of them: names,
  * errors, ownership, threads.
  *
@@ -31,8 +33,7 @@
  * Attention and models of text:
  *
  * - attention.h: softmax attention, linear attention, recurrent memories
- * - text.h: tokenizers, corpora, batches
- * - texts.h: labeled texts and pairs of texts, BLEU
+ * - text.h: tokenizers, corpora, labeled texts and pairs of texts, BLEU
  * - chat.h: chat templates
  * - model.h: models: create, load, save, evaluate
  * - generate.h: generation of text, sessions, samplers
@@ -92,7 +93,6 @@
 #include <bochner/profile.h>
 #include <bochner/tasks.h>
 #include <bochner/text.h>
-#include <bochner/texts.h>
 #include <bochner/train.h>
 #include <bochner/widths.h>
 

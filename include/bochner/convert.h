@@ -94,17 +94,12 @@ typedef struct bo_conversion_info {
  *
  * @param context    the context
  * @param desc       the settings
+ * @param[out] info  the description of the source, whose strings belong to the conversion; or NULL
  * @param[out] out   the conversion; release it with bo_conversion_close()
  * @return as bo_convert()
  */
-BO_API bo_status bo_conversion_open(bo_context *context, const bo_convert_desc *desc, bo_conversion **out);
-
-/** Describes a source.
- *
- * @param conversion   the conversion
- * @param[out] out     receives the description; zero if the conversion is NULL
- */
-BO_API void bo_conversion_describe(const bo_conversion *conversion, bo_conversion_info *out);
+BO_API bo_status bo_conversion_open(bo_context *context, const bo_convert_desc *desc, bo_conversion_info *info,
+                                    bo_conversion **out);
 
 /** Writes the folder. Existing files of the same names are replaced.
  *

@@ -280,7 +280,7 @@ BO_API bo_status bo_generate(bo_context *context, const bo_model *model, const b
 /** Computes the size of a session before it is created.
  *
  * @param context           the context
- * @param model             a language model
+ * @param model             a language model; or one that translates, for the state of a hypothesis alone
  * @param desc              the session; NULL: all defaults
  * @param[out] state_bytes  bytes of the state, which is what bo_session_save() writes, or NULL
  * @param[out] all_bytes    bytes of everything that the session needs, or NULL

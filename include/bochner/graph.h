@@ -89,11 +89,11 @@ typedef struct bo_weight_desc {
     const char *name;     /**< unique within the set: "model.layers.0.mlp.up_proj.weight" */
     size_t rank;          /**< number of extents, 1 to 4 */
     const size_t *shape;  /**< `rank` extents, as stored in files */
-    size_t rows;          /**< rows as seen by operations; if rows and columns are 0: product of the other extents */
-    size_t columns;       /**< columns as seen by operations; if rows and columns are 0: the last extent */
     bo_weight_role role;  /**< the role of the weight */
     bo_weight_init init;  /**< the initial values */
     bool frozen;          /**< true: no gradient, never updated */
+    size_t rows;          /**< rows as seen by operations; if rows and columns are 0: product of the other extents */
+    size_t columns;       /**< columns as seen by operations; if rows and columns are 0: the last extent */
     double scale;         /**< factor of the weight wherever the layer uses it, read by parametrizations (default: 1) */
     uint64_t reserved[4]; /**< must be zero */
 } bo_weight_desc;

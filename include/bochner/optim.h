@@ -73,18 +73,18 @@ typedef struct bo_optimizer_desc {
     /** Learning rate (default: MUON 0.02 for its matrices, ADAMW 3e-3, SGD 0.1, SIGN 1e-3, LINF 1e-4, which is
      * multiplied by |g|₁). */
     double rate;
-    double other_rate;           /**< MUON: learning rate of the weights that AdamW updates (default: 3e-3) */
     double decay;                /**< decoupled weight decay, times `rate`, of matrices, embeddings and the head */
+    double clip;                 /**< maximum norm of the gradient; 0 or less: no clipping (a trainer: 0 means 1) */
+    double average;              /**< weight of the past in the averaged weights, in [0, 1); 0: no averaging */
     double momentum;             /**< MUON, SGD, SIGN: in [0, 1); negative: none (default: MUON 0.95, others 0.9) */
     bool no_nesterov;            /**< use plain momentum instead of Nesterov momentum */
-    double beta1;                /**< ADAMW: decay rate of the first moment (default: 0.9) */
-    double beta2;                /**< ADAMW: decay rate of the second moment (default: 0.95) */
-    double epsilon;              /**< ADAMW: added to the root of the second moment (default: 1e-10) */
+    double other_rate;           /**< MUON: learning rate of the weights that AdamW updates (default: 3e-3) */
     bo_muon_factor factor;       /**< MUON: scale of the update of a matrix */
     bo_muon_iteration iteration; /**< MUON: the orthogonalization */
     size_t iterations;           /**< MUON: its number of iterations (default: 5; CUBIC: 12) */
-    double clip;                 /**< maximum norm of the gradient; 0 or less: no clipping (a trainer: 0 means 1) */
-    double average;              /**< weight of the past in the averaged weights, in [0, 1); 0: no averaging */
+    double beta1;                /**< ADAMW: decay rate of the first moment (default: 0.9) */
+    double beta2;                /**< ADAMW: decay rate of the second moment (default: 0.95) */
+    double epsilon;              /**< ADAMW: added to the root of the second moment (default: 1e-10) */
     uint64_t reserved[4];        /**< must be zero */
 } bo_optimizer_desc;
 

@@ -10,14 +10,14 @@
  *     bo_model_classify(context, model, texts, 0, count, probabilities);          // count x classes
  *
  * **Ownership.** The caller owns the results; each function states how to release them. **Threads.** The functions take
- * a const model and may run in several threads at once, each with its own context; lanes need exclusive access.
+ * a const model and may run in several threads at once, each with its own context.
  */
 #ifndef BOCHNER_TASKS_H
 #define BOCHNER_TASKS_H
 
 #include <bochner/metrics.h>
 #include <bochner/generate.h>
-#include <bochner/texts.h>
+#include <bochner/text.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -138,192 +138,6 @@ BO_API bo_status bo_model_evaluate_translation(bo_context *context, const bo_mod
                                                uint64_t most, const bo_translate_desc *desc, bool tokenize, bool decode,
                                                bo_translation *out);
 
-/* ==== Experimental ================================================================================================ */
-
-#ifdef BO_EXPERIMENTAL
-
-/* ---- lanes: several sequences that step together ----------------------------------------------------------------- */
-
-/** Sequences of one model that read one token each per step, for language models and decoders.
- *
- * The size of the state of a lane is known in advance. The weights of the model must not change while it has lanes.
- */
-typedef struct bo_lanes bo_lanes;
-
-/** The settings of lanes. `count` has no default. */
-typedef struct bo_lanes_desc {
-    size_t count;    /**< number of lanes */
-    size_t capacity; /**< maximum tokens per lane if attention keeps every key (default: the context of the model) */
-    /** TRANSLATE: maximum tokens per source if attention keeps every key (default: the context of the model). */
-    size_t source;
-    uint64_t reserved[4]; /**< must be zero */
-} bo_lanes_desc;
-
-/** Creates lanes.
- *
- * @param context    the context
- * @param model      the model; must outlive the lanes
- * @param desc       the lanes
- * @param[out] out   the lanes; release them with bo_lanes_destroy()
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_lanes_create(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes **out);
-
-/** Destroys lanes.
- *
- * @param lanes   the object, or NULL
- */
-BO_API void bo_lanes_destroy(bo_lanes *lanes);
-
-/** Returns the memory of one lane, including the state of its source, which lanes of the same source share.
- *
- * @param lanes   the lanes
- * @return the number of bytes
- */
-BO_API size_t bo_lanes_state_bytes(const bo_lanes *lanes);
-
-/** Resets all lanes to an empty sequence. Their sources stay.
- *
- * @param context         the context
- * @param[in,out] lanes   the lanes
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes);
-
-/** TRANSLATE: reads sources and resets all lanes.
- *
- * Source i is assigned to lanes i n … (i + 1) n - 1, where n = lanes / count.
- *
- * @param context         the context
- * @param[in,out] lanes   the lanes
- * @param sources         the sources; not needed after the call
- * @param count           the number of sources
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_lanes_read(bo_context *context, bo_lanes *lanes, const bo_text_view *sources, size_t count);
-
-/** Reads one token in each of the first lanes.
- *
- * If the call fails after it has started, the lanes must be reset.
- *
- * @param context         the context
- * @param[in,out] lanes   the lanes
- * @param active          the number of lanes that read a token
- * @param ids             one token per active lane
- * @param[out] logits     active x vocab numbers for the next token; or NULL
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_lanes_step(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, float *logits);
-
-/** Reads one token in each of the first lanes, and returns the most likely next ones.
- *
- * Logits stay on the device of the model, so that on a GPU this is faster than bo_lanes_step().
- *
- * @param context         the context
- * @param[in,out] lanes   the lanes
- * @param active          the number of lanes that read a token
- * @param ids             one token per active lane
- * @param[out] next       the token with the largest logit per active lane, the first of equal ones; may be `ids`
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_lanes_step_greedy(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids,
-                                      int32_t *next);
-
-/** Resets one lane to an empty sequence. Its source stays.
- *
- * @param context         the context
- * @param[in,out] lanes   the lanes
- * @param lane            the lane
- * @return BO_OK; BO_INVALID if there is no such lane
- */
-BO_API bo_status bo_lanes_restart(bo_context *context, bo_lanes *lanes, size_t lane);
-
-/** Returns the number of tokens that a lane has read.
- *
- * @param lanes   the lanes
- * @param lane    the lane
- * @return the number of tokens; 0 if there is no such lane
- */
-BO_API uint64_t bo_lanes_tokens(const bo_lanes *lanes, size_t lane);
-
-/** LANGUAGE: reads a block of tokens in one lane, as bo_session_feed() does.
- *
- * If the call fails after it has started, the lane is empty. Other lanes do not change.
- *
- * @param context         the context
- * @param[in,out] lanes   the lanes
- * @param lane            the lane
- * @param ids             the tokens
- * @param count           the number of tokens, at least 1
- * @param[out] logits     `vocab` numbers for the next token; or NULL
- * @return BO_OK; BO_INVALID if a token is not in the vocabulary or the lane has no room
- */
-BO_API bo_status bo_lanes_feed(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
-                               float *logits);
-
-/** LANGUAGE: reads a block of tokens in one lane and returns the logits after each of them, as bo_session_logits() does.
- *
- * @param context         the context
- * @param[in,out] lanes   the lanes
- * @param lane            the lane
- * @param ids             the tokens
- * @param count           the number of tokens, at least 1
- * @param[out] logits     count x vocab numbers
- * @return as bo_lanes_feed()
- */
-BO_API bo_status bo_lanes_logits(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
-                                 float *logits);
-
-/** LANGUAGE: reads a block of tokens in one lane and returns their last hidden states, as bo_session_hidden() does.
- *
- * @param context         the context
- * @param[in,out] lanes   the lanes
- * @param lane            the lane
- * @param ids             the tokens
- * @param count           the number of tokens, at least 1
- * @param[out] hidden     count x width numbers
- * @return as bo_lanes_feed()
- */
-BO_API bo_status bo_lanes_hidden(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
-                                 float *hidden);
-
-/** LANGUAGE: writes the state of a lane to memory, in the format of bo_session_save(), without logits.
- *
- * @param context        the context
- * @param[in,out] lanes  the lanes; they do not change
- * @param lane           the lane
- * @param[out] bytes     the state; release it with bo_free()
- * @param[out] size      the number of bytes
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_lanes_save_memory(bo_context *context, bo_lanes *lanes, size_t lane, void **bytes, size_t *size);
-
-/** LANGUAGE: reads the state of a lane, or of a session, into a lane. If the call fails, the lane does not change.
- *
- * @param context         the context
- * @param[in,out] lanes   the lanes
- * @param lane            the lane
- * @param bytes           the state; not needed after the call
- * @param size            the number of bytes
- * @return as bo_session_load()
- */
-BO_API bo_status bo_lanes_load_memory(bo_context *context, bo_lanes *lanes, size_t lane, const void *bytes,
-                                      size_t size);
-
-/** Rearranges lanes: lane i receives the state of lane from[i], for beam search and to close gaps when sequences end.
- *
- * Nothing is copied if no lane is used twice. The states of the lanes from `active` on are lost. If there is no
- * memory for a copy, its lane is empty.
- *
- * @param context         the context
- * @param[in,out] lanes   the lanes
- * @param active          the number of lanes to keep
- * @param from            the former lane of each
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from);
-
-#endif
 
 #ifdef __cplusplus
 }

@@ -1,19 +1,21 @@
 /** @file
- * Tokenizers, corpora and batches for language models.
+ * Tokenizers, corpora, labeled texts and pairs of texts, and BLEU.
  *
  * A tokenizer has one id per byte, or is an encoding in the format of Hugging Face's tokenizer.json, such as a
- * byte-pair encoding (BPE). A corpus consists of files of text or JSON lines that are mapped into memory, or of text that is in memory. Batches are
- * a pure function of a seed and a step, so that training resumes at the same token.
+ * byte-pair encoding (BPE). A corpus is one sequence of tokens: files of text or JSON lines that are mapped into memory,
+ * or text in memory. Texts are examples, one per line: with a label, or a source and its target.
  *
  *     bo_tokenizer *tokenizer;
  *     bo_tokenizer_create(context, &tokenizer);                        // 256 ids, one per byte
- *     bo_corpus_desc desc = {.paths = paths, .path_count = 1, .tokenizer = tokenizer};
  *     bo_corpus *corpus;
- *     bo_corpus_open(context, &desc, &corpus);
+ *     bo_corpus_open(context, &(bo_corpus_desc){.paths = paths, .path_count = 1, .tokenizer = tokenizer}, &corpus);
  *     bo_corpus_read(context, corpus, 0, 1024, ids);
+ *     bo_texts *texts;
+ *     bo_texts_open(context, &(bo_texts_desc){.paths = lines, .path_count = 1, .tokenizer = tokenizer}, &texts);
+ *     bo_texts_get(texts, 0, 0, &text);
  *
- * **Ownership.** The caller destroys tokenizers and closes corpora. A tokenizer must outlive the corpora that use it.
- * **Threads.** Tokenizers and corpora are immutable and may be used by several threads at once.
+ * **Ownership.** The caller destroys tokenizers and closes corpora and texts. A tokenizer must outlive the corpora and
+ * texts that use it. **Threads.** Tokenizers, corpora and texts are immutable and may be used by several threads at once.
  */
 #ifndef BOCHNER_TEXT_H
 #define BOCHNER_TEXT_H
@@ -93,12 +95,21 @@ BO_API bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *toke
  */
 BO_API void bo_tokenizer_destroy(bo_tokenizer *tokenizer);
 
-/** Returns the number of ids. All ids are smaller.
+/** What a tokenizer is. */
+typedef struct bo_tokenizer_info {
+    size_t vocab;         /**< number of ids; all ids are smaller */
+    int32_t end;          /**< the id that ends a document, such as that of "<|endoftext|>"; -1: none */
+    bool bytes;           /**< ids are bytes: the tokenizer of bo_tokenizer_create() */
+    uint64_t fingerprint; /**< a hash that changes if ids change; models store it */
+    uint64_t reserved[4]; /**< zero */
+} bo_tokenizer_info;
+
+/** Describes a tokenizer.
  *
  * @param tokenizer   the tokenizer
- * @return the size of the vocabulary
+ * @return the description, owned by the tokenizer
  */
-BO_API size_t bo_tokenizer_vocab(const bo_tokenizer *tokenizer);
+BO_API const bo_tokenizer_info *bo_tokenizer_describe(const bo_tokenizer *tokenizer);
 
 /** A list of ids that grows. Initialize it with {0}. */
 typedef struct bo_ids {
@@ -171,7 +182,7 @@ BO_API const char *bo_tokenizer_piece(const bo_tokenizer *tokenizer, int32_t id,
 /** A sequence of tokens from text files. Immutable; may be shared by threads. */
 typedef struct bo_corpus bo_corpus;
 
-/** The settings of a corpus. `tokenizer` and one of `paths` and `memory` are required. */
+/** The settings of a corpus. `tokenizer` and one of `paths`, `memory` and `ids` are required. */
 typedef struct bo_corpus_desc {
     const char *const *paths; /**< files of text, or of JSON lines (.jsonl, .json; one object per line); also gzipped */
     size_t path_count;        /**< number of files */
@@ -184,6 +195,8 @@ typedef struct bo_corpus_desc {
     const char *memory;   /**< text in memory, instead of `paths`; not needed after bo_corpus_open() */
     size_t memory_bytes;  /**< number of bytes of `memory` */
     bool memory_lines;    /**< `memory` contains JSON lines */
+    const int32_t *ids;   /**< ids, instead of `paths` and `memory`, as one document; copied */
+    size_t id_count;      /**< number of `ids` */
     uint64_t reserved[4]; /**< must be zero */
 } bo_corpus_desc;
 
@@ -196,7 +209,7 @@ typedef struct bo_corpus_desc {
  * @param context    the context
  * @param desc       the corpus
  * @param[out] out   the corpus; release it with bo_corpus_close()
- * @return BO_OK; BO_IO if a file cannot be read; BO_INVALID if there is no text; BO_FORMAT if a line is not JSON, a
+ * @return BO_OK; BO_IO if a file cannot be read; BO_INVALID if there is no text or no such id; BO_FORMAT if a line is not JSON, a
  *     field is missing, a character cannot be encoded, or bytes are not UTF-8 and the tokenizer has no byte tokens.
  *     Messages contain file and position
  */
@@ -227,16 +240,108 @@ BO_API uint64_t bo_corpus_tokens(const bo_corpus *corpus);
 BO_API bo_status bo_corpus_read(bo_context *context, const bo_corpus *corpus, uint64_t first, size_t count,
                                 int32_t *ids);
 
+/* ---- labeled texts and pairs ------------------------------------------------------------------------------------- */
+
+/** The columns of a line. */
+typedef enum bo_texts_kind {
+    BO_TEXTS_LABELED = 0,      /**< label, tab, text */
+    BO_TEXTS_LABELED_PAIR = 1, /**< label, tab, text, tab, text */
+    BO_TEXTS_PAIR = 2,         /**< source, tab, target */
+    BO_TEXTS_ALONE = 3,        /**< text, to be labeled or translated */
+    BO_TEXTS_ALONE_PAIR = 4,   /**< text, tab, text, to be labeled */
+} bo_texts_kind;
+
+/** The settings of texts. `tokenizer` and one of `paths` and `memory` are required. */
+typedef struct bo_texts_desc {
+    bo_texts_kind kind;       /**< the columns of a line */
+    const char *const *paths; /**< files with one example per line, also gzipped; "-": standard input */
+    size_t path_count;        /**< number of files */
+    const char *memory;       /**< lines in memory, instead of `paths`; not needed after bo_texts_open() */
+    size_t memory_bytes;      /**< number of bytes of `memory` */
+    size_t before; /**< number of lines of standard input before `memory`, for the line numbers in messages */
+    const bo_tokenizer *tokenizer; /**< the tokenizer; must outlive the texts */
+    /** The names of the classes; other labels are refused. Default: the labels that occur in the files, sorted by value
+     * if all of them are numbers, otherwise by bytes. Numbers are compared by value: 1 and 1.0 are the same class. */
+    const char *const *labels;
+    size_t classes; /**< number of `labels` */
+    size_t longest; /**< maximum number of tokens per text, the context of the model (default: no limit) */
+    bool cut;       /**< truncate longer texts and count them, instead of refusing them */
+    size_t end;     /**< an id + 1 that is appended to every text; 0: none. Not counted in `longest` */
+    bool empty;     /**< ALONE: an empty line is a text without tokens, also at the end of the input */
+    double skip;    /**< fraction of the examples to skip, in the random order of `seed` */
+    /** Fraction of the examples to use after `skip`; 0: to the end. If `skip` and `take` are 0, all examples are used
+     * in the order of the file; otherwise the order is random, because files are often sorted by class. */
+    double take;
+    uint64_t seed;        /**< seed of that order */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_texts_desc;
+
+/** Encoded texts. Immutable; may be shared by threads. */
+typedef struct bo_texts bo_texts;
+
+/** Reads and encodes texts.
+ *
+ * A carriage return at the end of a line is removed. Empty lines at the end of a file are ignored. Special tokens in a
+ * text, such as `<|endoftext|>`, are encoded as plain text.
+ *
+ * @param context    the context
+ * @param desc       the texts
+ * @param[out] out   the texts; release them with bo_texts_close()
+ * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT, with file and line, if a line has too few or too many tabs,
+ *     an empty or blank label or text, bytes that are not UTF-8, a NUL, a label with control characters or one that is
+ *     not in `labels`, or a text longer than `longest`; BO_INVALID if there is no line, or only one class and no
+ *     `labels`
+ */
+BO_API bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, bo_texts **out);
+
+/** Closes texts.
+ *
+ * @param texts   the object, or NULL
+ */
+BO_API void bo_texts_close(bo_texts *texts);
+
+/** What texts are. */
+typedef struct bo_texts_info {
+    size_t count;              /**< number of examples */
+    size_t sides;              /**< texts per example: 1 or 2 */
+    size_t classes;            /**< number of classes; 0: the texts have no labels */
+    const char *const *labels; /**< one name per class; NULL: the texts have no labels */
+    bo_texts_kind kind;        /**< the columns of a line */
+    size_t truncated;          /**< number of texts that were truncated */
+    size_t longest[2];         /**< for each side: maximum number of tokens of a text, including the end token */
+    uint64_t tokens[2];        /**< for each side: number of tokens of all texts */
+    uint64_t reserved[4];      /**< zero */
+} bo_texts_info;
+
+/** Describes texts.
+ *
+ * @param texts   the texts
+ * @return the description, owned by the texts
+ */
+BO_API const bo_texts_info *bo_texts_describe(const bo_texts *texts);
+
+/** One text of an example. The memory belongs to the texts. */
+typedef struct bo_text {
+    const int32_t *ids;   /**< the ids, including the end token; NULL: there is no such text */
+    size_t count;         /**< number of ids */
+    const char *words;    /**< the text as it is written in the file, without a NUL at the end */
+    size_t bytes;         /**< number of bytes of `words` */
+    int32_t label;        /**< the class of the example; -1: the texts have no labels */
+    uint64_t reserved[4]; /**< zero */
+} bo_text;
+
+/** Returns one text of an example.
+ *
+ * @param texts     the texts
+ * @param example   the example
+ * @param side      the text of the example: 0 or 1
+ * @param[out] out  the text; zeros and the label -1 if there is no such text
+ */
+BO_API void bo_texts_get(const bo_texts *texts, size_t example, size_t side, bo_text *out);
+
 /* ==== Advanced ==================================================================================================== */
 
 /* ---- tokenizers -------------------------------------------------------------------------------------------------- */
-
-/** Reports whether ids are bytes.
- *
- * @param tokenizer   the tokenizer
- * @return true for the tokenizer of bytes
- */
-BO_API bool bo_tokenizer_is_raw(const bo_tokenizer *tokenizer);
 
 /** Finds the id of a token.
  *
@@ -246,13 +351,6 @@ BO_API bool bo_tokenizer_is_raw(const bo_tokenizer *tokenizer);
  */
 BO_API int32_t bo_tokenizer_find(const bo_tokenizer *tokenizer, const char *token);
 
-/** Returns the id that ends a document, such as that of "<|endoftext|>".
- *
- * @param tokenizer   the tokenizer
- * @return the id; -1 if there is none
- */
-BO_API int32_t bo_tokenizer_end(const bo_tokenizer *tokenizer);
-
 /** Tells whether an id is a special token, which is usually not shown in decoded text.
  *
  * @param tokenizer   the tokenizer
@@ -261,26 +359,18 @@ BO_API int32_t bo_tokenizer_end(const bo_tokenizer *tokenizer);
  */
 BO_API bool bo_tokenizer_is_special(const bo_tokenizer *tokenizer, int32_t id);
 
-/** Returns a hash that changes if ids change. Models store it.
+/** Trains a byte-level BPE on the texts of such files, without their labels.
  *
- * @param tokenizer   the tokenizer
- * @return the hash
+ * @param context    the context
+ * @param desc       the settings of the tokenizer
+ * @param texts      the texts; `tokenizer`, `longest`, `cut` and `end` are ignored
+ * @param[out] out   the tokenizer; release it with bo_tokenizer_destroy()
+ * @return as bo_tokenizer_train() and bo_texts_open()
  */
-BO_API uint64_t bo_tokenizer_fingerprint(const bo_tokenizer *tokenizer);
+BO_API bo_status bo_tokenizer_train_texts(bo_context *context, const bo_tokenizer_desc *desc,
+                                          const bo_texts_desc *texts, bo_tokenizer **out);
 
 /* ---- corpora ----------------------------------------------------------------------------------------------------- */
-
-/** Opens a corpus of given ids, as one document.
- *
- * @param context     the context
- * @param tokenizer   the tokenizer; must outlive the corpus
- * @param ids         the ids; copied
- * @param count       the number of ids
- * @param[out] out    the corpus; release it with bo_corpus_close()
- * @return BO_OK; BO_INVALID if there are no ids or the tokenizer lacks one of them
- */
-BO_API bo_status bo_corpus_open_ids(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids,
-                                    size_t count, bo_corpus **out);
 
 /** Returns the number of bytes of text that the tokens represent, for bits per byte.
  *
@@ -289,97 +379,51 @@ BO_API bo_status bo_corpus_open_ids(bo_context *context, const bo_tokenizer *tok
  */
 BO_API uint64_t bo_corpus_bytes(const bo_corpus *corpus);
 
-/** Returns the number of documents.
- *
- * @param corpus   the corpus
- * @return the number of documents
- */
-BO_API uint64_t bo_corpus_documents(const bo_corpus *corpus);
+/* ---- quality ----------------------------------------------------------------------------------------------------- */
 
-/** Returns a hash of the tokens. A resumed run needs the same.
+/** BLEU of a corpus (Papineni 2002), from 0 to 100.
  *
- * @param corpus   the corpus
- * @return the hash
+ * N-grams up to 4 with clipped counts, brevity penalty, one reference per text. Words are separated by spaces, after
+ * the 13a rules of mteval if requested. No smoothing: the score is 0 if an n-gram order has no match.
  */
-BO_API uint64_t bo_corpus_fingerprint(const bo_corpus *corpus);
+typedef struct bo_bleu {
+    double score;              /**< the score */
+    double precisions[4];      /**< precision of n-grams of length 1 to 4, in percent */
+    double brevity_penalty;    /**< brevity penalty */
+    uint64_t length;           /**< number of words of the hypotheses */
+    uint64_t reference_length; /**< number of words of the references */
+    uint64_t reserved[4];      /**< must be zero */
+} bo_bleu;
 
-/** Returns the start of the first document after a token.
+/** The counts that BLEU is computed from. Initialize them with {0}. */
+typedef struct bo_bleu_counts {
+    uint64_t matches[4];       /**< matching n-grams of length 1 to 4 */
+    uint64_t totals[4];        /**< n-grams of the hypotheses */
+    uint64_t length;           /**< number of words of the hypotheses */
+    uint64_t reference_length; /**< number of words of the references */
+    uint64_t reserved[4];      /**< must be zero */
+} bo_bleu_counts;
+
+/** Adds one text and its reference.
  *
- * @param corpus   the corpus
- * @param at       the token
- * @return the first token of that document; bo_corpus_tokens() if there is none
+ * @param context           the context
+ * @param[in,out] counts    the counts
+ * @param hypothesis        the text
+ * @param bytes             the number of bytes of the text
+ * @param reference         the reference
+ * @param reference_bytes   the number of bytes of the reference
+ * @param tokenize          true: split words by the 13a rules of mteval; false: at spaces only
+ * @return BO_OK or an error (see base.h)
  */
-BO_API uint64_t bo_corpus_next_document(const bo_corpus *corpus, uint64_t at);
+BO_API bo_status bo_bleu_add(bo_context *context, bo_bleu_counts *counts, const char *hypothesis, size_t bytes,
+                             const char *reference, size_t reference_bytes, bool tokenize);
 
-/* ---- batches ----------------------------------------------------------------------------------------------------- */
-
-/** The batches of a training run: windows of `context` inputs and the token that follows each input.
+/** Computes BLEU from counts.
  *
- * An epoch uses every window once, in an order that differs between epochs (a keyed permutation, computed and not
- * stored). Each epoch starts at another offset. With lanes, an epoch uses the windows in the order of the text, except
- * for less than one per lane at the end. `corpus`, `context` and `batch` have no default.
+ * @param counts     the counts
+ * @param[out] out   the result
  */
-typedef struct bo_batches_desc {
-    const bo_corpus *corpus; /**< the corpus */
-    size_t context;          /**< tokens per window */
-    size_t batch;            /**< sequences per step, over all parts */
-    size_t part;             /**< the part of each step to produce, from 0: the rank in a parallel job */
-    size_t parts;            /**< number of parts (default: 1) */
-    uint64_t seed;           /**< seed of the order */
-    bool documents;          /**< runs end at the end of documents: see `lengths` of bo_batches_fill() */
-    /** 0: windows in a random order. Otherwise the same number as `batch`: sequence i of a step continues sequence i of
-     * the step before it, from one end to the other of its part of the text (a lane). */
-    size_t lanes;
-    uint64_t reserved[3]; /**< must be zero */
-} bo_batches_desc;
-
-/** Checks a descriptor.
- *
- * @param context   the context
- * @param desc      the batches
- * @return BO_OK; BO_INVALID if the corpus is too short or `batch` is not divisible by `parts`
- */
-BO_API bo_status bo_batches_check(bo_context *context, const bo_batches_desc *desc);
-
-/** Produces sequences of one step.
- *
- * A run is a window, or with `documents` the part of a window that lies in one document. If there are more runs than
- * room in `lengths`, the last ones are merged.
- *
- * @param context          the context
- * @param desc             the batches
- * @param step             the step, from 0
- * @param first            the first sequence of the step
- * @param count            the number of sequences
- * @param[out] tokens      inputs, count x context
- * @param[out] targets     the tokens that follow, count x context
- * @param[out] positions   positions, count x context, from 0 in each run; or NULL
- * @param[out] lengths     the length of each run; or NULL
- * @param[in,out] runs     the room in `lengths`, at least `count`; becomes the number of runs; or NULL if `lengths`
- *     is NULL
- * @return BO_OK or an error (see base.h); BO_IO as for bo_corpus_read()
- */
-BO_API bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint64_t step, size_t first,
-                                 size_t count, int32_t *tokens, int32_t *targets, int32_t *positions, size_t *lengths,
-                                 size_t *runs);
-
-/** Tells whether a sequence has nothing to continue: whether it does not follow the sequence of the same number in the
- * step before. Without lanes, this is true of every sequence.
- *
- * @param desc       the batches
- * @param step       the step, from 0
- * @param sequence   the number of the sequence in the part of the step
- * @return true if there is nothing to continue: without lanes, at the start of an epoch, and with `documents` at the
- *     start of a document; false if desc is NULL
- */
-BO_API bool bo_batches_begins(const bo_batches_desc *desc, uint64_t step, size_t sequence);
-
-/** Returns the number of windows per epoch.
- *
- * @param desc   the batches
- * @return the number of windows
- */
-BO_API uint64_t bo_batches_per_epoch(const bo_batches_desc *desc);
+BO_API void bo_bleu_score(const bo_bleu_counts *counts, bo_bleu *out);
 
 #ifdef __cplusplus
 }

@@ -124,9 +124,9 @@ static bo_status test_length(lab_run *run, const bo_model *model, size_t length,
     if (status == BO_OK) status = bo_model_translate(lab_context(run), model, texts, 0, TESTED, NULL, said, NULL);
     *letters = *strings = 0;
     for (size_t i = 0; status == BO_OK && i < TESTED; i++) {
-        size_t count;
-        const int32_t *target = bo_texts_ids(texts, i, 1, &count);
-        compare(target, count - 1, &said[i], letters, strings); /* without the end token */
+        bo_text target;
+        bo_texts_get(texts, i, 1, &target);
+        compare(target.ids, target.count - 1, &said[i], letters, strings); /* without the end token */
     }
     for (size_t i = 0; i < TESTED; i++) bo_ids_free(&said[i]);
     bo_texts_close(texts);

@@ -13,8 +13,14 @@ bo_status lab_text_of(lab_run *run, const int32_t *train, size_t train_count, co
     bo_context *context = lab_context(run);
     *out = (lab_text){0};
     bo_status status = bo_tokenizer_create(context, &out->tokenizer);
-    if (status == BO_OK) status = bo_corpus_open_ids(context, out->tokenizer, train, train_count, &out->train);
-    if (status == BO_OK) status = bo_corpus_open_ids(context, out->tokenizer, valid, valid_count, &out->valid);
+    if (status == BO_OK)
+        status = bo_corpus_open(context,
+                                &(bo_corpus_desc){.tokenizer = out->tokenizer, .ids = train, .id_count = train_count},
+                                &out->train);
+    if (status == BO_OK)
+        status = bo_corpus_open(context,
+                                &(bo_corpus_desc){.tokenizer = out->tokenizer, .ids = valid, .id_count = valid_count},
+                                &out->valid);
     if (status != BO_OK) lab_text_close(out);
     return status;
 }

@@ -89,7 +89,7 @@ def probabilities(taken: Context, core: Core, x: Any) -> Array:
     if not len(x):
         return np.empty((0, core.desc.classes), np.float32)
     texts = open_texts(taken, core, x)
-    out = np.empty((lib.bo_texts_count(texts), core.desc.classes), np.float32)
+    out = np.empty((lib.bo_texts_describe(texts).contents.count, core.desc.classes), np.float32)
     lib.bo_model_classify(taken, core.handle, texts, 0, len(out), address(out))
     return out
 
@@ -99,7 +99,7 @@ def translations(taken: Context, core: Core, x: Any, desc: Any) -> tuple[list[st
     if not len(x):
         return [], np.empty(0)
     texts = open_texts(taken, core, x)
-    count = lib.bo_texts_count(texts)
+    count = lib.bo_texts_describe(texts).contents.count
     ids, scores = (c.bo_ids * count)(), np.empty(count)
     tokenizer = core.require_tokenizer()
     try:

@@ -142,8 +142,11 @@ class Tokenizer:
     def __hash__(self) -> int:
         return hash(self._fingerprint())
 
+    def _info(self) -> c.bo_tokenizer_info:
+        return lib.bo_tokenizer_describe(self._handle).contents  # type: ignore[no-any-return]
+
     def _fingerprint(self) -> int:
-        return int(lib.bo_tokenizer_fingerprint(self._handle))
+        return int(self._info().fingerprint)
 
     def __repr__(self) -> str:
         return f"Tokenizer({'one id per byte' if self.is_bytes else f'vocab={self.vocab}'})"
@@ -151,7 +154,7 @@ class Tokenizer:
     @property
     def vocab(self) -> int:
         """Number of ids. All ids are smaller."""
-        return int(lib.bo_tokenizer_vocab(self._handle))
+        return int(self._info().vocab)
 
     def __len__(self) -> int:
         return self.vocab
@@ -159,12 +162,12 @@ class Tokenizer:
     @property
     def is_bytes(self) -> bool:
         """Whether ids are bytes."""
-        return bool(lib.bo_tokenizer_is_raw(self._handle))
+        return bool(self._info().bytes)
 
     @property
     def end(self) -> int | None:
         """The id that ends a document, or None."""
-        return _id_or_none(lib.bo_tokenizer_end(self._handle))
+        return _id_or_none(self._info().end)
 
     def find(self, token: str) -> int | None:
         """Return the id of a token by its text, or None."""
@@ -266,7 +269,8 @@ def open_corpus(
         ids = as_ids(data, "data")
         first = int(skip * ids.size)
         ids = ids[first : first + int(take * ids.size) if take else ids.size]
-        lib.bo_corpus_open_ids(taken, tokenizer._handle, address(ids), ids.size, ctypes.byref(out))
+        desc = c.bo_corpus_desc(tokenizer=tokenizer._handle._as_parameter_, ids=address(ids), id_count=ids.size)
+        lib.bo_corpus_open(taken, ctypes.byref(desc), ctypes.byref(out))
     else:
         desc = c.bo_corpus_desc(tokenizer=tokenizer._handle._as_parameter_, skip=skip, take=take)
         fill(desc, {name: None if text is None else text_bytes(text, name) for name, text in (("field", field), ("separator", separator))})

@@ -175,7 +175,7 @@ static bo_status predict(const contest *c, double *features)
     const bo_trials *t = c->trials;
     size_t least = c->fixed ? c->fixed : BO_FEWEST;
     bo_attention *attention;
-    bo_prediction p;
+    bo_survey_prediction p;
     BO_TRY(make_attention(c, least, &attention));
     bo_status status = draw_anew(c, attention, 0);
     size_t frequencies = bo_features_frequencies(attention->features[0]);

@@ -76,10 +76,10 @@ bo_status bo_survey_try(const bo_survey *survey, const bo_attention *attention, 
  * This is nearly an equality for large norms: the part of ε that all keys of a query have in common cancels with the
  * denominator, and for positive features at norms r that part is about 1/(1 + exp(r²)) of ρ. The floor is the distance
  * between the kernel of the kind and softmax: 0 except for RFA. */
-typedef struct bo_prediction {
+typedef struct bo_survey_prediction {
     double floor, slope;
-} bo_prediction;
-bo_status bo_survey_predict(const bo_survey *survey, const bo_attention *attention, bo_prediction *out);
+} bo_survey_prediction;
+bo_status bo_survey_predict(const bo_survey *survey, const bo_attention *attention, bo_survey_prediction *out);
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
 

@@ -647,7 +647,7 @@ static bo_status predict_problem(trial *t, double *floor2, double *slope)
     return status;
 }
 
-bo_status bo_survey_predict(const bo_survey *survey, const bo_attention *attention, bo_prediction *out)
+bo_status bo_survey_predict(const bo_survey *survey, const bo_attention *attention, bo_survey_prediction *out)
 {
     double floor2 = 0, slope = 0;
     for (size_t n = 0; n < survey->count; n++) {
@@ -655,6 +655,6 @@ bo_status bo_survey_predict(const bo_survey *survey, const bo_attention *attenti
         BO_TRY(predict_problem(&t, &floor2, &slope));
     }
     bool any = survey->norm > 0;
-    *out = (bo_prediction){any ? sqrt(floor2 / survey->norm) : 0, any ? slope / survey->norm : 0};
+    *out = (bo_survey_prediction){any ? sqrt(floor2 / survey->norm) : 0, any ? slope / survey->norm : 0};
     return BO_OK;
 }

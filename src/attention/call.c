@@ -324,6 +324,7 @@ bo_status bo_attention_propose(bo_context *context, bo_attention *attention, con
 bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc, const bo_attention_call *call,
                               double target, size_t most, bo_attention_advice **out)
 {
+    if (out) *out = NULL;
     BO_REQUIRE(context, desc, call, out);
     BO_TRY(check_plain(context, call));
     const bo_attention_shape shape = shape_of(call);

@@ -376,7 +376,7 @@ static void step_sums(const step_at *at, step_work *work, size_t row, bo_sums su
     if (gated)
         gate = bo_step_gate(attention, at->in, at->key_head, sequence * attention->desc.key_heads + at->key_head);
     if (gated && v) own += bo_kept_gates_entry(attention, at->states[sequence], at->key_head, *gate);
-    bo_token token = {.decay = 1};
+    bo_sums_token token = {.decay = 1};
     if (gated || v) token = bo_linear_token(attention, *sums.log_scale, own, gate);
     bo_sums_step(attention, sums, gated || v ? &token : NULL, work->far.fk + row * features, v,
                  work->far.fq + row * features, at->count * features, work->far.n);

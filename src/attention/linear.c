@@ -235,7 +235,7 @@ static size_t linear_step_bytes(const bo_attention *attention, size_t count)
     return carver.bytes;
 }
 
-void bo_sums_step(const bo_attention *attention, bo_sums sums, const bo_token *token, float *fk, const float *v,
+void bo_sums_step(const bo_attention *attention, bo_sums sums, const bo_sums_token *token, float *fk, const float *v,
                   const float *fq, size_t ldq, float *n)
 {
     const bo_kernels *kernels = attention->kernels;
@@ -256,7 +256,7 @@ static bool step_one(const bo_attention *attention, bo_linear_step_work *work, s
                      const float *log_gate, bo_sums sums, float *out)
 {
     size_t features = attention->count, values = attention->desc.value_dim;
-    bo_token token = {.decay = 1};
+    bo_sums_token token = {.decay = 1};
     if (v) {
         double own = (double)work->lk[row] + (double)bo_log_input(attention, bo_log_gate(log_gate));
         token = bo_linear_token(attention, *sums.log_scale, own, log_gate);

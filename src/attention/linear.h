@@ -164,17 +164,17 @@ float bo_linear_weigh(const bo_linear *work, size_t t, float *row);
 double bo_input_slope(double log_gate);
 
 /* One token: the running log scale after it, the factor of the earlier sums, and the weight of its key. */
-typedef struct bo_token {
+typedef struct bo_sums_token {
     float log_scale, decay, weight;
-} bo_token;
+} bo_sums_token;
 /* own: ℓ plus the log weight with which the key enters; -INFINITY: there is no key. log_gate NULL: no gate. */
-bo_token bo_linear_token(const bo_attention *attention, float log_scale, double own, const float *log_gate);
+bo_sums_token bo_linear_token(const bo_attention *attention, float log_scale, double own, const float *log_gate);
 /* Returns the log gate of token `at` of a step (sequence * key_heads + key_head); NULL: there is none. */
 const float *bo_step_gate(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t at);
 /* Applies a token to the sums (NULL: none): its key has the features fk, which are scaled in place, and the value v
  * (NULL: it has no key). Then multiplies the sums with the group's queries, features at fq with stride ldq: numerators
  * n (group x value_dim). */
-void bo_sums_step(const bo_attention *attention, bo_sums sums, const bo_token *token, float *fk, const float *v,
+void bo_sums_step(const bo_attention *attention, bo_sums sums, const bo_sums_token *token, float *fk, const float *v,
                   const float *fq, size_t ldq, float *n);
 
 /* True if keys are absorbed token by token (causal). False: all keys are absorbed before the first query

@@ -139,13 +139,13 @@ static float follow(const bo_attention *attention, float log_scale, float gate, 
 }
 
 /* Computes a chunk of one row by the formulas of linear.h. */
-bo_token bo_linear_token(const bo_attention *attention, float log_scale, double own, const float *log_gate)
+bo_sums_token bo_linear_token(const bo_attention *attention, float log_scale, double own, const float *log_gate)
 {
     float gate = bo_log_gate(log_gate), next = attention->scaled ? follow(attention, log_scale, gate, own) : 0;
-    if (isinf(next)) return (bo_token){.log_scale = next};
+    if (isinf(next)) return (bo_sums_token){.log_scale = next};
     /* In double: the rounding error of `next` is corrected in the sums; otherwise slow gates would be lost in large log
      * scales. */
-    return (bo_token){.log_scale = next,
+    return (bo_sums_token){.log_scale = next,
                       .decay = (float)exp((double)log_scale + (double)gate - (double)next),
                       .weight = (float)exp(own - (double)next)};
 }

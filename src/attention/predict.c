@@ -9,7 +9,7 @@ static bo_status predict(bo_context *context, const bo_call *call, const bo_atte
                          const float *k, const float *v, bo_error_prediction *out)
 {
     bo_survey survey;
-    bo_prediction found = {0};
+    bo_survey_prediction found = {0};
     bo_status status = bo_survey_make(context, call, q, k, v, QUERIES, &survey);
     if (status == BO_OK) status = bo_survey_predict(&survey, attention, &found);
     bo_survey_free(&survey);

@@ -157,7 +157,7 @@ bo_status bo_features_measure(bo_context *context, const bo_features *features, 
     BO_REQUIRE(context, features, inputs, out);
     const size_t dim = features->desc.dim;
     memset(out, 0, sizeof *out);
-    BO_TRY(bo_inputs_check(context, inputs, dim, ""));
+    BO_TRY(bo_check_inputs(context, inputs, dim, ""));
     const source from = {
         .rows = bo_inputs_rows(inputs), .x = inputs->x, .ldx = bo_inputs_stride(inputs, dim), .sparse = inputs->sparse};
     return measure(context, features, &from, pairs, seed, out);

@@ -65,7 +65,7 @@ bo_status bo_features_apply(bo_context *context, const bo_features *features, co
     BO_REQUIRE(context, features, inputs);
     const size_t rows = bo_inputs_rows(inputs), dim = features->desc.dim;
     BO_REQUIRE_IF(context, rows > 0, z);
-    BO_TRY(bo_inputs_check(context, inputs, dim, ""));
+    BO_TRY(bo_check_inputs(context, inputs, dim, ""));
     if (rows == 0) return BO_OK;
     BO_TRY(check_strides(context, features, bo_inputs_stride(inputs, dim), ldz));
     if (inputs->sparse) return bo_features_apply_sparse(context, features, inputs->sparse, z, ldz);

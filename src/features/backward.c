@@ -157,7 +157,7 @@ bo_status bo_features_backward(bo_context *context, const bo_features *features,
     BO_REQUIRE(context, features, inputs);
     BO_REQUIRE_IF(context, bo_inputs_rows(inputs) > 0, dz);
     const size_t dim = features->desc.dim, ldx = bo_inputs_stride(inputs, dim);
-    BO_TRY(bo_inputs_check(context, inputs, dim, ""));
+    BO_TRY(bo_check_inputs(context, inputs, dim, ""));
     if (inputs->sparse) return bo_fail(context, BO_UNSUPPORTED, "gradients: expected dense rows, found sparse ones");
     bool known = features->function->backward_f32 != NULL;
     if (features->desc.function == BO_FUNCTION_CUSTOM) known = features->desc.custom_backward != NULL;

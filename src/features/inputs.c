@@ -12,7 +12,7 @@ static bo_status check_dense(bo_context *context, const bo_inputs *inputs, size_
     return BO_OK;
 }
 
-bo_status bo_inputs_check(bo_context *context, const bo_inputs *inputs, size_t dim, const char *like)
+bo_status bo_check_inputs(bo_context *context, const bo_inputs *inputs, size_t dim, const char *like)
 {
     BO_TRY(bo_check_reserved(context, "bo_inputs", inputs->reserved));
     const bo_sparse *sparse = inputs->sparse;

@@ -42,7 +42,7 @@ static bool all_finite(size_t count, const float *x)
 
 bo_status bo_input_view_make(bo_context *context, const bo_inputs *inputs, size_t dim, bo_input_view *out)
 {
-    BO_TRY(bo_inputs_check(context, inputs, dim, ", as in the fit"));
+    BO_TRY(bo_check_inputs(context, inputs, dim, ", as in the fit"));
     *out = (bo_input_view){.rows = bo_inputs_rows(inputs)};
     if (inputs->sparse)
         out->sparse = *inputs->sparse;

@@ -1,5 +1,6 @@
 /* Adapters of a model. They replace the weights of the model by a set with adapters, or by a set into which the
  * adapters are merged. */
+#include "../text/batches.h"
 #include <math.h>
 #include <stdlib.h>
 #include "../nn/enums.h"

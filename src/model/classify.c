@@ -1,4 +1,6 @@
 /* Classification of texts of any length. */
+#include "../text/facts.h"
+#include "../text/packs.h"
 #include <bochner/tasks.h>
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Texts written by a model: documents are sampled in lanes and written to a file in the order of their numbers. */
+#include "../text/facts.h"
 #include <string.h>
 #include "../base/rng.h"
 #include "../base/trace.h"

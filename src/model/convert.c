@@ -84,28 +84,6 @@ static bool check_config(bo_context *context, const char *from, const bo_json_te
     return false;
 }
 
-bo_status bo_conversion_open(bo_context *context, const bo_convert_desc *desc, bo_conversion **out)
-{
-    if (out) *out = NULL;
-    BO_REQUIRE(context, desc, out);
-    BO_REQUIRE(context, desc->from);
-    BO_TRY(bo_check_reserved(context, "bo_convert_desc", desc->reserved));
-    BO_SPAN(context, "data", "read foreign model");
-    if (!bo_convert_dtype_name(desc->dtype))
-        return bo_fail(context, BO_INVALID, "convert: expected a dtype of 0 to 3, found %d", (int)desc->dtype);
-    bo_conversion *conversion = bo_alloc(context, 1, sizeof *conversion, "a conversion");
-    if (!conversion) return BO_MEMORY;
-    conversion->shard = desc->shard_bytes ? desc->shard_bytes : SHARD;
-    const bo_status status = open_source(context, desc, conversion);
-    if (status != BO_OK) {
-        bo_conversion_close(conversion);
-        return status;
-    }
-    conversion->runs = check_config(context, desc->from, &conversion->import.texts[BO_IMPORT_CONFIG]);
-    *out = conversion;
-    return BO_OK;
-}
-
 static void count_type(bo_conversion_info *info, const bo_import_tensor *tensor)
 {
     enum { MOST = sizeof info->type / sizeof *info->type };
@@ -119,11 +97,8 @@ static void count_type(bo_conversion_info *info, const bo_import_tensor *tensor)
     info->type[i].parameters += (double)bo_import_numbers(tensor);
 }
 
-void bo_conversion_describe(const bo_conversion *conversion, bo_conversion_info *out)
+static void describe(const bo_conversion *conversion, bo_conversion_info *out)
 {
-    if (!out) return;
-    *out = (bo_conversion_info){0};
-    if (!conversion) return;
     const bo_import *import = &conversion->import;
     *out = (bo_conversion_info){.format = import->format,
                                 .architecture = import->architecture,
@@ -142,6 +117,31 @@ void bo_conversion_describe(const bo_conversion *conversion, bo_conversion_info 
     }
 }
 
+bo_status bo_conversion_open(bo_context *context, const bo_convert_desc *desc, bo_conversion_info *info,
+                             bo_conversion **out)
+{
+    if (info) *info = (bo_conversion_info){0};
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
+    BO_REQUIRE(context, desc->from);
+    BO_TRY(bo_check_reserved(context, "bo_convert_desc", desc->reserved));
+    BO_SPAN(context, "data", "read foreign model");
+    if (!bo_convert_dtype_name(desc->dtype))
+        return bo_fail(context, BO_INVALID, "convert: expected a dtype of 0 to 3, found %d", (int)desc->dtype);
+    bo_conversion *conversion = bo_alloc(context, 1, sizeof *conversion, "a conversion");
+    if (!conversion) return BO_MEMORY;
+    conversion->shard = desc->shard_bytes ? desc->shard_bytes : SHARD;
+    const bo_status status = open_source(context, desc, conversion);
+    if (status != BO_OK) {
+        bo_conversion_close(conversion);
+        return status;
+    }
+    conversion->runs = check_config(context, desc->from, &conversion->import.texts[BO_IMPORT_CONFIG]);
+    if (info) describe(conversion, info);
+    *out = conversion;
+    return BO_OK;
+}
+
 bo_status bo_conversion_write(bo_context *context, const bo_conversion *conversion, const char *folder)
 {
     BO_REQUIRE(context, conversion, folder);
@@ -155,7 +155,7 @@ bo_status bo_convert(bo_context *context, const bo_convert_desc *desc)
     bo_conversion *conversion;
     BO_REQUIRE(context, desc);
     BO_REQUIRE(context, desc->to);
-    BO_TRY(bo_conversion_open(context, desc, &conversion));
+    BO_TRY(bo_conversion_open(context, desc, NULL, &conversion));
     const bo_status status = bo_conversion_write(context, conversion, desc->to);
     bo_conversion_close(conversion);
     return status;

@@ -1,4 +1,5 @@
 /* Model descriptors: checks and defaults, and the options that belong to each task and each part. */
+#include "../text/facts.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

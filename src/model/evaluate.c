@@ -1,4 +1,6 @@
 /* Evaluation of models: loss over the windows of a corpus, and translations against references. */
+#include "../text/facts.h"
+#include "../text/packs.h"
 #include <bochner/data.h>
 #include <math.h>
 #include "../base/trace.h"

@@ -3,6 +3,7 @@
  * Files of earlier versions stay valid: models that these could describe keep their hash. They had one block for all
  * layers, apart from a window in some of them with a RoPE base of its own, and an attention that was replaced in
  * some. */
+#include "../text/facts.h"
 #include <string.h>
 #include "../features/fingerprint.h"
 #include "internal.h"

@@ -2,6 +2,7 @@
  * many at
  * a time as fit into a few hundred rows, and pass through the encoder into the states of the decoder's cross
  * attention. The remaining rows of a graph are filler, which is read into separate states. */
+#include "../text/packs.h"
 #include <assert.h>
 #include <string.h>
 #include "enums.h"

@@ -1,4 +1,5 @@
 /* The cost of decoding a token after a long context. */
+#include "lanes.h"
 #include <math.h>
 #include <stdlib.h>
 #include "../base/rng.h"

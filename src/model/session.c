@@ -1,4 +1,5 @@
 /* Sessions: one sequence, which is a lane, with the logits after its last token. */
+#include "lanes.h"
 #include <string.h>
 #include "internal.h"
 #include "session.h"
@@ -31,6 +32,10 @@ bo_status bo_session_estimate(bo_context *context, const bo_model *model, const 
     bo_lanes_desc lane;
     size_t chunk, states, last, losses;
     BO_REQUIRE(context, model);
+    if (model->desc.task == BO_MODEL_TASK_TRANSLATE && state_bytes && !all_bytes) {
+        lane = (bo_lanes_desc){.count = 1, .capacity = desc ? desc->capacity : 0};
+        return bo_lanes_measure(context, model, &lane, state_bytes);
+    }
     BO_TRY(resolve(context, model, desc, &lane, &chunk));
     BO_TRY(bo_lanes_measure(context, model, &lane, &states));
     if (state_bytes) *state_bytes = states;

@@ -1,4 +1,5 @@
 /* Several sessions that read tokens in batches: runs of graphs over lanes that belong to different sessions. */
+#include "lanes.h"
 #include <stdlib.h>
 #include <string.h>
 #include "../base/trace.h"

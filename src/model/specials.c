@@ -1,4 +1,5 @@
 /* Special tokens of a model, and the text files that name them: read, applied and written. */
+#include "../text/facts.h"
 #include "specials.h"
 
 #include <string.h>

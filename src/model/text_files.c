@@ -1,4 +1,5 @@
 /* Loading text models: configuration, tokenizer, weights and special tokens. */
+#include "../text/facts.h"
 #include <string.h>
 #include <unistd.h>
 #include "../attention/attention.h"

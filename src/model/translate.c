@@ -1,4 +1,7 @@
 /* Translation: search for the best target of a source, and conversion of the result to text. */
+#include "../text/facts.h"
+#include "../text/packs.h"
+#include "lanes.h"
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>

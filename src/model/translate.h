@@ -2,6 +2,7 @@
 #ifndef BO_MODEL_TRANSLATE_H
 #define BO_MODEL_TRANSLATE_H
 
+#include "../text/packs.h"
 #include <bochner/tasks.h>
 #include "lanes.h"
 

@@ -1,4 +1,5 @@
 /* Weights of a model: a digest, and copying from another model. */
+#include "../text/facts.h"
 #include <string.h>
 #include "../device/cpu/kernels.h"
 #include "files.h"

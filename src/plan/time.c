@@ -89,7 +89,8 @@ bo_status bo_plan_noise(bo_context *context, const bo_tokenizer *tokenizer, size
     if (!ids) return BO_MEMORY;
     bo_rng rng = bo_rng_make(1, bo_rng_stream("plan.tokens", 0));
     for (size_t i = 0; i < tokens; i++) ids[i] = (int32_t)bo_rng_below(&rng, BYTES);
-    const bo_status status = bo_corpus_open_ids(context, tokenizer, ids, tokens, out);
+    const bo_status status =
+        bo_corpus_open(context, &(bo_corpus_desc){.tokenizer = tokenizer, .ids = ids, .id_count = tokens}, out);
     bo_free(ids);
     return status;
 }

@@ -3,6 +3,7 @@
 #define BO_SERVE_SLOTS_H
 
 #include <bochner/tasks.h>
+#include "../model/lanes.h"
 #include "scheduler.h"
 #include "logits.h"
 

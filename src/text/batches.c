@@ -1,4 +1,6 @@
 /* Selects the tokens that a step trains on: a pure function of seed, step and sequence. */
+#include "facts.h"
+#include "batches.h"
 #include "../base/base.h"
 #include "../base/rng.h"
 

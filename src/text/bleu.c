@@ -1,5 +1,5 @@
 /* BLEU and its tokenization. */
-#include <bochner/texts.h>
+#include <bochner/text.h>
 #include <math.h>
 #include <stdlib.h>
 #include "bleu.h"

@@ -1,4 +1,5 @@
 /* A corpus: files as one sequence of tokens, encoded once and read at any position. */
+#include "facts.h"
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static void encode_part(void *arg, size_t index, int worker)
 static bo_status reserve(bo_context *context, bo_round *round, size_t more)
 {
     bo_corpus *corpus = round->corpus;
-    const bool narrow = corpus->tokenizer->vocab <= UINT16_MAX + 1;
+    const bool narrow = corpus->tokenizer->info.vocab <= UINT16_MAX + 1;
     if (round->capacity - corpus->tokens >= more) return BO_OK;
     size_t capacity = 2 * round->capacity > corpus->tokens + more ? 2 * round->capacity : corpus->tokens + more;
     if (narrow) {
@@ -129,8 +130,8 @@ static bo_status tell_missed(bo_context *context, const bo_round *round, const b
 static bool needs_end(const bo_tokenizer *tokenizer)
 {
     const size_t before = tokenizer->frame_before, after = tokenizer->frame_after;
-    if (tokenizer->end < 0 || (before && tokenizer->frame[0] == tokenizer->end)) return false;
-    return !after || tokenizer->frame[before + after - 1] != tokenizer->end;
+    if (tokenizer->info.end < 0 || (before && tokenizer->frame[0] == tokenizer->info.end)) return false;
+    return !after || tokenizer->frame[before + after - 1] != tokenizer->info.end;
 }
 
 static bo_status collect_part(bo_context *context, bo_round *round, size_t index)
@@ -147,7 +148,7 @@ static bo_status collect_part(bo_context *context, bo_round *round, size_t index
     append(corpus, encoded->ids.items, encoded->ids.count);
     if (!part->last) return BO_OK;
     if (tokenizer->frame_after) append(corpus, tokenizer->frame + tokenizer->frame_before, tokenizer->frame_after);
-    if (needs_end(tokenizer)) append(corpus, &tokenizer->end, 1);
+    if (needs_end(tokenizer)) append(corpus, &tokenizer->info.end, 1);
     corpus->starts[part->document + 1] = corpus->tokens;
     return BO_OK;
 }
@@ -316,7 +317,7 @@ static bo_status number_tokens(bo_context *context, bo_corpus *corpus)
     corpus->document_count = corpus->documents.count;
     corpus->starts = bo_alloc(context, corpus->document_count + 1, sizeof *corpus->starts, "the starts of documents");
     if (!corpus->starts) return BO_MEMORY;
-    if (!corpus->tokenizer->bytes) return encode_corpus(context, corpus);
+    if (!corpus->tokenizer->info.bytes) return encode_corpus(context, corpus);
     for (size_t d = 0; d < corpus->document_count; ++d)
         corpus->starts[d + 1] = corpus->starts[d] + corpus->documents.items[d].length;
     return BO_OK;
@@ -338,7 +339,7 @@ static uint64_t piece_bytes(const bo_corpus *corpus, uint64_t first, uint64_t la
 /* The bytes of a whole document are counted as read, because normalization may change them. */
 static uint64_t count_bytes(const bo_corpus *corpus)
 {
-    if (corpus->tokenizer->bytes) return corpus->tokens;
+    if (corpus->tokenizer->info.bytes) return corpus->tokens;
     const uint64_t first = corpus->first, last = first + corpus->tokens;
     uint64_t bytes = 0;
     for (size_t d = document_of(corpus, first); d < corpus->document_count && corpus->starts[d] < last; ++d) {
@@ -365,20 +366,57 @@ static bo_status cut(bo_context *context, bo_corpus *corpus, const bo_corpus_des
     if (first >= last)
         return bo_fail(context, BO_INVALID,
                        "%s%s: the corpus has %llu tokens; none is left after skipping the fraction %g and taking %g",
-                       corpus->documents.paths[0], corpus->documents.file_count > 1 ? ", …" : "",
+                       desc->ids ? "corpus" : corpus->documents.paths[0], corpus->documents.file_count > 1 ? ", …" : "",
                        (unsigned long long)all, skip, take);
     corpus->first = first;
     corpus->tokens = last - first;
     return BO_OK;
 }
 
+static bo_status copy_ids(bo_context *context, bo_corpus *corpus, const int32_t *ids, size_t count)
+{
+    if (count == 0) return bo_fail(context, BO_INVALID, "corpus: expected at least one id, found none");
+    const size_t vocab = bo_tokenizer_vocab(corpus->tokenizer);
+    corpus->starts = bo_alloc(context, 2, sizeof *corpus->starts, "the starts of documents");
+    if (vocab <= UINT16_MAX + 1)
+        corpus->narrow = bo_alloc_raw(context, count, sizeof *corpus->narrow, "a corpus");
+    else
+        corpus->wide = bo_alloc_raw(context, count, sizeof *corpus->wide, "a corpus");
+    if (!corpus->starts || (!corpus->narrow && !corpus->wide)) return BO_MEMORY;
+    for (size_t i = 0; i < count; ++i) {
+        if (ids[i] < 0 || (size_t)ids[i] >= vocab)
+            return bo_fail(context, BO_INVALID, "corpus: token %zu is %d; expected ids from 0 to %zu", i, (int)ids[i],
+                           vocab - 1);
+        if (corpus->narrow)
+            corpus->narrow[i] = (uint16_t)ids[i];
+        else
+            corpus->wide[i] = (uint32_t)ids[i];
+    }
+    corpus->document_count = 1;
+    corpus->starts[1] = corpus->tokens = count;
+    return BO_OK;
+}
+
+static bo_status open_ids(bo_context *context, const bo_corpus_desc *desc, bo_corpus *corpus)
+{
+    if (desc->path_count || desc->memory)
+        return bo_fail(context, BO_INVALID, "corpus: expected one of paths, memory and ids, found several");
+    if (!desc->ids) return bo_fail(context, BO_INVALID, "corpus: ids is NULL");
+    BO_TRY(copy_ids(context, corpus, desc->ids, desc->id_count));
+    BO_TRY(cut(context, corpus, desc));
+    corpus->bytes = corpus->tokenizer->info.bytes ? corpus->tokens
+                                                  : piece_bytes(corpus, corpus->first, corpus->first + corpus->tokens);
+    return BO_OK;
+}
+
 static bo_status open_corpus(bo_context *context, const bo_corpus_desc *desc, bo_corpus *corpus)
 {
+    if (desc->ids || desc->id_count) return open_ids(context, desc, corpus);
     BO_TRY(bo_documents_open(context, desc, &corpus->documents));
     BO_TRY(number_tokens(context, corpus));
     BO_TRY(cut(context, corpus, desc));
     corpus->bytes = count_bytes(corpus);
-    if (!corpus->tokenizer->bytes) bo_documents_close(&corpus->documents);
+    if (!corpus->tokenizer->info.bytes) bo_documents_close(&corpus->documents);
     return BO_OK;
 }
 
@@ -401,48 +439,6 @@ bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_cor
     corpus->tokenizer = desc->tokenizer;
     bo_status status = open_corpus(context, desc, corpus);
     assert(status != BO_OK || corpus_holds(corpus));
-    if (status == BO_OK)
-        *out = corpus;
-    else
-        bo_corpus_close(corpus);
-    return status;
-}
-
-static bo_status copy_ids(bo_context *context, bo_corpus *corpus, const int32_t *ids, size_t count)
-{
-    const size_t vocab = bo_tokenizer_vocab(corpus->tokenizer);
-    corpus->starts = bo_alloc(context, 2, sizeof *corpus->starts, "the starts of documents");
-    if (vocab <= UINT16_MAX + 1)
-        corpus->narrow = bo_alloc_raw(context, count, sizeof *corpus->narrow, "a corpus");
-    else
-        corpus->wide = bo_alloc_raw(context, count, sizeof *corpus->wide, "a corpus");
-    if (!corpus->starts || (!corpus->narrow && !corpus->wide)) return BO_MEMORY;
-    for (size_t i = 0; i < count; ++i) {
-        if (ids[i] < 0 || (size_t)ids[i] >= vocab)
-            return bo_fail(context, BO_INVALID, "corpus: token %zu is %d; expected ids from 0 to %zu", i, (int)ids[i],
-                           vocab - 1);
-        if (corpus->narrow)
-            corpus->narrow[i] = (uint16_t)ids[i];
-        else
-            corpus->wide[i] = (uint32_t)ids[i];
-    }
-    corpus->document_count = 1;
-    corpus->starts[1] = corpus->tokens = count;
-    corpus->bytes = corpus->tokenizer->bytes ? count : piece_bytes(corpus, 0, count);
-    return BO_OK;
-}
-
-bo_status bo_corpus_open_ids(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids, size_t count,
-                             bo_corpus **out)
-{
-    if (out) *out = NULL;
-    BO_REQUIRE(context, tokenizer, out);
-    BO_REQUIRE_IF(context, count > 0, ids);
-    if (count == 0) return bo_fail(context, BO_INVALID, "corpus: expected at least one id, found none");
-    bo_corpus *corpus = bo_alloc(context, 1, sizeof *corpus, "a corpus");
-    if (!corpus) return BO_MEMORY;
-    corpus->tokenizer = tokenizer;
-    const bo_status status = copy_ids(context, corpus, ids, count);
     if (status == BO_OK)
         *out = corpus;
     else

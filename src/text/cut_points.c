@@ -85,7 +85,7 @@ bo_status bo_cut_points_find(bo_context *context, bo_tokenizer *tokenizer)
     if (tokenizer->model != BO_MODEL_BPE || tokenizer->byte_level || !tokenizer->byte_fallback ||
         tokenizer->ignore_merges || tokenizer->word_prefix || tokenizer->word_suffix)
         return BO_OK;
-    bool *is_byte = bo_alloc(context, tokenizer->vocab, sizeof *is_byte, "the joints of merges");
+    bool *is_byte = bo_alloc(context, tokenizer->info.vocab, sizeof *is_byte, "the joints of merges");
     if (!is_byte) return BO_MEMORY;
     size_t merges = mark_bytes(tokenizer, is_byte) ? count_merges(tokenizer, is_byte) : SIZE_MAX;
     bo_free(is_byte);

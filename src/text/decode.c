@@ -311,7 +311,7 @@ static bo_status make_pieces(bo_decoding *decoding, size_t *starts, bo_buffer *p
 {
     size_t written = 0;
     decoding->middle = true;
-    for (size_t id = 0; id < decoding->tokenizer->vocab; ++id) {
+    for (size_t id = 0; id < decoding->tokenizer->info.vocab; ++id) {
         BO_TRY(make_piece(decoding, id, &written, pieces));
         starts[id + 1] = pieces->length;
     }
@@ -322,7 +322,7 @@ bo_status bo_make_pieces(bo_context *context, const char *where, bo_tokenizer *t
 {
     bo_decoding decoding;
     bo_buffer pieces = {0};
-    size_t *starts = bo_alloc(context, tokenizer->vocab + 1, sizeof *starts, "the texts of tokens");
+    size_t *starts = bo_alloc(context, tokenizer->info.vocab + 1, sizeof *starts, "the texts of tokens");
     bo_status status = starts ? begin(context, tokenizer, &decoding) : BO_MEMORY;
     if (status != BO_OK) {
         bo_free(starts);
@@ -335,7 +335,7 @@ bo_status bo_make_pieces(bo_context *context, const char *where, bo_tokenizer *t
         bo_fail(context, status, "%s: %s", where, why);
     }
     end(&decoding);
-    tokenizer->pieces = (bo_spellings){pieces.bytes, starts, tokenizer->vocab}; /* freed with the tokenizer */
+    tokenizer->pieces = (bo_spellings){pieces.bytes, starts, tokenizer->info.vocab}; /* freed with the tokenizer */
     return status;
 }
 
@@ -346,9 +346,9 @@ static bo_status list_tokens(bo_decoding *decoding, const int32_t *ids, size_t c
     const bo_tokenizer *tokenizer = decoding->tokenizer;
     for (size_t i = 0; i < count; ++i) {
         size_t length;
-        if (ids[i] < 0 || (size_t)ids[i] >= tokenizer->vocab)
+        if (ids[i] < 0 || (size_t)ids[i] >= tokenizer->info.vocab)
             return bo_fail(decoding->context, BO_INVALID, "token %zu is %d; expected ids from 0 to %zu", i, (int)ids[i],
-                           tokenizer->vocab - 1);
+                           tokenizer->info.vocab - 1);
         const char *text = shown(tokenizer, (size_t)ids[i], &length);
         if (length == 0 && !tokenizer->in_model[ids[i]]) continue; /* no such token */
         if (!tokenizer->decodes && decoding->lists[0].count > 0)
@@ -397,7 +397,7 @@ bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer
     if (bytes) *bytes = 0;
     BO_REQUIRE(context, tokenizer, out, bytes);
     BO_REQUIRE_IF(context, count > 0, ids);
-    if (tokenizer->bytes) {
+    if (tokenizer->info.bytes) {
         BO_TRY(decode_bytes(context, ids, count, out));
         *bytes = count;
         return BO_OK;

@@ -5,7 +5,7 @@
 
 #include "../io/mapping.h"
 #include "../io/categories.h"
-#include <bochner/texts.h>
+#include <bochner/text.h>
 
 enum { BO_MOST_SIDES = 2 };
 

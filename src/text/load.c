@@ -95,7 +95,7 @@ static bo_status hash_part(bo_loading *loading, const cJSON *part)
  * saved. */
 static bool is_bytes(const bo_tokenizer *tokenizer)
 {
-    bool plain = tokenizer->vocab == 256 && tokenizer->byte_level && tokenizer->added_count == 0 &&
+    bool plain = tokenizer->info.vocab == 256 && tokenizer->byte_level && tokenizer->added_count == 0 &&
                  tokenizer->normalizer_count == 0 && tokenizer->splitter_count == 1 &&
                  tokenizer->splitters[0].prefixing == BO_PREFIX_NEVER && tokenizer->splitters[0].cut == BO_CUT_NOT;
     for (int32_t b = 0; plain && b < 256; ++b) plain = tokenizer->byte_ids[b] == b;
@@ -106,8 +106,8 @@ static bool is_bytes(const bo_tokenizer *tokenizer)
 static void find_end(bo_tokenizer *tokenizer)
 {
     static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]", "<|eot_id|>"};
-    for (size_t i = 0; i < sizeof names / sizeof *names && tokenizer->end < 0; ++i)
-        tokenizer->end = bo_tokenizer_find(tokenizer, names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names && tokenizer->info.end < 0; ++i)
+        tokenizer->info.end = bo_tokenizer_find(tokenizer, names[i]);
 }
 
 /* Truncation and padding are the matter of the caller, who knows the length of a batch. */
@@ -140,9 +140,9 @@ static bo_status load_parts(bo_loading *loading, const cJSON *root)
     BO_TRY(bo_load_decoder(loading, cJSON_GetObjectItemCaseSensitive(root, "decoder")));
     BO_TRY(bo_make_pieces(loading->context, loading->where, tokenizer));
     BO_TRY(bo_load_frame(loading, cJSON_GetObjectItemCaseSensitive(root, "post_processor")));
-    tokenizer->bytes = is_bytes(tokenizer);
-    tokenizer->fingerprint = tokenizer->bytes ? bo_rng_stream("text.bytes", 0) : loading->hash;
-    if (!tokenizer->bytes) find_end(tokenizer);
+    tokenizer->info.bytes = is_bytes(tokenizer);
+    tokenizer->info.fingerprint = tokenizer->info.bytes ? bo_rng_stream("text.bytes", 0) : loading->hash;
+    if (!tokenizer->info.bytes) find_end(tokenizer);
     return BO_OK;
 }
 
@@ -193,7 +193,7 @@ bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char 
     bo_loading loading = {context, where, tokenizer, bo_rng_stream("text.tokenizer", 0), nul};
     bo_status status = BO_MEMORY;
     if (tokenizer) {
-        tokenizer->end = tokenizer->unknown = -1;
+        tokenizer->info.end = tokenizer->unknown = -1;
         tokenizer->source = bo_alloc_raw(context, length, 1, "a tokenizer");
         tokenizer->source_bytes = length;
         if (tokenizer->source) {
@@ -246,12 +246,13 @@ static bo_status read_end(bo_context *context, const char *folder, bo_tokenizer 
 {
     char path[PATH_BYTES];
     cJSON *config;
-    if (tokenizer->bytes || !join_path(path, folder, "tokenizer_config.json") || access(path, F_OK) != 0) return BO_OK;
+    if (tokenizer->info.bytes || !join_path(path, folder, "tokenizer_config.json") || access(path, F_OK) != 0)
+        return BO_OK;
     BO_TRY(read_json(context, path, &config));
     const cJSON *named = cJSON_GetObjectItemCaseSensitive(config, "eos_token");
     const char *text = cJSON_IsString(named) ? named->valuestring : bo_load_text(named, "content");
     int32_t id = text ? bo_tokenizer_find(tokenizer, text) : -1;
-    if (id >= 0) tokenizer->end = id;
+    if (id >= 0) tokenizer->info.end = id;
     cJSON_Delete(config);
     return BO_OK;
 }

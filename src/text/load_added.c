@@ -25,7 +25,8 @@ static bo_status read_items(bo_loading *loading, const cJSON *list, bo_matcher *
     {
         size_t id;
         const cJSON *number = cJSON_GetObjectItemCaseSensitive(item, "id");
-        if (!bo_json_size(number, &id) || id >= tokenizer->vocab) continue; /* an empty text; others were checked */
+        if (!bo_json_size(number, &id) || id >= tokenizer->info.vocab)
+            continue; /* an empty text; others were checked */
         if (tokenizer->texts.starts[id] == tokenizer->texts.starts[id + 1]) continue;
         const bool special = bo_load_flag(item, "special", false);
         const bo_added added = {.id = (int32_t)id,
@@ -74,9 +75,9 @@ bo_status bo_load_added(bo_loading *loading, const cJSON *list)
     bo_buffer bytes = {0};
     size_t *starts = bo_alloc(loading->context, count + 1, sizeof *starts, "added tokens");
     tokenizer->added = bo_alloc(loading->context, count, sizeof(bo_added), "added tokens");
-    tokenizer->added_of = bo_alloc_raw(loading->context, tokenizer->vocab, sizeof(int32_t), "added tokens");
+    tokenizer->added_of = bo_alloc_raw(loading->context, tokenizer->info.vocab, sizeof(int32_t), "added tokens");
     bo_status status = starts && tokenizer->added && tokenizer->added_of ? BO_OK : BO_MEMORY;
-    for (size_t i = 0; status == BO_OK && i < tokenizer->vocab; ++i) tokenizer->added_of[i] = -1;
+    for (size_t i = 0; status == BO_OK && i < tokenizer->info.vocab; ++i) tokenizer->added_of[i] = -1;
     if (status == BO_OK) status = bo_matcher_create(loading->context, &matcher);
     if (status == BO_OK) status = read_items(loading, list, &matcher, &work, &bytes, starts);
     tokenizer->patterns = (bo_spellings){bytes.bytes, starts, tokenizer->added_count}; /* freed with the tokenizer */

@@ -117,9 +117,9 @@ static bo_status frame_add(bo_loading *loading, size_t id, bool before)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
     size_t count = tokenizer->frame_before + tokenizer->frame_after;
-    if (id >= tokenizer->vocab)
+    if (id >= tokenizer->info.vocab)
         return bo_fail(loading->context, BO_FORMAT, "%s: the template contains the id %zu; the vocabulary has %zu",
-                       loading->where, id, tokenizer->vocab);
+                       loading->where, id, tokenizer->info.vocab);
     if (count == MOST_FRAME)
         return bo_fail(loading->context, BO_UNSUPPORTED,
                        "%s: the template adds at least %zu tokens to a text, expected at most %d", loading->where,

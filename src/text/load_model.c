@@ -151,7 +151,7 @@ static bo_status name_ids(bo_loading *loading, const cJSON *vocab, const cJSON *
         BO_TRY(name_id(loading, names, id, content));
         if (id >= vocab_size) vocab_size = id + 1;
     }
-    loading->tokenizer->vocab = vocab_size;
+    loading->tokenizer->info.vocab = vocab_size;
     return BO_OK;
 }
 
@@ -161,10 +161,10 @@ static bo_status keep_texts(bo_loading *loading, const bo_name *names)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
     size_t bytes = 0;
-    for (size_t i = 0; i < tokenizer->vocab; ++i) bytes += names[i].length;
-    BO_TRY(bo_spellings_create(loading->context, tokenizer->vocab, bytes, &tokenizer->texts));
-    BO_TRY(bo_lookup_create(loading->context, tokenizer->vocab, &tokenizer->by_text));
-    for (size_t i = 0; i < tokenizer->vocab; ++i) {
+    for (size_t i = 0; i < tokenizer->info.vocab; ++i) bytes += names[i].length;
+    BO_TRY(bo_spellings_create(loading->context, tokenizer->info.vocab, bytes, &tokenizer->texts));
+    BO_TRY(bo_lookup_create(loading->context, tokenizer->info.vocab, &tokenizer->by_text));
+    for (size_t i = 0; i < tokenizer->info.vocab; ++i) {
         const char *text = names[i].text ? names[i].text : "";
         const size_t length = names[i].length;
         bo_spellings_add(&tokenizer->texts, text, length);
@@ -258,7 +258,7 @@ static bo_status find_unknown(bo_loading *loading, const cJSON *model)
     if (tokenizer->model == BO_MODEL_UNIGRAM) {
         size_t id;
         if (!number || cJSON_IsNull(number)) return BO_OK;
-        if (!bo_json_size(number, &id) || id >= tokenizer->vocab || !tokenizer->in_model[id])
+        if (!bo_json_size(number, &id) || id >= tokenizer->info.vocab || !tokenizer->in_model[id])
             return bo_fail(loading->context, BO_FORMAT, "%s: the \"unk_id\" is not in the vocabulary", loading->where);
         tokenizer->unknown = (int32_t)id;
         return BO_OK;
@@ -294,9 +294,9 @@ static bo_status load_scores(bo_loading *loading, const cJSON *vocab)
     double least = INFINITY;
     const cJSON *item;
     size_t id = 0;
-    tokenizer->scores = bo_alloc(loading->context, tokenizer->vocab, sizeof *tokenizer->scores, "a vocabulary");
+    tokenizer->scores = bo_alloc(loading->context, tokenizer->info.vocab, sizeof *tokenizer->scores, "a vocabulary");
     if (!tokenizer->scores) return BO_MEMORY;
-    BO_TRY(bo_trie_create(loading->context, tokenizer->texts.starts[tokenizer->vocab], &tokenizer->scored));
+    BO_TRY(bo_trie_create(loading->context, tokenizer->texts.starts[tokenizer->info.vocab], &tokenizer->scored));
     cJSON_ArrayForEach(item, vocab)
     {
         size_t length;

@@ -1,6 +1,7 @@
 /* Packs: the examples of an epoch are shuffled, and each is placed into the open pack that it fills best (best fit,
  * Johnson 1974; shuffled rather than sorted by length, so that packs are alike). Then the packs are shuffled. The
  * result is a function of seed and epoch. */
+#include "facts.h"
 #include <assert.h>
 #include <math.h>
 #include <string.h>

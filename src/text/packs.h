@@ -5,7 +5,80 @@
 #define BO_TEXT_PACKS_H
 
 #include "../base/base.h"
-#include <bochner/texts.h>
+#include "facts.h"
+
+/** The ids of a text in memory of the caller. */
+typedef struct bo_text_view {
+    const int32_t *ids; /**< the ids */
+    size_t count;       /**< number of ids, including the end token */
+} bo_text_view;
+
+/** The settings of packs: examples of any length in rows of a fixed number of tokens, without padding to the longest.
+ *
+ * An epoch uses every example once, in a random order that depends on seed and epoch. Each example is put into the
+ * fullest of a few open packs that have enough room on every side; then the packs are shuffled. A batch is `batch`
+ * packs. It depends only on seed and step; the last batch of an epoch continues with packs of the next epoch.
+ */
+typedef struct bo_packs_desc {
+    const bo_texts *texts; /**< the texts; must outlive the packs */
+    size_t rows; /**< tokens per pack (PAIR: of the sources; otherwise of all texts); at least the longest example */
+    size_t target_rows;   /**< PAIR: tokens of the targets per pack; at least the longest target */
+    size_t most;          /**< maximum number of examples per pack */
+    size_t batch;         /**< packs per step */
+    uint64_t seed;        /**< seed of the order */
+    bool in_order;        /**< for evaluation: no shuffling, and one epoch; later packs are empty */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_packs_desc;
+
+/** Packs of examples. */
+typedef struct bo_packs bo_packs;
+
+/** Creates packs.
+ *
+ * @param context    the context
+ * @param desc       the packs
+ * @param[out] out   the packs; release them with bo_packs_destroy()
+ * @return BO_OK; BO_INVALID if an example is longer than a pack
+ */
+bo_status bo_packs_create(bo_context *context, const bo_packs_desc *desc, bo_packs **out);
+
+/** Destroys packs.
+ *
+ * @param packs   the object, or NULL
+ */
+void bo_packs_destroy(bo_packs *packs);
+
+/** Returns the number of packs in the first epoch.
+ *
+ * @param packs   the packs
+ * @return the number of packs
+ */
+size_t bo_packs_per_epoch(const bo_packs *packs);
+
+/** Returns the fraction of the rows of the first epoch that hold tokens.
+ *
+ * @param packs   the packs
+ * @return the fraction, in (0, 1]
+ */
+double bo_packs_occupancy(const bo_packs *packs);
+
+/** Returns the examples of one pack.
+ *
+ * An epoch is laid out when it is first used, and one epoch is kept at a time: the object must not be shared by
+ * threads.
+ *
+ * @param context          the context
+ * @param[in,out] packs    the packs
+ * @param step             the step, from 0
+ * @param index            the pack of the step
+ * @param[out] examples    the examples; room for `most` numbers
+ * @param[out] count       the number of examples
+ * @return BO_OK or an error (see base.h)
+ */
+bo_status bo_packs_get(bo_context *context, bo_packs *packs, uint64_t step, size_t index, size_t *examples,
+                       size_t *count);
+
+/* ---- packs in host memory ---------------------------------------------------------------------------------------- */
 
 /* One text of an example. */
 static inline bo_text_view bo_text_at(const bo_texts *texts, size_t example, size_t side)

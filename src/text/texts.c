@@ -1,4 +1,5 @@
 /* Texts as ids: files of lines, encoded, with their labels. */
+#include "facts.h"
 #include "../base/trace.h"
 #include "encoder.h"
 #include "lines.h"
@@ -17,6 +18,7 @@ struct bo_texts {
     uint64_t tokens[BO_MOST_SIDES];
     size_t longest[BO_MOST_SIDES];
     size_t cut;
+    bo_texts_info info; /* for bo_texts_describe */
 };
 
 /* ---- encoding ---------------------------------------------------------------------------------------------------- */
@@ -216,6 +218,20 @@ static bo_status name_labels(bo_context *context, bo_texts *texts)
     return BO_OK;
 }
 
+static void describe(bo_texts *texts)
+{
+    texts->info = (bo_texts_info){.count = texts->lines.count,
+                                  .sides = texts->lines.sides,
+                                  .classes = texts->lines.classes.count,
+                                  .labels = texts->labels,
+                                  .kind = texts->kind,
+                                  .truncated = texts->cut};
+    for (size_t side = 0; side < texts->lines.sides; side++) {
+        texts->info.longest[side] = texts->longest[side];
+        texts->info.tokens[side] = texts->tokens[side];
+    }
+}
+
 bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, bo_texts **out)
 {
     if (out) *out = NULL;
@@ -229,6 +245,7 @@ bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, bo_texts
     bo_status status = bo_lines_open(context, desc, &texts->lines);
     if (status == BO_OK) status = name_labels(context, texts);
     if (status == BO_OK) status = encode(context, desc, texts);
+    if (status == BO_OK) describe(texts);
     if (status == BO_OK)
         *out = texts;
     else
@@ -247,6 +264,26 @@ void bo_texts_close(bo_texts *texts)
 }
 
 /* ---- queries ----------------------------------------------------------------------------------------------------- */
+
+static bool is_there(const bo_texts *texts, size_t example, size_t side)
+{
+    return example < texts->lines.count && side < texts->lines.sides;
+}
+
+const bo_texts_info *bo_texts_describe(const bo_texts *texts)
+{
+    return texts ? &texts->info : NULL;
+}
+
+void bo_texts_get(const bo_texts *texts, size_t example, size_t side, bo_text *out)
+{
+    if (!out) return;
+    *out = (bo_text){.label = -1};
+    if (!texts || !is_there(texts, example, side)) return;
+    out->ids = bo_texts_ids(texts, example, side, &out->count);
+    out->words = bo_texts_words(texts, example, side, &out->bytes);
+    out->label = bo_texts_label(texts, example);
+}
 
 bo_texts_kind bo_texts_get_kind(const bo_texts *texts)
 {
@@ -303,11 +340,6 @@ uint64_t bo_texts_fingerprint(const bo_texts *texts)
     for (size_t t = 0; t < count * sides; ++t) hash = (hash ^ texts->starts[t + 1]) * prime;
     for (size_t i = 0; i < texts->ids.count; ++i) hash = (hash ^ (uint32_t)texts->ids.items[i]) * prime;
     return hash;
-}
-
-static bool is_there(const bo_texts *texts, size_t example, size_t side)
-{
-    return example < texts->lines.count && side < texts->lines.sides;
 }
 
 const int32_t *bo_texts_ids(const bo_texts *texts, size_t example, size_t side, size_t *count)

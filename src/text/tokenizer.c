@@ -1,4 +1,5 @@
 /* Properties of a tokenizer, and ids to text. */
+#include "facts.h"
 #include "encoder.h"
 #include "write.h"
 #include "../base/rng.h"
@@ -16,7 +17,8 @@ bo_status bo_tokenizer_create(bo_context *context, bo_tokenizer **out)
     BO_REQUIRE(context, out);
     *out = bo_alloc(context, 1, sizeof **out, "a tokenizer");
     if (!*out) return BO_MEMORY;
-    **out = (bo_tokenizer){.bytes = true, .vocab = 256, .end = -1, .fingerprint = bo_rng_stream("text.bytes", 0)};
+    **out =
+        (bo_tokenizer){.info = {.vocab = 256, .end = -1, .bytes = true, .fingerprint = bo_rng_stream("text.bytes", 0)}};
     return BO_OK;
 }
 
@@ -71,29 +73,34 @@ void bo_tokenizer_destroy(bo_tokenizer *tokenizer)
     bo_free(tokenizer);
 }
 
+const bo_tokenizer_info *bo_tokenizer_describe(const bo_tokenizer *tokenizer)
+{
+    return tokenizer ? &tokenizer->info : NULL;
+}
+
 size_t bo_tokenizer_vocab(const bo_tokenizer *tokenizer)
 {
-    return tokenizer ? tokenizer->vocab : 0;
+    return tokenizer ? tokenizer->info.vocab : 0;
 }
 
 bool bo_tokenizer_is_raw(const bo_tokenizer *tokenizer)
 {
-    return tokenizer && tokenizer->bytes;
+    return tokenizer && tokenizer->info.bytes;
 }
 
 int32_t bo_tokenizer_end(const bo_tokenizer *tokenizer)
 {
-    return tokenizer ? tokenizer->end : -1;
+    return tokenizer ? tokenizer->info.end : -1;
 }
 
 uint64_t bo_tokenizer_fingerprint(const bo_tokenizer *tokenizer)
 {
-    return tokenizer ? tokenizer->fingerprint : 0;
+    return tokenizer ? tokenizer->info.fingerprint : 0;
 }
 
 bool bo_tokenizer_is_special(const bo_tokenizer *tokenizer, int32_t id)
 {
-    if (!tokenizer || tokenizer->bytes || id < 0 || (size_t)id >= tokenizer->vocab) return false;
+    if (!tokenizer || tokenizer->info.bytes || id < 0 || (size_t)id >= tokenizer->info.vocab) return false;
     const int32_t added = tokenizer->added_of[id];
     return added >= 0 && tokenizer->added[added].special;
 }
@@ -101,7 +108,7 @@ bool bo_tokenizer_is_special(const bo_tokenizer *tokenizer, int32_t id)
 int32_t bo_tokenizer_find(const bo_tokenizer *tokenizer, const char *token)
 {
     if (!tokenizer || !token) return -1;
-    if (tokenizer->bytes) return token[0] && !token[1] ? (unsigned char)token[0] : -1;
+    if (tokenizer->info.bytes) return token[0] && !token[1] ? (unsigned char)token[0] : -1;
     return bo_lookup_find(&tokenizer->by_text, &tokenizer->texts, token, strlen(token));
 }
 
@@ -111,8 +118,8 @@ const char *bo_tokenizer_piece(const bo_tokenizer *tokenizer, int32_t id, size_t
     size_t unwanted;
     if (!bytes) bytes = &unwanted;
     *bytes = 0;
-    if (!tokenizer || id < 0 || (size_t)id >= tokenizer->vocab) return "";
-    if (!tokenizer->bytes) return bo_spelling_at(&tokenizer->pieces, (size_t)id, bytes);
+    if (!tokenizer || id < 0 || (size_t)id >= tokenizer->info.vocab) return "";
+    if (!tokenizer->info.bytes) return bo_spelling_at(&tokenizer->pieces, (size_t)id, bytes);
     *bytes = 1;
     return every_byte() + id;
 }
@@ -167,7 +174,7 @@ static bo_status encode_bytes(bo_context *context, const char *text, size_t byte
 static bo_status encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
                         bool specials, const unsigned char *marks, bo_ids *out)
 {
-    if (tokenizer->bytes) return encode_bytes(context, text, bytes, out);
+    if (tokenizer->info.bytes) return encode_bytes(context, text, bytes, out);
     bo_encoder encoder;
     BO_TRY(bo_encoder_create(context, tokenizer, specials, bytes, &encoder));
     encoder.marks = marks;
@@ -200,7 +207,7 @@ static bo_status encode_start(bo_context *context, const bo_tokenizer *tokenizer
 {
     const size_t first = out->count;
     size_t bytes = 1;
-    const char *text = tokenizer->end < 0 ? "\n" : bo_tokenizer_piece(tokenizer, tokenizer->end, &bytes);
+    const char *text = tokenizer->info.end < 0 ? "\n" : bo_tokenizer_piece(tokenizer, tokenizer->info.end, &bytes);
     const bo_status status = encode(context, tokenizer, text, bytes, true, NULL, out);
     if (status != BO_OK && status != BO_FORMAT) return status;
     if (out->count > first) return BO_OK;
@@ -233,7 +240,7 @@ bool bo_tokenizer_frames(const bo_tokenizer *tokenizer, int32_t id)
 {
     for (size_t i = 0; i < tokenizer->frame_before + tokenizer->frame_after; ++i)
         if (tokenizer->frame[i] == id) return true;
-    return id == tokenizer->end;
+    return id == tokenizer->info.end;
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */

@@ -116,11 +116,8 @@ typedef struct bo_decoder {
 typedef enum bo_token_model { BO_MODEL_BPE, BO_MODEL_UNIGRAM, BO_MODEL_WORDPIECE, BO_MODEL_WORDS } bo_token_model;
 
 struct bo_tokenizer {
-    bool bytes;   /* every byte is a token; then only vocab, end and fingerprint are used */
-    size_t vocab; /* ids are below it; an id without a token has an empty text */
-    int32_t end;
-    uint64_t fingerprint;
-    char *source; /* the tokenizer.json that is saved */
+    bo_tokenizer_info info; /* bytes: nothing else is used; ids below `vocab` without a token have an empty text */
+    char *source;           /* the tokenizer.json that is saved */
     size_t source_bytes;
 
     bo_spellings texts;  /* by id, as spelled in the vocabulary */

@@ -1,5 +1,7 @@
 /* Language modeling as a task: a model learns to predict the next token of a text. Items are windows of the
  * text. */
+#include "../text/facts.h"
+#include "../text/batches.h"
 #include <math.h>
 #include <string.h>
 #include "../model/enums.h"

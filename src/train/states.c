@@ -1,4 +1,5 @@
 /* States that are carried from step to step: their memory, the pointers of a pass, and their file. */
+#include "../text/batches.h"
 #include <string.h>
 #include "../nn/enums.h"
 #include "../attention/attention.h"

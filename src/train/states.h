@@ -8,6 +8,7 @@
 #ifndef BO_TRAIN_STATES_H
 #define BO_TRAIN_STATES_H
 
+#include "../text/batches.h"
 #include "../io/tensors.h"
 #include "../model/model.h"
 #include "task.h"

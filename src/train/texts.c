@@ -5,6 +5,9 @@
  * one graph. The loss is the mean over the examples of the step (for translations: over the tokens of its targets);
  * each micro-batch is weighted by its number of them. Other micro-batch sizes and other numbers of ranks therefore
  * train on the same examples with the same gradients, up to rounding and to dropout, which is drawn per micro-batch. */
+#include "../text/facts.h"
+#include "../text/packs.h"
+#include <bochner/generate.h>
 #include <assert.h>
 #include <string.h>
 #include "../model/enums.h"
@@ -322,14 +325,8 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
 static bo_status plan(bo_context *context, const bo_train_task *task, bo_training_cost *out)
 {
     const texts_task *own = (const texts_task *)task;
-    const bo_lanes_desc one = {.count = 1};
-    bo_lanes *lanes = NULL;
     out->state_bytes = bo_model_state_bytes(model_of(task));
-    if (own->translates) {
-        BO_TRY(bo_lanes_create(context, model_of(task), &one, &lanes));
-        out->state_bytes = bo_lanes_state_bytes(lanes);
-        bo_lanes_destroy(lanes);
-    }
+    if (own->translates) BO_TRY(bo_session_estimate(context, model_of(task), NULL, &out->state_bytes, NULL));
     out->batch = task->desc->batch;
     out->items_of_epoch = bo_packs_per_epoch(own->packs);
     out->item_tokens = main_rows(own);

@@ -56,11 +56,8 @@ typedef struct objects {
     bo_chat_template *chat_template;
     bo_corpus_desc corpus_desc;
     bo_corpus *corpus;
-    bo_batches_desc batches_desc;
     bo_texts_desc texts_desc;
     bo_texts *texts;
-    bo_packs_desc packs_desc;
-    bo_packs *packs;
     bo_model_desc model_desc;
     bo_model *model, *used_model; /* sessions and trainers use the second one, so that the first may change */
     bo_session *session;
@@ -69,8 +66,6 @@ typedef struct objects {
     bo_convert_desc convert_desc;
     bo_conversion *conversion;
     bo_sampler *sampler;
-    bo_lanes_desc lanes_desc;
-    bo_lanes *lanes;
     bo_compose_desc compose_desc;
     bo_replacement_desc replacement_desc;
     bo_linearize_desc linearize_desc;
@@ -167,12 +162,9 @@ static inline void objects_make_texts(objects *o)
     o->corpus_desc =
         (bo_corpus_desc){.tokenizer = o->tokenizer, .memory = CORPUS_TEXT, .memory_bytes = sizeof CORPUS_TEXT - 1};
     assert_ok(c, bo_corpus_open(c, &o->corpus_desc, &o->corpus));
-    o->batches_desc = (bo_batches_desc){.corpus = o->corpus, .context = 8, .batch = 1};
     o->texts_desc = (bo_texts_desc){
         .kind = BO_TEXTS_LABELED, .tokenizer = o->tokenizer, .memory = "a\tb\nc\td\n", .memory_bytes = 8};
     assert_ok(c, bo_texts_open(c, &o->texts_desc, &o->texts));
-    o->packs_desc = (bo_packs_desc){.texts = o->texts, .rows = 8, .most = 4, .batch = 1};
-    assert_ok(c, bo_packs_create(c, &o->packs_desc, &o->packs));
 }
 
 static inline void objects_make_models(objects *o)
@@ -186,7 +178,6 @@ static inline void objects_make_models(objects *o)
     assert_ok(c, bo_sampler_create(c, NULL, &o->sampler));
     o->inspect_desc = (bo_inspect_desc){.parts = BO_INSPECT_PART_CIRCUITS};
     assert_ok(c, bo_inspect(c, o->used_model, NULL, 0, &o->inspect_desc, &o->inspection));
-    o->lanes_desc = (bo_lanes_desc){.count = 1};
     o->compose_desc = (bo_compose_desc){.tokens = 4};
     o->replacement_desc =
         (bo_replacement_desc){.attention = {.kind = BO_ATTENTION_DARK, .features = {.features = 8}}, .kept_layers = ""};
@@ -201,7 +192,6 @@ static inline void objects_make_models(objects *o)
                                             .finetune_steps = 1,
                                             .rank = 1,
                                             .targets = "q_proj"};
-    assert_ok(c, bo_lanes_create(c, o->used_model, &o->lanes_desc, &o->lanes));
     o->examples_desc = (bo_examples_desc){.data = o->data_desc};
     assert_ok(c, bo_examples_load(c, &o->examples_desc, NULL, &o->examples));
     o->network_desc = (bo_description){.text = NETWORK_TEXT, .examples = o->examples};
@@ -231,7 +221,7 @@ static inline void objects_make_conversion(objects *o)
     assert_ok(c, bo_file_save(c, o->foreign, bytes.data, bytes.size));
     free(bytes.data);
     o->convert_desc = (bo_convert_desc){.from = o->foreign, .to = o->converted};
-    assert_ok(c, bo_conversion_open(c, &o->convert_desc, &o->conversion));
+    assert_ok(c, bo_conversion_open(c, &o->convert_desc, NULL, &o->conversion));
 }
 
 static inline void objects_make(objects *o)
@@ -269,13 +259,11 @@ static inline void objects_destroy(objects *o)
     bo_model_destroy(o->network);
     bo_examples_destroy(o->examples);
     bo_conversion_close(o->conversion);
-    bo_lanes_destroy(o->lanes);
     bo_sampler_destroy(o->sampler);
     bo_session_destroy(o->session);
     bo_inspection_destroy(o->inspection);
     bo_model_destroy(o->model);
     bo_model_destroy(o->used_model);
-    bo_packs_destroy(o->packs);
     bo_texts_close(o->texts);
     bo_corpus_close(o->corpus);
     bo_tokenizer_destroy(o->tokenizer);

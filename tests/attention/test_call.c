@@ -289,8 +289,8 @@ static void contradictions_are_refused(void **state)
     REFUSED(BO_UNSUPPORTED, "in float64 does not take offsets", call.element = BO_ELEMENT_FLOAT64,
             call.offsets = offsets);
     REFUSED(BO_INVALID, "out", call.out.data = NULL);
-    REFUSED(BO_INVALID, "the state of sequence 0 is NULL", call.tokens = 1,
-            call.initial = call.final = (void *[SEQUENCES]){NULL});
+    REFUSED(BO_INVALID, "the state of sequence 1 is NULL", call.tokens = 1,
+            call.initial = call.final = (void *[]){states[0], NULL, states[2]});
 #undef REFUSED
     bo_attention_call call = plain_call(a, &d, out);
     call.dout.data = a->dout, call.q.token = WIDE, call.dinitial = (float *[SEQUENCES]){NULL};

@@ -98,7 +98,7 @@ static void errors_are_as_predicted(void **state)
         for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
             double measured = 0;
             bo_verdict verdict;
-            bo_prediction p = {0};
+            bo_survey_prediction p = {0};
             for (uint64_t seed = 0; seed < SEEDS; seed++) {
                 bo_attention *a = candidate(context, maps[i].kind, maps[i].function, FEATURES, seed);
                 assert_ok(context, bo_survey_try(&s.survey, a, &verdict));

@@ -7,7 +7,7 @@
 #ifndef BO_TEST_ATTENTION_TRIAL_H
 #define BO_TEST_ATTENTION_TRIAL_H
 
-#include "call_of.h"
+#include "public_call.h"
 #include "oracle.h"
 #include "trial_arrays.h"
 
@@ -335,7 +335,7 @@ static inline void trial_forward(trial *t)
     size_t bytes = 0;
     bo_attention_inputs in = trial_inputs(t);
     if (t->d->kind == BO_ATTENTION_RIDGE) in.solves = &t->solves;
-    bo_attention_call call = call_of(&t->desc.shape, &in, t->array[OUT]);
+    bo_attention_call call = call_of_arrays(&t->desc.shape, &in, t->array[OUT]);
     assert_ok(t->context, bo_attention_call_bytes(t->context, t->attention, &call, false, &bytes, NULL));
     free(t->tape);
     t->tape = aligned_alloc(64, (bytes + 127) / 64 * 64);
@@ -376,7 +376,7 @@ static inline void trial_backward(trial *t)
         for (size_t j = 0; j < t->gradient_floats; j++) t->d_initial[s][j] = NAN;
     bo_attention_gradients g = trial_gradients(wanted, t->initial ? t->d_initial : NULL);
     bo_attention_inputs in = trial_inputs(t);
-    bo_attention_call call = call_of(&t->desc.shape, &in, t->array[OUT]);
+    bo_attention_call call = call_of_arrays(&t->desc.shape, &in, t->array[OUT]);
     CALL_SET_GRADIENTS(&call, &g);
     call.initial = t->initial;
     call.tape = t->tape;

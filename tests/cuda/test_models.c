@@ -1,5 +1,6 @@
 /* Models on a device and on the CPU: the same logits in sessions and lanes, for every mixer that the device supports;
  * states that cross from one to the other; weights in fewer bits. */
+#include "model/lanes.h"
 #include <bochner/devices.h>
 #include <bochner/tasks.h>
 #include "nn/enums.h"

@@ -1,7 +1,7 @@
 /* BLEU of two halves of any bytes: counts are possible; a text compared with itself is fully correct. */
 #include "fuzz.h"
 #include "text/bleu.h"
-#include <bochner/texts.h>
+#include <bochner/text.h>
 
 static void check_counts(const bo_bleu_counts *counts, bool same)
 {

@@ -1,5 +1,7 @@
 /* Beam search: greedy decoding is a beam of one, wide beams find the best text, and narrow beams find the result of a
  * simple beam search that reads every hypothesis from the start. Sources do not affect each other. */
+#include "text/packs.h"
+#include "model/lanes.h"
 #include "model/translate.h"
 #include "translators.h"
 

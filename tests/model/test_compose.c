@@ -1,5 +1,6 @@
 /* Texts that a model writes: what a model with a known distribution must write, the same bytes for any number of threads
  * and lanes, files that a corpus reads back, special tokens, and errors. */
+#include "text/facts.h"
 #include "base/counting.h"
 #include "io/files.h"
 #include "models.h"

@@ -83,7 +83,9 @@ static bo_corpus *corpus_of(bo_context *context, bo_tokenizer **tokenizer)
     bo_corpus *corpus;
     test_tokens(TOKENS, ids);
     assert_ok(context, bo_tokenizer_create(context, tokenizer));
-    assert_ok(context, bo_corpus_open_ids(context, *tokenizer, ids, TOKENS, &corpus));
+    assert_ok(
+        context,
+        bo_corpus_open(context, &(bo_corpus_desc){.tokenizer = *tokenizer, .ids = ids, .id_count = TOKENS}, &corpus));
     return corpus;
 }
 

@@ -1,5 +1,6 @@
 /* Models as folders: saved and loaded bit for bit; files that are inconsistent, missing or truncated are refused by
  * name. */
+#include "text/facts.h"
 #include <bochner/text.h>
 #include "nn/enums.h"
 #include "io/tensors.h"

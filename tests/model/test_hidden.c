@@ -1,5 +1,6 @@
 /* The last hidden states of a text, and logits of every token in lanes: hidden states times the embedding are the logits of a
  * tied model; lanes give the same as sessions, for every kind of attention and every mixer; the size of saved states. */
+#include "model/lanes.h"
 #include "models.h"
 #include <bochner/tasks.h>
 

@@ -1,5 +1,6 @@
 /* Models and sessions in memory and as one file: the same bytes and bitwise equal logits; truncated or changed data is
  * refused or harmless. */
+#include "text/facts.h"
 #include "model/enums.h"
 #include "adapted.h"
 #include "base/counting.h"

@@ -1,5 +1,6 @@
 /* Blocks of tokens and saved states of single lanes: the same as by a session, for every kind of attention and every mixer;
  * other lanes do not change; invalid calls. */
+#include "model/lanes.h"
 #include "base/counting.h"
 #include "models.h"
 #include <bochner/tasks.h>

@@ -1,6 +1,7 @@
 /* Lanes: step-by-step decoding from states equals one graph of source and target, for every kind of attention and every
  * mixer; lanes that become copies of others; invalid calls. */
 #include <bochner/names.h>
+#include "text/packs.h"
 #include "model/enums.h"
 #include "base/counting.h"
 #include "model/lanes.h"

@@ -1,5 +1,6 @@
 /* Special tokens and the files beside the weights: which file counts, what is refused, and that files which were loaded
  * are written again unchanged. */
+#include "text/facts.h"
 #include <bochner/text.h>
 #include "model/files.h"
 #include "io/files.h"

@@ -1,5 +1,6 @@
 /* Translation of texts: the result does not depend on how many are translated together, in the order of the file; loss
  * and BLEU are those of the single texts; bad input; every allocation fails once. */
+#include "text/facts.h"
 #include <bochner/data.h>
 #include <bochner/tasks.h>
 #include "base/counting.h"

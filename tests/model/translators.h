@@ -2,6 +2,7 @@
 #ifndef BO_TEST_MODEL_TRANSLATORS_H
 #define BO_TEST_MODEL_TRANSLATORS_H
 
+#include "text/packs.h"
 #include "stacks.h"
 
 enum { PAIRS = 3, SOURCE_ROWS = 21, TARGET_ROWS = 16, WORDS = 23, END = WORDS - 1 };

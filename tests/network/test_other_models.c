@@ -1,5 +1,6 @@
 /* Functions for text models refuse models of the task predict, and the other way round. */
 #include "linearize/linearize.h"
+#include "model/lanes.h"
 #include "networks.h"
 #include <bochner/inspect.h>
 #include <bochner/linearize.h>
@@ -29,7 +30,9 @@ static others open_all(void)
     free(text);
     assert_ok(o.context, bo_tokenizer_create(o.context, &o.tokenizer));
     assert_ok(o.context, bo_model_create(o.context, &desc, o.tokenizer, &o.text));
-    assert_ok(o.context, bo_corpus_open_ids(o.context, o.tokenizer, ids, 64, &o.corpus));
+    assert_ok(
+        o.context,
+        bo_corpus_open(o.context, &(bo_corpus_desc){.tokenizer = o.tokenizer, .ids = ids, .id_count = 64}, &o.corpus));
     const bo_texts_desc texts = {.kind = BO_TEXTS_LABELED,
                                  .tokenizer = o.tokenizer,
                                  .labels = labels,

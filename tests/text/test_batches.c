@@ -1,5 +1,7 @@
 /* Batches: every window once per epoch, other offsets in the next epoch, any part of any step separately, runs of
  * documents. */
+#include "text/facts.h"
+#include "text/batches.h"
 #include "texts.h"
 #include "base/rng.h"
 

@@ -2,7 +2,7 @@
  * expressions that define it. */
 #include "testing.h"
 #include "text/bleu.h"
-#include <bochner/texts.h>
+#include <bochner/text.h>
 #include <regex.h>
 
 typedef struct pair {

@@ -1,4 +1,5 @@
 /* Corpora: files, documents, JSON lines, gzip, parts, bytes and encodings, and invalid files. */
+#include "text/facts.h"
 #include "texts.h"
 
 static bo_corpus *open_corpus(test_folder *f, const bo_corpus_desc *desc)

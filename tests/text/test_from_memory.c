@@ -1,4 +1,5 @@
 /* Tokenizers and corpora from memory give the same results as from files. */
+#include "text/facts.h"
 #include "texts.h"
 #include "base/counting.h"
 

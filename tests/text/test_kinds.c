@@ -1,4 +1,5 @@
 /* Parts of a tokenizer.json: normalizers, pre-tokenizers, decoders, templates, fallback; and inconsistent files. */
+#include "text/facts.h"
 #include "texts.h"
 
 /* A tokenizer with these words (separated by |): each of them is one token, and anything else becomes "?". */
@@ -181,7 +182,7 @@ static void test_documents(void **state)
     test_folder *f = *state;
     bo_tokenizer *tokenizer = test_parse(f->context, llama);
     expect_documents(f, tokenizer, 6, (int32_t[]){1, 11, 2, 1, 9, 2});
-    tokenizer->end = 1; /* <s> begins the next document and so ends the one before it */
+    tokenizer->info.end = 1; /* <s> begins the next document and so ends the one before it */
     expect_documents(f, tokenizer, 4, (int32_t[]){1, 11, 1, 9});
     bo_tokenizer_destroy(tokenizer);
 }

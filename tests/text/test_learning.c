@@ -1,4 +1,5 @@
 /* Training of a byte-pair encoding: the merges of the definition, for any number of threads; invalid input. */
+#include "text/facts.h"
 #include "texts.h"
 #include "text/learn.h"
 

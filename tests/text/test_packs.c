@@ -1,5 +1,6 @@
 /* Packs: every example once per epoch, within the rows of each side, well filled, and a function of seed and step;
  * packs in memory. */
+#include "text/facts.h"
 #include "texts.h"
 #include "text/packs.h"
 

@@ -1,4 +1,5 @@
 /* Tokens of a text that a model continues: with a template, without one, empty texts, texts that continue others. */
+#include "text/facts.h"
 #include "texts.h"
 #include "base/counting.h"
 

@@ -1,7 +1,8 @@
 /* Labeled texts and pairs from lines: their contents and order, and errors with file and line. */
+#include "text/facts.h"
 #include "texts.h"
 #include "text/packs.h"
-#include <bochner/texts.h>
+#include <bochner/text.h>
 #include <fcntl.h>
 
 typedef struct setting {

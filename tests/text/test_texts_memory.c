@@ -1,7 +1,8 @@
 /* Texts from lines in memory, added in pieces: their numbers, empty lines, and the end token of each. */
+#include "text/facts.h"
 #include "texts.h"
 #include "text/packs.h"
-#include <bochner/texts.h>
+#include <bochner/text.h>
 
 static bo_texts *read_lines(bo_context *context, bo_texts_desc desc, const char *lines)
 {

@@ -1,4 +1,5 @@
 /* Tokenizers: bytes, reference cases, round trips of any bytes, merging compared with the definition, files. */
+#include "text/facts.h"
 #include "texts.h"
 #include "io/json.h"
 #include "text/vocabulary.h"

@@ -2,6 +2,7 @@
 #ifndef BO_TEST_TRAIN_LINES_H
 #define BO_TEST_TRAIN_LINES_H
 
+#include "text/facts.h"
 #include "runs.h"
 
 typedef struct lines {

@@ -1,5 +1,8 @@
 /* Promises of all functions of the headers on text, models and training: destroy functions accept NULL, failed calls
  * set outputs to NULL, and reserved fields that are not zero are refused with the name of their struct. */
+#include "text/batches.h"
+#include "text/packs.h"
+#include "model/lanes.h"
 #include <bochner/lora.h>
 #include <bochner/train.h>
 #include "testing.h"
@@ -106,7 +109,8 @@ FAILING(tokenizer_train_texts, bo_tokenizer,
 FAILING(tokenizer_load, bo_tokenizer, bo_tokenizer_load(c, &(bo_source){.path = "/nowhere"}, &out))
 FAILING(tokenizer_load_memory, bo_tokenizer, bo_tokenizer_load(c, &(bo_source){.bytes = "junk", .size = 4}, &out))
 FAILING(corpus_open, bo_corpus, bo_corpus_open(c, &(bo_corpus_desc){.tokenizer = t->tokenizer}, &out))
-FAILING(corpus_open_ids, bo_corpus, bo_corpus_open_ids(c, t->tokenizer, (int32_t[]){999}, 1, &out))
+FAILING(corpus_open_ids, bo_corpus,
+        bo_corpus_open(c, &(bo_corpus_desc){.tokenizer = t->tokenizer, .ids = (int32_t[]){999}, .id_count = 1}, &out))
 FAILING(texts_open, bo_texts, bo_texts_open(c, &(bo_texts_desc){.tokenizer = t->tokenizer}, &out))
 FAILING(packs_create, bo_packs, bo_packs_create(c, &(bo_packs_desc){.texts = t->texts}, &out))
 FAILING(lanes_create, bo_lanes, bo_lanes_create(c, t->labeler, &(bo_lanes_desc){.count = 1}, &out))

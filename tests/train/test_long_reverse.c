@@ -1,5 +1,6 @@
 /* Translators learn to reverse words exactly: greedy and beam decoding are right for words that were not in the
  * examples. */
+#include "text/facts.h"
 #include <bochner/tasks.h>
 #include "model/enums.h"
 #include "runs.h"

@@ -1,6 +1,7 @@
 /* Stateful training: each sequence continues where it ended in the step before. Losses are those of a session that reads
  * the same text, several windows per step have the gradient of one long window, and interrupted runs have the same
  * bits. */
+#include "text/batches.h"
 #include "runs.h"
 #include "model/session.h"
 #include "train/states.h"

@@ -158,7 +158,7 @@ static void what_does_not_fit_is_refused(void **state)
     desc.model = language;
     assert_fails(r->context, BO_INVALID, "corpus", bo_trainer_create(r->context, &desc, &trainer));
     desc.model = model;
-    desc.train.texts = NULL;
+    desc.train.texts = desc.valid.texts = NULL;
     desc.train.corpus = r->text;
     assert_fails(r->context, BO_INVALID, "labels", bo_trainer_create(r->context, &desc, &trainer));
     bo_model_destroy(model);

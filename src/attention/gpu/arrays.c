@@ -159,6 +159,8 @@ bo_status bo_gpu_arrays_bytes(bo_context *context, const bo_attention *attention
     const bo_gpu_attention at = describe(context, attention, &part);
     bo_carver carver = {0};
     BO_TRY(bo_gpu_attention_check(context, attention, false));
+    if (call->no_keys && attention->desc.kind == BO_ATTENTION_HYBRID)
+        return bo_fail(context, BO_UNSUPPORTED, "attention: kind hybrid without keys is not supported on GPUs");
     BO_TRY(bo_gpu_attention_prepare(context, attention));
     carve_states(call, &carver);
     bo_carve(&carver, bo_gpu_attention_scratch_bytes(attention, &at, backward), 1);

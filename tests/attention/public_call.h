@@ -1,6 +1,6 @@
 /* Public calls of attention from shapes and arrays without gaps. */
-#ifndef BO_TEST_ATTENTION_CALL_OF_H
-#define BO_TEST_ATTENTION_CALL_OF_H
+#ifndef BO_TEST_ATTENTION_PUBLIC_CALL_H
+#define BO_TEST_ATTENTION_PUBLIC_CALL_H
 
 #include "attention/attention.h"
 
@@ -28,7 +28,7 @@ static inline bo_attention_call call_of_shape(const bo_attention_shape *shape)
      (call)->dm = (g)->m, (call)->dmix = (g)->mix, (call)->dlog_decay = (g)->log_decay, (call)->dlambda = (g)->lambda, \
      (call)->dm_k = (g)->m_k, (call)->dbias = (g)->bias, (call)->dbias_k = (g)->bias_k)
 
-static inline bo_attention_call call_of(const bo_attention_shape *shape, const bo_attention_inputs *in, float *out)
+static inline bo_attention_call call_of_arrays(const bo_attention_shape *shape, const bo_attention_inputs *in, float *out)
 {
     bo_attention_call call = call_of_shape(shape);
     CALL_SET_INPUTS(&call, in);
