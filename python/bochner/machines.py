@@ -223,7 +223,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             The predictions; with `return_std` a tuple of predictions and standard deviations.
         """
         machine, x = self._machine(), self._inputs(X)
-        arrays = {name: np.empty((x.shape[0], _outputs(machine))) for name in ("mean", "std")[: 2 if return_std else 1]}
+        names = ("mean", "std") if return_std else ("mean",)
+        arrays: dict[str, Any] = {name: np.empty((x.shape[0], _outputs(machine))) for name in names}
         self._predict(machine, x, **arrays)
         shaped = tuple(map(self._shaped, arrays.values()))
         return shaped if return_std else shaped[0]

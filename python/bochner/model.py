@@ -73,7 +73,7 @@ class Weights(Mapping[str, Array]):
             facts = lib.bo_weights_describe(weights).contents
             addresses = (ctypes.c_void_p * facts.count).from_address(facts.weight) if facts.count else ()
             for at in addresses:
-                weight = c.bo_weight.from_address(at)
+                weight: Any = c.bo_weight.from_address(at)
                 shapes[weight.name.decode()] = tuple((ctypes.c_size_t * weight.rank).from_address(weight.shape))
         return shapes
 
