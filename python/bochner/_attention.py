@@ -350,7 +350,7 @@ class Call:
 
     def forward(self, states: Any = None) -> None:
         """Computes `out`, with states before and after the tokens if there are any."""
-        self.call.initial = self.call.final = states
+        self.call.initial = self.call.final = None if states is None else ctypes.addressof(states)
         device = "cpu" if self.double else self.attention._device
         with long_context(device=device) if self.out.size > _LONG_WORK else context(device=device) as taken:
             lib.bo_attention_forward(taken, self.attention._handle, ctypes.byref(self.call))
