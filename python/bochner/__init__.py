@@ -10,7 +10,7 @@
 separately). NumPy is the only dependency; other packages are used if they are installed.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from ._attention import Attention, AttentionAccuracy, State, attention, attention_kinds
 from ._library import (
@@ -31,8 +31,9 @@ from ._library import (
     set_threads,
 )
 from .model import Generation, Model, Session, Tokenizer
+from . import typing as typing
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from . import features, machines
 
 __version__: str = _lib.bo_version().decode()
@@ -66,10 +67,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports `features` and `machines` when they are first used, because they import scikit-learn if it is installed."""
     if name in ("features", "machines"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    modules = ["model", "typing", *(["torch"] if "torch" in globals() else [])]
+    return sorted([*__all__, *modules, "__version__"])

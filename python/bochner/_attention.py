@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,21 +18,19 @@ from ._library import (
     precision_number, text_bytes, whole,
 )  # fmt: skip
 from ._reports import Report
-from ._settings import fill, read_struct, refuse_unknown, refuse_zero
+from ._settings import Unpack, checks_names, fill, names_of, read_struct, refuse_unknown, refuse_zero
+from .typing import (
+    AttentionInputs, AttentionKind, AttentionPrecision, AttentionSettings, CallSettings, FeatureSettings, StateSettings,
+)  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
 # Settings of the feature map and of the attention itself, named as the members of their structs.
-FEATURE_SETTINGS = (
-    "features", "kernel", "function", "draw", "sampling", "gamma", "seed", "degree", "alpha", "candidates",
-)  # fmt: skip
-ATTENTION_SETTINGS = (
-    "key_heads", "value_dim", "causal", "scale", "proposal", "one_draw", "gate", "window", "normalizer", "clamp",
-    "temperature", "rank", "power", "unit", "iterations", "tolerance", "capacity", "chunk",
-)  # fmt: skip
+FEATURE_SETTINGS = names_of(FeatureSettings)
+ATTENTION_SETTINGS = ("causal", *(name for name in names_of(AttentionSettings) if name not in FEATURE_SETTINGS))
 _SETTINGS = FEATURE_SETTINGS + ATTENTION_SETTINGS
 # Inputs besides q, k and v, named as the members of the struct; the second list has one number per token and key head.
-PARAMETERS = ("log_gate", "sigma", "m", "mix", "beta", "log_decay", "lambda_", "m_k", "bias", "bias_k")
+PARAMETERS = names_of(AttentionInputs)
 PER_TOKEN = ("log_gate", "beta")
 _CHECKSUM = 4  # bytes at the end of a saved state
 _LONG_WORK = 1 << 24  # numbers in q, above which Ctrl-C can stop a call
@@ -50,7 +49,7 @@ def attention_kinds() -> list[str]:
     return names
 
 
-def attention_desc(function: str, kind: str, settings: dict[str, Any]) -> Any:
+def attention_desc(function: str, kind: str, settings: Mapping[str, Any]) -> Any:
     """The descriptor of a kind with settings of the attention and of its feature map. `function` is named in errors."""
     refuse_unknown(function, settings, _SETTINGS)
     refuse_zero({name: value for name, value in settings.items() if name != "features"})  # maps may determine their number
@@ -79,24 +78,23 @@ class Attention:
     Parameters
     ----------
     kind : str
-        A name of :func:`attention_kinds` or an alias, such as "performer".
+        A name of :func:`attention_kinds` or an alias, such as "performer" (default: "softmax").
     heads, dim : int
         Number of query heads, and columns of a query and a key.
-    key_heads : int, optional
-        Number of heads of keys and values, a divisor of `heads` (default: heads).
     causal : bool, optional
         Whether a query sees only the keys up to its own position (default: False, except for kinds that are always
         causal).
-    features, seed, kernel, function, draw, gamma, degree, ... :
-        The feature map, as in :class:`bochner.features.RandomFeatures` (default of `features`: 128).
-    scale, window, gate, normalizer, temperature, rank, power, ... :
-        Settings of the kind, named as in the C header attention.h.
     precision : {"float32", "bfloat16", "float64"}, optional
         Precision of matrix products (default: that of :func:`bochner.set_precision`). "float64" computes everything in
         float64 with plain code, to check results: it takes time quadratic in the number of tokens.
     device : str
         Where outputs and states are computed: "cpu" (default), "cuda" or "cuda:N" for a GPU, or "auto" for a GPU if there is
         one. Arrays and states are in the memory of the host. :meth:`measure` and :meth:`calibrate` use the CPU.
+    features, seed, kernel, function, draw, gamma, degree, ... :
+        The feature map, as in :class:`bochner.features.RandomFeatures` (default of `features`: 128).
+    key_heads, value_dim, scale, window, gate, normalizer, temperature, rank, power, ... :
+        Settings of the kind, named as in the C header attention.h; :class:`bochner.typing.AttentionSettings` lists all.
+        `key_heads` is a divisor of `heads` (default: heads); `value_dim` is the number of columns of a value (default: dim).
 
     Examples
     --------
@@ -111,17 +109,19 @@ class Attention:
 
     _device = "cpu"
 
+    @checks_names(AttentionSettings)
     def __init__(
         self,
-        kind: str = "softmax",
+        kind: AttentionKind = "softmax",
         *,
         heads: int,
         dim: int,
-        precision: str | None = None,
+        causal: bool | None = None,
+        precision: AttentionPrecision | None = None,
         device: str = "cpu",
-        **settings: Any,
+        **settings: Unpack[AttentionSettings],
     ) -> None:
-        desc = attention_desc("Attention", kind, settings)
+        desc = attention_desc("Attention", kind, {"causal": causal, **settings})
         fill(desc, {"heads": heads, "dim": dim})
         if not desc.features.features:
             desc.features.features = _default_features(desc)
@@ -133,7 +133,7 @@ class Attention:
         self._precision = precision_number(precision) if precision is not None and not self._double else _library._precision
         self._adopt(self._created())
         chosen = {} if device == "cpu" else {"device": device}
-        self._arguments = {"kind": kind, "heads": heads, "dim": dim, "precision": precision, **chosen, **settings}
+        self._arguments = {"kind": kind, "heads": heads, "dim": dim, "causal": causal, "precision": precision, **chosen, **settings}
         self._draw: int | None = 0
         self._calibration: tuple[Handle, int] | None = None  # what the frequencies were drawn from, and their draw
 
@@ -198,7 +198,7 @@ class Attention:
         shown = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items() if name != "kind" and value is not None)
         return f"Attention({self._arguments['kind']!r}, {shown})"
 
-    def __call__(self, q: Any, k: Any, v: Any, **parameters: Any) -> Array:
+    def __call__(self, q: Any, k: Any, v: Any, **parameters: Unpack[AttentionInputs]) -> Array:
         """Compute the output of the attention.
 
         Parameters
@@ -220,7 +220,9 @@ class Attention:
         call.forward()
         return call.result()
 
-    def measure(self, q: Any, k: Any, v: Any, *, queries: int = 128, **parameters: Any) -> AttentionAccuracy:
+    def measure(
+        self, q: Any, k: Any, v: Any, *, queries: int = 128, **parameters: Unpack[AttentionInputs]
+    ) -> AttentionAccuracy:
         """Measure the error against softmax attention, and predict it, over evenly spaced queries.
 
         >>> import numpy as np, bochner
@@ -247,7 +249,7 @@ class Attention:
         self._handle = handle
         self._draw = draw if self._calibration is None else None
 
-    def calibrate(self, q: Any, k: Any, *, draw: int = 0, **parameters: Any) -> dict[str, Any]:
+    def calibrate(self, q: Any, k: Any, *, draw: int = 0, **parameters: Unpack[AttentionInputs]) -> dict[str, Any]:
         """Draw the frequencies from a distribution that suits the data, for kinds with a proposal or optimal sampling.
 
         Use data other than the sequences that the attention will process, or outputs are not causal. Returns the expected
@@ -290,7 +292,7 @@ class Call:
     __slots__ = ("attention", "call", "double", "dtype", "keep", "out", "returned", "tokens_first")
 
     def __init__(
-        self, attention: Attention, q: Any, k: Any, v: Any, parameters: dict[str, Any], double: bool | None = None
+        self, attention: Attention, q: Any, k: Any, v: Any, parameters: Mapping[str, Any], double: bool | None = None
     ) -> None:
         q, k, v = as_array(q, "q"), as_array(k, "k"), as_array(v, "v")
         dims = q.ndim
@@ -326,14 +328,9 @@ class Call:
         call.element = c.BO_ELEMENT_FLOAT64 if self.double else c.BO_ELEMENT_FLOAT32
         call.q.data, call.k.data, call.v.data, call.out.data = address(q), address(k), address(v), address(self.out)
         for name, value in parameters.items():
+            _check_input(name)
             if value is not None:
-                set_input(call, self._member(name), address(self._parameter(name, value, wanted, (batch, key_heads, keys), dims)))
-
-    def _member(self, name: str) -> str:
-        if name not in PARAMETERS:
-            refuse_unknown("attention", [name], PARAMETERS + _SETTINGS)
-            raise TypeError(f"{name} is a setting of the attention: pass it to Attention(...)")
-        return name
+                set_input(call, name, address(self._parameter(name, value, wanted, (batch, key_heads, keys), dims)))
 
     def _parameter(self, name: str, value: Any, dtype: Any, per_token: tuple[int, ...], dims: int) -> Array:
         array = as_array(value, name)
@@ -353,7 +350,7 @@ class Call:
 
     def forward(self, states: Any = None) -> None:
         """Computes `out`, with states before and after the tokens if there are any."""
-        self.call.initial = self.call.final = states
+        self.call.initial = self.call.final = None if states is None else ctypes.addressof(states)
         device = "cpu" if self.double else self.attention._device
         with long_context(device=device) if self.out.size > _LONG_WORK else context(device=device) as taken:
             lib.bo_attention_forward(taken, self.attention._handle, ctypes.byref(self.call))
@@ -362,6 +359,13 @@ class Call:
         """The output in the order and the dtype of q."""
         out = self.out.transpose(0, 2, 1, 3) if self.tokens_first else self.out
         return out.reshape(*self.returned, out.shape[-1]).astype(self.dtype, copy=False)
+
+
+def _check_input(name: str) -> None:
+    """Refuses what is not an input of a call."""
+    if name not in PARAMETERS:
+        refuse_unknown("attention", [name], PARAMETERS + _SETTINGS)
+        raise TypeError(f"attention: {name!r} is a setting of the attention: pass it to Attention(...)")
 
 
 def set_input(call: Any, name: str, at: int | None) -> None:
@@ -418,9 +422,13 @@ class State:
     100
     """
 
-    def __init__(self, attention: Attention | str, *, sequences: int = 1, **settings: Any) -> None:
+    @checks_names(StateSettings)
+    def __init__(
+        self, attention: Attention | AttentionKind, *, sequences: int = 1, **settings: Unpack[StateSettings]
+    ) -> None:
         if isinstance(attention, str):
-            attention = Attention(attention, **{"causal": True, **settings})
+            given: dict[str, Any] = {"causal": True, **settings}
+            attention = Attention(attention, **given)
         elif settings:
             raise TypeError(f"State: {next(iter(settings))!r} is a setting of the attention: pass it to Attention(...)")
         if not isinstance(attention, Attention):
@@ -468,7 +476,7 @@ class State:
     def __repr__(self) -> str:
         return f"<State of {self._attention.kind} attention: {self.sequences} sequences, {self.tokens} tokens, {self.nbytes} bytes>"
 
-    def step(self, q: Any, k: Any, v: Any, **parameters: Any) -> Array:
+    def step(self, q: Any, k: Any, v: Any, **parameters: Unpack[AttentionInputs]) -> Array:
         """Process one token per sequence. q, k, v: (sequences, heads, columns), or (heads, columns) for one sequence."""
         q, k, v = as_array(q, "q"), as_array(k, "k"), as_array(v, "v")
         if q.ndim not in (2, 3) or k.ndim != q.ndim or v.ndim != q.ndim:
@@ -485,7 +493,7 @@ class State:
         out = self.extend(q[..., None, :], k[..., None, :], v[..., None, :], **{**parameters, **per_token})
         return out[..., 0, :]
 
-    def extend(self, q: Any, k: Any, v: Any, **parameters: Any) -> Array:
+    def extend(self, q: Any, k: Any, v: Any, **parameters: Unpack[AttentionInputs]) -> Array:
         """Process a block of tokens. Shapes are those of :meth:`Attention.__call__`, one batch entry per sequence."""
         call = Call(self._attention, q, k, v, parameters)
         if call.call.sequences != self.sequences:
@@ -545,9 +553,11 @@ def _cached(precision: int, items: tuple[tuple[str, Any], ...]) -> Attention:
     return Attention(**dict(items))
 
 
+@checks_names(CallSettings)
 def attention(
-    q: Any, k: Any, v: Any, *, kind: str = "softmax", causal: bool | None = None, device: str = "cpu", **settings: Any
-) -> Array:
+    q: Any, k: Any, v: Any, *, kind: AttentionKind = "softmax", causal: bool | None = None,
+    precision: AttentionPrecision | None = None, device: str = "cpu", **settings: Unpack[CallSettings],
+) -> Array:  # fmt: skip
     """Compute attention.
 
     Parameters
@@ -561,11 +571,13 @@ def attention(
     causal : bool, optional
         Whether a query sees only the keys up to its own position (default: False, except for kinds that are always
         causal).
+    precision : {"float32", "bfloat16", "float64"}, optional
+        As in :class:`Attention`.
     device : str
         Where it is computed: "cpu" (default), "cuda" or "cuda:N" for a GPU, or "auto" for a GPU if there is one.
     **settings
-        Settings of :class:`Attention` (features, seed, scale, window, precision, ...) and inputs of
-        :meth:`Attention.__call__` (log_gate, beta, sigma, m, ...).
+        Settings of :class:`Attention` (features, seed, scale, window, ...) and inputs of :meth:`Attention.__call__`
+        (log_gate, beta, sigma, m, ...); :class:`bochner.typing.CallSettings` lists all.
 
     Returns
     -------
@@ -585,7 +597,8 @@ def attention(
     >>> bool(np.linalg.norm(linear - exact) < 0.2 * np.linalg.norm(exact))
     True
     """
-    inputs = {name: settings.pop(name) for name in PARAMETERS if name in settings} if settings else settings
+    inputs: dict[str, Any] = {name: value for name, value in settings.items() if name in PARAMETERS}
+    others: dict[str, Any] = {name: value for name, value in settings.items() if name not in PARAMETERS}
     q, k, v = as_array(q, "q"), as_array(k, "k"), as_array(v, "v")
     if not 2 <= q.ndim <= 4 or k.ndim != q.ndim or v.ndim != q.ndim:
         raise InvalidArgumentError(
@@ -593,7 +606,7 @@ def attention(
         )
     heads, key_heads = (q.shape[-3], k.shape[-3]) if q.ndim > 2 else (1, 1)
     items = {"kind": kind, "causal": causal, "heads": heads, "key_heads": key_heads, "dim": q.shape[-1],
-             "value_dim": v.shape[-1], "device": device, **settings}  # fmt: skip
+             "value_dim": v.shape[-1], "precision": precision, "device": device, **others}  # fmt: skip
     try:
         made = _cached(_library._precision, tuple(items.items()))
     except TypeError as error:

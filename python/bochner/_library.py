@@ -25,9 +25,10 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from . import _bindings as c
+from .typing import Precision
 
 log = logging.getLogger("bochner")
 log.addHandler(logging.NullHandler())
@@ -342,7 +343,7 @@ def get_threads() -> int:
         return int(lib.bo_context_describe(taken).contents.threads)
 
 
-def set_precision(precision: str) -> None:
+def set_precision(precision: Precision) -> None:
     """Set the precision of the matrix products of attention and models that are created later: float32 or bfloat16.
 
     >>> import bochner
@@ -352,9 +353,9 @@ def set_precision(precision: str) -> None:
     _precision = precision_number(precision)
 
 
-def get_precision() -> str:
+def get_precision() -> Precision:
     """Return the precision of attention and models that are created without one."""
-    return enum_name(c.BO_ENUM_PRECISION, _precision)
+    return cast(Precision, enum_name(c.BO_ENUM_PRECISION, _precision))
 
 
 def device_name(device: Any) -> str:

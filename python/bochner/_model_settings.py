@@ -13,8 +13,9 @@ from . import _bindings as c
 from ._attention import ATTENTION_SETTINGS, FEATURE_SETTINGS, attention_desc
 from ._library import Handle, InvalidArgumentError, context, enum_name, lib, text_bytes
 from ._settings import fill, flag, refuse_unknown
+from .typing import AttentionKind, AttentionOfKind
 
-Kind = Union[str, Mapping[str, Any]]
+Kind = Union[AttentionKind, AttentionOfKind]
 """A kind of attention: its name, or a mapping with "kind" and settings of bochner.Attention."""
 
 # Members of bo_model_desc and bo_block whose values are names, with the function that finds the number.
@@ -46,13 +47,12 @@ _OF_ATTENTION = [name for name in ATTENTION_SETTINGS + FEATURE_SETTINGS
 BLOCK_SETTINGS = [*_BLOCK, *_CHOICES, *_ATTENTIONS, *_STRUCTS, *_OF_ATTENTION, "layers"]
 _OF_ALL = [name for name in BLOCK_SETTINGS if name not in ("repeat", "layers")]  # `layers` of a model is a number
 _BLOCK_LISTS = ("blocks", "encoder", "encoder_blocks")
-SETTINGS = [*_MODEL, *_OF_ALL, *_BLOCK_LISTS, "labels"]
 
 
 # ---- descriptors from settings --------------------------------------------------------------------------------------
 
 
-def kind_desc(kind: Kind, settings: Mapping[str, Any] | None = None, shared: Mapping[str, Any] | None = None) -> Any:
+def kind_desc(kind: str | Mapping[str, Any], settings: Mapping[str, Any] | None = None, shared: Mapping[str, Any] | None = None) -> Any:
     """An attention by its name or by its settings. `settings` replace those of the mapping, which replace `shared`."""
     if not isinstance(kind, (str, Mapping)):
         raise InvalidArgumentError(f"attention: expected a kind or a mapping with 'kind', found {kind!r}")
@@ -126,9 +126,8 @@ def _list(shared: Mapping[str, Any], blocks: Any, name: str) -> Any:
     return (c.bo_block * len(items))(*items)
 
 
-def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) -> Any:
+def model_desc(preset: str | None, attention: Any, settings: dict[str, Any]) -> Any:
     """The descriptor of a new model."""
-    refuse_unknown("Model.create", settings, SETTINGS)
     desc = c.bo_model_desc()
     if not lib.bo_model_preset(text_bytes("tiny" if preset is None else preset, "preset"), ctypes.byref(desc)):
         names = iter(range(2**31))
@@ -184,7 +183,7 @@ _NAMES = ("kernel", "function", "draw", "sampling", "gate", "proposal")  # of at
 
 def _read_part(part: Any, names: Iterable[str], usual: Any) -> dict[str, Any]:
     """The members of a struct that differ from those of another one, and are not 0, which means the default."""
-    found = {}
+    found: dict[str, Any] = {}
     for name in names:
         value = getattr(part, name)
         if value == getattr(usual, name):
@@ -226,7 +225,7 @@ def _read_attention(desc: Any, model: Any) -> tuple[str, dict[str, Any]]:
     return name, found
 
 
-def _kind(name: str, settings: dict[str, Any]) -> Kind:
+def _kind(name: str, settings: dict[str, Any]) -> str | dict[str, Any]:
     return {"kind": name, **settings} if settings else name
 
 
@@ -248,7 +247,7 @@ def _read_block(block: Any, desc: Any) -> dict[str, Any]:
         values["rope_scaling"] = _read_part(block.rope_scaling, _SCALING[1:], c.bo_rope_scaling())
         values["rope_scaling"]["kind"] = enum_name(c.BO_ENUM_ROPE_SCALING_KIND, block.rope_scaling.kind)
     if block.mlp == c.BO_MLP_RANDOM_FEATURES:
-        values["mlp_features"] = _read_part(block.mlp_features, FEATURE_SETTINGS[1:], c.bo_features_desc())
+        values["mlp_features"] = _read_part(block.mlp_features, [name for name in FEATURE_SETTINGS if name != "features"], c.bo_features_desc())
     if block.layers:
         values["layers"] = block.layers.decode()
     return values

@@ -8,7 +8,7 @@ import math
 import os
 import struct
 from collections.abc import Mapping
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar, Union, cast
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from ._library import (
 from ._model_core import Core, network_facts
 from ._reports import Report, table
 from ._saved import read_file
-from ._settings import fill, flag, read_struct
+from ._settings import Unpack, checks_names, fill, flag, read_struct
 from ._tokenizer import Array, Path, Tokenizer
 from ._training import Callback, History
+from .typing import FitSettings, Optimizer, Schedule, Task
 
 Description = Union[Mapping[str, Any], Path]
 """A description of a model: a mapping, JSON text, or the name of a JSON file."""
@@ -158,9 +159,9 @@ class Predictor:
         return core
 
     @property
-    def task(self) -> str:
+    def task(self) -> Task:
         """The task: language, classify, match, translate or predict."""
-        return enum_name(c.BO_ENUM_MODEL_TASK, self._open.desc.task)
+        return cast(Task, enum_name(c.BO_ENUM_MODEL_TASK, self._open.desc.task))
 
     @property
     def classes(self) -> Array | None:
@@ -188,13 +189,14 @@ class Predictor:
 
     # ---- training ---------------------------------------------------------------------------------------------------
 
+    @checks_names(FitSettings)
     def fit(
         self, x: Any, y: Any = None, *, epochs: float | None = None, steps: int | None = None,
         minutes: float | None = None, batch: int | None = None, learning_rate: float | None = None,
-        optimizer: str | None = None, schedule: str | None = None, validation: float | tuple[Any, Any] | None = 0.1,
+        optimizer: Optimizer | None = None, schedule: Schedule | None = None, validation: float | tuple[Any, Any] | None = 0.1,
         edges: Any = None, undirected: bool = False, self_loops: bool = False, split: Any = None,
         folder: Path | None = None, seed: int = 0, callback: Callback | None = None, progress: bool | None = None,
-        **settings: Any,
+        **settings: Unpack[FitSettings],
     ) -> History:  # fmt: skip
         """Train the model on examples or on texts, in place. Language models have :meth:`train`.
 
@@ -227,7 +229,7 @@ class Predictor:
         seed : int
             Seed of the split, of batches and of dropout.
         **settings
-            pack and smoothing for texts; others as in :meth:`train`.
+            pack and smoothing for texts; others as in :meth:`train`. :class:`bochner.typing.FitSettings` lists all.
 
         Returns
         -------
@@ -258,6 +260,7 @@ class Predictor:
             return run.on_texts(x, y, validation)
         return run.on_examples(self._needs(core), x, y, {**graph, "split": split}, validation, epochs)
 
+    @checks_names()
     def solve(
         self, x: Any, y: Any = None, *, regularization: float = 1.0, edges: Any = None, undirected: bool = False,
         self_loops: bool = False, split: Any = None,
@@ -302,6 +305,7 @@ class Predictor:
             lib.bo_model_predict(taken, core.handle, examples, c.BO_SPLIT_ALL, address(out))
         return out
 
+    @checks_names()
     def predict(self, x: Any, *, edges: Any = None, undirected: bool = False, self_loops: bool = False) -> Array:
         """Predict classes, or numbers in the unit of the targets.
 
@@ -322,6 +326,7 @@ class Predictor:
             return np.asarray(classes[found.argmax(axis=1)])
         return found[:, 0] if found.shape[1] == 1 else found
 
+    @checks_names()
     def predict_proba(self, x: Any, *, edges: Any = None, undirected: bool = False, self_loops: bool = False) -> Array:
         """Predict probabilities of classes, (rows, classes), in the order of :attr:`classes`.
 
@@ -331,6 +336,7 @@ class Predictor:
             raise UnsupportedError(f"predict_proba: the model of the task {self.task} has no classes")
         return self._outputs(x, {"edges": edges, "undirected": undirected, "self_loops": self_loops})
 
+    @checks_names()
     def translate(
         self, texts: Any, *, beam: int | None = None, penalty: float | None = None, max_tokens: int | None = None,
         return_scores: bool = False,

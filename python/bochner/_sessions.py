@@ -18,8 +18,9 @@ from ._library import (
     Context, Handle, InvalidArgumentError, NumericError, alone, bytes_source, file_sink, file_source, lib, new_lock,
     saved_bytes, whole,
 )  # fmt: skip
-from ._settings import fill, flag
+from ._settings import Unpack, checks_names, fill, flag
 from ._tokenizer import Array, Path
+from .typing import GenerationSettings
 
 _PIECE = 4096  # tokens per call, so that Ctrl-C stops the reading of a long text
 _WINDOW = 64  # tokens that a repetition penalty applies to
@@ -112,7 +113,8 @@ class Session:
                 self._recent.extend(part[-_WINDOW:].tolist())
         return -losses[:-1]
 
-    def generate(self, prompt: Any = None, **options: Any) -> Generation:
+    @checks_names(GenerationSettings)
+    def generate(self, prompt: Any = None, **options: Unpack[GenerationSettings]) -> Generation:
         """Read a prompt, if there is one, and continue the sequence. Options are those of :meth:`Model.generate`.
 
         The session reads the tokens that were generated, so that later calls continue after them, as one long call would.

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import ctypes
 import difflib
+import functools
+import inspect
 import operator
-from collections.abc import Mapping
-from typing import Any
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Optional, ParamSpec, TypeVar
 
 import numpy as np
 
 from . import _bindings as c
 from ._library import InvalidArgumentError, parse
+
+if sys.version_info >= (3, 11):
+    from typing import Unpack as Unpack
+elif TYPE_CHECKING:
+    from typing_extensions import Unpack as Unpack
+else:
+    Unpack = Optional  # for typing.get_type_hints
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Settings whose values are names, with the enumeration that they belong to.
 _NAMED: dict[str, int] = {
@@ -102,13 +115,39 @@ def flag(name: str, value: Any) -> bool:
         raise InvalidArgumentError(f"{name}: {value!r} is not possible: {error}") from None
 
 
-def refuse_unknown(function: str, names: Any, allowed: Any) -> None:
+def refuse_unknown(function: str, names: Iterable[Any], allowed: Collection[str]) -> None:
     """Raises TypeError for the first name that is not allowed, with a suggestion."""
     for name in names:
         if name not in allowed:
             close = difflib.get_close_matches(str(name), allowed, 1)
             hint = f"; did you mean {close[0]!r}?" if close else f"; known settings are {', '.join(sorted(allowed))}"
             raise TypeError(f"{function}: unknown setting {name!r}{hint}")
+
+
+def names_of(settings: Any) -> tuple[str, ...]:
+    """The names in a TypedDict of settings."""
+    return tuple(settings.__annotations__)
+
+
+def checks_names(settings: Any = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: keyword arguments that are neither parameters nor in the TypedDict `settings` raise TypeError with a
+    suggestion, before anything is done."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        parameters = inspect.signature(function).parameters.values()
+        known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in ("self", "cls")]
+        known += names_of(settings) if settings is not None else ()
+        owner = function.__qualname__.split(".")[-2] if function.__name__ == "__init__" else function.__name__
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            if kwargs:
+                refuse_unknown(owner, kwargs, known)
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
 
 
 def read_struct(struct: Any) -> dict[str, Any]:

@@ -20,10 +20,10 @@ from ._library import (
     Context, Handle, InputOutputError, InvalidArgumentError, bytes_source, context, copied_bytes, file_sink, file_source,
     lib, long_context, path_bytes, saved_bytes, taken_bytes, text_bytes, whole,
 )  # fmt: skip
-from ._settings import fill
+from ._settings import checks_names, fill
 
 Array = np.ndarray[Any, Any]
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, os.PathLike[str]]
 Data = Union[str, bytes, Path, Sequence[Path], Sequence[int], Array]
 """Text: a string or bytes; the name of a file, or a list of names; or token ids."""
 
@@ -78,6 +78,7 @@ class Tokenizer:
         return tokenizer
 
     @classmethod
+    @checks_names()
     def train(
         cls, data: str | bytes | Path | Sequence[Path], vocab: int, *, special: Sequence[str] | None = None,
         pattern: str | None = None, least: int | None = None,
@@ -184,6 +185,7 @@ class Tokenizer:
         at = lib.bo_tokenizer_piece(self._handle, token, ctypes.byref(size))
         return copied_bytes(at, size.value)
 
+    @checks_names()
     def encode(self, text: str | bytes, *, special: bool = True, template: bool = False) -> Array:
         """Return the ids of a text, as int32.
 
@@ -202,6 +204,7 @@ class Tokenizer:
             lib.bo_tokenizer_encode(taken, self._handle, data, len(data), how, ctypes.byref(ids))
             return array_of(ids)
 
+    @checks_names()
     def decode(self, ids: Any, errors: str = "replace") -> str:
         """Return the text of ids. `errors` is as in bytes.decode, for bytes that are not UTF-8."""
         return self.decode_bytes(ids).decode("utf-8", errors)

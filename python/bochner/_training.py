@@ -20,7 +20,7 @@ from ._library import (
     CanceledError, Context, Handle, InvalidArgumentError, UnsupportedError, bytes_source, enum_name, goes_on, guarded, lib,
     long_context, path_bytes, saved_bytes, text_bytes, whole,
 )  # fmt: skip
-from ._model_settings import Kind, block_of, kind_desc, layer_list
+from ._model_settings import block_of, kind_desc, layer_list
 from ._reports import Report
 from ._settings import fill, read_struct, refuse_unknown
 from ._texts import open_texts
@@ -51,7 +51,6 @@ _NAMED = {
     "optimizer": c.BO_ENUM_OPTIMIZER_KIND, "schedule": c.BO_ENUM_SCHEDULE_KIND, "activations": c.BO_ENUM_STORAGE,
     "muon_factor": c.BO_ENUM_MUON_FACTOR, "muon_iteration": c.BO_ENUM_MUON_ITERATION, "init": c.BO_ENUM_LORA_INIT,
 }  # fmt: skip
-TRAINING_SETTINGS = {**_RUN, **_OPTIMIZER, **_SCHEDULE}
 _TEXTS = {"pack": "pack", "smoothing": "smoothing"}
 _BATCH, _EPOCHS, _GRAPH_EPOCHS = 128, 10, 200  # examples, as in bochner train
 _SMOOTHING = 0.1  # of translations, as in bochner train
@@ -193,7 +192,6 @@ def train(
     core: Core, data: Any, *, validation: Any, field: str | None, separator: str | None, lora: Any,
     callback: Callback | None, progress: bool | None, settings: dict[str, Any],
 ) -> History:  # fmt: skip
-    refuse_unknown("train", settings, TRAINING_SETTINGS)
     _check_callback(callback)
     if core.desc.task != c.BO_MODEL_TASK_LANGUAGE:
         task = enum_name(c.BO_ENUM_MODEL_TASK, core.desc.task)
@@ -213,7 +211,6 @@ class ExampleRun:
     """A run on examples or on texts, for the model of `core`."""
 
     def __init__(self, core: Core, settings: dict[str, Any], callback: Callback | None, progress: bool | None) -> None:
-        refuse_unknown("fit", settings, {**TRAINING_SETTINGS, **_TEXTS})
         _check_callback(callback)
         self._core, self._settings, self._callback, self._progress = core, settings, callback, progress
 
@@ -372,11 +369,10 @@ def _values(report: Any) -> dict[str, Any]:
 
 
 def linearize(
-    core: Core, data: Any, *, kind: Kind, features: int | None, window: int | None, gate: str | None,
+    core: Core, data: Any, *, kind: Any, features: int | None, window: int | None, gate: str | None,
     keep_softmax: str | Iterable[int] | None, validation: Any, field: str | None, separator: str | None,
     folder: Path | None, callback: Callback | None, progress: bool | None, settings: dict[str, Any],
 ) -> tuple[Handle, LinearizationReport]:  # fmt: skip
-    refuse_unknown("linearize", settings, _LINEARIZE)
     _check_callback(callback)
     for name, number in (("features", features), ("window", window)):
         if number is not None:
@@ -415,7 +411,7 @@ def _head_dims(core: Core, with_windows: bool) -> tuple[int, int]:
 
 
 def _linear_attention(
-    core: Core, kind: Kind, features: int | None, window: int | None, gate: str | None, keeps: bool
+    core: Core, kind: Any, features: int | None, window: int | None, gate: str | None, keeps: bool
 ) -> Any:
     """The attention of bochner linearize: with a window, features become the past of hybrid attention."""
     desc = kind_desc(kind, {"gate": gate} if gate is not None else None)

@@ -12,7 +12,7 @@ True
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,10 +32,16 @@ from ._library import (
 )
 from ._reports import Report
 from ._saved import Saved
-from ._settings import fill, read_struct, refuse_zero
+from ._settings import Unpack, checks_names, fill, read_struct, refuse_zero
 from ._tables import Table, inputs_of, origins, read_table, shifted, strided
+from .typing import Activation, Draw, Function, Kernel, KernelSettings, Sampling
 
 __all__ = ["KernelError", "RandomFeatures", "draws", "functions", "kernel", "kernel_error", "kernels", "samplings"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Array = np.ndarray[Any, Any]
 _LARGE = 1e10  # numbers that may not have finite features
@@ -170,20 +176,21 @@ class RandomFeatures(TransformerMixin, Estimator):
     (100, 45)
     """
 
+    @checks_names()
     def __init__(
         self,
-        kernel: str = "rbf",
+        kernel: Kernel = "rbf",
         *,
         features: int | None = None,
-        gamma: float | str | None = None,
-        function: str | None = None,
-        draw: str | None = None,
-        sampling: str | None = None,
+        gamma: float | Literal["scale"] | None = None,
+        function: Function | None = None,
+        draw: Draw | None = None,
+        sampling: Sampling | None = None,
         length_scales: Any = None,
         alpha: float | None = None,
         degree: int | None = None,
         depth: int | None = None,
-        activation: str | None = None,
+        activation: Activation | None = None,
         weight_variance: float | None = None,
         bias_variance: float | None = None,
         pair_norm: float | None = None,
@@ -342,7 +349,8 @@ def _dense(table: Table, origin: Any) -> tuple[Array, int]:
     return strided(numbers.toarray() if table.is_sparse else numbers)
 
 
-def kernel(x: Any, y: Any = None, kernel: str = "rbf", **settings: Any) -> Array:
+@checks_names(KernelSettings)
+def kernel(x: Any, y: Any = None, kernel: Kernel = "rbf", **settings: Unpack[KernelSettings]) -> Array:
     """Compute the exact kernel matrix k(x, y).
 
     Parameters
@@ -353,7 +361,8 @@ def kernel(x: Any, y: Any = None, kernel: str = "rbf", **settings: Any) -> Array
     kernel : str
         A name of :func:`kernels` (default: "rbf").
     **settings
-        Parameters of the kernel, as in :class:`RandomFeatures`: gamma, length_scales, alpha, degree, depth, ...
+        Parameters of the kernel, as in :class:`RandomFeatures`: gamma, length_scales, alpha, degree, depth, ...;
+        :class:`bochner.typing.KernelSettings` lists all.
 
     Returns
     -------
@@ -366,9 +375,6 @@ def kernel(x: Any, y: Any = None, kernel: str = "rbf", **settings: Any) -> Array
     array([[1.   , 0.368],
            [0.368, 1.   ]])
     """
-    unknown = set(settings) - set(RandomFeatures._get_param_names()) | set(settings) & {"device"}
-    if unknown:
-        raise TypeError(f"kernel: unknown setting {min(unknown)!r}; expected parameters of RandomFeatures")
     left = read_table(x, missing=False)
     right = left if y is None else read_table(y, missing=False)
     if left.numbers is None or right.numbers is None or left.columns != right.columns:
@@ -395,6 +401,7 @@ def kernel(x: Any, y: Any = None, kernel: str = "rbf", **settings: Any) -> Array
     return out
 
 
+@checks_names()
 def kernel_error(features: RandomFeatures, X: Any, *, pairs: int = 1000, random_state: Any = None) -> KernelError:
     """Measure the error of a feature map on random pairs of rows, and predict it.
 

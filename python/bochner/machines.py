@@ -11,7 +11,7 @@ True
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,8 +20,17 @@ from ._estimators import ClassifierMixin, RegressorMixin, as_labels, as_targets
 from ._library import InvalidArgumentError, lib
 from ._machine_base import FitReport, KernelMachine, Stream
 from ._saved import Saved
+from ._settings import checks_names
+from .typing import (
+    Activation, Draw, Function, GramPrecision, Kernel, Loss, Metric, Sampling, Scaling, Solver, TargetScale,
+)  # fmt: skip
 
 __all__ = ["FitReport", "KernelClassifier", "KernelRegressor"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Array = np.ndarray[Any, Any]
 
@@ -113,25 +122,26 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     _one_target: bool
 
+    @checks_names()
     def __init__(
         self,
-        kernel: str = "auto",
+        kernel: Literal["auto"] | Kernel = "auto",
         *,
         features: int | None = None,
         gamma: float | None = None,
         regularization: float | None = None,
-        metric: str = "auto",
-        solver: str = "auto",
-        scaling: str = "auto",
-        target_scale: str = "auto",
+        metric: Metric = "auto",
+        solver: Solver = "auto",
+        scaling: Scaling = "auto",
+        target_scale: TargetScale = "auto",
         budget: float | None = None,
-        function: str | None = None,
-        draw: str | None = None,
-        sampling: str | None = None,
+        function: Function | None = None,
+        draw: Draw | None = None,
+        sampling: Sampling | None = None,
         alpha: float | None = None,
         degree: int | None = None,
         depth: int | None = None,
-        activation: str | None = None,
+        activation: Activation | None = None,
         weight_variance: float | None = None,
         bias_variance: float | None = None,
         candidates: int | None = None,
@@ -139,7 +149,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         fit_intercept: bool = True,
         noise: float | None = None,
         dropout: float | None = None,
-        precision: str = "auto",
+        precision: GramPrecision = "auto",
         memory: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -213,7 +223,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             The predictions; with `return_std` a tuple of predictions and standard deviations.
         """
         machine, x = self._machine(), self._inputs(X)
-        arrays = {name: np.empty((x.shape[0], _outputs(machine))) for name in ("mean", "std")[: 2 if return_std else 1]}
+        names = ("mean", "std") if return_std else ("mean",)
+        arrays: dict[str, Any] = {name: np.empty((x.shape[0], _outputs(machine))) for name in names}
         self._predict(machine, x, **arrays)
         shaped = tuple(map(self._shaped, arrays.values()))
         return shaped if return_std else shaped[0]
@@ -300,26 +311,27 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     _classifies = True
     _known: Array | None
 
+    @checks_names()
     def __init__(
         self,
-        kernel: str = "auto",
+        kernel: Literal["auto"] | Kernel = "auto",
         *,
         features: int | None = None,
         gamma: float | None = None,
         regularization: float | None = None,
-        metric: str = "auto",
-        loss: str = "auto",
-        solver: str = "auto",
-        scaling: str = "auto",
-        class_weight: Any = None,
+        metric: Metric = "auto",
+        loss: Loss = "auto",
+        solver: Solver = "auto",
+        scaling: Scaling = "auto",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         budget: float | None = None,
-        function: str | None = None,
-        draw: str | None = None,
-        sampling: str | None = None,
+        function: Function | None = None,
+        draw: Draw | None = None,
+        sampling: Sampling | None = None,
         alpha: float | None = None,
         degree: int | None = None,
         depth: int | None = None,
-        activation: str | None = None,
+        activation: Activation | None = None,
         weight_variance: float | None = None,
         bias_variance: float | None = None,
         candidates: int | None = None,
@@ -327,7 +339,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         fit_intercept: bool = True,
         noise: float | None = None,
         dropout: float | None = None,
-        precision: str = "auto",
+        precision: GramPrecision = "auto",
         memory: int | None = None,
         random_state: Any = None,
         verbose: bool = False,

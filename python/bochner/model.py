@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,8 +21,13 @@ from ._model_settings import Kind, block_of, model_desc, read_model_desc
 from ._predicting import Description, Evaluation, Predictor, Summary, network_config
 from ._reports import Report, table
 from ._sessions import MAX_TOKENS, Generation, Session, count, session_for
+from ._settings import Unpack, checks_names
 from ._tokenizer import Array, Data, Path, Tokenizer, open_corpus
 from ._training import Callback, History, LinearizationReport, TrainingReport
+from .typing import (
+    Gate, GenerationSettings, Impute, LinearizationSettings, LoraSettings, ModelSettings, Optimizer, Parametrization, Part,
+    Precision, Preset, Schedule, Storage, TrainingSettings,
+)  # fmt: skip
 
 __all__ = [
     "Evaluation",
@@ -37,6 +42,11 @@ __all__ = [
     "TrainingReport",
     "Weights",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _LONGEST_WINDOW = 8192  # tokens per window of an evaluation, as in bochner eval
 
@@ -63,7 +73,7 @@ class Weights(Mapping[str, Array]):
             facts = lib.bo_weights_describe(weights).contents
             addresses = (ctypes.c_void_p * facts.count).from_address(facts.weight) if facts.count else ()
             for at in addresses:
-                weight = c.bo_weight.from_address(at)
+                weight: Any = c.bo_weight.from_address(at)
                 shapes[weight.name.decode()] = tuple((ctypes.c_size_t * weight.rank).from_address(weight.shape))
         return shapes
 
@@ -112,7 +122,7 @@ class Model(Predictor):
     path : path
         A folder that Bochner wrote (`bochner train`, `bochner linearize`, :meth:`save`), a pretrained model of Hugging Face,
         an adapter, or a model in one .safetensors file.
-    storage : {"float32", "bfloat16", "int8", "int4"}, optional
+    storage : {"float32", "bfloat16", "float8", "int8", "int4"}, optional
         Storage of the matrices in memory (default: float32). Fewer bytes make generation faster. Such a model cannot be
         trained.
     precision : {"float32", "bfloat16"}, optional
@@ -136,7 +146,8 @@ class Model(Predictor):
     20
     """
 
-    def __init__(self, path: Path, storage: str | None = None, *, precision: str | None = None) -> None:
+    @checks_names()
+    def __init__(self, path: Path, storage: Storage | None = None, *, precision: Precision | None = None) -> None:
         kind = parse("storage", "float32" if storage is None else storage, c.BO_ENUM_STORAGE)
         number, out = _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
@@ -168,16 +179,18 @@ class Model(Predictor):
     # ---- creation ---------------------------------------------------------------------------------------------------
 
     @classmethod
-    def load(cls, path: Path, storage: str | None = None, *, precision: str | None = None) -> Model:
+    @checks_names()
+    def load(cls, path: Path, storage: Storage | None = None, *, precision: Precision | None = None) -> Model:
         """Load a model, as ``Model(path)`` does."""
         return cls(path, storage, precision=precision)
 
     @classmethod
+    @checks_names(ModelSettings)
     def create(
-        cls, preset: str | None = None, *, layers: int | None = None, width: int | None = None, heads: int | None = None,
+        cls, preset: Preset | None = None, *, layers: int | None = None, width: int | None = None, heads: int | None = None,
         context: int | None = None, attention: Kind = "rfa-gate", features: int | None = None,
-        tokenizer: Tokenizer | Path | None = None, vocab: int | None = None, seed: int = 0, precision: str | None = None,
-        **settings: Any,
+        tokenizer: Tokenizer | Path | None = None, vocab: int | None = None, seed: int = 0, precision: Precision | None = None,
+        **settings: Unpack[ModelSettings],
     ) -> Model:  # fmt: skip
         """Create a model with random weights.
 
@@ -203,7 +216,7 @@ class Model(Predictor):
         **settings
             Other members of bo_model_desc (dropout, untied, ...) and of bo_block (mixer, mlp, norm, positions, key_heads,
             ...) in the C header model.h, and settings of the attention (gate, window, draw, ...). Settings of blocks, such
-            as `heads` and `attention`, are those of all layers.
+            as `heads` and `attention`, are those of all layers. :class:`bochner.typing.ModelSettings` lists all.
         blocks : list of dict, optional
             A list of blocks, which is repeated until there are `layers` layers: blocks[0] for its `repeat` layers (default:
             1), then blocks[1] for its, ... Each is a mapping with settings of blocks; the others are those of all layers,
@@ -246,11 +259,12 @@ class Model(Predictor):
             return cls._of(out.value, number, tokenizer)
 
     @classmethod
+    @checks_names()
     def describe(
         cls, description: Description, x: Any = None, y: Any = None, *, edges: Any = None, undirected: bool = False,
         self_loops: bool = False, split: Any = None, validation: float | tuple[Any, Any] | None = 0.1,
-        impute: str = "none", width_multiplier: float | None = None, parametrization: str | None = None,
-        tokenizer: Tokenizer | Path | None = None, seed: int = 0, precision: str | None = None,
+        impute: Impute = "none", width_multiplier: float | None = None, parametrization: Parametrization | None = None,
+        tokenizer: Tokenizer | Path | None = None, seed: int = 0, precision: Precision | None = None,
     ) -> Model:  # fmt: skip
         """Create a model with random weights from a description, in the language of `bochner train --model`.
 
@@ -310,7 +324,7 @@ class Model(Predictor):
             return saved_bytes(lambda sink: lib.bo_model_save(taken, core.handle, sink))
 
     @classmethod
-    def frombytes(cls, data: bytes | bytearray | memoryview, *, precision: str | None = None) -> Model:
+    def frombytes(cls, data: bytes | bytearray | memoryview, *, precision: Precision | None = None) -> Model:
         """Restore a model from :meth:`tobytes`."""
         data, number, out = as_bytes(data, "data"), _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
@@ -368,14 +382,14 @@ class Model(Predictor):
         return int(self._open.facts.bytes)
 
     @property
-    def storage(self) -> str:
-        """Storage of the matrices: float32, bfloat16, int8 or int4."""
-        return enum_name(c.BO_ENUM_STORAGE, self._open.facts.storage)
+    def storage(self) -> Storage:
+        """Storage of the matrices: float32, bfloat16, float8, int8 or int4."""
+        return cast(Storage, enum_name(c.BO_ENUM_STORAGE, self._open.facts.storage))
 
     @property
-    def precision(self) -> str:
+    def precision(self) -> Precision:
         """Precision of matrix products: float32 or bfloat16."""
-        return enum_name(c.BO_ENUM_PRECISION, self._open.precision)
+        return cast(Precision, enum_name(c.BO_ENUM_PRECISION, self._open.precision))
 
     @property
     def layers(self) -> int:
@@ -462,6 +476,7 @@ class Model(Predictor):
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
+    @checks_names()
     def session(
         self, *, capacity: int | None = None, chunk: int | None = None, state: bytes | Path | None = None
     ) -> Session:
@@ -519,10 +534,11 @@ class Model(Predictor):
         session, ids = self._session_for(tokens)
         return session.score(ids)
 
+    @checks_names()
     def evaluate(
         self, data: Any, y: Any = None, *, context: int | None = None, tokens: int | None = None,
         field: str | None = None, separator: str | None = None, edges: Any = None, undirected: bool = False,
-        self_loops: bool = False, split: Any = None, part: str = "all", beam: int | None = None,
+        self_loops: bool = False, split: Any = None, part: Part = "all", beam: int | None = None,
         penalty: float | None = None, tokenize: bool = True,
     ) -> Evaluation:  # fmt: skip
         """Measure the model, as `bochner eval`: on a text, or on examples or texts with their targets `y`.
@@ -575,6 +591,7 @@ class Model(Predictor):
 
     # ---- generation -------------------------------------------------------------------------------------------------
 
+    @checks_names()
     def generate(
         self, prompt: Any = None, *, max_tokens: int = MAX_TOKENS, temperature: float | None = None,
         top_k: int | None = None, top_p: float | None = None, min_p: float | None = None, greedy: bool = False,
@@ -620,13 +637,15 @@ class Model(Predictor):
             repetition_penalty=repetition_penalty, seed=seed, stop=stop, ignore_end=ignore_end,
         )  # fmt: skip
 
-    def generate_text(self, prompt: Any = None, **options: Any) -> str:
+    @checks_names(GenerationSettings)
+    def generate_text(self, prompt: Any = None, **options: Unpack[GenerationSettings]) -> str:
         """Continue a text and return the continuation. Options are those of :meth:`generate`."""
         return self.generate(prompt, **options).text()
 
+    @checks_names(GenerationSettings)
     def chat(
         self, messages: Sequence[Message], *, template: str | None = None, variables: Mapping[str, Any] | None = None,
-        max_tokens: int = 512, parse_special: bool = False, **options: Any,
+        parse_special: bool = False, **options: Unpack[GenerationSettings],
     ) -> Generation:  # fmt: skip
         """Answer the last message of a conversation with a chat model.
 
@@ -640,24 +659,26 @@ class Model(Predictor):
             Further variables of the template.
         parse_special : bool
             Whether texts of special tokens in messages become these tokens (default: False, they are plain text).
-        max_tokens, **options
-            As in :meth:`generate`.
+        **options
+            As in :meth:`generate` (default of `max_tokens`: 512).
         """
         core = self._reading_text
+        most = options.setdefault("max_tokens", 512)
         opened = _chat.open_template(core, template)
         ids = _chat.encode(core, opened, messages, variables or {}, parse_special)
-        session, ids = session_for(core, ids, max_tokens)
-        return Generation(session, ids, max_tokens=max_tokens, drawn=0, ends=_chat.end_token(core, opened), **options)
+        session, ids = session_for(core, ids, most)
+        return Generation(session, ids, drawn=0, ends=_chat.end_token(core, opened), **options)
 
     # ---- training ---------------------------------------------------------------------------------------------------
 
+    @checks_names(TrainingSettings)
     def train(
         self, data: Data, *, steps: int | None = None, minutes: float | None = None, batch: int | None = None,
-        context: int | None = None, learning_rate: float | None = None, optimizer: str | None = None,
-        schedule: str | None = None, validation: float | Data | None = 0.1, field: str | None = None,
+        context: int | None = None, learning_rate: float | None = None, optimizer: Optimizer | None = None,
+        schedule: Schedule | None = None, validation: float | Data | None = 0.1, field: str | None = None,
         separator: str | None = None, folder: Path | None = None, seed: int = 0,
-        lora: int | Mapping[str, Any] | None = None, callback: Callback | None = None, progress: bool | None = None,
-        **settings: Any,
+        lora: int | LoraSettings | None = None, callback: Callback | None = None, progress: bool | None = None,
+        **settings: Unpack[TrainingSettings],
     ) -> History:  # fmt: skip
         """Train the model on text, in place.
 
@@ -695,7 +716,7 @@ class Model(Predictor):
             Show a progress bar, with tqdm if it is installed (default: if standard error is a terminal).
         **settings
             warmup, floor, weight_decay, clip, average, eval_every, eval_tokens, patience, stateful, documents, freeze, ...,
-            named as in the C headers train.h and optim.h.
+            named as in the C headers train.h and optim.h; :class:`bochner.typing.TrainingSettings` lists all.
 
         Returns
         -------
@@ -709,12 +730,14 @@ class Model(Predictor):
             progress=progress, settings={**settings, **given},
         )  # fmt: skip
 
+    @checks_names(LinearizationSettings)
     def linearize(
         self, data: Data, kind: Kind = "hybrid", *, features: int | None = None, window: int | None = None,
-        gate: str | None = None, keep_softmax: str | Iterable[int] | None = None, steps: int | None = None,
+        gate: Gate | None = None, keep_softmax: str | Iterable[int] | None = None, steps: int | None = None,
         transfer_steps: int | None = None, minutes: float | None = None, validation: float | Data | None = 0.1,
         field: str | None = None, separator: str | None = None, folder: Path | None = None, seed: int = 0,
-        callback: Callback | None = None, progress: bool | None = None, **settings: Any,
+        callback: Callback | None = None, progress: bool | None = None,
+        **settings: Unpack[LinearizationSettings],
     ) -> Model:  # fmt: skip
         """Return a copy that decodes from a state of fixed size, as `bochner linearize`. This model is not changed.
 
@@ -742,7 +765,7 @@ class Model(Predictor):
             Folder of the result and of checkpoints, from which an interrupted run continues (`resume=True`).
         **settings
             batch, context, learning_rate, transfer_learning_rate, rank, alpha, targets, share, sparsity, gate_bias,
-            eval_tokens, merge, ..., as in the C header linearize.h.
+            eval_tokens, merge, ..., as in the C header linearize.h; :class:`bochner.typing.LinearizationSettings` lists all.
 
         Returns
         -------
@@ -763,5 +786,5 @@ def _precision(name: str | None) -> int:
     return _library._precision if name is None else precision_number(name)
 
 
-def _restored(data: bytes, precision: str) -> Model:
+def _restored(data: bytes, precision: Precision) -> Model:
     return Model.frombytes(data, precision=precision)

@@ -462,9 +462,9 @@ def torch():
 
 def test_tensors_of_wrong_shapes_are_refused(torch):
     q, k, v = torch.randn(3, 2, 4, 10, 8).unbind()
-    attention, plain = bochner.torch.Attention(4, 8, "favor", features=16), bochner.torch.attention
-    gated = bochner.torch.Attention(4, 8, "rfa-gate", features=16)
-    changed = bochner.torch.RandomFeatureAttention(4, 8)
+    attention, plain = bochner.torch.Attention("favor", heads=4, dim=8, features=16), bochner.torch.attention
+    gated = bochner.torch.Attention("rfa-gate", heads=4, dim=8, features=16)
+    changed = bochner.torch.RandomFeatureAttention(heads=4, dim=8)
     changed.sigma = torch.nn.Parameter(torch.ones(1, 8))
     one = (q[:1], k[:1], v[:1])
     for call in (

@@ -1,6 +1,7 @@
 """bochner.torch: gradients, modules, autocast. Runs with any PyTorch from 1.13 on."""
 
 import copy
+import inspect
 import os
 
 # Debian's PyTorch 1.13 stops with an illegal instruction in bfloat16 on some virtual CPUs with AMX.
@@ -67,7 +68,7 @@ def test_softmax_equals_pytorch(causal):
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_in_float64(kind):
     """gradcheck of every input and every parameter of every kind."""
-    module = bt.Attention(2, 4, kind, causal=True, seed=1, dtype=torch.float64, **few_features(kind))
+    module = bt.Attention(kind, heads=2, dim=4, causal=True, seed=1, dtype=torch.float64, **few_features(kind))
     with torch.no_grad():
         for parameter in module.parameters():
             parameter += 0.1 * torch.rand_like(parameter)
@@ -85,7 +86,7 @@ def test_gradients_in_float64(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_float32_agrees_with_float64(kind):
-    module = bt.Attention(2, 4, kind, causal=True, **few_features(kind))
+    module = bt.Attention(kind, heads=2, dim=4, causal=True, **few_features(kind))
     given = inputs_of(kind, torch.float32)
     double = {name: tensor.detach().double().requires_grad_() for name, tensor in given.items()}
 
@@ -115,6 +116,92 @@ def test_modules_train(name):
     other.load_state_dict(module.state_dict())
     torch.testing.assert_close(other(q, k, v), module(q, k, v))
     assert module.kind in repr(module)
+
+
+# ---- the interface of bochner.Attention --------------------------------------------------------------------------------
+
+
+def signature(function):
+    """The parameters in their order: names, kinds and defaults, without those that only tensors have."""
+    found = inspect.signature(function).parameters.values()
+    return [(p.name, p.kind, None if p.name == "device" else p.default) for p in found if p.name not in ("self", "dtype")]
+
+
+def test_signatures_are_those_of_the_numpy_interface():
+    assert signature(bt.attention) == signature(bochner.attention)
+    assert signature(bt.Attention) == signature(bochner.Attention)
+    assert inspect.signature(bt.Attention).parameters["kind"].default == inspect.signature(bt.attention).parameters["kind"].default == "softmax"
+    for function in (bt.attention, bt.Attention):
+        settings = inspect.signature(function).parameters["settings"].annotation
+        assert settings == inspect.signature(getattr(bochner, function.__name__)).parameters["settings"].annotation
+    for name, kind in [("RandomFeature", "rfa"), ("Favor", "favor"), ("Dark", "dark"), ("Hybrid", "hybrid"), ("Delta", "delta"), ("Ridge", "ridge")]:
+        module = getattr(bt, f"{name}Attention")
+        assert module(heads=2, dim=4, causal=True).kind == kind
+        assert set(inspect.signature(module).parameters) == {"self", "kind", "settings"} - {"self"}
+    for name in ("forward", "calibrate"):
+        assert list(inspect.signature(getattr(bt.Attention, name)).parameters)[1:3] == ["q", "k"]
+
+
+Q = np.ones((1, 2, 3, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("change", "settings"),
+    [
+        ({}, {"kind": "nothing"}),
+        ({}, {"kind": 3}),
+        ({}, {"featurs": 3}),
+        ({}, {"featurs": None}),
+        ({}, {"heads": 2}),
+        ({}, {"kind": "favor", "draw": "nothing"}),
+        ({}, {"kind": "favor", "features": -1}),
+        ({}, {"kind": "favor", "features": "many"}),
+        ({}, {"kind": "softmax", "scale": -1.0}),
+        ({}, {"precision": "float8"}),
+        ({"k": Q[:, :, :, :3]}, {}),
+        ({"k": Q[:, :, :2]}, {}),
+        ({"v": Q[:, :1]}, {}),
+        ({"k": Q[:, :, :0], "v": Q[:, :, :0]}, {}),
+        ({}, {"kind": "gla", "causal": True, "log_gate": Q[..., 0]}),
+        ({}, {"kind": "rfa", "sigma": Q}),
+        ({}, {"kind": "rfa-gate", "causal": True, "log_gate": Q}),
+    ],
+)
+def test_errors_have_the_words_of_the_numpy_interface(change, settings):
+    given = {"q": Q, "k": Q, "v": Q, **change}
+    with pytest.raises((TypeError, ValueError)) as ours:
+        bochner.attention(**given, **settings)
+    tensors = {name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in {**given, **settings}.items()}
+    with pytest.raises((TypeError, ValueError)) as theirs:
+        bt.attention(**tensors)
+    assert str(theirs.value) == str(ours.value) and theirs.type is ours.type
+
+
+def test_unknown_arguments_of_modules_are_refused():
+    for call in (
+        lambda **given: bt.attention(*torch.ones(3, 1, 2, 3, 4).unbind(), **given),
+        lambda **given: bt.Attention("favor", heads=2, dim=4, **given),
+        lambda **given: bt.FavorAttention(heads=2, dim=4, **given),
+        lambda **given: bt.MultiheadAttention(8, 2, **given),
+        lambda **given: bt.replace_attention(torch.nn.Linear(2, 2), "favor", **given),
+        lambda **given: bt.register_transformers("another", "favor", **given),
+    ):
+        for value in (None, 8):
+            with pytest.raises(TypeError, match="unknown setting 'featurs'; did you mean 'features'"):
+                call(featurs=value)
+    with pytest.raises(bochner.InvalidArgumentError, match="CPU.*'cuda'"):
+        bt.attention(*torch.ones(3, 1, 2, 3, 4).unbind(), device="cuda")
+
+
+def test_precision_of_tensors():
+    q, k, v = torch.randn(3, 1, 2, 30, 8).unbind()
+    expected = sdpa(q.double(), k.double(), v.double())
+    module = bt.Attention(heads=2, dim=8, precision="float64")
+    for out in (bt.attention(q, k, v, precision="float64"), module(q, k, v)):
+        assert out.dtype == torch.float32
+        torch.testing.assert_close(out, expected.float(), rtol=0, atol=1e-7)
+    low = bt.attention(q, k, v, precision="bfloat16")
+    assert 1e-4 < (low - expected).abs().max() < 0.05
 
 
 # ---- MultiheadAttention ----------------------------------------------------------------------------------------------
@@ -223,7 +310,7 @@ def test_replace_attention_keeps_the_weights():
 
 
 def test_copies_and_redraws():
-    module = bt.FavorAttention(2, 8, features=16)
+    module = bt.FavorAttention(heads=2, dim=8, features=16)
     q, k, v = torch.randn(3, 1, 2, 9, 8).unbind()
     first = module(q, k, v)
     torch.testing.assert_close(copy.deepcopy(module)(q, k, v), first)
@@ -231,7 +318,7 @@ def test_copies_and_redraws():
     assert not torch.allclose(module(q, k, v), first)
     module.redraw(0)
     torch.testing.assert_close(module(q, k, v), first)
-    better = bt.Attention(2, 8, "favor++", features=16)
+    better = bt.Attention("favor++", heads=2, dim=8, features=16)
     with pytest.raises(bochner.BochnerError, match="calibrat"):
         better(q, k, v)
     better.calibrate(q, k)
@@ -277,12 +364,13 @@ def test_the_numpy_interface_reads_tensors():
 def test_bad_input():
     q = torch.randn(1, 2, 3, 4)
     for call, message in [
-        (lambda: bt.attention(q[0], q, q), "expected tensors"),
-        (lambda: bt.attention(q, q[:, :, :2], q), "do not fit"),
+        (lambda: bt.attention(q[0], q, q), "need 4 dimensions"),
+        (lambda: bt.attention(q.numpy(), q, q), "expected tensors"),
+        (lambda: bt.attention(q, q[:, :, :2], q), r"v has shape \(1, 2, 3, 4\); expected \(1, 2, 2, 4\)"),
         (lambda: bt.attention(q * float("nan"), q, q), "q"),
         (lambda: bt.MultiheadAttention(30, 4), "multiple"),
         (lambda: bt.MultiheadAttention(32, 4, dropout=0.1), "dropout"),
-        (lambda: bt.Attention(2, 4, "nothing"), "kind"),
+        (lambda: bt.Attention("nothing", heads=2, dim=4), "kind"),
     ]:
         with pytest.raises((ValueError, RuntimeError), match=message):
             call()

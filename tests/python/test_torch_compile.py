@@ -51,7 +51,7 @@ def test_compiled_layer_equals_the_eager_one(kind):
 
 def test_graphs_for_any_length():
     """Beyond the lengths that PyTorch compiles separately, one graph serves all."""
-    module = bt.FavorAttention(2, 8, features=16, causal=True)
+    module = bt.FavorAttention(heads=2, dim=8, features=16, causal=True)
     compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
     for tokens in range(5, 25):
         q, k, v = (tensor.requires_grad_() for tensor in torch.randn(3, 2, 2, tokens, 8).unbind())

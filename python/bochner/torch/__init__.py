@@ -40,3 +40,7 @@ __all__ = [
     "replace_attention",
     "state_dict",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .. import _bindings as c
-from .._attention import PER_TOKEN
+from .._attention import PARAMETERS, PER_TOKEN
 from .._attention import Attention as _Attention
 from .._library import InvalidArgumentError, lib
+from .._settings import Unpack, checks_names, names_of, refuse_unknown
+from ..typing import AttentionKind, AttentionPrecision, AttentionSettings, CallSettings, ModuleSettings
 from . import _ops
 
 
@@ -25,11 +27,12 @@ def _autocast_dtype() -> Optional[torch.dtype]:
 
 
 def _compute(
-    key: Any, inputs: dict[str, Optional[Tensor]], tokens_first: bool, lengths: Any = None, key_lengths: Any = None
-) -> Tensor:
+    key: Any, inputs: dict[str, Optional[Tensor]], tokens_first: bool, lengths: Any = None, key_lengths: Any = None,
+    double: bool = False,
+) -> Tensor:  # fmt: skip
     """Runs an attention on tensors of any floating dtype. `key` is a function of the precision.
 
-    float32 and float64 are computed as they are. bfloat16 and float16, and everything under autocast, are computed with
+    If `double`, everything is computed in float64. Otherwise float32 and float64 are computed as they are. bfloat16 and float16, and everything under autocast, are computed with
     matrix products in bfloat16 and everything else in float32. The output has the dtype of q, or that of autocast.
     """
     q = inputs["q"]
@@ -44,26 +47,33 @@ def _compute(
             raise InvalidArgumentError(f"bochner.torch computes on the CPU; found a tensor on {tensor.device}")
     cast = _autocast_dtype()
     half = (torch.bfloat16, torch.float16)
-    low = cast in half if cast is not None and q.dtype != torch.float64 else q.dtype in half
-    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
-    returned = cast if cast is not None and q.dtype != torch.float64 else q.dtype
+    double = double or q.dtype == torch.float64
+    low = not double and (cast if cast is not None else q.dtype) in half
+    dtype = torch.float64 if double else torch.float32
+    returned = cast if cast is not None and not double else q.dtype
     # The operator reads contiguous tensors of one dtype; these conversions are part of the graph of gradients.
     ready = {name: None if tensor is None else tensor.to(dtype).contiguous() for name, tensor in inputs.items()}
     return _ops.run(ready, key("bfloat16" if low else None), tokens_first, lengths, key_lengths).to(returned)
 
 
+_KNOWN = ("q", "k", "v", "kind", "causal", "precision", "device", *names_of(CallSettings))
+
+
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, *, kind: str = "softmax", causal: Optional[bool] = None, **settings: Any
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, *, kind: AttentionKind = "softmax", causal: Optional[bool] = None,
+    precision: Optional[AttentionPrecision] = None, device: str = "cpu", **settings: Unpack[CallSettings],
+) -> Tensor:  # fmt: skip
     """Compute attention on tensors, with gradients.
 
     Parameters
     ----------
-    query, key, value : torch.Tensor
+    q, k, v : torch.Tensor
         (batch, heads, tokens, columns), as for torch.nn.functional.scaled_dot_product_attention. Keys and values may have
         fewer heads.
-    kind, causal, **settings
-        As in :func:`bochner.attention`. Inputs such as `log_gate`, `sigma` and `m` may be tensors that need gradients.
+    device : str
+        Only "cpu", where the tensors are.
+    kind, causal, precision, **settings
+        As in :func:`bochner.attention`. float64 tensors need no `precision`. Inputs such as `log_gate`, `sigma` and `m` may be tensors that need gradients.
 
     Examples
     --------
@@ -74,29 +84,33 @@ def attention(
     >>> tuple(out.shape)
     (2, 4, 64, 16)
     """
-    for tensor in (query, key, value):
+    if any(name not in _KNOWN for name in settings):
+        refuse_unknown("attention", settings, _KNOWN)
+    if device != "cpu":
+        raise InvalidArgumentError(f"attention: bochner.torch computes on the CPU; found device {device!r}")
+    for tensor in (q, k, v):
         if not isinstance(tensor, Tensor):
             raise InvalidArgumentError(f"attention: expected tensors, found {type(tensor).__name__}")
-    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
+    if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
         raise InvalidArgumentError(
-            "attention: expected tensors (batch, heads, tokens, columns), found "
-            f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
+            "attention: q, k and v need 4 dimensions, (batch, heads, tokens, columns); found "
+            f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
         )
-    inputs: dict[str, Optional[Tensor]] = {name: settings.pop(name) for name in _ops.NAMES[3:] if name in settings}
-    inputs.update(q=query, k=key, v=value)
-    made = {"kind": kind, "causal": causal, "heads": int(query.shape[1]), "key_heads": int(key.shape[1]),
-            "dim": int(query.shape[3]), "value_dim": int(value.shape[3]), **settings}  # fmt: skip
-    _check_shapes(inputs)
-    return _compute(lambda precision: _ops.key_of_settings({"precision": precision, **made}), inputs, False)
+    inputs: dict[str, Any] = {"q": q, "k": k, "v": v}
+    made: dict[str, Any] = {"kind": kind, "causal": causal, "heads": int(q.shape[1]), "key_heads": int(k.shape[1]),
+                            "dim": int(q.shape[3]), "value_dim": int(v.shape[3])}  # fmt: skip
+    for name, value in settings.items():
+        (inputs if name in PARAMETERS else made)[name] = value
+    _check_shapes(q, k, v)
+    key = lambda low: _ops.key_of_settings({**made, "precision": precision or low})  # noqa: E731
+    return _compute(key, inputs, False, double=precision == "float64")
 
 
-def _check_shapes(inputs: dict[str, Optional[Tensor]]) -> None:
-    q, k, v = inputs["q"], inputs["k"], inputs["v"]
-    assert q is not None and k is not None and v is not None
-    if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
-        raise InvalidArgumentError(
-            f"attention: the shapes of query {tuple(q.shape)}, key {tuple(k.shape)} and value {tuple(v.shape)} do not fit together"
-        )
+def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
+    per_key = (q.shape[0], k.shape[1], k.shape[2])
+    for name, tensor, expected in (("k", k, (*per_key, q.shape[3])), ("v", v, (*per_key, v.shape[3]))):
+        if tuple(tensor.shape) != expected:
+            raise InvalidArgumentError(f"{name} has shape {tuple(tensor.shape)}; expected {expected}")
 
 
 class Attention(nn.Module):
@@ -107,12 +121,14 @@ class Attention(nn.Module):
 
     Parameters
     ----------
+    kind : str
+        A name of :func:`bochner.attention_kinds` (default: "softmax").
     heads, dim : int
         Number of query heads, and columns of a query and a key.
-    kind : str
-        A name of :func:`bochner.attention_kinds`.
-    causal, features, seed, **settings
-        As in :class:`bochner.Attention`.
+    causal, precision, **settings
+        As in :class:`bochner.Attention`. By default, the dtype of the tensors determines the precision.
+    device, dtype
+        Those of the parameters, as in the modules of PyTorch. The computation is on the CPU.
 
     Examples
     --------
@@ -125,11 +141,16 @@ class Attention(nn.Module):
     ['sigma']
     """
 
-    default_kind = "favor"
-
-    def __init__(self, heads: int, dim: int, kind: Optional[str] = None, *, device: Any = None, dtype: Any = None, **settings: Any) -> None:
+    @checks_names(AttentionSettings)
+    def __init__(
+        self, kind: AttentionKind = "softmax", *, heads: int, dim: int, causal: Optional[bool] = None,
+        precision: Optional[AttentionPrecision] = None, device: Any = None, dtype: Any = None,
+        **settings: Unpack[AttentionSettings],
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.settings = {"kind": kind or self.default_kind, "heads": heads, "dim": dim, **settings}
+        given = {"causal": causal, "precision": precision, **settings}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        self.settings: dict[str, Any] = {"kind": kind, "heads": heads, "dim": dim, **chosen}
         made = _Attention(**self.settings)
         desc = lib.bo_attention_describe(made._handle).contents
         self.heads, self.key_heads, self.dim, self.value_dim = made.heads, made.key_heads, made.dim, made.value_dim
@@ -168,6 +189,10 @@ class Attention(nn.Module):
     def _key(self, precision: Optional[str]) -> str:
         return self._keys[precision]
 
+    @property
+    def _double(self) -> bool:
+        return bool(self.settings.get("precision") == "float64")
+
     def _parameters_of_kind(self) -> dict[str, Optional[Tensor]]:
         found: dict[str, Optional[Tensor]] = {name: getattr(self, name, None) for name in ("sigma", "m", "bias", "mix")}
         if hasattr(self, "log_lambda"):
@@ -186,15 +211,15 @@ class Attention(nn.Module):
         self._adopt(lambda made: made.redraw(draw))
         self._draw = draw
 
-    def calibrate(self, query: Tensor, key: Tensor) -> None:
+    def calibrate(self, q: Tensor, k: Tensor) -> None:
         """Draw the features from a distribution that suits the data, for kinds with a proposal ("favor++", "favor#")."""
-        q, k = (tensor.detach().float().numpy() for tensor in (query, key))
+        queries, keys = (tensor.detach().float().numpy() for tensor in (q, k))
         found = {name: None if value is None else value.detach().float().numpy() for name, value in self._parameters_of_kind().items()}
-        self._adopt(lambda made: made.calibrate(q, k, **found))
+        self._adopt(lambda made: made.calibrate(queries, keys, **found))
         self._draw = -1
 
     def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, log_gate: Optional[Tensor] = None, beta: Optional[Tensor] = None,
+        self, q: Tensor, k: Tensor, v: Tensor, log_gate: Optional[Tensor] = None, beta: Optional[Tensor] = None,
         *, tokens_first: bool = False, lengths: Optional[Tensor] = None, key_lengths: Optional[Tensor] = None,
     ) -> Tensor:  # fmt: skip
         """Compute the attention of (batch, heads, tokens, columns), or (batch, tokens, heads, columns) if `tokens_first`.
@@ -206,8 +231,8 @@ class Attention(nn.Module):
         if key_lengths is not None and lengths is None:
             raise InvalidArgumentError("key_lengths: expected lengths as well")
         lengths, key_lengths = (None if of is None else torch.as_tensor(of) for of in (lengths, key_lengths))
-        inputs = {"q": query, "k": key, "v": value, "log_gate": log_gate, "beta": beta, **self._parameters_of_kind()}
-        return _compute(self._key, inputs, tokens_first, lengths, key_lengths)
+        inputs = {"q": q, "k": k, "v": v, "log_gate": log_gate, "beta": beta, **self._parameters_of_kind()}
+        return _compute(self._key, inputs, tokens_first, lengths, key_lengths, self._double)
 
     def __getstate__(self) -> dict[str, Any]:
         if self._draw < 0:
@@ -224,37 +249,43 @@ class Attention(nn.Module):
 class RandomFeatureAttention(Attention):
     """Random feature attention (arXiv 2103.02143); "rfa-gate" is its gated form."""
 
-    default_kind = "rfa"
+    def __init__(self, kind: AttentionKind = "rfa", **settings: Unpack[ModuleSettings]) -> None:
+        super().__init__(kind, **settings)
 
 
 class FavorAttention(Attention):
     """FAVOR+ (Performer, arXiv 2009.14794)."""
 
-    default_kind = "favor"
+    def __init__(self, kind: AttentionKind = "favor", **settings: Unpack[ModuleSettings]) -> None:
+        super().__init__(kind, **settings)
 
 
 class DarkAttention(Attention):
     """Data-aware random features (arXiv 2603.04127), with a learned matrix M."""
 
-    default_kind = "dark"
+    def __init__(self, kind: AttentionKind = "dark", **settings: Unpack[ModuleSettings]) -> None:
+        super().__init__(kind, **settings)
 
 
 class HybridAttention(Attention):
     """Softmax attention in a window, random features for earlier keys."""
 
-    default_kind = "hybrid"
+    def __init__(self, kind: AttentionKind = "hybrid", **settings: Unpack[ModuleSettings]) -> None:
+        super().__init__(kind, **settings)
 
 
 class DeltaAttention(Attention):
     """The delta rule (arXiv 2406.06484)."""
 
-    default_kind = "delta"
+    def __init__(self, kind: AttentionKind = "delta", **settings: Unpack[ModuleSettings]) -> None:
+        super().__init__(kind, **settings)
 
 
 class RidgeAttention(Attention):
     """Ridge regression of the values on the keys (arXiv 2506.05233)."""
 
-    default_kind = "ridge"
+    def __init__(self, kind: AttentionKind = "ridge", **settings: Unpack[ModuleSettings]) -> None:
+        super().__init__(kind, **settings)
 
 
 class MultiheadAttention(nn.Module):
@@ -274,8 +305,8 @@ class MultiheadAttention(nn.Module):
         A name of :func:`bochner.attention_kinds` (default: "favor").
     causal : bool, optional
         If true, every call is causal. By default, a call is causal if `is_causal` is true or the mask is causal.
-    features, seed, **settings
-        As in :class:`bochner.Attention`.
+    precision, features, seed, **settings
+        As in :class:`Attention`.
 
     Examples
     --------
@@ -289,10 +320,12 @@ class MultiheadAttention(nn.Module):
     # nn.TransformerEncoderLayer computes softmax attention itself, past this module, where this is true.
     _qkv_same_embed_dim = False
 
+    @checks_names(AttentionSettings)
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
         add_zero_attn: bool = False, kdim: Optional[int] = None, vdim: Optional[int] = None, batch_first: bool = False,
-        device: Any = None, dtype: Any = None, *, kind: str = "favor", causal: Optional[bool] = None, **settings: Any,
+        device: Any = None, dtype: Any = None, *, kind: AttentionKind = "favor", causal: Optional[bool] = None,
+        precision: Optional[AttentionPrecision] = None, **settings: Unpack[AttentionSettings],
     ) -> None:  # fmt: skip
         super().__init__()
         if embed_dim % num_heads:
@@ -303,8 +336,8 @@ class MultiheadAttention(nn.Module):
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
         self.batch_first, self.dropout = batch_first, 0.0
         factory = {"device": device, "dtype": dtype}
-        made = {"kind": kind, "heads": num_heads, "dim": self.head_dim, **settings}
-        self.attention = Attention(causal=causal, **made, **factory)
+        sizes = {"heads": num_heads, "dim": self.head_dim}
+        self.attention = Attention(kind, **sizes, causal=causal, precision=precision, **factory, **settings)
         self.causal = self.attention.causal
         if self.kdim == embed_dim and self.vdim == embed_dim:
             self.in_proj_weight = nn.Parameter(torch.empty(3 * embed_dim, embed_dim, **factory))
@@ -386,7 +419,7 @@ class MultiheadAttention(nn.Module):
         inputs = {"log_gate": log_gate, "beta": beta, **self.attention._parameters_of_kind()}
         key = self._key_for(causal, v)
         if padding is None:
-            return _compute(key, {"q": q, "k": k, "v": v, **inputs}, True)
+            return _compute(key, {"q": q, "k": k, "v": v, **inputs}, True, double=self.attention._double)
         if padding.dtype != torch.bool and not bool(((padding == 0) | (padding == float("-inf"))).all()):
             raise InvalidArgumentError("MultiheadAttention: key_padding_mask must be boolean, or have the numbers 0 and -inf only")
         keep = ~padding if padding.dtype == torch.bool else padding == 0
@@ -398,7 +431,7 @@ class MultiheadAttention(nn.Module):
             raise InvalidArgumentError("MultiheadAttention: causal attention with padding needs as many queries as keys")
         packed["q"] = (q[keep] if causal else q.flatten(0, 1)).unsqueeze(0)
         queries = lengths if causal else torch.full_like(lengths, q.shape[1])
-        out = _compute(key, {**inputs, **packed}, True, queries, lengths)[0]
+        out = _compute(key, {**inputs, **packed}, True, queries, lengths, self.attention._double)[0]
         if not causal:
             return out.view(*q.shape[:3], v.shape[3])
         return q.new_zeros(*q.shape[:3], v.shape[3], dtype=out.dtype).masked_scatter(keep[..., None, None], out)
@@ -438,7 +471,11 @@ def _is_causal_mask(mask: Optional[Tensor]) -> bool:
     raise InvalidArgumentError("MultiheadAttention: attn_mask must be a causal mask: True or -inf above the diagonal")
 
 
-def replace_attention(module: nn.Module, kind: str = "favor", **settings: Any) -> int:
+@checks_names(AttentionSettings)
+def replace_attention(
+    module: nn.Module, kind: AttentionKind = "favor", *, causal: Optional[bool] = None,
+    precision: Optional[AttentionPrecision] = None, **settings: Unpack[AttentionSettings],
+) -> int:  # fmt: skip
     """Replace every torch.nn.MultiheadAttention inside a module by one of another kind, with its weights.
 
     Returns the number of replaced modules. Dropout of attention weights is left out, with a warning.
@@ -463,7 +500,8 @@ def replace_attention(module: nn.Module, kind: str = "favor", **settings: Any) -
             first = next(child.parameters())
             new = MultiheadAttention(
                 child.embed_dim, child.num_heads, bias=child.in_proj_bias is not None, kdim=child.kdim, vdim=child.vdim,
-                batch_first=child.batch_first, device=first.device, dtype=first.dtype, kind=kind, **settings,
+                batch_first=child.batch_first, device=first.device, dtype=first.dtype, kind=kind, causal=causal,
+                precision=precision, **settings,
             )  # fmt: skip
             new.load_state_dict(child.state_dict(), strict=False)
             new.train(child.training)

@@ -65,13 +65,17 @@ def _shape(q: Any, k: Any, tokens_first: bool) -> c.bo_attention_call:
 
 def _check(attention: Attention, inputs: dict[str, Optional[Tensor]], tokens_first: bool) -> None:
     """Refuses tensors whose shapes are not those that the library reads."""
-    q, k = inputs["q"], inputs["k"]
-    assert q is not None and k is not None
-    if q.dim() != 4 or k.dim() != 4:
-        raise InvalidArgumentError(f"attention: expected 4 dimensions, found query {tuple(q.shape)} and key {tuple(k.shape)}")
+    q, k, v = inputs["q"], inputs["k"], inputs["v"]
+    assert q is not None and k is not None and v is not None
+    if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
+        order = "tokens, heads" if tokens_first else "heads, tokens"
+        raise InvalidArgumentError(
+            f"attention: q, k and v need 4 dimensions, (batch, {order}, columns); found "
+            f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
+        )
     batch, queries, keys = q.shape[0], q.shape[1 if tokens_first else 2], k.shape[1 if tokens_first else 2]
     if keys == 0 and queries:
-        raise InvalidArgumentError(f"key has shape {tuple(k.shape)}, without a key; expected at least one")
+        raise InvalidArgumentError(f"k has shape {tuple(k.shape)}, without a key; expected at least one")
 
     def of(heads: int, tokens: int, *columns: int) -> tuple[int, ...]:
         return (batch, tokens, heads, *columns) if tokens_first else (batch, heads, tokens, *columns)
@@ -86,10 +90,10 @@ def _check(attention: Attention, inputs: dict[str, Optional[Tensor]], tokens_fir
         if tensor is None:
             continue
         expected = shapes.get(name) or parameter_shape(attention, name)
-        if tuple(tensor.shape) != expected or tensor.dtype != q.dtype:
-            raise InvalidArgumentError(
-                f"{name} has shape {tuple(tensor.shape)} and dtype {tensor.dtype}; expected {expected} and {q.dtype}"
-            )
+        if tuple(tensor.shape) != expected:
+            raise InvalidArgumentError(f"{name} has shape {tuple(tensor.shape)}; expected {expected}")
+        if tensor.dtype != q.dtype:
+            raise InvalidArgumentError(f"{name} has dtype {tensor.dtype}; expected {q.dtype}")
 
 
 def _check_lengths(both: list[list[int]], q: Tensor, k: Tensor, tokens_first: bool) -> None:

@@ -8,10 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from .._library import InvalidArgumentError
+from .._settings import Unpack, checks_names
+from ..typing import AttentionKind, AttentionPrecision, CallSettings
 from ._modules import attention
 
 
-def register_transformers(name: str = "bochner", kind: str = "favor", **settings: Any) -> str:
+@checks_names(CallSettings)
+def register_transformers(
+    name: str = "bochner", kind: AttentionKind = "favor", *, precision: Optional[AttentionPrecision] = None,
+    **settings: Unpack[CallSettings],
+) -> str:  # fmt: skip
     """Register a kind of attention with Hugging Face transformers, under a name.
 
     A model uses it with ``attn_implementation=name`` or ``model.set_attn_implementation(name)``. The scale, causality and
@@ -22,7 +28,7 @@ def register_transformers(name: str = "bochner", kind: str = "favor", **settings
     ----------
     name : str
         The name of the implementation.
-    kind, **settings
+    kind, precision, **settings
         As in :func:`bochner.attention`: a kind with weights of q and k, such as "favor", "softmax" or "hybrid".
 
     Returns
@@ -44,7 +50,7 @@ def register_transformers(name: str = "bochner", kind: str = "favor", **settings
             raise InvalidArgumentError(f"{name}: dropout of attention weights is not supported; set attention_dropout to 0")
         causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
         scale = {} if scaling is None or "scale" in settings else {"scale": float(scaling)}
-        out = _attend(query, key, value, attention_mask, causal, {"kind": kind, **scale, **settings})
+        out = _attend(query, key, value, attention_mask, causal, {"kind": kind, "precision": precision, **scale, **settings})
         return out.transpose(1, 2).contiguous(), None
 
     def mask(
