@@ -2,7 +2,6 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
-pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd) # of the server; only the program links it
@@ -20,7 +19,7 @@ if(BOCHNER_XSMM)
     set(BOCHNER_HAVE_XSMM TRUE)
   endif()
 endif()
-target_link_libraries(bochner_parts INTERFACE PkgConfig::CJSON PkgConfig::PCRE2 PkgConfig::UTF8PROC ZLIB::ZLIB
+target_link_libraries(bochner_parts INTERFACE PkgConfig::PCRE2 PkgConfig::UTF8PROC ZLIB::ZLIB
                       Threads::Threads m)
 
 set(BOCHNER_HAVE_MPI FALSE)
@@ -47,4 +46,4 @@ endif()
 
 # The same libraries as plain names, for programs that link the installed static library: they need the packages, but
 # not these CMake targets.
-set(BOCHNER_PART_NAMES cjson pcre2-8 utf8proc z pthread m)
+set(BOCHNER_PART_NAMES pcre2-8 utf8proc z pthread m)

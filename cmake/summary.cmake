@@ -10,7 +10,7 @@ endfunction()
 find_program(BOCHNER_GNUPLOT gnuplot)
 mark_as_advanced(BOCHNER_GNUPLOT)
 message(STATUS "Bochner ${PROJECT_VERSION}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
-message(STATUS "  cJSON ${CJSON_VERSION}, PCRE2 ${PCRE2_VERSION}, utf8proc ${UTF8PROC_VERSION}, zlib ${ZLIB_VERSION_STRING}")
+message(STATUS "  PCRE2 ${PCRE2_VERSION}, utf8proc ${UTF8PROC_VERSION}, zlib ${ZLIB_VERSION_STRING}")
 say("MPI:    " "${BOCHNER_HAVE_MPI}" "${MPI_C_VERSION}, ${MPIEXEC_EXECUTABLE}" "no (no plugin: bochner runs in one process)")
 say("CUDA:   " "${BOCHNER_HAVE_CUDA}" "${CMAKE_CUDA_COMPILER_VERSION}, ${CMAKE_CUDA_COMPILER}"
     "no (no plugin for GPUs: nvcc was not found, or -DBOCHNER_CUDA=OFF)")

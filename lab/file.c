@@ -149,62 +149,62 @@ static bo_status malformed(const reading *in, const char *format, ...)
     return bo_fail(in->context, BO_FORMAT, "%s: not a usable result: %s", in->where, what);
 }
 
-static const cJSON *member(const cJSON *object, const char *name)
+static const bo_json *member(const bo_json *object, const char *name)
 {
-    return cJSON_GetObjectItemCaseSensitive(object, name);
+    return bo_json_member(object, name);
 }
 
-static size_t length_of(const cJSON *array)
+static size_t length_of(const bo_json *array)
 {
-    return (size_t)cJSON_GetArraySize(array);
+    return (size_t)bo_json_count(array);
 }
 
-static bool get_number(const cJSON *item, double *out)
+static bool get_number(const bo_json *item, double *out)
 {
-    const char *text = cJSON_GetStringValue(item);
+    const char *text = bo_json_text_or_null(item);
     if (text && (strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0))
         *out = *text == '-' ? -INFINITY : INFINITY;
-    else if (cJSON_IsNull(item))
+    else if (bo_json_is(item, BO_JSON_NULL))
         *out = NAN;
-    else if (cJSON_IsNumber(item) && isfinite(item->valuedouble))
-        *out = item->valuedouble;
+    else if (bo_json_is(item, BO_JSON_NUMBER) && isfinite(item->number))
+        *out = item->number;
     else
         return false;
     return true;
 }
 
 /* Exactly one number per seed. */
-static bool get_numbers(const cJSON *array, size_t count, double *out)
+static bool get_numbers(const bo_json *array, size_t count, double *out)
 {
-    const cJSON *item;
-    if (!cJSON_IsArray(array) || length_of(array) != count) return false;
-    cJSON_ArrayForEach(item, array) if (!get_number(item, out++)) return false;
+    const bo_json *item;
+    if (!bo_json_is(array, BO_JSON_ARRAY) || length_of(array) != count) return false;
+    BO_JSON_EACH(item, array) if (!get_number(item, out++)) return false;
     return true;
 }
 
 /* A text or null; *out is NULL for null. */
-static bo_status get_text(const reading *in, const cJSON *json, const char *name, char **out)
+static bo_status get_text(const reading *in, const bo_json *json, const char *name, char **out)
 {
-    const cJSON *item = member(json, name);
-    if (cJSON_IsNull(item)) return BO_OK;
-    if (!cJSON_IsString(item)) return malformed(in, "\"%s\" must be text", name);
-    *out = bo_strdup(in->context, item->valuestring);
+    const bo_json *item = member(json, name);
+    if (bo_json_is(item, BO_JSON_NULL)) return BO_OK;
+    if (!bo_json_is(item, BO_JSON_TEXT)) return malformed(in, "\"%s\" must be text", name);
+    *out = bo_strdup(in->context, item->text);
     return *out ? BO_OK : BO_MEMORY;
 }
 
-static bo_status read_about(const reading *in, const cJSON *json)
+static bo_status read_about(const reading *in, const bo_json *json)
 {
     bo_lab_result *r = in->result;
-    const cJSON *quick = member(json, "quick"), *seconds = member(json, "seconds");
+    const bo_json *quick = member(json, "quick"), *seconds = member(json, "seconds");
     size_t threads;
-    if (!cJSON_IsBool(quick)) return malformed(in, "\"quick\" must be true or false");
+    if (!bo_json_is_bool(quick)) return malformed(in, "\"quick\" must be true or false");
     if (!bo_json_uint64(member(json, "seed"), &r->seed)) return malformed(in, "\"seed\" must be an integer as text");
     if (!bo_json_size(member(json, "threads"), &threads) || threads < 1 || threads > 1 << 20)
         return malformed(in, "\"threads\" must be a number of threads");
     if (!get_number(seconds, &r->seconds) || !(r->seconds >= 0))
         return malformed(in, "\"seconds\" must be a "
                              "nonnegative number");
-    r->quick = cJSON_IsTrue(quick);
+    r->quick = bo_json_is(quick, BO_JSON_TRUE);
     r->threads = (int)threads;
     if (r->experiment->about.text) BO_TRY(get_text(in, json, "text", &r->text));
     if (r->experiment->about.images) BO_TRY(get_text(in, json, "images", &r->images));
@@ -213,9 +213,9 @@ static bo_status read_about(const reading *in, const cJSON *json)
     return r->isa && r->version ? BO_OK : malformed(in, "\"isa\" or \"version\" is null");
 }
 
-static bo_status read_claim(const reading *in, const cJSON *json, const bo_lab_claim *claim, double *values)
+static bo_status read_claim(const reading *in, const bo_json *json, const bo_lab_claim *claim, double *values)
 {
-    const char *number = cJSON_GetStringValue(member(json, "number"));
+    const char *number = bo_json_text_or_null(member(json, "number"));
     if (!number) return malformed(in, "claim '%s' has no \"number\"", claim->name);
     if (strcmp(number, claim->number) != 0)
         return malformed(in, "claim '%s' measured '%s'; this version measures '%s' (run the experiment again)",
@@ -225,13 +225,13 @@ static bo_status read_claim(const reading *in, const cJSON *json, const bo_lab_c
     return BO_OK;
 }
 
-static bo_status read_claims(const reading *in, const cJSON *json)
+static bo_status read_claims(const reading *in, const bo_json *json)
 {
     const bo_lab_experiment *about = &in->result->experiment->about;
-    const cJSON *item;
-    if (!cJSON_IsObject(json)) return malformed(in, "\"claims\" is missing");
-    cJSON_ArrayForEach(item, json) if (lab_find_claim(about, item->string) <
-                                       0) return malformed(in, "this version has no claim '%.64s'", item->string);
+    const bo_json *item;
+    if (!bo_json_is(json, BO_JSON_OBJECT)) return malformed(in, "\"claims\" is missing");
+    BO_JSON_EACH(item, json)
+    if (lab_find_claim(about, item->key) < 0) return malformed(in, "this version has no claim '%.64s'", item->key);
     for (size_t i = 0; i < about->claim_count; i++) {
         item = member(json, about->claims[i].name);
         if (!item) return malformed(in, "claim '%s' is missing", about->claims[i].name);
@@ -242,47 +242,47 @@ static bo_status read_claims(const reading *in, const cJSON *json)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static bool are_texts(const cJSON *array)
+static bool are_texts(const bo_json *array)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, array) if (!cJSON_IsString(item)) return false;
+    const bo_json *item;
+    BO_JSON_EACH(item, array) if (!bo_json_is(item, BO_JSON_TEXT)) return false;
     return true;
 }
 
-static bool are_numbers(const cJSON *array)
+static bool are_numbers(const bo_json *array)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, array) if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble)) return false;
+    const bo_json *item;
+    BO_JSON_EACH(item, array) if (!bo_json_is(item, BO_JSON_NUMBER) || !isfinite(item->number)) return false;
     return true;
 }
 
 /* Texts, or numbers as texts, each at most once. */
-static bo_status read_names(const reading *in, const cJSON *array, double *x, char **names)
+static bo_status read_names(const reading *in, const bo_json *array, double *x, char **names)
 {
-    const cJSON *item;
+    const bo_json *item;
     size_t count = 0;
     char number[LAB_ROW_NAME];
-    cJSON_ArrayForEach(item, array)
+    BO_JSON_EACH(item, array)
     {
-        const char *name = x ? lab_row_name(item->valuedouble, number) : item->valuestring;
+        const char *name = x ? lab_row_name(item->number, number) : item->text;
         for (size_t i = 0; i < count; i++)
-            if (x ? x[i] == item->valuedouble : strcmp(names[i], name) == 0)
+            if (x ? x[i] == item->number : strcmp(names[i], name) == 0)
                 return malformed(in, "a table has '%.64s' twice", name);
-        if (x) x[count] = item->valuedouble;
+        if (x) x[count] = item->number;
         if (!(names[count++] = bo_strdup(in->context, name))) return BO_MEMORY;
     }
     return BO_OK;
 }
 
-static bo_status read_values(const reading *in, const cJSON *json, const lab_grid *grid)
+static bo_status read_values(const reading *in, const bo_json *json, const lab_grid *grid)
 {
-    const cJSON *row, *cell;
+    const bo_json *row, *cell;
     double *to = grid->values;
-    cJSON_ArrayForEach(row, json)
+    BO_JSON_EACH(row, json)
     {
-        if (!cJSON_IsArray(row) || length_of(row) != grid->columns)
+        if (!bo_json_is(row, BO_JSON_ARRAY) || length_of(row) != grid->columns)
             return malformed(in, "every row of a table must have %zu cells", grid->columns);
-        cJSON_ArrayForEach(cell, row)
+        BO_JSON_EACH(cell, row)
         {
             if (!get_numbers(cell, in->result->seeds, to))
                 return malformed(in, "every cell of a table must have %zu numbers", in->result->seeds);
@@ -307,12 +307,13 @@ static bo_status make_grid(const reading *in, size_t rows, size_t columns, lab_g
     return grid->x && grid->row_names && grid->column_names && grid->values ? BO_OK : BO_MEMORY;
 }
 
-static bo_status read_table(const reading *in, size_t table, const cJSON *json)
+static bo_status read_table(const reading *in, size_t table, const bo_json *json)
 {
     const char *name = in->result->experiment->about.tables[table].name;
-    const cJSON *rows = member(json, "rows"), *columns = member(json, "columns"), *values = member(json, "values");
+    const bo_json *rows = member(json, "rows"), *columns = member(json, "columns"), *values = member(json, "values");
     lab_grid *grid = &in->result->grids[table];
-    if (!cJSON_IsArray(rows) || !cJSON_IsArray(columns) || !cJSON_IsArray(values) || !are_texts(columns))
+    if (!bo_json_is(rows, BO_JSON_ARRAY) || !bo_json_is(columns, BO_JSON_ARRAY) || !bo_json_is(values, BO_JSON_ARRAY) ||
+        !are_texts(columns))
         return malformed(in, "table '%s' must have \"rows\", \"columns\" and \"values\"", name);
     if (!are_numbers(rows) && !are_texts(rows))
         return malformed(in, "the rows of table '%s' must be all numbers or all texts", name);
@@ -328,13 +329,13 @@ static bo_status read_table(const reading *in, size_t table, const cJSON *json)
     return read_values(in, values, grid);
 }
 
-static bo_status read_tables(const reading *in, const cJSON *json)
+static bo_status read_tables(const reading *in, const bo_json *json)
 {
     const bo_lab_experiment *about = &in->result->experiment->about;
-    const cJSON *item;
-    if (!cJSON_IsObject(json)) return malformed(in, "\"tables\" is missing");
-    cJSON_ArrayForEach(item, json) if (lab_find_table(about, item->string) <
-                                       0) return malformed(in, "this version has no table '%.64s'", item->string);
+    const bo_json *item;
+    if (!bo_json_is(json, BO_JSON_OBJECT)) return malformed(in, "\"tables\" is missing");
+    BO_JSON_EACH(item, json)
+    if (lab_find_table(about, item->key) < 0) return malformed(in, "this version has no table '%.64s'", item->key);
     for (size_t i = 0; i < about->table_count; i++) {
         item = member(json, about->tables[i].name);
         if (!item) return malformed(in, "table '%s' is missing", about->tables[i].name);
@@ -343,18 +344,18 @@ static bo_status read_tables(const reading *in, const cJSON *json)
     return length_of(json) == about->table_count ? BO_OK : malformed(in, "a table appears twice");
 }
 
-static bo_status read_notes(const reading *in, const cJSON *json)
+static bo_status read_notes(const reading *in, const bo_json *json)
 {
-    const cJSON *item;
-    if (!cJSON_IsArray(json) || !are_texts(json) || length_of(json) > MOST_NOTES)
+    const bo_json *item;
+    if (!bo_json_is(json, BO_JSON_ARRAY) || !are_texts(json) || length_of(json) > MOST_NOTES)
         return malformed(in, "\"notes\" must be a list of at most %d texts", MOST_NOTES);
-    cJSON_ArrayForEach(item, json) BO_TRY(lab_result_note(in->context, in->result, item->valuestring));
+    BO_JSON_EACH(item, json) BO_TRY(lab_result_note(in->context, in->result, item->text));
     return BO_OK;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static bo_status read_parts(const reading *in, const cJSON *json)
+static bo_status read_parts(const reading *in, const bo_json *json)
 {
     BO_TRY(read_about(in, json));
     BO_TRY(read_claims(in, member(json, "claims")));
@@ -363,10 +364,10 @@ static bo_status read_parts(const reading *in, const cJSON *json)
     return lab_result_finish(in->context, in->result);
 }
 
-static bo_status read_result(reading *in, const cJSON *json)
+static bo_status read_result(reading *in, const bo_json *json)
 {
     size_t version, seeds;
-    const char *name = cJSON_GetStringValue(member(json, "experiment"));
+    const char *name = bo_json_text_or_null(member(json, "experiment"));
     if (!bo_json_size(member(json, "lab"), &version) || !name)
         return malformed(in, "\"lab\" or \"experiment\" is "
                              "missing");
@@ -384,14 +385,14 @@ static bo_status read_result(reading *in, const cJSON *json)
 bo_status lab_result_parse(bo_context *context, const char *where, const char *text, size_t length, bo_lab_result **out)
 {
     reading in = {.context = context, .where = where, .length = length};
-    cJSON *json;
+    bo_json *json;
     *out = NULL;
     if (length > bo_limits_result.bytes)
         return bo_input_too_large(context, where, length, false, bo_limits_result.bytes);
     if (bo_json_has_nul(text, length)) return malformed(&in, "a text contains a NUL byte");
     BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
     const bo_status status = read_result(&in, json);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     if (status == BO_OK)
         *out = in.result;
     else

@@ -1,7 +1,7 @@
 /* The server that is measured: a child process, or one that runs already. */
 #include "serve.h"
 #include "../../cli/common/external.h"
-#include <cjson/cJSON.h>
+#include "../../src/io/json_tree.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -151,20 +151,20 @@ static void stop_child(load_server *server)
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-static size_t number_of(const cJSON *object, const char *name)
+static size_t number_of(const bo_json *object, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsNumber(item) && item->valuedouble > 0 && item->valuedouble < 1e15 ? (size_t)item->valuedouble : 0;
+    const bo_json *item = bo_json_member(object, name);
+    return bo_json_is(item, BO_JSON_NUMBER) && item->number > 0 && item->number < 1e15 ? (size_t)item->number : 0;
 }
 
 /* llama.cpp's server has a member `meta`, others have only the name. */
-static void read_model(const cJSON *model, load_model *out)
+static void read_model(const bo_json *model, load_model *out)
 {
-    const cJSON *name = cJSON_GetObjectItemCaseSensitive(model, "id");
-    const cJSON *own = cJSON_GetObjectItemCaseSensitive(model, "bochner");
-    const cJSON *meta = cJSON_GetObjectItemCaseSensitive(model, "meta");
-    *out = (load_model){.own = cJSON_IsObject(own)};
-    if (cJSON_IsString(name)) snprintf(out->name, sizeof out->name, "%s", name->valuestring);
+    const bo_json *name = bo_json_member(model, "id");
+    const bo_json *own = bo_json_member(model, "bochner");
+    const bo_json *meta = bo_json_member(model, "meta");
+    *out = (load_model){.own = bo_json_is(own, BO_JSON_OBJECT)};
+    if (bo_json_is(name, BO_JSON_TEXT)) snprintf(out->name, sizeof out->name, "%s", name->text);
     out->vocab = out->own ? number_of(own, "vocab") : number_of(meta, "n_vocab");
     out->most_tokens = out->own ? number_of(own, "max_tokens") : number_of(meta, "n_ctx");
     out->state_bytes = number_of(own, "state_bytes");
@@ -176,11 +176,11 @@ static bool ask_model(load_bench *bench)
 {
     char *answer = load_call(bench->run->session, &bench->server.address, "GET", "/v1/models", NULL);
     if (!answer) return false;
-    cJSON *json = cJSON_Parse(answer);
-    const cJSON *model = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(json, "data"), 0);
+    bo_json *json = bo_json_read(answer, strlen(answer), NULL);
+    const bo_json *model = bo_json_at(bo_json_member(json, "data"), 0);
     if (model) read_model(model, &bench->model);
     if (!model) cli_fail(bench->run->session, "GET /v1/models names no model: %.300s", answer);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     free(answer);
     return model != NULL;
 }

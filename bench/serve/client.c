@@ -1,5 +1,5 @@
 #include "client.h"
-#include <cjson/cJSON.h>
+#include "../../src/io/json_tree.h"
 #include <errno.h>
 #include <math.h>
 #include <netinet/in.h>
@@ -40,32 +40,32 @@ static bool fail(client *c, const char *what, const char *answer)
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-static size_t count_of(const cJSON *object, const char *name)
+static size_t count_of(const bo_json *object, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e15 ? (size_t)item->valuedouble : 0;
+    const bo_json *item = bo_json_member(object, name);
+    return bo_json_is(item, BO_JSON_NUMBER) && item->number >= 0 && item->number < 1e15 ? (size_t)item->number : 0;
 }
 
-static void read_usage(load_outcome *outcome, const cJSON *usage)
+static void read_usage(load_outcome *outcome, const bo_json *usage)
 {
-    if (!cJSON_IsObject(usage)) return;
+    if (!bo_json_is(usage, BO_JSON_OBJECT)) return;
     outcome->prompt = count_of(usage, "prompt_tokens");
     outcome->generated = count_of(usage, "completion_tokens");
-    outcome->cached = count_of(cJSON_GetObjectItemCaseSensitive(usage, "prompt_tokens_details"), "cached_tokens");
+    outcome->cached = count_of(bo_json_member(usage, "prompt_tokens_details"), "cached_tokens");
 }
 
-static bool has_text(const cJSON *object, const char *name)
+static bool has_text(const bo_json *object, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsString(item) && item->valuestring[0];
+    const bo_json *item = bo_json_member(object, name);
+    return bo_json_is(item, BO_JSON_TEXT) && item->text[0];
 }
 
 /* Whether an event tells of a token. A conversation begins with an event that has only the role, and the last event of
  * an answer may have only the reason of its end. */
-static bool has_token(const cJSON *event)
+static bool has_token(const bo_json *event)
 {
-    const cJSON *choice = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(event, "choices"), 0);
-    const cJSON *delta = cJSON_GetObjectItemCaseSensitive(choice, "delta");
+    const bo_json *choice = bo_json_at(bo_json_member(event, "choices"), 0);
+    const bo_json *delta = bo_json_member(choice, "delta");
     if (!choice) return false;
     if (delta) return has_text(delta, "content") || has_text(delta, "reasoning_content");
     return has_text(choice, "text") || !has_text(choice, "finish_reason");
@@ -89,14 +89,14 @@ static void on_event(void *owner, const char *bytes, size_t count)
     client *c = owner;
     load_outcome *outcome = &c->outcomes[c->request];
     if (c->failed || strcmp(bytes, "[DONE]") == 0) return;
-    cJSON *event = cJSON_ParseWithLength(bytes, count);
-    if (!cJSON_IsObject(event) || cJSON_GetObjectItemCaseSensitive(event, "error")) {
+    bo_json *event = bo_json_read(bytes, count, NULL);
+    if (!bo_json_is(event, BO_JSON_OBJECT) || bo_json_member(event, "error")) {
         fail(c, "the server sent in place of a token", bytes);
     } else {
         if (has_token(event)) add_time(outcome, c->now);
-        read_usage(outcome, cJSON_GetObjectItemCaseSensitive(event, "usage"));
+        read_usage(outcome, bo_json_member(event, "usage"));
     }
-    cJSON_Delete(event);
+    bo_json_delete(event);
 }
 
 static void on_body(void *owner, const char *bytes, size_t count)

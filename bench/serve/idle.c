@@ -1,6 +1,6 @@
 /* Memory of the server per conversation that waits for its next message. */
 #include "serve.h"
-#include <cjson/cJSON.h>
+#include "../../src/io/json_tree.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +42,11 @@ static size_t conversations_that_fit(load_bench *bench)
 /* Bytes of a state, as the server reports them. */
 static double reported_bytes(const load_outcome *outcome)
 {
-    cJSON *json = cJSON_Parse(outcome->body.bytes ? outcome->body.bytes : "");
-    const cJSON *bytes = cJSON_GetObjectItemCaseSensitive(json, "bytes");
-    const double value = cJSON_IsNumber(bytes) ? bytes->valuedouble : NAN;
-    cJSON_Delete(json);
+    bo_json *json = bo_json_read(outcome->body.bytes ? outcome->body.bytes : "",
+                                 strlen(outcome->body.bytes ? outcome->body.bytes : ""), NULL);
+    const bo_json *bytes = bo_json_member(json, "bytes");
+    const double value = bo_json_is(bytes, BO_JSON_NUMBER) ? bytes->number : NAN;
+    bo_json_delete(json);
     return value;
 }
 

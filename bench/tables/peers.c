@@ -1,6 +1,6 @@
 /* Results of bench/peers/tables.py: one JSON object per line. */
 #include "tables.h"
-#include <cjson/cJSON.h>
+#include "../../src/io/json_tree.h"
 #include <math.h>
 #include <string.h>
 
@@ -18,19 +18,19 @@ static const char *mode_name(const void *unused, size_t index)
     return names[index];
 }
 
-static const char *text_of(const cJSON *line, const char *key) /* "" if there is none */
+static const char *text_of(const bo_json *line, const char *key) /* "" if there is none */
 {
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, key));
+    const char *text = bo_json_text_or_null(bo_json_member(line, key));
     return text ? text : "";
 }
 
-static double number_of(const cJSON *line, const char *key) /* NAN if there is none */
+static double number_of(const bo_json *line, const char *key) /* NAN if there is none */
 {
-    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(line, key));
+    return (bo_json_is(bo_json_member(line, key), BO_JSON_NUMBER) ? bo_json_member(line, key)->number : NAN);
 }
 
 /* The index of the text under a key; `count` if it is unknown. */
-static size_t find(const cJSON *line, const char *key, size_t count, const char *(*name)(const void *, size_t))
+static size_t find(const bo_json *line, const char *key, size_t count, const char *(*name)(const void *, size_t))
 {
     size_t index = 0;
     while (index < count && strcmp(text_of(line, key), name(NULL, index)) != 0) index++;
@@ -38,7 +38,7 @@ static size_t find(const cJSON *line, const char *key, size_t count, const char 
 }
 
 /* A fit that failed has no score. The time on a GPU is not compared; a fit on the CPU replaces one on a GPU. */
-static void add_line(const cJSON *line, bench_peer_fits *out)
+static void add_line(const bo_json *line, bench_peer_fits *out)
 {
     size_t table = find(line, "table", BENCH_TABLES, bench_table_name);
     size_t peer = find(line, "peer", BENCH_PEERS, peer_name), mode = find(line, "mode", BENCH_MODES + 1, mode_name);
@@ -64,10 +64,10 @@ bool bench_peers_read(bench_run *bench, const char *where, const char *text, ben
         size_t length = strcspn(text, "\n");
         end = text + length + (text[length] == '\n');
         if (length == 0) continue;
-        cJSON *line = cJSON_ParseWithLength(text, length);
-        bool good = cJSON_IsObject(line);
+        bo_json *line = bo_json_read(text, length, NULL);
+        bool good = bo_json_is(line, BO_JSON_OBJECT);
         if (good) add_line(line, out);
-        cJSON_Delete(line);
+        bo_json_delete(line);
         if (good) continue;
         cli_fail(bench->session, "%s, line %zu: expected a JSON object, as tables.py writes it", where, count);
         return false;

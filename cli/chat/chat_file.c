@@ -2,7 +2,7 @@
  * random numbers drawn), and the state of the session, which has a checksum of its own. */
 #include "chat.h"
 #include "../common/json.h"
-#include <cjson/cJSON.h>
+#include "../../src/io/json_tree.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,38 +122,38 @@ static bool refuse(char why[256], const char *words)
     return false;
 }
 
-static bool read_messages(const cJSON *list, cli_messages *out)
+static bool read_messages(const bo_json *list, cli_messages *out)
 {
-    const cJSON *item;
-    if (!cJSON_IsArray(list)) return false;
-    cJSON_ArrayForEach(item, list)
+    const bo_json *item;
+    if (!bo_json_is(list, BO_JSON_ARRAY)) return false;
+    BO_JSON_EACH(item, list)
     {
-        const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "role"));
-        const char *content = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "content"));
+        const char *role = bo_json_text_or_null(bo_json_member(item, "role"));
+        const char *content = bo_json_text_or_null(bo_json_member(item, "content"));
         if (!role || !content) return false;
         cli_messages_add(out, role, content, strlen(content));
     }
     return true;
 }
 
-static bool read_ids(const cJSON *list, bo_ids *out)
+static bool read_ids(const bo_json *list, bo_ids *out)
 {
-    const cJSON *item;
-    if (!cJSON_IsArray(list)) return false;
-    out->capacity = (size_t)cJSON_GetArraySize(list);
+    const bo_json *item;
+    if (!bo_json_is(list, BO_JSON_ARRAY)) return false;
+    out->capacity = (size_t)bo_json_count(list);
     out->items = cli_allocate(out->capacity + 1, sizeof *out->items, "tokens");
-    cJSON_ArrayForEach(item, list)
+    BO_JSON_EACH(item, list)
     {
-        const double id = cJSON_IsNumber(item) ? item->valuedouble : -1;
+        const double id = bo_json_is(item, BO_JSON_NUMBER) ? item->number : -1;
         if (!(id >= 0 && id <= INT32_MAX)) return false;
         out->items[out->count++] = (int32_t)id;
     }
     return true;
 }
 
-static bool read_drawn(const cJSON *item, uint64_t *out)
+static bool read_drawn(const bo_json *item, uint64_t *out)
 {
-    const char *text = cJSON_GetStringValue(item);
+    const char *text = bo_json_text_or_null(item);
     char *end = NULL;
     if (!text || text[0] < '0' || text[0] > '9') return false;
     *out = strtoull(text, &end, 10);
@@ -165,11 +165,11 @@ static bool read_header(const char *text, size_t length, cli_chat_file *out, cha
     const bool intact = bo_json_check(NULL, "chat", text, length) == BO_OK;
     if (intact && cli_json_has_nul(text, length))
         return refuse(why, "a text contains NUL, which is not supported in messages");
-    cJSON *json = intact ? cJSON_ParseWithLength(text, length) : NULL;
-    const bool valid = json && read_messages(cJSON_GetObjectItemCaseSensitive(json, "messages"), &out->messages) &&
-                       read_ids(cJSON_GetObjectItemCaseSensitive(json, "ids"), &out->ids) &&
-                       read_drawn(cJSON_GetObjectItemCaseSensitive(json, "drawn"), &out->drawn);
-    cJSON_Delete(json);
+    bo_json *json = intact ? bo_json_read(text, length, NULL) : NULL;
+    const bool valid = json && read_messages(bo_json_member(json, "messages"), &out->messages) &&
+                       read_ids(bo_json_member(json, "ids"), &out->ids) &&
+                       read_drawn(bo_json_member(json, "drawn"), &out->drawn);
+    bo_json_delete(json);
     return valid || refuse(why, "the file is damaged or was edited");
 }
 

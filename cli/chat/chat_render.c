@@ -1,7 +1,7 @@
 /* bochner chat --render: the texts that a chat template makes of conversations. */
 #include "chat.h"
 #include "../common/json.h"
-#include <cjson/cJSON.h>
+#include "../../src/io/json_tree.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,20 +9,22 @@
  * line is neither. */
 static char *variables_of(const cli_chat_job *job, const char *line)
 {
-    cJSON *json = cJSON_ParseWithOpts(line, NULL, true), *all = cJSON_IsArray(json) ? cJSON_CreateObject() : json,
-          *others, *item;
-    if (cJSON_IsArray(json)) cJSON_AddItemToObject(all, "messages", json);
-    others = cJSON_IsObject(all) && job->options->variables ? cJSON_Parse(job->options->variables) : NULL;
-    while (cJSON_IsObject(others) && (item = others->child) != NULL) {
-        cJSON_DetachItemViaPointer(others, item);
-        if (cJSON_GetObjectItemCaseSensitive(all, item->string))
-            cJSON_Delete(item);
+    bo_json *json = bo_json_read_all(line), *all = bo_json_is(json, BO_JSON_ARRAY) ? bo_json_new(BO_JSON_OBJECT) : json,
+            *others, *item;
+    if (bo_json_is(json, BO_JSON_ARRAY)) bo_json_put(all, "messages", json);
+    others = bo_json_is(all, BO_JSON_OBJECT) && job->options->variables
+                 ? bo_json_read(job->options->variables, strlen(job->options->variables), NULL)
+                 : NULL;
+    while (bo_json_is(others, BO_JSON_OBJECT) && (item = others->child) != NULL) {
+        bo_json_detach(others, item);
+        if (bo_json_member(all, item->key))
+            bo_json_delete(item);
         else
-            cJSON_AddItemToObject(all, item->string, item);
+            bo_json_put(all, item->key, item);
     }
-    char *text = cJSON_IsObject(all) ? cJSON_PrintUnformatted(all) : NULL;
-    cJSON_Delete(others);
-    cJSON_Delete(all);
+    char *text = bo_json_is(all, BO_JSON_OBJECT) ? bo_json_print(all) : NULL;
+    bo_json_delete(others);
+    bo_json_delete(all);
     return text;
 }
 
@@ -30,7 +32,7 @@ static char *variables_of(const cli_chat_job *job, const char *line)
 static bool render(cli_chat_job *job, const char *line, size_t length, size_t number)
 {
     bo_context *context = job->session->context;
-    const bool nul = cli_json_has_nul(line, length); /* cJSON would cut the text there */
+    const bool nul = cli_json_has_nul(line, length); /* bo_json would cut the text there */
     char *variables = nul ? NULL : variables_of(job, line), *text = NULL;
     size_t bytes = 0;
     bool done = variables != NULL;
@@ -51,7 +53,7 @@ static bool render(cli_chat_job *job, const char *line, size_t length, size_t nu
         putchar('\n');
     }
     if (!done) cli_fail(job->session, "line %zu of standard input: %s", number, why);
-    cJSON_free(variables);
+    free(variables);
     bo_free(text);
     return done;
 }

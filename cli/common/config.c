@@ -5,7 +5,7 @@
 #include "format.h"
 #include "streams.h"
 #include <bochner/json.h>
-#include <cjson/cJSON.h>
+#include "../../src/io/json_tree.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static const char *skip_string(const char *text)
     return *text ? text + 1 : text;
 }
 
-/* A copy in which whole numbers of more than 15 digits are strings: cJSON would round them to doubles, and an option is
+/* A copy in which whole numbers of more than 15 digits are strings: bo_json would round them to doubles, and an option is
  * parsed from text in any case. To be freed. */
 static char *quote_long_numbers(const char *text)
 {
@@ -66,42 +66,43 @@ static char *quote_long_numbers(const char *text)
 }
 
 /* False: not a value of an option. */
-static bool add_value(word_list *list, const char *name, const cJSON *value)
+static bool add_value(word_list *list, const char *name, const bo_json *value)
 {
-    if (cJSON_IsString(value))
-        add(list, name, value->valuestring);
-    else if (cJSON_IsNumber(value))
-        add(list, name, cli_exact(value->valuedouble).s);
-    else if (cJSON_IsTrue(value))
+    if (bo_json_is(value, BO_JSON_TEXT))
+        add(list, name, value->text);
+    else if (bo_json_is(value, BO_JSON_NUMBER))
+        add(list, name, cli_exact(value->number).s);
+    else if (bo_json_is(value, BO_JSON_TRUE))
         add(list, name, NULL);
     else
-        return cJSON_IsFalse(value) || cJSON_IsNull(value);
+        return bo_json_is(value, BO_JSON_FALSE) || bo_json_is(value, BO_JSON_NULL);
     return true;
 }
 
-static bool add_member(word_list *list, const cJSON *member)
+static bool add_member(word_list *list, const bo_json *member)
 {
-    bool fine = cJSON_IsArray(member) || add_value(list, member->string, member);
-    for (const cJSON *item = cJSON_IsArray(member) ? member->child : NULL; item && fine; item = item->next)
-        fine = !cJSON_IsArray(item) && add_value(list, member->string, item);
+    bool fine = bo_json_is(member, BO_JSON_ARRAY) || add_value(list, member->key, member);
+    for (const bo_json *item = bo_json_is(member, BO_JSON_ARRAY) ? member->child : NULL; item && fine;
+         item = item->next)
+        fine = !bo_json_is(item, BO_JSON_ARRAY) && add_value(list, member->key, item);
     return fine;
 }
 
 static bool take(const char *command, const char *path, const char *text, word_list *list)
 {
     char *quoted = quote_long_numbers(text);
-    cJSON *json = cJSON_ParseWithOpts(quoted, NULL, true);
+    bo_json *json = bo_json_read_all(quoted);
     free(quoted);
-    bool fine = cJSON_IsObject(json);
+    bool fine = bo_json_is(json, BO_JSON_OBJECT);
     if (!fine) wrong(command, path, json ? "expected a JSON object of options" : "the JSON is malformed");
-    for (const cJSON *member = fine ? json->child : NULL; member && fine; member = member->next) {
-        if (strcmp(member->string, CHECKSUM) == 0) continue;
+    for (const bo_json *member = fine ? json->child : NULL; member && fine; member = member->next) {
+        if (strcmp(member->key, CHECKSUM) == 0) continue;
         fine = add_member(list, member);
         if (!fine)
             cli_streams_print("bochner %s: %s: option '%s': expected text, a number, true, false or a list of these\n",
-                              command, path, member->string);
+                              command, path, member->key);
     }
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return fine;
 }
 

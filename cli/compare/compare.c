@@ -154,23 +154,23 @@ static bool read_weights(compare_job *job, cli_compared *run)
 static void read_options(cli_session *session, cli_compared *run)
 {
     static const char *const names[] = {"data", "valid", "valid-fraction", "eval-tokens", "field", "separator"};
-    cJSON *json = cli_read_json(session, run->name, "train.json");
+    bo_json *json = cli_read_json(session, run->name, "train.json");
     char *parts[CLI_COUNT_OF(names)] = {NULL};
     size_t length = 1;
     for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, names[i]);
-        parts[i] = item ? cJSON_PrintUnformatted(item) : NULL;
+        const bo_json *item = bo_json_member(json, names[i]);
+        parts[i] = item ? bo_json_print(item) : NULL;
         length += parts[i] ? strlen(parts[i]) + 1 : 1;
     }
     run->data = cli_allocate(length, 1, "options");
     for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
         if (parts[i]) strcat(run->data, parts[i]);
         strcat(run->data, "\n");
-        cJSON_free(parts[i]);
+        free(parts[i]);
     }
     const double patience = cli_json_number(json, "patience");
     run->finished = (run->last.steps > 0 && run->last.step >= run->last.steps) || run->record.waited >= patience;
-    cJSON_Delete(json);
+    bo_json_delete(json);
 }
 
 static int ascending(const void *a, const void *b)

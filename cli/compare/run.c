@@ -15,13 +15,13 @@ static bool is_missing(const char *path)
     return access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
-cJSON *cli_read_json(cli_session *session, const char *folder, const char *name)
+bo_json *cli_read_json(cli_session *session, const char *folder, const char *name)
 {
     enum { MOST = 1 << 20 };
     char path[4096];
     void *text = NULL;
     size_t length = 0;
-    cJSON *json = NULL;
+    bo_json *json = NULL;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     if (is_missing(path)) return NULL;
     if (bo_file_load(session->context, path, MOST, &text, &length) != BO_OK)
@@ -29,25 +29,25 @@ cJSON *cli_read_json(cli_session *session, const char *folder, const char *name)
     else if (bo_json_check(session->context, path, text, length) != BO_OK)
         cli_warn(session, "%s is ignored, because it is damaged or was edited: its checksum does not match", path);
     else
-        json = cJSON_ParseWithLength(text, length);
+        json = bo_json_read(text, length, NULL);
     bo_free(text);
     return json;
 }
 
-double cli_json_number(const cJSON *json, const char *name)
+double cli_json_number(const bo_json *json, const char *name)
 {
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
-    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+    const bo_json *value = bo_json_member(json, name);
+    return bo_json_is(value, BO_JSON_NUMBER) ? value->number : NAN;
 }
 
 /* ---- training.json ----------------------------------------------------------------------------------------------- */
 
 /* The first of the settings that exists. */
-static void copy_setting(const cJSON *settings, const char *const names[3], char out[24])
+static void copy_setting(const bo_json *settings, const char *const names[3], char out[24])
 {
     out[0] = 0;
     for (size_t i = 0; i < 3 && names[i] && !out[0]; i++) {
-        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(settings, names[i]));
+        const char *text = bo_json_text_or_null(bo_json_member(settings, names[i]));
         if (text) snprintf(out, 24, "%s", text);
     }
 }
@@ -56,8 +56,8 @@ static bool read_record(cli_session *session, const char *folder, cli_run_record
 {
     static const char *const seed[3] = {"seed"}, *const train[3] = {"corpus", "texts", "examples"},
                              *const valid[3] = {"validation_corpus", "validation_texts", "held_out"};
-    cJSON *json = cli_read_json(session, folder, "training.json");
-    const cJSON *settings = cJSON_GetObjectItemCaseSensitive(json, "settings");
+    bo_json *json = cli_read_json(session, folder, "training.json");
+    const bo_json *settings = bo_json_member(json, "settings");
     *out = (cli_run_record){.step = cli_json_number(json, "step"),
                             .steps = cli_json_number(json, "steps"),
                             .tokens = cli_json_number(json, "tokens"),
@@ -67,7 +67,7 @@ static bool read_record(cli_session *session, const char *folder, cli_run_record
     copy_setting(settings, seed, out->seed);
     copy_setting(settings, train, out->train_data);
     copy_setting(settings, valid, out->valid_data);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return !isnan(out->step);
 }
 
@@ -102,21 +102,21 @@ bool cli_run_find(cli_session *session, const char *folder, cli_run_record *out)
 /* ---- metrics.jsonl ----------------------------------------------------------------------------------------------- */
 
 /* The name of the metric, from the first key "valid_..." that is not the loss. */
-static void find_names(const cJSON *json, cli_run_metrics *m)
+static void find_names(const bo_json *json, cli_run_metrics *m)
 {
     static const char start[] = "valid_";
-    snprintf(m->unit, sizeof m->unit, "%s", cJSON_HasObjectItem(json, "examples") ? "examples" : "tokens");
-    for (const cJSON *item = json->child; item; item = item->next)
-        if (strncmp(item->string, start, strlen(start)) == 0 && strcmp(item->string, "valid_loss") != 0)
-            snprintf(m->metric, sizeof m->metric, "%s", item->string + strlen(start));
+    snprintf(m->unit, sizeof m->unit, "%s", bo_json_member(json, "examples") != NULL ? "examples" : "tokens");
+    for (const bo_json *item = json->child; item; item = item->next)
+        if (strncmp(item->key, start, strlen(start)) == 0 && strcmp(item->key, "valid_loss") != 0)
+            snprintf(m->metric, sizeof m->metric, "%s", item->key + strlen(start));
 }
 
-static cli_run_point point_of(const cJSON *json, const cli_run_metrics *m)
+static cli_run_point point_of(const bo_json *json, const cli_run_metrics *m)
 {
     char metric[48], rate[48];
     snprintf(metric, sizeof metric, "valid_%s", m->metric);
     snprintf(rate, sizeof rate, "%s_per_second", m->unit);
-    const char *isa = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "isa"));
+    const char *isa = bo_json_text_or_null(bo_json_member(json, "isa"));
     cli_run_point point = {.step = cli_json_number(json, "step"),
                            .steps = cli_json_number(json, "steps"),
                            .count = cli_json_number(json, m->unit),
@@ -127,7 +127,7 @@ static cli_run_point point_of(const cJSON *json, const cli_run_metrics *m)
                            .valid_metric = cli_json_number(json, metric),
                            .best_valid_loss = cli_json_number(json, "best_valid_loss"),
                            .threads = cli_json_number(json, "threads"),
-                           .evaluated = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "evaluated"))};
+                           .evaluated = bo_json_is(bo_json_member(json, "evaluated"), BO_JSON_TRUE)};
     snprintf(point.isa, sizeof point.isa, "%s", isa ? isa : "");
     return point;
 }
@@ -164,12 +164,12 @@ bool cli_run_read(const char *folder, cli_run_metrics *out)
     FILE *file = open_metrics(folder);
     if (!file) return false;
     while (getline(&line, &size, file) > 0) {
-        cJSON *json = cJSON_Parse(line);
+        bo_json *json = bo_json_read(line, strlen(line), NULL);
         if (!isnan(cli_json_number(json, "step"))) {
             find_names(json, out);
             add(out, &room, point_of(json, out));
         }
-        cJSON_Delete(json);
+        bo_json_delete(json);
     }
     const bool whole = !ferror(file);
     const int error = errno;

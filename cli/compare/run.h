@@ -3,12 +3,12 @@
 #define CLI_COMPARE_RUN_H
 
 #include "../common/cli.h"
-#include <cjson/cJSON.h>
+#include "../../src/io/json_tree.h"
 
 /* A JSON file of at most 1 MiB. NULL if there is no such file, if it is not JSON, or, after a warning, if it cannot be read
- * or its checksum does not match. Freed with cJSON_Delete. */
-cJSON *cli_read_json(cli_session *session, const char *folder, const char *name);
-double cli_json_number(const cJSON *json, const char *name); /* NAN: there is none */
+ * or its checksum does not match. Freed with bo_json_delete. */
+bo_json *cli_read_json(cli_session *session, const char *folder, const char *name);
+double cli_json_number(const bo_json *json, const char *name); /* NAN: there is none */
 
 /* training.json of the folder or of its latest checkpoint. Numbers are NAN if they are unknown. */
 typedef struct cli_run_record {

@@ -9,7 +9,7 @@
 typedef struct cli_plan_run {
     char *name;
     bo_model_desc model; /* owned */
-    cJSON *options;      /* train.json, or NULL */
+    bo_json *options;    /* train.json, or NULL */
     char *config_text;   /* config.json; freed with bo_free */
     cli_run_record record;
     char tokenizer[24];

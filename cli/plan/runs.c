@@ -78,9 +78,9 @@ static bool read_metrics(cli_session *session, const char *folder, cli_run_metri
 
 /* ---- what the runs share ----------------------------------------------------------------------------------------- */
 
-static const char *option_word(const cJSON *options, const char *name, const char *otherwise)
+static const char *option_word(const bo_json *options, const char *name, const char *otherwise)
 {
-    const char *word = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(options, name));
+    const char *word = bo_json_text_or_null(bo_json_member(options, name));
     return word ? word : otherwise;
 }
 
@@ -97,12 +97,12 @@ static bool read_config(cli_session *session, cli_plan_run *run)
         return false;
     }
     run->config_text = text;
-    cJSON *config = cJSON_ParseWithLength(text, size);
-    const cJSON *more = cJSON_GetObjectItemCaseSensitive(config, "bochner");
-    const bool read = cJSON_IsObject(config);
+    bo_json *config = bo_json_read(text, size, NULL);
+    const bo_json *more = bo_json_member(config, "bochner");
+    const bool read = bo_json_is(config, BO_JSON_OBJECT);
     snprintf(run->tokenizer, sizeof run->tokenizer, "%s",
-             option_word(cJSON_IsObject(more) ? more : config, "tokenizer_fingerprint", ""));
-    cJSON_Delete(config);
+             option_word(bo_json_is(more, BO_JSON_OBJECT) ? more : config, "tokenizer_fingerprint", ""));
+    bo_json_delete(config);
     if (!read) cli_fail(session, "%s: damaged: expected a JSON object", path);
     return read;
 }
@@ -115,7 +115,7 @@ static bool read_options(cli_session *session, cli_plan_run *run)
     const double batch = cli_json_number(run->options, "batch"), micro = cli_json_number(run->options, "micro-batch");
     run->batch = batch >= 1 && batch < 1e9 ? (size_t)batch : 16;
     run->micro_batch = micro >= 1 && micro <= (double)run->batch ? (size_t)micro : 0;
-    run->checkpointing = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(run->options, "checkpointing"));
+    run->checkpointing = bo_json_is(bo_json_member(run->options, "checkpointing"), BO_JSON_TRUE);
     const int kind = bo_enum_parse(BO_ENUM_OPTIMIZER_KIND, optimizer);
     const int storage = bo_enum_parse(BO_ENUM_STORAGE, activations);
     run->optimizer = (bo_optimizer_kind)kind;
@@ -211,7 +211,7 @@ bool cli_plan_run_read(cli_session *session, const char *folder, cli_plan_run *o
 void cli_plan_run_forget(cli_plan_run *run)
 {
     bo_model_desc_release(&run->model);
-    cJSON_Delete(run->options);
+    bo_json_delete(run->options);
     bo_free(run->config_text);
     free(run->name);
     *run = (cli_plan_run){.name = NULL};
@@ -219,14 +219,14 @@ void cli_plan_run_forget(cli_plan_run *run)
 
 /* ---- one law ----------------------------------------------------------------------------------------------------- */
 
-static bool differ(cli_session *session, const cli_plan_run *a, const cli_plan_run *b, const char *what, const cJSON *x,
-                   const cJSON *y)
+static bool differ(cli_session *session, const cli_plan_run *a, const cli_plan_run *b, const char *what,
+                   const bo_json *x, const bo_json *y)
 {
-    char *first = x ? cJSON_PrintUnformatted(x) : NULL, *second = y ? cJSON_PrintUnformatted(y) : NULL;
+    char *first = x ? bo_json_print(x) : NULL, *second = y ? bo_json_print(y) : NULL;
     cli_fail(session, "%s and %s do not belong to one law: %s is %.80s and %.80s; fit them separately", a->name,
              b->name, what, first ? first : "the default", second ? second : "the default");
-    cJSON_free(first);
-    cJSON_free(second);
+    free(first);
+    free(second);
     return false;
 }
 
@@ -242,11 +242,10 @@ static bool same_options(cli_session *session, const cli_plan_run *a, const cli_
                          size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const cJSON *x = cJSON_GetObjectItemCaseSensitive(a->options, names[i]),
-                    *y = cJSON_GetObjectItemCaseSensitive(b->options, names[i]);
+        const bo_json *x = bo_json_member(a->options, names[i]), *y = bo_json_member(b->options, names[i]);
         char option[64];
         snprintf(option, sizeof option, "--%s", names[i]);
-        if ((x || y) && !cJSON_Compare(x, y, true)) return differ(session, a, b, option, x, y);
+        if ((x || y) && !bo_json_equal(x, y)) return differ(session, a, b, option, x, y);
     }
     return true;
 }

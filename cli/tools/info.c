@@ -108,11 +108,11 @@ typedef struct model_report {
 /* The adapter in the folder, which bo_model_load has merged. */
 static adapter find_adapter(cli_session *session, const char *folder)
 {
-    cJSON *json = cli_read_json(session, folder, "adapter_config.json");
-    const char *base = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "base_model_name_or_path"));
+    bo_json *json = cli_read_json(session, folder, "adapter_config.json");
+    const char *base = bo_json_text_or_null(bo_json_member(json, "base_model_name_or_path"));
     adapter found = {.rank = cli_json_number(json, "r")};
     snprintf(found.base, sizeof found.base, "%s", base ? base : "");
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return found;
 }
 

@@ -163,8 +163,8 @@ typedef bool (*bo_progress_fn)(void *user, const char *what, double done, double
 
 /** An allocator for objects and work space: for all memory that grows with the data.
  *
- * Both functions may be called from several threads at once. Some libraries allocate outside of it: cJSON while a
- * header or a schema is read or written, PCRE2 and utf8proc in tokenizers.
+ * Both functions may be called from several threads at once. Trees of JSON while a header or a schema is
+ * read or written, PCRE2 and utf8proc in tokenizers allocate outside of it.
  */
 typedef struct bo_allocator {
     void *(*allocate)(void *user, size_t bytes); /**< returns memory aligned to 64 bytes, or NULL */
@@ -191,7 +191,7 @@ typedef struct bo_context_desc {
     bo_progress_fn progress; /**< receives progress; NULL: none */
     void *user;              /**< passed to `log` and `progress` */
     bo_allocator allocator;  /**< the allocator (default: that of the C library, if `allocate` is NULL) */
-    const char *trace; /**< path of a trace file (see bo_context_info); NULL: $BOCHNER_TRACE, or else no trace */
+    const char *trace;       /**< path of a trace file (see bo_context_info); NULL: $BOCHNER_TRACE, or else no trace */
     /** The precision of products (default: FLOAT32). Graphs, models and attention that are created with this context
      * compute in it. Kernel machines, decompositions and calibrations always compute in float32 or float64. */
     bo_precision precision;

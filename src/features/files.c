@@ -124,7 +124,7 @@ bo_status bo_features_save(bo_context *context, const bo_features *features, con
 typedef struct json_reader {
     bo_context *context;
     const char *path;
-    const cJSON *root;
+    const bo_json *root;
     bo_status status; /* the first error */
 } json_reader;
 
@@ -136,9 +136,9 @@ static void complain(json_reader *r, const char *name, const char *expected)
 
 static double read_number(json_reader *r, const char *name, double low, double high)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, name);
-    if (cJSON_IsNumber(item) && isfinite(item->valuedouble) && item->valuedouble >= low && item->valuedouble <= high)
-        return item->valuedouble; /* 1e999 reads as infinity, which could not be written again */
+    const bo_json *item = bo_json_member(r->root, name);
+    if (bo_json_is(item, BO_JSON_NUMBER) && isfinite(item->number) && item->number >= low && item->number <= high)
+        return item->number; /* 1e999 reads as infinity, which could not be written again */
     complain(r, name, "a number in the allowed range");
     return low;
 }
@@ -152,8 +152,8 @@ static double read_whole(json_reader *r, const char *name, double low, double hi
 
 static const char *read_text(json_reader *r, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, name);
-    if (cJSON_IsString(item) && item->valuestring) return item->valuestring;
+    const bo_json *item = bo_json_member(r->root, name);
+    if (bo_json_is(item, BO_JSON_TEXT) && item->text) return item->text;
     complain(r, name, "a string");
     return "";
 }
@@ -176,8 +176,8 @@ static void read_descriptor(json_reader *r, bo_features_desc *desc)
     desc->pair_norm = read_number(r, "pair_norm", 0, INFINITY);
     desc->candidates = (size_t)read_whole(r, "candidates", 0, whole);
     desc->leverage_lambda = read_number(r, "leverage_lambda", 0, INFINITY);
-    desc->sparse = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(r->root, "sparse"));
-    if (!bo_json_uint64(cJSON_GetObjectItemCaseSensitive(r->root, "seed"), &desc->seed))
+    desc->sparse = bo_json_is(bo_json_member(r->root, "sparse"), BO_JSON_TRUE);
+    if (!bo_json_uint64(bo_json_member(r->root, "seed"), &desc->seed))
         complain(r, "seed", "a whole number below 2^64 as text");
 }
 
@@ -194,7 +194,7 @@ static void read_network(json_reader *r, bo_features_desc *desc)
 static bo_status descriptor_from_json(bo_context *context, const char *path, const char *json, bo_features_desc *desc)
 {
     size_t length = strlen(json);
-    cJSON *root = length <= 65536 ? cJSON_ParseWithLength(json, length) : NULL;
+    bo_json *root = length <= 65536 ? bo_json_read(json, length, NULL) : NULL;
     if (!root) return bo_fail(context, BO_FORMAT, "%s: feature map: the descriptor is not valid JSON", path);
     json_reader r = {.context = context, .path = path, .root = root, .status = BO_OK};
     double format = read_number(&r, "format", 1, 1e9);
@@ -204,7 +204,7 @@ static bo_status descriptor_from_json(bo_context *context, const char *path, con
                            format, FORMAT);
     if (r.status == BO_OK) read_descriptor(&r, desc);
     if (r.status == BO_OK) read_network(&r, desc);
-    cJSON_Delete(root);
+    bo_json_delete(root);
     return r.status;
 }
 

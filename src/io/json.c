@@ -8,7 +8,7 @@
 #include "json.h"
 #include "numbers.h"
 
-/* Counts the levels and the values of a JSON text before cJSON recurses and allocates. Stops at depth most + 1. */
+/* Counts the levels and the values of a JSON text before bo_json recurses and allocates. Stops at depth most + 1. */
 static int measure(const char *text, size_t length, int most, size_t *values)
 {
     int depth = 0, deepest = 0;
@@ -36,7 +36,8 @@ static int measure(const char *text, size_t length, int most, size_t *values)
     return deepest;
 }
 
-bo_status bo_json_parse(bo_context *context, const char *where, const char *text, size_t length, int depth, cJSON **out)
+bo_status bo_json_parse(bo_context *context, const char *where, const char *text, size_t length, int depth,
+                        bo_json **out)
 {
     const char *stop = NULL;
     *out = NULL;
@@ -46,12 +47,12 @@ bo_status bo_json_parse(bo_context *context, const char *where, const char *text
     if (values > BO_JSON_VALUES + length / BO_JSON_VALUE_BYTES)
         return bo_fail(context, BO_FORMAT, "%s: the JSON has %zu values, expected at most %zu in %zu bytes", where,
                        values, BO_JSON_VALUES + length / BO_JSON_VALUE_BYTES, length);
-    cJSON *json = cJSON_ParseWithLengthOpts(text, length, &stop, false);
+    bo_json *json = bo_json_read(text, length, &stop);
     size_t at = stop ? (size_t)(stop - text) : 0;
     if (!json) return bo_fail(context, BO_FORMAT, "%s: the JSON is malformed near byte %zu", where, at);
     while (at < length && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r')) ++at;
     if (at < length) {
-        cJSON_Delete(json);
+        bo_json_delete(json);
         return bo_fail(context, BO_FORMAT, "%s: expected the end of the JSON at byte %zu, found other text", where, at);
     }
     *out = json;
@@ -116,18 +117,18 @@ bool bo_json_has_nul(const char *text, size_t length)
 /* The largest whole number that no other whole number is rounded to as a double. */
 static const uint64_t EXACT = ((uint64_t)1 << 53) - 1;
 
-bool bo_json_size(const cJSON *item, size_t *out)
+bool bo_json_size(const bo_json *item, size_t *out)
 {
-    if (!cJSON_IsNumber(item)) return false;
-    double value = item->valuedouble;
+    if (!bo_json_is(item, BO_JSON_NUMBER)) return false;
+    double value = item->number;
     if (!(value >= 0 && value <= (double)EXACT) || value != floor(value)) return false;
     *out = (size_t)value;
     return true;
 }
 
-bool bo_json_uint64(const cJSON *item, uint64_t *out)
+bool bo_json_uint64(const bo_json *item, uint64_t *out)
 {
-    const char *text = cJSON_GetStringValue(item);
+    const char *text = bo_json_text_or_null(item);
     size_t small;
     if (!text) {
         if (!bo_json_size(item, &small)) return false;

@@ -1,25 +1,25 @@
-/* JSON: read with cJSON under limits of size and depth, written with the functions below. */
+/* JSON: read with bo_json under limits of size and depth, written with the functions below. */
 #ifndef BO_IO_JSON_H
 #define BO_IO_JSON_H
 
 #include "../base/base.h"
 #include <bochner/json.h>
-#include <cjson/cJSON.h>
+#include "json_tree.h"
 
 /* The maximum number of values of a text: this many, and one per BO_JSON_VALUE_BYTES. A value takes 64 bytes of memory or
  * more, but only 2 of text ("0,"). */
 enum { BO_JSON_VALUES = 1 << 20, BO_JSON_VALUE_BYTES = 8 };
 
 /* Parses text that is one value, with optional blanks around it, nested at most `depth` deep. Error messages start with
- * `where`. Freed with cJSON_Delete. */
+ * `where`. Freed with bo_json_delete. */
 bo_status bo_json_parse(bo_context *context, const char *where, const char *text, size_t length, int depth,
-                        cJSON **out);
-/* True if a string contains an escaped NUL, at which cJSON would end the string. */
+                        bo_json **out);
+/* True if a string contains an escaped NUL, at which bo_json would end the string. */
 bool bo_json_has_nul(const char *text, size_t length);
 /* A whole number below 2^53. */
-bool bo_json_size(const cJSON *item, size_t *out);
+bool bo_json_size(const bo_json *item, size_t *out);
 /* A whole number of 64 bits: a number below 2^53, or the digits of any number as text. */
-bool bo_json_uint64(const cJSON *item, uint64_t *out);
+bool bo_json_uint64(const bo_json *item, uint64_t *out);
 
 /* Growing text. After a failed allocation it is empty and `failed` is set, so that one check at the end is enough. */
 typedef struct bo_json_text {

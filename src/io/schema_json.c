@@ -192,28 +192,28 @@ static bo_status malformed(bo_context *context, const char *what)
     return bo_fail(context, BO_FORMAT, "the schema in the model is malformed: %s", what);
 }
 
-static const cJSON *member(const cJSON *object, const char *name)
+static const bo_json *member(const bo_json *object, const char *name)
 {
-    return cJSON_GetObjectItemCaseSensitive(object, name);
+    return bo_json_member(object, name);
 }
 
 /* The index of a string among `names`, or `count`. */
-static int choice(const cJSON *item, const char *const *names, int count)
+static int choice(const bo_json *item, const char *const *names, int count)
 {
-    const char *value = cJSON_GetStringValue(item);
+    const char *value = bo_json_text_or_null(item);
     for (int i = 0; i < count; ++i)
         if (value && strcmp(value, names[i]) == 0) return i;
     return count;
 }
 
-static bo_status read_labels(bo_context *context, const cJSON *array, bo_categories *set)
+static bo_status read_labels(bo_context *context, const bo_json *array, bo_categories *set)
 {
-    const cJSON *item;
+    const bo_json *item;
     size_t count = 0;
-    if (!cJSON_IsArray(array)) return malformed(context, "expected a list of categories or classes");
-    cJSON_ArrayForEach(item, array)
+    if (!bo_json_is(array, BO_JSON_ARRAY)) return malformed(context, "expected a list of categories or classes");
+    BO_JSON_EACH(item, array)
     {
-        const char *label = cJSON_GetStringValue(item);
+        const char *label = bo_json_text_or_null(item);
         if (!label) return malformed(context, "expected strings as categories or classes");
         bo_status status = bo_categories_add_label(context, set, label);
         if (status == BO_INVALID) return malformed(context, "too many categories or classes");
@@ -223,16 +223,16 @@ static bo_status read_labels(bo_context *context, const cJSON *array, bo_categor
     return BO_OK;
 }
 
-static bo_status count_columns(bo_context *context, const cJSON *array, size_t *columns)
+static bo_status count_columns(bo_context *context, const bo_json *array, size_t *columns)
 {
-    const cJSON *item;
+    const bo_json *item;
     *columns = 0;
-    if (!cJSON_IsArray(array)) return malformed(context, "expected a list of columns");
-    cJSON_ArrayForEach(item, array)
+    if (!bo_json_is(array, BO_JSON_ARRAY)) return malformed(context, "expected a list of columns");
+    BO_JSON_EACH(item, array)
     {
-        const cJSON *count = member(item, "count");
+        const bo_json *count = member(item, "count");
         size_t n = 1;
-        if (!cJSON_IsObject(item) || (count && (!bo_json_size(count, &n) || n == 0 || n > BO_MAX_COLUMNS)))
+        if (!bo_json_is(item, BO_JSON_OBJECT) || (count && (!bo_json_size(count, &n) || n == 0 || n > BO_MAX_COLUMNS)))
             return malformed(context, "a column entry is invalid");
         *columns += n;
         if (*columns > BO_MAX_COLUMNS) return malformed(context, "too many columns");
@@ -240,27 +240,27 @@ static bo_status count_columns(bo_context *context, const cJSON *array, size_t *
     return *columns ? BO_OK : malformed(context, "expected at least one column");
 }
 
-static bo_status read_codes(bo_context *context, const cJSON *array, size_t count, double **out)
+static bo_status read_codes(bo_context *context, const bo_json *array, size_t count, double **out)
 {
-    const cJSON *item;
+    const bo_json *item;
     size_t i = 0;
-    if (!cJSON_IsArray(array) || (size_t)cJSON_GetArraySize(array) != count)
+    if (!bo_json_is(array, BO_JSON_ARRAY) || (size_t)bo_json_count(array) != count)
         return malformed(context, "the codes of a column are invalid");
     double *codes = *out = bo_alloc_raw(context, count, sizeof *codes, "codes of categories");
     if (!codes) return BO_MEMORY;
-    cJSON_ArrayForEach(item, array)
+    BO_JSON_EACH(item, array)
     {
         /* x is float32 */
-        if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= FLT_MAX))
+        if (!bo_json_is(item, BO_JSON_NUMBER) || !(fabs(item->number) <= FLT_MAX))
             return malformed(context, "a code of a column is invalid");
-        codes[i++] = item->valuedouble;
+        codes[i++] = item->number;
     }
     return BO_OK;
 }
 
-static bo_status read_encoded(bo_context *context, const cJSON *item, const bo_schema *schema, bo_column *column)
+static bo_status read_encoded(bo_context *context, const bo_json *item, const bo_schema *schema, bo_column *column)
 {
-    const cJSON *folds = member(item, "fold_codes");
+    const bo_json *folds = member(item, "fold_codes");
     BO_TRY(read_labels(context, member(item, "categories"), &column->categories));
     if (schema->targets == 0) return malformed(context, "an encoded column needs a target");
     const size_t count = code_count(schema, column);
@@ -269,22 +269,22 @@ static bo_status read_encoded(bo_context *context, const cJSON *item, const bo_s
     return read_codes(context, folds, schema->folds * count, &column->fold_codes);
 }
 
-static bo_status read_date(bo_context *context, const cJSON *item, bo_column *column)
+static bo_status read_date(bo_context *context, const bo_json *item, bo_column *column)
 {
     const int form = choice(member(item, "order"), date_names, BO_DATE_FORMS);
     if (form == BO_DATE_FORMS) return malformed(context, "the order of a date is invalid");
     column->date = (bo_date_form)form;
-    column->has_time = cJSON_IsTrue(member(item, "time"));
+    column->has_time = bo_json_is(member(item, "time"), BO_JSON_TRUE);
     /* 10,000 years */
     return isnan(column->fill) || fabs(column->fill) < 4e6 ? BO_OK
                                                            : malformed(context, "the fill value of a date is invalid");
 }
 
-static bo_status read_details(bo_context *context, const cJSON *item, const bo_schema *schema, bo_column *column)
+static bo_status read_details(bo_context *context, const bo_json *item, const bo_schema *schema, bo_column *column)
 {
-    const char *why = cJSON_GetStringValue(member(item, "why"));
+    const char *why = bo_json_text_or_null(member(item, "why"));
     bo_json_size(member(item, "missing"), &column->missing);
-    column->indicator = cJSON_IsTrue(member(item, "indicator"));
+    column->indicator = bo_json_is(member(item, "indicator"), BO_JSON_TRUE);
     switch (column->kind) {
     case BO_COLUMN_CATEGORY:
         return read_labels(context, member(item, "categories"), &column->categories);
@@ -307,36 +307,36 @@ static bo_status read_details(bo_context *context, const cJSON *item, const bo_s
     }
 }
 
-static bo_status read_column(bo_context *context, const cJSON *item, bo_schema *schema, bo_column *column)
+static bo_status read_column(bo_context *context, const bo_json *item, bo_schema *schema, bo_column *column)
 {
-    const cJSON *name = member(item, "name"), *fill = member(item, "fill"), *origin = member(item, "origin");
+    const bo_json *name = member(item, "name"), *fill = member(item, "fill"), *origin = member(item, "origin");
     int kind = choice(member(item, "kind"), kind_names, BO_COLUMN_KINDS);
     if (kind == BO_COLUMN_KINDS) return malformed(context, "the kind of a column is invalid");
     column->kind = (bo_column_kind)kind;
-    if (name && !cJSON_IsString(name)) return malformed(context, "the name of a column is invalid");
-    if (name && strlen(name->valuestring) > BO_MAX_NAME)
+    if (name && !bo_json_is(name, BO_JSON_TEXT)) return malformed(context, "the name of a column is invalid");
+    if (name && strlen(name->text) > BO_MAX_NAME)
         return bo_fail(
             context, BO_FORMAT,
             "the schema in the model is malformed: the name of column %zu has %zu bytes, expected at most %d",
-            (size_t)(column - schema->columns), strlen(name->valuestring), BO_MAX_NAME);
+            (size_t)(column - schema->columns), strlen(name->text), BO_MAX_NAME);
     if (!name != !schema->named) return malformed(context, "expected names for all columns or for none");
-    if (name && !(column->name = bo_strdup(context, name->valuestring))) return BO_MEMORY;
-    if (fill && (!cJSON_IsNumber(fill) || !isfinite(fill->valuedouble)))
+    if (name && !(column->name = bo_strdup(context, name->text))) return BO_MEMORY;
+    if (fill && (!bo_json_is(fill, BO_JSON_NUMBER) || !isfinite(fill->number)))
         return malformed(context, "the fill value of a column is invalid");
-    if (fill) column->fill = fill->valuedouble;
+    if (fill) column->fill = fill->number;
     if (origin &&
-        (column->kind != BO_COLUMN_NUMBER || !cJSON_IsNumber(origin) || !(fabs(origin->valuedouble) <= FLT_MAX)))
+        (column->kind != BO_COLUMN_NUMBER || !bo_json_is(origin, BO_JSON_NUMBER) || !(fabs(origin->number) <= FLT_MAX)))
         return malformed(context, "the origin of a column is invalid");
-    if (origin) column->origin = origin->valuedouble;
+    if (origin) column->origin = origin->number;
     return read_details(context, item, schema, column);
 }
 
 /* `seen` has a flag for each target. */
-static bo_status read_list(bo_context *context, const cJSON *array, bo_schema *schema, bool *seen)
+static bo_status read_list(bo_context *context, const bo_json *array, bo_schema *schema, bool *seen)
 {
-    const cJSON *item;
+    const bo_json *item;
     size_t at = 0, targets = 0;
-    cJSON_ArrayForEach(item, array)
+    BO_JSON_EACH(item, array)
     {
         size_t count = 1;
         bo_json_size(member(item, "count"), &count);
@@ -354,7 +354,7 @@ static bo_status read_list(bo_context *context, const cJSON *array, bo_schema *s
     return BO_OK;
 }
 
-static bo_status read_columns(bo_context *context, const cJSON *array, bo_schema *schema)
+static bo_status read_columns(bo_context *context, const bo_json *array, bo_schema *schema)
 {
     bool *seen = bo_alloc(context, schema->targets, sizeof *seen, "targets of a schema");
     const bo_status status = seen ? read_list(context, array, schema, seen) : BO_MEMORY;
@@ -362,13 +362,13 @@ static bo_status read_columns(bo_context *context, const cJSON *array, bo_schema
     return status;
 }
 
-static bo_status read_targets(bo_context *context, const cJSON *array, bo_schema *schema)
+static bo_status read_targets(bo_context *context, const bo_json *array, bo_schema *schema)
 {
-    const cJSON *item;
+    const bo_json *item;
     size_t i = 0;
-    cJSON_ArrayForEach(item, array)
+    BO_JSON_EACH(item, array)
     {
-        const char *name = cJSON_GetStringValue(item);
+        const char *name = bo_json_text_or_null(item);
         if (!name) return malformed(context, "the name of a target is invalid");
         if (!(schema->target_names[i++] = bo_strdup(context, name))) return BO_MEMORY;
     }
@@ -376,10 +376,10 @@ static bo_status read_targets(bo_context *context, const cJSON *array, bo_schema
 }
 
 /* Only bo_schema_share writes folds. */
-static bo_status read_folds(bo_context *context, const cJSON *json, bo_schema *schema)
+static bo_status read_folds(bo_context *context, const bo_json *json, bo_schema *schema)
 {
-    const cJSON *folds = member(json, "folds");
-    const char *seed = cJSON_GetStringValue(member(json, "fold_seed"));
+    const bo_json *folds = member(json, "folds");
+    const char *seed = bo_json_text_or_null(member(json, "fold_seed"));
     char *end = NULL;
     if (!folds && !seed) return BO_OK;
     if (!bo_json_size(folds, &schema->folds) || schema->folds < 2 || schema->folds > BO_MAX_FOLDS || !seed)
@@ -388,18 +388,18 @@ static bo_status read_folds(bo_context *context, const cJSON *json, bo_schema *s
     return *seed && !*end ? BO_OK : malformed(context, "folds or fold_seed is invalid");
 }
 
-static bo_status read_members(bo_context *context, const cJSON *json, bo_schema *schema)
+static bo_status read_members(bo_context *context, const bo_json *json, bo_schema *schema)
 {
     int task = choice(member(json, "task"), task_names, 3);
-    const cJSON *named = member(json, "named"), *separate = member(json, "separate_labels");
-    if (!bo_format_parse(cJSON_GetStringValue(member(json, "format")), &schema->format) ||
-        !bo_impute_parse(cJSON_GetStringValue(member(json, "impute")), &schema->impute) ||
-        schema->format == BO_FORMAT_AUTO || task == 3 || !cJSON_IsBool(named) || !cJSON_IsBool(separate) ||
+    const bo_json *named = member(json, "named"), *separate = member(json, "separate_labels");
+    if (!bo_format_parse(bo_json_text_or_null(member(json, "format")), &schema->format) ||
+        !bo_impute_parse(bo_json_text_or_null(member(json, "impute")), &schema->impute) ||
+        schema->format == BO_FORMAT_AUTO || task == 3 || !bo_json_is_bool(named) || !bo_json_is_bool(separate) ||
         !bo_json_size(member(json, "rows"), &schema->rows))
         return malformed(context, "format, task, impute, rows, named or separate_labels is missing or invalid");
     schema->task = (bo_task)task;
-    schema->named = cJSON_IsTrue(named);
-    schema->separate_labels = cJSON_IsTrue(separate);
+    schema->named = bo_json_is(named, BO_JSON_TRUE);
+    schema->separate_labels = bo_json_is(separate, BO_JSON_TRUE);
     if ((schema->task == BO_TASK_AUTO) != (schema->targets == 0))
         return malformed(context, "task and targets disagree");
     BO_TRY(read_targets(context, member(json, "targets"), schema));
@@ -413,21 +413,21 @@ static bo_status read_members(bo_context *context, const cJSON *json, bo_schema 
     return schema->dim ? bo_schema_note(context, schema) : malformed(context, "expected at least one input");
 }
 
-static bo_status read_schema(bo_context *context, const cJSON *json, bo_schema **out)
+static bo_status read_schema(bo_context *context, const bo_json *json, bo_schema **out)
 {
-    const cJSON *targets = member(json, "targets");
+    const bo_json *targets = member(json, "targets");
     size_t version, columns;
-    if (!cJSON_IsObject(json) || !bo_json_size(member(json, "version"), &version))
+    if (!bo_json_is(json, BO_JSON_OBJECT) || !bo_json_size(member(json, "version"), &version))
         return malformed(context, "the version is missing");
     if (version > BO_SCHEMA_VERSION)
         return bo_fail(
             context, BO_VERSION,
             "the schema in the model has version %zu; this library reads versions up to %d (install a newer version)",
             version, BO_SCHEMA_VERSION);
-    if (!cJSON_IsArray(targets)) return malformed(context, "expected a list of targets");
+    if (!bo_json_is(targets, BO_JSON_ARRAY)) return malformed(context, "expected a list of targets");
     BO_TRY(count_columns(context, member(json, "columns"), &columns));
     bo_schema *schema;
-    BO_TRY(bo_schema_new(context, columns, (size_t)cJSON_GetArraySize(targets), &schema));
+    BO_TRY(bo_schema_new(context, columns, (size_t)bo_json_count(targets), &schema));
     bo_status status = read_members(context, json, schema);
     if (status != BO_OK)
         bo_schema_destroy(schema);
@@ -438,11 +438,11 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_schema *
 
 bo_status bo_schema_parse(bo_context *context, const char *text, size_t size, bo_schema **out)
 {
-    cJSON *json;
+    bo_json *json;
     if (size > BO_SCHEMA_BYTES) return malformed(context, "it is too large");
     BO_TRY(bo_json_parse(context, "the schema in the model", text, size, BO_SCHEMA_DEPTH, &json));
     const bo_status status = read_schema(context, json, out);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return status;
 }
 

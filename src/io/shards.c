@@ -45,17 +45,17 @@ static bool is_plain(const char *name)
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-static bo_status read_entry(bo_context *context, listing *index, const cJSON *item)
+static bo_status read_entry(bo_context *context, listing *index, const bo_json *item)
 {
-    const char *shard = cJSON_GetStringValue(item);
+    const char *shard = bo_json_text_or_null(item);
     if (!shard)
         return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': expected the name of a file in \"weight_map\"",
-                       index->path, item->string);
+                       index->path, item->key);
     if (!is_plain(shard))
         return bo_fail(context, BO_FORMAT,
                        "%s: tensor '%.100s': expected the name of a file in the same folder, found '%.100s'",
-                       index->path, item->string, shard);
-    index->entries[index->count++] = (entry){item->string, shard};
+                       index->path, item->key, shard);
+    index->entries[index->count++] = (entry){item->key, shard};
     return BO_OK;
 }
 
@@ -75,17 +75,17 @@ static bo_status sort_entries(bo_context *context, listing *index)
     return BO_OK;
 }
 
-static bo_status read_map(bo_context *context, listing *index, const cJSON *json)
+static bo_status read_map(bo_context *context, listing *index, const bo_json *json)
 {
-    const cJSON *map = cJSON_GetObjectItemCaseSensitive(json, "weight_map"), *item;
-    if (!cJSON_IsObject(map) || !map->child)
+    const bo_json *map = bo_json_member(json, "weight_map"), *item;
+    if (!bo_json_is(map, BO_JSON_OBJECT) || !map->child)
         return bo_fail(context, BO_FORMAT, "%s: expected an object \"weight_map\" with the files of the tensors",
                        index->path);
-    const size_t count = (size_t)cJSON_GetArraySize(map);
+    const size_t count = (size_t)bo_json_count(map);
     index->entries = bo_alloc(context, count, sizeof *index->entries, "an index of shards");
     index->shards = bo_alloc(context, count, sizeof *index->shards, "an index of shards");
     if (!index->entries || !index->shards) return BO_MEMORY;
-    cJSON_ArrayForEach(item, map) BO_TRY(read_entry(context, index, item));
+    BO_JSON_EACH(item, map) BO_TRY(read_entry(context, index, item));
     return sort_entries(context, index);
 }
 
@@ -153,7 +153,7 @@ static bo_status check_shards(bo_context *context, const listing *index)
                    others.count, bo_names_text(&others));
 }
 
-static bo_status open_listing(bo_context *context, listing *index, const cJSON *json, const bo_shard_source *source,
+static bo_status open_listing(bo_context *context, listing *index, const bo_json *json, const bo_shard_source *source,
                               bo_tensors **out)
 {
     BO_TRY(read_map(context, index, json));
@@ -169,7 +169,7 @@ bo_status bo_shards_open_memory(bo_context *context, const char *path, const cha
                                 const bo_shard_source *source, bo_tensors **out)
 {
     listing index = {.path = path};
-    cJSON *json;
+    bo_json *json;
     *out = NULL;
     BO_TRY(bo_json_parse(context, path, text, length, DEPTH, &json));
     const bo_status status = bo_json_has_nul(text, length)
@@ -179,7 +179,7 @@ bo_status bo_shards_open_memory(bo_context *context, const char *path, const cha
     bo_free(index.parts);
     bo_free(index.entries);
     bo_free(index.shards);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return status;
 }
 

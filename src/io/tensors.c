@@ -65,10 +65,10 @@ static bo_status malformed(bo_context *context, const bo_tensors *file, const ch
 
 /* ---- header -------------------------------------------------------------------------------------------- */
 
-static bo_status read_dtype(bo_context *context, const bo_tensors *file, const char *name, const cJSON *item,
+static bo_status read_dtype(bo_context *context, const bo_tensors *file, const char *name, const bo_json *item,
                             bo_dtype *out)
 {
-    const char *text = cJSON_GetStringValue(item);
+    const char *text = bo_json_text_or_null(item);
     if (!text) return malformed(context, file, name, "the dtype is missing");
     for (int i = 0; i < BO_DTYPES; ++i)
         if (strcmp(text, dtypes[i].name) == 0) {
@@ -82,11 +82,11 @@ static bo_status read_dtype(bo_context *context, const bo_tensors *file, const c
         file->path, name, text);
 }
 
-static bo_status read_shape(bo_context *context, const bo_tensors *file, const cJSON *item, bo_file_tensor *tensor)
+static bo_status read_shape(bo_context *context, const bo_tensors *file, const bo_json *item, bo_file_tensor *tensor)
 {
-    const cJSON *size;
-    if (!cJSON_IsArray(item)) return malformed(context, file, tensor->name, "the shape is missing");
-    cJSON_ArrayForEach(size, item)
+    const bo_json *size;
+    if (!bo_json_is(item, BO_JSON_ARRAY)) return malformed(context, file, tensor->name, "the shape is missing");
+    BO_JSON_EACH(size, item)
     {
         if (tensor->rank == BO_TENSORS_MOST_RANK)
             return malformed(context, file, tensor->name, "expected a rank of at most 8");
@@ -97,29 +97,30 @@ static bo_status read_shape(bo_context *context, const bo_tensors *file, const c
     return BO_OK;
 }
 
-static bo_status read_tensor(bo_context *context, bo_tensors *file, const cJSON *item, size_t data_start)
+static bo_status read_tensor(bo_context *context, bo_tensors *file, const bo_json *item, size_t data_start)
 {
     static const char *const known[] = {"dtype", "shape", "data_offsets"};
     bo_file_tensor *tensor = &file->tensors[file->count];
     memset(tensor, 0, sizeof *tensor);
-    if (!(tensor->name = bo_strdup(context, item->string))) return BO_MEMORY;
+    if (!(tensor->name = bo_strdup(context, item->key))) return BO_MEMORY;
     ++file->count;
-    if (!cJSON_IsObject(item)) return malformed(context, file, tensor->name, "expected an object in the header");
-    const cJSON *member;
+    if (!bo_json_is(item, BO_JSON_OBJECT))
+        return malformed(context, file, tensor->name, "expected an object in the header");
+    const bo_json *member;
     size_t members = 0;
-    cJSON_ArrayForEach(member, item)
+    BO_JSON_EACH(member, item)
     {
         bool fine = false;
-        for (size_t i = 0; i < 3; ++i) fine |= strcmp(member->string, known[i]) == 0;
+        for (size_t i = 0; i < 3; ++i) fine |= strcmp(member->key, known[i]) == 0;
         if (!fine || ++members > 3)
             return malformed(context, file, tensor->name, "the header has an unknown or repeated entry");
     }
-    BO_TRY(read_dtype(context, file, tensor->name, cJSON_GetObjectItemCaseSensitive(item, "dtype"), &tensor->dtype));
-    BO_TRY(read_shape(context, file, cJSON_GetObjectItemCaseSensitive(item, "shape"), tensor));
-    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+    BO_TRY(read_dtype(context, file, tensor->name, bo_json_member(item, "dtype"), &tensor->dtype));
+    BO_TRY(read_shape(context, file, bo_json_member(item, "shape"), tensor));
+    const bo_json *offsets = bo_json_member(item, "data_offsets");
     size_t begin, end, wanted;
-    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
-        !bo_json_size(cJSON_GetArrayItem(offsets, 0), &begin) || !bo_json_size(cJSON_GetArrayItem(offsets, 1), &end))
+    if (!bo_json_is(offsets, BO_JSON_ARRAY) || bo_json_count(offsets) != 2 ||
+        !bo_json_size(bo_json_at(offsets, 0), &begin) || !bo_json_size(bo_json_at(offsets, 1), &end))
         return malformed(context, file, tensor->name, "expected two nonnegative integers as data_offsets");
     if (begin > end || end > file->size - data_start)
         return bo_fail(
@@ -137,22 +138,23 @@ static bo_status read_tensor(bo_context *context, bo_tensors *file, const cJSON 
     return BO_OK;
 }
 
-static bo_status read_meta(bo_context *context, bo_tensors *file, const cJSON *object)
+static bo_status read_meta(bo_context *context, bo_tensors *file, const bo_json *object)
 {
     if (file->meta) return malformed(context, file, NULL, "__metadata__ occurs twice");
-    if (!cJSON_IsObject(object)) return malformed(context, file, NULL, "expected an object as __metadata__");
-    size_t count = (size_t)cJSON_GetArraySize(object);
+    if (!bo_json_is(object, BO_JSON_OBJECT))
+        return malformed(context, file, NULL, "expected an object as __metadata__");
+    size_t count = (size_t)bo_json_count(object);
     file->meta = bo_alloc(context, count, sizeof *file->meta, "metadata");
     if (!file->meta) return BO_MEMORY;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, object)
+    const bo_json *item;
+    BO_JSON_EACH(item, object)
     {
-        if (!cJSON_IsString(item)) return malformed(context, file, NULL, "expected strings in __metadata__");
-        if (strcmp(item->string, BO_TENSORS_CHECKSUM) == 0)
+        if (!bo_json_is(item, BO_JSON_TEXT)) return malformed(context, file, NULL, "expected strings in __metadata__");
+        if (strcmp(item->key, BO_TENSORS_CHECKSUM) == 0)
             continue; /* of this file, and of no file that is made from it */
         bo_meta *meta = &file->meta[file->meta_count++];
-        meta->key = bo_strdup(context, item->string);
-        meta->value = bo_strdup(context, item->valuestring);
+        meta->key = bo_strdup(context, item->key);
+        meta->value = bo_strdup(context, item->text);
         if (!meta->key || !meta->value) return BO_MEMORY;
     }
     return BO_OK;
@@ -234,15 +236,15 @@ static bo_status align_data(bo_context *context, bo_tensors *file)
     return BO_OK;
 }
 
-static bo_status read_header(bo_context *context, bo_tensors *file, const cJSON *json, size_t data_start)
+static bo_status read_header(bo_context *context, bo_tensors *file, const bo_json *json, size_t data_start)
 {
-    const cJSON *item;
-    if (!cJSON_IsObject(json)) return malformed(context, file, NULL, "expected a JSON object as header");
-    file->tensors = bo_alloc(context, (size_t)cJSON_GetArraySize(json), sizeof *file->tensors, "tensors");
+    const bo_json *item;
+    if (!bo_json_is(json, BO_JSON_OBJECT)) return malformed(context, file, NULL, "expected a JSON object as header");
+    file->tensors = bo_alloc(context, (size_t)bo_json_count(json), sizeof *file->tensors, "tensors");
     if (!file->tensors) return BO_MEMORY;
-    cJSON_ArrayForEach(item, json)
+    BO_JSON_EACH(item, json)
     {
-        if (strcmp(item->string, "__metadata__") == 0)
+        if (strcmp(item->key, "__metadata__") == 0)
             BO_TRY(read_meta(context, file, item));
         else
             BO_TRY(read_tensor(context, file, item, data_start));
@@ -308,10 +310,10 @@ static bo_status read_file(bo_context *context, bo_tensors *file, bool verify)
     const char *header = (const char *)file->bytes + 8;
     if (length == 0 || header[0] != '{')
         return malformed(context, file, NULL, "expected a model or a feature map (safetensors), found another format");
-    cJSON *json;
+    bo_json *json;
     BO_TRY(bo_json_parse(context, file->path, header, (size_t)length, 4, &json));
     bo_status status = read_header(context, file, json, 8 + (size_t)length);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return status;
 }
 

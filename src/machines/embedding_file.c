@@ -71,21 +71,21 @@ static bo_status report_to_json(bo_context *context, const bo_embedding_report *
 static bo_status report_from_json(bo_context *context, const char *path, const char *text, bo_embedding_report *r)
 {
     enum { DEPTH = 4 };
-    cJSON *json;
+    bo_json *json;
     BO_TRY(bo_json_parse(context, path, text, strlen(text), DEPTH, &json));
     entry entries[ENTRIES];
     bo_status status = BO_OK;
     list_entries(r, entries);
     for (size_t i = 0; status == BO_OK && i < ENTRIES; i++) {
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, entries[i].name);
-        if (cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= (i < 5 ? 1e15 : 1e300))
-            entries[i].value = item->valuedouble;
+        const bo_json *item = bo_json_member(json, entries[i].name);
+        if (bo_json_is(item, BO_JSON_NUMBER) && item->number >= 0 && item->number <= (i < 5 ? 1e15 : 1e300))
+            entries[i].value = item->number;
         else
             status =
                 bo_fail(context, BO_FORMAT, "%s: '%s' of the embedding is missing or invalid; the file may be damaged",
                         path, entries[i].name);
     }
-    cJSON_Delete(json);
+    bo_json_delete(json);
     BO_TRY(status);
     r->rows = (size_t)entries[0].value;
     r->dim = (size_t)entries[1].value;

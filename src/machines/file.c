@@ -161,29 +161,29 @@ static bo_status report_to_json(bo_context *context, const bo_machine *machine, 
 static bo_status report_from_json(bo_context *context, const char *path, const char *text, bo_machine *machine)
 {
     enum { DEPTH = 4 };
-    cJSON *json;
+    bo_json *json;
     BO_TRY(bo_json_parse(context, path, text, strlen(text), DEPTH, &json));
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i < FIELDS; i++) {
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, fields[i].name);
+        const bo_json *item = bo_json_member(json, fields[i].name);
         const bool optional = i >= FIELDS - OPTIONAL_FIELDS;
-        if (fields[i].type == FIELD_REAL && (cJSON_IsNull(item) || (!item && optional)))
+        if (fields[i].type == FIELD_REAL && (bo_json_is(item, BO_JSON_NULL) || (!item && optional)))
             field_set(machine, &fields[i], NAN);
         else if (!item && optional)
             field_set(machine, &fields[i], 0);
-        else if (cJSON_IsNumber(item) &&
-                 (fields[i].type == FIELD_REAL || (item->valuedouble >= 0 && item->valuedouble <= 1e15)))
-            field_set(machine, &fields[i], item->valuedouble);
+        else if (bo_json_is(item, BO_JSON_NUMBER) &&
+                 (fields[i].type == FIELD_REAL || (item->number >= 0 && item->number <= 1e15)))
+            field_set(machine, &fields[i], item->number);
         else
             status =
                 bo_fail(context, BO_FORMAT, "%s: '%s' of the machine is missing or invalid; the file may be damaged",
                         path, fields[i].name);
     }
-    const cJSON *why = cJSON_GetObjectItemCaseSensitive(json, "why_solver");
-    snprintf(machine->why, sizeof machine->why, "%s", cJSON_IsString(why) ? why->valuestring : "");
+    const bo_json *why = bo_json_member(json, "why_solver");
+    snprintf(machine->why, sizeof machine->why, "%s", bo_json_is(why, BO_JSON_TEXT) ? why->text : "");
     machine->report.why_solver = machine->why;
     machine->report.search_seconds = machine->report.fit_seconds = NAN;
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return status;
 }
 

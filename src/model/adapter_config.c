@@ -148,18 +148,18 @@ bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, bo
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static bool is_empty(const cJSON *item)
+static bool is_empty(const bo_json *item)
 {
-    return !item || cJSON_IsNull(item) || cJSON_IsFalse(item) ||
-           ((cJSON_IsObject(item) || cJSON_IsArray(item)) && !item->child) ||
-           (cJSON_IsString(item) && strcmp(item->valuestring, "none") == 0);
+    return !item || bo_json_is(item, BO_JSON_NULL) || bo_json_is(item, BO_JSON_FALSE) ||
+           ((bo_json_is(item, BO_JSON_OBJECT) || bo_json_is(item, BO_JSON_ARRAY)) && !item->child) ||
+           (bo_json_is(item, BO_JSON_TEXT) && strcmp(item->text, "none") == 0);
 }
 
 /* Some initializations change the weights of the base, which then belong to the adapter. */
-static bo_status refuse_init(bo_context *context, const char *path, const cJSON *init)
+static bo_status refuse_init(bo_context *context, const char *path, const bo_json *init)
 {
     static const char *const harmless[] = {"gaussian", "eva", "orthogonal"};
-    const char *name = cJSON_GetStringValue(init);
+    const char *name = bo_json_text_or_null(init);
     for (size_t i = 0; name && i < sizeof harmless / sizeof *harmless; i++)
         if (strcmp(name, harmless[i]) == 0) return BO_OK;
     if (!name) return BO_OK;
@@ -169,7 +169,7 @@ static bo_status refuse_init(bo_context *context, const char *path, const cJSON 
                    path, name);
 }
 
-static bo_status refuse_others(bo_context *context, const char *path, const cJSON *json)
+static bo_status refuse_others(bo_context *context, const char *path, const bo_json *json)
 {
     static const char *const others[] = {"use_dora",
                                          "bias",
@@ -185,95 +185,94 @@ static bo_status refuse_others(bo_context *context, const char *path, const cJSO
                                          "velora_config",
                                          "monteclora_config",
                                          "kasa_config"};
-    const cJSON *type = cJSON_GetObjectItemCaseSensitive(json, "peft_type");
-    if (!cJSON_IsString(type) || strcmp(type->valuestring, "LORA") != 0)
+    const bo_json *type = bo_json_member(json, "peft_type");
+    if (!bo_json_is(type, BO_JSON_TEXT) || strcmp(type->text, "LORA") != 0)
         return bo_fail(context, BO_FORMAT, "%s: 'peft_type': expected \"LORA\", found %.40s", path,
-                       cJSON_IsString(type) ? type->valuestring : "none");
+                       bo_json_is(type, BO_JSON_TEXT) ? type->text : "none");
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!is_empty(cJSON_GetObjectItemCaseSensitive(json, others[i])))
+        if (!is_empty(bo_json_member(json, others[i])))
             return bo_fail(context, BO_UNSUPPORTED, "%s: '%s' is set, which is not supported", path, others[i]);
-    return refuse_init(context, path, cJSON_GetObjectItemCaseSensitive(json, "init_lora_weights"));
+    return refuse_init(context, path, bo_json_member(json, "init_lora_weights"));
 }
 
 /* Reads a list of names and joins them with commas. */
-static bo_status read_names(bo_context *context, const char *path, const cJSON *item, const char *what,
+static bo_status read_names(bo_context *context, const char *path, const bo_json *item, const char *what,
                             const char *expected, char **out)
 {
     bo_json_text text = {.context = context};
-    bool good = cJSON_IsArray(item) && item->child;
-    for (const cJSON *name = good ? item->child : NULL; name; name = name->next) {
-        good = good && cJSON_IsString(name) && *name->valuestring && !strpbrk(name->valuestring, ",*?[");
+    bool good = bo_json_is(item, BO_JSON_ARRAY) && item->child;
+    for (const bo_json *name = good ? item->child : NULL; name; name = name->next) {
+        good = good && bo_json_is(name, BO_JSON_TEXT) && *name->text && !strpbrk(name->text, ",*?[");
         if (!good) break;
         if (text.length) bo_json_raw(&text, ",");
-        bo_json_raw(&text, name->valuestring);
+        bo_json_raw(&text, name->text);
     }
     *out = text.bytes;
     if (good) return text.failed ? BO_MEMORY : BO_OK;
     return bo_fail(context, BO_FORMAT, "%s: '%s': expected %s", path, what, expected);
 }
 
-static bo_status read_targets(bo_context *context, const char *path, const cJSON *json, bo_adapter_config *out)
+static bo_status read_targets(bo_context *context, const char *path, const bo_json *json, bo_adapter_config *out)
 {
-    const cJSON *targets = cJSON_GetObjectItemCaseSensitive(json, "target_modules");
-    const cJSON *whole = cJSON_GetObjectItemCaseSensitive(json, "modules_to_save");
+    const bo_json *targets = bo_json_member(json, "target_modules");
+    const bo_json *whole = bo_json_member(json, "modules_to_save");
     if (!is_empty(whole))
         BO_TRY(read_names(context, path, whole, "modules_to_save", "a list of names, or null", &out->whole));
-    if (!cJSON_IsString(targets))
+    if (!bo_json_is(targets, BO_JSON_TEXT))
         return read_names(context, path, targets, "target_modules",
                           "\"all-linear\", a list of names or a regular expression", &out->targets);
-    if (strcmp(targets->valuestring, "all-linear") != 0) return BO_OK;
+    if (strcmp(targets->text, "all-linear") != 0) return BO_OK;
     out->targets = bo_strdup(context, "all");
     return out->targets ? BO_OK : BO_MEMORY;
 }
 
-static bo_status read_patterns(bo_context *context, const char *path, const cJSON *item, bo_adapter_config *out)
+static bo_status read_patterns(bo_context *context, const char *path, const bo_json *item, bo_adapter_config *out)
 {
-    const cJSON *pattern;
+    const bo_json *pattern;
     if (is_empty(item)) return BO_OK;
-    if (!cJSON_IsObject(item))
+    if (!bo_json_is(item, BO_JSON_OBJECT))
         return bo_fail(context, BO_FORMAT, "%s: 'alpha_pattern': expected an object with names and numbers", path);
-    out->patterns =
-        bo_alloc(context, (size_t)cJSON_GetArraySize(item), sizeof *out->patterns, "patterns of an adapter");
+    out->patterns = bo_alloc(context, (size_t)bo_json_count(item), sizeof *out->patterns, "patterns of an adapter");
     if (!out->patterns) return BO_MEMORY;
-    cJSON_ArrayForEach(pattern, item)
+    BO_JSON_EACH(pattern, item)
     {
         bo_adapter_pattern *made = &out->patterns[out->pattern_count];
-        if (!cJSON_IsNumber(pattern) || !(pattern->valuedouble > 0) || !isfinite(pattern->valuedouble))
+        if (!bo_json_is(pattern, BO_JSON_NUMBER) || !(pattern->number > 0) || !isfinite(pattern->number))
             return bo_fail(context, BO_FORMAT, "%s: 'alpha_pattern': '%.100s': expected a number above 0", path,
-                           pattern->string);
-        *made = (bo_adapter_pattern){bo_strdup(context, pattern->string), pattern->valuedouble};
+                           pattern->key);
+        *made = (bo_adapter_pattern){bo_strdup(context, pattern->key), pattern->number};
         if (!made->expression) return BO_MEMORY;
         out->pattern_count++;
     }
     return BO_OK;
 }
 
-static bo_status read_members(bo_context *context, const char *path, const cJSON *json, bo_adapter_config *out)
+static bo_status read_members(bo_context *context, const char *path, const bo_json *json, bo_adapter_config *out)
 {
-    const cJSON *rank = cJSON_GetObjectItemCaseSensitive(json, "r");
-    const cJSON *alpha = cJSON_GetObjectItemCaseSensitive(json, "lora_alpha");
-    const cJSON *base = cJSON_GetObjectItemCaseSensitive(json, "base_model_name_or_path");
+    const bo_json *rank = bo_json_member(json, "r");
+    const bo_json *alpha = bo_json_member(json, "lora_alpha");
+    const bo_json *base = bo_json_member(json, "base_model_name_or_path");
     BO_TRY(refuse_others(context, path, json));
     if (!bo_json_size(rank, &out->rank) || out->rank < 1)
         return bo_fail(context, BO_FORMAT, "%s: 'r': expected a whole number of at least 1", path);
-    if (!cJSON_IsNumber(alpha) || !(alpha->valuedouble > 0) || !isfinite(alpha->valuedouble))
+    if (!bo_json_is(alpha, BO_JSON_NUMBER) || !(alpha->number > 0) || !isfinite(alpha->number))
         return bo_fail(context, BO_FORMAT, "%s: 'lora_alpha': expected a number above 0", path);
-    out->alpha = alpha->valuedouble;
-    out->square_root = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "use_rslora"));
-    BO_TRY(read_patterns(context, path, cJSON_GetObjectItemCaseSensitive(json, "alpha_pattern"), out));
-    if (cJSON_IsString(base)) out->base = bo_strdup(context, base->valuestring);
-    if (cJSON_IsString(base) && !out->base) return BO_MEMORY;
+    out->alpha = alpha->number;
+    out->square_root = bo_json_is(bo_json_member(json, "use_rslora"), BO_JSON_TRUE);
+    BO_TRY(read_patterns(context, path, bo_json_member(json, "alpha_pattern"), out));
+    if (bo_json_is(base, BO_JSON_TEXT)) out->base = bo_strdup(context, base->text);
+    if (bo_json_is(base, BO_JSON_TEXT) && !out->base) return BO_MEMORY;
     return read_targets(context, path, json, out);
 }
 
 bo_status bo_adapter_config_parse(bo_context *context, const char *where, const char *text, size_t length,
                                   bo_adapter_config *out)
 {
-    cJSON *json;
+    bo_json *json;
     *out = (bo_adapter_config){0};
     BO_TRY(bo_json_parse(context, where, text, length, 8, &json));
     const bo_status status = read_members(context, where, json, out);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     if (status != BO_OK) bo_adapter_config_free(out);
     return status;
 }

@@ -190,25 +190,25 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static void read_fingerprint(const cJSON *json, bo_config *out)
+static void read_fingerprint(const bo_json *json, bo_config *out)
 {
-    const cJSON *tokenizer = cJSON_GetObjectItemCaseSensitive(json, "tokenizer_fingerprint");
-    const char *fingerprint = cJSON_GetStringValue(tokenizer);
-    out->no_tokenizer = cJSON_IsNull(tokenizer);
+    const bo_json *tokenizer = bo_json_member(json, "tokenizer_fingerprint");
+    const char *fingerprint = bo_json_text_or_null(tokenizer);
+    out->no_tokenizer = bo_json_is(tokenizer, BO_JSON_NULL);
     out->knows_tokenizer = fingerprint != NULL;
     out->tokenizer_fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;
 }
 
-static bo_status read_format(bo_context *context, const char *where, const cJSON *json, size_t *out)
+static bo_status read_format(bo_context *context, const char *where, const bo_json *json, size_t *out)
 {
-    if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_format"), out) || *out < 1)
+    if (!bo_json_size(bo_json_member(json, "bochner_format"), out) || *out < 1)
         return bo_fail(context, BO_FORMAT, "%s: \"bochner_format\" should be a whole number", where);
     if (*out <= FORMAT) return BO_OK;
     return bo_fail(context, BO_VERSION, "%s: the model has format %zu, but Bochner %s reads formats up to %d", where,
                    *out, bo_version(), FORMAT);
 }
 
-static bo_status read_own(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+static bo_status read_own(bo_context *context, const char *where, const bo_json *json, bo_config *out)
 {
     size_t format;
     BO_TRY(read_format(context, where, json, &format));
@@ -222,7 +222,7 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
 }
 
 /* The members of `block` are those of all blocks. Only those that see all keys have a capacity. */
-static bo_status read_extra(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+static bo_status read_extra(bo_context *context, const char *where, const bo_json *json, bo_model_desc *out)
 {
     const bo_block_list list = bo_blocks_of(out, BO_MODEL_PART_LAYERS);
     BO_TRY(bo_fields_read(context, where, extra_fields, COUNT(extra_fields), json, out));
@@ -237,10 +237,10 @@ static bo_status read_extra(bo_context *context, const char *where, const cJSON 
     return BO_OK;
 }
 
-static bo_status read_family(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+static bo_status read_family(bo_context *context, const char *where, const bo_json *json, bo_config *out)
 {
     char place[300];
-    const cJSON *extra = cJSON_GetObjectItemCaseSensitive(json, "bochner");
+    const bo_json *extra = bo_json_member(json, "bochner");
     BO_TRY(bo_family_read(context, where, out->family, json, &out->desc));
     if (!extra) return BO_OK;
     snprintf(place, sizeof place, "%.250s: \"bochner\"", where);
@@ -249,9 +249,9 @@ static bo_status read_family(bo_context *context, const char *where, const cJSON
     return BO_OK;
 }
 
-static bo_status read_any(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+static bo_status read_any(bo_context *context, const char *where, const bo_json *json, bo_config *out)
 {
-    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "model_type"));
+    const char *type = bo_json_text_or_null(bo_json_member(json, "model_type"));
     if (!type)
         return bo_fail(context, BO_FORMAT, "%s: not the configuration of a model: \"model_type\" is missing", where);
     if (strcmp(type, "bochner") == 0) return read_own(context, where, json, out);
@@ -270,7 +270,7 @@ void bo_config_free(bo_config *config)
 
 bo_status bo_config_read(bo_context *context, const char *where, const char *json, size_t length, bo_config *out)
 {
-    cJSON *root;
+    bo_json *root;
     *out = (bo_config){0};
     if (length > bo_limits_config.bytes)
         return bo_input_too_large(context, where, length, false, bo_limits_config.bytes);
@@ -279,7 +279,7 @@ bo_status bo_config_read(bo_context *context, const char *where, const char *jso
         bo_json_has_nul(json, length)
             ? bo_fail(context, BO_FORMAT, "%s: contains \\u0000, which is not allowed in names and labels", where)
             : read_any(context, where, root, out);
-    cJSON_Delete(root);
+    bo_json_delete(root);
     if (status != BO_OK) bo_config_free(out);
     return status;
 }
@@ -291,7 +291,7 @@ static const char *const other_members[] = {
     "about", "architectures", "block", "blocks",     "bochner_format", "bochner_version",      "bos_token_id",
     "dtype", "eos_token_id",  "input", "model_type", "pad_token_id",   "tokenizer_fingerprint"};
 
-static bo_status refuse_unknown(bo_context *context, const char *where, const cJSON *json)
+static bo_status refuse_unknown(bo_context *context, const char *where, const bo_json *json)
 {
     /* names of descriptors, and what they are here */
     static const bo_known_name confused[] = {{"width", "hidden_size", true},
@@ -309,29 +309,29 @@ static bo_status refuse_unknown(bo_context *context, const char *where, const cJ
 }
 
 /* Members that the task does not have would have no effect. */
-static bo_status check_task(bo_context *context, const char *where, const cJSON *json, bo_model_task task)
+static bo_status check_task(bo_context *context, const char *where, const bo_json *json, bo_model_task task)
 {
     if (task == BO_MODEL_TASK_PREDICT)
         return bo_fail(context, BO_FORMAT, "%s: a model of the task predict has \"layers\" in place of \"blocks\"",
                        where);
-    for (const cJSON *item = json->child; item; item = item->next) {
-        const char *tasks = bo_config_task_other(item->string, task);
+    for (const bo_json *item = json->child; item; item = item->next) {
+        const char *tasks = bo_config_task_other(item->key, task);
         if (!tasks) continue;
-        return bo_fail(context, BO_FORMAT, "%s: \"%.60s\" is for the task %s, found %s", where, item->string, tasks,
+        return bo_fail(context, BO_FORMAT, "%s: \"%.60s\" is for the task %s, found %s", where, item->key, tasks,
                        bo_model_task_name(task));
     }
     return BO_OK;
 }
 
 /* A config.json describes its model if it is of Bochner, and not of an earlier format. */
-static bo_status check_origin(bo_context *context, const char *where, const cJSON *json)
+static bo_status check_origin(bo_context *context, const char *where, const bo_json *json)
 {
-    const cJSON *type = cJSON_GetObjectItemCaseSensitive(json, "model_type");
-    const cJSON *version = cJSON_GetObjectItemCaseSensitive(json, "bochner_format");
-    const char *name = cJSON_GetStringValue(type);
+    const bo_json *type = bo_json_member(json, "model_type");
+    const bo_json *version = bo_json_member(json, "bochner_format");
+    const char *name = bo_json_text_or_null(type);
     size_t format = FORMAT;
-    if (!cJSON_HasObjectItem(json, "blocks") &&
-        (cJSON_HasObjectItem(json, "layers") || cJSON_HasObjectItem(json, "network")))
+    if (!bo_json_member(json, "blocks") &&
+        (bo_json_member(json, "layers") != NULL || bo_json_member(json, "network") != NULL))
         return bo_fail(context, BO_FORMAT,
                        "%s: describes a network, a list of layers; expected \"blocks\" (train --model)", where);
     if (type && (!name || strcmp(name, "bochner") != 0))
@@ -345,11 +345,11 @@ static bo_status check_origin(bo_context *context, const char *where, const cJSO
                    format, bo_version(), FORMAT);
 }
 
-static bo_status check_input(bo_context *context, const char *where, const cJSON *json)
+static bo_status check_input(bo_context *context, const char *where, const bo_json *json)
 {
-    const cJSON *input = cJSON_GetObjectItemCaseSensitive(json, "input");
-    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(input, "kind"));
-    if (!input || (kind && strcmp(kind, "text") == 0 && cJSON_GetArraySize(input) == 1)) return BO_OK;
+    const bo_json *input = bo_json_member(json, "input");
+    const char *kind = bo_json_text_or_null(bo_json_member(input, "kind"));
+    if (!input || (kind && strcmp(kind, "text") == 0 && bo_json_count(input) == 1)) return BO_OK;
     if (kind && strcmp(kind, "text") == 0)
         return bo_fail(context, BO_FORMAT, "%s: \"input\" of the kind text has no other members", where);
     return bo_fail(context, BO_FORMAT, "%s: a description with blocks reads text: \"input\" should have the kind text",
@@ -357,12 +357,12 @@ static bo_status check_input(bo_context *context, const char *where, const cJSON
 }
 
 /* Every member but the blocks may be missing. */
-static bo_status read_described(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+static bo_status read_described(bo_context *context, const char *where, const bo_json *json, bo_model_desc *out)
 {
     bo_field fields[COUNT(model_fields)];
     memcpy(fields, model_fields, sizeof fields);
     for (size_t i = 0; i < COUNT(fields); i++) fields[i].required = false;
-    if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be a JSON object", where);
+    if (!bo_json_is(json, BO_JSON_OBJECT)) return bo_fail(context, BO_FORMAT, "%s: should be a JSON object", where);
     BO_TRY(check_origin(context, where, json));
     BO_TRY(refuse_unknown(context, where, json));
     BO_TRY(check_input(context, where, json));
@@ -373,7 +373,7 @@ static bo_status read_described(bo_context *context, const char *where, const cJ
     return bo_config_blocks_read(context, where, json, out);
 }
 
-static bo_status parse_description(bo_context *context, const char *text, const char *where, cJSON **out)
+static bo_status parse_description(bo_context *context, const char *text, const char *where, bo_json **out)
 {
     const size_t length = strlen(text);
     if (length > bo_limits_config.bytes)
@@ -383,10 +383,10 @@ static bo_status parse_description(bo_context *context, const char *text, const 
 
 bo_status bo_description_reads_text(bo_context *context, const char *text, const char *where, bool *out)
 {
-    cJSON *json;
+    bo_json *json;
     BO_TRY(parse_description(context, text, where ? where : "model", &json));
-    *out = cJSON_HasObjectItem(json, "blocks");
-    cJSON_Delete(json);
+    *out = bo_json_member(json, "blocks") != NULL;
+    bo_json_delete(json);
     return BO_OK;
 }
 
@@ -395,10 +395,10 @@ bo_status bo_description_read(bo_context *context, const char *text, const char 
     if (out) *out = (bo_model_desc){0};
     BO_REQUIRE(context, text, out);
     if (!where) where = "model";
-    cJSON *json;
+    bo_json *json;
     BO_TRY(parse_description(context, text, where, &json));
     const bo_status status = read_described(context, where, json, out);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     if (status != BO_OK) bo_model_desc_release(out);
     return status;
 }

@@ -27,26 +27,26 @@ void bo_config_task_known(bo_known *known); /* adds those of all tasks */
 const char *bo_config_task_other(const char *member, bo_model_task task);
 void bo_config_task_write(bo_json_text *text, const bo_model_desc *desc);
 /* classes_follow: the classes may be missing. */
-bo_status bo_config_task_read(bo_context *context, const char *where, const cJSON *json, bool classes_follow,
+bo_status bo_config_task_read(bo_context *context, const char *where, const bo_json *json, bool classes_follow,
                               bo_model_desc *out);
 /* The lists of blocks: "blocks" and, of a translator, "encoder_blocks". */
 void bo_config_blocks_write(bo_json_text *text, const bo_model_desc *desc);
 /* Reads them into an owned descriptor. "block" has members that all blocks of both lists share, unless they have their
  * own. */
-bo_status bo_config_blocks_read(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out);
+bo_status bo_config_blocks_read(bo_context *context, const char *where, const bo_json *json, bo_model_desc *out);
 /* True if two blocks of language models with softmax attention are the same function of the weights. */
 bool bo_config_same_block(const bo_block *a, const bo_block *b);
 /* Returns the first field of two blocks with another value, and sets *x and *y to the objects that have it, which are
  * parts of the blocks; NULL: they differ at most in sizes, seeds and numbers that follow from them. */
 const bo_field *bo_config_block_differs(const bo_block *a, const bo_block *b, const void **x, const void **y);
 /* Reads a block, in which "heads" is required. */
-bo_status bo_config_block_read(bo_context *context, const char *where, const cJSON *json, bo_block *out);
+bo_status bo_config_block_read(bo_context *context, const char *where, const bo_json *json, bo_block *out);
 /* Reads the members of a block in formats 1 to 3, which are members of config.json, and an attention. */
-bo_status bo_config_former_block(bo_context *context, const char *where, const cJSON *json, bo_block *out);
-bo_status bo_config_attention_read(bo_context *context, const char *where, const char *name, const cJSON *json,
+bo_status bo_config_former_block(bo_context *context, const char *where, const bo_json *json, bo_block *out);
+bo_status bo_config_attention_read(bo_context *context, const char *where, const char *name, const bo_json *json,
                                    bo_attention_desc *out);
 /* Reads formats 1 to 3, which had one block for all layers, into an owned descriptor. */
-bo_status bo_config_former_read(bo_context *context, const char *where, const cJSON *json, size_t format,
+bo_status bo_config_former_read(bo_context *context, const char *where, const bo_json *json, size_t format,
                                 bo_model_desc *out);
 /* True if two resolved descriptors of language models with softmax attention are the same function of the weights. */
 bool bo_config_same(const bo_model_desc *a, const bo_model_desc *b);

@@ -226,12 +226,12 @@ void bo_config_blocks_write(bo_json_text *text, const bo_model_desc *d)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-bo_status bo_config_former_block(bo_context *context, const char *where, const cJSON *json, bo_block *out)
+bo_status bo_config_former_block(bo_context *context, const char *where, const bo_json *json, bo_block *out)
 {
     return bo_fields_read(context, where, block_fields, COUNT(block_fields), json, out);
 }
 
-bo_status bo_config_attention_read(bo_context *context, const char *where, const char *name, const cJSON *json,
+bo_status bo_config_attention_read(bo_context *context, const char *where, const char *name, const bo_json *json,
                                    bo_attention_desc *out)
 {
     const bo_field field = {
@@ -239,19 +239,19 @@ bo_status bo_config_attention_read(bo_context *context, const char *where, const
     return bo_fields_read(context, where, &field, 1, json, out);
 }
 
-static bo_status read_members(bo_context *context, const char *where, const cJSON *json, bo_block *out)
+static bo_status read_members(bo_context *context, const char *where, const bo_json *json, bo_block *out)
 {
     BO_TRY(bo_object_read(context, where, block_fields, COUNT(block_fields), json, out));
     /* marks them as given, also if they are softmax attention and the heads come later */
-    if (cJSON_HasObjectItem(json, "cross_attention")) out->cross_attention.heads = 1;
-    if (cJSON_HasObjectItem(json, "replaced")) out->replaced.heads = 1;
+    if (bo_json_member(json, "cross_attention") != NULL) out->cross_attention.heads = 1;
+    if (bo_json_member(json, "replaced") != NULL) out->replaced.heads = 1;
     return BO_OK;
 }
 
 /* An MLP replaces layers that all blocks share, and layers replace their MLP. */
-static void settle_mlp(const cJSON *json, bo_block *out)
+static void settle_mlp(const bo_json *json, bo_block *out)
 {
-    const bool layers = cJSON_HasObjectItem(json, "layers"), mlp = cJSON_HasObjectItem(json, "mlp");
+    const bool layers = bo_json_member(json, "layers") != NULL, mlp = bo_json_member(json, "mlp") != NULL;
     if (layers && !mlp) out->mlp = BO_MLP_LAYERS;
     if (layers || !mlp || out->mlp == BO_MLP_LAYERS) return;
     bo_free((void *)(uintptr_t)out->layers);
@@ -259,7 +259,7 @@ static void settle_mlp(const cJSON *json, bo_block *out)
 }
 
 /* Reads the members that all blocks share, and then those of one block. */
-static bo_status read_block(bo_context *context, const char *where, const cJSON *shared, const cJSON *json,
+static bo_status read_block(bo_context *context, const char *where, const bo_json *shared, const bo_json *json,
                             bo_block *out)
 {
     char place[300];
@@ -274,29 +274,29 @@ static bo_status read_block(bo_context *context, const char *where, const cJSON 
     return bo_fail(context, BO_FORMAT, "%s: \"heads\" is missing", where);
 }
 
-bo_status bo_config_block_read(bo_context *context, const char *where, const cJSON *json, bo_block *out)
+bo_status bo_config_block_read(bo_context *context, const char *where, const bo_json *json, bo_block *out)
 {
     return read_block(context, where, NULL, json, out);
 }
 
-static bo_status read_items(bo_context *context, const char *where, const cJSON *shared, const cJSON *list,
+static bo_status read_items(bo_context *context, const char *where, const bo_json *shared, const bo_json *list,
                             bo_block *blocks)
 {
     size_t i = 0;
-    for (const cJSON *item = list->child; item; item = item->next, i++) {
+    for (const bo_json *item = list->child; item; item = item->next, i++) {
         char place[300];
-        snprintf(place, sizeof place, "%.200s: block %zu of \"%.30s\"", where, i, list->string);
+        snprintf(place, sizeof place, "%.200s: block %zu of \"%.30s\"", where, i, list->key);
         BO_TRY(read_block(context, place, shared, item, &blocks[i]));
     }
     return BO_OK;
 }
 
-static bo_status read_list(bo_context *context, const char *where, const cJSON *json, const char *name,
+static bo_status read_list(bo_context *context, const char *where, const bo_json *json, const char *name,
                            const bo_block **list, size_t *count)
 {
-    const cJSON *shared = cJSON_GetObjectItemCaseSensitive(json, "block");
-    const cJSON *items = cJSON_GetObjectItemCaseSensitive(json, name);
-    const size_t size = cJSON_IsArray(items) ? (size_t)cJSON_GetArraySize(items) : 0;
+    const bo_json *shared = bo_json_member(json, "block");
+    const bo_json *items = bo_json_member(json, name);
+    const size_t size = bo_json_is(items, BO_JSON_ARRAY) ? (size_t)bo_json_count(items) : 0;
     if (size < 1 || size > BO_BLOCKS_MOST)
         return bo_fail(context, BO_FORMAT, "%s: \"%s\" should be a list of 1 to %d blocks", where, name,
                        BO_BLOCKS_MOST);
@@ -307,14 +307,14 @@ static bo_status read_list(bo_context *context, const char *where, const cJSON *
     return read_items(context, where, shared, items, blocks);
 }
 
-static bo_status read_lists(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+static bo_status read_lists(bo_context *context, const char *where, const bo_json *json, bo_model_desc *out)
 {
     BO_TRY(read_list(context, where, json, "blocks", &out->blocks, &out->block_count));
-    if (!cJSON_HasObjectItem(json, "encoder_blocks")) return BO_OK;
+    if (!bo_json_member(json, "encoder_blocks")) return BO_OK;
     return read_list(context, where, json, "encoder_blocks", &out->encoder_blocks, &out->encoder_block_count);
 }
 
-bo_status bo_config_blocks_read(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+bo_status bo_config_blocks_read(bo_context *context, const char *where, const bo_json *json, bo_model_desc *out)
 {
     BO_TRY(read_lists(context, where, json, out));
     bo_blocks_mirror(out);

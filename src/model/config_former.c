@@ -24,7 +24,7 @@ typedef struct former {
 
 BO_FIELD_NAMES(bo_rope_scaling_kind, rope_scaling_kind)
 
-static bo_status read_scaling(bo_context *context, const char *where, const cJSON *json, bo_rope_scaling *out)
+static bo_status read_scaling(bo_context *context, const char *where, const bo_json *json, bo_rope_scaling *out)
 {
     static const bo_field fields[] = {BO_FIELD_ENUM(bo_rope_scaling, "rope_scaling_type", kind, rope_scaling_kind),
                                       BO_FIELD_PLAIN(bo_rope_scaling, "rope_scaling_factor", REAL, factor),
@@ -43,7 +43,7 @@ static const bo_field act_field = {.name = "hidden_act",
                                                  "geglu_tanh", "relu", "swish"),
                                    .more = {{"custom", BO_MLP_CUSTOM}}};
 
-static bo_status read_mlp(bo_context *context, const char *where, const cJSON *json, bo_block *out)
+static bo_status read_mlp(bo_context *context, const char *where, const bo_json *json, bo_block *out)
 {
     BO_TRY(bo_fields_read(context, where, &act_field, 1, json, out));
     if (out->mlp == BO_MLP_CUSTOM && !out->custom_mlp.name)
@@ -51,25 +51,25 @@ static bo_status read_mlp(bo_context *context, const char *where, const cJSON *j
     return BO_OK;
 }
 
-static bo_status read_attentions(bo_context *context, const char *where, const cJSON *json, const bo_model_desc *d,
+static bo_status read_attentions(bo_context *context, const char *where, const bo_json *json, const bo_model_desc *d,
                                  former *out)
 {
     if (!bo_nn_mixer_attends(out->block.mixer)) out->block.attention = (bo_attention_desc){0};
-    if (bo_nn_mixer_attends(out->block.mixer) && !cJSON_HasObjectItem(json, "attention"))
+    if (bo_nn_mixer_attends(out->block.mixer) && !bo_json_member(json, "attention"))
         return bo_fail(context, BO_FORMAT, "%s: \"attention\" is missing", where);
     if (d->task == BO_MODEL_TASK_TRANSLATE && d->cross == BO_CROSS_ATTENTION)
         out->block.cross_attention.heads = out->block.heads; /* marks it as given, also if it is softmax attention */
-    out->has_encoder = cJSON_HasObjectItem(json, "encoder_attention");
+    out->has_encoder = bo_json_member(json, "encoder_attention") != NULL;
     if (out->has_encoder) BO_TRY(bo_config_attention_read(context, where, "encoder_attention", json, &out->encoder));
-    out->has_kept = cJSON_HasObjectItem(json, "kept_attention");
+    out->has_kept = bo_json_member(json, "kept_attention") != NULL;
     if (!out->has_kept) return BO_OK;
-    out->kept_layers = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kept_layers"));
+    out->kept_layers = bo_json_text_or_null(bo_json_member(json, "kept_layers"));
     if (!out->kept_layers)
         return bo_fail(context, BO_FORMAT, "%s: \"kept_layers\" should be a list of layers such as \"0,5-7\"", where);
     return bo_config_attention_read(context, where, "kept_attention", json, &out->kept);
 }
 
-static bo_status read_members(bo_context *context, const char *where, const cJSON *json, const bo_model_desc *d,
+static bo_status read_members(bo_context *context, const char *where, const bo_json *json, const bo_model_desc *d,
                               former *out)
 {
     static const bo_field windows[] = {FORMER("window_first", SIZE, window_first),
@@ -154,7 +154,7 @@ static bo_status check_memory(bo_context *context, const char *where, size_t for
                    where, format);
 }
 
-bo_status bo_config_former_read(bo_context *context, const char *where, const cJSON *json, size_t format,
+bo_status bo_config_former_read(bo_context *context, const char *where, const bo_json *json, size_t format,
                                 bo_model_desc *d)
 {
     former f = {.has_kept = false};

@@ -102,9 +102,9 @@ void bo_config_task_write(bo_json_text *text, const bo_model_desc *desc)
 /* ---- reading a task ---------------------------------------------------------------------------------------------- */
 
 /* Reads one member of "id2label". Members may be in any order, each number once. */
-static bo_status read_label(bo_context *context, const char *where, const cJSON *item, bo_model_desc *out)
+static bo_status read_label(bo_context *context, const char *where, const bo_json *item, bo_model_desc *out)
 {
-    const char *label = cJSON_GetStringValue(item), *key = item->string;
+    const char *label = bo_json_text_or_null(item), *key = item->key;
     const bool whole = *key && strlen(key) <= 9 && strspn(key, "0123456789") == strlen(key);
     const size_t index = whole ? strtoul(key, NULL, 10) : SIZE_MAX;
     const char **names = (const char **)(uintptr_t)out->labels;
@@ -117,35 +117,35 @@ static bo_status read_label(bo_context *context, const char *where, const cJSON 
 }
 
 /* Checks that "label2id", if present, is the inverse of "id2label". */
-static bo_status check_numbers(bo_context *context, const char *where, const cJSON *numbers, const bo_model_desc *out)
+static bo_status check_numbers(bo_context *context, const char *where, const bo_json *numbers, const bo_model_desc *out)
 {
     if (!numbers) return BO_OK;
-    if (!cJSON_IsObject(numbers) || (size_t)cJSON_GetArraySize(numbers) != out->classes)
+    if (!bo_json_is(numbers, BO_JSON_OBJECT) || (size_t)bo_json_count(numbers) != out->classes)
         return bo_fail(context, BO_FORMAT, "%s: \"label2id\" should be an object with the %zu labels of \"id2label\"",
                        where, out->classes);
-    for (const cJSON *item = numbers->child; item; item = item->next) {
+    for (const bo_json *item = numbers->child; item; item = item->next) {
         size_t index = 0;
-        if (!bo_json_size(item, &index) || index >= out->classes || strcmp(item->string, out->labels[index]) != 0)
+        if (!bo_json_size(item, &index) || index >= out->classes || strcmp(item->key, out->labels[index]) != 0)
             return bo_fail(context, BO_FORMAT, "%s: \"label2id\": \"%.60s\" contradicts \"id2label\"", where,
-                           item->string);
+                           item->key);
     }
     return BO_OK;
 }
 
-static bo_status read_labels(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+static bo_status read_labels(bo_context *context, const char *where, const bo_json *json, bo_model_desc *out)
 {
-    const cJSON *items = cJSON_GetObjectItemCaseSensitive(json, "id2label");
-    if (!cJSON_IsObject(items) || !items->child)
+    const bo_json *items = bo_json_member(json, "id2label");
+    if (!bo_json_is(items, BO_JSON_OBJECT) || !items->child)
         return bo_fail(context, BO_FORMAT, "%s: \"id2label\" should be an object with the label of each class", where);
-    out->classes = (size_t)cJSON_GetArraySize(items);
+    out->classes = (size_t)bo_json_count(items);
     const char **names = bo_alloc(context, out->classes, sizeof *names, "labels");
     if (!names) return BO_MEMORY;
     out->labels = names;
-    for (const cJSON *item = items->child; item; item = item->next) BO_TRY(read_label(context, where, item, out));
-    return check_numbers(context, where, cJSON_GetObjectItemCaseSensitive(json, "label2id"), out);
+    for (const bo_json *item = items->child; item; item = item->next) BO_TRY(read_label(context, where, item, out));
+    return check_numbers(context, where, bo_json_member(json, "label2id"), out);
 }
 
-bo_status bo_config_task_read(bo_context *context, const char *where, const cJSON *json, bool classes_follow,
+bo_status bo_config_task_read(bo_context *context, const char *where, const bo_json *json, bool classes_follow,
                               bo_model_desc *out)
 {
     BO_TRY(bo_fields_read(context, where, task_fields, COUNT(task_fields), json, out));
@@ -153,6 +153,6 @@ bo_status bo_config_task_read(bo_context *context, const char *where, const cJSO
         return bo_fields_read(context, where, translate_fields, COUNT(translate_fields), json, out);
     if (!labels(out->task)) return BO_OK;
     BO_TRY(bo_fields_read(context, where, label_fields, COUNT(label_fields), json, out));
-    if (classes_follow && !cJSON_HasObjectItem(json, "id2label")) return BO_OK;
+    if (classes_follow && !bo_json_member(json, "id2label")) return BO_OK;
     return read_labels(context, where, json, out);
 }

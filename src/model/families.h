@@ -13,7 +13,7 @@ bo_family bo_family_find(const char *type);
 /* Writes the names of all families, separated by ", ". */
 void bo_family_list(char *out, size_t size);
 /* Reads the members of a family's config.json into a descriptor. Messages start with `where`. */
-bo_status bo_family_read(bo_context *context, const char *where, bo_family family, const cJSON *json,
+bo_status bo_family_read(bo_context *context, const char *where, bo_family family, const bo_json *json,
                          bo_model_desc *out);
 /* Returns the family that the model is written as: that of model->family if the model still fits it, otherwise the
  * first that it fits; BOCHNER: none. */

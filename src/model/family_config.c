@@ -16,30 +16,30 @@ typedef struct reader {
     bo_context *context;
     const char *where;
     const bo_family_row *row;
-    const cJSON *json;
+    const bo_json *json;
     bo_model_desc *out;
     double *local_base; /* RoPE of layers with a window; 0: that of all */
 } reader;
 
 /* Returns a member that is present and not null, or NULL. */
-static const cJSON *get(const cJSON *json, const char *name)
+static const bo_json *get(const bo_json *json, const char *name)
 {
-    const cJSON *item = json ? cJSON_GetObjectItemCaseSensitive(json, name) : NULL;
-    return cJSON_IsNull(item) ? NULL : item;
+    const bo_json *item = json ? bo_json_member(json, name) : NULL;
+    return bo_json_is(item, BO_JSON_NULL) ? NULL : item;
 }
 
 /* Reads one member; null means zero, false or automatic. */
-static bo_status read_field(const reader *r, const cJSON *json, const bo_field *field, void *object)
+static bo_status read_field(const reader *r, const bo_json *json, const bo_field *field, void *object)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, field->name);
-    if (cJSON_IsNull(item) && !field->required) {
+    const bo_json *item = bo_json_member(json, field->name);
+    if (bo_json_is(item, BO_JSON_NULL) && !field->required) {
         bo_field_clear(field, object);
         return BO_OK;
     }
     return bo_fields_read(r->context, r->where, field, 1, json, object);
 }
 
-static bo_status read_real(const reader *r, const cJSON *json, const char *name, double *out)
+static bo_status read_real(const reader *r, const bo_json *json, const char *name, double *out)
 {
     const bo_field field = {.name = name, .type = BO_FIELD_REAL};
     return get(json, name) ? bo_fields_read(r->context, r->where, &field, 1, json, out) : BO_OK;
@@ -50,15 +50,15 @@ static bo_status check_demands(const reader *r)
     static const char *const values[] = {"false", "true", "null"};
     for (size_t i = 0; i < COUNT(r->row->demands) && r->row->demands[i].name; i++) {
         const bo_family_demand *d = &r->row->demands[i];
-        const cJSON *item = get(r->json, d->name);
-        if (!item || (d->value == BO_VALUE_FALSE && cJSON_IsFalse(item)) ||
-            (d->value == BO_VALUE_TRUE && cJSON_IsTrue(item)))
+        const bo_json *item = get(r->json, d->name);
+        if (!item || (d->value == BO_VALUE_FALSE && bo_json_is(item, BO_JSON_FALSE)) ||
+            (d->value == BO_VALUE_TRUE && bo_json_is(item, BO_JSON_TRUE)))
             continue;
         return bo_fail(r->context, BO_UNSUPPORTED,
                        "%s: \"%s\" should be %s: other models of the family %s are not supported", r->where, d->name,
                        values[d->value], r->row->type);
     }
-    if (cJSON_IsFalse(get(r->json, "is_causal")))
+    if (bo_json_is(get(r->json, "is_causal"), BO_JSON_FALSE))
         return bo_fail(r->context, BO_UNSUPPORTED, "%s: \"is_causal\" should be true: attention is causal", r->where);
     if (!get(r->json, "quantization_config")) return BO_OK;
     return bo_fail(
@@ -70,8 +70,8 @@ static bo_status check_demands(const reader *r)
 static bo_status read_act(const reader *r)
 {
     const bo_family_row *f = r->row;
-    const cJSON *item = get(r->json, f->act);
-    const char *act = item ? cJSON_GetStringValue(item) : f->usual_act;
+    const bo_json *item = get(r->json, f->act);
+    const char *act = item ? bo_json_text_or_null(item) : f->usual_act;
     const int mlp = act ? bo_family_mlp(f, act) : BO_FAMILY_NO_MLP;
     char names[256];
     if (mlp != BO_FAMILY_NO_MLP) {
@@ -85,11 +85,11 @@ static bo_status read_act(const reader *r)
 
 /* ---- RoPE -------------------------------------------------------------------------------------------------------- */
 
-static bo_status read_scaling(const reader *r, const cJSON *rope)
+static bo_status read_scaling(const reader *r, const bo_json *rope)
 {
     bo_rope_scaling *s = &r->out->block.rope_scaling;
-    const cJSON *item = get(rope, "rope_type") ? get(rope, "rope_type") : get(rope, "type");
-    const char *kind = item ? cJSON_GetStringValue(item) : "default";
+    const bo_json *item = get(rope, "rope_type") ? get(rope, "rope_type") : get(rope, "type");
+    const char *kind = item ? bo_json_text_or_null(item) : "default";
     if (kind && strcmp(kind, "default") == 0) return BO_OK;
     if (kind && strcmp(kind, "linear") == 0)
         s->kind = BO_ROPE_SCALING_KIND_LINEAR;
@@ -106,18 +106,18 @@ static bo_status read_scaling(const reader *r, const cJSON *rope)
     return read_real(r, rope, "original_max_position_embeddings", &s->original);
 }
 
-static bo_status check_rope(const reader *r, const cJSON *rope)
+static bo_status check_rope(const reader *r, const bo_json *rope)
 {
-    if (!rope || cJSON_IsObject(rope)) return BO_OK;
-    return bo_fail(r->context, BO_FORMAT, "%s: \"%s\" should be an object", r->where, rope->string);
+    if (!rope || bo_json_is(rope, BO_JSON_OBJECT)) return BO_OK;
+    return bo_fail(r->context, BO_FORMAT, "%s: \"%s\" should be an object", r->where, rope->key);
 }
 
 /* Reads the base of layers with a window. "rope_parameters" of such a family are those of each type of layer; *rope
  * becomes those of the other layers. */
-static bo_status read_local(const reader *r, const cJSON **rope)
+static bo_status read_local(const reader *r, const bo_json **rope)
 {
-    const cJSON *local = get(*rope, "sliding_attention"), *global = get(*rope, "full_attention");
-    const char *kind = cJSON_GetStringValue(get(local, "rope_type"));
+    const bo_json *local = get(*rope, "sliding_attention"), *global = get(*rope, "full_attention");
+    const char *kind = bo_json_text_or_null(get(local, "rope_type"));
     if (!r->row->local) return BO_OK;
     BO_TRY(read_real(r, r->json, r->row->local, r->local_base));
     BO_TRY(check_rope(r, local));
@@ -134,7 +134,7 @@ static bo_status read_rope(const reader *r)
 {
     const bo_family_row *f = r->row;
     bo_block *b = &r->out->block;
-    const cJSON *rope = get(r->json, "rope_scaling") ? get(r->json, "rope_scaling") : get(r->json, "rope_parameters");
+    const bo_json *rope = get(r->json, "rope_scaling") ? get(r->json, "rope_scaling") : get(r->json, "rope_parameters");
     double share = f->usual_share;
     if (!f->theta) return BO_OK;
     BO_TRY(check_rope(r, rope));
@@ -164,14 +164,14 @@ static bo_status read_rope(const reader *r)
 enum { WINDOWED = 1, NOPE = 2, LAYER_KINDS = 4 };
 
 /* Reads "layer_types". */
-static bo_status read_types(const reader *r, const cJSON *types, size_t *which)
+static bo_status read_types(const reader *r, const bo_json *types, size_t *which)
 {
     size_t i = 0;
-    if (!cJSON_IsArray(types) || (size_t)cJSON_GetArraySize(types) != r->out->layers)
+    if (!bo_json_is(types, BO_JSON_ARRAY) || (size_t)bo_json_count(types) != r->out->layers)
         return bo_fail(r->context, BO_FORMAT, "%s: \"layer_types\" should be a list of %zu types", r->where,
                        r->out->layers);
-    for (const cJSON *item = types->child; item; item = item->next, i++) {
-        const char *type = cJSON_GetStringValue(item);
+    for (const bo_json *item = types->child; item; item = item->next, i++) {
+        const char *type = bo_json_text_or_null(item);
         const bool windowed = type && strcmp(type, "sliding_attention") == 0;
         which[i] = (which[i] & NOPE) | (windowed ? WINDOWED : 0);
         if (!windowed && !(type && strcmp(type, "full_attention") == 0))
@@ -187,19 +187,19 @@ static bo_status read_nope(const reader *r, size_t *which)
 {
     size_t interval = r->row->usual_nope, i = 0;
     const bo_field field = {.name = "no_rope_layer_interval", .type = BO_FIELD_SIZE};
-    const cJSON *list = get(r->json, "no_rope_layers");
+    const bo_json *list = get(r->json, "no_rope_layers");
     BO_TRY(read_field(r, r->json, &field, &interval));
     if (!list && !interval)
         return bo_fail(r->context, BO_FORMAT, "%s: \"no_rope_layer_interval\" should be positive, found 0", r->where);
     for (size_t l = 0; !list && l < r->out->layers; l++) which[l] = (l + 1) % interval == 0 ? NOPE : 0;
     if (!list) return BO_OK;
-    if (!cJSON_IsArray(list) || (size_t)cJSON_GetArraySize(list) < r->out->layers)
+    if (!bo_json_is(list, BO_JSON_ARRAY) || (size_t)bo_json_count(list) < r->out->layers)
         return bo_fail(r->context, BO_FORMAT, "%s: \"no_rope_layers\" should be a list of %zu numbers", r->where,
                        r->out->layers);
-    for (const cJSON *item = list->child; i < r->out->layers; item = item->next, i++) {
-        if (!cJSON_IsNumber(item) || (item->valuedouble != 0 && item->valuedouble != 1))
+    for (const bo_json *item = list->child; i < r->out->layers; item = item->next, i++) {
+        if (!bo_json_is(item, BO_JSON_NUMBER) || (item->number != 0 && item->number != 1))
             return bo_fail(r->context, BO_FORMAT, "%s: \"no_rope_layers\" should contain only 0 and 1", r->where);
-        which[i] = item->valuedouble == 0 ? NOPE : 0;
+        which[i] = item->number == 0 ? NOPE : 0;
     }
     return BO_OK;
 }
@@ -231,7 +231,7 @@ static bo_status read_pattern(const reader *r, windows *out)
     const bo_family_windows kind = r->row->windows;
     const bool asks = kind == BO_WINDOWS_LAYERS || kind == BO_WINDOWS_NOPE;
     *out = (windows){.size = r->row->usual_window};
-    if (kind == BO_WINDOWS_NONE || (asks && !cJSON_IsTrue(get(r->json, "use_sliding_window")))) {
+    if (kind == BO_WINDOWS_NONE || (asks && !bo_json_is(get(r->json, "use_sliding_window"), BO_JSON_TRUE))) {
         out->size = 0;
         return BO_OK;
     }
@@ -244,7 +244,7 @@ static bo_status read_pattern(const reader *r, windows *out)
 
 static bo_status read_windows(const reader *r, const windows *w, size_t *which)
 {
-    const cJSON *types = r->row->windows == BO_WINDOWS_MEMBER ? NULL : get(r->json, "layer_types");
+    const bo_json *types = r->row->windows == BO_WINDOWS_MEMBER ? NULL : get(r->json, "layer_types");
     if (!w->size) return BO_OK;
     for (size_t i = 0; i < r->out->layers; i++) {
         const bool windowed = r->row->windows == BO_WINDOWS_NOPE
@@ -278,11 +278,11 @@ static bo_status read_layers(const reader *r)
 static bo_status read_block(const reader *r)
 {
     const char *name = r->row->parallel;
-    const cJSON *item = name ? get(r->json, name) : NULL;
+    const bo_json *item = name ? get(r->json, name) : NULL;
     if (!item) return BO_OK;
-    if (!cJSON_IsBool(item))
+    if (!bo_json_is_bool(item))
         return bo_fail(r->context, BO_FORMAT, "%s: \"%s\" should be true or false", r->where, name);
-    r->out->block.residual = cJSON_IsTrue(item) ? r->row->parallel_residual : BO_RESIDUAL_SEQUENTIAL;
+    r->out->block.residual = bo_json_is(item, BO_JSON_TRUE) ? r->row->parallel_residual : BO_RESIDUAL_SEQUENTIAL;
     return BO_OK;
 }
 
@@ -292,9 +292,9 @@ static bo_status check_zeros(const reader *r)
     const bo_field window[] = {{.name = "sliding_window", .type = BO_FIELD_SIZE}};
     for (size_t i = 0; i <= r->row->count; i++) {
         const bo_field *field = i < r->row->count ? &r->row->fields[i] : window;
-        const cJSON *item = get(r->json, field->name);
+        const bo_json *item = get(r->json, field->name);
         if (field->type != BO_FIELD_SIZE && field->offset != offsetof(bo_model_desc, block.norm_epsilon)) continue;
-        if (cJSON_IsNumber(item) && item->valuedouble == 0)
+        if (bo_json_is(item, BO_JSON_NUMBER) && item->number == 0)
             return bo_fail(r->context, BO_UNSUPPORTED, "%s: \"%s\" should be positive, found 0", r->where, field->name);
     }
     return BO_OK;
@@ -303,16 +303,16 @@ static bo_status check_zeros(const reader *r)
 /* Families without the member "head_dim" have heads of width / heads columns. */
 static bo_status check_head(const reader *r)
 {
-    const cJSON *item = get(r->json, "head_dim");
+    const bo_json *item = get(r->json, "head_dim");
     const double heads = (double)r->out->block.heads, expected = heads > 0 ? (double)r->out->width / heads : 0;
     for (size_t i = 0; i < r->row->count; i++)
         if (strcmp(r->row->fields[i].name, "head_dim") == 0) return BO_OK;
-    if (!r->row->theta || !cJSON_IsNumber(item) || item->valuedouble == expected) return BO_OK;
+    if (!r->row->theta || !bo_json_is(item, BO_JSON_NUMBER) || item->number == expected) return BO_OK;
     return bo_fail(r->context, BO_UNSUPPORTED, "%s: \"head_dim\" should be %.10g, found %.10g", r->where, expected,
-                   item->valuedouble);
+                   item->number);
 }
 
-bo_status bo_family_read(bo_context *context, const char *where, bo_family family, const cJSON *json,
+bo_status bo_family_read(bo_context *context, const char *where, bo_family family, const bo_json *json,
                          bo_model_desc *out)
 {
     double local_base = bo_family_row_of(family)->usual_local;
@@ -544,7 +544,7 @@ static bo_status fits(bo_context *context, const bo_model *model, bo_family fami
     const bo_model_desc *d = &model->desc;
     bo_json_text text = {.context = context};
     bo_model_desc read, resolved;
-    cJSON *json;
+    bo_json *json;
     *out = false;
     const bo_block *full = find_block(d, false); /* the one that is written */
     if ((f->divides && d->width % full->heads) || !bo_family_act(f, full->mlp)) return BO_OK;
@@ -556,7 +556,7 @@ static bo_status fits(bo_context *context, const bo_model *model, bo_family fami
     bo_free(text.bytes);
     BO_TRY(status);
     status = bo_family_read(context, "config.json", family, json, &read);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     if (status == BO_OK) status = bo_model_resolve(context, &read, NULL, &resolved);
     bo_model_desc_release(&read);
     if (status == BO_OK) {

@@ -250,25 +250,25 @@ static bo_status refuse_unknown(bo_context *context, const char *where, const ch
     return bo_fail(context, BO_FORMAT, "%s: unknown member \"%.60s\"%s", where, name, bo_nearest_hint(&nearest).text);
 }
 
-bo_status bo_known_check(bo_context *context, const char *where, const cJSON *json, const bo_known *known)
+bo_status bo_known_check(bo_context *context, const char *where, const bo_json *json, const bo_known *known)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, json)
+    const bo_json *item;
+    BO_JSON_EACH(item, json)
     {
-        if (!is_known(known, item->string)) return refuse_unknown(context, where, item->string, known);
-        if (item != cJSON_GetObjectItemCaseSensitive(json, item->string))
-            return bo_fail(context, BO_FORMAT, "%s: has the member \"%.60s\" twice", where, item->string);
+        if (!is_known(known, item->key)) return refuse_unknown(context, where, item->key, known);
+        if (item != bo_json_member(json, item->key))
+            return bo_fail(context, BO_FORMAT, "%s: has the member \"%.60s\" twice", where, item->key);
     }
     return BO_OK;
 }
 
 bo_status bo_field_refuse(bo_context *context, const char *where, const char *name, const char *expected,
-                          const cJSON *found)
+                          const bo_json *found)
 {
-    char *text = cJSON_PrintUnformatted(found);
+    char *text = bo_json_print(found);
     const bo_status status = bo_fail(context, BO_FORMAT, "%s: \"%.60s\" should be %s, found %.80s", where, name,
                                      expected, text ? text : "something else");
-    cJSON_free(text);
+    free(text);
     return status;
 }
 
@@ -276,7 +276,7 @@ bo_status bo_field_refuse(bo_context *context, const char *where, const char *na
 
 #define FROM_ONE "a whole number from 1 to 16777216"
 
-static bool read_whole(const cJSON *item, size_t least, size_t *out)
+static bool read_whole(const bo_json *item, size_t least, size_t *out)
 {
     size_t value;
     if (!bo_json_size(item, &value) || value < least || value > BO_FIELD_MOST) return false;
@@ -284,26 +284,26 @@ static bool read_whole(const cJSON *item, size_t least, size_t *out)
     return true;
 }
 
-static bool read_both(const cJSON *item, size_t least, size_t out[2])
+static bool read_both(const bo_json *item, size_t least, size_t out[2])
 {
-    const cJSON *first = cJSON_IsArray(item) ? cJSON_GetArrayItem(item, 0) : item;
-    const cJSON *second = cJSON_IsArray(item) ? cJSON_GetArrayItem(item, 1) : item;
-    if (cJSON_IsArray(item) && cJSON_GetArraySize(item) != 2) return false;
+    const bo_json *first = bo_json_is(item, BO_JSON_ARRAY) ? bo_json_at(item, 0) : item;
+    const bo_json *second = bo_json_is(item, BO_JSON_ARRAY) ? bo_json_at(item, 1) : item;
+    if (bo_json_is(item, BO_JSON_ARRAY) && bo_json_count(item) != 2) return false;
     return read_whole(first, least, &out[0]) && read_whole(second, least, &out[1]);
 }
 
-static const char *read_padding(const cJSON *item, bo_padding *out)
+static const char *read_padding(const bo_json *item, bo_padding *out)
 {
-    const char *text = cJSON_GetStringValue(item);
+    const char *text = bo_json_text_or_null(item);
     if (text) out->same = strcmp(text, "same") == 0, out->causal = strcmp(text, "causal") == 0;
     if (out->same || out->causal || read_both(item, 0, out->size)) return NULL;
     return "\"same\", \"causal\", a whole number up to 16777216, or [height, width] of them";
 }
 
-static const char *read_width(const cJSON *item, bo_width *out)
+static const char *read_width(const bo_json *item, bo_width *out)
 {
     static const char *const symbols[] = {"", "classes", "targets", "input"};
-    const char *text = cJSON_GetStringValue(item);
+    const char *text = bo_json_text_or_null(item);
     if (read_whole(item, 1, &out->value)) return NULL;
     for (size_t i = 1; text && i < sizeof symbols / sizeof *symbols; i++) {
         if (strcmp(text, symbols[i]) != 0) continue;
@@ -313,9 +313,9 @@ static const char *read_width(const cJSON *item, bo_width *out)
     return FROM_ONE ", \"classes\", \"targets\" or \"input\"";
 }
 
-static const char *read_real(const bo_field *field, const cJSON *item, double *out, char words[NAMES])
+static const char *read_real(const bo_field *field, const bo_json *item, double *out, char words[NAMES])
 {
-    const double value = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    const double value = bo_json_is(item, BO_JSON_NUMBER) ? item->number : NAN;
     const bool positive = field->type == BO_FIELD_INVERSE || field->type == BO_FIELD_ROOT;
     const bool ranges = field->type == BO_FIELD_RANGE, ends = field->most > field->least;
     if (isfinite(value) && !(positive && value <= 0) &&
@@ -331,9 +331,9 @@ static const char *read_real(const bo_field *field, const cJSON *item, double *o
     return words;
 }
 
-static const char *read_int(const cJSON *item, int *out)
+static const char *read_int(const bo_json *item, int *out)
 {
-    const double value = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    const double value = bo_json_is(item, BO_JSON_NUMBER) ? item->number : NAN;
     if (!(fabs(value) <= 1e9) || value != floor(value)) return "a whole number";
     *out = (int)value;
     return NULL;
@@ -349,12 +349,12 @@ static const char *list_names(const bo_field *field, char words[NAMES])
     return words;
 }
 
-static const char *read_name(const bo_field *field, const cJSON *item, unsigned *out, char words[NAMES])
+static const char *read_name(const bo_field *field, const bo_json *item, unsigned *out, char words[NAMES])
 {
-    const char *text = cJSON_GetStringValue(item);
+    const char *text = bo_json_text_or_null(item);
     char number[24];
-    if (cJSON_IsNumber(item)) { /* "degree": 2 */
-        snprintf(number, sizeof number, "%.15g", item->valuedouble);
+    if (bo_json_is(item, BO_JSON_NUMBER)) { /* "degree": 2 */
+        snprintf(number, sizeof number, "%.15g", item->number);
         text = number;
     }
     for (size_t i = 0; text && i < sizeof field->more / sizeof *field->more && field->more[i].name; i++)
@@ -371,17 +371,17 @@ static const char *read_name(const bo_field *field, const cJSON *item, unsigned 
     return list_names(field, words);
 }
 
-static const char *read_bool(const bo_field *field, const cJSON *item, void *at)
+static const char *read_bool(const bo_field *field, const bo_json *item, void *at)
 {
-    if (!cJSON_IsBool(item)) return "true or false";
+    if (!bo_json_is_bool(item)) return "true or false";
     if (field->type == BO_FIELD_CHOICE)
-        *(bo_choice *)at = cJSON_IsTrue(item) ? BO_CHOICE_YES : BO_CHOICE_NO;
+        *(bo_choice *)at = bo_json_is(item, BO_JSON_TRUE) ? BO_CHOICE_YES : BO_CHOICE_NO;
     else
-        *(bool *)at = cJSON_IsTrue(item) == (field->type == BO_FIELD_BOOL);
+        *(bool *)at = bo_json_is(item, BO_JSON_TRUE) == (field->type == BO_FIELD_BOOL);
     return NULL;
 }
 
-static const char *read_value(const bo_field *field, const cJSON *item, void *at, char words[NAMES])
+static const char *read_value(const bo_field *field, const bo_json *item, void *at, char words[NAMES])
 {
     switch (field->type) {
     case BO_FIELD_SIZE:
@@ -420,19 +420,19 @@ static const bo_field *find_field(const bo_field *object, const char *name)
 }
 
 /* A text is a preset, and a number one member; an object may have the member "preset". */
-static bo_status read_part(bo_context *context, const char *where, const bo_field *field, const cJSON *item, void *at)
+static bo_status read_part(bo_context *context, const char *where, const bo_field *field, const bo_json *item, void *at)
 {
-    const cJSON *preset = cJSON_IsString(item) ? item : cJSON_GetObjectItemCaseSensitive(item, "preset");
+    const bo_json *preset = bo_json_is(item, BO_JSON_TEXT) ? item : bo_json_member(item, "preset");
     char place[400], words[NAMES];
     bo_known known = {.count = 0};
     snprintf(place, sizeof place, "%.300s: \"%s\"", where, field->name);
-    if (field->number && cJSON_IsNumber(item)) {
+    if (field->number && bo_json_is(item, BO_JSON_NUMBER)) {
         const bo_field *member = find_field(field, field->number);
         const char *expected = read_value(member, item, (char *)at + member->offset, words);
         return expected ? bo_field_refuse(context, where, field->name, expected, item) : BO_OK;
     }
     if (!field->preset || !preset) return bo_object_read(context, place, field->fields, field->count, item, at);
-    const char *name = cJSON_GetStringValue(preset);
+    const char *name = bo_json_text_or_null(preset);
     if (!name || !field->preset(name, at))
         return bo_field_refuse(context, where, field->name, "the name of a preset", preset);
     if (preset == item) return BO_OK;
@@ -442,21 +442,22 @@ static bo_status read_part(bo_context *context, const char *where, const bo_fiel
     return bo_fields_read(context, place, field->fields, field->count, item, at);
 }
 
-static bo_status read_text(bo_context *context, const char *where, const bo_field *field, const cJSON *item, char **at)
+static bo_status read_text(bo_context *context, const char *where, const bo_field *field, const bo_json *item,
+                           char **at)
 {
-    const char *given = cJSON_GetStringValue(item);
-    char *printed = field->type == BO_FIELD_JSON ? cJSON_PrintUnformatted(item) : NULL;
+    const char *given = bo_json_text_or_null(item);
+    char *printed = field->type == BO_FIELD_JSON ? bo_json_print(item) : NULL;
     const char *text = printed ? printed : given;
     if (field->type == BO_FIELD_JSON && !printed) return bo_fail(context, BO_MEMORY, "out of memory: a description");
     if (!text || !*text) return bo_field_refuse(context, where, field->name, "a text", item);
     bo_free(*at); /* of shared members, which are read first */
     *at = bo_strdup(context, text);
-    cJSON_free(printed);
+    free(printed);
     return *at ? BO_OK : BO_MEMORY;
 }
 
 static bo_status read_item(bo_context *context, const char *where, const bo_field *field, const char *name,
-                           const cJSON *item, void *at)
+                           const bo_json *item, void *at)
 {
     char words[NAMES];
     if (field->type == BO_FIELD_OBJECT) return read_part(context, where, field, item, at);
@@ -491,14 +492,14 @@ static void set_default(const bo_field *field, void *at)
 }
 
 bo_status bo_fields_read(bo_context *context, const char *where, const bo_field *fields, size_t count,
-                         const cJSON *json, void *object)
+                         const bo_json *json, void *object)
 {
-    if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be a JSON object", where);
+    if (!bo_json_is(json, BO_JSON_OBJECT)) return bo_fail(context, BO_FORMAT, "%s: should be a JSON object", where);
     for (size_t i = 0; i < count; i++) {
         const char *name = fields[i].name;
         void *at = (char *)object + fields[i].offset;
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
-        if (!item && fields[i].former) item = cJSON_GetObjectItemCaseSensitive(json, name = fields[i].former);
+        const bo_json *item = bo_json_member(json, name);
+        if (!item && fields[i].former) item = bo_json_member(json, name = fields[i].former);
         if (!item && fields[i].required)
             return bo_fail(context, BO_FORMAT, "%s: \"%s\" is missing", where, fields[i].name);
         if (item)
@@ -510,10 +511,10 @@ bo_status bo_fields_read(bo_context *context, const char *where, const bo_field 
 }
 
 bo_status bo_object_read(bo_context *context, const char *where, const bo_field *fields, size_t count,
-                         const cJSON *json, void *object)
+                         const bo_json *json, void *object)
 {
     bo_known known = {.count = 0};
     bo_known_add_fields(&known, fields, count);
-    if (cJSON_IsObject(json)) BO_TRY(bo_known_check(context, where, json, &known));
+    if (bo_json_is(json, BO_JSON_OBJECT)) BO_TRY(bo_known_check(context, where, json, &known));
     return bo_fields_read(context, where, fields, count, json, object); /* a missing member may be misspelled */
 }

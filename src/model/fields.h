@@ -95,10 +95,10 @@ struct bo_field {
 
 /* Reads the members that are present; others are ignored. `where`: for example "config.json: attention". */
 bo_status bo_fields_read(bo_context *context, const char *where, const bo_field *fields, size_t count,
-                         const cJSON *json, void *object);
+                         const bo_json *json, void *object);
 /* Likewise, after a check that there are no others. */
 bo_status bo_object_read(bo_context *context, const char *where, const bo_field *fields, size_t count,
-                         const cJSON *json, void *object);
+                         const bo_json *json, void *object);
 
 /* The names that the members of an object may have. */
 typedef struct bo_known_name {
@@ -113,11 +113,11 @@ typedef struct bo_known {
 void bo_known_add(bo_known *known, const char *name);
 void bo_known_add_fields(bo_known *known, const bo_field *fields, size_t count);
 /* Refuses other members, with the nearest name, and repeated ones. */
-bo_status bo_known_check(bo_context *context, const char *where, const cJSON *json, const bo_known *known);
+bo_status bo_known_check(bo_context *context, const char *where, const bo_json *json, const bo_known *known);
 
 /* Fails with: "name" should be …, found …. */
 bo_status bo_field_refuse(bo_context *context, const char *where, const char *name, const char *expected,
-                          const cJSON *found);
+                          const bo_json *found);
 
 /* ---- suggestions ------------------------------------------------------------------------------------------------- */
 

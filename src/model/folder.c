@@ -113,13 +113,13 @@ bo_status bo_model_read_specials(bo_context *context, bo_model *model, const cha
 static bo_status has_template(bo_context *context, bo_companion which, const char *text, bool *out)
 {
     enum { DEPTH = 32 };
-    cJSON *json;
+    bo_json *json;
     *out = text != NULL;
     if (!text || which == BO_COMPANION_CHAT) return BO_OK;
     BO_TRY(bo_json_parse(context, bo_companion_name(which), text, strlen(text), DEPTH, &json));
-    const cJSON *member = cJSON_GetObjectItemCaseSensitive(json, "chat_template");
-    *out = member && !cJSON_IsNull(member);
-    cJSON_Delete(json);
+    const bo_json *member = bo_json_member(json, "chat_template");
+    *out = member && !bo_json_is(member, BO_JSON_NULL);
+    bo_json_delete(json);
     return BO_OK;
 }
 

@@ -47,31 +47,31 @@ void bo_specials_free(bo_specials *specials)
 /* ---- ids --------------------------------------------------------------------------------------------------------- */
 
 /* An id; null and -1, which early configurations of Llama contain, mean none. */
-static bool parse_id(const cJSON *item, int32_t *out)
+static bool parse_id(const bo_json *item, int32_t *out)
 {
     size_t id;
     *out = -1;
-    if (cJSON_IsNull(item) || (cJSON_IsNumber(item) && item->valuedouble == -1)) return true;
+    if (bo_json_is(item, BO_JSON_NULL) || (bo_json_is(item, BO_JSON_NUMBER) && item->number == -1)) return true;
     if (!bo_json_size(item, &id) || id > INT32_MAX) return false;
     *out = (int32_t)id;
     return true;
 }
 
-static bo_status read_id(bo_context *context, const char *where, const cJSON *json, const char *name, int32_t *out)
+static bo_status read_id(bo_context *context, const char *where, const bo_json *json, const char *name, int32_t *out)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
+    const bo_json *item = bo_json_member(json, name);
     if (!item || parse_id(item, out)) return BO_OK;
     return bo_fail(context, BO_FORMAT, "%s: \"%s\" should be a token id or null", where, name);
 }
 
 /* One id or a list of ids. */
-static bo_status read_ends(bo_context *context, const char *where, const cJSON *json, bo_special_ids *out)
+static bo_status read_ends(bo_context *context, const char *where, const bo_json *json, bo_special_ids *out)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, "eos_token_id"),
-                *first = cJSON_IsArray(item) ? item->child : item;
+    const bo_json *item = bo_json_member(json, "eos_token_id"),
+                  *first = bo_json_is(item, BO_JSON_ARRAY) ? item->child : item;
     if (!item) return BO_OK;
     out->end_count = 0;
-    for (const cJSON *at = first; at; at = cJSON_IsArray(item) ? at->next : NULL) {
+    for (const bo_json *at = first; at; at = bo_json_is(item, BO_JSON_ARRAY) ? at->next : NULL) {
         int32_t id;
         if (!parse_id(at, &id))
             return bo_fail(context, BO_FORMAT, "%s: \"eos_token_id\" should be a token id, a list of ids, or null",
@@ -84,7 +84,7 @@ static bo_status read_ends(bo_context *context, const char *where, const cJSON *
     return BO_OK;
 }
 
-static bo_status read_ids(bo_context *context, const char *where, const cJSON *json, bo_special_ids *out)
+static bo_status read_ids(bo_context *context, const char *where, const bo_json *json, bo_special_ids *out)
 {
     BO_TRY(read_id(context, where, json, "bos_token_id", &out->begin));
     BO_TRY(read_id(context, where, json, "pad_token_id", &out->pad));
@@ -102,35 +102,35 @@ static bo_special_ids usual_ids(const char *type)
 bo_status bo_specials_read_config(bo_context *context, const char *where, const char *text, size_t length,
                                   bo_specials *specials)
 {
-    cJSON *json;
+    bo_json *json;
     BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
-    specials->config = usual_ids(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "model_type")));
-    specials->known = specials->config.end_count || cJSON_HasObjectItem(json, "eos_token_id");
+    specials->config = usual_ids(bo_json_text_or_null(bo_json_member(json, "model_type")));
+    specials->known = specials->config.end_count || bo_json_member(json, "eos_token_id") != NULL;
     const bo_status status = read_ids(context, where, json, &specials->config);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return status;
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* The text of a token: a string, or an object with its properties. */
-static const char *token_text(const cJSON *json, const char *name)
+static const char *token_text(const bo_json *json, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
-    return cJSON_GetStringValue(cJSON_IsObject(item) ? cJSON_GetObjectItemCaseSensitive(item, "content") : item);
+    const bo_json *item = bo_json_member(json, name);
+    return bo_json_text_or_null(bo_json_is(item, BO_JSON_OBJECT) ? bo_json_member(item, "content") : item);
 }
 
-static bo_status check_token(bo_context *context, const char *where, const cJSON *json, const char *name)
+static bo_status check_token(bo_context *context, const char *where, const bo_json *json, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
-    if (!item || cJSON_IsNull(item) || token_text(json, name)) return BO_OK;
+    const bo_json *item = bo_json_member(json, name);
+    if (!item || bo_json_is(item, BO_JSON_NULL) || token_text(json, name)) return BO_OK;
     return bo_fail(context, BO_FORMAT, "%s: \"%s\" should be a text, an object with \"content\", or null", where, name);
 }
 
-static bo_status read_object(bo_context *context, const char *where, bo_companion which, const cJSON *json,
+static bo_status read_object(bo_context *context, const char *where, bo_companion which, const bo_json *json,
                              bo_specials *specials)
 {
-    if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: expected a JSON object", where);
+    if (!bo_json_is(json, BO_JSON_OBJECT)) return bo_fail(context, BO_FORMAT, "%s: expected a JSON object", where);
     if (which == BO_COMPANION_GENERATION) return read_ids(context, where, json, &specials->generation);
     BO_TRY(check_token(context, where, json, "bos_token"));
     return check_token(context, where, json, "eos_token");
@@ -139,14 +139,14 @@ static bo_status read_object(bo_context *context, const char *where, bo_companio
 bo_status bo_specials_read(bo_context *context, const char *where, bo_companion which, const char *text, size_t length,
                            bo_specials *specials)
 {
-    cJSON *json;
+    bo_json *json;
     if (memchr(text, 0, length)) return bo_fail(context, BO_FORMAT, "%s: contains a NUL byte", where);
     if (length > bo_limits_config.bytes)
         return bo_input_too_large(context, where, length, false, bo_limits_config.bytes);
     if (which != BO_COMPANION_CHAT) {
         BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
         const bo_status status = read_object(context, where, which, json, specials);
-        cJSON_Delete(json);
+        bo_json_delete(json);
         BO_TRY(status);
     }
     char *copy = bo_strdup(context, text);
@@ -163,12 +163,12 @@ bo_status bo_specials_read(bo_context *context, const char *where, bo_companion 
 static bo_status find_named(bo_context *context, const bo_tokenizer *tokenizer, const char *text, const char *name,
                             int32_t *out)
 {
-    cJSON *json;
+    bo_json *json;
     *out = -1;
     if (!text || !tokenizer) return BO_OK;
     BO_TRY(bo_json_parse(context, files[BO_COMPANION_TOKENIZER].name, text, strlen(text), DEPTH, &json));
     *out = bo_tokenizer_find(tokenizer, token_text(json, name));
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return BO_OK;
 }
 

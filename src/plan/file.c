@@ -72,35 +72,35 @@ typedef struct calibration_file {
     const char *path;
 } calibration_file;
 
-static bo_status read_count(const calibration_file *file, const cJSON *object, const char *name, size_t *out)
+static bo_status read_count(const calibration_file *file, const bo_json *object, const char *name, size_t *out)
 {
-    if (bo_json_size(cJSON_GetObjectItemCaseSensitive(object, name), out) && *out >= 1) return BO_OK;
+    if (bo_json_size(bo_json_member(object, name), out) && *out >= 1) return BO_OK;
     return bo_fail(file->context, BO_FORMAT, "%s: %s: expected a whole number of at least 1", file->path, name);
 }
 
-static bo_status read_number(const calibration_file *file, const cJSON *object, const char *name, double *out)
+static bo_status read_number(const calibration_file *file, const bo_json *object, const char *name, double *out)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    if (cJSON_IsNumber(item) && isfinite(item->valuedouble) && item->valuedouble >= 0) {
-        *out = item->valuedouble;
+    const bo_json *item = bo_json_member(object, name);
+    if (bo_json_is(item, BO_JSON_NUMBER) && isfinite(item->number) && item->number >= 0) {
+        *out = item->number;
         return BO_OK;
     }
     return bo_fail(file->context, BO_FORMAT, "%s: %s: expected a number of at least 0", file->path, name);
 }
 
-static bo_status read_word(const calibration_file *file, const cJSON *object, const char *name, const char **out)
+static bo_status read_word(const calibration_file *file, const bo_json *object, const char *name, const char **out)
 {
-    *out = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+    *out = bo_json_text_or_null(bo_json_member(object, name));
     return *out ? BO_OK : bo_fail(file->context, BO_FORMAT, "%s: %s: expected a string", file->path, name);
 }
 
-static bo_status read_timing(const calibration_file *file, const cJSON *object, bo_plan_timing *out)
+static bo_status read_timing(const calibration_file *file, const bo_json *object, bo_plan_timing *out)
 {
     bo_plan_shape *s = &out->shape;
     BO_TRY(read_count(file, object, "layers", &s->layers));
     BO_TRY(read_count(file, object, "width", &s->width));
     BO_TRY(read_count(file, object, "heads", &s->heads));
-    const cJSON *features = cJSON_GetObjectItemCaseSensitive(object, "features");
+    const bo_json *features = bo_json_member(object, "features");
     if (!bo_json_size(features, &s->features)) /* 0: the default of the attention */
         return bo_fail(file->context, BO_FORMAT, "%s: features: expected a whole number", file->path);
     BO_TRY(read_count(file, object, "context", &s->context));
@@ -115,7 +115,7 @@ static bo_status read_timing(const calibration_file *file, const cJSON *object, 
     return read_number(file, object, "spread", &out->spread);
 }
 
-static bo_status read_timings(const calibration_file *file, const cJSON *root, bo_plan_timing *out, size_t *count)
+static bo_status read_timings(const calibration_file *file, const bo_json *root, bo_plan_timing *out, size_t *count)
 {
     const char *attention, *optimizer;
     bo_optimizer_kind kind;
@@ -123,9 +123,9 @@ static bo_status read_timings(const calibration_file *file, const cJSON *root, b
     BO_TRY(read_word(file, root, "optimizer", &optimizer));
     if (!bo_optimizer_kind_parse(optimizer, &kind))
         return bo_fail(file->context, BO_FORMAT, "%s: unknown optimizer '%s'", file->path, optimizer);
-    const cJSON *item, *list = cJSON_GetObjectItemCaseSensitive(root, "timings");
+    const bo_json *item, *list = bo_json_member(root, "timings");
     *count = 0;
-    cJSON_ArrayForEach(item, list)
+    BO_JSON_EACH(item, list)
     {
         if (*count == BO_PLAN_SHAPES)
             return bo_fail(file->context, BO_FORMAT, "%s: timings: expected at most %d", file->path, BO_PLAN_SHAPES);
@@ -135,7 +135,7 @@ static bo_status read_timings(const calibration_file *file, const cJSON *root, b
     return BO_OK;
 }
 
-static bo_status read_machine(const calibration_file *file, const cJSON *root, bo_plan_machine **out)
+static bo_status read_machine(const calibration_file *file, const bo_json *root, bo_plan_machine **out)
 {
     bo_plan_timing timings[BO_PLAN_SHAPES];
     const char *format, *isa;
@@ -162,13 +162,13 @@ bo_status bo_plan_machine_parse(bo_context *context, const char *path, const cha
                                 bo_plan_machine **out)
 {
     const calibration_file file = {context, path};
-    cJSON *root;
+    bo_json *root;
     *out = NULL;
     if (length > bo_limits_calibration.bytes)
         return bo_input_too_large(context, path, length, false, bo_limits_calibration.bytes);
     BO_TRY(bo_json_parse(context, path, text, length, DEPTH, &root));
     const bo_status status = read_machine(&file, root, out);
-    cJSON_Delete(root);
+    bo_json_delete(root);
     return status;
 }
 

@@ -100,37 +100,39 @@ typedef struct law_file {
     const char *path;
 } law_file;
 
-static const cJSON *item_of(const cJSON *object, const char *name)
+static const bo_json *item_of(const bo_json *object, const char *name)
 {
-    return cJSON_GetObjectItemCaseSensitive(object, name);
+    return bo_json_member(object, name);
 }
 
 /* `may_be_null`: null is read as NULL. */
-static bo_status read_word(const law_file *file, const cJSON *object, const char *name, bool may_be_null,
+static bo_status read_word(const law_file *file, const bo_json *object, const char *name, bool may_be_null,
                            const char **out)
 {
-    const cJSON *item = item_of(object, name);
-    *out = cJSON_GetStringValue(item);
-    if (*out || (may_be_null && cJSON_IsNull(item))) return BO_OK;
+    const bo_json *item = item_of(object, name);
+    *out = bo_json_text_or_null(item);
+    if (*out || (may_be_null && bo_json_is(item, BO_JSON_NULL))) return BO_OK;
     return bo_fail(file->context, BO_FORMAT, "%s: %s: expected a string", file->path, name);
 }
 
-static bo_status read_whole(const law_file *file, const cJSON *object, const char *name, size_t most, size_t *out)
+static bo_status read_whole(const law_file *file, const bo_json *object, const char *name, size_t most, size_t *out)
 {
     if (bo_json_size(item_of(object, name), out) && *out <= most) return BO_OK;
     return bo_fail(file->context, BO_FORMAT, "%s: %s: expected a whole number of at most %zu", file->path, name, most);
 }
 
 /* `may_be_null`: null is read as NAN. */
-static bo_status read_number(const law_file *file, const cJSON *object, const char *name, bool may_be_null, double *out)
+static bo_status read_number(const law_file *file, const bo_json *object, const char *name, bool may_be_null,
+                             double *out)
 {
-    const cJSON *item = item_of(object, name);
-    *out = cJSON_IsNumber(item) ? item->valuedouble : NAN;
-    if ((cJSON_IsNumber(item) && isfinite(*out)) || (may_be_null && cJSON_IsNull(item))) return BO_OK;
+    const bo_json *item = item_of(object, name);
+    *out = bo_json_is(item, BO_JSON_NUMBER) ? item->number : NAN;
+    if ((bo_json_is(item, BO_JSON_NUMBER) && isfinite(*out)) || (may_be_null && bo_json_is(item, BO_JSON_NULL)))
+        return BO_OK;
     return bo_fail(file->context, BO_FORMAT, "%s: %s: expected a number", file->path, name);
 }
 
-static bo_status read_run(const law_file *file, const cJSON *object, bo_plan_observation *out)
+static bo_status read_run(const law_file *file, const bo_json *object, bo_plan_observation *out)
 {
     BO_TRY(read_word(file, object, "name", false, &out->name));
     BO_TRY(read_number(file, object, "parameters", false, &out->counts.parameters));
@@ -143,7 +145,7 @@ static bo_status read_run(const law_file *file, const cJSON *object, bo_plan_obs
     return read_number(file, object, "seconds", true, &out->seconds);
 }
 
-static bo_status read_family(const law_file *file, const cJSON *root, bo_plan_family *out)
+static bo_status read_family(const law_file *file, const bo_json *root, bo_plan_family *out)
 {
     enum { MOST_BATCH = 1 << 24, MOST_THREADS = 1 << 16 };
     const char *optimizer, *activations;
@@ -158,7 +160,7 @@ static bo_status read_family(const law_file *file, const cJSON *root, bo_plan_fa
     BO_TRY(read_word(file, root, "activations", false, &activations));
     if (!bo_storage_parse(activations, &out->activations))
         return bo_fail(file->context, BO_FORMAT, "%s: unknown storage of activations '%s'", file->path, activations);
-    out->checkpointing = cJSON_IsTrue(item_of(root, "checkpointing"));
+    out->checkpointing = bo_json_is(item_of(root, "checkpointing"), BO_JSON_TRUE);
     BO_TRY(read_number(file, root, "token_bytes", false, &out->token_bytes));
     BO_TRY(read_word(file, root, "isa", true, &out->isa));
     BO_TRY(read_whole(file, root, "threads", MOST_THREADS, &threads));
@@ -166,7 +168,7 @@ static bo_status read_family(const law_file *file, const cJSON *root, bo_plan_fa
     return BO_OK;
 }
 
-static bo_status read_laws(const law_file *file, const cJSON *root, bo_plan_family *family,
+static bo_status read_laws(const law_file *file, const bo_json *root, bo_plan_family *family,
                            bo_plan_observation observations[BO_PLAN_RUNS], size_t *count)
 {
     const char *format;
@@ -175,9 +177,10 @@ static bo_status read_laws(const law_file *file, const cJSON *root, bo_plan_fami
         return bo_fail(file->context, BO_FORMAT, "%s: expected a file of bochner plan --fit, found '%s'", file->path,
                        format);
     BO_TRY(read_family(file, root, family));
-    const cJSON *item, *runs = item_of(root, "runs");
-    if (!cJSON_IsArray(runs)) return bo_fail(file->context, BO_FORMAT, "%s: runs: expected an array", file->path);
-    cJSON_ArrayForEach(item, runs)
+    const bo_json *item, *runs = item_of(root, "runs");
+    if (!bo_json_is(runs, BO_JSON_ARRAY))
+        return bo_fail(file->context, BO_FORMAT, "%s: runs: expected an array", file->path);
+    BO_JSON_EACH(item, runs)
     {
         if (*count == BO_PLAN_RUNS)
             return bo_fail(file->context, BO_FORMAT, "%s: runs: expected at most %d", file->path, BO_PLAN_RUNS);
@@ -186,7 +189,7 @@ static bo_status read_laws(const law_file *file, const cJSON *root, bo_plan_fami
     return BO_OK;
 }
 
-bo_status bo_plan_laws_parse(bo_context *context, const char *path, const char *text, size_t length, cJSON **root,
+bo_status bo_plan_laws_parse(bo_context *context, const char *path, const char *text, size_t length, bo_json **root,
                              bo_plan_family *family, bo_plan_observation observations[BO_PLAN_RUNS], size_t *count)
 {
     const law_file file = {context, path};
@@ -199,7 +202,7 @@ bo_status bo_plan_laws_parse(bo_context *context, const char *path, const char *
     BO_TRY(bo_json_parse(context, path, text, length, DEPTH, root));
     const bo_status status = read_laws(&file, *root, family, observations, count);
     if (status == BO_OK) return BO_OK;
-    cJSON_Delete(*root);
+    bo_json_delete(*root);
     *root = NULL;
     return status;
 }
@@ -209,10 +212,10 @@ static bo_status fit_text(bo_context *context, const char *path, const char *tex
     bo_plan_family family;
     bo_plan_observation observations[BO_PLAN_RUNS];
     size_t count;
-    cJSON *root;
+    bo_json *root;
     BO_TRY(bo_plan_laws_parse(context, path, text, length, &root, &family, observations, &count));
     bo_status status = bo_plan_laws_fit(context, &family, observations, count, out);
-    cJSON_Delete(root);
+    bo_json_delete(root);
     if (status != BO_INVALID && status != BO_NUMERIC) return status;
     char why[512] = "";
     strncat(why, bo_context_error(context), sizeof why - 1);

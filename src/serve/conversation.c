@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include "conversation.h"
 #include "../text/unicode.h"
 #include "members.h"
@@ -11,36 +12,36 @@ static bo_status no_memory(bo_context *context)
 }
 
 /* The text of a JSON value as memory of the library. */
-static bo_status print(bo_context *context, const cJSON *json, char **out)
+static bo_status print(bo_context *context, const bo_json *json, char **out)
 {
-    char *text = json ? cJSON_PrintUnformatted(json) : NULL;
+    char *text = json ? bo_json_print(json) : NULL;
     *out = text ? bo_strdup(context, text) : NULL;
-    cJSON_free(text);
+    free(text);
     return *out ? BO_OK : no_memory(context);
 }
 
 bo_status bo_conversation_find(bo_context *context, const char *variables, char **out)
 {
-    cJSON *json;
+    bo_json *json;
     *out = NULL;
     BO_TRY(bo_json_parse(context, "messages", variables, strlen(variables), DEPTH, &json));
-    const bo_status status = print(context, cJSON_GetObjectItemCaseSensitive(json, "messages"), out);
-    cJSON_Delete(json);
+    const bo_status status = print(context, bo_json_member(json, "messages"), out);
+    bo_json_delete(json);
     return status;
 }
 
 /* The content is the only one: a template would use the last one of several. */
-static bool is_message(const cJSON *json)
+static bool is_message(const bo_json *json)
 {
     size_t contents = 0;
-    if (!cJSON_IsObject(json) || !bo_members_are_few(json)) return false;
-    for (const cJSON *item = json->child; item; item = item->next) contents += strcmp(item->string, "content") == 0;
-    return contents == 1 && cJSON_IsString(cJSON_GetObjectItemCaseSensitive(json, "content")) &&
-           cJSON_IsString(cJSON_GetObjectItemCaseSensitive(json, "role"));
+    if (!bo_json_is(json, BO_JSON_OBJECT) || !bo_members_are_few(json)) return false;
+    for (const bo_json *item = json->child; item; item = item->next) contents += strcmp(item->key, "content") == 0;
+    return contents == 1 && bo_json_is(bo_json_member(json, "content"), BO_JSON_TEXT) &&
+           bo_json_is(bo_json_member(json, "role"), BO_JSON_TEXT);
 }
 
-/* The messages of a state as JSON, if they are such as a request may have. Freed with cJSON_Delete. */
-static bo_status parse(bo_context *context, const char *messages, cJSON **out)
+/* The messages of a state as JSON, if they are such as a request may have. Freed with bo_json_delete. */
+static bo_status parse(bo_context *context, const char *messages, bo_json **out)
 {
     const size_t length = strlen(messages);
     size_t number = 0;
@@ -50,8 +51,8 @@ static bo_status parse(bo_context *context, const char *messages, cJSON **out)
     if (bo_json_has_nul(messages, length)) return bo_fail(context, BO_FORMAT, "state: its messages contain NUL");
     BO_TRY(bo_json_parse(context, "state: its messages", messages, length, DEPTH, out));
     bo_status status = BO_OK;
-    if (!cJSON_IsArray(*out)) status = bo_fail(context, BO_FORMAT, "state: its messages are not a list");
-    for (const cJSON *message = (*out)->child; message && status == BO_OK; message = message->next, number++)
+    if (!bo_json_is(*out, BO_JSON_ARRAY)) status = bo_fail(context, BO_FORMAT, "state: its messages are not a list");
+    for (const bo_json *message = (*out)->child; message && status == BO_OK; message = message->next, number++)
         if (!is_message(message))
             status =
                 bo_fail(context, BO_FORMAT,
@@ -59,29 +60,29 @@ static bo_status parse(bo_context *context, const char *messages, cJSON **out)
                         "one content of text",
                         number);
     if (status == BO_OK) return BO_OK;
-    cJSON_Delete(*out);
+    bo_json_delete(*out);
     *out = NULL;
     return status;
 }
 
 bo_status bo_conversation_check(bo_context *context, const char *messages)
 {
-    cJSON *json;
+    bo_json *json;
     BO_TRY(parse(context, messages, &json));
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return BO_OK;
 }
 
 bo_status bo_conversation_precede(bo_context *context, const char *messages, char **variables)
 {
-    cJSON *before, *all = NULL;
+    bo_json *before, *all = NULL;
     char *text = NULL;
     BO_TRY(parse(context, messages, &before));
     bo_status status = bo_json_parse(context, "messages", *variables, strlen(*variables), DEPTH, &all);
-    cJSON *after = cJSON_DetachItemFromObjectCaseSensitive(all, "messages");
+    bo_json *after = bo_json_detach(all, bo_json_member(all, "messages"));
     while (status == BO_OK && after && after->child)
-        if (!cJSON_AddItemToArray(before, cJSON_DetachItemViaPointer(after, after->child))) status = no_memory(context);
-    if (status == BO_OK && cJSON_AddItemToObject(all, "messages", before))
+        if (!bo_json_append(before, bo_json_detach(after, after->child))) status = no_memory(context);
+    if (status == BO_OK && bo_json_put(all, "messages", before))
         before = NULL;
     else if (status == BO_OK)
         status = no_memory(context);
@@ -90,9 +91,9 @@ bo_status bo_conversation_precede(bo_context *context, const char *messages, cha
         bo_free(*variables);
         *variables = text;
     }
-    cJSON_Delete(after);
-    cJSON_Delete(before);
-    cJSON_Delete(all);
+    bo_json_delete(after);
+    bo_json_delete(before);
+    bo_json_delete(all);
     return status;
 }
 

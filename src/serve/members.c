@@ -132,10 +132,10 @@ void bo_members_add(bo_member_names *read, const char *name)
 }
 
 /* A program before the server, such as a proxy that checks requests, may read the other value. */
-static bool is_repeated(const cJSON *body, const cJSON *item)
+static bool is_repeated(const bo_json *body, const bo_json *item)
 {
-    for (const cJSON *before = body->child; before != item; before = before->next)
-        if (strcmp(before->string, item->string) == 0) return true;
+    for (const bo_json *before = body->child; before != item; before = before->next)
+        if (strcmp(before->key, item->key) == 0) return true;
     return false;
 }
 
@@ -146,22 +146,22 @@ static bool refuse_name(const char *name, const char *why, bo_refusal *refusal)
     return bo_refuse(refusal, 400, name, "%.*s%s: %s", (int)shown, name, shown < length ? "…" : "", why);
 }
 
-bool bo_members_check_names(const cJSON *body, bo_refusal *refusal)
+bool bo_members_check_names(const bo_json *body, bo_refusal *refusal)
 {
     enum { MOST = 256 }; /* more than there are names */
     size_t count = 0;
-    for (const cJSON *item = body->child; item; item = item->next) {
+    for (const bo_json *item = body->child; item; item = item->next) {
         if (++count > MOST) return bo_refuse(refusal, 400, NULL, "the body has more than %d members", MOST);
-        if (is_repeated(body, item)) return refuse_name(item->string, "the member occurs twice", refusal);
+        if (is_repeated(body, item)) return refuse_name(item->key, "the member occurs twice", refusal);
     }
     return true;
 }
 
-bool bo_members_are_few(const cJSON *object)
+bool bo_members_are_few(const bo_json *object)
 {
     enum { LIMIT = 64 };
     int count = 0;
-    for (const cJSON *item = object->child; item && count <= LIMIT; item = item->next) count++;
+    for (const bo_json *item = object->child; item && count <= LIMIT; item = item->next) count++;
     return count <= LIMIT;
 }
 
@@ -172,37 +172,36 @@ static const member_rule *find_rule(const char *name, bo_request_kind kind)
     return NULL;
 }
 
-static bool check_value(const cJSON *item, const char *values, bo_refusal *refusal)
+static bool check_value(const bo_json *item, const char *values, bo_refusal *refusal)
 {
     char list[64];
     bool found = false;
-    const cJSON *value;
-    if (!values[0]) return bo_refuse(refusal, 400, item->string, "%s is not supported; leave it out", item->string);
+    const bo_json *value;
+    if (!values[0]) return bo_refuse(refusal, 400, item->key, "%s is not supported; leave it out", item->key);
     snprintf(list, sizeof list, "[%s]", values);
-    cJSON *all = cJSON_Parse(list);
+    bo_json *all = bo_json_read(list, strlen(list), NULL);
     if (!all) return bo_refuse(refusal, 500, NULL, "there is no memory for the request");
-    cJSON_ArrayForEach(value, all) found = found || cJSON_Compare(item, value, true);
+    BO_JSON_EACH(value, all) found = found || bo_json_equal(item, value);
     const bool several = all->child->next;
-    cJSON_Delete(all);
+    bo_json_delete(all);
     return found ||
-           bo_refuse(refusal, 400, item->string, "%s: this value is not supported; leave the member out, or give %s%s",
-                     item->string, several ? "one of " : "", values);
+           bo_refuse(refusal, 400, item->key, "%s: this value is not supported; leave the member out, or give %s%s",
+                     item->key, several ? "one of " : "", values);
 }
 
-static bool check_member(const cJSON *item, bo_request_kind kind, const bo_member_names *read, bo_refusal *refusal)
+static bool check_member(const bo_json *item, bo_request_kind kind, const bo_member_names *read, bo_refusal *refusal)
 {
-    if (cJSON_IsNull(item) || was_read(read, item->string)) return true;
-    const member_rule *rule = find_rule(item->string, kind);
+    if (bo_json_is(item, BO_JSON_NULL) || was_read(read, item->key)) return true;
+    const member_rule *rule = find_rule(item->key, kind);
     if (!rule)
-        return refuse_name(item->string,
-                           "requests of this kind have no such member; /openapi.json lists those that they have",
-                           refusal);
+        return refuse_name(
+            item->key, "requests of this kind have no such member; /openapi.json lists those that they have", refusal);
     return !rule->values || check_value(item, rule->values, refusal);
 }
 
-bool bo_members_check(const cJSON *body, bo_request_kind kind, const bo_member_names *read, bo_refusal *refusal)
+bool bo_members_check(const bo_json *body, bo_request_kind kind, const bo_member_names *read, bo_refusal *refusal)
 {
-    for (const cJSON *item = body->child; item; item = item->next)
+    for (const bo_json *item = body->child; item; item = item->next)
         if (!check_member(item, kind, read, refusal)) return false;
     return true;
 }

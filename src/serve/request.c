@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include "request.h"
 #include "../text/unicode.h"
 #include "members.h"
@@ -40,7 +41,7 @@ bool bo_state_id_is_valid(const char *id)
 /* A body while it is read. */
 typedef struct reader {
     bo_context *context;
-    const cJSON *body;
+    const bo_json *body;
     size_t vocab;
     bo_request *out;
     bo_refusal *refusal;
@@ -48,11 +49,11 @@ typedef struct reader {
 } reader;
 
 /* The member of this name; NULL: absent or null. */
-static const cJSON *member(const reader *r, const char *name)
+static const bo_json *member(const reader *r, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->body, name);
+    const bo_json *item = bo_json_member(r->body, name);
     bo_members_add(r->read, name);
-    return cJSON_IsNull(item) ? NULL : item;
+    return bo_json_is(item, BO_JSON_NULL) ? NULL : item;
 }
 
 static bool no_memory(const reader *r)
@@ -62,18 +63,18 @@ static bool no_memory(const reader *r)
 
 static bool read_real(const reader *r, const char *name, double low, double high, double *out)
 {
-    const cJSON *item = member(r, name);
+    const bo_json *item = member(r, name);
     if (!item) return true;
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= low && item->valuedouble <= high))
+    if (!bo_json_is(item, BO_JSON_NUMBER) || !(item->number >= low && item->number <= high))
         return bo_refuse(r->refusal, 400, name, "%s: expected a number from %g to %g", name, low, high);
-    *out = item->valuedouble;
+    *out = item->number;
     return true;
 }
 
 static bool read_whole(const reader *r, const char *name, double low, double high, size_t *out)
 {
-    const cJSON *item = member(r, name);
-    const double value = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    const bo_json *item = member(r, name);
+    const double value = bo_json_is(item, BO_JSON_NUMBER) ? item->number : NAN;
     if (!item) return true;
     if (!(value >= low && value <= high) || value != floor(value))
         return bo_refuse(r->refusal, 400, name, "%s: expected a whole number from %.0f to %.0f", name, low, high);
@@ -83,10 +84,10 @@ static bool read_whole(const reader *r, const char *name, double low, double hig
 
 static bool read_flag(const reader *r, const char *name, bool *out)
 {
-    const cJSON *item = member(r, name);
+    const bo_json *item = member(r, name);
     if (!item) return true;
-    if (!cJSON_IsBool(item)) return bo_refuse(r->refusal, 400, name, "%s: expected true or false", name);
-    *out = cJSON_IsTrue(item);
+    if (!bo_json_is_bool(item)) return bo_refuse(r->refusal, 400, name, "%s: expected true or false", name);
+    *out = bo_json_is(item, BO_JSON_TRUE);
     return true;
 }
 
@@ -98,14 +99,14 @@ static bool copy_text(const reader *r, const char *text, char **out)
 
 /* ---- prompts ------------------------------------------------------------------------------------------------------ */
 
-static bool read_tokens(const reader *r, const char *name, const cJSON *list, bo_prompt *out)
+static bool read_tokens(const reader *r, const char *name, const bo_json *list, bo_prompt *out)
 {
-    const cJSON *item;
-    out->ids = bo_alloc(r->context, (size_t)cJSON_GetArraySize(list), sizeof *out->ids, "the tokens of a prompt");
+    const bo_json *item;
+    out->ids = bo_alloc(r->context, (size_t)bo_json_count(list), sizeof *out->ids, "the tokens of a prompt");
     if (!out->ids) return no_memory(r);
-    cJSON_ArrayForEach(item, list)
+    BO_JSON_EACH(item, list)
     {
-        const double id = cJSON_IsNumber(item) ? item->valuedouble : -1;
+        const double id = bo_json_is(item, BO_JSON_NUMBER) ? item->number : -1;
         if (!(id >= 0 && id < (double)r->vocab) || id != floor(id))
             return bo_refuse(r->refusal, 400, name, "%s: token %zu: expected a whole number below %zu", name,
                              out->count, r->vocab);
@@ -114,32 +115,32 @@ static bool read_tokens(const reader *r, const char *name, const cJSON *list, bo
     return true;
 }
 
-static bool read_prompt(const reader *r, const char *name, const cJSON *item, bo_prompt *out)
+static bool read_prompt(const reader *r, const char *name, const bo_json *item, bo_prompt *out)
 {
-    if (cJSON_IsArray(item)) return read_tokens(r, name, item, out);
-    if (!cJSON_IsString(item))
+    if (bo_json_is(item, BO_JSON_ARRAY)) return read_tokens(r, name, item, out);
+    if (!bo_json_is(item, BO_JSON_TEXT))
         return bo_refuse(r->refusal, 400, name,
                          "%s: expected a text, a list of texts, a list of tokens, or a list of "
                          "lists of tokens",
                          name);
-    out->bytes = strlen(item->valuestring);
-    return copy_text(r, item->valuestring, &out->text);
+    out->bytes = strlen(item->text);
+    return copy_text(r, item->text, &out->text);
 }
 
 /* Whether the value is a list of prompts, and not one prompt. */
-static bool is_list(const cJSON *item)
+static bool is_list(const bo_json *item)
 {
-    return cJSON_IsArray(item) && item->child && !cJSON_IsNumber(item->child);
+    return bo_json_is(item, BO_JSON_ARRAY) && item->child && !bo_json_is(item->child, BO_JSON_NUMBER);
 }
 
 static bool read_prompts(const reader *r, const char *name, bool several, bool required)
 {
-    const cJSON *item = member(r, name);
+    const bo_json *item = member(r, name);
     bo_request *q = r->out;
     if (!item && required) return bo_refuse(r->refusal, 400, name, "%s is required", name);
     const bool list = item && is_list(item);
     if (list && !several) return bo_refuse(r->refusal, 400, name, "%s: expected one text or list of tokens", name);
-    const size_t count = list ? (size_t)cJSON_GetArraySize(item) : 1;
+    const size_t count = list ? (size_t)bo_json_count(item) : 1;
     if (count > BO_REQUEST_MOST_INPUTS)
         return bo_refuse(r->refusal, 400, name, "%s: expected at most %d, found %zu", name, BO_REQUEST_MOST_INPUTS,
                          count);
@@ -149,8 +150,8 @@ static bool read_prompts(const reader *r, const char *name, bool several, bool r
         q->prompt_count = 1;
         return copy_text(r, "", &q->prompts[0].text);
     }
-    for (const cJSON *one = list ? item->child : item; one && q->prompt_count < count; one = one->next)
-        if (list && (one->type & 0xff) != (item->child->type & 0xff))
+    for (const bo_json *one = list ? item->child : item; one && q->prompt_count < count; one = one->next)
+        if (list && one->kind != item->child->kind)
             return bo_refuse(r->refusal, 400, name, "%s: expected texts only, or lists of tokens only", name);
         else if (!read_prompt(r, name, one, &q->prompts[q->prompt_count++]))
             return false;
@@ -160,35 +161,35 @@ static bool read_prompts(const reader *r, const char *name, bool several, bool r
 /* ---- conversations ------------------------------------------------------------------------------------------------ */
 
 /* The text of {"type": "text", "text": …}, in which the type may be absent; NULL: it is something else. */
-static const char *text_of_part(const cJSON *part)
+static const char *text_of_part(const bo_json *part)
 {
-    const cJSON *type = cJSON_GetObjectItemCaseSensitive(part, "type");
-    if (type && (!cJSON_IsString(type) || strcmp(type->valuestring, "text") != 0)) return NULL;
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
+    const bo_json *type = bo_json_member(part, "type");
+    if (type && (!bo_json_is(type, BO_JSON_TEXT) || strcmp(type->text, "text") != 0)) return NULL;
+    return bo_json_text_or_null(bo_json_member(part, "text"));
 }
 
 /* The text of a message: a text, the texts of its parts, or nothing for null. NULL: it is none of them; freed with
- * cJSON_free. */
-static char *content_of(const cJSON *content)
+ * free. */
+static char *content_of(const bo_json *content)
 {
-    const cJSON *part;
+    const bo_json *part;
     size_t length = 0;
-    if (cJSON_IsNull(content) || cJSON_IsString(content)) {
-        const char *text = cJSON_IsString(content) ? content->valuestring : "";
-        char *copy = cJSON_malloc(strlen(text) + 1);
+    if (bo_json_is(content, BO_JSON_NULL) || bo_json_is(content, BO_JSON_TEXT)) {
+        const char *text = bo_json_is(content, BO_JSON_TEXT) ? content->text : "";
+        char *copy = malloc(strlen(text) + 1);
         if (copy) memcpy(copy, text, strlen(text) + 1);
         return copy;
     }
-    if (!cJSON_IsArray(content)) return NULL;
-    cJSON_ArrayForEach(part, content)
+    if (!bo_json_is(content, BO_JSON_ARRAY)) return NULL;
+    BO_JSON_EACH(part, content)
     {
         const char *text = text_of_part(part);
         if (!text) return NULL;
         length += strlen(text);
     }
-    char *out = cJSON_malloc(length + 1), *at = out;
+    char *out = malloc(length + 1), *at = out;
     if (!out) return NULL;
-    cJSON_ArrayForEach(part, content)
+    BO_JSON_EACH(part, content)
     {
         const char *text = text_of_part(part);
         const size_t bytes = strlen(text);
@@ -205,34 +206,34 @@ static bool no_json_memory(const reader *r)
 }
 
 /* Adds a member, which then belongs to the object, also after a failure. */
-static bool add_member(cJSON *object, const char *name, cJSON *item)
+static bool add_member(bo_json *object, const char *name, bo_json *item)
 {
-    if (item && cJSON_AddItemToObject(object, name, item)) return true;
-    cJSON_Delete(item);
+    if (item && bo_json_put(object, name, item)) return true;
+    bo_json_delete(item);
     return false;
 }
 
 /* Checks the messages and makes each content one text. */
-static bool normalize_messages(const reader *r, cJSON *messages)
+static bool normalize_messages(const reader *r, bo_json *messages)
 {
-    cJSON *message;
+    bo_json *message;
     size_t number = 0;
     const bool follows = r->out->state || r->out->state_data; /* the state has messages */
-    if (!cJSON_IsArray(messages) || (!messages->child && !follows))
+    if (!bo_json_is(messages, BO_JSON_ARRAY) || (!messages->child && !follows))
         return bo_refuse(r->refusal, 400, "messages", "messages: expected a list of at least one message");
-    cJSON_ArrayForEach(message, messages)
+    BO_JSON_EACH(message, messages)
     {
         char *content = NULL;
-        const bool whole = cJSON_IsObject(message) && bo_members_are_few(message) &&
-                           cJSON_IsString(cJSON_GetObjectItemCaseSensitive(message, "role")) &&
-                           (content = content_of(cJSON_GetObjectItemCaseSensitive(message, "content"))) != NULL;
-        cJSON *text = whole ? cJSON_CreateString(content) : NULL;
-        cJSON_free(content);
+        const bool whole = bo_json_is(message, BO_JSON_OBJECT) && bo_members_are_few(message) &&
+                           bo_json_is(bo_json_member(message, "role"), BO_JSON_TEXT) &&
+                           (content = content_of(bo_json_member(message, "content"))) != NULL;
+        bo_json *text = whole ? bo_json_new_text(content) : NULL;
+        free(content);
         if (!whole)
             return bo_refuse(r->refusal, 400, "messages",
                              "messages: message %zu: expected an object with a role and a content of text", number);
-        while (cJSON_GetObjectItemCaseSensitive(message, "content")) /* a member may occur more than once */
-            cJSON_DeleteItemFromObjectCaseSensitive(message, "content");
+        while (bo_json_member(message, "content")) /* a member may occur more than once */
+            bo_json_delete(bo_json_detach(message, bo_json_member(message, "content")));
         if (!add_member(message, "content", text)) return no_json_memory(r);
         number++;
     }
@@ -241,73 +242,74 @@ static bool normalize_messages(const reader *r, cJSON *messages)
 
 enum { NAME_BYTES = 128 }; /* of a variable of a template, with its NUL */
 
-static bool has_short_names(const cJSON *object)
+static bool has_short_names(const bo_json *object)
 {
-    for (const cJSON *item = object->child; item; item = item->next)
-        if (strlen(item->string) >= NAME_BYTES) return false;
+    for (const bo_json *item = object->child; item; item = item->next)
+        if (strlen(item->key) >= NAME_BYTES) return false;
     return true;
 }
 
 /* Moves a member from one object into another, unless it has one of this name. False: no memory. */
-static bool move_member(cJSON *from, cJSON *to, cJSON *item)
+static bool move_member(bo_json *from, bo_json *to, bo_json *item)
 {
     char name[NAME_BYTES];
     if (!item) return true;
-    if (cJSON_GetObjectItemCaseSensitive(to, item->string)) {
-        cJSON_Delete(cJSON_DetachItemViaPointer(from, item));
+    if (bo_json_member(to, item->key)) {
+        bo_json_delete(bo_json_detach(from, item));
         return true;
     }
-    snprintf(name, sizeof name, "%s", item->string); /* cJSON frees the old name before it copies the new one */
-    return add_member(to, name, cJSON_DetachItemViaPointer(from, item));
+    snprintf(name, sizeof name, "%s", item->key); /* bo_json frees the old name before it copies the new one */
+    return add_member(to, name, bo_json_detach(from, item));
 }
 
 /* Fills in the variables of the template: the messages, `tools` and chat_template_kwargs. */
-static bool collect_variables(const reader *r, cJSON *body, cJSON *variables)
+static bool collect_variables(const reader *r, bo_json *body, bo_json *variables)
 {
-    cJSON *more = cJSON_GetObjectItemCaseSensitive(body, "chat_template_kwargs");
-    cJSON *tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
-    const char *choice = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(body, "tool_choice"));
-    const bool offered = cJSON_IsArray(tools) && !(choice && strcmp(choice, "none") == 0);
-    if (!move_member(body, variables, cJSON_GetObjectItemCaseSensitive(body, "messages"))) return no_json_memory(r);
-    if (!normalize_messages(r, cJSON_GetObjectItemCaseSensitive(variables, "messages"))) return false;
+    bo_json *more = bo_json_member(body, "chat_template_kwargs");
+    bo_json *tools = bo_json_member(body, "tools");
+    const char *choice = bo_json_text_or_null(bo_json_member(body, "tool_choice"));
+    const bool offered = bo_json_is(tools, BO_JSON_ARRAY) && !(choice && strcmp(choice, "none") == 0);
+    if (!move_member(body, variables, bo_json_member(body, "messages"))) return no_json_memory(r);
+    if (!normalize_messages(r, bo_json_member(variables, "messages"))) return false;
     if (offered && !move_member(body, variables, tools)) return no_json_memory(r);
-    while (cJSON_IsObject(more) && more->child)
+    while (bo_json_is(more, BO_JSON_OBJECT) && more->child)
         if (!move_member(more, variables, more->child)) return no_json_memory(r);
-    char *text = cJSON_PrintUnformatted(variables);
+    char *text = bo_json_print(variables);
     const bool done = text ? copy_text(r, text, &r->out->variables) : no_json_memory(r);
-    cJSON_free(text);
+    free(text);
     return done;
 }
 
 /* Nothing constrains the arguments of calls. With tool_choice "none" there are none. */
-static bool tools_are_strict(const cJSON *tools, const char *choice)
+static bool tools_are_strict(const bo_json *tools, const char *choice)
 {
-    const cJSON *tool;
+    const bo_json *tool;
     if (choice && strcmp(choice, "none") == 0) return false;
-    cJSON_ArrayForEach(tool, tools)
+    BO_JSON_EACH(tool, tools)
     {
-        const cJSON *function = cJSON_GetObjectItemCaseSensitive(tool, "function");
-        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(function, "strict"))) return true;
-        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tool, "strict"))) return true;
+        const bo_json *function = bo_json_member(tool, "function");
+        if (bo_json_is(bo_json_member(function, "strict"), BO_JSON_TRUE)) return true;
+        if (bo_json_is(bo_json_member(tool, "strict"), BO_JSON_TRUE)) return true;
     }
     return false;
 }
 
 static bool read_messages(const reader *r)
 {
-    cJSON *body = (cJSON *)(uintptr_t)r->body; /* the body belongs to this call, and is not read again */
-    const cJSON *more = member(r, "chat_template_kwargs"), *tools = member(r, "tools");
+    bo_json *body = (bo_json *)(uintptr_t)r->body; /* the body belongs to this call, and is not read again */
+    const bo_json *more = member(r, "chat_template_kwargs"), *tools = member(r, "tools");
     if (!member(r, "messages")) return bo_refuse(r->refusal, 400, "messages", "messages is required");
-    if (more && (!cJSON_IsObject(more) || !bo_members_are_few(more) || !has_short_names(more)))
+    if (more && (!bo_json_is(more, BO_JSON_OBJECT) || !bo_members_are_few(more) || !has_short_names(more)))
         return bo_refuse(r->refusal, 400, "chat_template_kwargs",
                          "chat_template_kwargs: expected an object of at most 64 members with short names");
-    if (tools && !cJSON_IsArray(tools)) return bo_refuse(r->refusal, 400, "tools", "tools: expected a list");
-    if (tools_are_strict(tools, cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(body, "tool_choice"))))
+    if (tools && !bo_json_is(tools, BO_JSON_ARRAY))
+        return bo_refuse(r->refusal, 400, "tools", "tools: expected a list");
+    if (tools_are_strict(tools, bo_json_text_or_null(bo_json_member(body, "tool_choice"))))
         return bo_refuse(r->refusal, 400, "tools", "tools: functions with strict set to true are not supported");
     if (!read_flag(r, "parse_special", &r->out->parse_special)) return false;
-    cJSON *variables = cJSON_CreateObject();
+    bo_json *variables = bo_json_new(BO_JSON_OBJECT);
     const bool done = variables ? collect_variables(r, body, variables) : no_json_memory(r);
-    cJSON_Delete(variables);
+    bo_json_delete(variables);
     return done;
 }
 
@@ -316,59 +318,60 @@ static bool read_messages(const reader *r)
 static bool read_bias(const reader *r)
 {
     enum { MOST = 100, MOST_BIASES = 1024 };
-    const cJSON *all = member(r, "logit_bias"), *item;
+    const bo_json *all = member(r, "logit_bias"), *item;
     bo_request *q = r->out;
     if (!all) return true;
-    if (!cJSON_IsObject(all) || cJSON_GetArraySize(all) > MOST_BIASES)
+    if (!bo_json_is(all, BO_JSON_OBJECT) || bo_json_count(all) > MOST_BIASES)
         return bo_refuse(r->refusal, 400, "logit_bias", "logit_bias: expected an object of at most %d tokens",
                          MOST_BIASES);
-    q->biases = bo_alloc(r->context, (size_t)cJSON_GetArraySize(all), sizeof *q->biases, "logit_bias");
+    q->biases = bo_alloc(r->context, (size_t)bo_json_count(all), sizeof *q->biases, "logit_bias");
     if (!q->biases) return no_memory(r);
-    cJSON_ArrayForEach(item, all)
+    BO_JSON_EACH(item, all)
     {
-        size_t id = 0, digits = strspn(item->string, "0123456789");
-        const bool whole = digits > 0 && digits < 10 && !item->string[digits] && sscanf(item->string, "%zu", &id) == 1;
+        size_t id = 0, digits = strspn(item->key, "0123456789");
+        const bool whole = digits > 0 && digits < 10 && !item->key[digits] && sscanf(item->key, "%zu", &id) == 1;
         if (!whole || id >= r->vocab)
             return bo_refuse(r->refusal, 400, "logit_bias", "logit_bias: expected tokens below %zu as names", r->vocab);
-        if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= MOST))
+        if (!bo_json_is(item, BO_JSON_NUMBER) || !(fabs(item->number) <= MOST))
             return bo_refuse(r->refusal, 400, "logit_bias", "logit_bias: expected numbers from -100 to 100");
-        q->biases[q->bias_count++] = (bo_bias){(int32_t)id, (float)item->valuedouble};
+        q->biases[q->bias_count++] = (bo_bias){(int32_t)id, (float)item->number};
     }
     return true;
 }
 
-static bool add_stop(const reader *r, const cJSON *item)
+static bool add_stop(const reader *r, const bo_json *item)
 {
     bo_request *q = r->out;
-    if (!cJSON_IsString(item)) return bo_refuse(r->refusal, 400, "stop", "stop: expected a text or a list of texts");
-    if (!item->valuestring[0]) return bo_refuse(r->refusal, 400, "stop", "stop: a text must not be empty");
+    if (!bo_json_is(item, BO_JSON_TEXT))
+        return bo_refuse(r->refusal, 400, "stop", "stop: expected a text or a list of texts");
+    if (!item->text[0]) return bo_refuse(r->refusal, 400, "stop", "stop: a text must not be empty");
     if (q->stop_count == BO_REQUEST_STOPS)
         return bo_refuse(r->refusal, 400, "stop", "stop: expected at most %d texts", BO_REQUEST_STOPS);
-    return copy_text(r, item->valuestring, &q->stops[q->stop_count++]);
+    return copy_text(r, item->text, &q->stops[q->stop_count++]);
 }
 
 static bool read_stops(const reader *r)
 {
-    const cJSON *all = member(r, "stop"), *item;
+    const bo_json *all = member(r, "stop"), *item;
     if (!all) return true;
-    if (!cJSON_IsArray(all)) return add_stop(r, all);
-    cJSON_ArrayForEach(item, all) if (!add_stop(r, item)) return false;
+    if (!bo_json_is(all, BO_JSON_ARRAY)) return add_stop(r, all);
+    BO_JSON_EACH(item, all) if (!add_stop(r, item)) return false;
     return true;
 }
 
 static bool read_top_k(const reader *r)
 {
-    const cJSON *item = member(r, "top_k");
-    if (cJSON_IsNumber(item) && item->valuedouble == -1) return true; /* all, in the words of other servers */
+    const bo_json *item = member(r, "top_k");
+    if (bo_json_is(item, BO_JSON_NUMBER) && item->number == -1) return true; /* all, in the words of other servers */
     return read_whole(r, "top_k", 0, 1 << 30, &r->out->sampling.top_k);
 }
 
 static bool read_seed(const reader *r)
 {
-    const cJSON *item = member(r, "seed");
+    const bo_json *item = member(r, "seed");
     if (!item) return true;
     const double limit = 9223372036854775808.0; /* 2^63 */
-    const double seed = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    const double seed = bo_json_is(item, BO_JSON_NUMBER) ? item->number : NAN;
     if (seed != floor(seed) || !(fabs(seed) <= limit))
         return bo_refuse(r->refusal, 400, "seed", "seed: expected a whole number of 64 bits");
     r->out->sampling.seed = seed < limit ? (uint64_t)(int64_t)seed : (uint64_t)INT64_MAX;
@@ -400,9 +403,9 @@ static bool read_sampling(const reader *r)
 
 static bool read_state(const reader *r)
 {
-    const cJSON *state = member(r, "state");
-    const char *id = cJSON_GetStringValue(state);
-    const char *data = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(state, "data"));
+    const bo_json *state = member(r, "state");
+    const char *id = bo_json_text_or_null(state);
+    const char *data = bo_json_text_or_null(bo_json_member(state, "data"));
     if (!state) return true;
     if (!id && !data)
         return bo_refuse(r->refusal, 400, "state", "state: expected an id, or an object with data in base64");
@@ -414,12 +417,12 @@ static bool read_state(const reader *r)
 
 static bool read_wish(const reader *r)
 {
-    const cJSON *item = member(r, "return_state");
-    const char *text = cJSON_GetStringValue(item);
+    const bo_json *item = member(r, "return_state");
+    const char *text = bo_json_text_or_null(item);
     if (!item) return true;
-    if (!cJSON_IsBool(item) && !(text && strcmp(text, "id") == 0))
+    if (!bo_json_is_bool(item) && !(text && strcmp(text, "id") == 0))
         return bo_refuse(r->refusal, 400, "return_state", "return_state: expected true, false or \"id\"");
-    r->out->wish = text ? BO_STATE_ID : cJSON_IsTrue(item) ? BO_STATE_DATA : BO_STATE_NONE;
+    r->out->wish = text ? BO_STATE_ID : bo_json_is(item, BO_JSON_TRUE) ? BO_STATE_DATA : BO_STATE_NONE;
     return true;
 }
 
@@ -445,18 +448,18 @@ static bool read_logprobs(const reader *r)
 
 static bool read_stream(const reader *r)
 {
-    const cJSON *options = member(r, "stream_options"), *usage, *item;
+    const bo_json *options = member(r, "stream_options"), *usage, *item;
     if (!read_flag(r, "stream", &r->out->stream)) return false;
     if (!options) return true;
-    if (!cJSON_IsObject(options))
+    if (!bo_json_is(options, BO_JSON_OBJECT))
         return bo_refuse(r->refusal, 400, "stream_options", "stream_options: expected an object");
-    usage = cJSON_GetObjectItemCaseSensitive(options, "include_usage");
-    if (usage && !cJSON_IsNull(usage) && !cJSON_IsBool(usage))
+    usage = bo_json_member(options, "include_usage");
+    if (usage && !bo_json_is(usage, BO_JSON_NULL) && !bo_json_is_bool(usage))
         return bo_refuse(r->refusal, 400, "stream_options", "stream_options: include_usage: expected true or false");
-    r->out->usage = cJSON_IsTrue(usage);
-    cJSON_ArrayForEach(item, options)
+    r->out->usage = bo_json_is(usage, BO_JSON_TRUE);
+    BO_JSON_EACH(item, options)
     {
-        if (item != usage && !cJSON_IsNull(item) && !cJSON_IsFalse(item))
+        if (item != usage && !bo_json_is(item, BO_JSON_NULL) && !bo_json_is(item, BO_JSON_FALSE))
             return bo_refuse(r->refusal, 400, "stream_options",
                              "stream_options: members other than include_usage are not supported");
     }
@@ -500,7 +503,7 @@ static bool read_generation(const reader *r)
 
 static bool read_embedding(const reader *r)
 {
-    const char *format = cJSON_GetStringValue(member(r, "encoding_format"));
+    const char *format = bo_json_text_or_null(member(r, "encoding_format"));
     if (member(r, "encoding_format") && (!format || (strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)))
         return bo_refuse(r->refusal, 400, "encoding_format", "encoding_format: expected \"float\" or \"base64\"");
     r->out->base64 = format && strcmp(format, "base64") == 0;
@@ -525,7 +528,7 @@ static bool read_text(const reader *r)
 
 static bool read_detokenize(const reader *r)
 {
-    if (!cJSON_IsArray(member(r, "tokens")))
+    if (!bo_json_is(member(r, "tokens"), BO_JSON_ARRAY))
         return bo_refuse(r->refusal, 400, "tokens", "tokens: expected a list of tokens");
     return read_prompts(r, "tokens", false, true);
 }
@@ -611,7 +614,7 @@ bool bo_request_parse(bo_context *context, bo_request_kind kind, const char *bod
                       bo_request *out, bo_refusal *refusal)
 {
     enum { DEPTH = 64 };
-    cJSON *json;
+    bo_json *json;
     *out = (bo_request){.kind = kind, .top = -1, .n = 1};
     if (bo_utf8_valid(body, size) < size) return bo_refuse(refusal, 400, NULL, "the body is not UTF-8");
     if (memchr(body, 0, size) || bo_json_has_nul(body, size))
@@ -623,10 +626,11 @@ bool bo_request_parse(bo_context *context, bo_request_kind kind, const char *bod
         return bo_refuse(refusal, 400, NULL, "%s", bo_context_error(context));
     bo_member_names read = {.count = 0};
     const reader r = {context, json, vocab, out, refusal, &read};
-    const bool done = cJSON_IsObject(json) ? bo_members_check_names(json, refusal) && read_kind(&r) &&
-                                                 bo_members_check(json, kind, &read, refusal)
-                                           : bo_refuse(refusal, 400, NULL, "the body must be a JSON object");
-    cJSON_Delete(json);
+    const bool done =
+        bo_json_is(json, BO_JSON_OBJECT)
+            ? bo_members_check_names(json, refusal) && read_kind(&r) && bo_members_check(json, kind, &read, refusal)
+            : bo_refuse(refusal, 400, NULL, "the body must be a JSON object");
+    bo_json_delete(json);
     if (!done) bo_request_free(out);
     return done;
 }

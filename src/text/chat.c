@@ -20,8 +20,8 @@ enum { PATH_BYTES = 4096, MOST_DEPTH = 64 };
 struct bo_chat_template {
     bo_jinja_arena arena; /* of the tree */
     bo_jinja_node *tree;
-    char *where;   /* for messages */
-    cJSON *tokens; /* special tokens by name: texts, and lists of texts */
+    char *where;     /* for messages */
+    bo_json *tokens; /* special tokens by name: texts, and lists of texts */
 };
 
 /* ---- special tokens ---------------------------------------------------------------------------------------------- */
@@ -29,41 +29,41 @@ struct bo_chat_template {
 static const char *const token_names[] = {"bos_token", "eos_token", "unk_token",  "sep_token",
                                           "pad_token", "cls_token", "mask_token", "additional_special_tokens"};
 
-static bool has_member(const cJSON *object, const char *name)
+static bool has_member(const bo_json *object, const char *name)
 {
-    return cJSON_GetObjectItemCaseSensitive(object, name) != NULL;
+    return bo_json_member(object, name) != NULL;
 }
 
 /* A token is a text, or an object with the text as its content; NULL: neither. */
-static const char *token_text(const cJSON *token)
+static const char *token_text(const bo_json *token)
 {
-    const cJSON *content = cJSON_GetObjectItemCaseSensitive(token, "content");
-    return cJSON_IsString(token) ? token->valuestring : cJSON_IsString(content) ? content->valuestring : NULL;
+    const bo_json *content = bo_json_member(token, "content");
+    return bo_json_is(token, BO_JSON_TEXT) ? token->text : bo_json_is(content, BO_JSON_TEXT) ? content->text : NULL;
 }
 
-static cJSON *token_list(const cJSON *tokens)
+static bo_json *token_list(const bo_json *tokens)
 {
-    cJSON *list = cJSON_CreateArray();
-    const cJSON *token;
-    cJSON_ArrayForEach(token, tokens)
+    bo_json *list = bo_json_new(BO_JSON_ARRAY);
+    const bo_json *token;
+    BO_JSON_EACH(token, tokens)
     {
         const char *text = token_text(token);
-        cJSON *item = text ? cJSON_CreateString(text) : NULL;
-        if (item && !cJSON_AddItemToArray(list, item)) cJSON_Delete(item);
+        bo_json *item = text ? bo_json_new_text(text) : NULL;
+        if (item && !bo_json_append(list, item)) bo_json_delete(item);
     }
     return list;
 }
 
 /* Adds the tokens of a configuration that are not yet known. */
-static bo_status add_tokens(bo_context *context, bo_chat_template *chat, const cJSON *config)
+static bo_status add_tokens(bo_context *context, bo_chat_template *chat, const bo_json *config)
 {
     for (size_t i = 0; i < sizeof token_names / sizeof *token_names; i++) {
-        const cJSON *token = cJSON_GetObjectItemCaseSensitive(config, token_names[i]);
+        const bo_json *token = bo_json_member(config, token_names[i]);
         const char *text = token_text(token);
-        if (has_member(chat->tokens, token_names[i]) || (!text && !cJSON_IsArray(token))) continue;
-        cJSON *value = text ? cJSON_CreateString(text) : token_list(token);
-        if (!value || !cJSON_AddItemToObject(chat->tokens, token_names[i], value)) {
-            cJSON_Delete(value);
+        if (has_member(chat->tokens, token_names[i]) || (!text && !bo_json_is(token, BO_JSON_ARRAY))) continue;
+        bo_json *value = text ? bo_json_new_text(text) : token_list(token);
+        if (!value || !bo_json_put(chat->tokens, token_names[i], value)) {
+            bo_json_delete(value);
             return bo_fail(context, BO_MEMORY, "chat template: out of memory");
         }
     }
@@ -118,26 +118,26 @@ static bo_status set_file(bo_context *context, bo_chat_template *chat, const cha
 }
 
 /* One of a list of {"name", "template"}; NULL: there is none with this name. */
-static const cJSON *find_named(const cJSON *list, const char *name)
+static const bo_json *find_named(const bo_json *list, const char *name)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list)
+    const bo_json *item;
+    BO_JSON_EACH(item, list)
     {
-        const char *found = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
-        if (found && strcmp(found, name) == 0) return cJSON_GetObjectItemCaseSensitive(item, "template");
+        const char *found = bo_json_text_or_null(bo_json_member(item, "name"));
+        if (found && strcmp(found, name) == 0) return bo_json_member(item, "template");
     }
     return NULL;
 }
 
 /* The member `chat_template`, if there is one. */
-static bo_status set_member(bo_context *context, bo_chat_template *chat, const char *path, const cJSON *config,
+static bo_status set_member(bo_context *context, bo_chat_template *chat, const char *path, const bo_json *config,
                             const char *name)
 {
-    const cJSON *member = cJSON_GetObjectItemCaseSensitive(config, "chat_template"), *text = member;
-    if (!member || cJSON_IsNull(member)) return BO_OK;
-    if (cJSON_IsArray(member)) text = find_named(member, name ? name : "default");
-    if (cJSON_IsString(text)) return set_text(context, chat, path, text->valuestring, strlen(text->valuestring));
-    if (cJSON_IsArray(member) && !text)
+    const bo_json *member = bo_json_member(config, "chat_template"), *text = member;
+    if (!member || bo_json_is(member, BO_JSON_NULL)) return BO_OK;
+    if (bo_json_is(member, BO_JSON_ARRAY)) text = find_named(member, name ? name : "default");
+    if (bo_json_is(text, BO_JSON_TEXT)) return set_text(context, chat, path, text->text, strlen(text->text));
+    if (bo_json_is(member, BO_JSON_ARRAY) && !text)
         return bo_fail(context, BO_FORMAT, "%s: no chat template with the name \"%s\"", path, name ? name : "default");
     return bo_fail(context, BO_FORMAT,
                    "%s: chat_template must be a string, or a list of objects with name and template", path);
@@ -150,11 +150,11 @@ static bool exists(const char *path)
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-static bo_status parse_json(bo_context *context, const char *path, const char *text, size_t length, cJSON **out)
+static bo_status parse_json(bo_context *context, const char *path, const char *text, size_t length, bo_json **out)
 {
     BO_TRY(bo_json_parse(context, path, text, length, MOST_DEPTH, out));
     if (!bo_json_has_nul(text, length)) return BO_OK;
-    cJSON_Delete(*out);
+    bo_json_delete(*out);
     *out = NULL;
     return bo_fail(context, BO_FORMAT, "%s: a string contains a NUL", path);
 }
@@ -207,7 +207,7 @@ static bo_status read_config(bo_context *context, bo_chat_template *chat, const 
 {
     char path[PATH_BYTES], *text;
     size_t length;
-    cJSON *config;
+    bo_json *config;
     BO_TRY(read_part(context, from, file, path, &text, &length));
     if (!text) return BO_OK;
     bo_status status = parse_json(context, path, text, length, &config);
@@ -215,7 +215,7 @@ static bo_status read_config(bo_context *context, bo_chat_template *chat, const 
     BO_TRY(status);
     status = add_tokens(context, chat, config);
     if (status == BO_OK && needed) status = set_member(context, chat, path, config, name);
-    cJSON_Delete(config);
+    bo_json_delete(config);
     return status;
 }
 
@@ -259,20 +259,20 @@ static bo_status read_base(bo_context *context, bo_chat_template *chat, const ch
 {
     char path[PATH_BYTES], *text;
     size_t length;
-    cJSON *config;
+    bo_json *config;
     BO_TRY(read_part(context, &(place){.path = folder}, "adapter_config.json", path, &text, &length));
     if (!text) return BO_OK;
     bo_status status = parse_json(context, path, text, length, &config);
     bo_free(text);
     BO_TRY(status);
-    const char *base = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(config, "base_model_name_or_path"));
+    const char *base = bo_json_text_or_null(bo_json_member(config, "base_model_name_or_path"));
     if (base && *base) status = read_model(context, chat, base, name, needed);
     if (status == BO_OK && needed && !chat->where && base && !exists(base))
         status = bo_fail(context, BO_IO,
                          "%s: no chat template, and its base %s is missing; set base_model_name_or_path in "
                          "adapter_config.json to its folder",
                          folder, base);
-    cJSON_Delete(config);
+    bo_json_delete(config);
     return status;
 }
 
@@ -291,7 +291,7 @@ static bo_status read_folder(bo_context *context, bo_chat_template *chat, const 
 static bo_status start(bo_context *context, bo_chat_template *chat)
 {
     chat->arena.most = (size_t)BO_JINJA_MEMORY;
-    chat->tokens = cJSON_CreateObject();
+    chat->tokens = bo_json_new(BO_JSON_OBJECT);
     return chat->tokens ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
 }
 
@@ -343,14 +343,14 @@ void bo_chat_template_destroy(bo_chat_template *chat)
 {
     if (!chat) return;
     bo_jinja_release(&chat->arena);
-    cJSON_Delete(chat->tokens);
+    bo_json_delete(chat->tokens);
     bo_free(chat->where);
     bo_free(chat);
 }
 
 const char *bo_chat_template_token(const bo_chat_template *chat, const char *name)
 {
-    return chat && name ? cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(chat->tokens, name)) : NULL;
+    return chat && name ? bo_json_text_or_null(bo_json_member(chat->tokens, name)) : NULL;
 }
 
 /* ---- rendering --------------------------------------------------------------------------------------------------- */
@@ -370,78 +370,79 @@ static bo_status check_message(bo_context *context, const bo_chat_message *messa
 }
 
 /* False: out of memory. The texts are not copied. */
-static bool add_message(cJSON *list, const bo_chat_message *message)
+static bool add_message(bo_json *list, const bo_chat_message *message)
 {
-    cJSON *item = cJSON_CreateObject();
-    cJSON *role = cJSON_CreateStringReference(message->role), *content = cJSON_CreateStringReference(message->content);
-    if (item && role && cJSON_AddItemToObjectCS(item, "role", role)) {
+    bo_json *item = bo_json_new(BO_JSON_OBJECT);
+    bo_json *role = bo_json_new_text(message->role), *content = bo_json_new_text(message->content);
+    if (item && role && bo_json_put(item, "role", role)) {
         role = NULL;
-        if (content && cJSON_AddItemToObjectCS(item, "content", content)) {
+        if (content && bo_json_put(item, "content", content)) {
             content = NULL;
-            if (cJSON_AddItemToArray(list, item)) return true;
+            if (bo_json_append(list, item)) return true;
         }
     }
-    cJSON_Delete(role);
-    cJSON_Delete(content);
-    cJSON_Delete(item);
+    bo_json_delete(role);
+    bo_json_delete(content);
+    bo_json_delete(item);
     return false;
 }
 
 /* Adds the messages unless `variables` has them. */
-static bo_status add_messages(bo_context *context, cJSON *variables, const bo_chat_message *messages, size_t count)
+static bo_status add_messages(bo_context *context, bo_json *variables, const bo_chat_message *messages, size_t count)
 {
     for (size_t i = 0; i < count; i++) BO_TRY(check_message(context, &messages[i], i));
     if (has_member(variables, "messages")) {
         if (count == 0) return BO_OK;
         return bo_fail(context, BO_INVALID, "chat template: messages are given twice, also in the variables");
     }
-    cJSON *list = cJSON_AddArrayToObject(variables, "messages");
+    bo_json *list = bo_json_put_new(variables, "messages", bo_json_new(BO_JSON_ARRAY));
     for (size_t i = 0; i < count && list; i++)
         if (!add_message(list, &messages[i])) list = NULL;
     return list ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
 }
 
 /* The variables that transformers passes: an earlier one has precedence. */
-static bo_status add_defaults(bo_context *context, cJSON *variables, const bo_chat_options *options)
+static bo_status add_defaults(bo_context *context, bo_json *variables, const bo_chat_options *options)
 {
     static const char *const none[] = {"tools", "documents"};
     bool added = has_member(variables, "add_generation_prompt") ||
-                 cJSON_AddBoolToObject(variables, "add_generation_prompt", options->add_generation_prompt);
+                 bo_json_put_new(variables, "add_generation_prompt",
+                                 bo_json_new(options->add_generation_prompt ? BO_JSON_TRUE : BO_JSON_FALSE));
     for (size_t i = 0; i < 2 && added; i++)
-        added = has_member(variables, none[i]) || cJSON_AddNullToObject(variables, none[i]);
+        added = has_member(variables, none[i]) || bo_json_put_new(variables, none[i], bo_json_new(BO_JSON_NULL));
     return added ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
 }
 
 /* Moves the special tokens of the variables into `tokens`, and adds those of the template. */
-static bo_status collect_tokens(bo_context *context, cJSON *variables, const bo_chat_template *chat, cJSON *tokens)
+static bo_status collect_tokens(bo_context *context, bo_json *variables, const bo_chat_template *chat, bo_json *tokens)
 {
     for (size_t i = 0; i < sizeof token_names / sizeof *token_names; i++) {
         const char *name = token_names[i];
-        const cJSON *own = cJSON_GetObjectItemCaseSensitive(chat->tokens, name);
+        const bo_json *own = bo_json_member(chat->tokens, name);
         const bool given = has_member(variables, name);
         if (!given && !own) continue;
-        cJSON *token = given ? cJSON_DetachItemFromObjectCaseSensitive(variables, name) : cJSON_Duplicate(own, true);
-        if (token && cJSON_AddItemToObjectCS(tokens, name, token)) continue;
-        cJSON_Delete(token);
+        bo_json *token = given ? bo_json_detach(variables, bo_json_member(variables, name)) : bo_json_copy(own);
+        if (token && bo_json_put(tokens, name, token)) continue;
+        bo_json_delete(token);
         return bo_fail(context, BO_MEMORY, "chat template: out of memory");
     }
     return BO_OK;
 }
 
-static bo_status parse_variables(bo_context *context, const char *text, cJSON **out)
+static bo_status parse_variables(bo_context *context, const char *text, bo_json **out)
 {
     static const char where[] = "variables of the chat template";
     *out = NULL;
     if (!text) {
-        *out = cJSON_CreateObject();
+        *out = bo_json_new(BO_JSON_OBJECT);
         return *out ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
     }
     const size_t length = strlen(text), valid = bo_utf8_valid(text, length);
     if (valid < length) return bo_fail(context, BO_FORMAT, "%s: byte %zu is not UTF-8", where, valid);
     if (bo_json_has_nul(text, length)) return bo_fail(context, BO_FORMAT, "%s: a string contains a NUL", where);
     BO_TRY(bo_json_parse(context, where, text, length, MOST_DEPTH, out));
-    if (cJSON_IsObject(*out)) return BO_OK;
-    cJSON_Delete(*out);
+    if (bo_json_is(*out, BO_JSON_OBJECT)) return BO_OK;
+    bo_json_delete(*out);
     *out = NULL;
     return bo_fail(context, BO_FORMAT, "%s: expected a JSON object", where);
 }
@@ -451,10 +452,10 @@ static bo_status render(bo_context *context, const bo_chat_template *chat, const
                         size_t count, const bo_chat_options *options, char **text, size_t *bytes, unsigned char **marks)
 {
     const bo_chat_options defaults = {0}, *o = options ? options : &defaults;
-    cJSON *variables;
+    bo_json *variables;
     BO_TRY(bo_check_reserved(context, "bo_chat_options", o->reserved));
     BO_TRY(parse_variables(context, o->variables, &variables));
-    cJSON *tokens = cJSON_CreateObject();
+    bo_json *tokens = bo_json_new(BO_JSON_OBJECT);
     const bo_jinja_render_desc desc = {
         .variables = variables, .trusted = tokens, .time = o->time ? o->time : (int64_t)time(NULL)};
     bo_status status = tokens ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
@@ -462,8 +463,8 @@ static bo_status render(bo_context *context, const bo_chat_template *chat, const
     if (status == BO_OK) status = add_defaults(context, variables, o);
     if (status == BO_OK) status = collect_tokens(context, variables, chat, tokens);
     if (status == BO_OK) status = bo_jinja_render(context, chat->where, chat->tree, &desc, text, bytes, marks);
-    cJSON_Delete(tokens);
-    cJSON_Delete(variables);
+    bo_json_delete(tokens);
+    bo_json_delete(variables);
     return status;
 }
 

@@ -25,7 +25,7 @@ bool bo_is_json_lines(const char *path)
     return false;
 }
 
-/* True if the line contains a NUL, literally or as \u0000 after an even number of backslashes. cJSON would end a string
+/* True if the line contains a NUL, literally or as \u0000 after an even number of backslashes. bo_json would end a string
  * there and lose the rest. */
 static bool has_nul(const char *line, size_t length)
 {
@@ -39,22 +39,22 @@ static bool has_nul(const char *line, size_t length)
 }
 
 /* Finds the string `field` in one line. */
-static bo_status find_text(bo_context *context, const char *where, const cJSON *object, const char *field,
+static bo_status find_text(bo_context *context, const char *where, const bo_json *object, const char *field,
                            const char **out)
 {
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, field);
-    if (!cJSON_IsObject(object)) return bo_fail(context, BO_FORMAT, "%s: expected a JSON object", where);
+    const bo_json *value = bo_json_member(object, field);
+    if (!bo_json_is(object, BO_JSON_OBJECT)) return bo_fail(context, BO_FORMAT, "%s: expected a JSON object", where);
     if (!value) return bo_fail(context, BO_FORMAT, "%s: the object has no field \"%s\"", where, field);
-    if (!cJSON_IsString(value))
+    if (!bo_json_is(value, BO_JSON_TEXT))
         return bo_fail(context, BO_FORMAT, "%s: the field \"%s\" is not a string", where, field);
-    *out = value->valuestring;
+    *out = value->text;
     return BO_OK;
 }
 
 static bo_status read_line(bo_context *context, const char *where, const char *line, size_t length, const char *field,
                            char *to, size_t *written)
 {
-    cJSON *object;
+    bo_json *object;
     if (has_nul(line, length))
         return bo_fail(context, BO_FORMAT, "%s: contains a NUL character (\\u0000), which is not allowed in text",
                        where);
@@ -63,7 +63,7 @@ static bo_status read_line(bo_context *context, const char *where, const char *l
     bo_status status = find_text(context, where, object, field, &text);
     *written = status == BO_OK ? strlen(text) : 0;
     memcpy(to, text, *written);
-    cJSON_Delete(object);
+    bo_json_delete(object);
     return status;
 }
 

@@ -5,7 +5,7 @@
 #define BO_TEXT_JINJA_H
 
 #include "../base/base.h"
-#include <cjson/cJSON.h>
+#include "../io/json_tree.h"
 
 /* Limits of a template and of its rendering. A hostile template ends with an error within a few seconds. */
 enum {
@@ -226,11 +226,11 @@ bo_status bo_jinja_parse_target(bo_jinja_parser *parser, bool namespaces, bo_jin
 /* ---- rendering --------------------------------------------------------------------------------------------------- */
 
 typedef struct bo_jinja_render_desc {
-    const cJSON
+    const bo_json
         *variables; /* an object; its members are variables of the template. Their texts are marked, except roles */
-    const cJSON *trusted; /* the same, but not marked: special tokens; NULL: none */
-    int64_t time;         /* seconds since 1970, for strftime_now() */
-    uint64_t most_work;   /* 0: BO_JINJA_WORK */
+    const bo_json *trusted; /* the same, but not marked: special tokens; NULL: none */
+    int64_t time;           /* seconds since 1970, for strftime_now() */
+    uint64_t most_work;     /* 0: BO_JINJA_WORK */
 } bo_jinja_render_desc;
 
 /* *out is followed by a NUL; *marks (NULL: not wanted) tells for each of its bytes whether it comes from a marked text. Both

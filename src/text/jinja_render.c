@@ -155,14 +155,14 @@ bo_status bo_jinja_capture(bo_jinja_run *run, const bo_jinja_node *body, bo_jinj
 
 /* ---- rendering --------------------------------------------------------------------------------------------------- */
 
-static bo_status set_variables(bo_jinja_run *run, const cJSON *variables, bool marked)
+static bo_status set_variables(bo_jinja_run *run, const bo_json *variables, bool marked)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, variables)
+    const bo_json *item;
+    BO_JSON_EACH(item, variables)
     {
         bo_jinja_value value;
         BO_TRY(bo_jinja_from_json(run, item, marked, &value));
-        BO_TRY(bo_jinja_assign(run, item->string, strlen(item->string), value));
+        BO_TRY(bo_jinja_assign(run, item->key, strlen(item->key), value));
     }
     return BO_OK;
 }

@@ -129,7 +129,7 @@ bo_status bo_jinja_dict_set(bo_jinja_run *run, bo_jinja_dict *dict, bo_jinja_val
 bo_status bo_jinja_dict_get(bo_jinja_run *run, const bo_jinja_dict *dict, const bo_jinja_value *key,
                             bo_jinja_value **found);
 /* marked: texts come from an input. */
-bo_status bo_jinja_from_json(bo_jinja_run *run, const cJSON *json, bool marked, bo_jinja_value *out);
+bo_status bo_jinja_from_json(bo_jinja_run *run, const bo_json *json, bool marked, bo_jinja_value *out);
 
 /* Appends bytes of the template. */
 bo_status bo_jinja_build(bo_jinja_run *run, bo_jinja_builder *builder, const char *bytes, size_t length);

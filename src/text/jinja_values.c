@@ -239,11 +239,11 @@ bo_status bo_jinja_dict_set(bo_jinja_run *run, bo_jinja_dict *dict, bo_jinja_val
     return BO_OK;
 }
 
-static bo_status list_from_json(bo_jinja_run *run, const cJSON *json, bool marked, bo_jinja_value *out)
+static bo_status list_from_json(bo_jinja_run *run, const bo_json *json, bool marked, bo_jinja_value *out)
 {
-    const cJSON *item;
+    const bo_json *item;
     BO_TRY(bo_jinja_list_new(run, BO_JINJA_LIST, 0, out));
-    cJSON_ArrayForEach(item, json)
+    BO_JSON_EACH(item, json)
     {
         bo_jinja_value value;
         BO_TRY(bo_jinja_from_json(run, item, marked, &value));
@@ -269,21 +269,20 @@ static bo_status text_from_json(bo_jinja_run *run, const char *text, bool marked
 }
 
 /* Templates write roles inside of special tokens, such as <|user|>: names are not marked. */
-static bool is_role(const cJSON *item)
+static bool is_role(const bo_json *item)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    return cJSON_IsString(item) && strcmp(item->string, "role") == 0 &&
-           !item->valuestring[strspn(item->valuestring, letters)];
+    return bo_json_is(item, BO_JSON_TEXT) && strcmp(item->key, "role") == 0 && !item->text[strspn(item->text, letters)];
 }
 
-static bo_status dict_from_json(bo_jinja_run *run, const cJSON *json, bool marked, bo_jinja_value *out)
+static bo_status dict_from_json(bo_jinja_run *run, const bo_json *json, bool marked, bo_jinja_value *out)
 {
-    const cJSON *item;
+    const bo_json *item;
     BO_TRY(bo_jinja_dict_new(run, BO_JINJA_DICT, out));
-    cJSON_ArrayForEach(item, json)
+    BO_JSON_EACH(item, json)
     {
         bo_jinja_value key, value;
-        BO_TRY(text_from_json(run, item->string, marked, &key));
+        BO_TRY(text_from_json(run, item->key, marked, &key));
         BO_TRY(bo_jinja_from_json(run, item, marked, &value));
         if (is_role(item)) value.marks = NULL;
         BO_TRY(bo_jinja_dict_set(run, out->dict, key, value));
@@ -292,15 +291,15 @@ static bo_status dict_from_json(bo_jinja_run *run, const cJSON *json, bool marke
 }
 
 /* Texts stay in the JSON, which outlives the rendering. The parser of JSON limits the depth. */
-bo_status bo_jinja_from_json(bo_jinja_run *run, const cJSON *json, bool marked, bo_jinja_value *out)
+bo_status bo_jinja_from_json(bo_jinja_run *run, const bo_json *json, bool marked, bo_jinja_value *out)
 {
-    const double number = json->valuedouble;
-    if (cJSON_IsArray(json)) return list_from_json(run, json, marked, out);
-    if (cJSON_IsObject(json)) return dict_from_json(run, json, marked, out);
-    if (cJSON_IsString(json)) return text_from_json(run, json->valuestring, marked, out);
-    if (cJSON_IsBool(json))
-        *out = bo_jinja_of_boolean(cJSON_IsTrue(json));
-    else if (!cJSON_IsNumber(json))
+    const double number = json->number;
+    if (bo_json_is(json, BO_JSON_ARRAY)) return list_from_json(run, json, marked, out);
+    if (bo_json_is(json, BO_JSON_OBJECT)) return dict_from_json(run, json, marked, out);
+    if (bo_json_is(json, BO_JSON_TEXT)) return text_from_json(run, json->text, marked, out);
+    if (bo_json_is_bool(json))
+        *out = bo_jinja_of_boolean(bo_json_is(json, BO_JSON_TRUE));
+    else if (!bo_json_is(json, BO_JSON_NUMBER))
         *out = bo_jinja_of_kind(BO_JINJA_NONE);
     else if (floor(number) == number && fabs(number) <= 0x1p53)
         *out = bo_jinja_of_whole((int64_t)number);

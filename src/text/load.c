@@ -1,4 +1,5 @@
 /* Reads tokenizer.json as Hugging Face's `tokenizers` writes it: the file, its parts, and derived tables. */
+#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,19 +16,19 @@ enum { MOST_DEPTH = 32, PATH_BYTES = 4096 };
 
 /* ---- shared functions -------------------------------------------------------------------------------------------- */
 
-bool bo_load_flag(const cJSON *object, const char *name, bool otherwise)
+bool bo_load_flag(const bo_json *object, const char *name, bool otherwise)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsBool(item) ? cJSON_IsTrue(item) : otherwise;
+    const bo_json *item = bo_json_member(object, name);
+    return bo_json_is_bool(item) ? bo_json_is(item, BO_JSON_TRUE) : otherwise;
 }
 
-const char *bo_load_text(const cJSON *object, const char *name)
+const char *bo_load_text(const bo_json *object, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsString(item) ? item->valuestring : NULL;
+    const bo_json *item = bo_json_member(object, name);
+    return bo_json_is(item, BO_JSON_TEXT) ? item->text : NULL;
 }
 
-const char *bo_load_type(const cJSON *part)
+const char *bo_load_type(const bo_json *part)
 {
     const char *type = bo_load_text(part, "type");
     return type ? type : "";
@@ -43,7 +44,7 @@ static void write_noncharacter(int number, char out[NONCHARACTER_BYTES])
 size_t bo_load_length(const bo_loading *loading, const char *text)
 {
     const size_t length = strlen(text);
-    char mark[NONCHARACTER_BYTES], *to = (char *)text; /* a string of cJSON, which is not const */
+    char mark[NONCHARACTER_BYTES], *to = (char *)text; /* a string of bo_json, which is not const */
     if (loading->nul < 0) return length;
     write_noncharacter(loading->nul, mark);
     for (const char *from = text, *end = text + length; from < end;) {
@@ -54,40 +55,40 @@ size_t bo_load_length(const bo_loading *loading, const char *text)
     return (size_t)(to - text);
 }
 
-bo_status bo_load_refuse(const bo_loading *loading, const char *part, const cJSON *item)
+bo_status bo_load_refuse(const bo_loading *loading, const char *part, const bo_json *item)
 {
     return bo_fail(loading->context, BO_UNSUPPORTED, "%s: %s of type \"%.80s\" is not supported", loading->where, part,
                    bo_load_type(item));
 }
 
-bo_status bo_load_pattern(const bo_loading *loading, const cJSON *item, bo_pattern *out)
+bo_status bo_load_pattern(const bo_loading *loading, const bo_json *item, bo_pattern *out)
 {
     const char *string = bo_load_text(item, "String"), *expression = bo_load_text(item, "Regex");
-    if (cJSON_IsString(item)) string = item->valuestring;
+    if (bo_json_is(item, BO_JSON_TEXT)) string = item->text;
     if (expression) return bo_pattern_compile(loading->context, loading->where, expression, out);
     if (string) return bo_pattern_string(loading->context, string, bo_load_length(loading, string), out);
     return bo_fail(loading->context, BO_FORMAT, "%s: a pattern is neither a String nor a Regex", loading->where);
 }
 
-bo_status bo_load_sequence(bo_loading *loading, const cJSON *part, const char *name, bo_load_fn load)
+bo_status bo_load_sequence(bo_loading *loading, const bo_json *part, const char *name, bo_load_fn load)
 {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(part, name), *item;
-    if (!cJSON_IsArray(list))
+    const bo_json *list = bo_json_member(part, name), *item;
+    if (!bo_json_is(list, BO_JSON_ARRAY))
         return bo_fail(loading->context, BO_FORMAT, "%s: a Sequence has no list \"%s\"", loading->where, name);
-    cJSON_ArrayForEach(item, list) BO_TRY(load(loading, item));
+    BO_JSON_EACH(item, list) BO_TRY(load(loading, item));
     return BO_OK;
 }
 
 /* ---- the tokenizer ----------------------------------------------------------------------------------------------- */
 
 /* FNV-1a over the normalizer and the pre-tokenizer, which determine ids as much as the vocabulary does. */
-static bo_status hash_part(bo_loading *loading, const cJSON *part)
+static bo_status hash_part(bo_loading *loading, const bo_json *part)
 {
     if (!part) return BO_OK;
-    char *text = cJSON_PrintUnformatted(part);
+    char *text = bo_json_print(part);
     if (!text) return bo_fail(loading->context, BO_MEMORY, "%s: out of memory", loading->where);
     for (const char *p = text; *p; ++p) loading->hash = (loading->hash ^ (unsigned char)*p) * 1099511628211u;
-    cJSON_free(text);
+    free(text);
     return BO_OK;
 }
 
@@ -111,24 +112,24 @@ static void find_end(bo_tokenizer *tokenizer)
 }
 
 /* Truncation and padding are the matter of the caller, who knows the length of a batch. */
-static void note_ignored(const bo_loading *loading, const cJSON *root)
+static void note_ignored(const bo_loading *loading, const bo_json *root)
 {
     static const char *const names[] = {"truncation", "padding"};
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, names[i]);
-        if (item && !cJSON_IsNull(item))
+        const bo_json *item = bo_json_member(root, names[i]);
+        if (item && !bo_json_is(item, BO_JSON_NULL))
             bo_log(loading->context, BO_LOG_WARNING, "%s: \"%s\" is ignored: texts are encoded whole", loading->where,
                    names[i]);
     }
 }
 
-static bo_status load_parts(bo_loading *loading, const cJSON *root)
+static bo_status load_parts(bo_loading *loading, const bo_json *root)
 {
-    const cJSON *model = cJSON_GetObjectItemCaseSensitive(root, "model");
-    const cJSON *normalizer = cJSON_GetObjectItemCaseSensitive(root, "normalizer");
-    const cJSON *splitter = cJSON_GetObjectItemCaseSensitive(root, "pre_tokenizer");
+    const bo_json *model = bo_json_member(root, "model");
+    const bo_json *normalizer = bo_json_member(root, "normalizer");
+    const bo_json *splitter = bo_json_member(root, "pre_tokenizer");
     bo_tokenizer *tokenizer = loading->tokenizer;
-    if (!cJSON_IsObject(model))
+    if (!bo_json_is(model, BO_JSON_OBJECT))
         return bo_fail(loading->context, BO_FORMAT, "%s: expected a tokenizer.json with a member \"model\", found none",
                        loading->where);
     note_ignored(loading, root);
@@ -136,10 +137,10 @@ static bo_status load_parts(bo_loading *loading, const cJSON *root)
     BO_TRY(bo_load_splitter(loading, splitter));
     BO_TRY(hash_part(loading, normalizer));
     BO_TRY(hash_part(loading, splitter));
-    BO_TRY(bo_load_model(loading, model, cJSON_GetObjectItemCaseSensitive(root, "added_tokens")));
-    BO_TRY(bo_load_decoder(loading, cJSON_GetObjectItemCaseSensitive(root, "decoder")));
+    BO_TRY(bo_load_model(loading, model, bo_json_member(root, "added_tokens")));
+    BO_TRY(bo_load_decoder(loading, bo_json_member(root, "decoder")));
     BO_TRY(bo_make_pieces(loading->context, loading->where, tokenizer));
-    BO_TRY(bo_load_frame(loading, cJSON_GetObjectItemCaseSensitive(root, "post_processor")));
+    BO_TRY(bo_load_frame(loading, bo_json_member(root, "post_processor")));
     tokenizer->info.bytes = is_bytes(tokenizer);
     tokenizer->info.fingerprint = tokenizer->info.bytes ? bo_rng_stream("text.bytes", 0) : loading->hash;
     if (!tokenizer->info.bytes) find_end(tokenizer);
@@ -161,9 +162,9 @@ static int unused_noncharacter(const char *text, size_t length)
     return 0;
 }
 
-/* cJSON ends a string at an escaped NUL, which some vocabularies contain. */
+/* bo_json ends a string at an escaped NUL, which some vocabularies contain. */
 static bo_status parse_with_nul(bo_context *context, const char *where, const char *text, size_t length, int nul,
-                                cJSON **out)
+                                bo_json **out)
 {
     char *copy = bo_alloc_raw(context, length, 1, "a tokenizer"), escaped[8];
     if (!copy) return BO_MEMORY;
@@ -183,7 +184,7 @@ bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char 
                              bo_tokenizer **out)
 {
     *out = NULL;
-    cJSON *root;
+    bo_json *root;
     if (length > bo_limits_tokenizer.bytes)
         return bo_input_too_large(context, where, length, false, bo_limits_tokenizer.bytes);
     const int nul = bo_json_has_nul(text, length) ? unused_noncharacter(text, length) : -1;
@@ -201,7 +202,7 @@ bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char 
             status = load_parts(&loading, root);
         }
     }
-    cJSON_Delete(root);
+    bo_json_delete(root);
     if (status == BO_OK)
         *out = tokenizer;
     else
@@ -230,7 +231,7 @@ static bo_status load_file(bo_context *context, const char *path, bo_tokenizer *
     return status;
 }
 
-static bo_status read_json(bo_context *context, const char *path, cJSON **out)
+static bo_status read_json(bo_context *context, const char *path, bo_json **out)
 {
     char *text;
     size_t length;
@@ -245,15 +246,15 @@ static bo_status read_json(bo_context *context, const char *path, cJSON **out)
 static bo_status read_end(bo_context *context, const char *folder, bo_tokenizer *tokenizer)
 {
     char path[PATH_BYTES];
-    cJSON *config;
+    bo_json *config;
     if (tokenizer->info.bytes || !join_path(path, folder, "tokenizer_config.json") || access(path, F_OK) != 0)
         return BO_OK;
     BO_TRY(read_json(context, path, &config));
-    const cJSON *named = cJSON_GetObjectItemCaseSensitive(config, "eos_token");
-    const char *text = cJSON_IsString(named) ? named->valuestring : bo_load_text(named, "content");
+    const bo_json *named = bo_json_member(config, "eos_token");
+    const char *text = bo_json_is(named, BO_JSON_TEXT) ? named->text : bo_load_text(named, "content");
     int32_t id = text ? bo_tokenizer_find(tokenizer, text) : -1;
     if (id >= 0) tokenizer->info.end = id;
-    cJSON_Delete(config);
+    bo_json_delete(config);
     return BO_OK;
 }
 
@@ -261,13 +262,13 @@ static bo_status read_end(bo_context *context, const char *folder, bo_tokenizer 
 static bo_status load_bytes(bo_context *context, const char *folder, bo_tokenizer **out)
 {
     char path[PATH_BYTES];
-    cJSON *config;
+    bo_json *config;
     size_t vocab = 0;
     if (!join_path(path, folder, "config.json") || access(path, F_OK) != 0)
         return bo_fail(context, BO_IO, "%s: the folder has neither a tokenizer.json nor a config.json", folder);
     BO_TRY(read_json(context, path, &config));
-    bo_json_size(cJSON_GetObjectItemCaseSensitive(config, "vocab_size"), &vocab);
-    cJSON_Delete(config);
+    bo_json_size(bo_json_member(config, "vocab_size"), &vocab);
+    bo_json_delete(config);
     if (vocab != 256)
         return bo_fail(context, BO_IO,
                        "%s: the folder has no tokenizer.json, and its vocabulary of %zu does not consist of bytes",

@@ -16,15 +16,15 @@ static bo_status add_text(bo_loading *loading, bo_matcher *matcher, bo_normalizi
     return bo_buffer_append(loading->context, bytes, text, length);
 }
 
-static bo_status read_items(bo_loading *loading, const cJSON *list, bo_matcher *matcher, bo_normalizing *work,
+static bo_status read_items(bo_loading *loading, const bo_json *list, bo_matcher *matcher, bo_normalizing *work,
                             bo_buffer *bytes, size_t *starts)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list)
+    const bo_json *item;
+    BO_JSON_EACH(item, list)
     {
         size_t id;
-        const cJSON *number = cJSON_GetObjectItemCaseSensitive(item, "id");
+        const bo_json *number = bo_json_member(item, "id");
         if (!bo_json_size(number, &id) || id >= tokenizer->info.vocab)
             continue; /* an empty text; others were checked */
         if (tokenizer->texts.starts[id] == tokenizer->texts.starts[id + 1]) continue;
@@ -66,10 +66,10 @@ static bo_status make_finders(bo_loading *loading)
     return BO_OK;
 }
 
-bo_status bo_load_added(bo_loading *loading, const cJSON *list)
+bo_status bo_load_added(bo_loading *loading, const bo_json *list)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
-    const size_t count = (size_t)cJSON_GetArraySize(list);
+    const size_t count = (size_t)bo_json_count(list);
     bo_matcher matcher = {0};
     bo_normalizing work = {0};
     bo_buffer bytes = {0};

@@ -18,7 +18,7 @@ static bo_status add_decoder(bo_loading *loading, bo_decoder step, bo_decoder **
     return BO_OK;
 }
 
-static bo_status load_from(bo_loading *loading, const cJSON *part, const char *name, bo_decoder *step)
+static bo_status load_from(bo_loading *loading, const bo_json *part, const char *name, bo_decoder *step)
 {
     const char *text = bo_load_text(part, name);
     if (!text || !*text)
@@ -27,16 +27,16 @@ static bo_status load_from(bo_loading *loading, const cJSON *part, const char *n
     return step->from ? BO_OK : BO_MEMORY;
 }
 
-static bo_status load_strip(bo_loading *loading, const cJSON *part)
+static bo_status load_strip(bo_loading *loading, const bo_json *part)
 {
     bo_decoder *step = NULL;
     BO_TRY(add_decoder(loading, (bo_decoder){.kind = BO_DECODE_STRIP}, &step));
-    bo_json_size(cJSON_GetObjectItemCaseSensitive(part, "start"), &step->start);
-    bo_json_size(cJSON_GetObjectItemCaseSensitive(part, "stop"), &step->stop);
+    bo_json_size(bo_json_member(part, "start"), &step->start);
+    bo_json_size(bo_json_member(part, "stop"), &step->stop);
     return load_from(loading, part, "content", step);
 }
 
-static bo_status load_metaspace(bo_loading *loading, const cJSON *part)
+static bo_status load_metaspace(bo_loading *loading, const bo_json *part)
 {
     const char *scheme = bo_load_text(part, "prepend_scheme");
     const bool prefixed = scheme ? strcmp(scheme, "never") != 0 : bo_load_flag(part, "add_prefix_space", true);
@@ -45,7 +45,7 @@ static bo_status load_metaspace(bo_loading *loading, const cJSON *part)
     return load_from(loading, part, "replacement", step);
 }
 
-static bo_status load_wordpiece(bo_loading *loading, const cJSON *part)
+static bo_status load_wordpiece(bo_loading *loading, const bo_json *part)
 {
     bo_decoder *step = NULL;
     BO_TRY(add_decoder(loading, (bo_decoder){.kind = BO_DECODE_WORDPIECE, .flag = bo_load_flag(part, "cleanup", true)},
@@ -53,14 +53,14 @@ static bo_status load_wordpiece(bo_loading *loading, const cJSON *part)
     return load_from(loading, part, "prefix", step);
 }
 
-static bo_status load_suffix(bo_loading *loading, const cJSON *part)
+static bo_status load_suffix(bo_loading *loading, const bo_json *part)
 {
     bo_decoder *step = NULL;
     BO_TRY(add_decoder(loading, (bo_decoder){.kind = BO_DECODE_SUFFIX}, &step));
     return load_from(loading, part, "suffix", step);
 }
 
-static bo_status load_replace(bo_loading *loading, const cJSON *part)
+static bo_status load_replace(bo_loading *loading, const bo_json *part)
 {
     const char *to = bo_load_text(part, "content");
     bo_decoder *step = NULL;
@@ -68,28 +68,28 @@ static bo_status load_replace(bo_loading *loading, const cJSON *part)
     if (!to) return bo_fail(loading->context, BO_FORMAT, "%s: a Replace decoder has no \"content\"", loading->where);
     step->to = bo_strdup(loading->context, to);
     if (!step->to) return BO_MEMORY;
-    return bo_load_pattern(loading, cJSON_GetObjectItemCaseSensitive(part, "pattern"), &step->pattern);
+    return bo_load_pattern(loading, bo_json_member(part, "pattern"), &step->pattern);
 }
 
-static bo_status load_letters(bo_loading *loading, const cJSON *part)
+static bo_status load_letters(bo_loading *loading, const bo_json *part)
 {
     (void)part;
     return add_decoder(loading, (bo_decoder){.kind = BO_DECODE_LETTERS}, NULL);
 }
 
-static bo_status load_bytes(bo_loading *loading, const cJSON *part)
+static bo_status load_bytes(bo_loading *loading, const bo_json *part)
 {
     (void)part;
     return add_decoder(loading, (bo_decoder){.kind = BO_DECODE_BYTES}, NULL);
 }
 
-static bo_status load_fuse(bo_loading *loading, const cJSON *part)
+static bo_status load_fuse(bo_loading *loading, const bo_json *part)
 {
     (void)part;
     return add_decoder(loading, (bo_decoder){.kind = BO_DECODE_FUSE}, NULL);
 }
 
-bo_status bo_load_decoder(bo_loading *loading, const cJSON *part)
+bo_status bo_load_decoder(bo_loading *loading, const bo_json *part)
 {
     static const struct {
         const char *type;
@@ -100,7 +100,7 @@ bo_status bo_load_decoder(bo_loading *loading, const cJSON *part)
         {"WordPiece", load_wordpiece}, {"BPEDecoder", load_suffix},
     };
     const char *type = bo_load_type(part);
-    if (!part || cJSON_IsNull(part)) return BO_OK;
+    if (!part || bo_json_is(part, BO_JSON_NULL)) return BO_OK;
     loading->tokenizer->decodes = true;
     if (strcmp(type, "Sequence") == 0) return bo_load_sequence(loading, part, "decoders", bo_load_decoder);
     for (size_t i = 0; i < sizeof loaders / sizeof *loaders; ++i)
@@ -133,19 +133,19 @@ static bo_status frame_add(bo_loading *loading, size_t id, bool before)
 }
 
 /* The list "single": special tokens before and after the sequence. */
-static bo_status read_template(bo_loading *loading, const cJSON *part)
+static bo_status read_template(bo_loading *loading, const bo_json *part)
 {
-    const cJSON *known = cJSON_GetObjectItemCaseSensitive(part, "special_tokens"), *item, *id;
-    const cJSON *single = cJSON_GetObjectItemCaseSensitive(part, "single");
+    const bo_json *known = bo_json_member(part, "special_tokens"), *item, *id;
+    const bo_json *single = bo_json_member(part, "single");
     bool before = true;
     if (loading->tokenizer->frame)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: two templates are not supported", loading->where);
-    if (cJSON_GetArraySize(single) > MOST_FRAME + 1) /* the text is one of them */
+    if (bo_json_count(single) > MOST_FRAME + 1) /* the text is one of them */
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: the template has %d items, expected at most %d",
-                       loading->where, cJSON_GetArraySize(single), MOST_FRAME + 1);
-    cJSON_ArrayForEach(item, single)
+                       loading->where, bo_json_count(single), MOST_FRAME + 1);
+    BO_JSON_EACH(item, single)
     {
-        const cJSON *special = cJSON_GetObjectItemCaseSensitive(item, "SpecialToken");
+        const bo_json *special = bo_json_member(item, "SpecialToken");
         const char *name = bo_load_text(special, "id");
         if (!special && !before)
             return bo_fail(loading->context, BO_UNSUPPORTED,
@@ -154,8 +154,8 @@ static bo_status read_template(bo_loading *loading, const cJSON *part)
             before = false;
             continue;
         }
-        const cJSON *entry = name ? cJSON_GetObjectItemCaseSensitive(known, name) : NULL;
-        cJSON_ArrayForEach(id, cJSON_GetObjectItemCaseSensitive(entry, "ids"))
+        const bo_json *entry = name ? bo_json_member(known, name) : NULL;
+        BO_JSON_EACH(id, bo_json_member(entry, "ids"))
         {
             size_t number;
             if (!bo_json_size(id, &number))
@@ -168,14 +168,14 @@ static bo_status read_template(bo_loading *loading, const cJSON *part)
 }
 
 /* BERT and RoBERTa: "cls" before the text and "sep" after it, each as [token, id]. */
-static bo_status read_pair(bo_loading *loading, const cJSON *part)
+static bo_status read_pair(bo_loading *loading, const bo_json *part)
 {
     static const char *const names[] = {"cls", "sep"};
     if (loading->tokenizer->frame)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: two templates are not supported", loading->where);
     for (int i = 0; i < 2; ++i) {
-        const cJSON *pair = cJSON_GetObjectItemCaseSensitive(part, names[i]);
-        const cJSON *token = cJSON_IsArray(pair) ? pair->child : NULL;
+        const bo_json *pair = bo_json_member(part, names[i]);
+        const bo_json *token = bo_json_is(pair, BO_JSON_ARRAY) ? pair->child : NULL;
         size_t id;
         if (!token || !bo_json_size(token->next, &id))
             return bo_fail(loading->context, BO_FORMAT, "%s: a %s has no token and id for \"%s\"", loading->where,
@@ -185,11 +185,11 @@ static bo_status read_pair(bo_loading *loading, const cJSON *part)
     return BO_OK;
 }
 
-bo_status bo_load_frame(bo_loading *loading, const cJSON *part)
+bo_status bo_load_frame(bo_loading *loading, const bo_json *part)
 {
     const char *type = bo_load_type(part);
     /* ByteLevel here concerns offsets only */
-    if (!part || cJSON_IsNull(part) || strcmp(type, "ByteLevel") == 0) return BO_OK;
+    if (!part || bo_json_is(part, BO_JSON_NULL) || strcmp(type, "ByteLevel") == 0) return BO_OK;
     if (strcmp(type, "Sequence") == 0) return bo_load_sequence(loading, part, "processors", bo_load_frame);
     if (strcmp(type, "TemplateProcessing") == 0) return read_template(loading, part);
     if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) return read_pair(loading, part);

@@ -18,14 +18,14 @@ void bo_load_hash(bo_loading *loading, const void *bytes, size_t length)
 
 /* ---- the options of the model ------------------------------------------------------------------------------------ */
 
-static bo_status find_type(bo_loading *loading, const cJSON *model)
+static bo_status find_type(bo_loading *loading, const bo_json *model)
 {
     static const char *const names[] = {[BO_MODEL_BPE] = "BPE",
                                         [BO_MODEL_UNIGRAM] = "Unigram",
                                         [BO_MODEL_WORDPIECE] = "WordPiece",
                                         [BO_MODEL_WORDS] = "WordLevel"};
     const char *type = bo_load_type(model);
-    if (!*type && cJSON_HasObjectItem(model, "merges")) type = "BPE"; /* old files do not tell */
+    if (!*type && bo_json_member(model, "merges") != NULL) type = "BPE"; /* old files do not tell */
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
         if (strcmp(type, names[i]) == 0) {
             loading->tokenizer->model = (bo_token_model)i;
@@ -35,7 +35,7 @@ static bo_status find_type(bo_loading *loading, const cJSON *model)
 }
 
 /* A text that is put before or after the characters of a word. */
-static bo_status load_affix(const bo_loading *loading, const cJSON *model, const char *name, char **out)
+static bo_status load_affix(const bo_loading *loading, const bo_json *model, const char *name, char **out)
 {
     enum { MOST_AFFIX = 64 };
     const char *affix = bo_load_text(model, name);
@@ -59,14 +59,14 @@ static void choose_byte_level(bo_tokenizer *tokenizer)
     tokenizer->byte_level = true;
 }
 
-static bo_status load_options(bo_loading *loading, const cJSON *model)
+static bo_status load_options(bo_loading *loading, const bo_json *model)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
-    const cJSON *dropout = cJSON_GetObjectItemCaseSensitive(model, "dropout");
+    const bo_json *dropout = bo_json_member(model, "dropout");
     BO_TRY(find_type(loading, model));
-    if (cJSON_IsNumber(dropout) && dropout->valuedouble != 0)
+    if (bo_json_is(dropout, BO_JSON_NUMBER) && dropout->number != 0)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: a model with dropout (%g) is not supported",
-                       loading->where, dropout->valuedouble);
+                       loading->where, dropout->number);
     if (tokenizer->model == BO_MODEL_BPE || tokenizer->model == BO_MODEL_WORDPIECE)
         BO_TRY(load_affix(loading, model, "continuing_subword_prefix", &tokenizer->word_prefix));
     if (tokenizer->model == BO_MODEL_BPE)
@@ -75,7 +75,7 @@ static bo_status load_options(bo_loading *loading, const cJSON *model)
     tokenizer->fuse_unknown = bo_load_flag(model, "fuse_unk", false);
     tokenizer->ignore_merges = bo_load_flag(model, "ignore_merges", false);
     tokenizer->most_chars = 100;
-    bo_json_size(cJSON_GetObjectItemCaseSensitive(model, "max_input_chars_per_word"), &tokenizer->most_chars);
+    bo_json_size(bo_json_member(model, "max_input_chars_per_word"), &tokenizer->most_chars);
     choose_byte_level(tokenizer);
     return BO_OK;
 }
@@ -87,7 +87,7 @@ static bo_status bad_id(const bo_loading *loading, const char *token, const char
     return bo_fail(loading->context, BO_FORMAT, "%s: the id of the token \"%.80s\" %s", loading->where, token, why);
 }
 
-static bo_status check_id(const bo_loading *loading, const char *token, const cJSON *item, size_t most, size_t *id)
+static bo_status check_id(const bo_loading *loading, const char *token, const bo_json *item, size_t most, size_t *id)
 {
     if (!bo_json_size(item, id)) return bad_id(loading, token, "is not a whole number");
     if (*id >= most) {
@@ -116,19 +116,19 @@ static bo_status name_id(const bo_loading *loading, bo_name *names, size_t id, c
 }
 
 /* The token of an item of the vocabulary: a member {"a": 0}, or in Unigram the pair ["a", score]. */
-static const char *vocab_text(const cJSON *item, bool pairs)
+static const char *vocab_text(const bo_json *item, bool pairs)
 {
-    if (!pairs) return item->string;
-    const cJSON *text = cJSON_IsArray(item) ? item->child : NULL;
-    return cJSON_IsString(text) && cJSON_IsNumber(text->next) ? text->valuestring : NULL;
+    if (!pairs) return item->key;
+    const bo_json *text = bo_json_is(item, BO_JSON_ARRAY) ? item->child : NULL;
+    return bo_json_is(text, BO_JSON_TEXT) && bo_json_is(text->next, BO_JSON_NUMBER) ? text->text : NULL;
 }
 
-static bo_status name_ids(bo_loading *loading, const cJSON *vocab, const cJSON *added, bo_name *names, size_t most)
+static bo_status name_ids(bo_loading *loading, const bo_json *vocab, const bo_json *added, bo_name *names, size_t most)
 {
     const bool pairs = loading->tokenizer->model == BO_MODEL_UNIGRAM;
-    const cJSON *item;
+    const bo_json *item;
     size_t id = 0, vocab_size = 0, place = 0;
-    cJSON_ArrayForEach(item, vocab)
+    BO_JSON_EACH(item, vocab)
     {
         const char *text = vocab_text(item, pairs);
         if (!text)
@@ -141,13 +141,13 @@ static bo_status name_ids(bo_loading *loading, const cJSON *vocab, const cJSON *
         loading->tokenizer->in_model[id] = true;
         if (id >= vocab_size) vocab_size = id + 1;
     }
-    cJSON_ArrayForEach(item, added)
+    BO_JSON_EACH(item, added)
     {
         const char *content = bo_load_text(item, "content");
         if (!content)
             return bo_fail(loading->context, BO_FORMAT, "%s: an added token has no \"content\"", loading->where);
         if (!*content) continue;
-        BO_TRY(check_id(loading, content, cJSON_GetObjectItemCaseSensitive(item, "id"), most, &id));
+        BO_TRY(check_id(loading, content, bo_json_member(item, "id"), most, &id));
         BO_TRY(name_id(loading, names, id, content));
         if (id >= vocab_size) vocab_size = id + 1;
     }
@@ -182,28 +182,28 @@ static bo_status keep_texts(bo_loading *loading, const bo_name *names)
 /* ---- merges ------------------------------------------------------------------------------------------------------ */
 
 /* The two sides of a merge: ["a", "b"] or "a b". */
-static bool merge_sides(const bo_loading *loading, const cJSON *item, const char *side[2], size_t length[2])
+static bool merge_sides(const bo_loading *loading, const bo_json *item, const char *side[2], size_t length[2])
 {
-    if (cJSON_IsArray(item)) {
-        const cJSON *first = item->child, *second = first ? first->next : NULL;
-        if (!cJSON_IsString(first) || !cJSON_IsString(second) || second->next) return false;
-        side[0] = first->valuestring;
-        side[1] = second->valuestring;
+    if (bo_json_is(item, BO_JSON_ARRAY)) {
+        const bo_json *first = item->child, *second = first ? first->next : NULL;
+        if (!bo_json_is(first, BO_JSON_TEXT) || !bo_json_is(second, BO_JSON_TEXT) || second->next) return false;
+        side[0] = first->text;
+        side[1] = second->text;
         length[0] = bo_load_length(loading, side[0]);
         length[1] = bo_load_length(loading, side[1]);
         return true;
     }
-    char *blank = cJSON_IsString(item) ? strchr(item->valuestring, ' ') : NULL;
+    char *blank = bo_json_is(item, BO_JSON_TEXT) ? strchr(item->text, ' ') : NULL;
     if (!blank || strchr(blank + 1, ' ')) return false;
     *blank = 0;
-    side[0] = item->valuestring;
+    side[0] = item->text;
     side[1] = blank + 1;
     length[0] = bo_load_length(loading, side[0]);
     length[1] = bo_load_length(loading, side[1]);
     return true;
 }
 
-static bo_status load_merge(bo_loading *loading, const cJSON *item, size_t rank, char *joined)
+static bo_status load_merge(bo_loading *loading, const bo_json *item, size_t rank, char *joined)
 {
     const bo_tokenizer *tokenizer = loading->tokenizer;
     const char *side[2];
@@ -229,19 +229,19 @@ static bo_status load_merge(bo_loading *loading, const cJSON *item, size_t rank,
     return BO_OK;
 }
 
-static bo_status load_merges(bo_loading *loading, const cJSON *list)
+static bo_status load_merges(bo_loading *loading, const bo_json *list)
 {
-    const cJSON *item;
+    const bo_json *item;
     size_t rank = 0;
-    if (!cJSON_IsArray(list))
+    if (!bo_json_is(list, BO_JSON_ARRAY))
         return bo_fail(loading->context, BO_FORMAT, "%s: the model has no list of merges", loading->where);
-    BO_TRY(bo_merges_create(loading->context, (size_t)cJSON_GetArraySize(list), &loading->tokenizer->merges));
+    BO_TRY(bo_merges_create(loading->context, (size_t)bo_json_count(list), &loading->tokenizer->merges));
     char *joined = bo_alloc_raw(loading->context, loading->tokenizer->longest + 1, 1, "a merge");
     bo_status status = joined ? BO_OK : BO_MEMORY;
-    cJSON_ArrayForEach(item, list)
+    BO_JSON_EACH(item, list)
     {
         if (status != BO_OK) break;
-        if (cJSON_IsString(item) && strncmp(item->valuestring, "#version", 8) == 0) continue; /* a comment */
+        if (bo_json_is(item, BO_JSON_TEXT) && strncmp(item->text, "#version", 8) == 0) continue; /* a comment */
         status = load_merge(loading, item, rank++, joined);
     }
     bo_free(joined);
@@ -250,14 +250,14 @@ static bo_status load_merges(bo_loading *loading, const cJSON *list)
 
 /* ---- symbols ----------------------------------------------------------------------------------------------------- */
 
-static bo_status find_unknown(bo_loading *loading, const cJSON *model)
+static bo_status find_unknown(bo_loading *loading, const bo_json *model)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
     const char *unknown = bo_load_text(model, "unk_token");
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(model, "unk_id");
+    const bo_json *number = bo_json_member(model, "unk_id");
     if (tokenizer->model == BO_MODEL_UNIGRAM) {
         size_t id;
-        if (!number || cJSON_IsNull(number)) return BO_OK;
+        if (!number || bo_json_is(number, BO_JSON_NULL)) return BO_OK;
         if (!bo_json_size(number, &id) || id >= tokenizer->info.vocab || !tokenizer->in_model[id])
             return bo_fail(loading->context, BO_FORMAT, "%s: the \"unk_id\" is not in the vocabulary", loading->where);
         tokenizer->unknown = (int32_t)id;
@@ -287,20 +287,20 @@ static void find_symbols(bo_tokenizer *tokenizer)
 /* ---- scores ------------------------------------------------------------------------------------------------------ */
 
 /* Unigram: a character without a token is 10 less probable, as a logarithm, than the least probable token. */
-static bo_status load_scores(bo_loading *loading, const cJSON *vocab)
+static bo_status load_scores(bo_loading *loading, const bo_json *vocab)
 {
     enum { UNKNOWN_PENALTY = 10 };
     bo_tokenizer *tokenizer = loading->tokenizer;
     double least = INFINITY;
-    const cJSON *item;
+    const bo_json *item;
     size_t id = 0;
     tokenizer->scores = bo_alloc(loading->context, tokenizer->info.vocab, sizeof *tokenizer->scores, "a vocabulary");
     if (!tokenizer->scores) return BO_MEMORY;
     BO_TRY(bo_trie_create(loading->context, tokenizer->texts.starts[tokenizer->info.vocab], &tokenizer->scored));
-    cJSON_ArrayForEach(item, vocab)
+    BO_JSON_EACH(item, vocab)
     {
         size_t length;
-        const double score = item->child->next->valuedouble;
+        const double score = item->child->next->number;
         const char *text = bo_spelling_at(&tokenizer->texts, id, &length);
         if (!isfinite(score))
             return bo_fail(loading->context, BO_FORMAT, "%s: the score of token %zu is not finite", loading->where, id);
@@ -315,9 +315,9 @@ static bo_status load_scores(bo_loading *loading, const cJSON *vocab)
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-static bo_status load_vocab(bo_loading *loading, const cJSON *vocab, const cJSON *added)
+static bo_status load_vocab(bo_loading *loading, const bo_json *vocab, const bo_json *added)
 {
-    const size_t most = 2 * (size_t)(cJSON_GetArraySize(vocab) + cJSON_GetArraySize(added)) + SPARE_IDS;
+    const size_t most = 2 * (size_t)(bo_json_count(vocab) + bo_json_count(added)) + SPARE_IDS;
     bo_name *names = bo_alloc(loading->context, most, sizeof *names, "a vocabulary");
     loading->tokenizer->in_model = bo_alloc(loading->context, most, sizeof(bool), "a vocabulary");
     bo_status status = names && loading->tokenizer->in_model ? BO_OK : BO_MEMORY;
@@ -327,19 +327,20 @@ static bo_status load_vocab(bo_loading *loading, const cJSON *vocab, const cJSON
     return status;
 }
 
-bo_status bo_load_model(bo_loading *loading, const cJSON *model, const cJSON *added)
+bo_status bo_load_model(bo_loading *loading, const bo_json *model, const bo_json *added)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
-    const cJSON *vocab = cJSON_GetObjectItemCaseSensitive(model, "vocab");
+    const bo_json *vocab = bo_json_member(model, "vocab");
     BO_TRY(load_options(loading, model));
-    if (!(tokenizer->model == BO_MODEL_UNIGRAM ? cJSON_IsArray(vocab) : cJSON_IsObject(vocab)) || !vocab->child)
+    if (!(tokenizer->model == BO_MODEL_UNIGRAM ? bo_json_is(vocab, BO_JSON_ARRAY)
+                                               : bo_json_is(vocab, BO_JSON_OBJECT)) ||
+        !vocab->child)
         return bo_fail(loading->context, BO_FORMAT, "%s: the model has no vocabulary", loading->where);
-    if (added && !cJSON_IsArray(added) && !cJSON_IsNull(added))
+    if (added && !bo_json_is(added, BO_JSON_ARRAY) && !bo_json_is(added, BO_JSON_NULL))
         return bo_fail(loading->context, BO_FORMAT, "%s: \"added_tokens\" is not a list", loading->where);
     BO_TRY(load_vocab(loading, vocab, added));
     BO_TRY(bo_load_added(loading, added));
-    if (tokenizer->model == BO_MODEL_BPE)
-        BO_TRY(load_merges(loading, cJSON_GetObjectItemCaseSensitive(model, "merges")));
+    if (tokenizer->model == BO_MODEL_BPE) BO_TRY(load_merges(loading, bo_json_member(model, "merges")));
     if (tokenizer->model == BO_MODEL_UNIGRAM) BO_TRY(load_scores(loading, vocab));
     find_symbols(tokenizer);
     BO_TRY(find_unknown(loading, model));

@@ -19,7 +19,7 @@ static bo_status add_normalizer(bo_loading *loading, bo_text_normalizer step, bo
     return BO_OK;
 }
 
-static bo_status load_content(bo_loading *loading, const cJSON *part, const char *name, bo_text_normalizer *step)
+static bo_status load_content(bo_loading *loading, const bo_json *part, const char *name, bo_text_normalizer *step)
 {
     const char *content = bo_load_text(part, name);
     if (!content)
@@ -29,22 +29,22 @@ static bo_status load_content(bo_loading *loading, const cJSON *part, const char
     return step->content ? BO_OK : BO_MEMORY;
 }
 
-static bo_status load_prepend(bo_loading *loading, const cJSON *part)
+static bo_status load_prepend(bo_loading *loading, const bo_json *part)
 {
     bo_text_normalizer *step = NULL;
     BO_TRY(add_normalizer(loading, (bo_text_normalizer){.kind = BO_NORMALIZE_PREPEND}, &step));
     return load_content(loading, part, "prepend", step);
 }
 
-static bo_status load_replace(bo_loading *loading, const cJSON *part)
+static bo_status load_replace(bo_loading *loading, const bo_json *part)
 {
     bo_text_normalizer *step = NULL;
     BO_TRY(add_normalizer(loading, (bo_text_normalizer){.kind = BO_NORMALIZE_REPLACE}, &step));
-    BO_TRY(bo_load_pattern(loading, cJSON_GetObjectItemCaseSensitive(part, "pattern"), &step->pattern));
+    BO_TRY(bo_load_pattern(loading, bo_json_member(part, "pattern"), &step->pattern));
     return load_content(loading, part, "content", step);
 }
 
-static bo_status load_strip(bo_loading *loading, const cJSON *part)
+static bo_status load_strip(bo_loading *loading, const bo_json *part)
 {
     return add_normalizer(loading,
                           (bo_text_normalizer){.kind = BO_NORMALIZE_STRIP,
@@ -53,7 +53,7 @@ static bo_status load_strip(bo_loading *loading, const cJSON *part)
                           NULL);
 }
 
-static bo_status load_charsmap(bo_loading *loading, const cJSON *part)
+static bo_status load_charsmap(bo_loading *loading, const bo_json *part)
 {
     const char *text = bo_load_text(part, "precompiled_charsmap");
     bo_text_normalizer *step = NULL;
@@ -67,7 +67,7 @@ static bo_status load_charsmap(bo_loading *loading, const cJSON *part)
 enum { NFC = UTF8PROC_STABLE | UTF8PROC_COMPOSE, NFD = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE };
 
 /* The steps of BERT: cleaned text, blanks around ideographs, no accents, lower case. */
-static bo_status load_bert(bo_loading *loading, const cJSON *part)
+static bo_status load_bert(bo_loading *loading, const bo_json *part)
 {
     const bool lower = bo_load_flag(part, "lowercase", true);
     const bo_text_normalizer steps[] = {
@@ -100,7 +100,7 @@ static const struct {
     {"ByteLevel", {.kind = BO_NORMALIZE_LETTERS}},
 };
 
-bo_status bo_load_normalizer(bo_loading *loading, const cJSON *part)
+bo_status bo_load_normalizer(bo_loading *loading, const bo_json *part)
 {
     static const struct {
         const char *type;
@@ -111,7 +111,7 @@ bo_status bo_load_normalizer(bo_loading *loading, const cJSON *part)
                    {"Precompiled", load_charsmap},
                    {"BertNormalizer", load_bert}};
     const char *type = bo_load_type(part);
-    if (!part || cJSON_IsNull(part)) return BO_OK;
+    if (!part || bo_json_is(part, BO_JSON_NULL)) return BO_OK;
     if (strcmp(type, "Sequence") == 0) return bo_load_sequence(loading, part, "normalizers", bo_load_normalizer);
     for (size_t i = 0; i < sizeof loaders / sizeof *loaders; ++i)
         if (strcmp(type, loaders[i].type) == 0) return loaders[i].load(loading, part);
@@ -135,7 +135,7 @@ static bo_status add_splitter(bo_loading *loading, bo_splitter step, bo_splitter
     return BO_OK;
 }
 
-static bo_status read_behavior(const bo_loading *loading, const cJSON *part, const char *otherwise, bo_behavior *out)
+static bo_status read_behavior(const bo_loading *loading, const bo_json *part, const char *otherwise, bo_behavior *out)
 {
     static const char *const names[] = {
         [BO_SPLIT_REMOVED] = "Removed",
@@ -155,7 +155,7 @@ static bo_status read_behavior(const bo_loading *loading, const cJSON *part, con
                    loading->where, behavior, bo_load_type(part));
 }
 
-static bo_status load_byte_level(bo_loading *loading, const cJSON *part)
+static bo_status load_byte_level(bo_loading *loading, const bo_json *part)
 {
     bo_splitter *step = NULL;
     BO_TRY(add_splitter(loading, (bo_splitter){.prefix = " ", .behavior = BO_SPLIT_ISOLATED, .letters = true}, &step));
@@ -165,16 +165,16 @@ static bo_status load_byte_level(bo_loading *loading, const cJSON *part)
     return bo_pattern_compile(loading->context, loading->where, bo_gpt2_pattern, &step->pattern);
 }
 
-static bo_status load_split(bo_loading *loading, const cJSON *part)
+static bo_status load_split(bo_loading *loading, const bo_json *part)
 {
     bo_splitter *step = NULL;
     BO_TRY(add_splitter(loading, (bo_splitter){.cut = BO_CUT_PATTERN}, &step));
     BO_TRY(read_behavior(loading, part, "", &step->behavior));
     step->invert = bo_load_flag(part, "invert", false);
-    return bo_load_pattern(loading, cJSON_GetObjectItemCaseSensitive(part, "pattern"), &step->pattern);
+    return bo_load_pattern(loading, bo_json_member(part, "pattern"), &step->pattern);
 }
 
-static bo_status read_prefixing(const bo_loading *loading, const cJSON *part, bo_prefixing *out)
+static bo_status read_prefixing(const bo_loading *loading, const bo_json *part, bo_prefixing *out)
 {
     static const char *const names[] = {
         [BO_PREFIX_NEVER] = "never", [BO_PREFIX_FIRST] = "first", [BO_PREFIX_ALWAYS] = "always"};
@@ -190,7 +190,7 @@ static bo_status read_prefixing(const bo_loading *loading, const cJSON *part, bo
                    loading->where, scheme);
 }
 
-static bo_status load_metaspace(bo_loading *loading, const cJSON *part)
+static bo_status load_metaspace(bo_loading *loading, const bo_json *part)
 {
     const char *blank = bo_load_text(part, "replacement");
     bo_splitter *step = NULL;
@@ -207,14 +207,14 @@ static bo_status load_metaspace(bo_loading *loading, const cJSON *part)
     return bo_pattern_string(loading->context, blank, strlen(blank), &step->pattern);
 }
 
-static bo_status load_digits(bo_loading *loading, const cJSON *part)
+static bo_status load_digits(bo_loading *loading, const bo_json *part)
 {
     const bool single = bo_load_flag(part, "individual_digits", false);
     const bo_splitter step = {.cut = BO_CUT_NUMERIC, .behavior = single ? BO_SPLIT_ISOLATED : BO_SPLIT_CONTIGUOUS};
     return add_splitter(loading, step, NULL);
 }
 
-static bo_status load_punctuation(bo_loading *loading, const cJSON *part)
+static bo_status load_punctuation(bo_loading *loading, const bo_json *part)
 {
     bo_splitter *step = NULL;
     BO_TRY(add_splitter(loading, (bo_splitter){.cut = BO_CUT_PUNCTUATION}, &step));
@@ -222,7 +222,7 @@ static bo_status load_punctuation(bo_loading *loading, const cJSON *part)
 }
 
 /* Words and other signs, without the white space between them. The characters of words are those of Rust. */
-static bo_status load_whitespace(bo_loading *loading, const cJSON *part)
+static bo_status load_whitespace(bo_loading *loading, const bo_json *part)
 {
     bo_splitter *step = NULL;
     (void)part;
@@ -232,19 +232,19 @@ static bo_status load_whitespace(bo_loading *loading, const cJSON *part)
                               "[" BO_WORD_CHARACTERS "]+|[^" BO_WORD_CHARACTERS "\\s]+", &step->pattern);
 }
 
-static bo_status load_whitespace_split(bo_loading *loading, const cJSON *part)
+static bo_status load_whitespace_split(bo_loading *loading, const bo_json *part)
 {
     (void)part;
     return add_splitter(loading, (bo_splitter){.cut = BO_CUT_SPACES, .behavior = BO_SPLIT_REMOVED}, NULL);
 }
 
-static bo_status load_bert_splitter(bo_loading *loading, const cJSON *part)
+static bo_status load_bert_splitter(bo_loading *loading, const bo_json *part)
 {
     BO_TRY(load_whitespace_split(loading, part));
     return add_splitter(loading, (bo_splitter){.cut = BO_CUT_PUNCTUATION, .behavior = BO_SPLIT_ISOLATED}, NULL);
 }
 
-static bo_status load_delimiter(bo_loading *loading, const cJSON *part)
+static bo_status load_delimiter(bo_loading *loading, const bo_json *part)
 {
     const char *delimiter = bo_load_text(part, "delimiter");
     bo_splitter *step = NULL;
@@ -254,17 +254,17 @@ static bo_status load_delimiter(bo_loading *loading, const cJSON *part)
     return bo_pattern_string(loading->context, delimiter, strlen(delimiter), &step->pattern);
 }
 
-static bo_status load_fixed_length(bo_loading *loading, const cJSON *part)
+static bo_status load_fixed_length(bo_loading *loading, const bo_json *part)
 {
     bo_splitter step = {.cut = BO_CUT_LENGTH, .chars = 5};
-    const cJSON *length = cJSON_GetObjectItemCaseSensitive(part, "length");
+    const bo_json *length = bo_json_member(part, "length");
     if (length && (!bo_json_size(length, &step.chars) || step.chars == 0))
         return bo_fail(loading->context, BO_FORMAT, "%s: the \"length\" of a FixedLength is not a positive number",
                        loading->where);
     return add_splitter(loading, step, NULL);
 }
 
-bo_status bo_load_splitter(bo_loading *loading, const cJSON *part)
+bo_status bo_load_splitter(bo_loading *loading, const bo_json *part)
 {
     static const struct {
         const char *type;
@@ -283,7 +283,7 @@ bo_status bo_load_splitter(bo_loading *loading, const cJSON *part)
         {"FixedLength", load_fixed_length},
     };
     const char *type = bo_load_type(part);
-    if (!part || cJSON_IsNull(part)) return BO_OK;
+    if (!part || bo_json_is(part, BO_JSON_NULL)) return BO_OK;
     if (strcmp(type, "Sequence") == 0) return bo_load_sequence(loading, part, "pretokenizers", bo_load_splitter);
     for (size_t i = 0; i < sizeof loaders / sizeof *loaders; ++i)
         if (strcmp(type, loaders[i].type) == 0) return loaders[i].load(loading, part);

@@ -69,21 +69,21 @@ static void write_numbers(bo_json_text *text, const bo_training *now, const char
     }
 }
 
-static bo_status read_numbers(bo_context *context, const char *path, const cJSON *json, const char *metric,
+static bo_status read_numbers(bo_context *context, const char *path, const bo_json *json, const char *metric,
                               bo_training *now)
 {
     for (size_t i = 0; i < FIELDS; i++) {
         char name[NAME];
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name_of(&fields[i], metric, name));
+        const bo_json *item = bo_json_member(json, name_of(&fields[i], metric, name));
         void *at = (char *)now + fields[i].offset;
         uint64_t whole = 0;
         if (!item || (fields[i].whole && !bo_json_uint64(item, &whole)) ||
-            (!fields[i].whole && !cJSON_IsNumber(item) && !cJSON_IsNull(item)))
+            (!fields[i].whole && !bo_json_is(item, BO_JSON_NUMBER) && !bo_json_is(item, BO_JSON_NULL)))
             return bo_fail(context, BO_FORMAT, "%s: expected a number in '%s'", path, name);
         if (fields[i].whole)
             *(uint64_t *)at = whole;
         else
-            *(double *)at = cJSON_IsNull(item) ? NAN : item->valuedouble;
+            *(double *)at = bo_json_is(item, BO_JSON_NULL) ? NAN : item->number;
     }
     return BO_OK;
 }
@@ -184,38 +184,38 @@ bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, 
 /* ---- resuming ---------------------------------------------------------------------------------------------------- */
 
 /* Either value may be NULL. */
-static bo_status another(bo_context *context, const char *path, const cJSON *was, const cJSON *is)
+static bo_status another(bo_context *context, const char *path, const bo_json *was, const bo_json *is)
 {
-    char *expected = was ? cJSON_PrintUnformatted(was) : NULL, *found = is ? cJSON_PrintUnformatted(is) : NULL;
+    char *expected = was ? bo_json_print(was) : NULL, *found = is ? bo_json_print(is) : NULL;
     const bo_status status =
         bo_fail(context, BO_INVALID, "%s: this run cannot be resumed with a different %s: expected %s, found %s", path,
-                is ? is->string : was->string, expected ? expected : "none", found ? found : "none");
-    cJSON_free(expected);
-    cJSON_free(found);
+                is ? is->key : was->key, expected ? expected : "none", found ? found : "none");
+    free(expected);
+    free(found);
     return status;
 }
 
 /* Treats a value that earlier versions wrote under another name as equal. */
-static bool same_setting(const cJSON *was, const cJSON *is)
+static bool same_setting(const bo_json *was, const bo_json *is)
 {
-    const char *former = cJSON_GetStringValue(was), *now = cJSON_GetStringValue(is);
+    const char *former = bo_json_text_or_null(was), *now = bo_json_text_or_null(is);
     if (former && now && strcmp(former, "rope-neighbours") == 0 && strcmp(now, "rope-neighbors") == 0) return true;
-    return cJSON_Compare(was, is, true);
+    return bo_json_equal(was, is);
 }
 
-static bo_status compare_settings(bo_context *context, const bo_trainer *trainer, const char *path, const cJSON *was)
+static bo_status compare_settings(bo_context *context, const bo_trainer *trainer, const char *path, const bo_json *was)
 {
     bo_json_text text = {.context = context};
-    cJSON *is = NULL;
+    bo_json *is = NULL;
     settings(&text, trainer);
     bo_status status = text.failed ? BO_MEMORY : bo_json_parse(context, path, text.bytes, text.length, 4, &is);
-    for (const cJSON *item = is ? is->child : NULL; item && status == BO_OK; item = item->next) {
-        const cJSON *old = cJSON_GetObjectItemCaseSensitive(was, item->string);
+    for (const bo_json *item = is ? is->child : NULL; item && status == BO_OK; item = item->next) {
+        const bo_json *old = bo_json_member(was, item->key);
         if (!old || !same_setting(old, item)) status = another(context, path, old, item);
     }
-    for (const cJSON *item = status == BO_OK ? was->child : NULL; item && status == BO_OK; item = item->next)
-        if (!cJSON_GetObjectItemCaseSensitive(is, item->string)) status = another(context, path, item, NULL);
-    cJSON_Delete(is);
+    for (const bo_json *item = status == BO_OK ? was->child : NULL; item && status == BO_OK; item = item->next)
+        if (!bo_json_member(is, item->key)) status = another(context, path, item, NULL);
+    bo_json_delete(is);
     bo_free(text.bytes);
     return status;
 }
@@ -237,15 +237,15 @@ static bo_status compare_length(bo_context *context, const bo_trainer_desc *desc
     return BO_OK;
 }
 
-static bo_status read_record(bo_context *context, bo_trainer *trainer, const char *path, const cJSON *json)
+static bo_status read_record(bo_context *context, bo_trainer *trainer, const char *path, const bo_json *json)
 {
     bo_training was = {0};
     BO_TRY(read_numbers(context, path, json, trainer->task->metric, &was));
-    BO_TRY(compare_settings(context, trainer, path, cJSON_GetObjectItemCaseSensitive(json, "settings")));
+    BO_TRY(compare_settings(context, trainer, path, bo_json_member(json, "settings")));
     BO_TRY(compare_length(context, &trainer->desc, path, &was));
     /* runs of earlier versions have the time here */
-    const cJSON *seconds = cJSON_GetObjectItemCaseSensitive(json, "seconds");
-    if (cJSON_IsNumber(seconds)) was.seconds = seconds->valuedouble;
+    const bo_json *seconds = bo_json_member(json, "seconds");
+    if (bo_json_is(seconds, BO_JSON_NUMBER)) was.seconds = seconds->number;
     trainer->now = was;
     return BO_OK;
 }
@@ -253,10 +253,10 @@ static bo_status read_record(bo_context *context, bo_trainer *trainer, const cha
 bo_status bo_train_record_parse(bo_context *context, bo_trainer *trainer, const char *where, const char *text,
                                 size_t length)
 {
-    cJSON *json;
+    bo_json *json;
     BO_TRY(bo_json_parse(context, where, text, length, 4, &json));
     const bo_status status = read_record(context, trainer, where, json);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return status;
 }
 

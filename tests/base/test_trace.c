@@ -1,4 +1,5 @@
 /* Traces: valid at any time, nested, one line per thread, one file per context. */
+#include <stdlib.h>
 #include "traces.h"
 #include "counting.h"
 #include "base/trace.h"
@@ -58,7 +59,7 @@ static void spans(void **state)
     assert_string_equal(t.event[1].name, "inner");
     assert_string_equal(t.event[2].name, "innermost");
     assert_string_equal(trace_fact(&t.event[2], "scope"), "layer \"0\" \\ mixer");
-    assert_true(cJSON_GetObjectItemCaseSensitive(t.event[2].facts, "bytes")->valuedouble == 1234567890123.0);
+    assert_true(bo_json_member(t.event[2].facts, "bytes")->number == 1234567890123.0);
     trace_free(&t);
     unlink(path);
 }
@@ -169,7 +170,7 @@ static void tasks(void **state)
             lines |= (size_t)1 << e->thread;
             if (strcmp(e->category, "task") != 0) continue;
             assert_true(strcmp(e->name, "work") == 0 || strcmp(e->name, "job") == 0);
-            ran += (size_t)cJSON_GetObjectItemCaseSensitive(e->facts, "tasks")->valueint;
+            ran += (size_t)bo_json_member(e->facts, "tasks")->valueint;
         }
         assert_int_equal(ran, threads == 1 ? 0 : (JOBS + 1) * TASKS);
         assert_int_equal(trace_count(&t, "test", "work"), JOBS);

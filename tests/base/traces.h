@@ -3,7 +3,7 @@
 #define TEST_TRACES_H
 
 #include "testing.h"
-#include <cjson/cJSON.h>
+#include "io/json_tree.h"
 #include <unistd.h>
 
 /* An event of phase X, in nanoseconds. */
@@ -11,11 +11,11 @@ typedef struct trace_event {
     const char *name, *category;
     int thread;
     int64_t start, end;
-    const cJSON *facts; /* NULL: none */
+    const bo_json *facts; /* NULL: none */
 } trace_event;
 
 typedef struct trace_events {
-    cJSON *json;
+    bo_json *json;
     size_t count;
     trace_event *event; /* by thread, then start, then the longer first */
 } trace_events;
@@ -59,28 +59,28 @@ static inline void trace_nests(const trace_events *t)
 static inline trace_events trace_parse(const char *path)
 {
     char *text = trace_text(path);
-    trace_events t = {.json = cJSON_Parse(text)};
+    trace_events t = {.json = bo_json_read(text, strlen(text), NULL)};
     if (!t.json) fail_msg("%s is not valid JSON: %.200s", path, text);
     free(text);
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(t.json, "traceEvents"), *item;
-    assert_true(cJSON_IsArray(list));
-    t.event = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *t.event);
-    cJSON_ArrayForEach(item, list)
+    const bo_json *list = bo_json_member(t.json, "traceEvents"), *item;
+    assert_true(bo_json_is(list, BO_JSON_ARRAY));
+    t.event = calloc((size_t)bo_json_count(list) + 1, sizeof *t.event);
+    BO_JSON_EACH(item, list)
     {
-        const char *phase = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "ph"));
+        const char *phase = bo_json_text_or_null(bo_json_member(item, "ph"));
         assert_non_null(phase);
-        assert_true(cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(item, "pid")));
-        assert_true(cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(item, "tid")));
+        assert_true(bo_json_is(bo_json_member(item, "pid"), BO_JSON_NUMBER));
+        assert_true(bo_json_is(bo_json_member(item, "tid"), BO_JSON_NUMBER));
         if (strcmp(phase, "X") != 0) continue;
         trace_event *e = &t.event[t.count++];
-        const double start = cJSON_GetObjectItemCaseSensitive(item, "ts")->valuedouble;
-        const double length = cJSON_GetObjectItemCaseSensitive(item, "dur")->valuedouble;
-        e->name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
-        e->category = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "cat"));
-        e->thread = cJSON_GetObjectItemCaseSensitive(item, "tid")->valueint;
+        const double start = bo_json_member(item, "ts")->number;
+        const double length = bo_json_member(item, "dur")->number;
+        e->name = bo_json_text_or_null(bo_json_member(item, "name"));
+        e->category = bo_json_text_or_null(bo_json_member(item, "cat"));
+        e->thread = bo_json_member(item, "tid")->valueint;
         e->start = (int64_t)llround(1000 * start);
         e->end = e->start + (int64_t)llround(1000 * length);
-        e->facts = cJSON_GetObjectItemCaseSensitive(item, "args");
+        e->facts = bo_json_member(item, "args");
         assert_true(e->name && e->category && length >= 0);
     }
     qsort(t.event, t.count, sizeof *t.event, trace_order);
@@ -91,7 +91,7 @@ static inline trace_events trace_parse(const char *path)
 static inline void trace_free(trace_events *t)
 {
     free(t->event);
-    cJSON_Delete(t->json);
+    bo_json_delete(t->json);
 }
 
 /* Number of events with this category and name; NULL: any. */
@@ -106,7 +106,7 @@ static inline size_t trace_count(const trace_events *t, const char *category, co
 
 static inline const char *trace_fact(const trace_event *e, const char *key)
 {
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(e->facts, key));
+    const char *text = bo_json_text_or_null(bo_json_member(e->facts, key));
     return text ? text : "";
 }
 

@@ -1,20 +1,21 @@
 /* The output with --json is one JSON object, read by an independent parser, with the documented fields. */
+#include <stdlib.h>
 #include "testing.h"
 #include "cli/common/json.h"
-#include <cjson/cJSON.h>
+#include "io/json_tree.h"
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- the writer -------------------------------------------------------------------------------------------------- */
 
-static cJSON *written(void (*write)(cli_json *json))
+static bo_json *written(void (*write)(cli_json *json))
 {
     char *text = NULL;
     size_t size = 0;
     cli_json json = {.out = open_memstream(&text, &size)};
     write(&json);
     fclose(json.out);
-    cJSON *parsed = cJSON_Parse(text);
+    bo_json *parsed = bo_json_read(text, strlen(text), NULL);
     if (!parsed) fail_msg("not JSON: %s", text);
     free(text);
     return parsed;
@@ -31,23 +32,23 @@ static void write_odd_texts(cli_json *json)
     cli_json_end(json);
 }
 
-static const char *text_of(const cJSON *object, const char *key)
+static const char *text_of(const bo_json *object, const char *key)
 {
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return bo_json_text_or_null(bo_json_member(object, key));
 }
 
 static void texts_survive(void **state)
 {
     (void)state;
-    cJSON *json = written(write_odd_texts);
+    bo_json *json = written(write_odd_texts);
     assert_string_equal(text_of(json, "escapes"), "a\"b\\c\nd\te\x01\x7f");
     assert_string_equal(text_of(json, "utf8"), "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\xb2");
     const char *mended = text_of(json, "not utf8");
     assert_true(mended[0] == 'x' && mended[strlen(mended) - 1] == 'y');
     assert_non_null(strstr(mended, "\xef\xbf\xbd")); /* the replacement character */
-    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(json, "none")));
+    assert_true(bo_json_is(bo_json_member(json, "none"), BO_JSON_NULL));
     assert_string_equal(text_of(json, "a \"key\""), "");
-    cJSON_Delete(json);
+    bo_json_delete(json);
 }
 
 /* More levels than allowed, and more ends than levels. */
@@ -68,13 +69,14 @@ static void write_deep(cli_json *json)
 static void too_deep_is_null(void **state)
 {
     (void)state;
-    cJSON *json = written(write_deep);
-    const cJSON *level = json;
-    for (int i = 1; i < CLI_JSON_DEPTH; i++) level = cJSON_GetObjectItemCaseSensitive(level, "deeper");
-    assert_int_equal(cJSON_GetArraySize(level), 1);
-    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(level, "deeper")));
-    assert_int_equal(cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, "after")), 7);
-    cJSON_Delete(json);
+    bo_json *json = written(write_deep);
+    const bo_json *level = json;
+    for (int i = 1; i < CLI_JSON_DEPTH; i++) level = bo_json_member(level, "deeper");
+    assert_int_equal(bo_json_count(level), 1);
+    assert_true(bo_json_is(bo_json_member(level, "deeper"), BO_JSON_NULL));
+    assert_int_equal(
+        (bo_json_is(bo_json_member(json, "after"), BO_JSON_NUMBER) ? bo_json_member(json, "after")->number : NAN), 7);
+    bo_json_delete(json);
 }
 
 static void write_numbers(cli_json *json)
@@ -103,22 +105,25 @@ static void write_numbers(cli_json *json)
 static void numbers_survive(void **state)
 {
     (void)state;
-    cJSON *json = written(write_numbers), *numbers = cJSON_GetObjectItem(json, "numbers");
+    bo_json *json = written(write_numbers), *numbers = bo_json_member(json, "numbers");
     const double values[] = {0.1, 1.0 / 3, -1e-300, 1e308, 123456789.125, 5e-324, 0};
     for (int i = 0; i < 7; i++)
-        assert_true(cJSON_GetNumberValue(cJSON_GetArrayItem(numbers, i)) == values[i]); /* exact to the last bit */
-    assert_true(cJSON_IsNull(cJSON_GetArrayItem(numbers, 7)));
-    assert_true(cJSON_IsNull(cJSON_GetArrayItem(numbers, 8)));
-    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "empty")), 0);
-    cJSON *inner = cJSON_GetObjectItem(json, "inner");
-    assert_close(cJSON_GetNumberValue(cJSON_GetObjectItem(inner, "count")), 60000, 0);
-    assert_true(cJSON_IsTrue(cJSON_GetObjectItem(inner, "yes")));
-    cJSON_Delete(json);
+        assert_true((bo_json_is(bo_json_at(numbers, i), BO_JSON_NUMBER) ? bo_json_at(numbers, i)->number : NAN) ==
+                    values[i]); /* exact to the last bit */
+    assert_true(bo_json_is(bo_json_at(numbers, 7), BO_JSON_NULL));
+    assert_true(bo_json_is(bo_json_at(numbers, 8), BO_JSON_NULL));
+    assert_int_equal(bo_json_count(bo_json_member(json, "empty")), 0);
+    bo_json *inner = bo_json_member(json, "inner");
+    assert_close(
+        (bo_json_is(bo_json_member(inner, "count"), BO_JSON_NUMBER) ? bo_json_member(inner, "count")->number : NAN),
+        60000, 0);
+    assert_true(bo_json_is(bo_json_member(inner, "yes"), BO_JSON_TRUE));
+    bo_json_delete(json);
 }
 
 /* ---- the program ------------------------------------------------------------------------------------------------- */
 
-static cJSON *run(const char *folder, const char *arguments)
+static bo_json *run(const char *folder, const char *arguments)
 {
     const char *program = getenv("BOCHNER");
     if (!program) skip();
@@ -131,23 +136,23 @@ static cJSON *run(const char *folder, const char *arguments)
     size_t length = fread(text, 1, ROOM - 1, pipe);
     assert_int_equal(pclose(pipe), 0);
     const char *end = NULL;
-    cJSON *json = cJSON_ParseWithLengthOpts(text, length + 1, &end, true); /* nothing may follow the object */
-    if (!json || !cJSON_IsObject(json)) fail_msg("%s: not one JSON object: %.300s", arguments, text);
+    bo_json *json = bo_json_read(text, length + 1, &end); /* nothing may follow the object */
+    if (!json || !bo_json_is(json, BO_JSON_OBJECT)) fail_msg("%s: not one JSON object: %.300s", arguments, text);
     free(text);
     return json;
 }
 
-static double number(const cJSON *json, const char *key)
+static double number(const bo_json *json, const char *key)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
-    if (!cJSON_IsNumber(item)) fail_msg("no number %s", key);
-    return item->valuedouble;
+    const bo_json *item = bo_json_member(json, key);
+    if (!bo_json_is(item, BO_JSON_NUMBER)) fail_msg("no number %s", key);
+    return item->number;
 }
 
-static void has(const cJSON *json, const char *const *keys)
+static void has(const bo_json *json, const char *const *keys)
 {
     for (; *keys; keys++)
-        if (!cJSON_HasObjectItem(json, *keys)) fail_msg("the field %s is missing", *keys);
+        if (!bo_json_member(json, *keys)) fail_msg("the field %s is missing", *keys);
 }
 
 static int make_folder(void **state)
@@ -193,65 +198,65 @@ static const char *const model_fields[] = {"task",
 
 static void regression_has_its_fields(void **state)
 {
-    cJSON *json = run(*state, "fit waves.csv --holdout 0.3 --features 128 --out waves.model --json");
+    bo_json *json = run(*state, "fit waves.csv --holdout 0.3 --features 128 --out waves.model --json");
     has(json, model_fields);
     assert_string_equal(text_of(json, "task"), "regression");
     assert_close(number(json, "dim"), 2, 0);
     assert_close(number(json, "features"), 128, 0);
-    const cJSON *test = cJSON_GetObjectItem(json, "test");
+    const bo_json *test = bo_json_member(json, "test");
     has(test, (const char *const[]){"rmse", "r2", "coverage_95", "rows", NULL});
-    assert_false(cJSON_HasObjectItem(test, "accuracy"));
+    assert_false(bo_json_member(test, "accuracy") != NULL);
     assert_close(number(json, "rows") + number(test, "rows"), 200, 0);
-    cJSON_Delete(json);
+    bo_json_delete(json);
 
     json = run(*state, "predict waves.model waves.csv --std --json");
-    const cJSON *predictions = cJSON_GetObjectItem(json, "predictions");
-    assert_int_equal(cJSON_GetArraySize(predictions), 200);
-    assert_int_equal(cJSON_GetArraySize(cJSON_GetArrayItem(predictions, 0)), 4);
-    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "columns")), 4);
-    assert_true(number(cJSON_GetObjectItem(json, "test"), "rmse") >= 0);
-    cJSON_Delete(json);
+    const bo_json *predictions = bo_json_member(json, "predictions");
+    assert_int_equal(bo_json_count(predictions), 200);
+    assert_int_equal(bo_json_count(bo_json_at(predictions, 0)), 4);
+    assert_int_equal(bo_json_count(bo_json_member(json, "columns")), 4);
+    assert_true(number(bo_json_member(json, "test"), "rmse") >= 0);
+    bo_json_delete(json);
 
     json = run(*state, "predict waves.model waves.csv --json --out waves_predicted.csv");
     assert_string_equal(text_of(json, "out"), "waves_predicted.csv");
-    assert_false(cJSON_HasObjectItem(json, "predictions"));
-    cJSON_Delete(json);
+    assert_false(bo_json_member(json, "predictions") != NULL);
+    bo_json_delete(json);
 }
 
 static void classification_has_its_fields(void **state)
 {
-    cJSON *json = run(*state, "fit kinds.csv --holdout 0.3 --features 128 --out kinds.model --json");
+    bo_json *json = run(*state, "fit kinds.csv --holdout 0.3 --features 128 --out kinds.model --json");
     has(json, model_fields);
     assert_string_equal(text_of(json, "task"), "classification");
-    const cJSON *test = cJSON_GetObjectItem(json, "test");
+    const bo_json *test = bo_json_member(json, "test");
     has(test, (const char *const[]){"accuracy", "log_loss", "classes", "confusion", NULL});
-    assert_false(cJSON_HasObjectItem(test, "rmse"));
+    assert_false(bo_json_member(test, "rmse") != NULL);
     double counted = 0;
-    const cJSON *line, *cell;
-    cJSON_ArrayForEach(line, cJSON_GetObjectItem(test, "confusion"))
+    const bo_json *line, *cell;
+    BO_JSON_EACH(line, bo_json_member(test, "confusion"))
     {
-        cJSON_ArrayForEach(cell, line) counted += cell->valuedouble;
+        BO_JSON_EACH(cell, line) counted += cell->number;
     }
     assert_close(counted, number(test, "rows"), 0);
-    cJSON_Delete(json);
+    bo_json_delete(json);
 
     json = run(*state, "predict kinds.model kinds.csv --proba --json");
-    const cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "predictions"), 1);
-    assert_int_equal(cJSON_GetArraySize(row), 3);
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetArrayItem(row, 0)), "say \"hi\"");
-    cJSON_Delete(json);
-    cJSON_Delete(run(*state, "info kinds.model --json"));
+    const bo_json *row = bo_json_at(bo_json_member(json, "predictions"), 1);
+    assert_int_equal(bo_json_count(row), 3);
+    assert_string_equal(bo_json_text_or_null(bo_json_at(row, 0)), "say \"hi\"");
+    bo_json_delete(json);
+    bo_json_delete(run(*state, "info kinds.model --json"));
 }
 
 static void other_commands_print_one_object(void **state)
 {
-    cJSON_Delete(run(*state, "version --json"));
-    cJSON *json = run(*state, "features waves.csv --features 64 --error --out z.npy --json");
-    assert_true(number(cJSON_GetObjectItem(json, "accuracy_statement"), "error_rms") > 0);
-    cJSON_Delete(json);
+    bo_json_delete(run(*state, "version --json"));
+    bo_json *json = run(*state, "features waves.csv --features 64 --error --out z.npy --json");
+    assert_true(number(bo_json_member(json, "accuracy_statement"), "error_rms") > 0);
+    bo_json_delete(json);
     json = run(*state, "bench machines --only none --json");
-    assert_true(cJSON_GetArraySize(cJSON_GetObjectItem(json, "figures")) >= 1);
-    cJSON_Delete(json);
+    assert_true(bo_json_count(bo_json_member(json, "figures")) >= 1);
+    bo_json_delete(json);
 }
 
 int main(void)

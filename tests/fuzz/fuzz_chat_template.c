@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { MOST_WORK = 1 << 14 };
     bo_context *context = fuzz_context();
-    static cJSON *variables;
+    static bo_json *variables;
     bo_jinja_arena arena = {.context = context, .most = 1 << 24};
     bo_jinja_node *tree;
     char *text;

@@ -1,5 +1,6 @@
 /* config.json and descriptions of text models: read, resolved, and if they describe a small model built, written and
  * read again. What Bochner writes for a model of its own is a description of it. */
+#include <stdlib.h>
 #include "fuzz.h"
 #include "model/config.h"
 #include "networks.h"
@@ -11,9 +12,9 @@ static bool is_small_attention(const bo_attention_desc *a)
 
 static bool are_small_layers(const char *layers)
 {
-    cJSON *json = layers ? cJSON_Parse(layers) : NULL;
+    bo_json *json = layers ? bo_json_read(layers, strlen(layers), NULL) : NULL;
     const bool small = fuzz_is_small(json);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return small;
 }
 

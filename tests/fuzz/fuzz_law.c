@@ -1,4 +1,5 @@
 /* Files of fitted laws: parsed, then written and parsed again. Laws are not fitted, which takes long. */
+#include <stdlib.h>
 #include "fuzz.h"
 #include "plan/laws.h"
 
@@ -6,7 +7,7 @@ typedef struct parsed_law {
     bo_plan_family family;
     bo_plan_observation observations[BO_PLAN_RUNS];
     size_t count;
-    cJSON *root;
+    bo_json *root;
 } parsed_law;
 
 static bool parse(bo_context *context, const char *text, size_t size, parsed_law *out)
@@ -23,7 +24,7 @@ static void again(bo_context *context, const parsed_law *law)
     const bo_plan_laws laws = {.family = law->family, .observations = law->observations, .count = law->count};
     bo_plan_laws_text(&laws, &text);
     if (text.failed || !parse(context, text.bytes, text.length, &other) || other.count != law->count) abort();
-    cJSON_Delete(other.root);
+    bo_json_delete(other.root);
     bo_free(text.bytes);
 }
 
@@ -37,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (parse(context, text, size, &law)) {
         if (law.count > BO_PLAN_RUNS || !law.family.config) abort();
         again(context, &law);
-        cJSON_Delete(law.root);
+        bo_json_delete(law.root);
     }
     free(text);
     return 0;

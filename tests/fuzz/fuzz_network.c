@@ -1,5 +1,6 @@
 /* A description, and config.json of a network with its description: read, built if it describes something small, and
  * written and read again. */
+#include <stdlib.h>
 #include "fuzz.h"
 #include "model/internal.h"
 #include "networks.h"
@@ -9,13 +10,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_context *context = fuzz_context();
     bo_network *parsed;
     bo_model *network, *again;
-    cJSON *json;
+    bo_json *json;
     char *text = malloc(size + 1);
     memcpy(text, data, size);
     text[size] = 0;
     if (fuzz_ok(context, bo_json_parse(context, "fuzz", text, size, 24, &json))) {
         const bool small = fuzz_is_small(json);
-        cJSON_Delete(json);
+        bo_json_delete(json);
         /* a bare description, of layers or of blocks */
         if (small && fuzz_ok(context, bo_model_create_described(context, &(bo_description){.text = text}, &again)))
             bo_model_destroy(again);

@@ -1,4 +1,5 @@
 /* A network in memory: loaded if its description is small, used for prediction, written and read again. */
+#include <stdlib.h>
 #include "container.h"
 #include "networks.h"
 #include "io/tensors.h"
@@ -6,14 +7,14 @@
 static bool describes_little(bo_context *context, const uint8_t *image, size_t size)
 {
     bo_tensors *file;
-    cJSON *json;
+    bo_json *json;
     if (!fuzz_ok(context, bo_tensors_open_memory(context, "fuzz", image, size, &file))) return false;
     const char *text = bo_tensors_meta(file, "config.json");
     if (!text) text = bo_tensors_meta(file, "network.json"); /* of an earlier version */
     bool small = text && fuzz_ok(context, bo_json_parse(context, "fuzz", text, strlen(text), 24, &json));
     if (small) {
         small = fuzz_is_small(json);
-        cJSON_Delete(json);
+        bo_json_delete(json);
     }
     bo_tensors_close(file);
     return small;

@@ -1,5 +1,6 @@
 /* Bodies of requests to bochner serve: parsed or refused with a reason, and what was parsed is within its bounds. The first
  * byte selects the kind of the request. */
+#include <stdlib.h>
 #include "fuzz.h"
 #include "serve/request.h"
 
@@ -28,15 +29,15 @@ static void check_prompts(const bo_request *q)
 
 static void check_variables(bo_context *context, const char *variables)
 {
-    cJSON *json, *message;
+    bo_json *json, *message;
     check_text(variables, strlen(variables));
     require(fuzz_ok(context, bo_json_parse(context, "variables", variables, strlen(variables), 100, &json)));
-    cJSON_ArrayForEach(message, cJSON_GetObjectItemCaseSensitive(json, "messages"))
+    BO_JSON_EACH(message, bo_json_member(json, "messages"))
     {
-        require(cJSON_IsString(cJSON_GetObjectItemCaseSensitive(message, "role")));
-        require(cJSON_IsString(cJSON_GetObjectItemCaseSensitive(message, "content")));
+        require(bo_json_is(bo_json_member(message, "role"), BO_JSON_TEXT));
+        require(bo_json_is(bo_json_member(message, "content"), BO_JSON_TEXT));
     }
-    cJSON_Delete(json);
+    bo_json_delete(json);
 }
 
 static void check(bo_context *context, const bo_request *q)

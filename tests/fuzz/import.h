@@ -22,10 +22,10 @@ static inline void fuzz_decode(const bo_import_tensor *tensor)
 /* Texts of an accepted file are JSON, which a tokenizer and a configuration are read from. */
 static inline void fuzz_text(bo_context *context, const bo_json_text *text)
 {
-    cJSON *json;
+    bo_json *json;
     if (!text->length) return;
     if (!fuzz_ok(context, bo_json_parse(context, "text", text->bytes, text->length, 16, &json))) abort();
-    cJSON_Delete(json);
+    bo_json_delete(json);
 }
 
 static inline void fuzz_import(bo_context *context, const bo_import_source *source)

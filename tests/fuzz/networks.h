@@ -6,11 +6,11 @@
 #include "model/network/internal.h"
 
 /* Large numbers are refused, because they would use as much memory as they request. */
-static inline bool fuzz_is_small(const cJSON *json)
+static inline bool fuzz_is_small(const bo_json *json)
 {
-    const cJSON *item;
-    if (cJSON_IsNumber(json) && !(json->valuedouble <= 40)) return false;
-    cJSON_ArrayForEach(item, json) if (!fuzz_is_small(item)) return false;
+    const bo_json *item;
+    if (bo_json_is(json, BO_JSON_NUMBER) && !(json->number <= 40)) return false;
+    BO_JSON_EACH(item, json) if (!fuzz_is_small(item)) return false;
     return true;
 }
 

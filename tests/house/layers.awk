@@ -36,8 +36,9 @@ function follow(file, path, seen,    part, count, i) {
 
 # The headers with more than the public API that the program may use, and the one of bochner-lab.
 BEGIN { program = "^(cli/shared/[a-z_]+|src/serve/serve)[.]h$"; lab_program = "^lab/lab[.]h$" }
-# The one header of src that all of cli may use: plugins of the program are found as those of the library.
-BEGIN { everywhere = "^src/base/plugin[.]h$" }
+# The headers of src that all of cli may use: plugins of the program are found as those of the library, and JSON is read by the
+# same code.
+BEGIN { everywhere = "^src/(base/plugin|io/json_tree)[.]h$" }
 
 # A header that a file of cli may include besides those of its own module and the public ones.
 function program_may(module, file, path) {

@@ -82,9 +82,9 @@ notices() { # words, sed script: a page changed by the script must be rejected w
     check "$work/page" >"$work/out" && { echo "not noticed: $2" >&2; exit 1; }
     grep -q "$1" "$work/out" || { echo "$2: expected '$1', found:" >&2; cat "$work/out" >&2; exit 1; }
 }
-notices 'links libcjson.so, which is not in the table' '/^| cJSON/d'
-notices 'does not link libfftw3.so' 's/^| cJSON.*/&\n| FFTW | `libfftw3.so` | library | required | MIT | |/'
-notices 'FFTW: license GPL-2.0-or-later' 's/^| cJSON.*/&\n| FFTW | headers | library | required | GPL-2.0-or-later | |/'
+notices 'links libutf8proc.so, which is not in the table' '/^| utf8proc/d'
+notices 'does not link libfftw3.so' 's/^| utf8proc.*/&\n| FFTW | `libfftw3.so` | library | required | MIT | |/'
+notices 'FFTW: license GPL-2.0-or-later' 's/^| utf8proc.*/&\n| FFTW | headers | library | required | GPL-2.0-or-later | |/'
 notices 'zlib: license LGPL-2.1-or-later' '/^| zlib/s/Zlib |/LGPL-2.1-or-later |/'
 notices 'links libz.so, which is for the program' '/^| zlib/s/library/program/'
 notices 'bochner links libz.so, which is for the plugin' '/^| zlib/s/library/plugin/'

@@ -32,9 +32,16 @@ example=$BOCHNER_SOURCE/examples/quickstart
     # -lbochner would link the shared library in the same folder, so the archive is named.
     "$CC" -std=c11 -Wall -Wextra -Werror $flags "$example/main.c" $(pkg-config --cflags bochner) \
         $(pkg-config --static --libs bochner | sed "s|-lbochner|-l:libbochner.a|") -o "$stage/static"
+    # No shared library at all. Sanitizers need theirs.
+    [ -n "$flags" ] || "$CC" -std=c11 -static "$example/main.c" $(pkg-config --cflags bochner) \
+        $(pkg-config --static --libs bochner) -o "$stage/alone" 2>"$stage/alone.log" || { cat "$stage/alone.log"; fail "not linked statically"; }
 }
 echo "pkg-config, shared: $("$stage/shared")"
 echo "pkg-config, static: $(LD_LIBRARY_PATH='' "$stage/static")"
+if [ -z "$flags" ]; then
+    ! objdump -p "$stage/alone" | grep NEEDED || fail "a static program needs shared libraries"
+    [ "$("$stage/alone")" = "$("$stage/static")" ] || fail "a static program computes something else"
+fi
 
 cmake -S "$example" -B "$stage/build" -DCMAKE_PREFIX_PATH="$tree" -DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="$flags" >"$stage/cmake.log" &&
     cmake --build "$stage/build" >>"$stage/cmake.log" || { cat "$stage/cmake.log"; exit 1; }

@@ -19,7 +19,7 @@ fresh() { : >"$work/installed"; : >"$work/unknown"; : >"$work/asked"; }
 fresh # not root: prints the command and installs nothing
 pretend id 'echo 1000'
 setup test && fail "setup without root and without packages says all is well"
-grep -q 'apt-get install.* libcjson-dev' "$work/out" || fail "setup does not say what to install"
+grep -q 'apt-get install.* libutf8proc-dev' "$work/out" || fail "setup does not say what to install"
 grep -q 'libcmocka-dev' "$work/out" || fail "setup test does not ask for CMocka"
 grep -q 'fashion' "$work/out" && fail "setup test asks for a data set"
 [ -s "$work/asked" ] && fail "setup without root called apt-get"
@@ -39,7 +39,7 @@ fresh # a release without an optional package
 echo libxsmm-dev >"$work/unknown"
 setup build || fail "setup fails for want of an optional package"
 grep -q 'libxsmm-dev' "$work/installed" && fail "setup asked for a package that does not exist"
-grep -qx libcjson-dev "$work/installed" || fail "an unknown optional package spoilt the required ones"
+grep -qx libutf8proc-dev "$work/installed" || fail "an unknown optional package spoilt the required ones"
 
 fresh # a required package is not available
 pretend apt-get 'exit 100'

@@ -1,4 +1,5 @@
 /* Inputs of the wrong kind or size: refused before they are read, without waiting and without memory. */
+#include <stdlib.h>
 #include "files.h"
 #include "io/bytes.h"
 #include "io/json.h"
@@ -241,12 +242,12 @@ static bo_status parse_zeros(test_folder *f, size_t count, bool blanks)
 {
     const size_t bytes = blanks ? 9 : 2, length = bytes * count + 1;
     char *text = malloc(length);
-    cJSON *json;
+    bo_json *json;
     memset(text, ' ', length);
     text[0] = '[';
     for (size_t i = 0; i < count; ++i) memcpy(text + 1 + bytes * i, i + 1 < count ? "0," : "0]", 2);
     const bo_status status = bo_json_parse(f->context, "list", text, length, 2, &json);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     free(text);
     return status;
 }

@@ -5,10 +5,10 @@
 /* The value of `text`; false if it is not a whole number of 64 bits. */
 static bool read_back(bo_context *context, const char *text, uint64_t *out)
 {
-    cJSON *json;
+    bo_json *json;
     assert_ok(context, bo_json_parse(context, "text", text, strlen(text), 2, &json));
     const bool found = bo_json_uint64(json, out);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return found;
 }
 

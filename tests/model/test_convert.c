@@ -1,5 +1,6 @@
 /* Conversion of GGUF and llama2.c models: numbers, configuration, tokenizer, and the function of the result, which is
  * compared with a forward pass on the numbers of the source. */
+#include <stdlib.h>
 #include <bochner/convert.h>
 #include <bochner/generate.h>
 #include "foreign.h"
@@ -181,12 +182,12 @@ static void check_json(bo_context *context, const char *folder, const char *file
     assert_non_null(in);
     const size_t length = fread(text, 1, sizeof text - 1, in);
     fclose(in);
-    cJSON *json;
+    bo_json *json;
     assert_ok(context, bo_json_parse(context, path, text, length, 8, &json));
-    char *found = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(json, member));
+    char *found = bo_json_print(bo_json_member(json, member));
     if (!found || strcmp(found, expected) != 0) fail_msg("%s: %s is %s, expected %s", file, member, found, expected);
-    cJSON_free(found);
-    cJSON_Delete(json);
+    free(found);
+    bo_json_delete(json);
 }
 
 static void check_folder(bo_context *context, const char *folder)

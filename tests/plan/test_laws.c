@@ -227,7 +227,7 @@ static void refused_with(bo_context *context, const char *words, const char *old
     bo_plan_observation runs[GRID], parsed[BO_PLAN_RUNS];
     bo_plan_family read;
     size_t count;
-    cJSON *root;
+    bo_json *root;
     bo_json_text text = {.context = context};
     static char other[1 << 16];
     grid(runs, 0, 0, 0);

@@ -1,5 +1,6 @@
 /* Tokens of an answer as JSON: both forms, names of tokens that are not UTF-8, tokens that share a name, offsets, the cut before
  * a stop text, models without a tokenizer, memory. */
+#include <stdlib.h>
 #include "base/counting.h"
 #include "io/json.h"
 #include "serve/choice.h"
@@ -55,12 +56,12 @@ static void add(setting *s, int32_t id, float logprob, size_t tops, const int32_
 static void expect(const setting *s, bool chat, bool ids, const char *expected)
 {
     bo_json_text out = {.context = s->context};
-    cJSON *json;
+    bo_json *json;
     bo_records_write(&s->service, &s->records, chat, ids, &out);
     assert_false(out.failed);
     assert_string_equal(out.bytes, expected);
     assert_ok(s->context, bo_json_parse(s->context, "records", out.bytes, out.length, 32, &json));
-    cJSON_Delete(json);
+    bo_json_delete(json);
     bo_free(out.bytes);
 }
 

@@ -1,5 +1,6 @@
 /* Chat templates: texts that transformers rendered (tests/data/chat, written by tests/peers/test_chat_templates.py), the
  * language, files of a folder, refusals, limits, and exhausted memory. */
+#include <stdlib.h>
 #include "io/files.h"
 #include "base/counting.h"
 #include "io/json.h"
@@ -71,29 +72,28 @@ static bo_chat_template *load_published(test_folder *f, const char *name)
     return chat;
 }
 
-static void check_case(test_folder *f, const cJSON *line, bo_chat_template *chat)
+static void check_case(test_folder *f, const bo_json *line, bo_chat_template *chat)
 {
     bo_chat_message messages[16];
     size_t count = 0, bytes;
     char *text;
-    const cJSON *item, *expected = cJSON_GetObjectItemCaseSensitive(line, "text");
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(line, "messages"))
+    const bo_json *item, *expected = bo_json_member(line, "text");
+    BO_JSON_EACH(item, bo_json_member(line, "messages"))
     {
         assert_true(count < 16);
-        messages[count++] =
-            (bo_chat_message){.role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "role")),
-                              .content = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "content"))};
+        messages[count++] = (bo_chat_message){.role = bo_json_text_or_null(bo_json_member(item, "role")),
+                                              .content = bo_json_text_or_null(bo_json_member(item, "content"))};
     }
     const bo_chat_options options = {.add_generation_prompt =
-                                         cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, "add_generation_prompt"))};
+                                         bo_json_is(bo_json_member(line, "add_generation_prompt"), BO_JSON_TRUE)};
     const bo_status status = bo_chat_render(f->context, chat, messages, count, &options, &text, &bytes);
-    if (!cJSON_IsString(expected)) {
+    if (!bo_json_is(expected, BO_JSON_TEXT)) {
         assert_int_equal(status, BO_INVALID);
         assert_non_null(strstr(bo_context_error(f->context), ": line "));
         return;
     }
     assert_ok(f->context, status);
-    assert_string_equal(text, expected->valuestring);
+    assert_string_equal(text, expected->text);
     bo_free(text);
 }
 
@@ -104,18 +104,18 @@ static void test_published(void **state)
     char *all = read_data(f->context, "cases.jsonl", &size), last[64] = "";
     bo_chat_template *chat = NULL;
     for (char *line = all, *end; line < all + size; line = end + 1) {
-        cJSON *json;
+        bo_json *json;
         end = memchr(line, '\n', size - (size_t)(line - all));
         if (!end) end = all + size;
         assert_ok(f->context, bo_json_parse(f->context, "case", line, (size_t)(end - line), 16, &json));
-        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "template"));
+        const char *name = bo_json_text_or_null(bo_json_member(json, "template"));
         if (strcmp(name, last) != 0) {
             bo_chat_template_destroy(chat);
             chat = load_published(f, name);
             snprintf(last, sizeof last, "%s", name);
         }
         check_case(f, json, chat);
-        cJSON_Delete(json);
+        bo_json_delete(json);
         cases++;
     }
     assert_true(cases >= 300);

@@ -1,4 +1,5 @@
 /* Tokenizers: bytes, reference cases, round trips of any bytes, merging compared with the definition, files. */
+#include <stdlib.h>
 #include "text/facts.h"
 #include "texts.h"
 #include "io/json.h"
@@ -48,7 +49,7 @@ static bo_tokenizer *load_reference(bo_context *context)
     return tokenizer;
 }
 
-static cJSON *load_cases(bo_context *context)
+static bo_json *load_cases(bo_context *context)
 {
     char path[1024];
     static char text[1 << 16];
@@ -57,7 +58,7 @@ static cJSON *load_cases(bo_context *context)
     assert_non_null(file);
     size_t length = fread(text, 1, sizeof text, file);
     fclose(file);
-    cJSON *cases;
+    bo_json *cases;
     assert_ok(context, bo_json_parse(context, path, text, length, 8, &cases));
     return cases;
 }
@@ -69,22 +70,22 @@ static void test_reference(void **state)
     bo_tokenizer *tokenizer = load_reference(f->context);
     assert_int_equal(bo_tokenizer_vocab(tokenizer), 1024);
     assert_int_equal(bo_tokenizer_end(tokenizer), bo_tokenizer_find(tokenizer, "<|endoftext|>"));
-    cJSON *cases = load_cases(f->context), *item;
+    bo_json *cases = load_cases(f->context), *item;
     size_t seen = 0;
-    cJSON_ArrayForEach(item, cases)
+    BO_JSON_EACH(item, cases)
     {
-        const char *text = cJSON_GetObjectItem(item, "text")->valuestring;
-        const cJSON *expected = cJSON_GetObjectItem(item, "ids"), *id;
+        const char *text = bo_json_member(item, "text")->text;
+        const bo_json *expected = bo_json_member(item, "ids"), *id;
         bo_ids ids = test_encode(f->context, tokenizer, text, strlen(text));
-        assert_int_equal(ids.count, cJSON_GetArraySize(expected));
+        assert_int_equal(ids.count, bo_json_count(expected));
         size_t i = 0;
-        cJSON_ArrayForEach(id, expected) assert_int_equal(ids.items[i++], id->valueint);
+        BO_JSON_EACH(id, expected) assert_int_equal(ids.items[i++], id->valueint);
         bo_ids_free(&ids);
         expect_round_trip(f->context, tokenizer, text, strlen(text));
         seen++;
     }
     assert_int_equal(seen, 7);
-    cJSON_Delete(cases);
+    bo_json_delete(cases);
     bo_tokenizer_destroy(tokenizer);
 }
 

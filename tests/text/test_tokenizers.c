@@ -1,14 +1,15 @@
 /* Tokenizers of all kinds: ids and decoded texts are those of the package `tokenizers`. The cases are printed by
  * tests/peers/test_tokenizers.py --write. */
+#include <stdlib.h>
 #include "texts.h"
 #include "io/bytes.h"
 #include "io/json.h"
 
-static cJSON *load_cases(bo_context *context)
+static bo_json *load_cases(bo_context *context)
 {
     char path[1024], *text;
     size_t length;
-    cJSON *cases;
+    bo_json *cases;
     snprintf(path, sizeof path, "%s/tests/data/tokenizers.json.gz", getenv("BOCHNER_SOURCE"));
     assert_ok(context, bo_bytes_text(context, path, &bo_limits_tokenizer, &text, &length));
     assert_ok(context, bo_json_parse(context, path, text, length, 32, &cases));
@@ -16,28 +17,28 @@ static cJSON *load_cases(bo_context *context)
     return cases;
 }
 
-static bool equal_ids(const bo_ids *ids, const cJSON *expected)
+static bool equal_ids(const bo_ids *ids, const bo_json *expected)
 {
     size_t i = 0;
-    const cJSON *id;
-    if (ids->count != (size_t)cJSON_GetArraySize(expected)) return false;
-    cJSON_ArrayForEach(id, expected) if (ids->items[i++] != id->valueint) return false;
+    const bo_json *id;
+    if (ids->count != (size_t)bo_json_count(expected)) return false;
+    BO_JSON_EACH(id, expected) if (ids->items[i++] != id->valueint) return false;
     return true;
 }
 
-static void check_case(bo_context *context, const bo_tokenizer *tokenizer, const char *name, const cJSON *item)
+static void check_case(bo_context *context, const bo_tokenizer *tokenizer, const char *name, const bo_json *item)
 {
-    const char *text = cJSON_GetObjectItem(item, "text")->valuestring;
-    const cJSON *decoded = cJSON_GetObjectItem(item, "decoded")->child;
+    const char *text = bo_json_member(item, "text")->text;
+    const bo_json *decoded = bo_json_member(item, "decoded")->child;
     bo_ids ids = {0};
     assert_ok(context, bo_tokenizer_encode(context, tokenizer, text, strlen(text),
                                            BO_ENCODE_SPECIALS | BO_ENCODE_TEMPLATE, &ids));
-    if (!equal_ids(&ids, cJSON_GetObjectItem(item, "ids"))) fail_msg("%s: other ids for \"%s\"", name, text);
+    if (!equal_ids(&ids, bo_json_member(item, "ids"))) fail_msg("%s: other ids for \"%s\"", name, text);
     char *back;
     size_t bytes;
     assert_ok(context, bo_tokenizer_decode(context, tokenizer, ids.items, ids.count, &back, &bytes));
-    if (decoded && strcmp(back, decoded->valuestring) != 0)
-        fail_msg("%s: \"%s\" is decoded to \"%s\" instead of \"%s\"", name, text, back, decoded->valuestring);
+    if (decoded && strcmp(back, decoded->text) != 0)
+        fail_msg("%s: \"%s\" is decoded to \"%s\" instead of \"%s\"", name, text, back, decoded->text);
     bo_free(back);
     bo_ids_free(&ids);
 }
@@ -45,20 +46,20 @@ static void check_case(bo_context *context, const bo_tokenizer *tokenizer, const
 static void test_cases(void **state)
 {
     test_folder *f = *state;
-    cJSON *cases = load_cases(f->context), *item, *one;
+    bo_json *cases = load_cases(f->context), *item, *one;
     size_t seen = 0;
-    cJSON_ArrayForEach(item, cases)
+    BO_JSON_EACH(item, cases)
     {
-        char *json = cJSON_PrintUnformatted(cJSON_GetObjectItem(item, "tokenizer"));
+        char *json = bo_json_print(bo_json_member(item, "tokenizer"));
         bo_tokenizer *tokenizer = test_parse(f->context, json);
-        cJSON_ArrayForEach(one, cJSON_GetObjectItem(item, "cases"))
-            check_case(f->context, tokenizer, cJSON_GetObjectItem(item, "name")->valuestring, one);
+        BO_JSON_EACH(one, bo_json_member(item, "cases"))
+        check_case(f->context, tokenizer, bo_json_member(item, "name")->text, one);
         bo_tokenizer_destroy(tokenizer);
-        cJSON_free(json);
+        free(json);
         seen++;
     }
     assert_true(seen > 130);
-    cJSON_Delete(cases);
+    bo_json_delete(cases);
 }
 
 /* A token may contain NUL, which is an escape in the file. */

@@ -11,9 +11,9 @@
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static bo_status find(bo_context *context, const char *where, const bo_network *network, const bo_layer *layer,
-                      const char *field, const cJSON *item, int *out)
+                      const char *field, const bo_json *item, int *out)
 {
-    const char *name = cJSON_GetStringValue(item);
+    const char *name = bo_json_text_or_null(item);
     bo_nearest nearest = {.distance = BO_NEAREST_MEMBER};
     char place[400];
     snprintf(place, sizeof place, "%.200s%s%s", where, layer ? ": " : "", layer ? bo_layer_name(layer).text : "");
@@ -32,21 +32,21 @@ static bo_status find(bo_context *context, const char *where, const bo_network *
                    bo_nearest_hint(&nearest).text);
 }
 
-static bo_status read_from(bo_context *context, const char *where, const bo_network *network, const cJSON *json,
+static bo_status read_from(bo_context *context, const char *where, const bo_network *network, const bo_json *json,
                            size_t index, bo_layer *layer)
 {
-    const cJSON *from = cJSON_GetObjectItemCaseSensitive(json, "from"), *item;
+    const bo_json *from = bo_json_member(json, "from"), *item;
     const bo_layer_type *type = layer->type;
     const size_t least = type->least ? type->least : 1, most = type->most ? type->most : 1;
     if (!from) {
         layer->from[0] = index ? (int)index - 1 : BO_INPUT_LAYER;
         layer->inputs = 1;
-    } else if (cJSON_IsArray(from)) {
-        if (cJSON_GetArraySize(from) > BO_NETWORK_FROM)
+    } else if (bo_json_is(from, BO_JSON_ARRAY)) {
+        if (bo_json_count(from) > BO_NETWORK_FROM)
             return bo_fail(context, BO_FORMAT, "%s: %s: \"from\" names %d layers, expected at most %d", where,
-                           bo_layer_name(layer).text, cJSON_GetArraySize(from), BO_NETWORK_FROM);
-        cJSON_ArrayForEach(item, from)
-            BO_TRY(find(context, where, network, layer, "from", item, &layer->from[layer->inputs++]));
+                           bo_layer_name(layer).text, bo_json_count(from), BO_NETWORK_FROM);
+        BO_JSON_EACH(item, from)
+        BO_TRY(find(context, where, network, layer, "from", item, &layer->from[layer->inputs++]));
     } else {
         BO_TRY(find(context, where, network, layer, "from", from, &layer->from[layer->inputs++]));
     }
@@ -135,14 +135,14 @@ static bo_status make_walk(bo_context *context, bo_network *network, walk *out)
 }
 
 /* Reads `from` of every layer, sorts the layers, and refuses unused ones. */
-static bo_status read_wiring(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+static bo_status read_wiring(bo_context *context, const char *where, const bo_json *json, bo_network *network)
 {
-    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(json, "layers"), *item;
-    const cJSON *output = cJSON_GetObjectItemCaseSensitive(json, "output");
+    const bo_json *layers = bo_json_member(json, "layers"), *item;
+    const bo_json *output = bo_json_member(json, "output");
     size_t index = 0;
     int named = (int)network->count - 1;
     walk w;
-    cJSON_ArrayForEach(item, layers)
+    BO_JSON_EACH(item, layers)
     {
         BO_TRY(read_from(context, where, network, item, index, &network->layers[index]));
         index++;
@@ -311,17 +311,18 @@ static const bo_field input_fields[IMAGE_FIELDS] = {
     BO_FIELD_PLAIN(input, "height", COUNT, height),
 };
 
-static bo_status read_kind(bo_context *context, const char *place, const cJSON *json, bo_network_input *out)
+static bo_status read_kind(bo_context *context, const char *place, const bo_json *json, bo_network_input *out)
 {
     input in = {.kind = BO_NETWORK_INPUT_ARRAY};
     if (!json) return bo_fail(context, BO_FORMAT, "%s is missing", place);
-    if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be an object with a \"kind\"", place);
+    if (!bo_json_is(json, BO_JSON_OBJECT))
+        return bo_fail(context, BO_FORMAT, "%s: should be an object with a \"kind\"", place);
     BO_TRY(bo_fields_read(context, place, input_fields, 1, json, &in));
     *out = in.kind;
     return BO_OK;
 }
 
-static bo_status read_input(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+static bo_status read_input(bo_context *context, const char *where, const bo_json *json, bo_network *network)
 {
     char place[300];
     input in = {.standardize = true};
@@ -347,11 +348,11 @@ static int find_layer(const bo_network *network, const char *name)
     return BO_NO_LAYER;
 }
 
-static bo_status read_reference(bo_context *context, const char *where, const cJSON *json, const char *field,
+static bo_status read_reference(bo_context *context, const char *where, const bo_json *json, const char *field,
                                 const bo_network *network, int *out)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, field);
-    const char *name = cJSON_GetStringValue(item);
+    const bo_json *item = bo_json_member(json, field);
+    const char *name = bo_json_text_or_null(item);
     *out = BO_NO_LAYER;
     if (!item) return BO_OK;
     if (name && strcmp(name, "input") == 0)
@@ -363,25 +364,25 @@ static bo_status read_reference(bo_context *context, const char *where, const cJ
 }
 
 /* Reads the loss: a string, or an object with a "type". */
-static bo_status read_loss_type(bo_context *context, const char *place, const cJSON *json, bo_network_loss *out)
+static bo_status read_loss_type(bo_context *context, const char *place, const bo_json *json, bo_network_loss *out)
 {
     if (!json) return bo_fail(context, BO_FORMAT, "%s is missing", place);
-    const cJSON *type = cJSON_IsObject(json) ? cJSON_GetObjectItemCaseSensitive(json, "type") : json;
+    const bo_json *type = bo_json_is(json, BO_JSON_OBJECT) ? bo_json_member(json, "type") : json;
     if (!type) return bo_fail(context, BO_FORMAT, "%s: \"type\" is missing", place);
-    const int kind = bo_find_name(cJSON_GetStringValue(type), loss_names, BO_NETWORK_LOSS_COUNT);
+    const int kind = bo_find_name(bo_json_text_or_null(type), loss_names, BO_NETWORK_LOSS_COUNT);
     if (kind < 0) return bo_field_refuse(context, place, "type", "mse, l1, bce, kl or cross-entropy", type);
     *out = (bo_network_loss)kind;
     return BO_OK;
 }
 
-static bo_status read_loss(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+static bo_status read_loss(bo_context *context, const char *where, const bo_json *json, bo_network *network)
 {
     static const bo_known known = {{{.name = "type"}, {.name = "target"}, {.name = "masked"}}, 3};
     char place[300];
     snprintf(place, sizeof place, "%.250s: \"loss\"", where);
     BO_TRY(read_loss_type(context, place, json, &network->loss));
     network->target = network->masked = BO_NO_LAYER;
-    if (!cJSON_IsObject(json)) return BO_OK;
+    if (!bo_json_is(json, BO_JSON_OBJECT)) return BO_OK;
     BO_TRY(bo_known_check(context, place, json, &known));
     BO_TRY(read_reference(context, place, json, "target", network, &network->target));
     return read_reference(context, place, json, "masked", network, &network->masked);
@@ -396,22 +397,23 @@ static bool plain_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == length;
 }
 
-static bo_status name_layer(bo_context *context, const char *where, const cJSON *json, bo_layer *layer)
+static bo_status name_layer(bo_context *context, const char *where, const bo_json *json, bo_layer *layer)
 {
-    const cJSON *name = cJSON_GetObjectItemCaseSensitive(json, "name"), *type;
-    const char *text = cJSON_GetStringValue(name);
+    const bo_json *name = bo_json_member(json, "name"), *type;
+    const char *text = bo_json_text_or_null(name);
     char place[300];
     snprintf(place, sizeof place, "%.250s: layer %zu", where, layer->number);
-    if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be an object with a \"type\"", place);
+    if (!bo_json_is(json, BO_JSON_OBJECT))
+        return bo_fail(context, BO_FORMAT, "%s: should be an object with a \"type\"", place);
     if (name && !(text && plain_name(text)))
         return bo_field_refuse(context, place, "name", "fewer than 64 letters, digits, - and _, and not \"input\"",
                                name);
     if (text) snprintf(layer->name, BO_NETWORK_NAME, "%s", text);
     layer->named = text != NULL;
     if (text) snprintf(place, sizeof place, "%.200s: layer %zu (%s)", where, layer->number, text);
-    type = cJSON_GetObjectItemCaseSensitive(json, "type");
+    type = bo_json_member(json, "type");
     if (!type) return bo_fail(context, BO_FORMAT, "%s: \"type\" is missing", place);
-    text = cJSON_GetStringValue(type);
+    text = bo_json_text_or_null(type);
     if (!text) return bo_field_refuse(context, place, "type", "the name of a type of layers", type);
     layer->type = bo_layer_type_find(text);
     if (!layer->type) {
@@ -423,17 +425,17 @@ static bo_status name_layer(bo_context *context, const char *where, const cJSON 
     return BO_OK;
 }
 
-static bo_status read_layers(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+static bo_status read_layers(bo_context *context, const char *where, const bo_json *json, bo_network *network)
 {
-    const size_t count = cJSON_IsArray(json) ? (size_t)cJSON_GetArraySize(json) : 0;
-    const cJSON *item;
+    const size_t count = bo_json_is(json, BO_JSON_ARRAY) ? (size_t)bo_json_count(json) : 0;
+    const bo_json *item;
     if (!count) return bo_fail(context, BO_FORMAT, "%s: \"layers\" should be a list of at least one layer", where);
     if (count > BO_NETWORK_LAYERS)
         return bo_fail(context, BO_FORMAT, "%s: %zu layers, but at most %d are supported", where, count,
                        BO_NETWORK_LAYERS);
     network->layers = bo_alloc(context, count, sizeof *network->layers, "a network's layers");
     if (!network->layers) return BO_MEMORY;
-    cJSON_ArrayForEach(item, json)
+    BO_JSON_EACH(item, json)
     {
         bo_layer *layer = &network->layers[network->count];
         layer->number = layer->place = ++network->count;
@@ -450,9 +452,9 @@ static bo_status read_layers(bo_context *context, const char *where, const cJSON
 
 /* ---- whole description ------------------------------------------------------------------------------------------- */
 
-static bo_status check_format(bo_context *context, const char *where, const cJSON *json)
+static bo_status check_format(bo_context *context, const char *where, const bo_json *json)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, "format");
+    const bo_json *item = bo_json_member(json, "format");
     size_t format = FORMAT;
     if (item && (!bo_json_size(item, &format) || format == 0))
         return bo_field_refuse(context, where, "format", "a whole number of 1 or more", item);
@@ -462,14 +464,14 @@ static bo_status check_format(bo_context *context, const char *where, const cJSO
 }
 
 /* Reads and checks everything that does not depend on the data. */
-static bo_status read_structure(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+static bo_status read_structure(bo_context *context, const char *where, const bo_json *json, bo_network *network)
 {
-    BO_TRY(read_layers(context, where, cJSON_GetObjectItemCaseSensitive(json, "layers"), network));
-    BO_TRY(read_loss(context, where, cJSON_GetObjectItemCaseSensitive(json, "loss"), network));
+    BO_TRY(read_layers(context, where, bo_json_member(json, "layers"), network));
+    BO_TRY(read_loss(context, where, bo_json_member(json, "loss"), network));
     return read_wiring(context, where, json, network);
 }
 
-static bo_status check_members(bo_context *context, const char *where, const cJSON *json)
+static bo_status check_members(bo_context *context, const char *where, const bo_json *json)
 {
     static const bo_known known = {{{.name = "format"},
                                     {.name = "about"},
@@ -479,21 +481,22 @@ static bo_status check_members(bo_context *context, const char *where, const cJS
                                     {.name = "output"},
                                     {.name = "loss"}},
                                    7};
-    if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be an object with \"layers\"", where);
-    if (cJSON_HasObjectItem(json, "blocks"))
+    if (!bo_json_is(json, BO_JSON_OBJECT))
+        return bo_fail(context, BO_FORMAT, "%s: should be an object with \"layers\"", where);
+    if (bo_json_member(json, "blocks") != NULL)
         return bo_fail(context, BO_FORMAT,
                        "%s: describes a text model, a list of blocks; expected \"layers\" (train --blocks)", where);
-    if (cJSON_HasObjectItem(json, "network") && cJSON_HasObjectItem(json, "bochner_format"))
+    if (bo_json_member(json, "network") != NULL && bo_json_member(json, "bochner_format") != NULL)
         return bo_fail(context, BO_FORMAT, "%s: the config.json of a model: its description is the member \"network\"",
                        where);
-    if (cJSON_HasObjectItem(json, "model_type"))
+    if (bo_json_member(json, "model_type") != NULL)
         return bo_fail(context, BO_FORMAT, "%s: the config.json of a model that has no \"blocks\": not a description",
                        where);
     BO_TRY(check_format(context, where, json));
     return bo_known_check(context, where, json, &known);
 }
 
-bo_status bo_network_describe(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+bo_status bo_network_describe(bo_context *context, const char *where, const bo_json *json, bo_network *network)
 {
     static const bo_field classes_field = {.name = "classes", .type = BO_FIELD_COUNT};
     size_t classes = 0;
@@ -501,19 +504,19 @@ bo_status bo_network_describe(bo_context *context, const char *where, const cJSO
     BO_TRY(bo_fields_read(context, where, &classes_field, 1, json, &classes));
     BO_TRY(meet(context, where, "classes", &classes, network->facts.classes));
     network->facts.classes = classes;
-    BO_TRY(read_input(context, where, cJSON_GetObjectItemCaseSensitive(json, "input"), network));
+    BO_TRY(read_input(context, where, bo_json_member(json, "input"), network));
     BO_TRY(read_structure(context, where, json, network));
     return settle_widths(context, where, network);
 }
 
-bo_status bo_network_find_needs(bo_context *context, const char *where, const cJSON *json, bo_description_needs *out)
+bo_status bo_network_find_needs(bo_context *context, const char *where, const bo_json *json, bo_description_needs *out)
 {
     char place[300];
     BO_TRY(check_members(context, where, json));
     bo_network *network = bo_alloc(context, 1, sizeof *network, "a network");
     if (!network) return BO_MEMORY;
     snprintf(place, sizeof place, "%.250s: \"input\"", where);
-    bo_status status = read_kind(context, place, cJSON_GetObjectItemCaseSensitive(json, "input"), &network->input);
+    bo_status status = read_kind(context, place, bo_json_member(json, "input"), &network->input);
     if (status == BO_OK) status = read_structure(context, where, json, network);
     if (status == BO_OK)
         *out = (bo_description_needs){.input = network->input,

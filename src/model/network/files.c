@@ -1,5 +1,6 @@
 /* The files of a network: config.json with the description and the facts taken from the data, and the tensors: weights,
  * scalings and the maps of random features. */
+#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include "../../nn/enums.h"
@@ -203,42 +204,42 @@ typedef struct header {
     size_t format;
     bool causal; /* ridge attention is causal, which it was in format 1 of network.json, with the same weights */
     bo_build build;
-    const cJSON *model;
+    const bo_json *model;
 } header;
 
 /* Reads the format, that of network.json or of config.json, and returns the description. */
-static bo_status read_format(bo_context *context, const char *where, const cJSON *json, header *out)
+static bo_status read_format(bo_context *context, const char *where, const bo_json *json, header *out)
 {
-    const char *const name = cJSON_HasObjectItem(json, "bochner_network") ? "bochner_network" : "bochner_format";
+    const char *const name = bo_json_member(json, "bochner_network") != NULL ? "bochner_network" : "bochner_format";
     const bool former = strcmp(name, "bochner_network") == 0;
     const size_t most = former ? FORMER : FORMAT;
-    if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, name), &out->format) || out->format < 1)
+    if (!bo_json_size(bo_json_member(json, name), &out->format) || out->format < 1)
         return bo_fail(context, BO_FORMAT, "%s: \"%s\" should be a whole number", where, name);
     if (out->format > most)
         return bo_fail(context, BO_VERSION, "%s: the network has format %zu, but Bochner %s reads formats up to %zu",
                        where, out->format, bo_version(), most);
     out->causal = former && out->format < FORMER;
-    out->model = cJSON_GetObjectItemCaseSensitive(json, former ? "model" : "network");
+    out->model = bo_json_member(json, former ? "model" : "network");
     return BO_OK;
 }
 
-static bo_status read_header(bo_context *context, const char *where, const cJSON *json, header *out)
+static bo_status read_header(bo_context *context, const char *where, const bo_json *json, header *out)
 {
     BO_TRY(read_format(context, where, json, out));
     if (!out->model) return bo_fail(context, BO_FORMAT, "%s: the description of the network is missing", where);
     return bo_fields_read(context, where, build_fields, sizeof build_fields / sizeof *build_fields, json, &out->build);
 }
 
-static bo_status read_schema(bo_context *context, const cJSON *json, bo_network *network)
+static bo_status read_schema(bo_context *context, const bo_json *json, bo_network *network)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, "schema");
-    if (!item || cJSON_IsNull(item)) return BO_OK;
-    char *text = cJSON_PrintUnformatted(item);
+    const bo_json *item = bo_json_member(json, "schema");
+    if (!item || bo_json_is(item, BO_JSON_NULL)) return BO_OK;
+    char *text = bo_json_print(item);
     if (!text) return bo_fail(context, BO_MEMORY, "out of memory: a schema");
     bo_schema *schema;
     const bo_status status = bo_schema_parse(context, text, strlen(text), &schema);
     if (status == BO_OK) bo_network_set_schema(network, schema);
-    cJSON_free(text);
+    free(text);
     return status;
 }
 
@@ -273,7 +274,7 @@ static bo_status blame(bo_context *context, const char *where, bo_status status)
 
 bo_status bo_network_parse(bo_context *context, const char *where, const char *text, size_t length, bo_network **out)
 {
-    cJSON *json;
+    bo_json *json;
     header head = {0};
     *out = NULL;
     if (length > bo_limits_network.bytes)
@@ -283,7 +284,7 @@ bo_status bo_network_parse(bo_context *context, const char *where, const char *t
     if (status == BO_OK) status = blame(context, where, bo_network_build(context, where, head.model, &head.build, out));
     if (status == BO_OK) status = check_format(context, where, &head, *out);
     if (status == BO_OK) status = read_schema(context, json, *out);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     if (status != BO_OK) {
         bo_network_destroy(*out);
         *out = NULL;
@@ -294,13 +295,13 @@ bo_status bo_network_parse(bo_context *context, const char *where, const char *t
 bo_status bo_network_config_is(bo_context *context, const char *where, const char *text, size_t length, bool *out)
 {
     const char *name = bo_model_task_name(BO_MODEL_TASK_PREDICT);
-    cJSON *json;
+    bo_json *json;
     *out = false;
     if (!strstr(text, name) && !strstr(text, "bochner_network")) return BO_OK; /* before it is parsed */
     const bo_status status = bo_json_parse(context, where, text, length, DEPTH, &json);
     if (status != BO_OK) return status == BO_FORMAT ? BO_OK : status; /* its reader says what is wrong */
-    const char *task = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "task"));
-    *out = cJSON_HasObjectItem(json, "bochner_network") || (task && strcmp(task, name) == 0);
-    cJSON_Delete(json);
+    const char *task = bo_json_text_or_null(bo_json_member(json, "task"));
+    *out = bo_json_member(json, "bochner_network") != NULL || (task && strcmp(task, name) == 0);
+    bo_json_delete(json);
     return BO_OK;
 }

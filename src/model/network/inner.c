@@ -1,4 +1,5 @@
 /* A list of layers in the place of the MLP of a block: a network whose input is the residual stream, without a loss. */
+#include <stdlib.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,37 +9,37 @@
 
 enum { DEPTH = 8, MOST_BYTES = 1 << 20, PLACES = 1 << 16 };
 
-static bo_status parse(bo_context *context, const char *layers, cJSON **out)
+static bo_status parse(bo_context *context, const char *layers, bo_json **out)
 {
     const size_t length = strlen(layers);
     if (length <= MOST_BYTES) return bo_json_parse(context, "layers", layers, length, DEPTH, out);
     return bo_fail(context, BO_INVALID, "layers: %zu bytes are too large for a description", length);
 }
 
-static void widen(cJSON *list, double share)
+static void widen(bo_json *list, double share)
 {
-    for (cJSON *json = list->child; json; json = json->next) {
-        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "type"));
+    for (bo_json *json = list->child; json; json = json->next) {
+        const char *name = bo_json_text_or_null(bo_json_member(json, "type"));
         const bo_layer_type *type = name ? bo_layer_type_find(name) : NULL;
         for (size_t i = 0; type && i < type->field_count; i++) {
             if (type->fields[i].type != BO_FIELD_WIDTH) continue;
-            cJSON *width = cJSON_GetObjectItemCaseSensitive(json, type->fields[i].name);
-            if (cJSON_IsNumber(width)) cJSON_SetNumberValue(width, fmax(1, nearbyint(width->valuedouble * share)));
+            bo_json *width = bo_json_member(json, type->fields[i].name);
+            if (bo_json_is(width, BO_JSON_NUMBER)) width->number = fmax(1, nearbyint(width->number * share));
         }
     }
 }
 
 bo_status bo_layers_widen(bo_context *context, const char *layers, double share, char **out)
 {
-    cJSON *list;
+    bo_json *list;
     *out = NULL;
     BO_TRY(parse(context, layers, &list));
     if (share != 1) widen(list, share);
-    char *text = cJSON_PrintUnformatted(list);
-    cJSON_Delete(list);
+    char *text = bo_json_print(list);
+    bo_json_delete(list);
     if (!text) return bo_fail(context, BO_MEMORY, "out of memory: a description");
     *out = bo_strdup(context, text);
-    cJSON_free(text);
+    free(text);
     return *out ? BO_OK : BO_MEMORY;
 }
 
@@ -48,15 +49,15 @@ bo_status bo_layers_normalize(bo_context *context, const char *layers, char **ou
 }
 
 /* The description of a network with these layers, which belong to it. */
-static cJSON *describe(cJSON *layers, size_t width)
+static bo_json *describe(bo_json *layers, size_t width)
 {
-    cJSON *json = cJSON_CreateObject(), *input = cJSON_AddObjectToObject(json, "input");
-    const bool whole = cJSON_AddStringToObject(input, "kind", "array") &&
-                       cJSON_AddNumberToObject(input, "width", (double)width) &&
-                       cJSON_AddStringToObject(json, "loss", "mse");
-    if (whole && cJSON_AddItemToObject(json, "layers", layers)) return json;
-    cJSON_Delete(layers);
-    cJSON_Delete(json);
+    bo_json *json = bo_json_new(BO_JSON_OBJECT), *input = bo_json_put_new(json, "input", bo_json_new(BO_JSON_OBJECT));
+    const bool whole = bo_json_put_new(input, "kind", bo_json_new_text("array")) &&
+                       bo_json_put_new(input, "width", bo_json_new_number((double)width)) &&
+                       bo_json_put_new(json, "loss", bo_json_new_text("mse"));
+    if (whole && bo_json_put(json, "layers", layers)) return json;
+    bo_json_delete(layers);
+    bo_json_delete(json);
     return NULL;
 }
 
@@ -91,12 +92,12 @@ static void name_layers(bo_network *network, const bo_layers_place *place)
 
 static bo_status build(bo_context *context, const char *layers, const bo_layers_place *place, bo_network *network)
 {
-    cJSON *list, *json = NULL;
+    bo_json *list, *json = NULL;
     BO_TRY(parse(context, layers, &list));
     json = describe(list, place->width);
     if (!json) return bo_fail(context, BO_MEMORY, "out of memory: a description");
     const bo_status status = bo_network_describe(context, "layers", json, network);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     BO_TRY(status);
     name_layers(network, place);
     const bo_status tried = try_layers(context, network);

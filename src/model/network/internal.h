@@ -120,7 +120,7 @@ struct bo_layer_type {
     bool graph;         /* requires edges */
     bool sets_width;    /* an option sets the width of its output */
     /* Reads the layer from its object; NULL: its fields only. */
-    bo_status (*read)(bo_context *context, const char *where, bo_layer *layer, const cJSON *json);
+    bo_status (*read)(bo_context *context, const char *where, bo_layer *layer, const bo_json *json);
     /* Creates objects that outlive graphs; NULL: none. */
     bo_status (*make)(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network);
     bo_value (*record)(bo_recorder *r);
@@ -136,11 +136,11 @@ bo_nearest bo_layer_type_nearest(const char *name);        /* for suggestions in
 /* ---- reading a description --------------------------------------------------------------------------------------- */
 
 /* Reads the options of a layer from its object. */
-bo_status bo_layer_read(bo_context *context, const char *where, bo_layer *layer, const cJSON *json);
+bo_status bo_layer_read(bo_context *context, const char *where, bo_layer *layer, const bo_json *json);
 /* Reads everything except objects, shapes and weights. */
-bo_status bo_network_describe(bo_context *context, const char *where, const cJSON *json, bo_network *network);
+bo_status bo_network_describe(bo_context *context, const char *where, const bo_json *json, bo_network *network);
 /* Returns which data the description needs. */
-bo_status bo_network_find_needs(bo_context *context, const char *where, const cJSON *json, bo_description_needs *out);
+bo_status bo_network_find_needs(bo_context *context, const char *where, const bo_json *json, bo_description_needs *out);
 /* The parameters of a network beside its description. */
 typedef struct bo_build {
     bo_facts facts;
@@ -149,7 +149,7 @@ typedef struct bo_build {
     uint64_t seed;
 } bo_build;
 /* Builds a network from a description. Its weights are declared but have no memory yet. */
-bo_status bo_network_build(bo_context *context, const char *where, const cJSON *json, const bo_build *build,
+bo_status bo_network_build(bo_context *context, const char *where, const bo_json *json, const bo_build *build,
                            bo_network **out);
 
 /* Sets the schema of data from a file, which the network shares. */

@@ -37,7 +37,7 @@ bo_nearest bo_layer_type_nearest(const char *name)
 }
 
 /* Options of a layer: members of its object, according to the fields of its type. */
-bo_status bo_layer_read(bo_context *context, const char *where, bo_layer *layer, const cJSON *json)
+bo_status bo_layer_read(bo_context *context, const char *where, bo_layer *layer, const bo_json *json)
 {
     const bo_layer_type *type = layer->type;
     bo_known known = {.at = {{.name = "name"}, {.name = "type"}, {.name = "from"}}, .count = 3};

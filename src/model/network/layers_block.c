@@ -16,22 +16,22 @@ static const bo_field block_fields[] = {
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* Moves the members of layers from one object to another; the rest are those of the block. */
-static bool divide(const cJSON *json, cJSON *own, cJSON *block)
+static bool divide(const bo_json *json, bo_json *own, bo_json *block)
 {
     static const char *const names[] = {"name", "type", "from", "causal", "dropout"};
-    for (const cJSON *item = json->child; item; item = item->next) {
+    for (const bo_json *item = json->child; item; item = item->next) {
         bool of_layer = false;
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) of_layer |= strcmp(item->string, names[i]) == 0;
-        cJSON *copy = cJSON_Duplicate(item, true);
-        if (cJSON_AddItemToObject(of_layer ? own : block, item->string, copy)) continue;
-        cJSON_Delete(copy);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) of_layer |= strcmp(item->key, names[i]) == 0;
+        bo_json *copy = bo_json_copy(item);
+        if (bo_json_put(of_layer ? own : block, item->key, copy)) continue;
+        bo_json_delete(copy);
         return false;
     }
     return true;
 }
 
-static bo_status read_members(bo_context *context, const char *where, bo_layer *layer, const cJSON *own,
-                              const cJSON *block)
+static bo_status read_members(bo_context *context, const char *where, bo_layer *layer, const bo_json *own,
+                              const bo_json *block)
 {
     char place[400];
     BO_TRY(bo_layer_read(context, where, layer, own));
@@ -41,14 +41,14 @@ static bo_status read_members(bo_context *context, const char *where, bo_layer *
     return bo_config_block_read(context, place, block, &layer->block->block);
 }
 
-static bo_status read_block(bo_context *context, const char *where, bo_layer *layer, const cJSON *json)
+static bo_status read_block(bo_context *context, const char *where, bo_layer *layer, const bo_json *json)
 {
-    cJSON *own = cJSON_CreateObject(), *block = cJSON_CreateObject();
+    bo_json *own = bo_json_new(BO_JSON_OBJECT), *block = bo_json_new(BO_JSON_OBJECT);
     const bo_status status = own && block && divide(json, own, block)
                                  ? read_members(context, where, layer, own, block)
                                  : bo_fail(context, BO_MEMORY, "out of memory: a description");
-    cJSON_Delete(own);
-    cJSON_Delete(block);
+    bo_json_delete(own);
+    bo_json_delete(block);
     return status;
 }
 

@@ -1,4 +1,5 @@
 /* Creation and properties of networks. */
+#include <stdlib.h>
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,17 +43,17 @@ static bo_status blame(bo_context *context, const char *where, bo_status status)
 }
 
 /* Stores the description as normalized JSON text. */
-static bo_status keep_text(bo_context *context, const cJSON *json, bo_network *network)
+static bo_status keep_text(bo_context *context, const bo_json *json, bo_network *network)
 {
-    char *text = cJSON_Print(json);
+    char *text = bo_json_print_indented(json);
     if (!text) return bo_fail(context, BO_MEMORY, "out of memory: a description");
     network->text = bo_strdup(context, text);
-    cJSON_free(text);
+    free(text);
     return network->text ? BO_OK : BO_MEMORY;
 }
 
 /* Declares the weights of the same description with a multiplier of 1. */
-static bo_status base_weights(bo_context *context, const char *where, const cJSON *json, const bo_network *network,
+static bo_status base_weights(bo_context *context, const char *where, const bo_json *json, const bo_network *network,
                               bo_weights **out)
 {
     bo_network *base;
@@ -74,7 +75,7 @@ static size_t base_width(const bo_network *network)
     return (size_t)fmax(1, round((double)widest / network->multiplier));
 }
 
-static bo_status parametrize(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+static bo_status parametrize(bo_context *context, const char *where, const bo_json *json, bo_network *network)
 {
     bo_rules rules = {.kind = network->parametrization, .base_width = base_width(network)};
     if (rules.kind == BO_PARAMETRIZATION_UNIT) rules.gradient_scale = 0x1p12;
@@ -84,7 +85,7 @@ static bo_status parametrize(bo_context *context, const char *where, const cJSON
     return BO_OK;
 }
 
-static bo_status build_from(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+static bo_status build_from(bo_context *context, const char *where, const bo_json *json, bo_network *network)
 {
     BO_TRY(bo_network_describe(context, where, json, network));
     BO_TRY(keep_text(context, json, network));
@@ -143,7 +144,7 @@ void bo_network_set_schema(bo_network *network, bo_schema *schema)
     network->report.schema = schema;
 }
 
-bo_status bo_network_build(bo_context *context, const char *where, const cJSON *json, const bo_build *build,
+bo_status bo_network_build(bo_context *context, const char *where, const bo_json *json, const bo_build *build,
                            bo_network **out)
 {
     const double multiplier = build->multiplier == 0 ? 1 : build->multiplier;
@@ -182,7 +183,7 @@ static bo_status fill_in(bo_context *context, const bo_description *desc, bo_net
 
 bo_status bo_network_prepare(bo_context *context, const bo_description *desc, bo_network **out)
 {
-    cJSON *json;
+    bo_json *json;
     *out = NULL;
     BO_TRY(bo_check_reserved(context, "bo_description", desc->reserved));
     const char *where = desc->where ? desc->where : "model";
@@ -196,7 +197,7 @@ bo_status bo_network_prepare(bo_context *context, const bo_description *desc, bo
         build.facts = (bo_facts){desc->examples->dim, desc->examples->classes ? 0 : desc->examples->targets,
                                  desc->examples->classes};
     bo_status status = bo_network_build(context, where, json, &build, out);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     if (status == BO_OK) status = fill_in(context, desc, *out);
     if (status != BO_OK) {
         bo_network_destroy(*out);
@@ -208,13 +209,13 @@ bo_status bo_network_prepare(bo_context *context, const bo_description *desc, bo
 bo_status bo_description_inspect(bo_context *context, const char *text, const char *where, bo_description_needs *out)
 {
     BO_REQUIRE(context, text, out);
-    cJSON *json;
+    bo_json *json;
     *out = (bo_description_needs){0};
     if (!where) where = "model";
     if (strlen(text) > MOST_BYTES) return bo_fail(context, BO_FORMAT, "%s: not a description of a network", where);
     BO_TRY(bo_json_parse(context, where, text, strlen(text), DEPTH, &json));
     const bo_status status = bo_network_find_needs(context, where, json, out);
-    cJSON_Delete(json);
+    bo_json_delete(json);
     return status;
 }
 
