@@ -170,7 +170,7 @@ static void tasks(void **state)
             lines |= (size_t)1 << e->thread;
             if (strcmp(e->category, "task") != 0) continue;
             assert_true(strcmp(e->name, "work") == 0 || strcmp(e->name, "job") == 0);
-            ran += (size_t)bo_json_member(e->facts, "tasks")->valueint;
+            ran += (size_t)bo_json_member(e->facts, "tasks")->number;
         }
         assert_int_equal(ran, threads == 1 ? 0 : (JOBS + 1) * TASKS);
         assert_int_equal(trace_count(&t, "test", "work"), JOBS);

@@ -77,7 +77,7 @@ static inline trace_events trace_parse(const char *path)
         const double length = bo_json_member(item, "dur")->number;
         e->name = bo_json_text_or_null(bo_json_member(item, "name"));
         e->category = bo_json_text_or_null(bo_json_member(item, "cat"));
-        e->thread = bo_json_member(item, "tid")->valueint;
+        e->thread = (int)bo_json_member(item, "tid")->number;
         e->start = (int64_t)llround(1000 * start);
         e->end = e->start + (int64_t)llround(1000 * length);
         e->facts = bo_json_member(item, "args");

@@ -79,7 +79,7 @@ static void test_reference(void **state)
         bo_ids ids = test_encode(f->context, tokenizer, text, strlen(text));
         assert_int_equal(ids.count, bo_json_count(expected));
         size_t i = 0;
-        BO_JSON_EACH(id, expected) assert_int_equal(ids.items[i++], id->valueint);
+        BO_JSON_EACH(id, expected) assert_int_equal(ids.items[i++], (int)id->number);
         bo_ids_free(&ids);
         expect_round_trip(f->context, tokenizer, text, strlen(text));
         seen++;

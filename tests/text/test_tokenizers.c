@@ -22,7 +22,7 @@ static bool equal_ids(const bo_ids *ids, const bo_json *expected)
     size_t i = 0;
     const bo_json *id;
     if (ids->count != (size_t)bo_json_count(expected)) return false;
-    BO_JSON_EACH(id, expected) if (ids->items[i++] != id->valueint) return false;
+    BO_JSON_EACH(id, expected) if (ids->items[i++] != (int)id->number) return false;
     return true;
 }
 
