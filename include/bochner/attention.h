@@ -439,25 +439,6 @@ BO_API bo_status bo_attention_call_bytes(bo_context *context, const bo_attention
 BO_API bo_status bo_attention_backward(bo_context *context, const bo_attention *attention,
                                        const bo_attention_call *call);
 
-/** Returns the number of floats in the gradient of one state.
- *
- *     Kinds with features      key_heads x features x (value_dim + 1). Row i of a head holds dL/dS_i, then dL/dz_i,
- *                              S and z the sums of the features with and without the
- *                              values, relative to exp(log scale), which is held fixed
- *     SOFTMAX, POWER, HYBRID   then key_heads x held x (dim + value_dim): the gradients of the keys and values in the
- *                              state, oldest first; held is the window, or else the capacity
- *     HYBRID, gate CONVEX,     then key_heads x held: the gradients of the log gates of these keys, which are also in
- *     DECAY                    the state
- *     GLA, DELTA               key_heads x dim x value_dim: dL/dS
- *     RIDGE                    key_heads x dim x (value_dim + dim): per head dL/dG (dim x value_dim), then dL/dH
- *
- * The gradient that the backward pass of one segment writes to `dinitial` is the dfinal of the segment before it.
- *
- * @param attention   the attention
- * @return the number of floats
- */
-BO_API size_t bo_attention_state_gradient_floats(const bo_attention *attention);
-
 /* ---- memory and time --------------------------------------------------------------------------------------------- */
 
 /** How a shape is computed, and the memory beyond inputs, outputs and tape. */
@@ -579,14 +560,6 @@ typedef enum bo_attention_trait {
     BO_TRAIT_CROSS = 1 << 28        /**< property: usable as cross attention of a model */
 } bo_attention_trait;
 
-/** Reports whether some descriptor of a kind has one of the given traits.
- *
- * @param kind     the kind
- * @param traits   bits of bo_attention_trait
- * @return true if one does; false if the value is not in the enum
- */
-BO_API bool bo_attention_may(bo_attention_kind kind, unsigned traits);
-
 /** Reports whether a descriptor has one of the given traits.
  *
  * The result depends on the kind, on whether `features.kernel` is that of a learned map, and on whether `rank` is 0:
@@ -597,16 +570,6 @@ BO_API bool bo_attention_may(bo_attention_kind kind, unsigned traits);
  * @return true if it has
  */
 BO_API bool bo_attention_has(const bo_attention_desc *desc, unsigned traits);
-
-/** Reports whether a kind accepts a value of `features.kernel`.
- *
- * If a kind has its own default, 0 (RBF) means that default, and RBF itself is not accepted.
- *
- * @param kind     the kind
- * @param kernel   the kernel
- * @return true if it does
- */
-BO_API bool bo_attention_takes_kernel(bo_attention_kind kind, bo_kernel kernel);
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -820,6 +783,43 @@ BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_des
  * @param advice   the object, or NULL
  */
 BO_API void bo_attention_advice_destroy(bo_attention_advice *advice);
+
+/** Returns the number of floats in the gradient of one state.
+ *
+ *     Kinds with features      key_heads x features x (value_dim + 1). Row i of a head holds dL/dS_i, then dL/dz_i,
+ *                              S and z the sums of the features with and without the
+ *                              values, relative to exp(log scale), which is held fixed
+ *     SOFTMAX, POWER, HYBRID   then key_heads x held x (dim + value_dim): the gradients of the keys and values in the
+ *                              state, oldest first; held is the window, or else the capacity
+ *     HYBRID, gate CONVEX,     then key_heads x held: the gradients of the log gates of these keys, which are also in
+ *     DECAY                    the state
+ *     GLA, DELTA               key_heads x dim x value_dim: dL/dS
+ *     RIDGE                    key_heads x dim x (value_dim + dim): per head dL/dG (dim x value_dim), then dL/dH
+ *
+ * The gradient that the backward pass of one segment writes to `dinitial` is the dfinal of the segment before it.
+ *
+ * @param attention   the attention
+ * @return the number of floats
+ */
+BO_API size_t bo_attention_state_gradient_floats(const bo_attention *attention);
+
+/** Reports whether some descriptor of a kind has one of the given traits.
+ *
+ * @param kind     the kind
+ * @param traits   bits of bo_attention_trait
+ * @return true if one does; false if the value is not in the enum
+ */
+BO_API bool bo_attention_may(bo_attention_kind kind, unsigned traits);
+
+/** Reports whether a kind accepts a value of `features.kernel`.
+ *
+ * If a kind has its own default, 0 (RBF) means that default, and RBF itself is not accepted.
+ *
+ * @param kind     the kind
+ * @param kernel   the kernel
+ * @return true if it does
+ */
+BO_API bool bo_attention_takes_kernel(bo_attention_kind kind, bo_kernel kernel);
 
 #endif
 

@@ -128,7 +128,9 @@ BOCHNER_OWNED(features);
 BOCHNER_OWNED(weights);
 BOCHNER_OWNED(graph);
 BOCHNER_OWNED(optimizer);
+#ifdef BO_EXPERIMENTAL
 BOCHNER_OWNED(profile);
+#endif
 BOCHNER_OWNED(attention);
 BOCHNER_OWNED(machine);
 BOCHNER_OWNED(tokenizer);

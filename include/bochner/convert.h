@@ -90,6 +90,10 @@ typedef struct bo_conversion_info {
     uint64_t reserved[4];        /**< zero */
 } bo_conversion_info;
 
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
 /** Reads and checks a source. No file is written.
  *
  * @param context    the context
@@ -115,6 +119,8 @@ BO_API bo_status bo_conversion_write(bo_context *context, const bo_conversion *c
  * @param conversion   the conversion, or NULL
  */
 BO_API void bo_conversion_close(bo_conversion *conversion);
+
+#endif
 
 #ifdef __cplusplus
 }

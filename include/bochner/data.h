@@ -305,61 +305,6 @@ typedef struct bo_array {
     uint64_t reserved[4]; /**< must be zero */
 } bo_array;
 
-/** Reads a .npy file.
- *
- * Accepts every numeric type of .npy, both byte orders, C and Fortran order, and gzip compression. NaN stays NaN;
- * numbers beyond the range of float32 become infinite.
- *
- * @param context    the context
- * @param source     the file; the path "-" is standard input
- * @param[out] out   the array; release it with bo_array_destroy()
- * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if its type is not
- *     numeric
- */
-BO_API bo_status bo_array_load(bo_context *context, const bo_source *source, bo_array **out);
-
-/** Writes a .npy file, atomically as bo_file_save() does.
- *
- * @param context   the context
- * @param array     the array
- * @param sink      where to write
- * @return BO_OK; BO_IO if the file cannot be written
- */
-BO_API bo_status bo_array_save(bo_context *context, const bo_array *array, const bo_sink *sink);
-
-/** Destroys an array that the library loaded.
- *
- * @param array   the object, or NULL
- */
-BO_API void bo_array_destroy(bo_array *array);
-
-/* ---- float64 rows of a caller ------------------------------------------------------------------------------------ */
-
-/** Chooses the origins of columns of float64 rows, as a schema does (bo_schema_info).
- *
- *     bo_origins_choose(n, d, x, d, origins);
- *     bo_origins_subtract(n, d, x, d, origins, narrow);     // bo_samples.x; the same origins for rows to predict
- *
- * @param rows           the number of rows
- * @param dim            the number of columns
- * @param x              rows x dim numbers; NaN is a missing value
- * @param ldx            doubles between two rows of x
- * @param[out] origins   `dim` numbers
- */
-BO_API void bo_origins_choose(size_t rows, size_t dim, const double *x, size_t ldx, double *origins);
-
-/** Converts float64 rows to the float32 rows that kernel machines take, without loss at large offsets.
- *
- * @param rows       the number of rows
- * @param dim        the number of columns
- * @param x          rows x dim numbers
- * @param ldx        doubles between two rows of x
- * @param origins    `dim` numbers, from bo_origins_choose(), or those of a schema
- * @param[out] out   x - origins, rows x dim, without gaps
- */
-BO_API void bo_origins_subtract(size_t rows, size_t dim, const double *x, size_t ldx, const double *origins,
-                                float *out);
-
 /* ==== Advanced ==================================================================================================== */
 
 /* ---- schemas ----------------------------------------------------------------------------------------------------- */
@@ -406,18 +351,6 @@ typedef enum bo_split {
     BO_SPLIT_NONE = 4   /**< a row that belongs to no part */
 } bo_split;
 
-/** Returns the part that a row belongs to, by a hash of seed and row number.
- *
- * The number of rows need not be known: a table in blocks and one in memory are split in the same way. The fractions are
- * met on average, not exactly. With the number of its group (bo_data.groups) in place of the row number, the rows of a
- * group stay together.
- *
- * @param desc   the split
- * @param row    the row number, from 0, or the number of the group
- * @return TRAIN, VALID or TEST
- */
-BO_API bo_split bo_split_row(const bo_split_desc *desc, uint64_t row);
-
 /** Folds for cross-validation: parts of the rows of about equal size. */
 typedef struct bo_folds_desc {
     size_t folds;           /**< number of folds, at least 2 */
@@ -426,19 +359,6 @@ typedef struct bo_folds_desc {
     const uint64_t *groups; /**< group of each row: rows of one group are in the same fold; NULL: no groups */
     uint64_t reserved[4];   /**< must be zero */
 } bo_folds_desc;
-
-/** Assigns rows to folds.
- *
- * Without groups, the sizes of the folds differ by at most one row, and so do the numbers of rows of each class in them.
- * With groups, the largest groups are assigned first, each to the fold that has the least of its classes.
- *
- * @param context      the context
- * @param desc         the folds
- * @param rows         the number of rows
- * @param[out] folds   the fold of each row, from 0
- * @return BO_OK; BO_INVALID if there are fewer rows or groups than folds, or a class is not an index
- */
-BO_API bo_status bo_split_folds(bo_context *context, const bo_folds_desc *desc, size_t rows, size_t *folds);
 
 /* ---- tables block by block --------------------------------------------------------------------------------------- */
 
@@ -518,26 +438,6 @@ typedef struct bo_data_block {
     uint64_t reserved[4]; /**< must be zero */
 } bo_data_block;
 
-/** Opens a table as rows of cells.
- *
- * @param context       the context
- * @param source        the table; the path "-" is standard input. Memory must outlive the reader
- * @param format        the format
- * @param min_columns   libsvm: the minimum number of columns. 0: the width of the widest row, found by a pass over the
- *     file; standard input needs a number
- * @param[out] out      the reader; release it with bo_reader_close()
- * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if the type of its
- *     numbers is not supported or standard input needs a second pass
- */
-BO_API bo_status bo_reader_open(bo_context *context, const bo_source *source, bo_format format, size_t min_columns,
-                                bo_reader **out);
-
-/** Closes a reader.
- *
- * @param reader   the object, or NULL
- */
-BO_API void bo_reader_close(bo_reader *reader);
-
 /** A table that is read as rows of cells. Allocated by the library. Later versions may add members at the end. */
 typedef struct bo_reader_info {
     bo_format format; /**< the format; never AUTO */
@@ -545,39 +445,6 @@ typedef struct bo_reader_info {
     size_t columns;   /**< number of columns */
     size_t rows;      /**< number of rows; SIZE_MAX: not known without reading the file */
 } bo_reader_info;
-
-/** Describes the table that a reader reads.
- *
- * @param reader   the reader
- * @return the description, owned by the reader
- */
-BO_API const bo_reader_info *bo_reader_describe(const bo_reader *reader);
-
-/** Returns the name of a column.
- *
- * @param reader   the reader
- * @param index    the column
- * @return the name, owned by the reader; NULL if the file has no header or no such column
- */
-BO_API const char *bo_reader_column(const bo_reader *reader, size_t index);
-
-/** Reads the next rows.
- *
- * @param context          the context
- * @param[in,out] reader   the reader
- * @param max_rows         the maximum number of rows to read
- * @param[out] block       the rows, possibly fewer than `max_rows`; `rows` is 0 at the end. Owned by the reader
- * @return BO_OK; BO_IO if reading fails; BO_FORMAT if the file is malformed
- */
-BO_API bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_data_block *block);
-
-/** Returns to the first row.
- *
- * @param context          the context
- * @param[in,out] reader   the reader
- * @return BO_OK; BO_IO if reading fails; BO_UNSUPPORTED for standard input
- */
-BO_API bo_status bo_reader_rewind(bo_context *context, bo_reader *reader);
 
 /* ==== Experimental ================================================================================================ */
 
@@ -750,6 +617,137 @@ BO_API bo_status bo_file_load(bo_context *context, const char *path, size_t most
  *     BO_UNSUPPORTED if it has the format of another program; BO_INVALID if it is empty; BO_CANCELED
  */
 BO_API bo_status bo_file_spool(bo_context *context, const char *path, int *descriptor);
+
+/** Reads a .npy file.
+ *
+ * Accepts every numeric type of .npy, both byte orders, C and Fortran order, and gzip compression. NaN stays NaN;
+ * numbers beyond the range of float32 become infinite.
+ *
+ * @param context    the context
+ * @param source     the file; the path "-" is standard input
+ * @param[out] out   the array; release it with bo_array_destroy()
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if its type is not
+ *     numeric
+ */
+BO_API bo_status bo_array_load(bo_context *context, const bo_source *source, bo_array **out);
+
+/** Writes a .npy file, atomically as bo_file_save() does.
+ *
+ * @param context   the context
+ * @param array     the array
+ * @param sink      where to write
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
+BO_API bo_status bo_array_save(bo_context *context, const bo_array *array, const bo_sink *sink);
+
+/** Destroys an array that the library loaded.
+ *
+ * @param array   the object, or NULL
+ */
+BO_API void bo_array_destroy(bo_array *array);
+
+/** Chooses the origins of columns of float64 rows, as a schema does (bo_schema_info).
+ *
+ *     bo_origins_choose(n, d, x, d, origins);
+ *     bo_origins_subtract(n, d, x, d, origins, narrow);     // bo_samples.x; the same origins for rows to predict
+ *
+ * @param rows           the number of rows
+ * @param dim            the number of columns
+ * @param x              rows x dim numbers; NaN is a missing value
+ * @param ldx            doubles between two rows of x
+ * @param[out] origins   `dim` numbers
+ */
+BO_API void bo_origins_choose(size_t rows, size_t dim, const double *x, size_t ldx, double *origins);
+
+/** Converts float64 rows to the float32 rows that kernel machines take, without loss at large offsets.
+ *
+ * @param rows       the number of rows
+ * @param dim        the number of columns
+ * @param x          rows x dim numbers
+ * @param ldx        doubles between two rows of x
+ * @param origins    `dim` numbers, from bo_origins_choose(), or those of a schema
+ * @param[out] out   x - origins, rows x dim, without gaps
+ */
+BO_API void bo_origins_subtract(size_t rows, size_t dim, const double *x, size_t ldx, const double *origins,
+                                float *out);
+
+/** Returns the part that a row belongs to, by a hash of seed and row number.
+ *
+ * The number of rows need not be known: a table in blocks and one in memory are split in the same way. The fractions are
+ * met on average, not exactly. With the number of its group (bo_data.groups) in place of the row number, the rows of a
+ * group stay together.
+ *
+ * @param desc   the split
+ * @param row    the row number, from 0, or the number of the group
+ * @return TRAIN, VALID or TEST
+ */
+BO_API bo_split bo_split_row(const bo_split_desc *desc, uint64_t row);
+
+/** Assigns rows to folds.
+ *
+ * Without groups, the sizes of the folds differ by at most one row, and so do the numbers of rows of each class in them.
+ * With groups, the largest groups are assigned first, each to the fold that has the least of its classes.
+ *
+ * @param context      the context
+ * @param desc         the folds
+ * @param rows         the number of rows
+ * @param[out] folds   the fold of each row, from 0
+ * @return BO_OK; BO_INVALID if there are fewer rows or groups than folds, or a class is not an index
+ */
+BO_API bo_status bo_split_folds(bo_context *context, const bo_folds_desc *desc, size_t rows, size_t *folds);
+
+/** Opens a table as rows of cells.
+ *
+ * @param context       the context
+ * @param source        the table; the path "-" is standard input. Memory must outlive the reader
+ * @param format        the format
+ * @param min_columns   libsvm: the minimum number of columns. 0: the width of the widest row, found by a pass over the
+ *     file; standard input needs a number
+ * @param[out] out      the reader; release it with bo_reader_close()
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if the type of its
+ *     numbers is not supported or standard input needs a second pass
+ */
+BO_API bo_status bo_reader_open(bo_context *context, const bo_source *source, bo_format format, size_t min_columns,
+                                bo_reader **out);
+
+/** Closes a reader.
+ *
+ * @param reader   the object, or NULL
+ */
+BO_API void bo_reader_close(bo_reader *reader);
+
+/** Describes the table that a reader reads.
+ *
+ * @param reader   the reader
+ * @return the description, owned by the reader
+ */
+BO_API const bo_reader_info *bo_reader_describe(const bo_reader *reader);
+
+/** Returns the name of a column.
+ *
+ * @param reader   the reader
+ * @param index    the column
+ * @return the name, owned by the reader; NULL if the file has no header or no such column
+ */
+BO_API const char *bo_reader_column(const bo_reader *reader, size_t index);
+
+/** Reads the next rows.
+ *
+ * @param context          the context
+ * @param[in,out] reader   the reader
+ * @param max_rows         the maximum number of rows to read
+ * @param[out] block       the rows, possibly fewer than `max_rows`; `rows` is 0 at the end. Owned by the reader
+ * @return BO_OK; BO_IO if reading fails; BO_FORMAT if the file is malformed
+ */
+BO_API bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_data_block *block);
+
+/** Returns to the first row.
+ *
+ * @param context          the context
+ * @param[in,out] reader   the reader
+ * @return BO_OK; BO_IO if reading fails; BO_UNSUPPORTED for standard input
+ */
+BO_API bo_status bo_reader_rewind(bo_context *context, bo_reader *reader);
 
 #endif
 

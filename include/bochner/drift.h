@@ -73,6 +73,36 @@ typedef struct bo_drift_desc {
     uint64_t reserved[4]; /**< must be zero */
 } bo_drift_desc;
 
+/** The result of a test. */
+typedef struct bo_drift_report {
+    size_t rows_a;        /**< number of rows of A */
+    size_t rows_b;        /**< number of rows of B */
+    size_t dim;           /**< number of columns of the feature map's input, after encoding */
+    size_t features;      /**< length of φ(x) */
+    bo_kernel kernel;     /**< the kernel */
+    double gamma;         /**< γ used */
+    double mmd2;          /**< MMD², unbiased; may be negative */
+    double mmd2_biased;   /**< MMD², biased */
+    double p_value;       /**< the p-value */
+    bo_p_value p_kind;    /**< its computation */
+    size_t permutations;  /**< number of permutations; 0: asymptotic */
+    uint64_t reserved[4]; /**< zero */
+} bo_drift_report;
+
+/** The result for one column. */
+typedef struct bo_drift_column {
+    double mmd2;          /**< MMD², unbiased */
+    double p_value;       /**< asymptotic p-value of this column alone */
+    double p_adjusted;    /**< the same, adjusted for the number of columns (Holm) */
+    size_t missing_a;     /**< missing values in A */
+    size_t missing_b;     /**< missing values in B */
+    uint64_t reserved[4]; /**< zero */
+} bo_drift_column;
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
 /** Starts a test.
  *
  * The scaling and the bandwidths are chosen from the sample: uniform rows of both tables together.
@@ -107,32 +137,6 @@ BO_API void bo_drift_destroy(bo_drift *drift);
 BO_API bo_status bo_drift_add(bo_context *context, bo_drift *drift, bo_drift_side side, size_t rows, const double *x,
                               size_t ldx);
 
-/** The result of a test. */
-typedef struct bo_drift_report {
-    size_t rows_a;        /**< number of rows of A */
-    size_t rows_b;        /**< number of rows of B */
-    size_t dim;           /**< number of columns of the feature map's input, after encoding */
-    size_t features;      /**< length of φ(x) */
-    bo_kernel kernel;     /**< the kernel */
-    double gamma;         /**< γ used */
-    double mmd2;          /**< MMD², unbiased; may be negative */
-    double mmd2_biased;   /**< MMD², biased */
-    double p_value;       /**< the p-value */
-    bo_p_value p_kind;    /**< its computation */
-    size_t permutations;  /**< number of permutations; 0: asymptotic */
-    uint64_t reserved[4]; /**< zero */
-} bo_drift_report;
-
-/** The result for one column. */
-typedef struct bo_drift_column {
-    double mmd2;          /**< MMD², unbiased */
-    double p_value;       /**< asymptotic p-value of this column alone */
-    double p_adjusted;    /**< the same, adjusted for the number of columns (Holm) */
-    size_t missing_a;     /**< missing values in A */
-    size_t missing_b;     /**< missing values in B */
-    uint64_t reserved[4]; /**< zero */
-} bo_drift_column;
-
 /** Computes the result.
  *
  * @param context        the context
@@ -145,7 +149,7 @@ typedef struct bo_drift_column {
 BO_API bo_status bo_drift_finish(bo_context *context, const bo_drift *drift, bo_drift_report *report,
                                  bo_drift_column *columns);
 
-/* ==== Advanced ==================================================================================================== */
+#endif
 
 #ifdef __cplusplus
 }

@@ -57,6 +57,38 @@ typedef struct bo_embedding_desc {
     uint64_t reserved[4]; /**< must be zero */
 } bo_embedding_desc;
 
+/** What a fit chose and found.
+ *
+ * Allocated by the library and read-only for callers. Later versions may add members at the end.
+ */
+typedef struct bo_embedding_report {
+    size_t rows;                 /**< number of rows fitted */
+    size_t dim;                  /**< number of input columns */
+    size_t components;           /**< number of components */
+    size_t features;             /**< length of φ(x) */
+    bo_kernel kernel;            /**< the kernel */
+    bo_function function;        /**< the function */
+    bo_draw draw;                /**< the draw */
+    bo_scaling scaling;          /**< the scaling used */
+    bo_gram_precision precision; /**< precision of the products in the covariance */
+    double gamma;                /**< γ used */
+    double variance;             /**< total variance of the features: the sum of all eigenvalues of their covariance */
+    /** Mean squared distance of the features of the training rows to the subspace, as a fraction of `variance`. */
+    double feature_error;
+    /** Mean squared difference of the scaled inputs and their pre-images, as a fraction of the variance of the scaled
+     * inputs. For LINEAR of all training rows, otherwise of the rows that the regression of pre-images was fitted to. */
+    double input_error;
+    double seconds; /**< seconds of the fit; NAN if it was read from a file */
+    /** The variances along the components, `components` numbers in descending order: the eigenvalues of the covariance of the
+     * features, Σ (φ - μ)(φ - μ)ᵀ / (rows - 1). */
+    const double *variances;
+    const double *vectors; /**< the components v_k, orthonormal vectors in feature space; components x features */
+} bo_embedding_report;
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
 /** Fits an embedding to rows in memory.
  *
  * @param context    the context
@@ -105,42 +137,12 @@ BO_API bo_status bo_embedding_apply(bo_context *context, const bo_embedding *emb
 BO_API bo_status bo_embedding_invert(bo_context *context, const bo_embedding *embedding, size_t rows,
                                      const double *coordinates, double *x);
 
-/** What a fit chose and found.
- *
- * Allocated by the library and read-only for callers. Later versions may add members at the end.
- */
-typedef struct bo_embedding_report {
-    size_t rows;                 /**< number of rows fitted */
-    size_t dim;                  /**< number of input columns */
-    size_t components;           /**< number of components */
-    size_t features;             /**< length of φ(x) */
-    bo_kernel kernel;            /**< the kernel */
-    bo_function function;        /**< the function */
-    bo_draw draw;                /**< the draw */
-    bo_scaling scaling;          /**< the scaling used */
-    bo_gram_precision precision; /**< precision of the products in the covariance */
-    double gamma;                /**< γ used */
-    double variance;             /**< total variance of the features: the sum of all eigenvalues of their covariance */
-    /** Mean squared distance of the features of the training rows to the subspace, as a fraction of `variance`. */
-    double feature_error;
-    /** Mean squared difference of the scaled inputs and their pre-images, as a fraction of the variance of the scaled
-     * inputs. For LINEAR of all training rows, otherwise of the rows that the regression of pre-images was fitted to. */
-    double input_error;
-    double seconds; /**< seconds of the fit; NAN if it was read from a file */
-    /** The variances along the components, `components` numbers in descending order: the eigenvalues of the covariance of the
-     * features, Σ (φ - μ)(φ - μ)ᵀ / (rows - 1). */
-    const double *variances;
-    const double *vectors; /**< the components v_k, orthonormal vectors in feature space; components x features */
-} bo_embedding_report;
-
 /** Returns the report of an embedding.
  *
  * @param embedding   the embedding
  * @return the report, owned by the embedding
  */
 BO_API const bo_embedding_report *bo_embedding_describe(const bo_embedding *embedding);
-
-/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /** Writes an embedding to a safetensors file.
  *
@@ -168,10 +170,6 @@ BO_API bo_status bo_embedding_save(bo_context *context, const bo_embedding *embe
 BO_API bo_status bo_embedding_load(bo_context *context, const bo_source *source, bo_embedding **out,
                                    bo_schema **schema);
 
-/* ==== Advanced ==================================================================================================== */
-
-/* ---- streams ----------------------------------------------------------------------------------------------------- */
-
 /** Starts a fit from a stream.
  *
  * γ and the scaling are chosen from the sample: a uniform sample of the rows that will be added. The rows of the sample
@@ -196,6 +194,8 @@ BO_API bo_status bo_embedding_fitting_create(bo_context *context, const bo_embed
  *     vary or are not finite
  */
 BO_API bo_status bo_embedding_fitting_finish(bo_context *context, const bo_fitting *fitting, bo_embedding **out);
+
+#endif
 
 #ifdef __cplusplus
 }

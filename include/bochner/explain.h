@@ -44,6 +44,29 @@ typedef struct bo_explain_desc {
     uint64_t reserved[4]; /**< must be zero */
 } bo_explain_desc;
 
+/** The importance of a column by permutation: means over the permutations, and their standard errors. */
+typedef struct bo_column_importance {
+    /** Increase of the error: root mean square error over all targets, or log loss. Without true values: root mean square
+     * change of the predictions, or mean total variation distance of the probabilities. */
+    double increase;
+    double increase_error; /**< standard error; NAN for one permutation */
+    /** Classification: decrease of the accuracy; without true values: fraction of rows whose class changes. Otherwise NAN. */
+    double accuracy;
+    double accuracy_error; /**< standard error */
+    uint64_t reserved[4];  /**< zero */
+} bo_column_importance;
+
+/** The errors without permutation. */
+typedef struct bo_explain_errors {
+    double error;         /**< root mean square error over all targets, or log loss; NAN without true values */
+    double accuracy;      /**< classification: accuracy; otherwise NAN */
+    uint64_t reserved[4]; /**< zero */
+} bo_explain_errors;
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
 /** Measures slopes: the average gradient outer product G = mean over the rows of Σ_t ∇f_t ∇f_tᵀ, by columns (Radhakrishnan et al. 2024,
  * arXiv 2212.13881).
  *
@@ -68,25 +91,6 @@ typedef struct bo_explain_desc {
 BO_API bo_status bo_explain_gradients(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
                                       const bo_inputs *inputs, double *slopes, size_t directions, double *shares,
                                       double *vectors);
-
-/** The importance of a column by permutation: means over the permutations, and their standard errors. */
-typedef struct bo_column_importance {
-    /** Increase of the error: root mean square error over all targets, or log loss. Without true values: root mean square
-     * change of the predictions, or mean total variation distance of the probabilities. */
-    double increase;
-    double increase_error; /**< standard error; NAN for one permutation */
-    /** Classification: decrease of the accuracy; without true values: fraction of rows whose class changes. Otherwise NAN. */
-    double accuracy;
-    double accuracy_error; /**< standard error */
-    uint64_t reserved[4];  /**< zero */
-} bo_column_importance;
-
-/** The errors without permutation. */
-typedef struct bo_explain_errors {
-    double error;         /**< root mean square error over all targets, or log loss; NAN without true values */
-    double accuracy;      /**< classification: accuracy; otherwise NAN */
-    uint64_t reserved[4]; /**< zero */
-} bo_explain_errors;
 
 /** Measures the importance of columns by permutation (Breiman 2001; Fisher, Rudin and Dominici 2019): the values of a column are
  * permuted among the rows, so that the column carries no information on the row, and the predictions are tested again.
@@ -128,8 +132,6 @@ BO_API bo_status bo_explain_row(bo_context *context, const bo_machine *machine, 
                                 const bo_inputs *inputs, const float *row, double *base, double *prediction,
                                 double *contributions, double *errors);
 
-/* ==== Advanced ==================================================================================================== */
-
 /** Chooses values of a column for a curve: all that occur if they are few, otherwise values at equally spaced quantiles, from 1% to
  * 99% of the rows.
  *
@@ -170,6 +172,8 @@ BO_API bo_status bo_explain_values(bo_context *context, const bo_machine *machin
 BO_API bo_status bo_explain_curve(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
                                   const bo_inputs *inputs, size_t column, size_t points, const size_t *values,
                                   double *mean, double *low, double *high);
+
+#endif
 
 #ifdef __cplusplus
 }

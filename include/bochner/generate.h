@@ -321,16 +321,6 @@ typedef struct bo_session_reading {
  */
 BO_API bo_status bo_session_read(bo_context *context, bo_session *session, const bo_session_reading *reading);
 
-/** Reads from a saved state how many tokens it has read, in order to choose the capacity of the session that loads it.
- *
- * @param context      the context
- * @param source       the state
- * @param[out] tokens  the number of tokens
- * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is not the state of a session; BO_VERSION if it was
- *     made by a newer version
- */
-BO_API bo_status bo_session_peek(bo_context *context, const bo_source *source, uint64_t *tokens);
-
 /** What it costs to decode a token after a context of some length. */
 typedef struct bo_session_cost {
     size_t tokens; /**< length of the context, with the decoded token */
@@ -341,23 +331,6 @@ typedef struct bo_session_cost {
                                state does not fit into memory */
     uint64_t reserved[4]; /**< must be zero */
 } bo_session_cost;
-
-/** Measures the cost of decoding one token at a time after long contexts, without reading these contexts.
- *
- * A few hundred tokens are read, and attention that keeps keys repeats their keys and values up to the length. Time and
- * memory are those of a real context; the logits are not. A length beyond the learned positions of the model, and a
- * state that would not fit into three quarters of the memory of the process (bo_context_memory()) beside the weights, are
- * reported as not available, which is not an error; nothing is allocated for them.
- *
- * @param context    the context
- * @param model      a language model
- * @param lengths    the lengths of the context, with the decoded token, each at least 1
- * @param count      the number of lengths
- * @param[out] out   `count` results
- * @return BO_OK; BO_INVALID if the model is not a language model or if a length is 0
- */
-BO_API bo_status bo_session_measure(bo_context *context, const bo_model *model, const size_t *lengths, size_t count,
-                                    bo_session_cost *out);
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
@@ -399,6 +372,37 @@ typedef struct bo_composition {
     uint64_t reserved[4];     /**< must be zero */
 } bo_composition;
 
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
+/** Reads from a saved state how many tokens it has read, in order to choose the capacity of the session that loads it.
+ *
+ * @param context      the context
+ * @param source       the state
+ * @param[out] tokens  the number of tokens
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is not the state of a session; BO_VERSION if it was
+ *     made by a newer version
+ */
+BO_API bo_status bo_session_peek(bo_context *context, const bo_source *source, uint64_t *tokens);
+
+/** Measures the cost of decoding one token at a time after long contexts, without reading these contexts.
+ *
+ * A few hundred tokens are read, and attention that keeps keys repeats their keys and values up to the length. Time and
+ * memory are those of a real context; the logits are not. A length beyond the learned positions of the model, and a
+ * state that would not fit into three quarters of the memory of the process (bo_context_memory()) beside the weights, are
+ * reported as not available, which is not an error; nothing is allocated for them.
+ *
+ * @param context    the context
+ * @param model      a language model
+ * @param lengths    the lengths of the context, with the decoded token, each at least 1
+ * @param count      the number of lengths
+ * @param[out] out   `count` results
+ * @return BO_OK; BO_INVALID if the model is not a language model or if a length is 0
+ */
+BO_API bo_status bo_session_measure(bo_context *context, const bo_model *model, const size_t *lengths, size_t count,
+                                    bo_session_cost *out);
+
 /** Lets a language model write documents into a text file.
  *
  * A document begins with an empty state and with the tokens that the template of the tokenizer puts before a text; if
@@ -423,6 +427,8 @@ typedef struct bo_composition {
  */
 BO_API bo_status bo_model_compose(bo_context *context, const bo_model *model, const bo_compose_desc *desc,
                                   const char *path, bo_composition *out);
+
+#endif
 
 #ifdef __cplusplus
 }

@@ -213,6 +213,24 @@ typedef struct bo_inspection {
     bool rotated;                           /**< the model uses RoPE, which W_QK leaves out */
 } bo_inspection;
 
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+/** Sizes of a model at a given length of the text. */
+typedef struct bo_model_sizes {
+    size_t context;              /**< tokens of the text */
+    uint64_t parameters;         /**< number of parameters */
+    size_t weight_bytes;         /**< bytes of the weights */
+    size_t cache_bytes;          /**< bytes of keys and values of one sequence, in layers that keep them */
+    size_t state_bytes;          /**< bytes of the states of fixed size of one sequence, in the other layers */
+    double operations;           /**< floating-point operations per token, mean over the text */
+    double attention_operations; /**< the part of attention, without projections */
+    uint64_t reserved[4];        /**< zero */
+} bo_model_sizes;
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
 /** Inspects a language model.
  *
  * @param context   the context; progress is reported as "inspecting"
@@ -231,20 +249,6 @@ BO_API bo_status bo_inspect(bo_context *context, const bo_model *model, const in
 /** Destroys a report. @param report  the report, or NULL */
 BO_API void bo_inspection_destroy(bo_inspection *report);
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------- */
-
-/** Sizes of a model at a given length of the text. */
-typedef struct bo_model_sizes {
-    size_t context;              /**< tokens of the text */
-    uint64_t parameters;         /**< number of parameters */
-    size_t weight_bytes;         /**< bytes of the weights */
-    size_t cache_bytes;          /**< bytes of keys and values of one sequence, in layers that keep them */
-    size_t state_bytes;          /**< bytes of the states of fixed size of one sequence, in the other layers */
-    double operations;           /**< floating-point operations per token, mean over the text */
-    double attention_operations; /**< the part of attention, without projections */
-    uint64_t reserved[4];        /**< zero */
-} bo_model_sizes;
-
 /** Computes the sizes of a language model. Nothing is run.
  *
  * @param context   the context
@@ -254,6 +258,8 @@ typedef struct bo_model_sizes {
  * @return BO_OK; BO_INVALID if the model is not a language model or has fewer positions
  */
 BO_API bo_status bo_model_measure(bo_context *context, const bo_model *model, size_t tokens, bo_model_sizes *out);
+
+#endif
 
 #ifdef __cplusplus
 }

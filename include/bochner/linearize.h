@@ -129,7 +129,9 @@ typedef struct bo_linearize_desc {
  */
 BO_API bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc, bo_model **out);
 
-/* ==== Advanced ==================================================================================================== */
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
 
 /** Chooses the initial parameters of attention from text, head by head.
  *
@@ -149,6 +151,8 @@ BO_API bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc
  */
 BO_API bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_model *model,
                                     const bo_corpus *corpus, uint64_t tokens, bo_head_fit *fits, size_t *count);
+
+#endif
 
 #ifdef __cplusplus
 }

@@ -76,7 +76,9 @@ BO_API bo_status bo_model_adapt(bo_context *context, bo_model *model, const bo_l
  */
 BO_API bo_status bo_model_merge(bo_context *context, bo_model *model);
 
-/* ==== Advanced ==================================================================================================== */
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
 
 /** Names the base of the adapters of a model, which their files name. The caller answers for its weights: loading the
  * adapters compares them with those that were adapted.
@@ -87,6 +89,8 @@ BO_API bo_status bo_model_merge(bo_context *context, bo_model *model);
  * @return BO_OK; BO_INVALID if the model has no adapters or the base is not a model
  */
 BO_API bo_status bo_model_set_base(bo_context *context, bo_model *model, const char *base);
+
+#endif
 
 #ifdef __cplusplus
 }

@@ -455,18 +455,6 @@ BO_API void bo_fitting_destroy(bo_fitting *fitting);
  */
 BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows);
 
-/** Sums the fittings of all ranks of a parallel job.
- *
- * Every rank calls this function once, after its last bo_fitting_add(). Afterwards bo_fitting_finish() gives the same
- * machine on every rank.
- *
- * @param context           the context
- * @param[in,out] fitting   the fitting of this rank
- * @param collective        the parallel job
- * @return BO_OK; the status of `collective->sum` if it fails; BO_INVALID if the fitting is that of an embedding
- */
-BO_API bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective);
-
 /** Solves the system of a machine. More rows may be added afterwards, and the fitting may be finished again.
  *
  * @param context           the context
@@ -508,6 +496,18 @@ BO_API bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, cons
  */
 BO_API bo_status bo_machine_gradients(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
                                       float *gradients);
+
+/** Sums the fittings of all ranks of a parallel job.
+ *
+ * Every rank calls this function once, after its last bo_fitting_add(). Afterwards bo_fitting_finish() gives the same
+ * machine on every rank.
+ *
+ * @param context           the context
+ * @param[in,out] fitting   the fitting of this rank
+ * @param collective        the parallel job
+ * @return BO_OK; the status of `collective->sum` if it fails; BO_INVALID if the fitting is that of an embedding
+ */
+BO_API bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective);
 
 #endif
 

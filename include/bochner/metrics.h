@@ -134,13 +134,6 @@ typedef enum bo_figure {
     BO_FIGURE_CALIBRATION = 10
 } bo_figure;
 
-/** Returns whether a larger value of a figure is better.
- *
- * @param figure   the figure
- * @return true for R², accuracy, AUC and F1; false for errors, losses and the coverage, which is best at 0.95
- */
-BO_API bool bo_figure_larger_is_better(bo_figure figure);
-
 /** A figure with its uncertainty. */
 typedef struct bo_measure {
     double value; /**< the figure; NAN if it does not apply or was not accumulated */
@@ -149,16 +142,6 @@ typedef struct bo_measure {
     double error;
     double bound; /**< AUC: a bound of |value - exact value|, 0 if all rows were kept; other figures: 0 */
 } bo_measure;
-
-/** Computes a figure.
- *
- * @param context    the context
- * @param metrics    the metrics
- * @param figure     the figure
- * @param[out] out   its value and uncertainty
- * @return BO_OK, also if the figure does not apply; BO_INVALID if there is no such figure; BO_MEMORY
- */
-BO_API bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metrics, bo_figure figure, bo_measure *out);
 
 /* ==== Advanced ==================================================================================================== */
 
@@ -193,34 +176,6 @@ typedef struct bo_class_figures {
     double auc;         /**< area under the ROC curve; NAN if it is not available */
     double auc_error;   /**< its standard error */
 } bo_class_figures;
-
-/** Computes the figures of one class.
- *
- * @param context    the context
- * @param metrics    the metrics of a classification
- * @param index      the class
- * @param[out] out   the figures
- * @return BO_OK; BO_INVALID if there is no such class; BO_MEMORY
- */
-BO_API bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics, size_t index, bo_class_figures *out);
-
-/** Computes the ROC curve of one class: the fractions of the other rows and of the rows of the class whose scores exceed
- * a threshold, for falling thresholds.
- *
- * The curve starts at (0, 0) and ends at (1, 1). Points between two others on one line are left out. If more than `most`
- * points remain, some are left out evenly.
- *
- * @param context            the context
- * @param metrics            the metrics of a classification
- * @param index              the class
- * @param most               the maximum number of points, at least 2
- * @param[out] false_rates   fractions of the other rows
- * @param[out] true_rates    fractions of the rows of the class
- * @param[out] count         the number of points; 0 if no curve is available
- * @return BO_OK; BO_INVALID if there is no such class or `most` is less than 2; BO_MEMORY
- */
-BO_API bo_status bo_metrics_roc(bo_context *context, const bo_metrics *metrics, size_t index, size_t most,
-                                double *false_rates, double *true_rates, size_t *count);
 
 /** A mean by Welford's recurrence. */
 typedef struct bo_running {
@@ -282,6 +237,57 @@ struct bo_metrics {
     bo_calibration_bin *calibration; /**< classification: BO_CALIBRATION_BINS bins */
     struct bo_ranking *ranking;      /**< classification: scores for the AUC; internal */
 };
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
+/** Computes a figure.
+ *
+ * @param context    the context
+ * @param metrics    the metrics
+ * @param figure     the figure
+ * @param[out] out   its value and uncertainty
+ * @return BO_OK, also if the figure does not apply; BO_INVALID if there is no such figure; BO_MEMORY
+ */
+BO_API bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metrics, bo_figure figure, bo_measure *out);
+
+/** Computes the figures of one class.
+ *
+ * @param context    the context
+ * @param metrics    the metrics of a classification
+ * @param index      the class
+ * @param[out] out   the figures
+ * @return BO_OK; BO_INVALID if there is no such class; BO_MEMORY
+ */
+BO_API bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics, size_t index, bo_class_figures *out);
+
+/** Computes the ROC curve of one class: the fractions of the other rows and of the rows of the class whose scores exceed
+ * a threshold, for falling thresholds.
+ *
+ * The curve starts at (0, 0) and ends at (1, 1). Points between two others on one line are left out. If more than `most`
+ * points remain, some are left out evenly.
+ *
+ * @param context            the context
+ * @param metrics            the metrics of a classification
+ * @param index              the class
+ * @param most               the maximum number of points, at least 2
+ * @param[out] false_rates   fractions of the other rows
+ * @param[out] true_rates    fractions of the rows of the class
+ * @param[out] count         the number of points; 0 if no curve is available
+ * @return BO_OK; BO_INVALID if there is no such class or `most` is less than 2; BO_MEMORY
+ */
+BO_API bo_status bo_metrics_roc(bo_context *context, const bo_metrics *metrics, size_t index, size_t most,
+                                double *false_rates, double *true_rates, size_t *count);
+
+/** Returns whether a larger value of a figure is better.
+ *
+ * @param figure   the figure
+ * @return true for R², accuracy, AUC and F1; false for errors, losses and the coverage, which is best at 0.95
+ */
+BO_API bool bo_figure_larger_is_better(bo_figure figure);
+
+#endif
 
 #ifdef __cplusplus
 }

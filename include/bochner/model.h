@@ -331,17 +331,6 @@ BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t laye
  */
 BO_API bo_weights *bo_model_weights(const bo_model *model);
 
-/** Measures one step of a model, operation by operation (profile.h).
- *
- * @param context   the context
- * @param model     the model; no other thread may use it during the call
- * @param desc      the step; NULL: all defaults
- * @param[out] out  the profile; release it with bo_profile_destroy()
- * @return BO_OK; BO_UNSUPPORTED if the matrices are stored in fewer bits, which have no backward, and desc.forward is
- *     false
- */
-BO_API bo_status bo_model_profile(bo_context *context, bo_model *model, const bo_profile_desc *desc, bo_profile **out);
-
 /* ---- teachers ---------------------------------------------------------------------------------------------------- */
 
 /** What a linearized model (a block with `replaced`) learns from its teacher, which is the model with the attention
@@ -367,19 +356,6 @@ typedef struct bo_replacement_desc {
     uint64_t reserved[4]; /**< must be zero */
 } bo_replacement_desc;
 
-/** Creates a copy of a language model with another attention and the same weights. Its blocks have the old
- * attention as `replaced`. The parameters of the new attention have their initial values.
- *
- * @param context   the context
- * @param model     a language model with softmax attention; its tokenizer must outlive the copy
- * @param desc      the replacement
- * @param[out] out  the copy; release it with bo_model_destroy()
- * @return BO_OK; BO_INVALID if the model has no softmax attention, if no layer is replaced, or if the attention does not
- *     fit
- */
-BO_API bo_status bo_model_replace_attention(bo_context *context, const bo_model *model, const bo_replacement_desc *desc,
-                                            bo_model **out);
-
 /** How well two models agree on the next token. */
 typedef struct bo_agreement {
     uint64_t tokens;      /**< number of positions compared */
@@ -387,21 +363,6 @@ typedef struct bo_agreement {
     double divergence;    /**< mean KL divergence of the second model's distribution from the first's, in nats */
     uint64_t reserved[4]; /**< zero */
 } bo_agreement;
-
-/** Compares the distributions of two models over the windows of a corpus.
- *
- * @param context         the context
- * @param first           a language model, such as a teacher
- * @param second          a language model with the same vocabulary
- * @param corpus          the corpus, of at least one window
- * @param context_tokens  tokens per window; 0: the smaller context of the two models
- * @param most            maximum number of tokens to use, at least one window is used; 0: all
- * @param[out] out        the result
- * @return BO_OK; BO_INVALID if the vocabularies differ or the corpus is shorter than a window; BO_IO if the corpus
- *     cannot be read
- */
-BO_API bo_status bo_model_agreement(bo_context *context, const bo_model *first, const bo_model *second,
-                                    const bo_corpus *corpus, size_t context_tokens, uint64_t most, bo_agreement *out);
 
 /* ==== Experimental ================================================================================================ */
 
@@ -453,6 +414,45 @@ BO_API bo_status bo_model_new_parameters(bo_context *context, const bo_model *mo
  * @return the name, owned by the model; NULL if the index is past the end
  */
 BO_API const char *bo_model_activation(const bo_model *model, size_t index);
+
+/** Measures one step of a model, operation by operation (profile.h).
+ *
+ * @param context   the context
+ * @param model     the model; no other thread may use it during the call
+ * @param desc      the step; NULL: all defaults
+ * @param[out] out  the profile; release it with bo_profile_destroy()
+ * @return BO_OK; BO_UNSUPPORTED if the matrices are stored in fewer bits, which have no backward, and desc.forward is
+ *     false
+ */
+BO_API bo_status bo_model_profile(bo_context *context, bo_model *model, const bo_profile_desc *desc, bo_profile **out);
+
+/** Creates a copy of a language model with another attention and the same weights. Its blocks have the old
+ * attention as `replaced`. The parameters of the new attention have their initial values.
+ *
+ * @param context   the context
+ * @param model     a language model with softmax attention; its tokenizer must outlive the copy
+ * @param desc      the replacement
+ * @param[out] out  the copy; release it with bo_model_destroy()
+ * @return BO_OK; BO_INVALID if the model has no softmax attention, if no layer is replaced, or if the attention does not
+ *     fit
+ */
+BO_API bo_status bo_model_replace_attention(bo_context *context, const bo_model *model, const bo_replacement_desc *desc,
+                                            bo_model **out);
+
+/** Compares the distributions of two models over the windows of a corpus.
+ *
+ * @param context         the context
+ * @param first           a language model, such as a teacher
+ * @param second          a language model with the same vocabulary
+ * @param corpus          the corpus, of at least one window
+ * @param context_tokens  tokens per window; 0: the smaller context of the two models
+ * @param most            maximum number of tokens to use, at least one window is used; 0: all
+ * @param[out] out        the result
+ * @return BO_OK; BO_INVALID if the vocabularies differ or the corpus is shorter than a window; BO_IO if the corpus
+ *     cannot be read
+ */
+BO_API bo_status bo_model_agreement(bo_context *context, const bo_model *first, const bo_model *second,
+                                    const bo_corpus *corpus, size_t context_tokens, uint64_t most, bo_agreement *out);
 
 #endif
 

@@ -212,17 +212,6 @@ typedef struct bo_description_needs {
     uint64_t reserved[4];   /**< must be zero */
 } bo_description_needs;
 
-/** Reads from a description of layers which data it requires. No data is needed for that.
- *
- * @param context   the context
- * @param text      the description: JSON text
- * @param where     the name of the description in messages, or NULL
- * @param[out] out  the requirements
- * @return BO_OK; BO_FORMAT if the description is malformed; BO_VERSION if it has a newer format
- */
-BO_API bo_status bo_description_inspect(bo_context *context, const char *text, const char *where,
-                                        bo_description_needs *out);
-
 /** A layer. Made by the library; later versions may add members at the end. */
 typedef struct bo_layer_info {
     const char *name;  /**< the name in the description */
@@ -247,23 +236,6 @@ typedef struct bo_network_facts {
     const bo_layer_info *layer;         /**< the layers, in the order in which they are computed */
 } bo_network_facts;
 
-/* ---- exact solution of the last layer ---------------------------------------------------------------------------- */
-
-/** Sets the last linear layer by exact ridge regression on the training part.
- *
- * It minimizes |Z Wᵀ - Y|² + λ (|W|² + |b|²), where Z is the input of the layer. The other weights do not change. The
- * loss of the model is mse or cross-entropy. In the latter case Y is 1 for the class of an example and 0 for the
- * other classes.
- *
- * @param context   the context
- * @param model     a model of the task `predict`; no other thread may use it during the call
- * @param examples  the examples, with targets
- * @param lambda    λ, at least 0
- * @return BO_OK; BO_INVALID if the last layer is not linear, if the loss is another one or if the examples do not fit
- *     the model; BO_NUMERIC if there is no solution with this λ
- */
-BO_API bo_status bo_model_solve(bo_context *context, bo_model *model, const bo_examples *examples, double lambda);
-
 /* ==== Experimental ================================================================================================ */
 
 #ifdef BO_EXPERIMENTAL
@@ -282,6 +254,32 @@ BO_API bo_status bo_model_solve(bo_context *context, bo_model *model, const bo_e
  */
 BO_API bo_status bo_description_time(bo_context *context, const bo_description *desc, size_t repeats, double *seconds,
                                      double *operations);
+
+/** Sets the last linear layer by exact ridge regression on the training part.
+ *
+ * It minimizes |Z Wᵀ - Y|² + λ (|W|² + |b|²), where Z is the input of the layer. The other weights do not change. The
+ * loss of the model is mse or cross-entropy. In the latter case Y is 1 for the class of an example and 0 for the
+ * other classes.
+ *
+ * @param context   the context
+ * @param model     a model of the task `predict`; no other thread may use it during the call
+ * @param examples  the examples, with targets
+ * @param lambda    λ, at least 0
+ * @return BO_OK; BO_INVALID if the last layer is not linear, if the loss is another one or if the examples do not fit
+ *     the model; BO_NUMERIC if there is no solution with this λ
+ */
+BO_API bo_status bo_model_solve(bo_context *context, bo_model *model, const bo_examples *examples, double lambda);
+
+/** Reads from a description of layers which data it requires. No data is needed for that.
+ *
+ * @param context   the context
+ * @param text      the description: JSON text
+ * @param where     the name of the description in messages, or NULL
+ * @param[out] out  the requirements
+ * @return BO_OK; BO_FORMAT if the description is malformed; BO_VERSION if it has a newer format
+ */
+BO_API bo_status bo_description_inspect(bo_context *context, const char *text, const char *where,
+                                        bo_description_needs *out);
 
 #endif
 

@@ -150,17 +150,6 @@ BO_API const bo_optimizer_facts *bo_optimizer_describe(const bo_optimizer *optim
  */
 BO_API bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double factor, double *norm);
 
-/** Swaps the averaged weights (`average` of the descriptor) with the current ones.
- *
- * Call it once before the averaged weights are evaluated or saved and once after, with no step in between. It does
- * nothing if there is no averaging, or before the first step.
- *
- * @param context    the context
- * @param optimizer  the optimizer
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *optimizer);
-
 /** Saves the state (moments, average, number of steps) to a safetensors file.
  *
  * Together with the weights (bo_weights_save()) and the position in the data, a run continues with the same bits.
@@ -181,6 +170,23 @@ BO_API bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *opti
  *     has another shape or is not finite, or if the number of steps is missing
  */
 BO_API bo_status bo_optimizer_load(bo_context *context, bo_optimizer *optimizer, const bo_source *source);
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
+/** Swaps the averaged weights (`average` of the descriptor) with the current ones.
+ *
+ * Call it once before the averaged weights are evaluated or saved and once after, with no step in between. It does
+ * nothing if there is no averaging, or before the first step.
+ *
+ * @param context    the context
+ * @param optimizer  the optimizer
+ * @return BO_OK or an error (see base.h)
+ */
+BO_API bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *optimizer);
+
+#endif
 
 #ifdef __cplusplus
 }

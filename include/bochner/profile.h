@@ -100,6 +100,10 @@ typedef struct bo_profile {
     bo_profile_totals totals;            /**< the totals */
 } bo_profile;
 
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
 /** Destroys a profile. @param profile  the profile, or NULL */
 BO_API void bo_profile_destroy(bo_profile *profile);
 
@@ -114,6 +118,8 @@ BO_API void bo_profile_destroy(bo_profile *profile);
  * @return BO_OK; BO_IO if writing fails
  */
 BO_API bo_status bo_profile_draw(bo_context *context, const bo_profile *profile, FILE *out);
+
+#endif
 
 #ifdef __cplusplus
 }

@@ -370,15 +370,6 @@ BO_API bool bo_tokenizer_is_special(const bo_tokenizer *tokenizer, int32_t id);
 BO_API bo_status bo_tokenizer_train_texts(bo_context *context, const bo_tokenizer_desc *desc,
                                           const bo_texts_desc *texts, bo_tokenizer **out);
 
-/* ---- corpora ----------------------------------------------------------------------------------------------------- */
-
-/** Returns the number of bytes of text that the tokens represent, for bits per byte.
- *
- * @param corpus   the corpus
- * @return the number of bytes
- */
-BO_API uint64_t bo_corpus_bytes(const bo_corpus *corpus);
-
 /* ---- quality ----------------------------------------------------------------------------------------------------- */
 
 /** BLEU of a corpus (Papineni 2002), from 0 to 100.
@@ -404,6 +395,10 @@ typedef struct bo_bleu_counts {
     uint64_t reserved[4];      /**< must be zero */
 } bo_bleu_counts;
 
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
 /** Adds one text and its reference.
  *
  * @param context           the context
@@ -424,6 +419,15 @@ BO_API bo_status bo_bleu_add(bo_context *context, bo_bleu_counts *counts, const 
  * @param[out] out   the result
  */
 BO_API void bo_bleu_score(const bo_bleu_counts *counts, bo_bleu *out);
+
+/** Returns the number of bytes of text that the tokens represent, for bits per byte.
+ *
+ * @param corpus   the corpus
+ * @return the number of bytes
+ */
+BO_API uint64_t bo_corpus_bytes(const bo_corpus *corpus);
+
+#endif
 
 #ifdef __cplusplus
 }
