@@ -23,6 +23,12 @@ endif()
 # kernels enable it, because their order of operations is explicit.
 add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>)
 
+# Programs leave out the functions of the library that they do not use (Apple's linker has another option).
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffunction-sections> $<$<COMPILE_LANGUAGE:C>:-fdata-sections>)
+  add_link_options(LINKER:--gc-sections)
+endif()
+
 # gcc 12 for ARM has an internal error in its vectorizer for loops that compute a maximum with fmax.
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 13 AND
    CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
