@@ -72,14 +72,13 @@ int main(void)
     float trained[256], again[256];
     for (size_t i = 0; i < 8192; i++) ids[i] = text[i % (sizeof text - 1)];
     if (bo_context_create(NULL, &context) != BO_OK) return 1;
-    if (bo_tokenizer_create(context, &tokenizer) != BO_OK ||
-        bo_corpus_open(context, &(bo_corpus_desc){.tokenizer = tokenizer, .ids = ids, .id_count = 8192}, &corpus) !=
-            BO_OK)
-        return fail(context);
+    if (bo_tokenizer_create(context, &tokenizer) != BO_OK) return fail(context);
+    const bo_corpus_desc words = {.tokenizer = tokenizer, .ids = ids, .id_count = 8192};
+    if (bo_corpus_open(context, &words, &corpus) != BO_OK) return fail(context);
     const bo_block block = {.heads = 2, .mlp = BO_MLP_CUSTOM, .custom_mlp = waves};
     bo_model_desc desc = {.layers = 2, .width = 64, .context = 64, .block = block};
     if (bo_model_create(context, &desc, tokenizer, &model) != BO_OK) return fail(context);
-    bo_trainer_desc run = {.model = model, .train.corpus = corpus, .steps = 60, .batch = 8, .seed = 1};
+    bo_trainer_desc run = {.model = model, .train = {.corpus = corpus}, .steps = 60, .batch = 8, .seed = 1};
     if (bo_trainer_create(context, &run, &trainer) != BO_OK || bo_trainer_run(context, trainer) != BO_OK)
         return fail(context);
     const double loss = bo_trainer_report(trainer)->loss;

@@ -66,8 +66,8 @@ int main(void)
 
     /* Without a folder the trainer writes no checkpoints; bo_model_save gives the model as bytes. */
     bo_trainer_desc run = {.model = model,
-                           .train.corpus = train,
-                           .valid.corpus = valid,
+                           .train = {.corpus = train},
+                           .valid = {.corpus = valid},
                            .steps = 60,
                            .batch = 8,
                            .report = show,
