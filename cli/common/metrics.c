@@ -1,10 +1,11 @@
 /* How good predictions are: words, tables and JSON of metrics. */
+#include "columns.h"
 #include "metrics.h"
 #include <math.h>
 
 const char *cli_class_label(const bo_schema *schema, size_t index, cli_word *number)
 {
-    const char *label = schema ? bo_schema_describe(schema)->class_names[index] : NULL;
+    const char *label = schema ? cli_class_name(schema, index) : NULL;
     if (label) return label;
     snprintf(number->s, sizeof number->s, "%zu", index);
     return number->s;
@@ -44,7 +45,7 @@ static void json_targets(const bo_metrics *metrics, const bo_schema *schema, cli
     bo_target_figures figures;
     for (size_t t = 0; bo_metrics_target(metrics, t, &figures); t++) {
         cli_json_object(json, NULL);
-        cli_json_add_text(json, "name", schema ? bo_schema_describe(schema)->target_names[t] : NULL);
+        cli_json_add_text(json, "name", schema ? cli_target_name(schema, t) : NULL);
         cli_json_add_number(json, "rmse", figures.rmse);
         cli_json_add_number(json, "r2", figures.r2);
         cli_json_add_number(json, "mae", figures.mae);
@@ -292,7 +293,7 @@ void cli_metrics_print(cli_session *session, const bo_metrics *metrics, const bo
     print_more(session, metrics, out);
     if (metrics->desc.has_std) print_coverage(metrics, &figures, out);
     for (size_t t = 0; metrics->desc.targets > 1 && bo_metrics_target(metrics, t, &target); t++) {
-        fprintf(out, "            %s: ", schema ? bo_schema_describe(schema)->target_names[t] : "target");
+        fprintf(out, "            %s: ", schema ? cli_target_name(schema, t) : "target");
         cli_metrics_print_numbers(out, target.rmse, target.r2);
         fputc('\n', out);
     }

@@ -1,4 +1,5 @@
 /* Pictures of a test: predictions, residuals, the confusion matrix, ROC curves, reliability. */
+#include "columns.h"
 #include "plot.h"
 #include <math.h>
 #include <stdlib.h>
@@ -131,7 +132,7 @@ static void scatter(FILE *pipe, const bo_metrics *metrics, const bo_schema *sche
     fprintf(pipe, "set xrange [%.17g:%.17g]\nset yrange [%.17g:%.17g]\nset size ratio 1\n", low, high, low, high);
     scatter_title(pipe, metrics, banded, outside);
     const char *name =
-        schema && bo_schema_describe(schema)->target_names[0] ? bo_schema_describe(schema)->target_names[0] : "target";
+        schema && cli_target_name(schema, 0) ? cli_target_name(schema, 0) : "target";
     axis_label(pipe, "x", name, "true");
     axis_label(pipe, "y", name, "predicted");
     double size = metrics->points > 1500 ? 0.28 : metrics->points > 300 ? 0.4 : 0.6;
@@ -294,7 +295,7 @@ static void residuals(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
     if (outside) snprintf(title + length, sizeof title - (size_t)length, ",  %zu beyond the frame", outside);
     cli_picture_title(pipe, title, 680);
     const char *name =
-        schema && bo_schema_describe(schema)->target_names[0] ? bo_schema_describe(schema)->target_names[0] : "target";
+        schema && cli_target_name(schema, 0) ? cli_target_name(schema, 0) : "target";
     axis_label(pipe, "x", name, "predicted");
     axis_label(pipe, "y", name, "true - predicted");
     fprintf(pipe, "set xrange [%.17g:%.17g]\nset yrange [%.17g:%.17g]\n", low, high, -range, range);

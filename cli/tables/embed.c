@@ -1,4 +1,5 @@
 /* bochner embed: principal components of a table in feature space, and coordinates of rows along them. */
+#include "../common/columns.h"
 #include "embed.h"
 #include "columns_line.h"
 #include "../common/spool.h"
@@ -158,7 +159,7 @@ static const char *coordinate_name(const void *user, size_t index, char room[CLI
 static const char *input_name(const void *user, size_t index, char room[CLI_NAME])
 {
     const embed_job *job = user;
-    const char *name = bo_schema_describe(schema_of(job))->input_names[index];
+    const char *name = cli_input_name(schema_of(job), index);
     snprintf(room, CLI_NAME, "%s", name ? name : "");
     if (!name) snprintf(room, CLI_NAME, "column %zu", index);
     return room;

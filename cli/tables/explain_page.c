@@ -1,4 +1,5 @@
 /* The report of bochner explain as one HTML page without external files and without scripts. */
+#include "../common/columns.h"
 #include "explain.h"
 #include "../common/html.h"
 #include "../common/page.h"
@@ -82,7 +83,7 @@ static void put_directions(FILE *out, const cli_explain_job *job)
         const size_t count = cli_explain_loadings(job, k, LOADINGS, 0.1, inputs);
         for (size_t i = 0; i < count; i++) {
             const double loading = job->vectors[k * dim + inputs[i]];
-            cli_html_element(out, i ? ", " : "", bo_schema_describe(job->schema)->input_names[inputs[i]], "");
+            cli_html_element(out, i ? ", " : "", cli_input_name(job->schema, inputs[i]), "");
             fprintf(out, " %s%.2f", loading < 0 ? "−" : "+", fabs(loading));
         }
         fputs("</td></tr>\n", out);

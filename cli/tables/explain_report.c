@@ -1,4 +1,5 @@
 /* The report of bochner explain, as text and as JSON. */
+#include "../common/columns.h"
 #include "explain.h"
 #include "kernel_line.h"
 #include <math.h>
@@ -43,7 +44,7 @@ static void print_head(const cli_explain_job *job)
     const bo_fit_report *report = job->report;
     printf("%-12s%s of %s, %s %s\n", "Model", bo_enum_name(BO_ENUM_TASK, report->task),
            report->classes
-               ? (bo_schema_describe(job->schema)->target_names[0] ? bo_schema_describe(job->schema)->target_names[0]
+               ? (cli_target_name(job->schema, 0) ? cli_target_name(job->schema, 0)
                                                                    : "classes")
                : cli_explain_output(job, 0, &room),
            cli_count(report->features).s,
@@ -111,7 +112,7 @@ static void print_directions(const cli_explain_job *job)
         const size_t count = cli_explain_loadings(job, k, LOADINGS, 0.1, inputs);
         for (size_t i = 0, used = 0; i < count && used < sizeof words; i++) {
             char name[64];
-            cli_clean(bo_schema_describe(job->schema)->input_names[inputs[i]], name, sizeof name);
+            cli_clean(cli_input_name(job->schema, inputs[i]), name, sizeof name);
             used += (size_t)snprintf(words + used, sizeof words - used, "%s%s %+.2f", i ? ", " : "", name,
                                      job->vectors[k * dim + inputs[i]]);
         }
@@ -260,7 +261,7 @@ static void json_directions(const cli_explain_job *job, cli_json *json)
         cli_json_array(json, "loadings");
         for (size_t i = 0; i < count; i++) {
             cli_json_object(json, NULL);
-            cli_json_add_text(json, "input", bo_schema_describe(job->schema)->input_names[inputs[i]]);
+            cli_json_add_text(json, "input", cli_input_name(job->schema, inputs[i]));
             cli_json_add_number(json, "loading", job->vectors[k * dim + inputs[i]]);
             cli_json_end(json);
         }

@@ -1,4 +1,5 @@
 /* The model and the table of bochner explain: columns of the file, a sample of the rows. */
+#include "../common/columns.h"
 #include "explain.h"
 #include "columns_line.h"
 #include "../common/output.h"
@@ -23,7 +24,7 @@ static bool starts_with(const char *text, const char *start)
 /* Whether an input is this part of its column, such as ": year". */
 static bool is_part(const cli_explain_job *job, size_t input, const char *part)
 {
-    return input < job->report->dim && cli_ends_with(bo_schema_describe(job->schema)->input_names[input], part);
+    return input < job->report->dim && cli_ends_with(cli_input_name(job->schema, input), part);
 }
 
 /* An input that is 1 where the value is missing. */
@@ -36,7 +37,7 @@ static bool is_indicator(const cli_explain_job *job, size_t input)
 static char *column_name(const cli_explain_job *job, size_t input, size_t index, const char *name)
 {
     char text[32];
-    const char *own = bo_schema_describe(job->schema)->input_names[input];
+    const char *own = cli_input_name(job->schema, input);
     snprintf(text, sizeof text, "column %zu", index);
     if (!name) name = starts_with(own, text) ? text : own;
     char *copy = cli_allocate(strlen(name) + 1, 1, "names of columns");
@@ -58,7 +59,7 @@ static void find_columns(cli_explain_job *job)
         *c = (cli_explain_column){
             .name = column_name(job, info.first, i, info.name), .first = info.first, .inputs = info.inputs};
         const size_t length = strlen(c->name);
-        const char *own = bo_schema_describe(job->schema)->input_names[info.first];
+        const char *own = cli_input_name(job->schema, info.first);
         c->category = starts_with(own, c->name) && own[length] == '=';
     }
     job->starts[job->columns] = dim;
@@ -94,7 +95,7 @@ static void describe_inputs(const cli_explain_job *job, const cli_explain_column
     size_t used = 0;
     for (size_t j = c->first; j < c->first + c->inputs; j++) {
         if (c->category && row[j] > 0.5F) {
-            cli_clean(bo_schema_describe(job->schema)->input_names[j] + strlen(c->name) + 1, out->text,
+            cli_clean(cli_input_name(job->schema, j) + strlen(c->name) + 1, out->text,
                       sizeof out->text);
             return;
         }
@@ -145,7 +146,7 @@ void cli_explain_value_of(const cli_explain_job *job, size_t column, const float
 const char *cli_explain_output(const cli_explain_job *job, size_t output, cli_word *room)
 {
     if (job->report->classes) return cli_class_label(job->schema, output, room);
-    const char *name = bo_schema_describe(job->schema)->target_names[output];
+    const char *name = cli_target_name(job->schema, output);
     if (!name) snprintf(room->s, sizeof room->s, job->outputs == 1 ? "prediction" : "prediction%zu", output);
     return name ? name : room->s;
 }

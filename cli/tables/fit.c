@@ -1,4 +1,5 @@
 /* bochner fit: fits a kernel machine to a table. */
+#include "../common/columns.h"
 #include "fit.h"
 #include "../common/paths.h"
 #include "columns_line.h"
@@ -53,7 +54,7 @@ static bool is_class_of_numbers(const bo_schema *schema)
 {
     const size_t classes = bo_schema_describe(schema)->classes;
     for (size_t i = 0; i < classes; i++) {
-        const char *label = bo_schema_describe(schema)->class_names[i];
+        const char *label = cli_class_name(schema, i);
         if (label[strspn(label, "-0123456789")]) return false;
     }
     return classes > 2;
@@ -69,7 +70,7 @@ static void say_data(cli_fit_job *job, size_t rows)
     else if (targets > 1)
         snprintf(task, sizeof task, "regression of %s targets", cli_count(targets).s);
     else
-        snprintf(task, sizeof task, "regression of %s", bo_schema_describe(schema)->target_names[0]);
+        snprintf(task, sizeof task, "regression of %s", cli_target_name(schema, 0));
     char files[64] = "";
     if (job->source.files > 1) snprintf(files, sizeof files, " and %s more", cli_count(job->source.files - 1).s);
     bool guessed = job->options->stream && job->options->holdout > 0; /* rows are assigned one by one */
@@ -81,7 +82,7 @@ static void say_data(cli_fit_job *job, size_t rows)
         cli_say(job->session,
                 "Task        classification, because %s has only %s different values, all integers (use --task "
                 "regression to predict a number)",
-                bo_schema_describe(schema)->target_names[0], cli_count(classes).s);
+                cli_target_name(schema, 0), cli_count(classes).s);
     if (2 * classes > rows)
         cli_warn(job->session, "the target has %s classes in %s rows; use --task regression if it is a number",
                  cli_count(classes).s, cli_count(rows).s);
@@ -96,10 +97,10 @@ static bool can_be_learned(cli_fit_job *job, size_t rows)
         cli_fail(job->session, "%s: expected at least 2 rows, found %zu", path, rows);
         return false;
     }
-    const char *target = bo_schema_describe(schema)->target_names[0];
+    const char *target = cli_target_name(schema, 0);
     if (bo_schema_describe(schema)->classes == 1) {
         cli_fail(job->session, "%s: column '%s': expected at least 2 classes, found only '%s'", path,
-                 target ? target : "target", bo_schema_describe(schema)->class_names[0]);
+                 target ? target : "target", cli_class_name(schema, 0));
         return false;
     }
     if (job->options->loss != BO_LOSS_LOGISTIC || bo_schema_describe(schema)->classes > 0) return true;
@@ -176,7 +177,7 @@ static bool load_test(cli_fit_job *job)
     }
     if (job->test->y) return true;
     cli_fail(job->session, "%s: expected the target column '%s' to test with, found none%s", job->options->test,
-             bo_schema_describe(job->train->schema)->target_names[0],
+             cli_target_name(job->train->schema, 0),
              job->options->labels ? " (use --test-labels FILE if the targets are in another file)" : "");
     return false;
 }

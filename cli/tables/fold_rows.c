@@ -1,3 +1,4 @@
+#include "../common/columns.h"
 #include "fold_rows.h"
 #include "../common/output.h"
 #include <math.h>
@@ -83,7 +84,7 @@ static bool is_target(const bo_schema *schema, const bo_reader *reader, size_t c
     const char *name = bo_reader_column(reader, column);
     snprintf(numbered, sizeof numbered, "column %zu", column);
     for (size_t t = 0; t < bo_schema_describe(schema)->targets; t++)
-        if (strcmp(bo_schema_describe(schema)->target_names[t], name ? name : numbered) == 0) return true;
+        if (strcmp(cli_target_name(schema, t), name ? name : numbered) == 0) return true;
     return false;
 }
 
@@ -103,7 +104,7 @@ static bool is_missing(const bo_schema *schema, const bo_data_block *block, size
     if (!isnan(block->cells[at])) return false;
     if (text) bo_text_interpret(text, &meaning);
     for (size_t i = 0; text && meaning.missing && i < bo_schema_describe(schema)->classes; i++)
-        if (strcmp(bo_schema_describe(schema)->class_names[i], text) == 0) return false;
+        if (strcmp(cli_class_name(schema, i), text) == 0) return false;
     return meaning.missing;
 }
 

@@ -1,4 +1,5 @@
 /* bochner predict: applies a model to a table, block by block, in constant memory. */
+#include "../common/columns.h"
 #include "../common/cli.h"
 #include "../common/metrics.h"
 #include "../common/spool.h"
@@ -90,7 +91,7 @@ static const char *number_name(const void *user, size_t index, char room[CLI_NAM
 {
     const predict_job *job = user;
     const size_t each = numbers_each(job->options), target = index / each, part = index % each;
-    const char *target_name = job->schema ? bo_schema_describe(job->schema)->target_names[target] : NULL;
+    const char *target_name = job->schema ? cli_target_name(job->schema, target) : NULL;
     char what[32] = "mean";
     if (part == 1 && job->options->std)
         snprintf(what, sizeof what, "std");

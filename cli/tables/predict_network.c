@@ -1,4 +1,5 @@
 /* bochner predict for networks: one row of predictions per row of a table. */
+#include "../common/columns.h"
 #include "../common/metrics.h"
 #include "../network/network.h"
 #include "../common/predictions.h"
@@ -29,9 +30,9 @@ static const char *number_name(const void *user, size_t index, char room[CLI_NAM
     const char *name = NULL;
     if (job->info->outputs == 1) return "prediction";
     if (schema && job->info->reconstructs && job->info->outputs == bo_schema_describe(schema)->inputs)
-        name = bo_schema_describe(schema)->input_names[index];
+        name = cli_input_name(schema, index);
     else if (schema && !job->info->reconstructs)
-        name = bo_schema_describe(schema)->target_names[index];
+        name = cli_target_name(schema, index);
     if (name)
         snprintf(room, CLI_NAME, "%s", name);
     else

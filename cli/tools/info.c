@@ -1,4 +1,5 @@
 /* bochner info: describes a file or a folder. */
+#include "../common/columns.h"
 #include "../common/json.h"
 #include "../model/mixer_words.h"
 #include "../network/network.h"
@@ -542,17 +543,17 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
     if (schema) {
         cli_json_array(&json, "inputs");
         for (size_t i = 0; i < bo_schema_describe(schema)->inputs; i++)
-            cli_json_add_text(&json, NULL, bo_schema_describe(schema)->input_names[i]);
+            cli_json_add_text(&json, NULL, cli_input_name(schema, i));
         cli_json_end(&json);
         cli_json_array(&json, "targets");
         for (size_t i = 0; i < bo_schema_describe(schema)->targets; i++)
-            cli_json_add_text(&json, NULL, bo_schema_describe(schema)->target_names[i]);
+            cli_json_add_text(&json, NULL, cli_target_name(schema, i));
         cli_json_end(&json);
     }
     if (schema && report->classes) {
         cli_json_array(&json, "classes");
         for (size_t i = 0; i < report->classes; i++)
-            cli_json_add_text(&json, NULL, bo_schema_describe(schema)->class_names[i]);
+            cli_json_add_text(&json, NULL, cli_class_name(schema, i));
         cli_json_end(&json);
     }
     cli_statement_json(&json, &report->accuracy);

@@ -129,6 +129,7 @@ static uint64_t room(const generation *g)
 
 static bo_status feed_prompt(generation *g)
 {
+    BO_TRY(bo_lanes_check_fits(g->context, g->session->lanes, 0, g->prompt_count));
     if (g->prompt_count > room(g))
         return bo_fail(g->context, BO_INVALID, "generate: the prompt has %zu tokens, but there is room for only %llu",
                        g->prompt_count, (unsigned long long)room(g));

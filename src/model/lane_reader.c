@@ -26,7 +26,7 @@ uint64_t bo_lanes_most_tokens(const bo_model *model, size_t capacity)
     return most;
 }
 
-static bo_status check_room(bo_context *context, const bo_lanes *lanes, size_t lane, size_t count)
+bo_status bo_lanes_check_fits(bo_context *context, const bo_lanes *lanes, size_t lane, size_t count)
 {
     const bo_model_desc *d = &lanes->model->desc;
     const bo_attention *keeper = bo_model_keeper(lanes->model);
@@ -154,7 +154,7 @@ static bo_status check_step(bo_context *context, const bo_lanes *lanes, const st
         return bo_fail(context, BO_INVALID, "lanes: no source has been read yet; call bo_lanes_read first");
     for (size_t i = 0; i < r->active; i++) {
         BO_TRY(check_ids(context, lanes, i, r->ids + i, 1, false));
-        BO_TRY(check_room(context, lanes, i, 1));
+        BO_TRY(bo_lanes_check_fits(context, lanes, i, 1));
     }
     return BO_OK;
 }
@@ -268,7 +268,7 @@ static bo_status read_blocks(bo_context *context, bo_lanes *lanes, size_t lane, 
 bo_status bo_lanes_check_reading(bo_context *context, const bo_lanes *lanes, size_t lane, const bo_lane_reading *r)
 {
     BO_TRY(check_whole(context, lanes));
-    BO_TRY(check_room(context, lanes, lane, r->count));
+    BO_TRY(bo_lanes_check_fits(context, lanes, lane, r->count));
     BO_TRY(check_ids(context, lanes, lane, r->ids, r->count, false));
     return r->targets ? check_ids(context, lanes, lane, r->targets, r->count, true) : BO_OK;
 }

@@ -329,6 +329,8 @@ bo_status bo_lanes_step_isolated(bo_context *context, bo_lanes *lanes, size_t ac
                                  float *logits);
 /* The maximum number of tokens that a lane with this capacity can read. */
 uint64_t bo_lanes_most_tokens(const bo_model *model, size_t capacity);
+/* Fails, with the limit and its reason, if a lane cannot read this many tokens more. */
+bo_status bo_lanes_check_fits(bo_context *context, const bo_lanes *lanes, size_t lane, size_t count);
 
 /* ---- lane_files.c: saved states ----------------------------------------------------------------------------------- */
 
