@@ -313,6 +313,21 @@ typedef struct bo_memory_bound {
  */
 BO_API void bo_context_memory(const bo_context *context, bo_memory_bound *out);
 
+/** Starts a named span on the trace, around the calls up to the matching bo_span_end().
+ *
+ * Spans nest. Without a trace the function does nothing.
+ *
+ * @param context   the context
+ * @param name      the name, copied; NULL: an empty name
+ */
+BO_API void bo_span_begin(bo_context *context, const char *name);
+
+/** Ends the span that the last bo_span_begin() started.
+ *
+ * @param context   the context
+ */
+BO_API void bo_span_end(bo_context *context);
+
 /* ---- callbacks: for custom operations and layers (graph.h) ------------------------------------------------------- */
 
 /** Sets the error message of a context and returns the status: `return bo_context_fail(…);`.
@@ -376,21 +391,6 @@ typedef struct bo_collective {
  * @return the number of bytes, 1 to 4; 0 if the bytes are not UTF-8
  */
 BO_API size_t bo_utf8_length(const char *text, size_t length);
-
-/** Starts a named span on the trace, around the calls up to the matching bo_span_end().
- *
- * Spans nest. Without a trace the function does nothing.
- *
- * @param context   the context
- * @param name      the name, copied; NULL: an empty name
- */
-BO_API void bo_span_begin(bo_context *context, const char *name);
-
-/** Ends the span that the last bo_span_begin() started.
- *
- * @param context   the context
- */
-BO_API void bo_span_end(bo_context *context);
 
 #endif
 
