@@ -85,7 +85,7 @@ private:
 
 /* ---- owners ------------------------------------------------------------------------------------------------------ */
 
-/** Destroys an object. Each type of object has a specialization: one line of BOCHNER_OWNED below. */
+/** Destroys an object. A type that is not in the list of BOCHNER_OWNED below needs a specialization. */
 template <class T> struct destroy;
 
 /** Owns an object of the C headers, and converts to its pointer. */
@@ -118,24 +118,17 @@ private:
     T *object_ = nullptr;
 };
 
-/* A type with another function: template <> struct destroy<bo_x> { … bo_x_close(object); … }. */
-#define BOCHNER_OWNED(type)                                                                                            \
+#define BOCHNER_OWNED(type, verb)                                                                                      \
     template <> struct destroy<bo_##type> {                                                                            \
-        void operator()(bo_##type *object) const noexcept { bo_##type##_destroy(object); }                             \
+        void operator()(bo_##type *object) const noexcept { bo_##type##_##verb(object); }                              \
     }
-BOCHNER_OWNED(context);
-BOCHNER_OWNED(features);
-BOCHNER_OWNED(weights);
-BOCHNER_OWNED(graph);
-BOCHNER_OWNED(optimizer);
-#ifdef BO_EXPERIMENTAL
-BOCHNER_OWNED(profile);
-#endif
-BOCHNER_OWNED(attention);
-BOCHNER_OWNED(machine);
-BOCHNER_OWNED(tokenizer);
-BOCHNER_OWNED(model);
-BOCHNER_OWNED(session);
+BOCHNER_OWNED(attention, destroy); BOCHNER_OWNED(chat_template, destroy); BOCHNER_OWNED(context, destroy);
+BOCHNER_OWNED(corpus, close); BOCHNER_OWNED(data, destroy); BOCHNER_OWNED(examples, destroy);
+BOCHNER_OWNED(features, destroy); BOCHNER_OWNED(fitting, destroy); BOCHNER_OWNED(graph, destroy);
+BOCHNER_OWNED(machine, destroy); BOCHNER_OWNED(metrics, destroy); BOCHNER_OWNED(model, destroy);
+BOCHNER_OWNED(optimizer, destroy); BOCHNER_OWNED(sampler, destroy); BOCHNER_OWNED(schema, destroy);
+BOCHNER_OWNED(session, destroy); BOCHNER_OWNED(table, close); BOCHNER_OWNED(texts, close);
+BOCHNER_OWNED(tokenizer, destroy); BOCHNER_OWNED(trainer, destroy); BOCHNER_OWNED(weights, destroy);
 #undef BOCHNER_OWNED
 
 /* ---- sources and sinks ------------------------------------------------------------------------------------------- */
@@ -271,7 +264,7 @@ public:
         throw error(status, *message ? message : bo_status_string(status));
     }
 
-    /** Calls a function of the C headers with this context as its first argument. */
+    /** Calls a function of the C headers with this context as its first argument. Pass nullptr, not NULL. */
     template <class... P, class... A> void call(bo_status (*function)(bo_context *, P...), A &&...arguments) const {
         static_assert(sizeof...(P) == sizeof...(A), "the function has another number of parameters");
         const bo_status status = function(context_, static_cast<P>(arguments)...);

@@ -2,7 +2,7 @@
  * Conversion of models of other programs to the layout of Hugging Face.
  *
  *     bo_convert(context, &(bo_convert_desc){.from = "model.gguf", .to = "model"});
- *     bo_model_load(context, "model", &model);
+ *     bo_model_load(context, &(bo_source){.path = "model"}, NULL, &model);
  *
  * The result is a folder with config.json, generation_config.json, model.safetensors (or shards and
  * model.safetensors.index.json), tokenizer.json and tokenizer_config.json. Its model is a true one of its family

@@ -1,5 +1,5 @@
 /** @file
- * Two-sample tests: whether two tables have the same distribution.
+ * Two-sample tests: whether two tables have the same distribution. Experimental.
  *
  * The maximum mean discrepancy (MMD; Gretton et al. 2012) of two samples A and B is the distance of their mean features.
  * With random features of a kernel it is computed in one pass, in time linear in the number of rows:

@@ -1,5 +1,5 @@
 /** @file
- * Embeddings: principal component analysis in feature space.
+ * Embeddings: principal component analysis in feature space. Experimental.
  *
  * An embedding maps a row x to its coordinates along the K directions in which the features φ(s(x)) vary most; s scales
  * the columns. With the LINEAR kernel this is principal component analysis (PCA). With another kernel it is kernel PCA

@@ -1,5 +1,6 @@
 /** @file
  * Explanations of kernel machines: which columns matter, how predictions depend on them, and why a row has its prediction.
+ * Experimental.
  *
  *     bo_explain_desc desc = {.columns = 3, .starts = (size_t[]){0, 1, 2, 6}};            // the third column is 4 inputs
  *     double slopes[3], base[1], prediction[1], contributions[3];

@@ -7,7 +7,7 @@
  *         return true;                                           // false: enough
  *     }
  *
- *     bo_generate_desc desc = {.prompt = "To be", .max_tokens = 100, .sampler = {.temperature = 0.8, .seed = 1}};
+ *     bo_generate_desc desc = {.prompt = "To be", .max_tokens = 100, .sampling = {.temperature = 0.8, .seed = 1}};
  *     bo_generate(context, model, &desc, show, NULL);
  *
  * A session reads a sequence of tokens with a state. The size of the state is known in advance. For attention with

@@ -1,5 +1,5 @@
 /** @file
- * Inspection of language models with attention: what every head computes, and what could replace it.
+ * Inspection of language models with attention: what every head computes, and what could replace it. Experimental.
  *
  *     bo_inspection *report;
  *     bo_inspect(context, model, ids, count, NULL, &report);          // ids: the tokens of a text

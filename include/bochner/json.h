@@ -1,5 +1,5 @@
 /** @file
- * Numbers and strings as JSON text, and checksums of JSON files.
+ * Numbers and strings as JSON text, and checksums of JSON files. Experimental.
  *
  * The functions do not depend on the locale, allocate nothing and are thread-safe.
  *

@@ -1,7 +1,7 @@
 /** @file
  * Linearization: a softmax transformer becomes one that decodes from a state of fixed size.
  *
- *     bo_model_load(context, "stories15M", &teacher);
+ *     bo_model_load(context, &(bo_source){.path = "stories15M"}, NULL, &teacher);
  *     bo_linearize_desc desc = {.teacher = teacher, .train = text, .valid = held_out, .folder = "linear", .minutes = 60};
  *     bo_attention_preset("dark", &desc.attention);
  *     desc.attention.gate = BO_GATE_DECAY;

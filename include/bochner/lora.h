@@ -4,11 +4,11 @@
  * The weight of each adapted linear layer becomes W0 + (α / r) B A. Training changes only A and B (and the
  * classification heads, which are small). The files of an adapter are small.
  *
- *     bo_model_load(context, "base", &model);
+ *     bo_model_load(context, &(bo_source){.path = "base"}, NULL, &model);
  *     bo_model_adapt(context, model, &(bo_lora_desc){.rank = 8, .targets = "q_proj,v_proj", .base = "base"});
  *     …                                                  // bo_trainer_run of train.h, bo_model_save: the adapter
  *     bo_model_merge(context, model);                    // as fast as the base again
- *     bo_model_save(context, model, "merged");
+ *     bo_model_save(context, model, &(bo_sink){.path = "merged"});
  *
  * For all initial values A0 and B0 of A and B, the adapted model initially computes the same function as the base: the
  * weight is W0 + (α / r) (B A - B0 A0), which the graph computes from left to right without changing W0. Merging sums B

@@ -23,14 +23,16 @@
  *     bo_machine_fit(context, &desc, &samples, &machine);
  *     bo_machine_create_metrics(context, machine, 0, &metrics);
  *     bo_machine_evaluate(context, machine, &(bo_inputs){.rows = test->rows, .x = test->x}, test->y, metrics);
- *     printf("%g\n", bo_metrics_rmse(metrics));
+ *     bo_metrics_figures figures;
+ *     bo_metrics_report(metrics, &figures);
+ *     printf("%g\n", figures.rmse);
  *
  * The model is f(x) = β·φ(s(x)) + b. s scales the inputs by statistics of the training data; φ has `features` random
  * features. β minimizes Σ_i w_i |f(x_i) - y_i|² + λ|β|², without a factor n. The intercept b is not penalized.
  *
  * **Rows to predict** are rows as the machine knows them. A machine that was fitted, or loaded with its schema, takes rows
  * like those of the fit: what bo_data_load() and streams make with the schema, differences from the origins of columns
- * (bo_schema_origin(), bo_origins_subtract()). A machine that was loaded without its schema, or whose file has none, takes the
+ * (`origins` of bo_schema_info; experimental: bo_origins_subtract()). A machine that was loaded without its schema, or whose file has none, takes the
  * numbers of the table as they are, and subtracts the origins itself; float32 holds such numbers with 24 bits.
  *
  * **Ownership.** The caller destroys machines and fittings. They keep no pointer to the samples. **Threads.** A machine
@@ -169,7 +171,7 @@ typedef struct bo_samples {
     size_t rows;    /**< number of rows */
     size_t dim;     /**< number of input columns */
     size_t targets; /**< number of target columns; 1 for classification */
-    /** Inputs, rows x dim, without gaps; finite numbers; NULL if they are sparse. bo_origins_subtract() converts float64. */
+    /** Inputs, rows x dim, without gaps; finite numbers; NULL if they are sparse. float64 numbers: bo_origins_subtract() (experimental). */
     const float *x;
     const double *y; /**< targets, rows x targets; for classification class indices 0…classes-1 */
     size_t classes;  /**< number of classes; 0: regression */
@@ -180,7 +182,7 @@ typedef struct bo_samples {
     /** The inputs as sparse rows instead of `x`, for shift-invariant kernels; NULL: dense. The result equals that of the
      * same rows in dense form up to the draw of the frequencies: columns that do not vary have none. */
     const bo_sparse *sparse;
-    /** The schema that the rows were read with. It names the inputs in messages, and its origins (bo_schema_origin()) are what
+    /** The schema that the rows were read with. It names the inputs in messages, and its origins (bo_schema_info) are what
      * the rows are differences from, so that bo_machine_save() without a schema is right too. NULL: inputs have numbers, and
      * whether they are differences is known to the caller alone. */
     const bo_schema *schema;
@@ -293,10 +295,10 @@ typedef struct bo_fit_report {
      * (ridge with the PRIMAL and DUAL solvers) or on rows set aside (CG, SGD, ADAM, logistic). The same rows choose λ, so
      * that only a test on other rows is a final measure. */
     size_t validation_rows;
-    double validation_rmse;          /**< regression: as bo_metrics_rmse */
-    double validation_r2;            /**< regression: as bo_metrics_r2 */
-    double validation_accuracy;      /**< classification: as bo_metrics_accuracy */
-    double validation_log_loss;      /**< classification: as bo_metrics_log_loss */
+    double validation_rmse;          /**< regression: `rmse` of bo_metrics_figures */
+    double validation_r2;            /**< regression: `r2` of bo_metrics_figures */
+    double validation_accuracy;      /**< classification: `accuracy` of bo_metrics_figures */
+    double validation_log_loss;      /**< classification: `log_loss` of bo_metrics_figures */
     int depth;                       /**< NNGP, NTK: number of hidden layers */
     bo_hidden_activation activation; /**< NNGP, NTK: activation of the hidden layers */
     double weight_variance;          /**< NNGP, NTK: σ_w² */
@@ -426,7 +428,7 @@ typedef struct bo_fitting bo_fitting;
 /** Starts a fit from a stream.
  *
  * γ, the scaling and the candidates for λ are chosen from the sample: a uniform sample of the rows that will be added
- * (bo_stream_sample()); 10000 rows are a good size. The rows of the sample are not fitted themselves: the stream will
+ * (experimental: bo_table_sample()); 10000 rows are a good size. The rows of the sample are not fitted themselves: the stream will
  * contain them again.
  *
  * @param context    the context

@@ -130,7 +130,7 @@ typedef enum bo_figure {
     BO_FIGURE_BRIER = 8,
     BO_FIGURE_MACRO_F1 = 9, /**< classification: mean F1 of the classes that are true or predicted in some row */
     /** Classification: expected calibration error, Σ n_b/n |outcomes_b - probabilities_b| over the bins of
-     * `bo_metrics.calibration` (Naeini et al. 2015). */
+     * `calibration` of bo_metrics_figures (Naeini et al. 2015). */
     BO_FIGURE_CALIBRATION = 10
 } bo_figure;
 

@@ -68,7 +68,7 @@ typedef enum bo_cross {
  * causal. A mixer or kind of attention that is always causal (gates, GLA, DELTA, SSM, RNN, …) reads forward in layers
  * 0, 2, … and backward in the others.
  *
- * TRANSLATE: if the tokenizer has no end token (bo_tokenizer_end()), the vocabulary has one id more than the tokenizer,
+ * TRANSLATE: if the tokenizer has no end token (`end` of bo_tokenizer_info), the vocabulary has one id more than the tokenizer,
  * which serves as the end token. The end token starts and ends a target and ends a source. */
 typedef struct bo_model_desc {
     size_t layers;          /**< number of layers; TRANSLATE: of the decoder */
@@ -265,7 +265,7 @@ typedef struct bo_model_facts {
     size_t bytes;               /**< bytes of the weights */
     bo_storage storage;         /**< storage of the matrices: FLOAT32, BFLOAT16, INT8 or INT4 */
     /** The ids at which generation ends. They come from generation_config.json, else from config.json ("eos_token_id", one id
-     * or several), else from tokenizer_config.json ("eos_token"), else from the tokenizer (bo_tokenizer_end()). Ids outside
+     * or several), else from tokenizer_config.json ("eos_token"), else from the tokenizer (`end` of bo_tokenizer_info). Ids outside
      * of the vocabulary are left out. NULL: there are none. */
     const int32_t *end_tokens;
     size_t end_count; /**< number of these ids */

@@ -344,7 +344,7 @@ typedef enum bo_plan_origin {
 
 /** A parameter of a law with its 90% interval. */
 typedef struct bo_plan_parameter {
-    const char *name;      /**< "floor", "size", "size_power", "data", "data_power", or bo_plan_term_name() */
+    const char *name;      /**< "floor", "size", "size_power", "data", "data_power", or that of a bo_plan_term */
     bo_plan_origin origin; /**< where it comes from */
     bo_plan_range range;   /**< value and interval */
 } bo_plan_parameter;

@@ -1,5 +1,5 @@
 /** @file
- * Profiles: one step of a model, operation by operation, with shapes, sizes and times.
+ * Profiles: one step of a model, operation by operation, with shapes, sizes and times. Experimental.
  *
  *     bo_profile *profile;
  *     bo_model_profile(context, model, NULL, &profile);

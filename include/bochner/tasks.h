@@ -3,7 +3,7 @@
  *
  * For models whose task (model.h) is classify, match or translate.
  *
- *     bo_model_load(context, "reviews", &model);
+ *     bo_model_load(context, &(bo_source){.path = "reviews"}, NULL, &model);
  *     bo_texts_desc desc = {.paths = paths, .path_count = 1};
  *     bo_model_preset_texts(model, true, &desc);                                  // kind, tokenizer, …
  *     bo_texts_open(context, &desc, &texts);
