@@ -16,14 +16,14 @@
  *     create, destroy   an object in memory, made from a descriptor (made from data: fit, train)
  *     open, close       something that is read piece by piece
  *     load, save        a whole object from a source and to a sink: a file, a folder, memory, a callback
- *     describe          the descriptor that an object was made from, with the defaults filled in
+ *     describe          the descriptor that an object was made from, with the defaults filled in, or facts about it
  *     estimate          the cost of an operation in memory, floating-point operations or time, before it is run
  *     report            facts about an object
  *     measure           the difference between a result and the exact one
  *     name, parse       an enumerator as text, and back
  *
- * Names that end in `_bytes` are sizes in bytes. A plural noun counts (`bo_schema_classes`); the singular with an index
- * gets one item (`bo_schema_class`), or NULL if the index is past the end.
+ * Names that end in `_bytes` are sizes in bytes. In structs of facts a plural noun counts (`classes`), and an array has the
+ * items (`class_names`).
  *
  * **Errors.** A function that can fail returns a ::bo_status; BO_OK is zero. The context keeps a sentence with the
  * details: which file, line, column or field; what was expected and what was found. If a function fails, the pointers

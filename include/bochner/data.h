@@ -398,9 +398,9 @@ BO_API void bo_table_close(bo_table *table);
 
 /** A block of rows of a table. The caller sets `x` and `y`; bo_table_next() sets the other members. */
 typedef struct bo_table_rows {
-    float *x;             /**< receives inputs, max_rows x dim; NULL: the rows are read as sparse rows */
-    double *y;            /**< receives targets, max_rows x targets; NULL: they are not read */
-    size_t rows;          /**< number of rows; 0 at the end */
+    float *x;    /**< receives inputs, max_rows x dim; NULL: the rows are read as sparse rows */
+    double *y;   /**< receives targets, max_rows x targets; NULL: they are not read, nor rows left out for them */
+    size_t rows; /**< number of rows; 0 at the end */
     const float *weights; /**< a weight per row, owned by the table; NULL if the schema has no weights */
     bo_sparse sparse;     /**< without `x`: the inputs, owned by the table */
     uint64_t reserved[4]; /**< must be zero */

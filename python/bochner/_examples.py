@@ -82,7 +82,10 @@ class Needs:
             return None
         if not self.named:
             return np.arange(self.facts.classes)
-        names = ctypes.cast(lib.bo_schema_describe(self.facts.schema).contents.class_names, ctypes.POINTER(ctypes.c_char_p))
+        info = lib.bo_schema_describe(self.facts.schema).contents
+        if info.classes < self.facts.classes:  # a file that was edited
+            return np.arange(self.facts.classes)
+        names = ctypes.cast(info.class_names, ctypes.POINTER(ctypes.c_char_p))
         return labels_of([name.decode() for name in names[: self.facts.classes]])
 
 

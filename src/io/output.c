@@ -179,7 +179,7 @@ bo_status bo_output_open_memory(bo_context *context, void **bytes, size_t *size,
     return open_named(context, "memory", &(bo_output){.bytes = bytes, .size = size}, out);
 }
 
-static bo_status check_sink(bo_context *context, const bo_sink *sink)
+bo_status bo_sink_check(bo_context *context, const bo_sink *sink)
 {
     const int targets = (sink->path != NULL) + (sink->bytes != NULL) + (sink->write != NULL);
     BO_TRY(bo_check_reserved(context, "bo_sink", sink->reserved));
@@ -200,7 +200,7 @@ bo_status bo_output_open_sink(bo_context *context, const bo_sink *sink, bo_outpu
 {
     *out = NULL;
     bo_sink_clear(sink);
-    BO_TRY(check_sink(context, sink));
+    BO_TRY(bo_sink_check(context, sink));
     if (sink->path) return bo_output_open(context, sink->path, out);
     const bo_output what = {.write = sink->write, .user = sink->user, .bytes = sink->bytes, .size = sink->size};
     return open_named(context, sink->name ? sink->name : sink->write ? "stream" : "memory", &what, out);

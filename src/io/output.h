@@ -9,6 +9,8 @@
 bo_status bo_output_open_memory(bo_context *context, void **bytes, size_t *size, bo_output **out);
 /* Output to a sink. What it receives in memory is NULL and 0 until the output is committed. */
 bo_status bo_output_open_sink(bo_context *context, const bo_sink *sink, bo_output **out);
+/* Checks that a sink has one of path, bytes and write. */
+bo_status bo_sink_check(bo_context *context, const bo_sink *sink);
 void bo_sink_clear(const bo_sink *sink);             /* sets what it receives in memory to NULL and 0; accepts NULL */
 const char *bo_output_path(const bo_output *output); /* for messages; "memory" for memory */
 /* Memory: reserves room for `size` more bytes, so that large outputs are not copied while they grow. Ignored for files. */

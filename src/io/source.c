@@ -9,7 +9,6 @@ const char *bo_source_name(const bo_source *source)
 
 bo_status bo_source_check(bo_context *context, const bo_source *source)
 {
-    /* empty memory may have no address */
     const int origins = (source->path != NULL) + (source->bytes != NULL) + (source->read != NULL);
     BO_TRY(bo_check_reserved(context, "bo_source", source->reserved));
     if (origins == 1) return BO_OK;

@@ -1,6 +1,7 @@
 /* Scaling of rows: statistics of the training data that a model keeps. Columns are standardized, or mapped to normal quantiles by
  * their ranks, and then mapped by a metric. */
 #include "internal.h"
+#include "../io/schema.h"
 #include "../device/cpu/kernels.h"
 #include "../math/special.h"
 
@@ -133,7 +134,7 @@ void bo_scaler_report(bo_context *context, const bo_scaler *scaler, size_t sampl
     size_t constant = 0, used = 0;
     for (size_t j = 0; j < scaler->dim; j++) {
         if (scaler->factor[j] != 0 || constant++ >= NAMES) continue;
-        const char *name = schema ? bo_schema_describe(schema)->input_names[j] : NULL, *comma = used ? ", " : "";
+        const char *name = bo_schema_input(schema, j), *comma = used ? ", " : "";
         used += (size_t)(name ? snprintf(names + used, ROOM, "%s'%.50s'", comma, name)
                               : snprintf(names + used, ROOM, "%s%zu", comma, j));
     }

@@ -310,8 +310,9 @@ double bo_metrics_log_loss(const bo_metrics *metrics)
 
 void bo_metrics_report(const bo_metrics *metrics, bo_metrics_figures *out)
 {
-    if (out) *out = (bo_metrics_figures){0};
-    if (!metrics || !out) return;
+    if (!out) return;
+    *out = (bo_metrics_figures){NAN, NAN, NAN, {NAN, NAN, NAN, NAN, NAN}, NAN, NAN, {0}};
+    if (!metrics) return;
     const bool classes = metrics->desc.classes > 0;
     out->rmse = bo_metrics_rmse(metrics);
     out->r2 = classes ? NAN : bo_metrics_r2(metrics);

@@ -203,6 +203,7 @@ bo_status bo_model_save(bo_context *context, const bo_model *model, const bo_sin
     bo_sink_clear(sink);
     BO_REQUIRE(context, model, sink);
     BO_SPAN(context, "data", "save model");
+    BO_TRY(bo_sink_check(context, sink));
     if (!sink->path || ends_as_image(sink->path)) return save_image(context, model, sink);
     if (!*sink->path) return bo_fail(context, BO_INVALID, "model: no folder is given");
     BO_TRY(bo_output_folder(context, sink->path));

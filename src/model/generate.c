@@ -251,7 +251,7 @@ static bo_status take(generation *g, bo_token *token, bool *reads)
     *reads = token->end == BO_GENERATE_CONTINUES || (g->desc->session && !g->desc->leave_last);
     if (!*reads || room(g) > 0) return BO_OK;
     *reads = false;
-    token->end = BO_GENERATE_CAPACITY;
+    if (token->end == BO_GENERATE_CONTINUES) token->end = BO_GENERATE_CAPACITY;
     return BO_OK;
 }
 
