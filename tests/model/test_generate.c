@@ -363,7 +363,7 @@ static void test_capacity(void **unused)
     assert_int_equal(full.end, BO_GENERATE_CAPACITY);
     assert_int_equal(full.count, more + 1); /* the last one is not read */
     assert_int_equal(bo_session_tokens(session), length + more);
-    assert_fails(f.context, BO_INVALID, "room for only 0", bo_generate(f.context, f.model, &desc, take, NULL));
+    assert_fails(f.context, BO_INVALID, "its capacity is 22 tokens", bo_generate(f.context, f.model, &desc, take, NULL));
     bo_session_destroy(session);
     desc.session = NULL;
     desc.context = length + 3;
