@@ -369,7 +369,7 @@ static void test_capacity(void **unused)
     desc.context = length + 3;
     assert_int_equal(generate(&f, &desc).count, 4);
     desc.context = length - 1;
-    assert_fails(f.context, BO_INVALID, "room for only", bo_generate(f.context, f.model, &desc, take, NULL));
+    assert_fails(f.context, BO_INVALID, "its capacity is 15 tokens", bo_generate(f.context, f.model, &desc, take, NULL));
     desc.context = 0;
     desc.max_tokens = 0; /* 256 by default, more than the context of the model */
     desc.sampling.greedy = true;
