@@ -363,13 +363,15 @@ static void test_capacity(void **unused)
     assert_int_equal(full.end, BO_GENERATE_CAPACITY);
     assert_int_equal(full.count, more + 1); /* the last one is not read */
     assert_int_equal(bo_session_tokens(session), length + more);
-    assert_fails(f.context, BO_INVALID, "its capacity is 22 tokens", bo_generate(f.context, f.model, &desc, take, NULL));
+    assert_fails(f.context, BO_INVALID, "its capacity is 22 tokens",
+                 bo_generate(f.context, f.model, &desc, take, NULL));
     bo_session_destroy(session);
     desc.session = NULL;
     desc.context = length + 3;
     assert_int_equal(generate(&f, &desc).count, 4);
     desc.context = length - 1;
-    assert_fails(f.context, BO_INVALID, "its capacity is 15 tokens", bo_generate(f.context, f.model, &desc, take, NULL));
+    assert_fails(f.context, BO_INVALID, "its capacity is 15 tokens",
+                 bo_generate(f.context, f.model, &desc, take, NULL));
     desc.context = 0;
     desc.max_tokens = 0; /* 256 by default, more than the context of the model */
     desc.sampling.greedy = true;
