@@ -478,10 +478,10 @@ int cli_bench(int argc, char **argv)
         return CLI_DONE;
     }
     if (strcmp(subject, "--help-all") != 0)
-        return cli_wrong_use(
-            "bench",
-            "expected a subject first: machines, attention, train, layers, recall, tasks, decode, scale or serve; found %s",
-            subject);
+        return cli_wrong_use("bench",
+                             "expected a subject first: machines, attention, train, layers, recall, tasks, decode, "
+                             "scale or serve; found %s",
+                             subject);
     for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++) {
         if (i) putchar('\n');
         subjects[i].run(argc, argv);

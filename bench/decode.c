@@ -1,9 +1,9 @@
 /* bochner bench decode: reading and continuing a text with a pretrained model, compared with llama2.c in the same run.
  *
- * llama2.c prints the rate of all tokens after the first. It reads a prompt token by token, so that a prompt longer than
- * the tokens asked for (-n) measures reading, and no prompt at temperature 0 measures greedy decoding. The programs and
- * our sessions process the same number of tokens at the same positions, and alternate, so that other load on the host
- * affects all of them. */
+ * llama2.c prints the rate of all tokens after the first. It reads a prompt token by token, so that a prompt longer
+ * than the tokens asked for (-n) measures reading, and no prompt at temperature 0 measures greedy decoding. The
+ * programs and our sessions process the same number of tokens at the same positions, and alternate, so that other load
+ * on the host affects all of them. */
 #include "device/device.h"
 #include "../cli/shared/hash.h"
 #include <fcntl.h>

@@ -116,7 +116,8 @@ static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* PyTorch counts with its best median in float32, Bochner with the mean of two medians, one before and one after PyTorch. */
+/* PyTorch counts with its best median in float32, Bochner with the mean of two medians, one before and one after
+ * PyTorch. */
 static bool compare(layers_bench *bench, const layer_case *c)
 {
     double before, after;

@@ -1,5 +1,5 @@
-/* bochner bench scale: speed by number of threads, of linear attention, a training step, a ridge fit and decoding. Every
- * number of threads has its own context. */
+/* bochner bench scale: speed by number of threads, of linear attention, a training step, a ridge fit and decoding.
+ * Every number of threads has its own context. */
 #include "attention/attention.h"
 #include "train/train.h"
 #include <math.h>

@@ -11,9 +11,9 @@
 typedef struct bo_yardstick {
     double openblas_gflops; /* 0 without OpenBLAS */
     double own_gflops, best_gflops;
-    const char *library; /* OpenBLAS and the core type it was chosen for, or why it is missing; lives as long as the
-                            program */
-    const char *isa;     /* instruction set of our own kernels */
+    /* OpenBLAS and the core type it was chosen for, or why it is missing; lives as long as the program */
+    const char *library;
+    const char *isa;                   /* instruction set of our own kernels */
     int openblas_threads, own_threads; /* openblas_threads: 0 without OpenBLAS */
     size_t n;
 } bo_yardstick;
@@ -21,8 +21,8 @@ typedef struct bo_yardstick {
 /* n = 0 means 2048; repeats = 0 means 5 (at most 99). */
 bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yardstick *out);
 
-/* Large products of bfloat16 numbers n x n x n on all threads, and the peak of the CPU: a loop of the product instruction on
- * registers alone. Rates are the best of the repeats, which alternate. n = 0 means 2048. */
+/* Large products of bfloat16 numbers n x n x n on all threads, and the peak of the CPU: a loop of the product
+ * instruction on registers alone. Rates are the best of the repeats, which alternate. n = 0 means 2048. */
 typedef struct bo_narrow_yardstick {
     double gflops, peak_gflops; /* peak_gflops: 0 if the context's instruction set has no product of bfloat16 numbers */
     const char *instruction;    /* a constant */

@@ -52,14 +52,8 @@ typedef struct command {
 } command;
 
 /* A title starts a group of the overview. */
-#define COMMAND(title, name, run, summary, ...)                                                                        \
-    {                                                                                                                  \
-        {title, name, summary, {__VA_ARGS__}, false}, run                                                              \
-    }
-#define EXTERNAL(name, run, summary)                                                                                   \
-    {                                                                                                                  \
-        {NULL, name, summary, {NULL}, true}, run                                                                       \
-    }
+#define COMMAND(title, name, run, summary, ...) {{title, name, summary, {__VA_ARGS__}, false}, run}
+#define EXTERNAL(name, run, summary)            {{NULL, name, summary, {NULL}, true}, run}
 static const command commands[] = {
     COMMAND("Tables", "fit", cli_fit, "Fit a kernel machine to a table", &cli_fit_usage),
     COMMAND(NULL, "predict", cli_predict, "Predict with a trained model", &cli_predict_usage),

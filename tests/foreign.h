@@ -173,8 +173,8 @@ static inline float tiny_number(size_t t, size_t i)
     return (float)((int)((t * 7919 + i * 104729) % 61) - 30) / 64;
 }
 
-/* The tensors of the model in the order of llama2.c, version 0. Rows of queries and keys are in the order of rotary pairs,
- * as in GGUF files. */
+/* The tensors of the model in the order of llama2.c, version 0. Rows of queries and keys are in the order of rotary
+ * pairs, as in GGUF files. */
 typedef struct tiny_tensor {
     const char *gguf;
     size_t rows, columns; /* columns 0: a vector */

@@ -15,8 +15,8 @@ static const char *const test_isas[] = {
 };
 enum { TEST_ISAS = sizeof test_isas / sizeof *test_isas };
 
-/* Instruction sets that differ from avx512 only in products of bfloat16 numbers (device/cpu/bf16.h), which have separate
- * tests. */
+/* Instruction sets that differ from avx512 only in products of bfloat16 numbers (device/cpu/bf16.h), which have
+ * separate tests. */
 static const char *const test_bf16_isas[] = {"ref", "avx2", "avx512", "avx512bf16", "amx", "neon"};
 enum { TEST_BF16_ISAS = sizeof test_bf16_isas / sizeof *test_bf16_isas };
 

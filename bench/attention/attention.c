@@ -87,10 +87,10 @@ static int measure(bench_run *run, void *given)
 
 static const cli_option rows[] = {
     SECTION("Measuring"),
-    TEXT(
-        "only", "PARTS", attention_options, run.only,
-        "parts to measure: forward, backward, softmax, precision, peer, crossover, flat, memory, decode, family, gates, laws",
-        .otherwise = "all"),
+    TEXT("only", "PARTS", attention_options, run.only,
+         "parts to measure: forward, backward, softmax, precision, peer, crossover, flat, memory, decode, family, "
+         "gates, laws",
+         .otherwise = "all"),
     TEXT("lengths", "LIST", attention_options, lengths_text, "sequence lengths in tokens",
          .initial = "512,1024,2048,4096,8192,16384,32768,65536"),
     TEXT("features", "LIST", attention_options, features_text, "numbers of features", .initial = "128,256"),
@@ -120,13 +120,12 @@ static const cli_option rows[] = {
 const cli_usage bench_attention_usage = {
     .command = "bench attention",
     .synopsis = "[options]",
-    .about =
-        "Measures causal attention with 8 heads of 64 dimensions: rates of forward and backward passes "
-        "relative to small matrix products, softmax attention, bfloat16 products, PyTorch, the length from which linear "
-        "attention is faster than softmax, time per token by length, memory, decoding with a state and "
-        "with a KV cache, all kinds of attention, gates, and the error for each distribution of the "
-        "frequencies. With --device cuda it measures kinds of attention on a GPU instead, forward and with all "
-        "gradients, relative to a copy and to a matrix product on the GPU.",
+    .about = "Measures causal attention with 8 heads of 64 dimensions: rates of forward and backward passes relative "
+             "to small matrix products, softmax attention, bfloat16 products, PyTorch, the length from which linear "
+             "attention is faster than softmax, time per token by length, memory, decoding with a state and with a KV "
+             "cache, all kinds of attention, gates, and the error for each distribution of the frequencies. With "
+             "--device cuda it measures kinds of attention on a GPU instead, forward and with all gradients, relative "
+             "to a copy and to a matrix product on the GPU.",
     .examples = "  bochner bench attention --only forward,softmax --lengths 512 --features 128 --repeats 1\n",
     .groups = {{rows, 0}, {device_rows, offsetof(attention_options, device)}},
     .essential = {"only", "lengths", "features", "repeats", "plot", "peers", "python", "json"},

@@ -119,8 +119,7 @@ static bo_status measure_draws(attention_bench *bench, const trial *t, const bo_
 {
     const size_t draws = DRAWS * bench->options->repeats;
     double *outputs = cli_allocate(2 * draws, sizeof *outputs, "errors"), *kernels = outputs + draws;
-    const bo_attention_call call = {
-        .sequences = 1, .tokens = LAW_TOKENS, .q = {t->q}, .k = {t->k}, .v = {t->v}};
+    const bo_attention_call call = {.sequences = 1, .tokens = LAW_TOKENS, .q = {t->q}, .k = {t->k}, .v = {t->v}};
     bo_calibration_report report = {.log_isotropic = NAN, .log_drawn = NAN, .log_floor = NAN};
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i < draws; i++) {

@@ -1,6 +1,6 @@
-/* Benchmarks on a GPU: `bochner bench attention`, `train`, `decode` and `machines` with --device. Kernels are timed by marks in the
- * queue of the device, without transfers; whole steps of training and decoding by the clock of the host, since their
- * results are read by it. Rates are compared with a copy and a matrix product of the same run. */
+/* Benchmarks on a GPU: `bochner bench attention`, `train`, `decode` and `machines` with --device. Kernels are timed by
+ * marks in the queue of the device, without transfers; whole steps of training and decoding by the clock of the host,
+ * since their results are read by it. Rates are compared with a copy and a matrix product of the same run. */
 #ifndef BO_BENCH_DEVICE_H
 #define BO_BENCH_DEVICE_H
 

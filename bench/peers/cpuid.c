@@ -1,9 +1,10 @@
 /* Describes the tiles of the CPU to libraries of other programs, on a virtual machine that has them and does not.
  *
  * Some hypervisors report AMX in CPUID but end the list of leaves before 0x1d and 0x1e, which hold the sizes of the
- * tiles. oneDNN (in PyTorch) then configures tiles of size 0 and dies of an illegal instruction. This shared library, which
- * peer_setup.py compiles and loads before PyTorch, lets the kernel trap CPUID and fills in the sizes that all CPUs with AMX
- * have. It does nothing on other hosts. It is no part of Bochner, whose kernels do not read these leaves. */
+ * tiles. oneDNN (in PyTorch) then configures tiles of size 0 and dies of an illegal instruction. This shared library,
+ * which peer_setup.py compiles and loads before PyTorch, lets the kernel trap CPUID and fills in the sizes that all
+ * CPUs with AMX have. It does nothing on other hosts. It is no part of Bochner, whose kernels do not read these
+ * leaves. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>

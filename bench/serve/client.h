@@ -37,9 +37,10 @@ typedef struct load_outcome {
 
 void load_outcome_free(load_outcome *outcome);
 
-/* Sends requests[i * each, (i + 1) * each) one after another over the connection of client i, for all clients at the same
- * time, and fills the outcomes of the same index, which are zero before. Returns false after a message if a request could
- * not be finished, or was answered with another status than 200. The caller frees requests and outcomes in both cases. */
+/* Sends requests[i * each, (i + 1) * each) one after another over the connection of client i, for all clients at the
+ * same time, and fills the outcomes of the same index, which are zero before. Returns false after a message if a
+ * request could not be finished, or was answered with another status than 200. The caller frees requests and outcomes
+ * in both cases. */
 bool load_run(cli_session *session, const load_address *address, size_t clients, size_t each,
               const load_request *requests, load_outcome *outcomes);
 

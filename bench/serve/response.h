@@ -1,5 +1,5 @@
-/* Responses of HTTP/1.1 and server-sent events, parsed as their bytes arrive. Both parsers accept the bytes in pieces of
- * any size, and give the same results for any division. */
+/* Responses of HTTP/1.1 and server-sent events, parsed as their bytes arrive. Both parsers accept the bytes in pieces
+ * of any size, and give the same results for any division. */
 #ifndef BO_BENCH_SERVE_RESPONSE_H
 #define BO_BENCH_SERVE_RESPONSE_H
 
@@ -24,8 +24,8 @@ typedef enum load_stage {
 
 enum { LOAD_LINE = 8192 };
 
-/* Invariants: length < LOAD_LINE. left > 0 in the stages COUNTED and CHUNK. `wrong` is not NULL if and only if the stage
- * is BROKEN. */
+/* Invariants: length < LOAD_LINE. left > 0 in the stages COUNTED and CHUNK. `wrong` is not NULL if and only if the
+ * stage is BROKEN. */
 typedef struct load_response {
     load_stage stage;
     int status;            /* such as 200; 0 before the first line */

@@ -127,7 +127,8 @@ static choice choose(const bench_peer_fits *fits, size_t table, size_t rival, si
     return out;
 }
 
-/* Runs boosting with default settings on this host: one split for times if saved results have the scores, otherwise all. */
+/* Runs boosting with default settings on this host: one split for times if saved results have the scores, otherwise
+ * all. */
 static bool run_boosting(table_bench *bench, const bench_table *table)
 {
     const bench_options *o = bench->run->options;

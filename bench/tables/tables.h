@@ -50,8 +50,8 @@ typedef struct bench_peer_fits {
 
 /* Reads lines of bench/peers/tables.py; `where` is their source in messages. Returns false after a message. */
 bool bench_peers_read(bench_run *bench, const char *where, const char *text, bench_peer_fits *out);
-/* The mean of a peer on a table: the score over splits 0 … splits - 1, NAN if one is missing; the time over those splits
- * of which it is known. */
+/* The mean of a peer on a table: the score over splits 0 … splits - 1, NAN if one is missing; the time over those
+ * splits of which it is known. */
 bench_peer_fit bench_peer_mean(const bench_peer_fits *all, size_t table, size_t peer, bench_mode mode, size_t splits);
 
 #endif

@@ -121,8 +121,8 @@ static double bytes_per_token(const decoder *d)
     return (double)(bo_model_report(d->model)->bytes + d->state_bytes);
 }
 
-/* The decoders of a model with each kind of weights, and what was measured in each turn. A last-level cache can hold the
- * smaller ones, and the triad over as many bytes too. */
+/* The decoders of a model with each kind of weights, and what was measured in each turn. A last-level cache can hold
+ * the smaller ones, and the triad over as many bytes too. */
 typedef struct large_decoders {
     decoder d[KINDS];
     double *seconds[KINDS], *shares[KINDS]; /* per turn: time per token, and bandwidth relative to the triad */

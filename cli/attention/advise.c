@@ -39,11 +39,11 @@ static const char *nothing_measured(const cli_attention_job *job, const bo_atten
     if (!exact) return NULL;
     if (job->call.key_tokens == 1)
         return "The errors are not meaningful: every query sees one key, so every kind is exact.";
-    return "The errors are not meaningful: the error is 0 even with the smallest number of features, as happens if all keys "
-           "or all values are equal.";
+    return "The errors are not meaningful: the error is 0 even with the smallest number of features, as happens if all "
+           "keys or all values are equal.";
 }
 
-/* ---- options of a row -------------------------------------------------------------------------------- */
+/* ---- options of a row -------------------------------------------------------------------------------------------- */
 
 typedef struct option_text {
     char s[320];
@@ -115,7 +115,7 @@ static option_text row_options(const cli_attention_job *job, const bo_attention_
     return text;
 }
 
-/* ---- text -------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void print_maps(const cli_attention_job *job, const bo_attention_advice *a)
 {
@@ -159,7 +159,7 @@ static void print_advice(const cli_attention_job *job, const bo_attention_advice
     if (a->reachable) printf("Options     %s\n", row_options(job, a, 0).s);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void json_row(cli_json *json, const cli_attention_job *job, const bo_attention_advice *a, size_t i)
 {
@@ -210,7 +210,8 @@ int cli_attention_advise(cli_attention_job *job)
     if (!o->model) job->desc.causal = o->causal; /* those of a model are known */
     if (!o->model || o->scale > 0) job->desc.scale = o->scale;
     job->desc.features.seed = job->session->common.seed;
-    if (!cli_attention_ok(job, bo_attention_advise(job->session->context, &job->desc, &job->call, o->target, o->most, &advice)))
+    if (!cli_attention_ok(
+            job, bo_attention_advise(job->session->context, &job->desc, &job->call, o->target, o->most, &advice)))
         return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
     if (job->session->common.json)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the run -------------------------------------------------------------------------------------------- */
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
 
 /* Numbers out of range may come from the frequencies, and so from the calibration files. */
 static bool forward_ok(cli_attention_job *job, bo_status status)
@@ -51,7 +51,8 @@ static bool all_zero(const float *row, size_t count)
     return count == 0;
 }
 
-/* Counts queries of one head whose output is 0 although they see a nonzero value: every weight underflowed in float32. */
+/* Counts queries of one head whose output is 0 although they see a nonzero value: every weight underflowed in
+ * float32. */
 static size_t zeros_of_head(const cli_attention_job *job, size_t sequence, size_t head)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
@@ -148,7 +149,7 @@ static int run(cli_attention_job *job)
     return CLI_DONE;
 }
 
-/* ---- the command ---------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 /* --model, --data and --layer belong together, and to --advise. */
 static int check_model(const cli_attention_options *o)

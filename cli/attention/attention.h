@@ -119,7 +119,7 @@ int cli_attention_check_layer(
 /* Completes the descriptor; the shapes must be known. */
 void cli_attention_describe(cli_attention_job *job);
 
-/* ---- arrays ---------------------------------------------------------------------------------------------- */
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
 /* Each returns false after reporting an error with files and shapes. */
 bool cli_attention_load(cli_attention_job *job);       /* q, k, v: sets the sizes of desc and call */
@@ -135,7 +135,7 @@ void cli_attention_close(cli_attention_job *job);
 /* Parses numbers separated by commas; returns their count and stores the first `most`. 0: not a list of numbers. */
 size_t cli_attention_list(const char *text, double *out, size_t most);
 
-/* ---- the fit to data --------------------------------------------------------------------------------------- */
+/* ---- the fit to data --------------------------------------------------------------------------------------------- */
 
 /* True if frequencies are drawn from a proposal or selected by the data. */
 bool cli_attention_calibrates(const bo_attention_desc *desc);
@@ -148,7 +148,7 @@ bool cli_attention_fit(cli_attention_job *job);
 /* Replaces the outputs of the first tokens by those of the attention without the fit. */
 bo_status cli_attention_forward_unfitted(cli_attention_job *job);
 
-/* ---- results --------------------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 /* The map of key head 0; NULL: the kind has none. */
 const bo_features_desc *cli_attention_map(const cli_attention_job *job);

@@ -7,7 +7,7 @@
 
 #define WRONG(...) return cli_wrong_use(o->command, __VA_ARGS__)
 
-/* ---- options of other kinds ----------------------------------------------------------------------------- */
+/* ---- options of other kinds -------------------------------------------------------------------------------------- */
 
 static int misplaced(const cli_attention_options *o, const char *option, unsigned traits)
 {
@@ -47,7 +47,7 @@ cli_attention_options cli_attention_as(const cli_attention_options *o, unsigned 
     return other;
 }
 
-/* ---- maps ----------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 /* Checks that the kind accepts the kernel of --map. */
 static int check_map(const cli_attention_options *o, const bo_attention_desc *d)
@@ -79,7 +79,7 @@ static int check_degree(const cli_attention_options *o, const bo_attention_desc 
           p > 0 ? " (kind power accepts any positive number)" : "");
 }
 
-/* ---- gates and numbers ---------------------------------------------------------------------------------- */
+/* ---- gates and numbers ------------------------------------------------------------------------------------------- */
 
 static int check_gate(const cli_attention_options *o, const bo_attention_desc *d)
 {
@@ -95,10 +95,9 @@ static int check_gate(const cli_attention_options *o, const bo_attention_desc *d
               cli_attention_kind_choice(o->kind), o->sources[CLI_GATE] ? "gate" : "log-gate");
     if (CLI_GIVEN(o, gate_input) && !given) WRONG("--gate-input requires --gate or --log-gate");
     if (!given && (channels || d->gate == BO_GATE_CONVEX || d->gate == BO_GATE_DECAY))
-        WRONG(
-            "--kind %s requires --gate or --log-gate: an array of gates in (0, 1] or of their logarithms, with the shape "
-            "of the keys%s",
-            cli_attention_kind_choice(o->kind), channels ? "" : " without the last dimension");
+        WRONG("--kind %s requires --gate or --log-gate: an array of gates in (0, 1] or of their logarithms, with the "
+              "shape of the keys%s",
+              cli_attention_kind_choice(o->kind), channels ? "" : " without the last dimension");
     if (d->gate != BO_GATE_NONE && !d->causal) WRONG("gates require --causal");
     return CLI_DONE;
 }

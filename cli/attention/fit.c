@@ -1,14 +1,14 @@
-/* What attention fits to data: the frequencies of a proposal or of optimal sampling, the M of --whiten, the parameter of
- * the map oprf. The data is that of --calibrate-q and --calibrate-k, or the input.
+/* What attention fits to data: the frequencies of a proposal or of optimal sampling, the M of --whiten, the parameter
+ * of the map oprf. The data is that of --calibrate-q and --calibrate-k, or the input.
  *
- * Causal attention is fitted to the first tokens of its input only, and the outputs of these tokens are those of the same
- * attention without the fit. No output depends on a later token. */
+ * Causal attention is fitted to the first tokens of its input only, and the outputs of these tokens are those of the
+ * same attention without the fit. No output depends on a later token. */
 #include "attention.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* With fewer tokens the fit is worse, with more of them more outputs do not use it (docs/reference/attention.md). The number
- * does not depend on the length of the input, so that a longer input does not change an output either. */
+/* With fewer tokens the fit is worse, with more of them more outputs do not use it (docs/reference/attention.md). The
+ * number does not depend on the length of the input, so that a longer input does not change an output either. */
 enum { FIRST_TOKENS = 128 };
 
 bool cli_attention_calibrates(const bo_attention_desc *desc)
@@ -21,7 +21,7 @@ bool cli_attention_fits(const cli_attention_options *o, const bo_attention_desc 
     return cli_attention_calibrates(desc) || o->whiten || o->propose || desc->features.function == BO_FUNCTION_OPRF;
 }
 
-/* ---- the data ------------------------------------------------------------------------------------------- */
+/* ---- the data ---------------------------------------------------------------------------------------------------- */
 
 /* A copy of the first `kept` of `tokens` rows of every block. */
 static float *first_rows(const float *values, size_t blocks, size_t tokens, size_t kept, size_t width)
@@ -86,7 +86,7 @@ bool cli_attention_sample_rows(cli_attention_job *job)
     return true;
 }
 
-/* ---- the fit -------------------------------------------------------------------------------------------- */
+/* ---- the fit ----------------------------------------------------------------------------------------------------- */
 
 /* Names the calibration files in the message if the numbers are out of range. */
 static bool fit_ok(cli_attention_job *job, bo_status status)
@@ -134,7 +134,7 @@ bool cli_attention_fit(cli_attention_job *job)
     return !job->options->whiten || fit_ok(job, whiten(job));
 }
 
-/* ---- the outputs of the first tokens -------------------------------------------------------------------- */
+/* ---- the outputs of the first tokens ----------------------------------------------------------------------------- */
 
 /* The same attention without a fit: frequencies from N(0, I), positive features instead of oprf, which they are the
  * limit of, and the M of --m or the identity. */

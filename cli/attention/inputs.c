@@ -44,7 +44,7 @@ void cli_attention_close(cli_attention_job *job)
     bo_attention_destroy(job->attention);
 }
 
-/* ---- shapes --------------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 const char *cli_shape_text(const bo_array *array, char out[CLI_SHAPE_TEXT])
 {
@@ -88,10 +88,10 @@ static bool check_rank(cli_attention_job *job, const cli_attention_file *file)
 {
     char shape[CLI_SHAPE_TEXT];
     if (file->array->rank < 2 || file->array->rank > CLI_ATTENTION_RANK) {
-        cli_fail(
-            job->session,
-            "--%s %s: expected shape (tokens, width), (heads, tokens, width) or (batch, heads, tokens, width), found %s",
-            file->option, file->path, cli_shape_text(file->array, shape));
+        cli_fail(job->session,
+                 "--%s %s: expected shape (tokens, width), (heads, tokens, width) or (batch, heads, tokens, width), "
+                 "found %s",
+                 file->option, file->path, cli_shape_text(file->array, shape));
         return false;
     }
     return cli_attention_numbers(job, file);

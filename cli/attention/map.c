@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names ---------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 const char *cli_attention_kind_choice(unsigned index)
 {
@@ -26,7 +26,7 @@ const char *cli_attention_option(cli_attention_source source)
     return row->name;
 }
 
-/* ---- maps ----------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 /* Followed by the library's kernels up to arccos, each with its first function. */
 static const struct {
@@ -109,8 +109,8 @@ static size_t default_features(const bo_features_desc *features, size_t dim)
     return features->function == BO_FUNCTION_SELFTENSOR ? r * (r + 1) / 2 : count;
 }
 
-/* E|q + k|² for independent q and k of the sample, after scaling: the optimal parameter of OPRF. OPRF is unbiased for any
- * value, so M is ignored, and for arrays with NaN, which are reported later, the result is 1. */
+/* E|q + k|² for independent q and k of the sample, after scaling: the optimal parameter of OPRF. OPRF is unbiased for
+ * any value, so M is ignored, and for arrays with NaN, which are reported later, the result is 1. */
 static double pair_norm(const cli_attention_job *job, double scale)
 {
     const cli_attention_sample *s = &job->sample;
@@ -132,7 +132,7 @@ static double pair_norm(const cli_attention_job *job, double scale)
     return isfinite(norm) ? norm : 1;
 }
 
-/* ---- the descriptor ------------------------------------------------------------------------------------- */
+/* ---- the descriptor ---------------------------------------------------------------------------------------------- */
 
 /* The gate that the options request; GLA has gates in any case. */
 static bo_gate choose_gate(const cli_attention_options *o, const bo_attention_desc *preset)

@@ -1,5 +1,5 @@
-/* The options of attention. Rows of layers are shared with models (bochner train); the others belong to bochner attention.
- * check.c uses the traits of the rows. */
+/* The options of attention. Rows of layers are shared with models (bochner train); the others belong to bochner
+ * attention. check.c uses the traits of the rows. */
 #include "attention.h"
 
 #define GATES (BO_TRAIT_GATE_DECAY | BO_TRAIT_CHANNELS)
@@ -33,11 +33,11 @@ const cli_option cli_attention_array_rows[] = {
          .traits = BO_TRAIT_DRAWS, .otherwise = "q"),
     TEXT("calibrate-k", "FILE", cli_attention_options, sources[CLI_CALIBRATE_K], "keys of the same fit",
          .traits = BO_TRAIT_DRAWS, .otherwise = "k"),
-    COUNT(
-        "calibrate-rows", "P", cli_attention_options, calibrate_rows,
-        "fit to the first P tokens; with --causal and without --calibrate-q the outputs of these tokens do not use the fit, "
-        "so that no output depends on later tokens",
-        .low = 1, .traits = BO_TRAIT_DRAWS, .otherwise = "128 with --causal and without --calibrate-q, otherwise all"),
+    COUNT("calibrate-rows", "P", cli_attention_options, calibrate_rows,
+          "fit to the first P tokens; with --causal and without --calibrate-q the outputs of these tokens do not use "
+          "the fit, so that no output depends on later tokens",
+          .low = 1, .traits = BO_TRAIT_DRAWS,
+          .otherwise = "128 with --causal and without --calibrate-q, otherwise all"),
     TEXT("sigma", "FILE", cli_attention_options, sources[CLI_SIGMA], "factors of queries and keys: (key heads, width)",
          .traits = BO_TRAIT_SIGMA, .otherwise = "1"),
     TEXT("m", "FILE", cli_attention_options, sources[CLI_M], "M of exp(s Mq.Mk): (key heads, rank, width)",

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- shapes and ranges ---------------------------------------------------------------------------------- */
+/* ---- shapes and ranges ------------------------------------------------------------------------------------------- */
 
 /* The array must have this shape, or the same without a first dimension of 1. */
 static bool check_shape(cli_attention_job *job, const cli_attention_file *file, bo_array expected, const char *words)
@@ -77,9 +77,10 @@ static bool read_array(cli_attention_job *job, cli_attention_source source, bo_a
     return true;
 }
 
-/* ---- one per token ---------------------------------------------------------------------------------------- */
+/* ---- one per token ----------------------------------------------------------------------------------------------- */
 
-/* Gates and β have the shape of the keys without the last dimension; the channel gates of GLA have the shape of the keys. */
+/* Gates and β have the shape of the keys without the last dimension; the channel gates of GLA have the shape of the
+ * keys. */
 static bool read_tokens(cli_attention_job *job, cli_attention_source source, const range *of, const void **out)
 {
     const bool channels = bo_attention_may(cli_attention_chosen(job->options).kind, BO_TRAIT_CHANNELS);
@@ -99,7 +100,7 @@ static bool read_gates(cli_attention_job *job)
     return read_tokens(job, CLI_BETA, &NOT_NEGATIVE, &job->call.beta.data);
 }
 
-/* ---- one per head ----------------------------------------------------------------------------------------- */
+/* ---- one per head ------------------------------------------------------------------------------------------------ */
 
 size_t cli_attention_list(const char *text, double *out, size_t most)
 {
@@ -171,7 +172,7 @@ static bool read_mix(cli_attention_job *job)
                                &job->call.mix);
 }
 
-/* ---- maps ----------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 /* Takes the rank from the first array that has it, unless --rank is given; check_shape compares the others. */
 static void find_rank(cli_attention_job *job, cli_attention_source source, size_t from_end)
@@ -188,8 +189,7 @@ static bool read_maps(cli_attention_job *job)
         cli_attention_source source;
         bool matrix;
     } table[] = {{CLI_M, true}, {CLI_W, true}, {CLI_W_K, true}, {CLI_BIAS, false}, {CLI_BIAS_K, false}};
-    const void **const places[] = {&job->call.m, &job->call.m, &job->call.m_k, &job->call.bias,
-                                    &job->call.bias_k};
+    const void **const places[] = {&job->call.m, &job->call.m, &job->call.m_k, &job->call.bias, &job->call.bias_k};
     if (CLI_GIVEN(job->options, rank)) job->desc.rank = job->options->rank;
     for (size_t i = 0; i < CLI_COUNT_OF(table); i++) {
         const cli_attention_file *file = &job->files[table[i].source];

@@ -50,7 +50,7 @@ bo_array cli_attention_output(const cli_attention_job *job, size_t shape[CLI_ATT
     return (bo_array){.rank = q->rank, .shape = shape, .values = job->out};
 }
 
-/* ---- plan --------------------------------------------------------------------------------------------- */
+/* ---- plan -------------------------------------------------------------------------------------------------------- */
 
 static void say_input(cli_attention_job *job)
 {
@@ -239,7 +239,8 @@ static void print_dark(const bo_proposal_report *dark)
                  isnan(dark->log_gain) ? "not available: both variances are infinite" : "infinite");
 }
 
-/* The relative kernel error over independent q and k that follows from the second moment and the number of frequencies. */
+/* The relative kernel error over independent q and k that follows from the second moment and the number of
+ * frequencies. */
 static void print_promise(const char *name, double log_moment, size_t frequencies)
 {
     print_figure(name, sqrt(expm1(log_moment) / (double)frequencies), isnan(log_moment) ? "not available" : "infinite");

@@ -16,7 +16,7 @@ void cli_messages_add(cli_messages *messages, const char *role, const char *cont
 void cli_messages_drop(cli_messages *messages, size_t first, size_t count);
 void cli_messages_free(cli_messages *messages);
 
-/* ---- the file ------------------------------------------------------------------------------------------------ */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 /* A saved conversation. */
 typedef struct cli_chat_file {
@@ -32,7 +32,7 @@ bo_status cli_chat_file_save(bo_context *context, const char *path, const cli_ch
 bool cli_chat_file_parse(bo_context *context, const void *bytes, size_t size, cli_chat_file *out, char why[256]);
 void cli_chat_file_free(cli_chat_file *file);
 
-/* ---- the conversation ---------------------------------------------------------------------------------------- */
+/* ---- the conversation -------------------------------------------------------------------------------------------- */
 
 typedef struct cli_chat_options {
     cli_given was_given;

@@ -1,5 +1,5 @@
-/* What the model reads of a conversation. The session keeps its state from turn to turn: a turn reads only the tokens that
- * are new, unless the template renders earlier turns differently. */
+/* What the model reads of a conversation. The session keeps its state from turn to turn: a turn reads only the tokens
+ * that are new, unless the template renders earlier turns differently. */
 #include "chat.h"
 #include "../model/extrapolation.h"
 #include "../text/ids.h"
@@ -73,8 +73,8 @@ static int64_t next_byte(text_at *at)
     return -1;
 }
 
-/* The number of tokens of `ids` that were read, in these or in other tokens of the same text: the tokens of an answer are
- * those that the model chose, even if the tokenizer divides its text differently. SIZE_MAX: other text was read. */
+/* The number of tokens of `ids` that were read, in these or in other tokens of the same text: the tokens of an answer
+ * are those that the model chose, even if the tokenizer divides its text differently. SIZE_MAX: other text was read. */
 static size_t tokens_read(const cli_chat_job *job, const bo_ids *ids)
 {
     size_t same = 0;
@@ -216,8 +216,8 @@ static void append(cli_chat_answer *answer, const char *bytes, size_t count)
     answer->text[answer->length] = 0;
 }
 
-/* A sampler per answer, with the latest tokens and the random numbers of the conversation: a conversation that was saved
- * and resumed continues as if it had not been. */
+/* A sampler per answer, with the latest tokens and the random numbers of the conversation: a conversation that was
+ * saved and resumed continues as if it had not been. */
 static bool make_sampler(cli_chat_job *job, bo_sampler **out)
 {
     enum { WINDOW = 64 };

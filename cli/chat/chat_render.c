@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A list of messages, or an object of variables with the messages; the variables of the command line are added. NULL: the
- * line is neither. */
+/* A list of messages, or an object of variables with the messages; the variables of the command line are added. NULL:
+ * the line is neither. */
 static char *variables_of(const cli_chat_job *job, const char *line)
 {
     bo_json *json = bo_json_read_all(line), *all = bo_json_is(json, BO_JSON_ARRAY) ? bo_json_new(BO_JSON_OBJECT) : json,

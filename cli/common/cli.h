@@ -45,7 +45,7 @@ extern const cli_usage cli_fit_usage, cli_predict_usage, cli_explain_usage, cli_
     cli_chat_usage, cli_tokenizer_usage, cli_data_usage, cli_info_usage, cli_lora_usage, cli_convert_usage,
     cli_linearize_usage, cli_mup_usage, cli_plan_usage, cli_inspect_usage, cli_serve_usage;
 
-/* ---- progress ------------------------------------------------------------------------------------------ */
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
 
 typedef struct cli_progress {
     bool show;     /* a bar is drawn: standard error is a terminal */
@@ -63,7 +63,7 @@ typedef struct cli_progress {
 void cli_progress_report(cli_progress *progress, const char *what, double done, double total);
 void cli_progress_clear(cli_progress *progress); /* removes the bar before other text */
 
-/* ---- session ------------------------------------------------------------------------------------------- */
+/* ---- session ----------------------------------------------------------------------------------------------------- */
 
 typedef struct cli_session {
     const char *command;
@@ -104,7 +104,8 @@ int cli_fail(cli_session *session, const char *format, ...) BO_PRINTF(2, 3);
 int cli_fail_status(cli_session *session, bo_status status);
 int cli_wrong_use(const char *command, const char *format, ...) BO_PRINTF(2, 3);
 
-/* Records a file or folder for the message of a later stop if `status`, that of writing it, is BO_OK. Returns `status`. */
+/* Records a file or folder for the message of a later stop if `status`, that of writing it, is BO_OK. Returns
+ * `status`. */
 bo_status cli_wrote(cli_session *session, const char *path, bo_status status);
 
 /* Checks before the work that a file can be written there. Returns false after a message. */

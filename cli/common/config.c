@@ -45,8 +45,8 @@ static const char *skip_string(const char *text)
     return *text ? text + 1 : text;
 }
 
-/* A copy in which whole numbers of more than 15 digits are strings: bo_json would round them to doubles, and an option is
- * parsed from text in any case. To be freed. */
+/* A copy in which whole numbers of more than 15 digits are strings: bo_json would round them to doubles, and an option
+ * is parsed from text in any case. To be freed. */
 static char *quote_long_numbers(const char *text)
 {
     enum { MOST_DIGITS = 15 };
@@ -147,7 +147,7 @@ cli_parsed cli_config_read(const char *command, const char *path, int *count, ch
     return CLI_WRONG;
 }
 
-/* ---- into a file --------------------------------------------------------------------------------------------- */
+/* ---- into a file ------------------------------------------------------------------------------------------------- */
 
 static void print_list(cli_json *json, const char *name, const cli_list *list)
 {

@@ -175,7 +175,8 @@ static int columns_of(const char *text, size_t bytes)
     return count;
 }
 
-/* Bytes up to the next space or newline. Within a command: outside of quotes and brackets, and not after a backslash. */
+/* Bytes up to the next space or newline. Within a command: outside of quotes and brackets, and not after a
+ * backslash. */
 static size_t word_length(const char *text, bool command)
 {
     size_t length = 0, depth = 0;

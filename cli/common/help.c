@@ -17,7 +17,7 @@ enum {
     FEW_KINDS = 5
 };
 
-/* ---- kinds of attention -------------------------------------------------------------------------------------- */
+/* ---- kinds of attention ------------------------------------------------------------------------------------------ */
 
 const char *cli_attention_preset(const char *name)
 {
@@ -119,7 +119,7 @@ bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cl
     return true;
 }
 
-/* ---- the text of an option ----------------------------------------------------------------------------------- */
+/* ---- the text of an option --------------------------------------------------------------------------------------- */
 
 static void put_names(FILE *out, const cli_option *row, unsigned limit)
 {
@@ -163,7 +163,7 @@ char *cli_help_summary(const cli_option *row)
     return words;
 }
 
-/* ---- a page of help ------------------------------------------------------------------------------------------ */
+/* ---- a page of help ---------------------------------------------------------------------------------------------- */
 
 typedef struct page {
     FILE *out;

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-/* Escapes text; control characters except newlines are left out. Names in files are not trusted, so all text is written through
- * this function. NULL: nothing. */
+/* Escapes text; control characters except newlines are left out. Names in files are not trusted, so all text is written
+ * through this function. NULL: nothing. */
 void cli_html_text(FILE *out, const char *text);
 /* Writes an element that contains text. */
 void cli_html_element(FILE *out, const char *open, const char *text, const char *close);

@@ -47,7 +47,7 @@ static left_out find_left_out(const cli_usage *usage)
 /* The common options, without their heading. */
 static const cli_usage common = {.command = "common", .groups = {{cli_common_rows + 1, 0}}};
 
-/* ---- the manual page ----------------------------------------------------------------------------------------- */
+/* ---- the manual page --------------------------------------------------------------------------------------------- */
 
 /* A character of `bytes` bytes as its code point, \[u2026]: roff reads ASCII. */
 static void put_roff_letter(FILE *out, const char *text, size_t bytes)
@@ -189,7 +189,7 @@ void cli_manual_page(const cli_manual *manual, FILE *in, FILE *out)
     free(line);
 }
 
-/* ---- tables of Markdown -------------------------------------------------------------------------------------- */
+/* ---- tables of Markdown ------------------------------------------------------------------------------------------ */
 
 static void put_markdown(FILE *out, const char *text)
 {

@@ -37,7 +37,7 @@ bo_measure cli_measure(cli_session *session, const bo_metrics *metrics, bo_figur
     return (bo_measure){NAN, NAN, 0};
 }
 
-/* ---- reports ------------------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 static void json_targets(const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
 {

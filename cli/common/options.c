@@ -23,7 +23,7 @@ const cli_option cli_common_rows[] = {
     END_OF_OPTIONS,
 };
 
-/* ---- given ------------------------------------------------------------------------------------------------ */
+/* ---- given ------------------------------------------------------------------------------------------------------- */
 
 bool cli_given_at(const cli_given *given, size_t at)
 {
@@ -73,7 +73,7 @@ void cli_forget(const cli_option *row, void *options)
     cli_set_given_at(options, row->at, false);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* Also of values that are not offered. */
 static const char *name_of(const cli_option *row, unsigned value)
@@ -125,7 +125,7 @@ const char *cli_default_words(const cli_usage *usage, const cli_option *row)
     return initial ? initial : own ? own->otherwise : row->otherwise;
 }
 
-/* ---- values -------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 static bool parse_real(const char *text, double *out)
 {
@@ -287,7 +287,7 @@ static bool set_value(const cli_usage *usage, const cli_option *row, const char 
     }
 }
 
-/* ---- the parser ---------------------------------------------------------------------------------------- */
+/* ---- the parser -------------------------------------------------------------------------------------------------- */
 
 /* A row and the struct that it sets. */
 typedef struct place {

@@ -25,7 +25,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- rows ---------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 typedef enum cli_type {
     CLI_END,          /* ends a table */
@@ -64,14 +64,8 @@ typedef struct cli_option {
     unsigned traits;
 } cli_option;
 
-#define SECTION(title)                                                                                                 \
-    {                                                                                                                  \
-        .type = CLI_SECTION, .name = title                                                                             \
-    }
-#define END_OF_OPTIONS                                                                                                 \
-    {                                                                                                                  \
-        .type = CLI_END                                                                                                \
-    }
+#define SECTION(title) {.type = CLI_SECTION, .name = title}
+#define END_OF_OPTIONS {.type = CLI_END}
 /* A default of the library is repeated in .otherwise; tests/cli/test_defaults.sh compares it with the library. */
 
 /* The last arguments are the help and any other members of the row: .low = 1, .initial = "4096". */
@@ -110,9 +104,7 @@ typedef struct cli_option {
            .otherwise = "float32; on a GPU bfloat16", __VA_ARGS__)
 
 #define CLI_ROW(kind, option, word, place, ...)                                                                        \
-    {                                                                                                                  \
-        .type = kind, .name = option, .argument = word, .at = place, .help = __VA_ARGS__                               \
-    }
+    {.type = kind, .name = option, .argument = word, .at = place, .help = __VA_ARGS__}
 /* The offset of a member. Does not compile if the member has another type, or `was_given` is not the first member. */
 #define CLI_AT(owner, member, ...)                                                                                     \
     (offsetof(owner, member) + 0 * sizeof(_Generic(&((owner *)0)->member, __VA_ARGS__)) +                              \
@@ -124,7 +116,7 @@ typedef struct cli_list {
     size_t count;
 } cli_list;
 
-/* ---- which options were given -------------------------------------------------------------------------------- */
+/* ---- which options were given ------------------------------------------------------------------------------------ */
 
 /* The first member of each struct of options: one bit per byte of the struct, set at the offset of a member that was
  * given. */
@@ -146,7 +138,7 @@ const cli_option *cli_next_given(const cli_option *rows, const void *options, co
 /* Resets an option without .initial, as if it was not given. */
 void cli_forget(const cli_option *row, void *options);
 
-/* ---- commands ------------------------------------------------------------------------------------------------ */
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 /* Rows, and the offset of the struct that they set in the struct of the command. */
 typedef struct cli_group {
@@ -212,7 +204,7 @@ const cli_option *cli_find_row(const cli_usage *usage, const char *name);
 const char *cli_choice_name(const cli_option *row, unsigned value);
 unsigned cli_choice_count(const cli_option *row);
 
-/* ---- help ---------------------------------------------------------------------------------------------------- */
+/* ---- help -------------------------------------------------------------------------------------------------------- */
 
 /* Prints the help of a command: all options in sections, or, unless everything fits on a screen, the essential ones. */
 void cli_help(FILE *out, const cli_usage *usage, bool all);
@@ -235,7 +227,7 @@ typedef struct cli_kind_options {
 /* The next of them among the first `groups` groups of the command; *at is 0 for the first. False: there are no more. */
 bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cli_kind_options *out);
 
-/* ---- options in files ---------------------------------------------------------------------------------------- */
+/* ---- options in files -------------------------------------------------------------------------------------------- */
 
 /* Reads a JSON object as words of a command line, "--name=value" ("--name" for true; a list gives one word per
  * item). The caller frees each word and the array. Otherwise there was a message. */

@@ -4,11 +4,14 @@
 
 /* Supports light and dark color schemes, narrow screens and print. */
 static const char style[] =
-    ":root{color-scheme:light dark;--paper:#fbfbf9;--card:#fff;--ink:#1d2126;--soft:#5b636d;--line:#e2e3df;--main:#1f5fa8;"
+    ":root{color-scheme:light "
+    "dark;--paper:#fbfbf9;--card:#fff;--ink:#1d2126;--soft:#5b636d;--line:#e2e3df;--main:#1f5fa8;"
     "--down:#b3501e;--band:#cfe0f3}\n"
-    "@media (prefers-color-scheme:dark){:root{--paper:#14171a;--card:#191c20;--ink:#e3e6e9;--soft:#9aa3ad;--line:#2c3137;"
+    "@media "
+    "(prefers-color-scheme:dark){:root{--paper:#14171a;--card:#191c20;--ink:#e3e6e9;--soft:#9aa3ad;--line:#2c3137;"
     "--main:#7fb2ea;--down:#e8a06f;--band:#22384f}}\n"
-    "*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"
+    "*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 "
+    "system-ui,-apple-system,"
     "'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}\n"
     "main{max-width:860px;margin:0 auto;padding:0 18px 40px}h1{font-size:28px;margin:36px 0 6px}h2{font-size:20px;"
     "margin:40px 0 6px}p{margin:6px 0 12px}.soft{color:var(--soft);font-size:15px}\n"

@@ -38,8 +38,8 @@ typedef struct cli_range {
 } cli_range;
 void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, cli_bounds bounds, const char *title);
 
-/* A table of numbers as colored cells. Colors go from `low` to `high`; with `signs`, from the color of negative numbers through
- * that of the page to that of positive ones. NAN is an empty cell. */
+/* A table of numbers as colored cells. Colors go from `low` to `high`; with `signs`, from the color of negative numbers
+ * through that of the page to that of positive ones. NAN is an empty cell. */
 typedef struct cli_heat {
     const char *title;
     const char *row, *column; /* what a row and a column are: "layer", "head" */

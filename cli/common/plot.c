@@ -20,11 +20,11 @@ static bool is_noncharacter(const char *letter)
     return memcmp(letter, "\xef\xbf\xbe", 3) == 0 || memcmp(letter, "\xef\xbf\xbf", 3) == 0;
 }
 
-/* In double quotes gnuplot interprets quotes, backslashes and backquotes, which are written as octal numbers, and in the
- * label of a tic also %, which formats its position. Single quotes cannot hold a text that starts with one. Labels come
- * from files: control characters become blanks, and bytes and characters that an SVG file must not contain become ?. An
- * SVG file must not contain ]]> either: an invisible space (U+200B) precedes the >.
- * `limit`: of letters; of a longer text the middle is left out, because names often differ at their ends. */
+/* In double quotes gnuplot interprets quotes, backslashes and backquotes, which are written as octal numbers, and in
+ * the label of a tic also %, which formats its position. Single quotes cannot hold a text that starts with one. Labels
+ * come from files: control characters become blanks, and bytes and characters that an SVG file must not contain become
+ * ?. An SVG file must not contain ]]> either: an invisible space (U+200B) precedes the >. `limit`: of letters; of a
+ * longer text the middle is left out, because names often differ at their ends. */
 static void quoted(FILE *pipe, const char *text, size_t limit, bool tic)
 {
     const char *start = text;
@@ -106,7 +106,7 @@ void cli_picture_title(FILE *pipe, const char *title, int room)
     fprintf(pipe, " font ',%d' textcolor rgb '#222222'\n", cli_picture_title_font(title, room));
 }
 
-/* ---- the pipe ------------------------------------------------------------------------------------------ */
+/* ---- the pipe ---------------------------------------------------------------------------------------------------- */
 
 /* A tool may succeed although its file is incomplete, for example on a full disk. Each format has its own end
  * marker. */

@@ -60,8 +60,8 @@ static void name_column(cli_answers *answers, size_t column, const char *suffix,
     answers->names[column] = unique;
 }
 
-/* Copies are named last, so that the names of answers depend on the model only: a copy with the name of a class gets another one, and so
- * does a class "prediction". */
+/* Copies are named last, so that the names of answers depend on the model only: a copy with the name of a class gets
+ * another one, and so does a class "prediction". */
 static void name_columns(cli_answers *answers)
 {
     const size_t columns = columns_of(answers);

@@ -1,6 +1,6 @@
-/* A table of predictions, written row by row: .csv, .tsv, .npy, CSV on standard output, or the start of a JSON
- * object ("columns", "predictions" or another key). Nothing is written before the first row, so that unreadable input produces no
- * output. */
+/* A table of predictions, written row by row: .csv, .tsv, .npy, CSV on standard output, or the start of a JSON object
+ * ("columns", "predictions" or another key). Nothing is written before the first row, so that unreadable input produces
+ * no output. */
 #ifndef CLI_COMMON_PREDICTIONS_H
 #define CLI_COMMON_PREDICTIONS_H
 

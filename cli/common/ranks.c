@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "../../src/base/plugin.h"
 
-/* ---- the launcher -------------------------------------------------------------------------------------------- */
+/* ---- the launcher ------------------------------------------------------------------------------------------------ */
 
 /* Variables of the launchers: number of ranks, number of this rank, number of ranks on this host, number of this rank
  * among them. The first launcher
@@ -88,7 +88,7 @@ size_t cli_ranks_threads(const cli_ranks *ranks)
     return (size_t)(mine / local > 1 ? mine / local : 1);
 }
 
-/* ---- the plugin ---------------------------------------------------------------------------------------------- */
+/* ---- the plugin -------------------------------------------------------------------------------------------------- */
 
 #define OTHERWISE "BOCHNER_MPI=off runs each process independently"
 
@@ -136,11 +136,10 @@ bool cli_ranks_open(cli_ranks *ranks, char *why, size_t size)
         ranks->plugin = plugin;
         return true;
     }
-    snprintf(
-        why, size,
-        "the launcher announces %d ranks, but %.100s connects %d: start the program with the mpirun of that MPI (or srun "
-        "--mpi=pmix); " OTHERWISE,
-        expected, plugin->implementation(), ranks->size);
+    snprintf(why, size,
+             "the launcher announces %d ranks, but %.100s connects %d: start the program with the mpirun of that MPI "
+             "(or srun --mpi=pmix); " OTHERWISE,
+             expected, plugin->implementation(), ranks->size);
     plugin->finish(ranks);
     return false;
 }

@@ -32,7 +32,7 @@ bool cli_session_open(cli_session *session, const char *command, const cli_commo
     return cli_session_open_in(session, command, common, parallel, (cli_compute){0});
 }
 
-/* ---- the device ------------------------------------------------------------------------------------------------- */
+/* ---- the device -------------------------------------------------------------------------------------------------- */
 
 /* 0 if there is no plugin: bo_context_use_device() reports why. */
 static size_t count_gpus(void)

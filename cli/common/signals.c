@@ -86,8 +86,8 @@ static void on_alarm(int number)
     errno = error;
 }
 
-/* A rank that waits for another one inside MPI cannot stop by itself; mpirun ends it because another one ended. Temporary
- * files of the library remain until the same file is written again; their names are not known here. */
+/* A rank that waits for another one inside MPI cannot stop by itself; mpirun ends it because another one ended.
+ * Temporary files of the library remain until the same file is written again; their names are not known here. */
 static void on_rank_ended(int number)
 {
     if (!silent) tell("bochner: stopped: another rank of the job ended; no file was replaced by an incomplete one\n");

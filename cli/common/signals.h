@@ -6,8 +6,8 @@
 
 /* From now on SIGINT, SIGTERM, SIGHUP and SIGXCPU request a stop. All within a second are one request: timeout sends
  * its signal to the process and to the process group. A later SIGINT, SIGTERM or SIGHUP ends the program at once, and
- * so do five seconds in which the work does not stop. Signals that were ignored at the
- * start stay ignored: SIGHUP by nohup, SIGINT in background jobs of a script. In a parallel job SIGTERM ends the rank. */
+ * so do five seconds in which the work does not stop. Signals that were ignored at the start stay ignored: SIGHUP by
+ * nohup, SIGINT in background jobs of a script. In a parallel job SIGTERM ends the rank. */
 void cli_signals_handle(const cli_ranks *ranks);
 /* From now on the work saves its results after a request: it may take any time. */
 void cli_signals_saving(void);

@@ -29,8 +29,8 @@ void cli_streams_lost(int error)
     if (!lost) lost = error;
 }
 
-/* The number of bytes of the control character at `text`; 0: another character. Those of ISO 6429 above 127 are the code
- * points U+0080 to U+009F, which are two bytes, or bytes that are not UTF-8. */
+/* The number of bytes of the control character at `text`; 0: another character. Those of ISO 6429 above 127 are the
+ * code points U+0080 to U+009F, which are two bytes, or bytes that are not UTF-8. */
 static size_t control_length(const char *text, size_t letter)
 {
     const unsigned char c = (unsigned char)text[0], next = c ? (unsigned char)text[1] : 0;

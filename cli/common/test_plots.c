@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- predicted against true ---------------------------------------------------------------------------- */
+/* ---- predicted against true -------------------------------------------------------------------------------------- */
 
 typedef struct point {
     double predicted, deviation;
@@ -131,8 +131,7 @@ static void scatter(FILE *pipe, const bo_metrics *metrics, const bo_schema *sche
     if (banded) band(pipe, metrics, low, high);
     fprintf(pipe, "set xrange [%.17g:%.17g]\nset yrange [%.17g:%.17g]\nset size ratio 1\n", low, high, low, high);
     scatter_title(pipe, metrics, banded, outside);
-    const char *name =
-        schema && cli_target_name(schema, 0) ? cli_target_name(schema, 0) : "target";
+    const char *name = schema && cli_target_name(schema, 0) ? cli_target_name(schema, 0) : "target";
     axis_label(pipe, "x", name, "true");
     axis_label(pipe, "y", name, "predicted");
     double size = metrics->points > 1500 ? 0.28 : metrics->points > 300 ? 0.4 : 0.6;
@@ -142,7 +141,7 @@ static void scatter(FILE *pipe, const bo_metrics *metrics, const bo_schema *sche
             banded ? "$band with filledcurves closed fc rgb '#f6dfb8' fs solid 0.75 noborder, " : "", size);
 }
 
-/* ---- confusion matrix ---------------------------------------------------------------------------------- */
+/* ---- confusion matrix -------------------------------------------------------------------------------------------- */
 
 /* From white to `full` as share goes from 0 to 1. */
 static unsigned shade(unsigned full, double share)
@@ -235,7 +234,7 @@ static void confusion(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
     fputs("plot NaN notitle\n", pipe);
 }
 
-/* ---- residuals ------------------------------------------------------------------------------------------ */
+/* ---- residuals --------------------------------------------------------------------------------------------------- */
 
 /* The range of the residuals, without the most extreme 0.5% at either end, symmetric about 0. */
 static double residual_range(const bo_metrics *metrics, const double *residuals)
@@ -294,8 +293,7 @@ static void residuals(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
                                 figures.rmse, figures.mae);
     if (outside) snprintf(title + length, sizeof title - (size_t)length, ",  %zu beyond the frame", outside);
     cli_picture_title(pipe, title, 680);
-    const char *name =
-        schema && cli_target_name(schema, 0) ? cli_target_name(schema, 0) : "target";
+    const char *name = schema && cli_target_name(schema, 0) ? cli_target_name(schema, 0) : "target";
     axis_label(pipe, "x", name, "predicted");
     axis_label(pipe, "y", name, "true - predicted");
     fprintf(pipe, "set xrange [%.17g:%.17g]\nset yrange [%.17g:%.17g]\n", low, high, -range, range);
@@ -311,7 +309,7 @@ static void residuals(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
                                "deviation', $bins using 1:4 with lines lc rgb '#e8862e' lw 1.4 dt 3 notitle");
 }
 
-/* ---- ROC curves ----------------------------------------------------------------------------------------- */
+/* ---- ROC curves -------------------------------------------------------------------------------------------------- */
 
 enum { ROC_POINTS = 1000, ROC_CURVES = 11 };
 
@@ -379,7 +377,7 @@ static void roc(FILE *pipe, cli_session *session, const bo_metrics *metrics, con
     fputs("\n", pipe);
 }
 
-/* ---- reliability ---------------------------------------------------------------------------------------- */
+/* ---- reliability ------------------------------------------------------------------------------------------------- */
 
 /* The interval of Wilson (1927) at 95% for a frequency. */
 static void frequency_interval(double outcomes, double rows, double *low, double *high)
@@ -426,7 +424,7 @@ static void reliability(FILE *pipe, cli_session *session, const bo_metrics *metr
             0.9 / BO_CALIBRATION_BINS);
 }
 
-/* ---- all ------------------------------------------------------------------------------------------------ */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 static const char *const kind_names[] = {"default", "predictions", "residuals", "roc", "reliability", "confusion"};
 

@@ -83,7 +83,8 @@ static bo_status state_at(bo_context *context, const bo_model *model, size_t tok
     return bo_session_estimate(context, model, &(bo_session_desc){.capacity = tokens}, bytes, NULL);
 }
 
-/* The state grows if twice the tokens need more bytes. If the model cannot read that many tokens, its context is used. */
+/* The state grows if twice the tokens need more bytes. If the model cannot read that many tokens, its context is
+ * used. */
 static bo_status measure_state(compare_job *job, const bo_model *model, cli_compared *run)
 {
     bo_context *context = job->session->context;

@@ -143,7 +143,8 @@ static void add(cli_run_metrics *m, size_t *room, cli_run_point point)
     m->points[m->count++] = point;
 }
 
-/* Only a regular file of bounded size: a pipe would wait for a writer, a device may be endless. On failure errno is set. */
+/* Only a regular file of bounded size: a pipe would wait for a writer, a device may be endless. On failure errno is
+ * set. */
 static FILE *open_metrics(const char *folder)
 {
     enum { MOST = 1 << 28 };

@@ -5,8 +5,8 @@
 #include "../common/cli.h"
 #include "../../src/io/json_tree.h"
 
-/* A JSON file of at most 1 MiB. NULL if there is no such file, if it is not JSON, or, after a warning, if it cannot be read
- * or its checksum does not match. Freed with bo_json_delete. */
+/* A JSON file of at most 1 MiB. NULL if there is no such file, if it is not JSON, or, after a warning, if it cannot be
+ * read or its checksum does not match. Freed with bo_json_delete. */
 bo_json *cli_read_json(cli_session *session, const char *folder, const char *name);
 double cli_json_number(const bo_json *json, const char *name); /* NAN: there is none */
 
@@ -34,7 +34,8 @@ typedef struct cli_run_metrics {
     char unit[16];   /* "tokens" or "examples" */
     char metric[24]; /* "bits_per_byte", "accuracy", "perplexity" or "rmse" */
 } cli_run_metrics;
-/* False: the file cannot be read, and errno tells why; EINVAL: it is not a regular file. An incomplete last line is ignored. Freed with cli_run_forget. */
+/* False: the file cannot be read, and errno tells why; EINVAL: it is not a regular file. An incomplete last line is
+ * ignored. Freed with cli_run_forget. */
 bool cli_run_read(const char *folder, cli_run_metrics *out);
 void cli_run_forget(cli_run_metrics *metrics);
 

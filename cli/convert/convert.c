@@ -182,12 +182,12 @@ static const cli_option rows[] = {
 const cli_usage cli_convert_usage = {
     .command = "convert",
     .synopsis = "FILE|DIR --out DIR [--tokenizer tokenizer.bin]",
-    .about =
-        "Converts a model of another program to a folder in the layout of Hugging Face: config.json, "
-        "model.safetensors, tokenizer.json and their companions. FILE is a GGUF file (llama, mistral, qwen2, qwen3, "
-        "gemma, gemma3, olmo2, granite, phi2, phi3, gpt2, gptneox, starcoder2, stablelm) or a llama2.c model; the format is found by content. What the folder "
-        "cannot express is refused by name. A model folder or the folder of an adapter is written as one folder of "
-        "float32 or bfloat16 numbers, under its true model type if it is one of the families of Hugging Face.",
+    .about = "Converts a model of another program to a folder in the layout of Hugging Face: config.json, "
+             "model.safetensors, tokenizer.json and their companions. FILE is a GGUF file (llama, mistral, qwen2, "
+             "qwen3, gemma, gemma3, olmo2, granite, phi2, phi3, gpt2, gptneox, starcoder2, stablelm) or a llama2.c "
+             "model; the format is found by content. What the folder cannot express is refused by name. A model folder "
+             "or the folder of an adapter is written as one folder of float32 or bfloat16 numbers, under its true "
+             "model type if it is one of the families of Hugging Face.",
     .examples = "  bochner convert model.gguf --out converted\n"
                 "  bochner convert model.gguf --out narrow --dtype bfloat16\n"
                 "  bochner convert stories15M.bin --tokenizer tokenizer.bin --out stories15M\n"

@@ -228,7 +228,7 @@ static int eval_language(eval_job *job)
     return CLI_DONE;
 }
 
-/* ---- classify, match and translate -------------------------------------------------------------------------- */
+/* ---- classify, match and translate ------------------------------------------------------------------------------- */
 
 static void print_rate(const eval_job *job, uint64_t examples, uint64_t tokens, double seconds)
 {
@@ -344,7 +344,7 @@ static int evaluate_translation(const eval_job *job)
     return CLI_DONE;
 }
 
-/* ---- all tasks but language ------------------------------------------------------------------------------------- */
+/* ---- all tasks but language -------------------------------------------------------------------------------------- */
 
 static size_t longest_text(const bo_texts *texts)
 {

@@ -426,11 +426,10 @@ static const cli_option model_rows[] = {
 const cli_usage cli_generate_usage = {
     .command = "generate",
     .synopsis = "DIR [--prompt TEXT] [options]",
-    .about =
-        "Continues a text with a language model and prints the continuation as it is generated. DIR is a folder written "
-        "by bochner train or Hugging Face, or a model in one .safetensors file. With linear attention, the state has "
-        "a fixed size for texts of any length. A model that translates prints one line per line of standard input, or "
-        "for --prompt; with --json, one object per line.",
+    .about = "Continues a text with a language model and prints the continuation as it is generated. DIR is a folder "
+             "written by bochner train or Hugging Face, or a model in one .safetensors file. With linear attention, "
+             "the state has a fixed size for texts of any length. A model that translates prints one line per line of "
+             "standard input, or for --prompt; with --json, one object per line.",
     .examples = "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"
                 "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
                 "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* layer-03-q.npy: shape (windows, heads, tokens, width), as bochner attention reads it; stream-00.npy is the embedding. */
+/* layer-03-q.npy: shape (windows, heads, tokens, width), as bochner attention reads it; stream-00.npy is the
+ * embedding. */
 static char *name_of(const char *folder, const bo_inspect_array *array)
 {
     static const char *const names[] = {"q", "k", "v", "out", "pattern", "", "writes"};

@@ -251,9 +251,9 @@ static const cli_option rows[] = {
     COUNT("context", "N", cli_inspect_options, context, "tokens for which memory and operations are counted", .low = 1,
           .high = 1 << 24, .otherwise = "the context of the model"),
     TEXT("html", "FILE", cli_inspect_options, html, "write the report as one page with heat maps: .html"),
-    TEXT(
-        "dump", "FOLDER", cli_inspect_options, dump,
-        "write queries, keys, values, outputs, attention patterns, residual streams and the subspaces of heads as .npy"),
+    TEXT("dump", "FOLDER", cli_inspect_options, dump,
+         "write queries, keys, values, outputs, attention patterns, residual streams and the subspaces of heads as "
+         ".npy"),
     END_OF_OPTIONS,
 };
 

@@ -61,8 +61,8 @@ double cli_inspect_predicted(const cli_inspect_job *job, size_t candidate);
 /* One or two sentences on the recommendation. */
 enum { CLI_INSPECT_WORDS = 512 };
 const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_WORDS]);
-/* Candidates with one map: numbers of features are columns. Finds the next map after candidate `at` (which is its first), or
- * returns the number of candidates. */
+/* Candidates with one map: numbers of features are columns. Finds the next map after candidate `at` (which is its
+ * first), or returns the number of candidates. */
 size_t cli_inspect_next_map(const cli_inspect_job *job, size_t at);
 /* Rows of candidates with the same name up to the number of features: "favor", "window 64 + gaussian", "window 32". */
 const char *cli_inspect_map_name(const bo_inspect_candidate *candidate, char out[48]);

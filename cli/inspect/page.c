@@ -11,7 +11,8 @@
 static const char style[] =
     "main{max-width:1240px}.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px;"
     "margin:14px 0}.fact{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px}"
-    ".fact b{display:block;font-size:20px;font-weight:600;font-variant-numeric:tabular-nums}.fact span{color:var(--soft);"
+    ".fact b{display:block;font-size:20px;font-weight:600;font-variant-numeric:tabular-nums}.fact "
+    "span{color:var(--soft);"
     "font-size:13.5px}\n"
     ".cell{fill:var(--main)}.cell.down{fill:var(--down)}svg .deep{fill:var(--paper);font-size:11px}svg .shallow{"
     "fill:var(--ink);font-size:11px}.card p{color:var(--soft);font-size:13.5px;margin:0 0 8px;line-height:1.4}"
@@ -193,8 +194,8 @@ static const picture pictures[] = {
     {"Error of the recommended replacement", "Relative error of the output of the head.", BO_INSPECT_PART_ERRORS,
      chosen_error, 0, 0, false, 2},
     {"Largest eigenvalue of Λ",
-     "Second moments of √s q and √s k. From 1/6 ≈ 0.17 plain positive features have infinite variance on Gaussian data, from "
-     "1/2 the best ones too.",
+     "Second moments of √s q and √s k. From 1/6 ≈ 0.17 plain positive features have infinite variance on Gaussian "
+     "data, from 1/2 the best ones too.",
      BO_INSPECT_PART_STATISTICS, largest, 0, 0, false, 2},
     {"Condition number of Λ (log₁₀)", "Ratio of the largest and the smallest eigenvalue.", BO_INSPECT_PART_STATISTICS,
      condition, 0, 0, false, 2},
@@ -229,8 +230,8 @@ static const picture pictures[] = {
      BO_INSPECT_PART_ATTRIBUTION, subspace, 0, 0, false, 2},
 };
 
-/* The range of the colors of numbers that have no natural one: from 0 to the largest, or from a little below the smallest if
- * all are alike. */
+/* The range of the colors of numbers that have no natural one: from 0 to the largest, or from a little below the
+ * smallest if all are alike. */
 static void find_range(cli_heat *heat)
 {
     double most = 0, least = INFINITY;
@@ -344,11 +345,10 @@ static void put_separation(FILE *out, const cli_inspect_job *job)
 {
     const size_t places = 1 + 2 * job->desc->layers;
     if (!job->separation) return;
-    fputs(
-        "<h2>Separation rank</h2>\n<p class=\"soft\">How strongly the first and the second half of 16 tokens interact in the "
-        "residual stream of the last token: the effective rank of a matrix of 24 first halves by 24 second halves, at most "
-        "23. A larger rank means more complex dependencies.</p>\n<div class=\"card\">",
-        out);
+    fputs("<h2>Separation rank</h2>\n<p class=\"soft\">How strongly the first and the second half of 16 tokens "
+          "interact in the residual stream of the last token: the effective rank of a matrix of 24 first halves by 24 "
+          "second halves, at most 23. A larger rank means more complex dependencies.</p>\n<div class=\"card\">",
+          out);
     cli_bar *bars = cli_allocate(places, sizeof *bars, "a picture");
     cli_word *labels = cli_allocate(places, sizeof *labels, "a picture");
     for (size_t p = 0; p < places; p++) {

@@ -54,8 +54,8 @@ static void print_model(const cli_inspect_job *job)
     printf(" per sequence\n%-12s%s million per token, %.0f%% of them in attention\n", "Operations",
            cli_significant(s->operations / 1e6, 4).s, 100 * s->attention_operations / s->operations);
     if (job->report->windows)
-        printf("%-12s%zu window%s of %s tokens, %s\n", "Text", job->report->windows, job->report->windows == 1 ? "" : "s",
-               cli_count(job->report->tokens).s, cli_seconds(job->seconds).s);
+        printf("%-12s%zu window%s of %s tokens, %s\n", "Text", job->report->windows,
+               job->report->windows == 1 ? "" : "s", cli_count(job->report->tokens).s, cli_seconds(job->seconds).s);
 }
 
 /* ---- heads ------------------------------------------------------------------------------------------------------- */
@@ -94,15 +94,14 @@ static void print_attention(const cli_inspect_job *job)
     if (!statistics && !behavior) return;
     heading("Attention");
     if (statistics)
-        note(
-            "|q| and |k| are root mean square norms, times the square root of the scale; lambda is the largest eigenvalue of "
-            "their second moments. From 1/6 on (*) plain positive features have infinite variance on Gaussian data, from 1/2 "
-            "on (!) the best ones too. cond is the condition number, dims the effective dimension.");
+        note("|q| and |k| are root mean square norms, times the square root of the scale; lambda is the largest "
+             "eigenvalue of their second moments. From 1/6 on (*) plain positive features have infinite variance on "
+             "Gaussian data, from 1/2 on (!) the best ones too. cond is the condition number, dims the effective "
+             "dimension.");
     if (behavior)
-        note(
-            "entr is the entropy of attention (1: uniform); prev, induc and first are the attention to the previous token, to "
-            "the token after an earlier occurrence of the current one (on repeated random tokens, then on the text), and to "
-            "the first token.");
+        note("entr is the entropy of attention (1: uniform); prev, induc and first are the attention to the previous "
+             "token, to the token after an earlier occurrence of the current one (on repeated random tokens, then on "
+             "the text), and to the first token.");
     printf("\n  %5s %4s", "layer", "head");
     if (statistics) printf(" %5s %5s %6s  %5s %5s", "|q|", "|k|", "lambda", "cond", "dims");
     if (behavior) printf(" %5s %5s %5s %5s %5s", "entr", "prev", "induc", "text", "first");
@@ -126,16 +125,16 @@ static void print_circuits(const cli_inspect_job *job)
     if (!circuits && !attribution) return;
     heading("Circuits");
     if (circuits)
-        note(
-            job->report->rotated
-                ? "QK and OV are effective ranks of the matrices, with their signs: the sum of the real parts of the eigenvalues "
-                  "over the sum of their sizes (QK without RoPE). copy is the sign of the circuit from tokens to their logits."
-                : "QK and OV are effective ranks of the matrices, with their signs: the sum of the real parts of the eigenvalues "
-                  "over the sum of their sizes. copy is the sign of the circuit from tokens to their logits.");
+        note(job->report->rotated ? "QK and OV are effective ranks of the matrices, with their signs: the sum of the "
+                                    "real parts of the eigenvalues over the sum of their sizes (QK without RoPE). copy "
+                                    "is the sign of the circuit from tokens to their logits."
+                                  : "QK and OV are effective ranks of the matrices, with their signs: the sum of the "
+                                    "real parts of the eigenvalues over the sum of their sizes. copy is the sign of "
+                                    "the circuit from tokens to their logits.");
     if (attribution)
-        note(
-            "writes is the size of what the head adds, over that of the residual stream; logit its mean direct contribution "
-            "to the logit of the next token; space the share of the variance of the stream in the subspace that it writes to.");
+        note("writes is the size of what the head adds, over that of the residual stream; logit its mean direct "
+             "contribution to the logit of the next token; space the share of the variance of the stream in the "
+             "subspace that it writes to.");
     printf("\n  %5s %4s", "layer", "head");
     if (circuits) printf(" %7s %7s %7s %7s %7s", "QK", "sign", "OV", "sign", "copy");
     if (attribution) printf(" %7s %7s %7s", "writes", "logit", "space");
@@ -181,9 +180,9 @@ static void print_errors(const cli_inspect_job *job)
         note("No layer has softmax weights, so there is nothing to replace.");
         return;
     }
-    note(
-        "Relative error of the outputs of the heads without training, root mean square over all heads; in brackets the upper "
-        "bound by the variance formula. gaussian: frequencies are drawn for the data; dark: queries and keys are whitened.");
+    note("Relative error of the outputs of the heads without training, root mean square over all heads; in brackets "
+         "the upper bound by the variance formula. gaussian: frequencies are drawn for the data; dark: queries and "
+         "keys are whitened.");
     printf("\n  %-21s %5s %13s %13s %13s\n", "features", "64", "128", "256", "512");
     for (size_t at = 0, next; at < job->report->candidate_count; at = next) {
         next = cli_inspect_next_map(job, at);
@@ -201,9 +200,8 @@ static void print_separation(const cli_inspect_job *job)
 {
     if (!job->separation) return;
     heading("Separation rank");
-    note(
-        "Of the residual stream of the last of 16 tokens, as a function of the first and the second half of them: 24 by 24 "
-        "settings. interaction is the share of its variance that neither half explains alone.");
+    note("Of the residual stream of the last of 16 tokens, as a function of the first and the second half of them: 24 "
+         "by 24 settings. interaction is the share of its variance that neither half explains alone.");
     printf("\n  %-22s %10s %10s %12s\n", "after", "effective", "within 10%", "interaction");
     for (size_t p = 0; p < 1 + 2 * job->desc->layers; p++) {
         const bo_separation *s = &job->separation[p];

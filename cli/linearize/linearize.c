@@ -77,8 +77,8 @@ static bool set_features(cli_linearize_job *job, bo_attention_desc *a)
             cli_fail(job->session,
                      "--features: %s has %zu features per row of its map and at most %zu rows, the width of a head; "
                      "expected %sat most %zu, found %zu",
-                     bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention), per_row, dim, per_row == 2 ? "an even number of " : "",
-                     per_row * dim, o->features);
+                     bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention), per_row, dim,
+                     per_row == 2 ? "an even number of " : "", per_row * dim, o->features);
             return false;
         }
         a->rank = o->features / per_row;

@@ -38,8 +38,8 @@ static const cli_option data_rows[] = {
 static const cli_option attention_rows[] = {
     SECTION("Attention"),
     CHOICE_OF("attention", "KIND", cli_linearize_options, attention, attention_name,
-              "the new attention; hybrid is dark with a window; softmax needs --window",
-              .find = cli_attention_preset, .initial = "hybrid"),
+              "the new attention; hybrid is dark with a window; softmax needs --window", .find = cli_attention_preset,
+              .initial = "hybrid"),
     COUNT("features", "D", cli_linearize_options, features, "number of features per head", .low = 1, .high = 1 << 20,
           .otherwise = "256; hedgehog and t2r: by the width of a head"),
     COUNT(

@@ -47,10 +47,9 @@ bool cli_say_extrapolation(cli_session *session, const bo_model *model, uint64_t
                        : "",
             cli_count(d->context).s);
     else if (further)
-        cli_say(
-            session,
-            "Context     %s tokens, trained with %s: the state of %s has a fixed size, but such distances (RoPE) did not "
-            "occur in training",
-            cli_count(tokens).s, cli_count(d->context).s, cli_mixer_name(model, name));
+        cli_say(session,
+                "Context     %s tokens, trained with %s: the state of %s has a fixed size, but such distances (RoPE) "
+                "did not occur in training",
+                cli_count(tokens).s, cli_count(d->context).s, cli_mixer_name(model, name));
     return keys || sinusoidal || further;
 }

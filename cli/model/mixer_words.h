@@ -10,8 +10,8 @@ enum { CLI_MIXER_WORDS = 240, CLI_LAYER_LIST = 512, CLI_RANGE = 48 };
 /* The block that stands for the model: the first that is linearized, otherwise the first. */
 const bo_block *cli_main_block(const bo_model_desc *desc);
 const char *cli_mixer_title(const bo_model_desc *desc); /* "attention" or "mixer" */
-/* "rfa-gate, 128 features"; "dark, 64 features; softmax in layer 0"; "ssm low-rank, state 16, rank 1, kernel 4". Returns
- * `out`. */
+/* "rfa-gate, 128 features"; "dark, 64 features; softmax in layer 0"; "ssm low-rank, state 16, rank 1, kernel 4".
+ * Returns `out`. */
 const char *cli_mixer_words(const bo_model *model, char out[CLI_MIXER_WORDS]);
 /* "rfa-gate"; "dark and softmax"; "ssm low-rank". Returns `out`. */
 const char *cli_mixer_name(const bo_model *model, char out[CLI_MIXER_WORDS]);

@@ -46,7 +46,7 @@ static bool broadcast(void *bytes, size_t size)
     return true;
 }
 
-/* ---- sums in rank order -------------------------------------------------------------------------------- */
+/* ---- sums in rank order ------------------------------------------------------------------------------------------ */
 
 typedef void (*add_fn)(void *total, const void *more, size_t count);
 
@@ -99,8 +99,8 @@ static void cut(const cli_ranks *ranks, int count)
     }
 }
 
-/* Each rank receives all parts of its slice, adds them in rank order and sends the total to all. The order of the additions
- * is fixed, and all ranks get the same bits; MPI_Allreduce guarantees neither. */
+/* Each rank receives all parts of its slice, adds them in rank order and sends the total to all. The order of the
+ * additions is fixed, and all ranks get the same bits; MPI_Allreduce guarantees neither. */
 static bool sum_slices(cli_ranks *ranks, MPI_Datatype type, size_t element, add_fn add, char *values, int count)
 {
     struct cli_ranks_room *room = ranks->room;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes that depend on the width grow at least like the square root of the width. Random parts shrink like one over that
- * root while learned parts stay constant; a size is the sum of both, so its slope lies between -1/2 and 0. */
+/* Sizes that depend on the width grow at least like the square root of the width. Random parts shrink like one over
+ * that root while learned parts stay constant; a size is the sum of both, so its slope lies between -1/2 and 0. */
 static const char *verdict(double slope)
 {
     return isnan(slope) ? "-" : slope > 0.25 ? "grows" : slope < -0.5 ? "shrinks" : "flat";
@@ -28,8 +28,7 @@ static void print_heading(const cli_mup_job *job, const char *title, int name_wi
     printf("      slope\n");
 }
 
-static void print_matrices(const cli_mup_job *job, const bo_widths *w, const char *title,
-                           const bo_widths_trend *of)
+static void print_matrices(const cli_mup_job *job, const bo_widths *w, const char *title, const bo_widths_trend *of)
 {
     printf("\n");
     print_heading(job, title, 44);
@@ -79,8 +78,7 @@ static void json_side(cli_json *json, const cli_mup_job *job, const bo_widths *w
     cli_json_array(json, "activations");
     for (size_t step = 0; step <= w->steps; step++) {
         cli_json_array(json, NULL);
-        for (size_t part = 0; part < w->parts; part++)
-            json_trend(json, job, &w->activations[step * w->parts + part]);
+        for (size_t part = 0; part < w->parts; part++) json_trend(json, job, &w->activations[step * w->parts + part]);
         cli_json_end(json);
     }
     cli_json_end(json);

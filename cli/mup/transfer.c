@@ -44,7 +44,8 @@ static bo_status train(cli_train_job *run, const bo_model_desc *desc, double rat
     return status == BO_NUMERIC ? BO_OK : status;
 }
 
-/* At the base width the maximal-update parametrization equals the standard one bit for bit: the result is already known. */
+/* At the base width the maximal-update parametrization equals the standard one bit for bit: the result is already
+ * known. */
 static bool known(const transfer *t, const bo_model_desc *desc, size_t side)
 {
     return side > 0 && t->job->sides[side] == BO_PARAMETRIZATION_MUP && desc->width == desc->base_width;
@@ -73,7 +74,8 @@ static bo_status run_width(transfer *t, const bo_model_desc *model, size_t side,
 
 /* ---- the best rate ----------------------------------------------------------------------------------------------- */
 
-/* The minimum of a parabola through the best point and its neighbors, over the logarithm of the rate. NAN: all diverged. */
+/* The minimum of a parabola through the best point and its neighbors, over the logarithm of the rate. NAN: all
+ * diverged. */
 static double best_rate(const transfer *t, size_t side, size_t width)
 {
     const double *rates = t->job->options->rates, *loss = loss_at(t, side, width, 0);

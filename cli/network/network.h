@@ -38,7 +38,8 @@ typedef struct cli_network_use {
     const char *folder, *path, *out; /* out NULL: standard output */
     bool proba;
 } cli_network_use;
-/* Checks the options against the content of the folder. `other`: a given option that does not apply to networks, or NULL. */
+/* Checks the options against the content of the folder. `other`: a given option that does not apply to networks, or
+ * NULL. */
 int cli_network_use_check(const char *command, const cli_network_use *use, const char *other);
 int cli_predict_network(cli_session *session, const cli_network_use *use);
 

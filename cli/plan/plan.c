@@ -24,11 +24,10 @@ static bool is_of_here(cli_plan_job *job)
                  "%s: measured with --attention %s, expected %s; give another --calibration FILE to measure again",
                  path, attention, attention_name(job->options));
     else if (m->threads != threads || strcmp(m->isa, bo_context_describe(context)->isa) != 0)
-        cli_fail(
-            job->session,
-            "%s: measured with %d threads and %s, expected %d threads and %s; give another --calibration FILE to measure "
-            "again",
-            path, m->threads, m->isa, threads, bo_context_describe(context)->isa);
+        cli_fail(job->session,
+                 "%s: measured with %d threads and %s, expected %d threads and %s; give another --calibration FILE to "
+                 "measure again",
+                 path, m->threads, m->isa, threads, bo_context_describe(context)->isa);
     else
         return true;
     return false;

@@ -35,8 +35,8 @@ cli_word cli_plan_plus_minus(bo_plan_range range, double unit);
 void cli_plan_json_range(cli_json *json, const char *key, bo_plan_range range);
 void cli_plan_json_choice(cli_json *json, const bo_plan_choice *c);
 
-/* With --fit or --law: fits laws to the runs, or loads them, prints them and plans if there is a budget. Returns the exit
- * status. */
+/* With --fit or --law: fits laws to the runs, or loads them, prints them and plans if there is a budget. Returns the
+ * exit status. */
 int cli_plan_fitted(cli_session *session, const cli_plan_options *options, const cli_arguments *runs);
 
 #endif

@@ -68,8 +68,8 @@ static void say_choices(const bo_plan *plan)
                c->tokens, cli_plan_plus_minus(c->minutes, 1).s, cli_plan_plus_minus(c->loss, 1).s,
                cli_bytes((double)c->memory).s);
     }
-    printf(
-        "\n* Best model for the budget. Loss in nats per byte of English text, each byte read once. ±: 95%% interval.\n\n");
+    printf("\n* Best model for the budget. Loss in nats per byte of English text, each byte read once. ±: 95%% "
+           "interval.\n\n");
 }
 
 void cli_plan_print(const cli_plan_job *job)

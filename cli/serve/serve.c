@@ -30,7 +30,7 @@ typedef struct key_list {
     size_t count;
 } key_list;
 
-/* ---- keys ---------------------------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 /* Removes blanks around a line. */
 static char *trim(char *line)
@@ -69,7 +69,7 @@ static void free_keys(key_list *keys)
     bo_free(keys->text);
 }
 
-/* ---- the server ---------------------------------------------------------------------------------------------------- */
+/* ---- the server -------------------------------------------------------------------------------------------------- */
 
 static bool interrupted(void *user)
 {
@@ -202,7 +202,7 @@ static int serve_folder(cli_session *session, const serve_options *o, const char
     return result;
 }
 
-/* ---- the command --------------------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static int serve(void *options, const cli_common *common, const cli_arguments *arguments)
 {

@@ -1,11 +1,11 @@
-/* The separation rank of the blocks of a language model: how strongly the first and the second half of a sequence interact
- * in what the model computes up to a block.
+/* The separation rank of the blocks of a language model: how strongly the first and the second half of a sequence
+ * interact in what the model computes up to a block.
  *
- * sep(f) is the smallest R with f(A, B) = Σ_{r ≤ R} g_r(A) h_r(B), where A is the first half of the tokens, B the second. It
- * is measured on `settings` first halves combined with `settings` second halves: the residual stream of the last token, in a
- * random direction, is a matrix with one row per A and one column per B. Its rank is a lower bound of sep(f). Rows and columns
- * are centered, which removes what depends on one half only. For networks that are not polynomial every matrix has full
- * rank, so that the effective rank and the rank within 10% are reported.
+ * sep(f) is the smallest R with f(A, B) = Σ_{r ≤ R} g_r(A) h_r(B), where A is the first half of the tokens, B the
+ * second. It is measured on `settings` first halves combined with `settings` second halves: the residual stream of the
+ * last token, in a random direction, is a matrix with one row per A and one column per B. Its rank is a lower bound of
+ * sep(f). Rows and columns are centered, which removes what depends on one half only. For networks that are not
+ * polynomial every matrix has full rank, so that the effective rank and the rank within 10% are reported.
  *
  *     bo_separation *places;                                       // 1 + 2 layers
  *     bo_separation_measure(context, model, ids, count, NULL, &places); */
@@ -29,8 +29,8 @@ typedef struct bo_separation {
     double share;     /* interaction: the part of the variance that remains after centering rows and columns */
 } bo_separation;
 
-/* ids: a text from which halves are taken (count at least half a sequence); NULL: random tokens. *out: 1 + 2 layers places
- * (the embedding, then after the mixer and after the MLP of each layer); release it with bo_free(). */
+/* ids: a text from which halves are taken (count at least half a sequence); NULL: random tokens. *out: 1 + 2 layers
+ * places (the embedding, then after the mixer and after the MLP of each layer); release it with bo_free(). */
 bo_status bo_separation_measure(bo_context *context, const bo_model *model, const int32_t *ids, size_t count,
                                 const bo_separation_desc *desc, bo_separation **out);
 

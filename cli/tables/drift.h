@@ -22,7 +22,7 @@ typedef struct cli_labels {
         char *text;
         size_t count[2]; /* in A and B */
         size_t code;
-    } * items;
+    } *items;
     size_t count, capacity;
     size_t *slots; /* index of the item + 1; 0: empty */
     size_t slot_count;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- facts about a column ------------------------------------------------------------------------------ */
+/* ---- facts about a column ---------------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -89,7 +89,7 @@ static size_t only_in(const cli_labels *labels, int side, const struct cli_label
     return count;
 }
 
-/* ---- text ---------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 enum { NAMES = 3, NAME_WIDTH = 20 };
 
@@ -198,7 +198,7 @@ void cli_drift_print(const cli_drift_result *result)
     if (shown < table->columns) printf("... and %s more columns\n", cli_count(table->columns - shown).s);
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void numbers_json(const cli_drift_result *result, size_t column, cli_json *json)
 {

@@ -14,7 +14,7 @@ static bool failed(cli_drift_table *table, bo_status status)
     return status != BO_OK;
 }
 
-/* ---- labels -------------------------------------------------------------------------------------------- */
+/* ---- labels ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t hash_text(const char *text)
 {
@@ -68,7 +68,7 @@ static void labels_free(cli_labels *labels)
     *labels = (cli_labels){0};
 }
 
-/* ---- columns ------------------------------------------------------------------------------------------- */
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
 
 static bool open_readers(cli_drift_table *table, const char *const *paths)
 {
@@ -262,7 +262,7 @@ void cli_drift_close(cli_drift_table *table)
     free(table->names);
 }
 
-/* ---- cells --------------------------------------------------------------------------------------------- */
+/* ---- cells ------------------------------------------------------------------------------------------------------- */
 
 /* The label of a cell of a column of categories; NULL: a missing value. */
 static const char *cell_text(double value, const char *text, char room[32])
@@ -304,7 +304,8 @@ static void observe_number(cli_drift_part *part, int side, double value)
     sums->squares += difference * (value - sums->mean);
 }
 
-/* Text in a column that had only numbers and dates so far. Labels of dates are read again if the column is one of text. */
+/* Text in a column that had only numbers and dates so far. Labels of dates are read again if the column is one of
+ * text. */
 static bool observe_text(cli_drift_table *table, cli_drift_part *part, int side, const char *text, double value,
                          double *out)
 {
@@ -431,7 +432,8 @@ static void assign_codes(cli_drift_table *table, cli_drift_part *part, size_t co
         }
 }
 
-/* The form in which most cells are dates, if no other form has as many and at most one cell of a hundred is none; -1: none. */
+/* The form in which most cells are dates, if no other form has as many and at most one cell of a hundred is none; -1:
+ * none. */
 static int find_form(const cli_drift_part *part)
 {
     int best = 0;
@@ -499,7 +501,7 @@ double *cli_drift_pool(cli_drift_table *table, size_t *rows)
     return pool;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static double encode(cli_drift_part *part, double value, const char *text)
 {

@@ -39,7 +39,7 @@ static size_t block_rows(const embed_job *job)
     return most < BLOCK ? most : BLOCK;
 }
 
-/* ---- fitting ------------------------------------------------------------------------------------------- */
+/* ---- fitting ----------------------------------------------------------------------------------------------------- */
 
 static bo_embedding_desc describe(const embed_job *job)
 {
@@ -146,7 +146,7 @@ static bool load(embed_job *job)
     return false;
 }
 
-/* ---- coordinates --------------------------------------------------------------------------------------- */
+/* ---- coordinates ------------------------------------------------------------------------------------------------- */
 
 static const char *coordinate_name(const void *user, size_t index, char room[CLI_NAME])
 {
@@ -239,7 +239,7 @@ static bool write_all(embed_job *job)
     return cli_answers_end(&job->coordinates) && (!job->x || cli_answers_end(&job->pre_images));
 }
 
-/* ---- the command --------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static bool save(embed_job *job)
 {
@@ -394,11 +394,10 @@ static const cli_option rows[] = {
     TEXT("categorical", "COLS|auto|none", cli_embed_options, categorical,
          "columns to one-hot encode, by name or index; none: text columns are an error",
          .otherwise = "auto: text columns of up to 32 values"),
-    CHOICE(
-        "impute", "HOW", cli_embed_options, impute, BO_ENUM_IMPUTE,
-        "replacement of missing values (auto: the mean, and a column that is 1 where a value is missing; none: they are "
-        "an error)",
-        .initial = "auto"),
+    CHOICE("impute", "HOW", cli_embed_options, impute, BO_ENUM_IMPUTE,
+           "replacement of missing values (auto: the mean, and a column that is 1 where a value is missing; none: they "
+           "are an error)",
+           .initial = "auto"),
     CHOICE("format", "FORMAT", cli_embed_options, format, BO_ENUM_FORMAT, "format of the files", .initial = "auto"),
     FLAG("stream", cli_embed_options, stream,
          "read the files in blocks, in several passes; memory does not grow with the number of rows"),

@@ -1,4 +1,5 @@
-/* bochner explain: which columns matter to a model, how its predictions depend on them, and why a row has its prediction. */
+/* bochner explain: which columns matter to a model, how its predictions depend on them, and why a row has its
+ * prediction. */
 #include "explain.h"
 #include "../common/output.h"
 #include "../common/paths.h"
@@ -13,7 +14,7 @@ static bool failed(cli_explain_job *job, bo_status status)
     return status != BO_OK;
 }
 
-/* ---- importance ----------------------------------------------------------------------------------------------- */
+/* ---- importance -------------------------------------------------------------------------------------------------- */
 
 enum {
     PERMUTED = 50,            /* columns that are permuted at most */
@@ -72,7 +73,7 @@ static bool permute(cli_explain_job *job)
     return true;
 }
 
-/* ---- curves --------------------------------------------------------------------------------------------------- */
+/* ---- curves ------------------------------------------------------------------------------------------------------ */
 
 static size_t find_column(const cli_explain_job *job, const char *name, size_t length)
 {
@@ -151,7 +152,7 @@ static bool draw_curves(cli_explain_job *job)
     return !failed(job, status);
 }
 
-/* ---- one row -------------------------------------------------------------------------------------------------- */
+/* ---- one row ----------------------------------------------------------------------------------------------------- */
 
 /* The mean number of columns in which the row and a row of the sample differ; rows of the others are not predicted. */
 static size_t different_columns(const cli_explain_job *job)
@@ -254,7 +255,7 @@ const char *cli_explain_measure(const cli_explain_job *job)
     return job->report->classes ? "change of the probabilities" : "change of the predictions";
 }
 
-/* ---- the command ---------------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static bool write_page(cli_explain_job *job)
 {

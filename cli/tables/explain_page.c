@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- importance ------------------------------------------------------------------------------------------------ */
+/* ---- importance -------------------------------------------------------------------------------------------------- */
 
 static void put_importance(FILE *out, const cli_explain_job *job)
 {
@@ -72,11 +72,11 @@ static void put_directions(FILE *out, const cli_explain_job *job)
 {
     const size_t dim = job->report->dim;
     if (job->directions == 0) return;
-    fputs(
-        "<h2>Directions</h2>\n<p class=\"soft\">Eigenvectors of the average gradient outer product in the scaled inputs, "
-        "with their shares of its trace. The predictions change most along the first direction.</p>\n<div "
-        "class=\"card\"><table><thead><tr><th>Share</th><th>Inputs with loadings of at least 0.1</th></tr></thead><tbody>\n",
-        out);
+    fputs("<h2>Directions</h2>\n<p class=\"soft\">Eigenvectors of the average gradient outer product in the scaled "
+          "inputs, with their shares of its trace. The predictions change most along the first direction.</p>\n<div "
+          "class=\"card\"><table><thead><tr><th>Share</th><th>Inputs with loadings of at least "
+          "0.1</th></tr></thead><tbody>\n",
+          out);
     for (size_t k = 0; k < job->directions; k++) {
         fprintf(out, "<tr><td class=\"number\">%.1f%%</td><td>", 100 * job->shares[k]);
         size_t inputs[LOADINGS];
@@ -154,12 +154,10 @@ static void put_curves(FILE *out, const cli_explain_job *job)
     put_shown(out, job);
     fprintf(out, ": its mean over %s rows if all of them have the same value of the column. ",
             cli_count(job->curve_rows).s);
-    fputs(
-        job->report->classes
-            ? "The band contains the probabilities of 80% of the rows."
-            : "The band contains the curves of 80% of the rows, shifted to the same level: it is wide where the effect of "
-              "the column depends on other columns.",
-        out);
+    fputs(job->report->classes ? "The band contains the probabilities of 80% of the rows."
+                               : "The band contains the curves of 80% of the rows, shifted to the same level: it is "
+                                 "wide where the effect of the column depends on other columns.",
+          out);
     if (job->report->classes > 2 && job->outputs <= OTHERS) fputs(" Thin lines are the other classes.", out);
     fputs(" All curves have the same scale.", out);
     fputs("</p>\n<div class=\"curves\">\n", out);
@@ -197,7 +195,7 @@ static void put_row(FILE *out, const cli_explain_job *job)
     size_t *order = cli_explain_row_order(job), count = 0;
     cli_bar *bars = cli_allocate(shown + 3, sizeof *bars, "a picture");
     cli_word *labels = cli_allocate(shown + 3, sizeof *labels, "a picture");
-    char(*names)[160] = cli_allocate(shown + 1, sizeof *names, "a picture");
+    char (*names)[160] = cli_allocate(shown + 1, sizeof *names, "a picture");
     const double scale = cli_explain_row_scale(job);
     double at = job->base[t];
     labels[0] = cli_explain_number(at, scale);

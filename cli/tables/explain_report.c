@@ -8,7 +8,7 @@
 
 enum { NAME_WIDTH = 24, BAR = 12, LOADINGS = 6, JSON_LOADINGS = 20, VALUES = 6, WIDTH = 10 };
 
-/* ---- text ------------------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* Prints a name in a column of this width; a longer one is cut. */
 static void print_name(const char *text, int width)
@@ -43,10 +43,8 @@ static void print_head(const cli_explain_job *job)
     cli_word room;
     const bo_fit_report *report = job->report;
     printf("%-12s%s of %s, %s %s\n", "Model", bo_enum_name(BO_ENUM_TASK, report->task),
-           report->classes
-               ? (cli_target_name(job->schema, 0) ? cli_target_name(job->schema, 0)
-                                                                   : "classes")
-               : cli_explain_output(job, 0, &room),
+           report->classes ? (cli_target_name(job->schema, 0) ? cli_target_name(job->schema, 0) : "classes")
+                           : cli_explain_output(job, 0, &room),
            cli_count(report->features).s,
            report->function == BO_FUNCTION_SECTIONS ? "rows of an exact kernel" : "features");
     printf("%-12s%s rows of %s, %s columns\n", "Data", cli_count(job->rows).s, job->data_path,
@@ -228,7 +226,7 @@ void cli_explain_print(const cli_explain_job *job)
     printf("%s%-12s%s\n", job->options->out ? "" : "\n", "Time", cli_seconds(job->seconds).s);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void json_importance(const cli_explain_job *job, cli_json *json)
 {

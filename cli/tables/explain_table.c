@@ -14,7 +14,7 @@ static bool failed(cli_explain_job *job, bo_status status)
     return status != BO_OK;
 }
 
-/* ---- columns ------------------------------------------------------------------------------------------------ */
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
 
 static bool starts_with(const char *text, const char *start)
 {
@@ -95,8 +95,7 @@ static void describe_inputs(const cli_explain_job *job, const cli_explain_column
     size_t used = 0;
     for (size_t j = c->first; j < c->first + c->inputs; j++) {
         if (c->category && row[j] > 0.5F) {
-            cli_clean(cli_input_name(job->schema, j) + strlen(c->name) + 1, out->text,
-                      sizeof out->text);
+            cli_clean(cli_input_name(job->schema, j) + strlen(c->name) + 1, out->text, sizeof out->text);
             return;
         }
         if (!c->category && !is_indicator(job, j) && used < sizeof out->text)
@@ -151,7 +150,7 @@ const char *cli_explain_output(const cli_explain_job *job, size_t output, cli_wo
     return name ? name : room->s;
 }
 
-/* ---- the model ------------------------------------------------------------------------------------------------ */
+/* ---- the model --------------------------------------------------------------------------------------------------- */
 
 static bool open_model(cli_explain_job *job)
 {
@@ -213,7 +212,7 @@ bool cli_explain_open(cli_explain_job *job)
     return find_shown(job);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------ */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 enum { SAMPLE_NUMBERS = 1 << 25, BLOCK_NUMBERS = 1 << 20 };
 

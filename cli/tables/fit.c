@@ -29,7 +29,7 @@ bool cli_fit_length_scales(cli_fit_job *job)
     return job->length_scales != NULL;
 }
 
-/* ---- the plan ------------------------------------------------------------------------------------------ */
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 static const char *solver_words(bo_solver solver)
 {
@@ -157,7 +157,7 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     return true;
 }
 
-/* ---- in memory ----------------------------------------------------------------------------------------- */
+/* ---- in memory --------------------------------------------------------------------------------------------------- */
 
 /* Reads the test file before the fit, so that errors in it are reported early. */
 static bool load_test(cli_fit_job *job)
@@ -223,7 +223,7 @@ static bool test_in_memory(cli_fit_job *job)
     return status == BO_OK;
 }
 
-/* ---- the command --------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static bool save(cli_fit_job *job)
 {
@@ -404,9 +404,8 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
 {
     const char *network = CLI_STRAY_NETWORK_OPTION(o);
     if (files->count == 0)
-        return cli_wrong_use(
-            "fit",
-            "expected a file to learn from, found none (example: bochner fit train.csv --target price --out price.model)");
+        return cli_wrong_use("fit", "expected a file to learn from, found none (example: bochner fit train.csv "
+                                    "--target price --out price.model)");
     const int judged = check_folds(o);
     if (judged != CLI_DONE) return judged;
     if (!o->out && !o->test && !(o->holdout > 0) && !o->folds)
@@ -489,11 +488,10 @@ static const cli_option rows[] = {
          "column with the weights of the rows, numbers >= 0; it is not an input"),
     TEXT("group", "COL", cli_fit_options, group,
          "column whose equal values are one group; --holdout keeps the rows of a group together; it is not an input"),
-    CHOICE(
-        "impute", "HOW", cli_fit_options, impute, BO_ENUM_IMPUTE,
-        "replacement of missing values; auto: the mean, and a column that is 1 where a value is missing; none: they are "
-        "an error; rows without a target are left out, except with none",
-        .initial = "auto"),
+    CHOICE("impute", "HOW", cli_fit_options, impute, BO_ENUM_IMPUTE,
+           "replacement of missing values; auto: the mean, and a column that is 1 where a value is missing; none: they "
+           "are an error; rows without a target are left out, except with none",
+           .initial = "auto"),
     CHOICE("format", "FORMAT", cli_fit_options, format, BO_ENUM_FORMAT, "format of the files", .initial = "auto"),
     TEXT("test", "FILE", cli_fit_options, test, "test the model on the rows of this file"),
     TEXT("test-labels", "FILE", cli_fit_options, test_labels, "file with the targets of --test"),
@@ -505,16 +503,14 @@ static const cli_option rows[] = {
     COUNT("sample", "N", cli_fit_options, sample, "rows of a stream to choose gamma and the scaling from", .low = 2,
           .initial = "10000"),
     SECTION("Features"),
-    CHOICE_OF(
-        "kernel", "K", cli_fit_options, kernel, kernel_name,
-        "kernel, the similarity of two rows; auto chooses it by the leave-one-out error, or takes rbf if options of the features, "
-        "gamma or length scales are set",
-        .without = CLI_FIT_KERNELS_WITHOUT, .initial = "auto"),
-    CHOICE(
-        "metric", "M", cli_fit_options, metric, BO_ENUM_METRIC_CHOICE,
-        "metric of the kernel: learn weights the columns and their combinations by the gradients of the fitted function, "
-        "diagonal weights columns only (auto: learn with --kernel auto, otherwise none)",
-        .initial = "auto"),
+    CHOICE_OF("kernel", "K", cli_fit_options, kernel, kernel_name,
+              "kernel, the similarity of two rows; auto chooses it by the leave-one-out error, or takes rbf if options "
+              "of the features, gamma or length scales are set",
+              .without = CLI_FIT_KERNELS_WITHOUT, .initial = "auto"),
+    CHOICE("metric", "M", cli_fit_options, metric, BO_ENUM_METRIC_CHOICE,
+           "metric of the kernel: learn weights the columns and their combinations by the gradients of the fitted "
+           "function, diagonal weights columns only (auto: learn with --kernel auto, otherwise none)",
+           .initial = "auto"),
     COUNT("features", "R", cli_fit_options, features, "number of random features", .otherwise = "4096"),
     CHOICE(
         "function", "F", cli_fit_options, function, BO_ENUM_FUNCTION,
@@ -545,10 +541,9 @@ static const cli_option rows[] = {
     TEXT("length-scales", "FILE", cli_fit_options, length_scales,
          "file with one positive number per column; each column is divided by its number after scaling"),
     CHOICE("scaling", "HOW", cli_fit_options, scaling, BO_ENUM_SCALING, "scaling of the inputs", .initial = "auto"),
-    FLAG(
-        "exact", cli_fit_options, exact,
-        "use the exact kernel with all training rows instead of features, as --function sections does; with --kernel auto this "
-        "is the default up to 50,000 rows that fit into memory"),
+    FLAG("exact", cli_fit_options, exact,
+         "use the exact kernel with all training rows instead of features, as --function sections does; with --kernel "
+         "auto this is the default up to 50,000 rows that fit into memory"),
     SECTION("Fit"),
     REAL("budget", "SECONDS", cli_fit_options, budget,
          "time that the fit may take, approximately; the search is cut short, and large tables get fewer features",
@@ -556,10 +551,10 @@ static const cli_option rows[] = {
     CHOICE("gram-precision", "P", cli_fit_options, precision, BO_ENUM_GRAM_PRECISION,
            "precision of the products in the Gram matrix (auto: the lowest whose rounding is negligible beside lambda)",
            .initial = "auto"),
-    CHOICE(
-        "loss", "LOSS", cli_fit_options, loss, BO_ENUM_LOSS,
-        "loss to minimize (auto: logistic for classes with at least as many rows in memory as features, otherwise ridge)",
-        .initial = "auto"),
+    CHOICE("loss", "LOSS", cli_fit_options, loss, BO_ENUM_LOSS,
+           "loss to minimize (auto: logistic for classes with at least as many rows in memory as features, otherwise "
+           "ridge)",
+           .initial = "auto"),
     REAL_OR_AUTO(
         "lambda", cli_fit_options, lambda,
         "regularization: ridge minimizes |Zb - y|^2 + lambda |b|^2, without a factor n; logistic minimizes the sum "
@@ -586,10 +581,9 @@ static const cli_option rows[] = {
           "cross-validation: divide the rows into K parts, test a model on each part that is fitted to the others, and "
           "report the mean and the deviation of each figure",
           .low = 2, .high = 1000, .otherwise = "none"),
-    TEXT(
-        "compare", "LIST", cli_fit_options, compare,
-        "with --folds: compare all kernels, metrics, scalings or losses, or, separated by commas, their combinations; --out "
-        "saves a model with the best"),
+    TEXT("compare", "LIST", cli_fit_options, compare,
+         "with --folds: compare all kernels, metrics, scalings or losses, or, separated by commas, their combinations; "
+         "--out saves a model with the best"),
     CHOICE("score", "FIGURE", cli_fit_options, score, BO_ENUM_FIGURE, "figure of --compare and --learning-curve",
            .without = 1u << BO_FIGURE_COVERAGE, .otherwise = "rmse, or log_loss for classes"),
     TEXT("learning-curve", "FILE", cli_fit_options, learning_curve,

@@ -83,11 +83,11 @@ static void warn_of_surprise(const cli_fit_job *job, const bo_fit_report *report
     bo_metrics_figures test;
     bo_metrics_report(job->metrics, &test);
     if (test.rmse > 1.5 * report->validation_rmse)
-        cli_warn(
-            job->session,
-            "the test RMSE %s is larger than the validation RMSE %s: the settings fit the training rows better than others, or some "
-            "test rows are unlike them; --folds 5 measures the error more reliably, --metric none or a larger --lambda is safer",
-            cli_quantity(test.rmse, 4).s, cli_quantity(report->validation_rmse, 4).s);
+        cli_warn(job->session,
+                 "the test RMSE %s is larger than the validation RMSE %s: the settings fit the training rows better "
+                 "than others, or some test rows are unlike them; --folds 5 measures the error more reliably, --metric "
+                 "none or a larger --lambda is safer",
+                 cli_quantity(test.rmse, 4).s, cli_quantity(report->validation_rmse, 4).s);
 }
 
 void cli_fit_print(const cli_fit_job *job)

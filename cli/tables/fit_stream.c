@@ -60,7 +60,8 @@ static bool sample_sparse(cli_fit_job *job, sample *out)
     return true;
 }
 
-/* Rank 0 samples the rows that γ, the scaling and the grid of λ are chosen from, so that all ranks build the same map. */
+/* Rank 0 samples the rows that γ, the scaling and the grid of λ are chosen from, so that all ranks build the same
+ * map. */
 static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
 {
     cli_session *session = job->session;
@@ -163,7 +164,7 @@ static bool fit_blocks(cli_fit_job *job, const sample *chosen, double expected)
     return !failed(job, status) && (job->options->holdout > 0 || check_unchanged(job, job->read));
 }
 
-/* ---- the test ------------------------------------------------------------------------------------------ */
+/* ---- the test ---------------------------------------------------------------------------------------------------- */
 
 /* The rows of the test file, or those that are held out. */
 static bo_status open_test(cli_fit_job *job, bo_table **table)

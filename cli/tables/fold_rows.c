@@ -11,7 +11,7 @@ static bool failed(cli_session *session, bo_status status)
     return status != BO_OK;
 }
 
-/* ---- rows of a table in memory -------------------------------------------------------------------------- */
+/* ---- rows of a table in memory ----------------------------------------------------------------------------------- */
 
 static void copy_dense(const bo_samples *from, const size_t *rows, size_t count, cli_rows *out)
 {
@@ -75,7 +75,7 @@ void cli_rows_free(cli_rows *rows)
     *rows = (cli_rows){0};
 }
 
-/* ---- rows as text --------------------------------------------------------------------------------------- */
+/* ---- rows as text ------------------------------------------------------------------------------------------------ */
 
 /* True if the column is a target of the schema. Without names in the file it is called "column 3". */
 static bool is_target(const bo_schema *schema, const bo_reader *reader, size_t column)
@@ -194,8 +194,8 @@ static bool is_learned(const bo_schema *schema)
     return false;
 }
 
-/* The columns that the table leaves out are left out in every fold: row numbers, for example, are consecutive only in the
- * whole table. A list of indices. */
+/* The columns that the table leaves out are left out in every fold: row numbers, for example, are consecutive only in
+ * the whole table. A list of indices. */
 static char *left_out(const bo_schema *schema)
 {
     bo_schema_column_info column;
@@ -208,8 +208,9 @@ static char *left_out(const bo_schema *schema)
     return list;
 }
 
-/* Keeps the rows as text if the encoding of a column depends on the rows. If that is not possible (binary formats, labels
- * in a separate file, length scales for the columns of the whole table), all folds use the encodings of the table. */
+/* Keeps the rows as text if the encoding of a column depends on the rows. If that is not possible (binary formats,
+ * labels in a separate file, length scales for the columns of the whole table), all folds use the encodings of the
+ * table. */
 static void keep_text(cli_fold_table *table, const cli_fit_job *job)
 {
     size_t size = 0;
@@ -251,8 +252,8 @@ static char *text_of(const cli_fold_table *table, size_t fold, bool test, size_t
     return text;
 }
 
-/* Reads the rows in or outside a fold, with the schema of the training rows if it is not NULL. *same is false if they are
- * not the same rows, because a row was taken for a header. */
+/* Reads the rows in or outside a fold, with the schema of the training rows if it is not NULL. *same is false if they
+ * are not the same rows, because a row was taken for a header. */
 static bool read_text(cli_fold_table *table, size_t fold, const bo_schema *schema, cli_rows *out, bool *same)
 {
     bo_data_desc desc = table->desc;
@@ -271,7 +272,7 @@ static bool read_text(cli_fold_table *table, size_t fold, const bo_schema *schem
     return true;
 }
 
-/* ---- folds ---------------------------------------------------------------------------------------------- */
+/* ---- folds ------------------------------------------------------------------------------------------------------- */
 
 static void gather_fold(const cli_fold_table *table, size_t fold, cli_rows *train, cli_rows *test)
 {

@@ -1,5 +1,5 @@
-/* The training and test rows of a fold. What is learned from rows to encode columns (categories, replacements of missing
- * values) is learned from the training rows of the fold. */
+/* The training and test rows of a fold. What is learned from rows to encode columns (categories, replacements of
+ * missing values) is learned from the training rows of the fold. */
 #ifndef CLI_TABLES_FOLD_ROWS_H
 #define CLI_TABLES_FOLD_ROWS_H
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- statistics ----------------------------------------------------------------------------------------- */
+/* ---- statistics -------------------------------------------------------------------------------------------------- */
 
 cli_spread cli_spread_of(size_t count, const double *values)
 {
@@ -34,7 +34,7 @@ cli_spread cli_variant_difference(const cli_folds *folds, const cli_variant *var
     return spread;
 }
 
-/* ---- one fold ------------------------------------------------------------------------------------------- */
+/* ---- one fold ---------------------------------------------------------------------------------------------------- */
 
 bool cli_fold_fit(cli_session *session, const bo_machine_desc *desc, const bo_samples *train, bo_machine **machine)
 {
@@ -90,7 +90,7 @@ static bool run_fold(cli_fit_job *job, cli_variant *variant, size_t fold, const 
     return ok;
 }
 
-/* ---- all folds ------------------------------------------------------------------------------------------ */
+/* ---- all folds --------------------------------------------------------------------------------------------------- */
 
 static bool run_folds(cli_fit_job *job, cli_folds *folds, cli_fold_table *table)
 {

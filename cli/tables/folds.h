@@ -40,9 +40,9 @@ typedef struct cli_folds {
     size_t points;
 } cli_folds;
 
-/* Mean, standard deviation over the folds, and standard error of the mean. The training sets of the folds overlap, so the
- * variance of the mean is not σ²/K: it is estimated as σ² (1/K + 1/(K-1)), where 1/(K-1) is the ratio of test to training
- * rows (Nadeau and Bengio 2003). */
+/* Mean, standard deviation over the folds, and standard error of the mean. The training sets of the folds overlap, so
+ * the variance of the mean is not σ²/K: it is estimated as σ² (1/K + 1/(K-1)), where 1/(K-1) is the ratio of test to
+ * training rows (Nadeau and Bengio 2003). */
 typedef struct cli_spread {
     double mean, deviation, error;
 } cli_spread;
@@ -67,7 +67,8 @@ int cli_learning_curve_plot(cli_session *session, const cli_folds *folds, const 
 void cli_folds_print(const cli_folds *folds, FILE *out);
 void cli_folds_json(const cli_folds *folds, cli_json *json); /* "cross_validation": {…} */
 
-/* Fits a machine to rows. Without a machine in *machine, and without a message, if the settings do not suit the rows. */
+/* Fits a machine to rows. Without a machine in *machine, and without a message, if the settings do not suit the
+ * rows. */
 bool cli_fold_fit(cli_session *session, const bo_machine_desc *desc, const bo_samples *train, bo_machine **machine);
 /* Tests it on rows; *metrics is created if it is NULL. */
 bool cli_fold_test(cli_session *session, const bo_machine *machine, const bo_samples *test, bo_metrics **metrics);

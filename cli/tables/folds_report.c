@@ -30,7 +30,7 @@ static const char *heading(bo_figure figure)
     }
 }
 
-/* ---- one variant ---------------------------------------------------------------------------------------- */
+/* ---- one variant ------------------------------------------------------------------------------------------------- */
 
 static void print_summary(const cli_folds *folds, FILE *out)
 {
@@ -86,7 +86,7 @@ static void print_folds(const cli_folds *folds, FILE *out)
                       9);
 }
 
-/* ---- several variants ----------------------------------------------------------------------------------- */
+/* ---- several variants -------------------------------------------------------------------------------------------- */
 
 static void print_compared(const cli_folds *folds, FILE *out)
 {
@@ -150,7 +150,7 @@ void cli_folds_print(const cli_folds *folds, FILE *out)
     if (folds->points) print_curve(folds, out);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void json_figures(const cli_folds *folds, const cli_variant *variant, cli_json *json)
 {

@@ -78,7 +78,7 @@ bool cli_learning_curve(cli_fit_job *job, cli_folds *folds, cli_fold_table *tabl
     return true;
 }
 
-/* ---- the picture ---------------------------------------------------------------------------------------- */
+/* ---- the picture ------------------------------------------------------------------------------------------------- */
 
 static void curve(FILE *pipe, const char *name, const cli_folds *folds, bool test)
 {

@@ -58,7 +58,7 @@ static bool failed(predict_job *job, bo_status status)
     return status != BO_OK;
 }
 
-/* ---- columns ------------------------------------------------------------------------------------------- */
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
 
 static const char *class_name(const void *user, size_t index, char room[CLI_NAME])
 {
@@ -85,8 +85,8 @@ static size_t numbers_each(const predict_options *o)
     return 1 + (o->std ? 1 : 0) + (has_interval(o) ? 2 : 0);
 }
 
-/* For regression: per target the mean, with --std the standard deviation, and with --std or --interval the ends of the interval,
- * whose names have the level in percent. */
+/* For regression: per target the mean, with --std the standard deviation, and with --std or --interval the ends of the
+ * interval, whose names have the level in percent. */
 static const char *number_name(const void *user, size_t index, char room[CLI_NAME])
 {
     const predict_job *job = user;
@@ -159,7 +159,7 @@ static bool write_rows(predict_job *job, size_t rows)
     return cli_answers_flush(&job->answers);
 }
 
-/* ---- predicting ---------------------------------------------------------------------------------------- */
+/* ---- predicting -------------------------------------------------------------------------------------------------- */
 
 static bo_inputs inputs_of(const predict_job *job, size_t rows)
 {
@@ -242,7 +242,7 @@ static bool predict_all(predict_job *job)
     return !failed(job, status);
 }
 
-/* ---- the command --------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 /* Reports that the file is not a model, and what it is if that is known. Returns false. */
 static bool no_model(predict_job *job)
@@ -503,10 +503,9 @@ static const cli_option rows[] = {
          "for regression: print mean and the interval that contains the true value with this probability, such as 0.9",
          .low = 0.001, .high = 0.9999, .otherwise = "none; 0.95 with --std"),
     FLAG("proba", predict_options, proba, "for classification: print the probability of each class"),
-    TEXT(
-        "copy", "COLS", predict_options, copy,
-        "copy these columns of DATA, by name or index, into the output before the predictions; one that has the name of "
-        "another column, such as that of a class, is named NAME_copied"),
+    TEXT("copy", "COLS", predict_options, copy,
+         "copy these columns of DATA, by name or index, into the output before the predictions; one that has the name "
+         "of another column, such as that of a class, is named NAME_copied"),
     TEXT("out", "FILE", predict_options, out, "output file: .csv, .tsv or .npy", .otherwise = "CSV on standard output"),
     TEXT("plot", "FILE", predict_options, plot, "draw the predictions and the true values: .svg, .png or .pdf"),
     CHOICE_OF("plot-kind", "KIND", predict_options, plot_kind, cli_plot_kind_name,

@@ -1,5 +1,5 @@
-/* Models that classify, match or translate texts on the command line: the commands for each task, and reading of the texts
- * from a file or line by line from standard input. */
+/* Models that classify, match or translate texts on the command line: the commands for each task, and reading of the
+ * texts from a file or line by line from standard input. */
 #ifndef CLI_TEXT_TEXT_TASKS_H
 #define CLI_TEXT_TEXT_TASKS_H
 
@@ -11,20 +11,20 @@ int cli_wrong_task(cli_session *session, const char *folder, bo_model_task task)
 /* Reports that --option does not apply to models of this task. Returns CLI_WRONG_USE. */
 int cli_wrong_task_option(const cli_session *session, const char *option, const char *folder, bo_model_task task);
 
-/* How to open texts for a model. Texts longer than `context` are truncated (0: as in training, or no limit if the model can
- * stream); if the model translates, they are refused. */
+/* How to open texts for a model. Texts longer than `context` are truncated (0: as in training, or no limit if the model
+ * can stream); if the model translates, they are refused. */
 bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context);
 /* Reports the number of truncated texts, if there are any, and whether --context can avoid it. */
 void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc);
 
-/* If the file is a model of another program that bochner convert reads, prints that it must be converted and returns true.
- * To be called after a failure, because it replaces the error message of the context. */
+/* If the file is a model of another program that bochner convert reads, prints that it must be converted and returns
+ * true. To be called after a failure, because it replaces the error message of the context. */
 bool cli_fail_foreign(cli_session *session, const char *path);
 /* Prints why a model could not be loaded from this path, and which files hold models. Returns CLI_FAILED. */
 int cli_fail_model(cli_session *session, const char *path, bo_status status);
 
-/* Receives all texts of a file, or the lines of standard input that are available. Returns false after an error message, to
- * stop. */
+/* Receives all texts of a file, or the lines of standard input that are available. Returns false after an error
+ * message, to stop. */
 typedef bool (*cli_texts_fn)(void *user, const bo_texts *texts);
 typedef struct cli_texts_source {
     const char *path;  /* "-": standard input */

@@ -109,11 +109,10 @@ static int train_on_files(tokenizer_job *job)
     if ((status = failed(job, bo_corpus_open(context, &corpus, &job->corpus))) != CLI_DONE) return status;
     cli_progress_clear(&job->session->progress);
     if (bo_tokenizer_describe(job->tokenizer)->vocab < o->vocab)
-        cli_warn(
-            job->session,
-            "the vocabulary has %zu tokens instead of %zu: no further pair occurs %zu times; train on more text, or lower "
-            "--least",
-            bo_tokenizer_describe(job->tokenizer)->vocab, o->vocab, o->least ? o->least : 2);
+        cli_warn(job->session,
+                 "the vocabulary has %zu tokens instead of %zu: no further pair occurs %zu times; train on more text, "
+                 "or lower --least",
+                 bo_tokenizer_describe(job->tokenizer)->vocab, o->vocab, o->least ? o->least : 2);
     if (job->session->common.json)
         report_json(job, seconds);
     else
@@ -301,8 +300,8 @@ static bool read_escaped_point(const char **at, const char *end, uint32_t *point
     return true;
 }
 
-/* Decodes a JSON string in place; *at is after the opening quote, and after the closing one on return. False: malformed.
- * The text may contain NUL, at which a parser for C strings would end. */
+/* Decodes a JSON string in place; *at is after the opening quote, and after the closing one on return. False:
+ * malformed. The text may contain NUL, at which a parser for C strings would end. */
 static bool read_string(char **at, char *end, char **text, size_t *bytes)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";

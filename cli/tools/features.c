@@ -48,7 +48,7 @@ static bool failed(features_job *job, bo_status status)
     return status != BO_OK;
 }
 
-/* ---- γ ------------------------------------------------------------------------------------------------- */
+/* ---- γ ----------------------------------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -104,7 +104,7 @@ static double choose_gamma(features_job *job)
     return squared ? 1 / (2 * median * median) : 1 / median;
 }
 
-/* ---- the map ------------------------------------------------------------------------------------ */
+/* ---- the map ----------------------------------------------------------------------------------------------------- */
 
 static bool read_length_scales(features_job *job)
 {
@@ -157,7 +157,7 @@ static bool make_map(features_job *job)
     return !failed(job, bo_features_create(job->session->context, &desc, &job->map));
 }
 
-/* ---- output --------------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------------------------------------ */
 
 /* Rows of a block: fewer if rows or their features are long. */
 static size_t block_rows(const features_job *job)
@@ -202,7 +202,7 @@ static bool write_features(features_job *job)
     return ok;
 }
 
-/* ---- reports ------------------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 static void report_json(const features_job *job, const bo_features_accuracy *accuracy)
 {
@@ -262,7 +262,7 @@ static void print_written(const features_job *job)
     if (o->save) printf("%s: the feature map (load it with bo_features_load)\n", o->save);
 }
 
-/* ---- the command --------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static int run(features_job *job)
 {
@@ -368,11 +368,10 @@ static const cli_option rows[] = {
     TEXT("categorical", "COLS|auto|none", features_options, categorical,
          "columns to one-hot encode, by name or index; none: text columns are an error",
          .otherwise = "auto: text columns of up to 32 values"),
-    CHOICE(
-        "impute", "HOW", features_options, impute, BO_ENUM_IMPUTE,
-        "replacement of missing values (auto: the mean, and a column that is 1 where a value is missing; none: they are "
-        "an error)",
-        .initial = "auto"),
+    CHOICE("impute", "HOW", features_options, impute, BO_ENUM_IMPUTE,
+           "replacement of missing values (auto: the mean, and a column that is 1 where a value is missing; none: they "
+           "are an error)",
+           .initial = "auto"),
     CHOICE("format", "FORMAT", features_options, format, BO_ENUM_FORMAT, "format of DATA", .initial = "auto"),
     SECTION("Output"),
     TEXT("out", "Z.npy", features_options, out, "write the features: rows x R, float32"),

@@ -104,7 +104,7 @@ typedef struct model_report {
     bo_profile *profile; /* NULL: none */
 } model_report;
 
-/* ---- its adapter ------------------------------------------------------------------------------- */
+/* ---- its adapter ------------------------------------------------------------------------------------------------- */
 
 /* The adapter in the folder, which bo_model_load has merged. */
 static adapter find_adapter(cli_session *session, const char *folder)
@@ -117,7 +117,7 @@ static adapter find_adapter(cli_session *session, const char *folder)
     return found;
 }
 
-/* ---- text and JSON -------------------------------------------------------------------------------- */
+/* ---- text and JSON ----------------------------------------------------------------------------------------------- */
 
 static void print_mixer(const bo_model *model)
 {
@@ -418,7 +418,8 @@ static void json_task(cli_json *json, const bo_model_desc *d)
     }
 }
 
-/* State bytes per sequence (of texts only if all layers read forward), or per hypothesis with its share of the source. */
+/* State bytes per sequence (of texts only if all layers read forward), or per hypothesis with its share of the
+ * source. */
 static bo_status find_state(bo_context *context, const bo_model *model, size_t *bytes)
 {
     const bo_model_task task = bo_model_describe(model)->task;
@@ -505,7 +506,7 @@ static double file_size(const char *path)
     return stat(path, &info) == 0 ? (double)info.st_size : NAN;
 }
 
-/* ---- a kernel machine ----------------------------------------------------------------------------------------- */
+/* ---- a kernel machine -------------------------------------------------------------------------------------------- */
 
 /* The dual solver computes standard deviations from the training rows. */
 static bool keeps_rows(const bo_fit_report *report)
@@ -552,8 +553,7 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
     }
     if (schema && report->classes) {
         cli_json_array(&json, "classes");
-        for (size_t i = 0; i < report->classes; i++)
-            cli_json_add_text(&json, NULL, cli_class_name(schema, i));
+        for (size_t i = 0; i < report->classes; i++) cli_json_add_text(&json, NULL, cli_class_name(schema, i));
         cli_json_end(&json);
     }
     cli_statement_json(&json, &report->accuracy);
@@ -602,7 +602,7 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
     cli_statement_print(stdout, &report->accuracy, report->features, report->function, report->draw, 12);
 }
 
-/* ---- a feature map --------------------------------------------------------------------------------------------- */
+/* ---- a feature map ----------------------------------------------------------------------------------------------- */
 
 static void features_json(const char *path, const bo_features_desc *desc, size_t frequencies)
 {
@@ -634,7 +634,7 @@ static void features_print(const char *path, const bo_features_desc *desc, size_
            bo_enum_name(BO_ENUM_DRAW, desc->draw), bo_enum_name(BO_ENUM_SAMPLING, desc->sampling));
 }
 
-/* ---- an embedding ---------------------------------------------------------------------------------------------- */
+/* ---- an embedding ------------------------------------------------------------------------------------------------ */
 
 static void embedding_json(const char *path, const bo_embedding *embedding)
 {
@@ -685,7 +685,7 @@ static bool describe_embedding(cli_session *session, const char *path)
     return true;
 }
 
-/* ---- devices ------------------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 static void device_json(cli_json *json, size_t index, const bo_device_info *device)
 {
@@ -748,7 +748,7 @@ static int list_devices(cli_session *session)
     return status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
 }
 
-/* ---- the command --------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static bool is_folder(const char *path)
 {

@@ -16,7 +16,8 @@ typedef struct cli_profile_options {
 } cli_profile_options;
 extern const cli_option cli_profile_rows[];
 
-/* Checks the options, and that the file can be written. False after an error message; *status is then the exit status. */
+/* Checks the options, and that the file can be written. False after an error message; *status is then the exit
+ * status. */
 bool cli_profile_check(cli_session *session, const cli_profile_options *options, int *status);
 bo_profile_desc cli_profile_desc(const cli_profile_options *options, const cli_common *common);
 /* Writes options->graph. */

@@ -14,11 +14,10 @@ const cli_option cli_train_lora_rows[] = {
     REAL("lora-alpha", "A", cli_train_lora_options, alpha,
          "scale of the adapters: their output is multiplied by A / RANK", .low = 1e-6, .high = 1e6,
          .otherwise = "twice the rank"),
-    TEXT(
-        "lora-targets", "NAMES", cli_train_lora_options, targets,
-        "layers with adapters: endings of layer names (q_proj,v_proj), patterns with *, or blocks of the model (block-1, "
-        "block-1.q_proj; see bochner info), separated by commas",
-        .otherwise = "all hidden layers"),
+    TEXT("lora-targets", "NAMES", cli_train_lora_options, targets,
+         "layers with adapters: endings of layer names (q_proj,v_proj), patterns with *, or blocks of the model "
+         "(block-1, block-1.q_proj; see bochner info), separated by commas",
+         .otherwise = "all hidden layers"),
     CHOICE("lora-init", "KIND", cli_train_lora_options, init, BO_ENUM_LORA_INIT,
            "initial values of the adapters; weight and gradient: leading singular vectors of the weights or of their "
            "gradients",
@@ -128,8 +127,8 @@ static bo_status replace(const cli_train_job *job, bo_model **out)
     return bo_model_replace_attention(job->session->context, job->init, &desc, out);
 }
 
-/* For a resumed run: the model of the options with the weights of the base, so that the trainer compares the options with
- * those that the run was started with. */
+/* For a resumed run: the model of the options with the weights of the base, so that the trainer compares the options
+ * with those that the run was started with. */
 static bo_status describe_again(const cli_train_job *job, bo_model **out)
 {
     bo_context *context = job->session->context;

@@ -21,8 +21,8 @@ static const char **data_paths(const cli_train_job *job, size_t *count)
     return paths;
 }
 
-/* The tokenizer is trained on the data if --vocab is above 256. A resumed run loads the tokenizer of its folder, or of the
- * base of its adapters: their folder does not have the file of special tokens. */
+/* The tokenizer is trained on the data if --vocab is above 256. A resumed run loads the tokenizer of its folder, or of
+ * the base of its adapters: their folder does not have the file of special tokens. */
 static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t count)
 {
     const cli_train_options *o = job->options;

@@ -1,5 +1,5 @@
-/* The options of `bochner train`: data, model, attention, optimization and results. Options of one kind of training are in
- * the file of that kind. */
+/* The options of `bochner train`: data, model, attention, optimization and results. Options of one kind of training are
+ * in the file of that kind. */
 #include "train.h"
 
 /* ---- data and results -------------------------------------------------------------------------------------------- */
@@ -10,11 +10,10 @@ const cli_option cli_train_text_rows[] = {
          "training data: plain text, JSON lines (.jsonl) or, with --task, tab-separated lines; may be gzipped; several "
          "files may follow"),
     TEXT("valid", "FILE", cli_train_options, valid, "validation data"),
-    REAL(
-        "valid-fraction", "F", cli_train_options, valid_fraction,
-        "without --valid, fraction of the data that is used for validation: the end of the text or, with --task, random "
-        "lines; 0 turns validation off",
-        .high = 0.9, .initial = "0.1"),
+    REAL("valid-fraction", "F", cli_train_options, valid_fraction,
+         "without --valid, fraction of the data that is used for validation: the end of the text or, with --task, "
+         "random lines; 0 turns validation off",
+         .high = 0.9, .initial = "0.1"),
     TEXT("tokenizer", "FILE|DIR", cli_train_options, tokenizer, "tokenizer.json, or a folder that contains it",
          .otherwise = "one token per byte"),
     COUNT("vocab", "N", cli_train_options, vocab,
@@ -71,10 +70,9 @@ const cli_option cli_train_shape_rows[] = {
     SECTION("Model"),
     CHOICE_OF("preset", "NAME", cli_train_options, preset, preset_name, "model size (layers, width, heads and context)",
               .otherwise = "tiny"),
-    TEXT(
-        "blocks", "FILE", cli_train_options, blocks,
-        "description of the layers as a list of blocks (JSON: docs/reference/model.md), in place of the options below that "
-        "describe a layer"),
+    TEXT("blocks", "FILE", cli_train_options, blocks,
+         "description of the layers as a list of blocks (JSON: docs/reference/model.md), in place of the options below "
+         "that describe a layer"),
     COUNT("layers", "N", cli_train_options, layers,
           "number of layers; with --blocks, the list is repeated until there are as many", .low = 1, .high = 1 << 16,
           .otherwise = "the preset's; those of --blocks"),
@@ -213,10 +211,9 @@ const cli_option cli_train_learning_rows[] = {
           .otherwise = "16; with --task, packs with 16384 tokens in total, for translate 4096"),
     COUNT("micro-batch", "N", cli_train_options, micro_batch, "sequences or packs that are computed at the same time",
           .low = 1, .high = 1 << 24, .otherwise = "by memory"),
-    FLAG(
-        "checkpointing", cli_train_options, checkpointing,
-        "activation checkpointing: keep the activations of one layer at a time and recompute the others; less memory, more "
-        "time"),
+    FLAG("checkpointing", cli_train_options, checkpointing,
+         "activation checkpointing: keep the activations of one layer at a time and recompute the others; less memory, "
+         "more time"),
     DEVICE(cli_train_options),
     PRECISION(cli_train_options, .traits = 0),
     CHOICE("activations", "HOW", cli_train_options, activations, BO_ENUM_STORAGE,

@@ -1,4 +1,5 @@
-/* The plot of a run: losses against tokens. It is read from metrics.jsonl, so that the plot of a resumed run is complete. */
+/* The plot of a run: losses against tokens. It is read from metrics.jsonl, so that the plot of a resumed run is
+ * complete. */
 #include "../common/plot.h"
 #include "../compare/run.h"
 #include "train.h"

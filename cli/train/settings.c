@@ -1,5 +1,5 @@
-/* The sources of the options of `bochner train`: the folder of a resumed run, --config and the command line; and the file
- * train.json that stores them. */
+/* The sources of the options of `bochner train`: the folder of a resumed run, --config and the command line; and the
+ * file train.json that stores them. */
 #include "../common/output.h"
 #include "../common/streams.h"
 #include "train.h"
@@ -56,8 +56,8 @@ static void begin(cli_train_words *words)
     words->common = (cli_common){0};
 }
 
-/* The options the run was started with; --resume is not among them. The program wrote them: if they cannot be parsed, the
- * file is damaged, and the command line is not wrong. */
+/* The options the run was started with; --resume is not among them. The program wrote them: if they cannot be parsed,
+ * the file is damaged, and the command line is not wrong. */
 static cli_parsed parse_kept(cli_train_words *words, const char *folder)
 {
     char path[4096];
@@ -105,7 +105,7 @@ void cli_train_forget(cli_train_words *words)
     free(words->files.items);
 }
 
-/* ---- train.json ------------------------------------------------------------------------------------------------- */
+/* ---- train.json -------------------------------------------------------------------------------------------------- */
 
 /* If there are more files than the list has room for, none is stored, and --resume requires --data. */
 static void list_texts(const cli_arguments *files, cli_list *data)

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits of the default context: labeled texts longer than this are truncated; translations have at least this context. */
+/* Limits of the default context: labeled texts longer than this are truncated; translations have at least this
+ * context. */
 enum { LABELED_CONTEXT = 2048, TRANSLATED_CONTEXT = 256 };
 static const double TRANSLATED_SMOOTHING = 0.1;
 
@@ -23,9 +24,9 @@ const cli_option cli_train_texts_rows[] = {
           .otherwise = "2048"),
     CHOICE("pooling", "HOW", cli_train_texts_options, pooling, BO_ENUM_POOLING,
            "for classify and match: combines the token vectors of a text into one vector", .otherwise = "mean"),
-    FLAG(
-        "forward", cli_train_texts_options, forward,
-        "for classify and match: read forward only, so that texts of any length can be streamed with a state of fixed size"),
+    FLAG("forward", cli_train_texts_options, forward,
+         "for classify and match: read forward only, so that texts of any length can be streamed with a state of fixed "
+         "size"),
     COUNT("encoder-layers", "N", cli_train_texts_options, encoder_layers, "for translate: encoder layers", .low = 1,
           .high = 1 << 12, .otherwise = "the value of --layers"),
     CHOICE_OF("encoder-attention", "KIND", cli_train_texts_options, encoder_attention, cli_attention_kind_choice,

@@ -1,8 +1,9 @@
 /* bochner train: options, data, model and run.
  *
- * There are several kinds of training (src/train/task.h has the same table on the other side of the API): a language model
- * on text, a model that classifies, matches or translates texts, and a network on a table, images or a graph. Each kind is
- * one file with option rows and a struct of functions. train.c runs the steps and calls the functions of the kind. */
+ * There are several kinds of training (src/train/task.h has the same table on the other side of the API): a language
+ * model on text, a model that classifies, matches or translates texts, and a network on a table, images or a graph.
+ * Each kind is one file with option rows and a struct of functions. train.c runs the steps and calls the functions of
+ * the kind. */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
@@ -109,8 +110,8 @@ typedef struct cli_train_words {
 
 /* Sets all defaults. */
 void cli_train_clear(cli_train_options *options);
-/* Reads the options. The command line takes precedence over --config, and --config over the options that the run in --out
- * was started with (--resume); settings.c. */
+/* Reads the options. The command line takes precedence over --config, and --config over the options that the run in
+ * --out was started with (--resume); settings.c. */
 cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words);
 void cli_train_forget(cli_train_words *words);
 /* Stores the options in the folder of the run, for --resume. */
@@ -121,9 +122,9 @@ bool cli_train_keep(cli_session *session, const cli_train_words *words);
 typedef struct cli_train_job cli_train_job;
 enum { CLI_TRAIN_LOSS = 160, CLI_TRAIN_TITLE = 400, CLI_TRAIN_FILES = 4096 };
 
-/* All members are required unless marked optional. A kind with `solve` has no run, and so no messages about one. Functions
- * that return bool return false after an error message; functions that return int return CLI_DONE, or another exit status
- * after a message. */
+/* All members are required unless marked optional. A kind with `solve` has no run, and so no messages about one.
+ * Functions that return bool return false after an error message; functions that return int return CLI_DONE, or another
+ * exit status after a message. */
 typedef struct cli_train_kind {
     const char *unit;   /* of reports: "tokens" */
     size_t test_tokens; /* default of --eval-tokens */
@@ -154,8 +155,9 @@ typedef struct cli_train_kind {
     /* For the plot: the unit of the loss ("nats per token"), and the title. */
     const char *(*picture_words)(const cli_train_job *job, char title[CLI_TRAIN_TITLE]);
 
-    /* For kinds with a text model: trains a tokenizer on the files; opens the files as data (tokenizer and --init are open);
-     * checks the model of --init; and fills the members of a new model's descriptor that depend on the kind (may be NULL). */
+    /* For kinds with a text model: trains a tokenizer on the files; opens the files as data (tokenizer and --init are
+     * open); checks the model of --init; and fills the members of a new model's descriptor that depend on the kind (may
+     * be NULL). */
     bool (*learn_tokenizer)(cli_train_job *job, const char *const *paths, size_t count, const bo_tokenizer_desc *desc);
     bool (*open_files)(cli_train_job *job, const char *const *paths, size_t count);
     bool (*accepts)(const cli_train_job *job, const bo_model *init);

@@ -1,5 +1,6 @@
-/* Causal attention in linear time, computed twice: for a whole sequence at once, and one token at a time from a state of fixed
- * size. Both give the same outputs. Softmax attention would need all earlier keys and values instead of the state. */
+/* Causal attention in linear time, computed twice: for a whole sequence at once, and one token at a time from a state
+ * of fixed size. Both give the same outputs. Softmax attention would need all earlier keys and values instead of the
+ * state. */
 #include <bochner/bochner.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ int main(void)
     fill(v, 3);
     if (bo_context_create(NULL, &context) != BO_OK) return 1;
 
-    /* "favor" estimates softmax attention with positive random features. Other names are listed in docs/reference/attention.md. */
+    /* "favor" estimates softmax attention with positive random features. Other names are listed in
+     * docs/reference/attention.md. */
     bo_attention_desc desc = {.heads = HEADS, .dim = DIM, .causal = true, .features = {.features = 256, .seed = 1}};
     if (!bo_attention_preset("favor", &desc) || bo_attention_create(context, &desc, &attention) != BO_OK)
         return fail(context);

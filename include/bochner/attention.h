@@ -235,10 +235,10 @@ typedef struct bo_solves {
 
 /** An array that a call reads: a row of numbers for each head of each token.
  *
- * Number i of head h of token t of sequence s is at `data` + s * sequence + t * token + h * head + i. In a packed batch,
- * t counts the tokens of all sequences, and s * sequence is left out. If all three strides are 0, the array has no gaps
- * and the layout of the call. In queries, keys and values that are packed as (tokens, 3, heads, dim), `token` is 3 heads
- * dim, `head` is dim, and `data` of k is heads dim numbers after that of q.
+ * Number i of head h of token t of sequence s is at `data` + s * sequence + t * token + h * head + i. In a packed
+ * batch, t counts the tokens of all sequences, and s * sequence is left out. If all three strides are 0, the array has
+ * no gaps and the layout of the call. In queries, keys and values that are packed as (tokens, 3, heads, dim), `token`
+ * is 3 heads dim, `head` is dim, and `data` of k is heads dim numbers after that of q.
  */
 typedef struct bo_attention_input {
     const void *data; /**< the first number; NULL: there is no such array */
@@ -257,9 +257,9 @@ typedef struct bo_attention_output {
 
 /** One call of an attention: shape, arrays, states and gradients. Members that are zero have their defaults.
  *
- * q and out have `heads` heads, k, v, log_gate and beta `key_heads`. Arrays and states are in the memory of the host or, all
- * of them, in that of the context's GPU. Parameters may be NULL, which means the value in brackets; they are float32, or
- * float64 if the element is.
+ * q and out have `heads` heads, k, v, log_gate and beta `key_heads`. Arrays and states are in the memory of the host
+ * or, all of them, in that of the context's GPU. Parameters may be NULL, which means the value in brackets; they are
+ * float32, or float64 if the element is.
  *
  * **Streaming.** With `initial` and `final` equal, states are updated in place, and calls continue a sequence: a prompt
  * in one call, then one token per call. Every split of a sequence into blocks and tokens gives the same outputs up to
@@ -269,8 +269,9 @@ typedef struct bo_attention_output {
  * work is done, can be recorded in a CUDA graph of the caller, and does not check numbers, so that inputs that are not
  * finite give outputs that are not finite. Without a workspace a call allocates what it needs, and waits for the work.
  *
- * Strides, offsets, bfloat16, a stream and a workspace need `final` equal to `initial` (or no keys, and then no `final`),
- * `offsets` instead of `lengths`, queries, and no gradients of states. On the CPU, arrays with strides are copied.
+ * Strides, offsets, bfloat16, a stream and a workspace need `final` equal to `initial` (or no keys, and then no
+ * `final`), `offsets` instead of `lengths`, queries, and no gradients of states. On the CPU, arrays with strides are
+ * copied.
  */
 typedef struct bo_attention_call {
     size_t sequences;     /**< number of sequences; required */
@@ -285,13 +286,13 @@ typedef struct bo_attention_call {
      * state. */
     void *const *final;
     bo_layout layout; /**< order of the dimensions (default: heads first) */
-    /** The type of the arrays: FLOAT32 (default), BFLOAT16 in the memory of a GPU, or FLOAT64: reference code on the CPU
-     * (bo_attention_forward()). */
+    /** The type of the arrays: FLOAT32 (default), BFLOAT16 in the memory of a GPU, or FLOAT64: reference code on the
+     * CPU (bo_attention_forward()). */
     bo_element element;
     size_t key_tokens; /**< cross attention: keys per sequence (default: tokens) */
     /** log g <= 0, one number per token and key head: (sequences, key_heads, tokens) or (sequences, tokens, key_heads);
-     * for GLA `dim` numbers per token and key head. Required by the gates CONVEX and DECAY and by GLA; otherwise absent.
-     */
+     * for GLA `dim` numbers per token and key head. Required by the gates CONVEX and DECAY and by GLA; otherwise
+     * absent. */
     bo_attention_input log_gate;
     bo_attention_input beta; /**< DELTA, RIDGE: one number >= 0 per token and key head [1] */
     const void *sigma;       /**< RFA: key_heads x dim [1] */
@@ -309,8 +310,8 @@ typedef struct bo_attention_call {
     bo_attention_output dq;  /**< gradient of q. Gradients are overwritten; absent ones are not computed */
     bo_attention_output dk;  /**< gradient of k */
     bo_attention_output dv;  /**< gradient of v */
-    /** Gradient of log_gate, with respect to log g. With CONVEX it includes the input weight, except where that is at its
-     * minimum (a gate of 1). */
+    /** Gradient of log_gate, with respect to log g. With CONVEX it includes the input weight, except where that is at
+     * its minimum (a gate of 1). */
     bo_attention_output dlog_gate;
     bo_attention_output dbeta; /**< gradient of beta */
     void *dsigma;              /**< gradient of sigma */
@@ -323,9 +324,9 @@ typedef struct bo_attention_call {
     void *dbias_k;             /**< gradient of bias_k */
     /** Gradients of the final states, bo_attention_state_gradient_floats() each; NULL: zero. */
     const float *const *dfinal;
-    float *const *dinitial; /**< gradients of the initial states; NULL: not computed */
-    const size_t *lengths;  /**< packed sequences of different lengths: tokens of each; NULL: not packed */
-    const size_t *key_lengths;  /**< packed: keys of each sequence; NULL: as `lengths` */
+    float *const *dinitial;    /**< gradients of the initial states; NULL: not computed */
+    const size_t *lengths;     /**< packed sequences of different lengths: tokens of each; NULL: not packed */
+    const size_t *key_lengths; /**< packed: keys of each sequence; NULL: as `lengths` */
     /** Packed, instead of `lengths`, in the memory of the arrays: the first row of each sequence, then the number of
      * rows. */
     const int32_t *offsets;
@@ -343,20 +344,21 @@ typedef struct bo_attention_call {
 /** Computes the output of an attention.
  *
  * If inputs are not finite, outputs and final states are undefined, but states that would have been updated in place
- * are unchanged; with one token per sequence, states are also undefined if finite inputs lead to values beyond float. If
- * the progress callback cancels this function or bo_attention_backward(), the outputs are undefined, including states
- * updated in place.
+ * are unchanged; with one token per sequence, states are also undefined if finite inputs lead to values beyond float.
+ * If the progress callback cancels this function or bo_attention_backward(), the outputs are undefined, including
+ * states updated in place.
  *
- * With element FLOAT64, plain reference code computes the same formulas, to check results and gradients: the frequencies
- * and the rules of the denominator are the same. The time grows with tokens x keys; recurrent memories take one step per
- * token and store every state. It takes no states, tape, strides, offsets, workspace, or calls without keys or queries.
+ * With element FLOAT64, plain reference code computes the same formulas, to check results and gradients: the
+ * frequencies and the rules of the denominator are the same. The time grows with tokens x keys; recurrent memories take
+ * one step per token and store every state. It takes no states, tape, strides, offsets, workspace, or calls without
+ * keys or queries.
  *
  * @param context     the context
  * @param attention   the attention
  * @param call        the call
  * @return BO_OK; BO_NUMERIC if an input is not finite or a result exceeds float (the message names array, sequence,
- *     head and token); BO_INVALID if the call contradicts the attention, or if a state belongs to another attention or is
- *     full; BO_UNSUPPORTED if the device has no kernels for it, and for a CUSTOM map in float64
+ *     head and token); BO_INVALID if the call contradicts the attention, or if a state belongs to another attention or
+ *     is full; BO_UNSUPPORTED if the device has no kernels for it, and for a CUSTOM map in float64
  */
 BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *attention,
                                       const bo_attention_call *call);
@@ -408,8 +410,8 @@ BO_API uint64_t bo_attention_state_tokens(const void *state);
 /** Returns the memory that a call needs.
  *
  * `tape` and `workspace` of the call are not used. For the workspace the arrays must have their strides and addresses,
- * whose alignment kernels are chosen by: those of bfloat16 are fastest at multiples of 16 bytes. This function may allocate,
- * and uploads the frequencies of the attention to the device if they are not there.
+ * whose alignment kernels are chosen by: those of bfloat16 are fastest at multiples of 16 bytes. This function may
+ * allocate, and uploads the frequencies of the attention to the device if they are not there.
  *
  * @param context          the context
  * @param attention        the attention
@@ -431,7 +433,7 @@ BO_API bo_status bo_attention_call_bytes(bo_context *context, const bo_attention
  *
  * @param context     the context
  * @param attention   the attention
- * @param call        the call of the forward pass, with its output and tape, and with `dout`, or `dfinal`, and the arrays of
+ * @param call the call of the forward pass, with its output and tape, and with `dout`, or `dfinal`, and the arrays of
  *     the gradients; `final` is not used
  * @return BO_OK; BO_UNSUPPORTED for a CUSTOM map without `custom_backward`; BO_NUMERIC if a requested gradient exceeds
  *     float (the message names the array)
@@ -591,9 +593,9 @@ BO_API const char *bo_attention_name(const bo_attention_desc *desc);
  * Frequencies are drawn from a proposal, or by optimal sampling (2406.18802), which keeps some of many candidates
  * (features.candidates; drawn from the proposal) with probability proportional to sqrt(E f(q)² E f(k)²), each with its
  * importance weight. Statistics are constants of the model: they come from earlier data or from a moving average over
- * training batches, not from the sequence itself. If later tokens of a sequence were added, the outputs before them would
- * depend on them, whatever `causal` says. Statistics of the first P tokens of a sequence leave all outputs from token P
- * on causal; for the tokens before use another attention, for example the same one without a proposal.
+ * training batches, not from the sequence itself. If later tokens of a sequence were added, the outputs before them
+ * would depend on them, whatever `causal` says. Statistics of the first P tokens of a sequence leave all outputs from
+ * token P on causal; for the tokens before use another attention, for example the same one without a proposal.
  *
  *     bo_calibration *seen;
  *     bo_calibration_create(context, attention, 0.99, &seen);
@@ -625,8 +627,8 @@ BO_API void bo_calibration_destroy(bo_calibration *calibration);
  *
  * @param context               the context
  * @param[in,out] calibration   the statistics
- * @param call                  the shape, q, k, and the parameters of RFA, DARK, LEARNED and HYBRID, float32 without strides;
- *     other members are ignored
+ * @param call the shape, q, k, and the parameters of RFA, DARK, LEARNED and HYBRID, float32 without strides; other
+ *     members are ignored
  * @return BO_OK; BO_NUMERIC if an input is not finite
  */
 BO_API bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_call *call);
@@ -768,7 +770,7 @@ typedef struct bo_attention_advice {
  *
  * @param context    the context
  * @param desc       heads, key_heads, dim, value_dim, causal, scale and features.seed are used
- * @param call       the shape, q, k and v, float32 without strides; without v: random values of unit variance. Other members
+ * @param call the shape, q, k and v, float32 without strides; without v: random values of unit variance. Other members
  *     are ignored
  * @param target     the relative error to reach; 0 means 0.1
  * @param most       the maximum number of features to try; 0 means 4096. Sampling OPTIMAL and HYBRID try at most 1024

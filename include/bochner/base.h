@@ -22,8 +22,8 @@
  *     measure           the difference between a result and the exact one
  *     name, parse       an enumerator as text, and back
  *
- * Names that end in `_bytes` are sizes in bytes. In structs of facts a plural noun counts (`classes`), and an array has the
- * items (`class_names`).
+ * Names that end in `_bytes` are sizes in bytes. In structs of facts a plural noun counts (`classes`), and an array has
+ * the items (`class_names`).
  *
  * **Errors.** A function that can fail returns a ::bo_status; BO_OK is zero. The context keeps a sentence with the
  * details: which file, line, column or field; what was expected and what was found. If a function fails, the pointers
@@ -34,13 +34,13 @@
  *     BO_MEMORY     an allocation failed
  *     BO_CANCELED   the progress callback of the context returned false
  *
- * **NULL.** A pointer may be NULL if its documentation contains "or NULL", "may be NULL" or "NULL:" (followed by what it
- * means), or if it points to an array of zero elements. destroy, close and bo_free() accept NULL and do nothing. Every
- * function checks its other pointers. A function that returns a status refuses NULL with BO_INVALID and changes nothing;
- * the message names the function and the argument, as in "bo_machine_fit: argument 'samples' is NULL". If the context
- * is NULL, there is no message. The functions that record a graph return 0 and leave the error to bo_graph_compile().
- * All other functions do nothing and return 0, false or NULL (a double: NAN; an id, a label or a file descriptor: -1;
- * bo_context_error(): ""). Required pointers inside a descriptor are refused likewise.
+ * **NULL.** A pointer may be NULL if its documentation contains "or NULL", "may be NULL" or "NULL:" (followed by what
+ * it means), or if it points to an array of zero elements. destroy, close and bo_free() accept NULL and do nothing.
+ * Every function checks its other pointers. A function that returns a status refuses NULL with BO_INVALID and changes
+ * nothing; the message names the function and the argument, as in "bo_machine_fit: argument 'samples' is NULL". If the
+ * context is NULL, there is no message. The functions that record a graph return 0 and leave the error to
+ * bo_graph_compile(). All other functions do nothing and return 0, false or NULL (a double: NAN; an id, a label or a
+ * file descriptor: -1; bo_context_error(): ""). Required pointers inside a descriptor are refused likewise.
  *
  * **Descriptors.** Zero means the default in every field that is not documented otherwise, so that `{.field = value}`
  * or `{0}` initializes a descriptor. The last member of most structs is `reserved`. It must be zero; later versions
@@ -258,11 +258,12 @@ typedef struct bo_sink {
     /** A file, which is written under a temporary name, flushed and renamed, so that a crash never leaves a part of it;
      * where the documentation of a function says so, a directory. */
     const char *path;
-    /** Receives memory, released with bo_free(); NULL after a failure. The bytes are followed by a NUL, so that text is a
-     * string. */
+    /** Receives memory, released with bo_free(); NULL after a failure. The bytes are followed by a NUL, so that text is
+     * a string. */
     void **bytes;
     size_t *size; /**< receives the number of bytes; required with `bytes` */
-    /** Takes the next bytes, in order. An error ends the call with the same status; the bytes so far are then useless. */
+    /** Takes the next bytes, in order. An error ends the call with the same status; the bytes so far are then
+     * useless. */
     bo_status (*write)(void *user, const void *from, size_t count);
     void *user;           /**< passed to `write` */
     const char *name;     /**< what messages call memory and callbacks (default: "memory" or "stream") */
@@ -303,9 +304,9 @@ typedef struct bo_memory_bound {
 
 /** Queries the memory that objects of a context can use: that of the process, or the free memory of its GPU.
  *
- * The memory of the process is the smallest of the physical memory, the memory limits of the cgroup of the process and of
- * the groups that contain it, and what the limits of address space and data (`ulimit -v`, `ulimit -d`) leave beside the
- * memory that the process has mapped already. Memory that other processes use is not subtracted.
+ * The memory of the process is the smallest of the physical memory, the memory limits of the cgroup of the process and
+ * of the groups that contain it, and what the limits of address space and data (`ulimit -v`, `ulimit -d`) leave beside
+ * the memory that the process has mapped already. Memory that other processes use is not subtracted.
  *
  * @param context    the context; NULL: the memory of the process
  * @param[out] out   the limit; `source` is "physical memory", "cgroup memory limit", "address-space limit (ulimit -v)",

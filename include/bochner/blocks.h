@@ -46,11 +46,11 @@ typedef struct bo_custom_place {
 
 /** A custom layer in place of the MLP, between the mixers.
  *
- * `record` records the layer on the graph with graph.h and layers.h and returns the new residual stream, for example that
- * of bo_nn_output(graph, "….down", hidden, place->residual, …). Each row of x must be processed separately. The names
- * of weights must start with the prefix. The function is called once per layer and graph, with a different number of
- * rows each time, and at a different width if the parametrization compares with a base model. It must record the same
- * layer each time. Threads that share the model may call it at the same time. It reports errors with `return
+ * `record` records the layer on the graph with graph.h and layers.h and returns the new residual stream, for example
+ * that of bo_nn_output(graph, "….down", hidden, place->residual, …). Each row of x must be processed separately. The
+ * names of weights must start with the prefix. The function is called once per layer and graph, with a different number
+ * of rows each time, and at a different width if the parametrization compares with a base model. It must record the
+ * same layer each time. Threads that share the model may call it at the same time. It reports errors with `return
  * bo_graph_fail(graph, "…")`. */
 typedef struct bo_custom_layer {
     const char *name; /**< the name in config.json, by which bo_model_load() finds the layer; copied */

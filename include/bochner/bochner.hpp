@@ -20,8 +20,8 @@
  * **Errors.** bochner::error has the status and the message of the context. An exception that a callback of the caller
  * throws (a source, a sink, progress) ends the call of the library and leaves context::call() unchanged.
  *
- * **Ownership.** An owner destroys its object; moving it leaves it empty. As in C, a context must be destroyed after the
- * objects that were created with it, and weights after their graphs and optimizers: declare them in this order.
+ * **Ownership.** An owner destroys its object; moving it leaves it empty. As in C, a context must be destroyed after
+ * the objects that were created with it, and weights after their graphs and optimizers: declare them in this order.
  *
  * **Threads.** As in C: one thread at a time per context.
  */
@@ -54,32 +54,61 @@ namespace bochner {
 /** Elements of the caller: a pointer and their number. Made from an array, a vector or any container with data() and
  * size(). */
 template <class T> class span {
-public:
+  public:
     constexpr span() noexcept = default;
-    constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
-    template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}
+    constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size)
+    {
+    }
+    template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N)
+    {
+    }
     template <class C, class = std::enable_if_t<std::is_convertible_v<decltype(std::declval<C &>().data()), T *> &&
                                                 !std::is_array_v<std::remove_reference_t<C>>>>
-    constexpr span(C &&container) noexcept : data_(container.data()), size_(container.size()) {}
-    constexpr T *data() const noexcept { return data_; }
-    constexpr std::size_t size() const noexcept { return size_; }
-    constexpr bool empty() const noexcept { return size_ == 0; }
-    constexpr T &operator[](std::size_t index) const noexcept { return data_[index]; }
-    constexpr T *begin() const noexcept { return data_; }
-    constexpr T *end() const noexcept { return data_ + size_; }
+    constexpr span(C &&container) noexcept : data_(container.data()), size_(container.size())
+    {
+    }
+    constexpr T *data() const noexcept
+    {
+        return data_;
+    }
+    constexpr std::size_t size() const noexcept
+    {
+        return size_;
+    }
+    constexpr bool empty() const noexcept
+    {
+        return size_ == 0;
+    }
+    constexpr T &operator[](std::size_t index) const noexcept
+    {
+        return data_[index];
+    }
+    constexpr T *begin() const noexcept
+    {
+        return data_;
+    }
+    constexpr T *end() const noexcept
+    {
+        return data_ + size_;
+    }
 
-private:
+  private:
     T *data_ = nullptr;
     std::size_t size_ = 0;
 };
 
 /** A call failed. what() is the message of the context. */
 class error : public std::runtime_error {
-public:
-    error(bo_status status, const std::string &message) : std::runtime_error(message), status_(status) {}
-    bo_status status() const noexcept { return status_; }
+  public:
+    error(bo_status status, const std::string &message) : std::runtime_error(message), status_(status)
+    {
+    }
+    bo_status status() const noexcept
+    {
+        return status_;
+    }
 
-private:
+  private:
     bo_status status_;
 };
 
@@ -90,52 +119,90 @@ template <class T> struct destroy;
 
 /** Owns an object of the C headers, and converts to its pointer. */
 template <class T> class owner {
-public:
+  public:
     owner() noexcept = default;
-    explicit owner(T *object) noexcept : object_(object) {}
-    operator T *() const noexcept { return object_.get(); }
-    T *get() const noexcept { return object_.get(); }
-    void reset(T *object = nullptr) noexcept { object_.reset(object); }
-    T *release() noexcept { return object_.release(); }
+    explicit owner(T *object) noexcept : object_(object)
+    {
+    }
+    operator T *() const noexcept
+    {
+        return object_.get();
+    }
+    T *get() const noexcept
+    {
+        return object_.get();
+    }
+    void reset(T *object = nullptr) noexcept
+    {
+        object_.reset(object);
+    }
+    T *release() noexcept
+    {
+        return object_.release();
+    }
 
-private:
+  private:
     std::unique_ptr<T, destroy<T>> object_;
 };
 
 /** Receives an object from a function with a parameter `T **out`. */
 template <class T> class out {
-public:
-    explicit out(owner<T> &to) noexcept : to_(to) {}
+  public:
+    explicit out(owner<T> &to) noexcept : to_(to)
+    {
+    }
     out(const out &) = delete;
     out &operator=(const out &) = delete;
-    ~out() {
+    ~out()
+    {
         if (object_) to_.reset(object_);
     }
-    operator T **() noexcept { return &object_; }
+    operator T **() noexcept
+    {
+        return &object_;
+    }
 
-private:
+  private:
     owner<T> &to_;
     T *object_ = nullptr;
 };
 
 #define BOCHNER_OWNED(type, verb)                                                                                      \
     template <> struct destroy<bo_##type> {                                                                            \
-        void operator()(bo_##type *object) const noexcept { bo_##type##_##verb(object); }                              \
+        void operator()(bo_##type *object) const noexcept                                                              \
+        {                                                                                                              \
+            bo_##type##_##verb(object);                                                                                \
+        }                                                                                                              \
     }
-BOCHNER_OWNED(attention, destroy); BOCHNER_OWNED(chat_template, destroy); BOCHNER_OWNED(context, destroy);
-BOCHNER_OWNED(corpus, close); BOCHNER_OWNED(data, destroy); BOCHNER_OWNED(examples, destroy);
-BOCHNER_OWNED(features, destroy); BOCHNER_OWNED(fitting, destroy); BOCHNER_OWNED(graph, destroy);
-BOCHNER_OWNED(machine, destroy); BOCHNER_OWNED(metrics, destroy); BOCHNER_OWNED(model, destroy);
-BOCHNER_OWNED(optimizer, destroy); BOCHNER_OWNED(sampler, destroy); BOCHNER_OWNED(schema, destroy);
-BOCHNER_OWNED(session, destroy); BOCHNER_OWNED(table, close); BOCHNER_OWNED(texts, close);
-BOCHNER_OWNED(tokenizer, destroy); BOCHNER_OWNED(trainer, destroy); BOCHNER_OWNED(weights, destroy);
+BOCHNER_OWNED(attention, destroy);
+BOCHNER_OWNED(chat_template, destroy);
+BOCHNER_OWNED(context, destroy);
+BOCHNER_OWNED(corpus, close);
+BOCHNER_OWNED(data, destroy);
+BOCHNER_OWNED(examples, destroy);
+BOCHNER_OWNED(features, destroy);
+BOCHNER_OWNED(fitting, destroy);
+BOCHNER_OWNED(graph, destroy);
+BOCHNER_OWNED(machine, destroy);
+BOCHNER_OWNED(metrics, destroy);
+BOCHNER_OWNED(model, destroy);
+BOCHNER_OWNED(optimizer, destroy);
+BOCHNER_OWNED(sampler, destroy);
+BOCHNER_OWNED(schema, destroy);
+BOCHNER_OWNED(session, destroy);
+BOCHNER_OWNED(table, close);
+BOCHNER_OWNED(texts, close);
+BOCHNER_OWNED(tokenizer, destroy);
+BOCHNER_OWNED(trainer, destroy);
+BOCHNER_OWNED(weights, destroy);
 #undef BOCHNER_OWNED
 
 /* ---- sources and sinks ------------------------------------------------------------------------------------------- */
 
 namespace detail {
 /* Calls a function of the caller from C, where exceptions may not pass. */
-template <class F> bo_status guard(std::exception_ptr &failure, F function) {
+template <class F> bo_status guard(std::exception_ptr &failure, F function)
+{
     try {
         function();
         return BO_OK;
@@ -148,16 +215,26 @@ template <class F> bo_status guard(std::exception_ptr &failure, F function) {
 
 /** Where a function reads bytes. Converts to the `const bo_source *` that functions take. */
 class source {
-public:
+  public:
     using reader = std::function<std::size_t(void *to, std::size_t capacity)>;
     /** A file, or a directory where the function takes one. */
-    static source file(std::string path) { return source(std::move(path), nullptr); }
+    static source file(std::string path)
+    {
+        return source(std::move(path), nullptr);
+    }
     /** Memory, which must outlive the call, and the object if the function says so. */
-    static source memory(std::string_view bytes) { return source(bytes); }
+    static source memory(std::string_view bytes)
+    {
+        return source(bytes);
+    }
     /** A function that stores the next bytes and returns their number, 0 at the end. */
-    static source function(reader read) { return source(std::string(), std::move(read)); }
+    static source function(reader read)
+    {
+        return source(std::string(), std::move(read));
+    }
     /** A stream, which must outlive the source. */
-    static source stream(std::istream &stream) {
+    static source stream(std::istream &stream)
+    {
         return function([&stream](void *to, std::size_t capacity) {
             stream.read(static_cast<char *>(to), static_cast<std::streamsize>(capacity));
             if (stream.bad()) throw error(BO_IO, "a stream cannot be read");
@@ -166,20 +243,29 @@ public:
     }
     source(const source &) = delete;
     source &operator=(const source &) = delete;
-    operator const bo_source *() const noexcept { return &source_; }
-    std::exception_ptr failure() const noexcept { return failure_; }
+    operator const bo_source *() const noexcept
+    {
+        return &source_;
+    }
+    std::exception_ptr failure() const noexcept
+    {
+        return failure_;
+    }
 
-private:
-    source(std::string path, reader read) : path_(std::move(path)), read_(std::move(read)) {
+  private:
+    source(std::string path, reader read) : path_(std::move(path)), read_(std::move(read))
+    {
         source_.path = read_ ? nullptr : path_.c_str();
         source_.read = read_ ? call : nullptr;
         source_.user = this;
     }
-    explicit source(std::string_view bytes) : source_() {
+    explicit source(std::string_view bytes) : source_()
+    {
         source_.bytes = bytes.data();
         source_.size = bytes.size();
     }
-    static bo_status call(void *user, void *to, std::size_t capacity, std::size_t *count) {
+    static bo_status call(void *user, void *to, std::size_t capacity, std::size_t *count)
+    {
         source *self = static_cast<source *>(user);
         return detail::guard(self->failure_, [&] { *count = self->read_(to, capacity); });
     }
@@ -192,18 +278,26 @@ private:
 
 /** Where a function writes bytes. Converts to the `const bo_sink *` that functions take. */
 class sink {
-public:
+  public:
     using writer = std::function<void(std::string_view bytes)>;
     /** A file, or a directory where the function takes one. */
-    static sink file(std::string path) { return sink(std::move(path), nullptr); }
+    static sink file(std::string path)
+    {
+        return sink(std::move(path), nullptr);
+    }
     /** A string, to which the bytes are appended. It must outlive the sink. */
-    static sink memory(std::string &to) {
+    static sink memory(std::string &to)
+    {
         return function([&to](std::string_view bytes) { to.append(bytes); });
     }
     /** A function that takes the next bytes. */
-    static sink function(writer write) { return sink(std::string(), std::move(write)); }
+    static sink function(writer write)
+    {
+        return sink(std::string(), std::move(write));
+    }
     /** A stream, which must outlive the sink. */
-    static sink stream(std::ostream &stream) {
+    static sink stream(std::ostream &stream)
+    {
         return function([&stream](std::string_view bytes) {
             if (!stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size())))
                 throw error(BO_IO, "a stream cannot be written");
@@ -211,16 +305,24 @@ public:
     }
     sink(const sink &) = delete;
     sink &operator=(const sink &) = delete;
-    operator const bo_sink *() const noexcept { return &sink_; }
-    std::exception_ptr failure() const noexcept { return failure_; }
+    operator const bo_sink *() const noexcept
+    {
+        return &sink_;
+    }
+    std::exception_ptr failure() const noexcept
+    {
+        return failure_;
+    }
 
-private:
-    sink(std::string path, writer write) : path_(std::move(path)), write_(std::move(write)) {
+  private:
+    sink(std::string path, writer write) : path_(std::move(path)), write_(std::move(write))
+    {
         sink_.path = write_ ? nullptr : path_.c_str();
         sink_.write = write_ ? call : nullptr;
         sink_.user = this;
     }
-    static bo_status call(void *user, const void *from, std::size_t count) {
+    static bo_status call(void *user, const void *from, std::size_t count)
+    {
         sink *self = static_cast<sink *>(user);
         return detail::guard(self->failure_,
                              [&] { self->write_(std::string_view(static_cast<const char *>(from), count)); });
@@ -236,13 +338,14 @@ private:
 
 /** A context, and the callbacks of the caller. */
 class context {
-public:
+  public:
     using log_function = std::function<void(bo_log_level level, std::string_view message)>;
     using progress_function = std::function<bool(std::string_view what, double done, double total)>;
 
     /** Creates a context. `log`, which must not throw, and `progress` replace the callbacks of the descriptor. */
     explicit context(bo_context_desc desc = {}, log_function log = nullptr, progress_function progress = nullptr)
-        : callbacks_(new callbacks{std::move(log), std::move(progress), nullptr}) {
+        : callbacks_(new callbacks{std::move(log), std::move(progress), nullptr})
+    {
         if (callbacks_->log || callbacks_->progress) {
             desc.log = callbacks_->log ? report : nullptr;
             desc.progress = callbacks_->progress ? advance : nullptr;
@@ -253,10 +356,14 @@ public:
     }
     context(const context &) = delete; /* features, weights and graphs refer to it */
     context &operator=(const context &) = delete;
-    operator bo_context *() const noexcept { return context_; }
+    operator bo_context *() const noexcept
+    {
+        return context_;
+    }
 
     /** Throws what a status reports: what a callback threw, or else an error with the message of the context. */
-    void check(bo_status status) const {
+    void check(bo_status status) const
+    {
         if (const std::exception_ptr thrown = std::exchange(callbacks_->thrown, nullptr))
             std::rethrow_exception(thrown);
         if (status == BO_OK) return;
@@ -265,7 +372,8 @@ public:
     }
 
     /** Calls a function of the C headers with this context as its first argument. Pass nullptr, not NULL. */
-    template <class... P, class... A> void call(bo_status (*function)(bo_context *, P...), A &&...arguments) const {
+    template <class... P, class... A> void call(bo_status (*function)(bo_context *, P...), A &&...arguments) const
+    {
         static_assert(sizeof...(P) == sizeof...(A), "the function has another number of parameters");
         const bo_status status = function(context_, static_cast<P>(arguments)...);
         if (status != BO_OK) (rethrow(arguments), ...);
@@ -274,22 +382,25 @@ public:
 
     /** Calls a function whose last parameter receives a new object, which it returns. */
     template <class T, class... P, class... A>
-    owner<T> make(bo_status (*function)(bo_context *, P...), A &&...arguments) const {
+    owner<T> make(bo_status (*function)(bo_context *, P...), A &&...arguments) const
+    {
         owner<T> made;
         call(function, std::forward<A>(arguments)..., out<T>(made));
         return made;
     }
 
-private:
+  private:
     struct callbacks {
         log_function log;
         progress_function progress;
         std::exception_ptr thrown;
     };
-    static void report(void *user, bo_log_level level, const char *message) {
+    static void report(void *user, bo_log_level level, const char *message)
+    {
         static_cast<callbacks *>(user)->log(level, message);
     }
-    static bool advance(void *user, const char *what, double done, double total) {
+    static bool advance(void *user, const char *what, double done, double total)
+    {
         callbacks *self = static_cast<callbacks *>(user);
         try {
             return !self->thrown && self->progress(what, done, total);
@@ -298,13 +409,17 @@ private:
             return false;
         }
     }
-    static void rethrow(const source &from) {
+    static void rethrow(const source &from)
+    {
         if (from.failure()) std::rethrow_exception(from.failure());
     }
-    static void rethrow(const sink &to) {
+    static void rethrow(const sink &to)
+    {
         if (to.failure()) std::rethrow_exception(to.failure());
     }
-    template <class T> static void rethrow(const T &) noexcept {}
+    template <class T> static void rethrow(const T &) noexcept
+    {
+    }
 
     std::unique_ptr<callbacks> callbacks_;
     owner<bo_context> context_;
@@ -314,15 +429,25 @@ private:
 
 /** A feature map. The context must outlive it. */
 class features : public owner<bo_features> {
-public:
+  public:
     features(const context &in, const bo_features_desc &desc)
-        : owner(in.make<bo_features>(bo_features_create, &desc)), context_(&in) {}
-    features(const context &in, const source &from)
-        : owner(in.make<bo_features>(bo_features_load, from)), context_(&in) {}
-    const bo_features_desc &describe() const noexcept { return *bo_features_describe(*this); }
-    void save(const sink &to) const { context_->call(bo_features_save, *this, to); }
+        : owner(in.make<bo_features>(bo_features_create, &desc)), context_(&in)
+    {
+    }
+    features(const context &in, const source &from) : owner(in.make<bo_features>(bo_features_load, from)), context_(&in)
+    {
+    }
+    const bo_features_desc &describe() const noexcept
+    {
+        return *bo_features_describe(*this);
+    }
+    void save(const sink &to) const
+    {
+        context_->call(bo_features_save, *this, to);
+    }
     /** Computes the features of rows of `dim` numbers each. */
-    std::vector<float> operator()(span<const float> x) const {
+    std::vector<float> operator()(span<const float> x) const
+    {
         const std::size_t dim = describe().dim, length = describe().features;
         if (x.size() % dim) throw error(BO_INVALID, "the numbers are not rows of " + std::to_string(dim));
         std::vector<float> z(x.size() / dim * length);
@@ -333,7 +458,7 @@ public:
         return z;
     }
 
-private:
+  private:
     const context *context_;
 };
 
@@ -341,14 +466,26 @@ private:
 
 /** A set of weights. The context must outlive it. */
 class weights : public owner<bo_weights> {
-public:
-    explicit weights(const context &in) : owner(in.make<bo_weights>(bo_weights_create)), context_(&in) {}
-    const bo_weights_facts &describe() const noexcept { return *bo_weights_describe(*this); }
-    std::vector<float> values(const char *name) const { return read(name, false); }
-    std::vector<float> gradient(const char *name) const { return read(name, true); }
+  public:
+    explicit weights(const context &in) : owner(in.make<bo_weights>(bo_weights_create)), context_(&in)
+    {
+    }
+    const bo_weights_facts &describe() const noexcept
+    {
+        return *bo_weights_describe(*this);
+    }
+    std::vector<float> values(const char *name) const
+    {
+        return read(name, false);
+    }
+    std::vector<float> gradient(const char *name) const
+    {
+        return read(name, true);
+    }
 
-private:
-    std::vector<float> read(const char *name, bool gradient) const {
+  private:
+    std::vector<float> read(const char *name, bool gradient) const
+    {
         const bo_weight *weight = bo_weights_find(*this, name);
         std::vector<float> out(weight ? weight->rows * weight->columns : 1);
         float *nothing = nullptr;
@@ -361,21 +498,40 @@ private:
 /** A graph. It is recorded with the functions of graph.h and layers.h, which take it as a pointer. The context and the
  * weights must outlive it. */
 class graph : public owner<bo_graph> {
-public:
-    graph(const context &in, const weights &of) : owner(in.make<bo_graph>(bo_graph_create, of)), context_(&in) {}
-    void compile(const bo_graph_compile_desc &desc = {}) const { context_->call(bo_graph_compile, *this, &desc); }
-    void allocate() const { context_->call(bo_graph_allocate, *this); }
-    void run(const bo_graph_pass &pass = {}) const { context_->call(bo_graph_run, *this, &pass); }
-    void write(bo_value value, span<const float> numbers) const { write(value, numbers.data(), numbers.size()); }
-    void write(bo_value value, span<const std::int32_t> numbers) const { write(value, numbers.data(), numbers.size()); }
-    std::vector<float> read(bo_value value) const {
+  public:
+    graph(const context &in, const weights &of) : owner(in.make<bo_graph>(bo_graph_create, of)), context_(&in)
+    {
+    }
+    void compile(const bo_graph_compile_desc &desc = {}) const
+    {
+        context_->call(bo_graph_compile, *this, &desc);
+    }
+    void allocate() const
+    {
+        context_->call(bo_graph_allocate, *this);
+    }
+    void run(const bo_graph_pass &pass = {}) const
+    {
+        context_->call(bo_graph_run, *this, &pass);
+    }
+    void write(bo_value value, span<const float> numbers) const
+    {
+        write(value, numbers.data(), numbers.size());
+    }
+    void write(bo_value value, span<const std::int32_t> numbers) const
+    {
+        write(value, numbers.data(), numbers.size());
+    }
+    std::vector<float> read(bo_value value) const
+    {
         std::vector<float> numbers(bo_graph_rows(*this, value) * bo_graph_columns(*this, value));
         context_->call(bo_graph_read, *this, value, static_cast<void *>(numbers.data()));
         return numbers;
     }
 
-private:
-    void write(bo_value value, const void *numbers, std::size_t count) const {
+  private:
+    void write(bo_value value, const void *numbers, std::size_t count) const
+    {
         if (count != bo_graph_rows(*this, value) * bo_graph_columns(*this, value))
             throw error(BO_INVALID,
                         "value " + std::to_string(value) + " does not have " + std::to_string(count) + " numbers");

@@ -43,8 +43,8 @@ typedef struct bo_chat_template_desc {
  *
  * The template of a folder is the file chat_template.jinja, or the member `chat_template` of tokenizer_config.json: a
  * string, or a list of {"name", "template"}. The special tokens (bos_token, eos_token, …) are those of
- * tokenizer_config.json and special_tokens_map.json. What the folder of an adapter lacks comes from its base. A model in
- * one .safetensors file (bo_model_save()) has these files in its metadata.
+ * tokenizer_config.json and special_tokens_map.json. What the folder of an adapter lacks comes from its base. A model
+ * in one .safetensors file (bo_model_save()) has these files in its metadata.
  *
  * @param context    the context
  * @param desc       the template
@@ -73,10 +73,12 @@ typedef struct bo_chat_message {
 typedef struct bo_chat_options {
     bool add_generation_prompt; /**< the text ends with the start of an answer, for the model to continue */
     /** Further variables of the template: the text of a JSON object such as {"enable_thinking": false, "tools": […]};
-     * or NULL. `messages` is allowed if no messages are given otherwise: messages with more than a role and a content. */
+     * or NULL. `messages` is allowed if no messages are given otherwise: messages with more than a role and a
+     * content. */
     const char *variables;
     int64_t time; /**< the time of strftime_now(), in seconds since 1970 (default: now) */
-    /** bo_chat_encode(): texts of special tokens in messages and variables become these tokens (default: plain text). */
+    /** bo_chat_encode(): texts of special tokens in messages and variables become these tokens (default: plain
+     * text). */
     bool parse_special;
     uint64_t reserved[3]; /**< must be zero */
 } bo_chat_options;
@@ -99,10 +101,10 @@ BO_API bo_status bo_chat_render(bo_context *context, const bo_chat_template *cha
 
 /** Renders a conversation and encodes it.
  *
- * The tokens are those of the text of bo_chat_render(), with one exception: a special token is recognized in the text of
- * the template only. Where its text comes from a message or another variable, such as a user who types "<|im_end|>", it
- * is encoded as plain text. Roles of letters, digits, "_" and "-" count as text of the template, and so do the variables
- * that are named as special tokens ("bos_token", "eos_token", …).
+ * The tokens are those of the text of bo_chat_render(), with one exception: a special token is recognized in the text
+ * of the template only. Where its text comes from a message or another variable, such as a user who types "<|im_end|>",
+ * it is encoded as plain text. Roles of letters, digits, "_" and "-" count as text of the template, and so do the
+ * variables that are named as special tokens ("bos_token", "eos_token", …).
  *
  * @param context       the context
  * @param chat          the template

@@ -11,8 +11,9 @@
  * **Sources**, found by content:
  *
  * - GGUF files, versions 2 and 3, little-endian, of the architectures llama (also of Mistral), qwen2, qwen3, gemma,
- *   gemma3, olmo2, granite, phi2, phi3, gpt2, gptneox, starcoder2 and stablelm, with tensors of the types F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K
- *   and Q6_K, and a tokenizer of SentencePiece pieces or byte-level BPE.
+ *   gemma3, olmo2, granite, phi2, phi3, gpt2, gptneox, starcoder2 and stablelm, with tensors of the types F32, F16,
+ *   BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K and Q6_K, and a tokenizer of SentencePiece pieces or
+ *   byte-level BPE.
  * - llama2.c files, versions 0, 1 and 2, with a tokenizer.bin.
  *
  * Whatever the folder cannot express is refused by name: nothing is left out silently.

@@ -78,8 +78,8 @@ typedef struct bo_data_desc {
     const char *categorical;
     /** Columns to ignore: comma-separated names or indices. NULL: none. */
     const char *drop;
-    /** The only columns to use as inputs, also if they look like row numbers or names: comma-separated names or indices.
-     * NULL: all that are not dropped. */
+    /** The only columns to use as inputs, also if they look like row numbers or names: comma-separated names or
+     * indices. NULL: all that are not dropped. */
     const char *keep;
     const char *weights; /**< a column of weights >= 0 of the rows (bo_data.weights), which is no input; or NULL */
     const char *group;   /**< a column whose equal values are one group (bo_data.groups), which is no input; or NULL */
@@ -93,8 +93,8 @@ typedef struct bo_data_desc {
      * Categories, classes and means are always computed from the whole table. */
     size_t sample_rows;
     uint64_t seed; /**< seed of that sample */
-    /** bo_data_load() and bo_table_load(): keep libsvm text sparse, if fewer than a quarter of its numbers are not 0 and
-     * there are no categories and no imputation; otherwise it is read as dense rows. */
+    /** bo_data_load() and bo_table_load(): keep libsvm text sparse, if fewer than a quarter of its numbers are not 0
+     * and there are no categories and no imputation; otherwise it is read as dense rows. */
     bool sparse;
     /** A schema that is fitted has no origins: x are the numbers themselves. For methods that depend on their zero. */
     bool no_origin;
@@ -161,17 +161,17 @@ BO_API void bo_schema_destroy(bo_schema *schema);
 typedef enum bo_column_use {
     BO_USE_NUMBER = 0,  /**< an input: a number */
     BO_USE_BOOLEAN = 1, /**< an input that is 0 or 1: true and false, yes and no, t and f, y and n */
-    /** Inputs: year, day of the year, weekday (1 Monday to 7 Sunday) and, if there are times, hour. Dates are written as
-     * 2024-01-31, 31.01.2024 or 31/01/2024, or as 01/31/2024 if the column allows no other reading. */
+    /** Inputs: year, day of the year, weekday (1 Monday to 7 Sunday) and, if there are times, hour. Dates are written
+     * as 2024-01-31, 31.01.2024 or 31/01/2024, or as 01/31/2024 if the column allows no other reading. */
     BO_USE_DATE = 2,
-    /** One input per value of a text column: 1 where it has this value. For text columns of at most 32 different values,
-     * so that a column of text does not outweigh the others in distances between rows. */
+    /** One input per value of a text column: 1 where it has this value. For text columns of at most 32 different
+     * values, so that a column of text does not outweigh the others in distances between rows. */
     BO_USE_ONE_HOT = 3,
     /** Inputs: the mean of each target over the rows of the same value, adjusted linearly for the other columns; for
-     * classes their frequencies, one input for two classes. For text columns of more than 32 different values. The mean is
-     * shrunk toward the mean of all rows, more so the less the values differ; unknown values have the mean of all rows. The
-     * code of a training row is computed from four fifths of the rows, to which it does not belong, so that it does not
-     * contain its own target. */
+     * classes their frequencies, one input for two classes. For text columns of more than 32 different values. The mean
+     * is shrunk toward the mean of all rows, more so the less the values differ; unknown values have the mean of all
+     * rows. The code of a training row is computed from four fifths of the rows, to which it does not belong, so that
+     * it does not contain its own target. */
     BO_USE_ENCODED = 4,
     BO_USE_TARGET = 5,  /**< the target */
     BO_USE_WEIGHTS = 6, /**< bo_data_desc.weights */
@@ -182,9 +182,9 @@ typedef enum bo_column_use {
 /** Why a column is left out. */
 typedef enum bo_omission {
     BO_OMIT_REQUESTED = 0, /**< bo_data_desc.drop or bo_data_desc.keep, or the label of libsvm text beside `labels` */
-    /** Row numbers: all different, consecutive integers, in a table of at least 20 rows; or a column named id (or _id at the
-     * end) of which all values are different; or a column without a name, or named index or "Unnamed: 0", of different integers
-     * from 0, such as the index of a pandas frame after a split. */
+    /** Row numbers: all different, consecutive integers, in a table of at least 20 rows; or a column named id (or _id
+     * at the end) of which all values are different; or a column without a name, or named index or "Unnamed: 0", of
+     * different integers from 0, such as the index of a pandas frame after a split. */
     BO_OMIT_NUMBERED = 1,
     BO_OMIT_UNIQUE = 2,    /**< text such as names: more than 16 different values, and fewer than 2 rows per value */
     BO_OMIT_EMPTY = 3,     /**< all values are missing */
@@ -218,17 +218,17 @@ typedef struct bo_schema_info {
     const char *const *class_names;  /**< labels of the classes as they are written in the table; followed by NULL */
     /** Origins of the columns of x: numbers of the file are read as differences from them. NULL: all are 0.
      *
-     * float32 has 24 bits, so that the Unix times 1.7e9 and 1.7e9 + 50 would become equal. Therefore a column of numbers
-     * whose values other than 0 are farther from 0 than four times their range has an origin near them, which is
-     * subtracted in float64. A few values far from the rest, such as -1 for a missing one, do not count; columns of
+     * float32 has 24 bits, so that the Unix times 1.7e9 and 1.7e9 + 50 would become equal. Therefore a column of
+     * numbers whose values other than 0 are farther from 0 than four times their range has an origin near them, which
+     * is subtracted in float64. A few values far from the rest, such as -1 for a missing one, do not count; columns of
      * sparse rows that are mostly absent have no origin. Tables that are read with the schema have the same origins.
      * float64 holds integers up to 2^53. */
     const double *origins;
-    /** All inputs have the same unit, as IDX pixels and libsvm columns do. Such inputs should be scaled by a common factor
-     * rather than column by column. */
+    /** All inputs have the same unit, as IDX pixels and libsvm columns do. Such inputs should be scaled by a common
+     * factor rather than column by column. */
     bool common_unit;
-    /** Tables with this schema can be read as sparse rows (bo_table_rows.sparse): libsvm text in which every column but the
-     * label is a number that is not imputed. */
+    /** Tables with this schema can be read as sparse rows (bo_table_rows.sparse): libsvm text in which every column but
+     * the label is a number that is not imputed. */
     bool sparse;
 } bo_schema_info;
 
@@ -268,13 +268,13 @@ typedef struct bo_table_desc {
     const char *const *paths; /**< files that are read one after the other; NULL: the table of `data` */
     size_t files;             /**< number of paths */
     bo_split_desc split;      /**< the split, by row number over all files or by group (bo_split_row()) */
-    /** bo_table_open() only: the schema was fitted on other rows than those of the first file, for example on those of a
-     * model. Missing targets and invalid dates are then reported, and target-encoded columns have no codes of training
-     * rows. */
+    /** bo_table_open() only: the schema was fitted on other rows than those of the first file, for example on those of
+     * a model. Missing targets and invalid dates are then reported, and target-encoded columns have no codes of
+     * training rows. */
     bool other_rows;
     size_t rank; /**< bo_table_open() only: the rank of this process in a parallel job, below `ranks` */
-    size_t
-        ranks; /**< bo_table_open() only: the number of ranks, each of which reads its share of the rows; 0 means 1 */
+    /** bo_table_open() only: the number of ranks, each of which reads its share of the rows; 0 means 1 */
+    size_t ranks;
     uint64_t reserved[4]; /**< must be zero */
 } bo_table_desc;
 
@@ -311,8 +311,8 @@ typedef struct bo_array {
 
 /** Fits a schema to the first file of a table: uses of columns, categories, classes, imputation values, number of rows.
  *
- * Takes one pass, one more if a column has text after numbers, and two more if there are target-encoded columns. Rows that
- * are held out do not influence the codes of target-encoded columns.
+ * Takes one pass, one more if a column has text after numbers, and two more if there are target-encoded columns. Rows
+ * that are held out do not influence the codes of target-encoded columns.
  *
  * @param context    the context
  * @param desc       the table
@@ -412,8 +412,8 @@ typedef struct bo_table_rows {
  * @param[in,out] table   the table
  * @param max_rows        the maximum number of rows to read
  * @param[in,out] rows    the rows
- * @return as bo_data_load(); BO_INVALID if targets are requested and the table has none; BO_UNSUPPORTED if sparse rows are
- *     requested and a file is not sparse (bo_table_info.sparse)
+ * @return as bo_data_load(); BO_INVALID if targets are requested and the table has none; BO_UNSUPPORTED if sparse rows
+ *     are requested and a file is not sparse (bo_table_info.sparse)
  */
 BO_API bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, bo_table_rows *rows);
 
@@ -429,9 +429,9 @@ typedef struct bo_data_block {
     /** Numbers, rows x columns. NAN for a missing value (empty, NA, N/A, NaN, null or ? in text; NaN in binary formats)
      * and for text. */
     const double *cells;
-    /** Text, rows x columns: the string of a cell that is text, or that may be: NaN, null, Infinity, and numbers that are spelled
-     * like codes (leading zeros, as in 007, integers with exponents, as in 1e5, or more digits than a double holds). NULL for
-     * other numbers and missing values. NULL if the block has no text. */
+    /** Text, rows x columns: the string of a cell that is text, or that may be: NaN, null, Infinity, and numbers that
+     * are spelled like codes (leading zeros, as in 007, integers with exponents, as in 1e5, or more digits than a
+     * double holds). NULL for other numbers and missing values. NULL if the block has no text. */
     const char *const *text;
     size_t first_row;     /**< index of the first row, from 0 */
     const size_t *lines;  /**< line of each row in the file; NULL for binary formats */
@@ -450,7 +450,7 @@ typedef struct bo_reader_info {
 
 #ifdef BO_EXPERIMENTAL
 
-/* ---- tables ---------------------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 /** Writes a schema as bo_schema_save() does, with the codes for training rows, for the other ranks of a parallel job.
  *
@@ -461,7 +461,8 @@ typedef struct bo_reader_info {
  */
 BO_API bo_status bo_schema_share(bo_context *context, const bo_schema *schema, const bo_sink *sink);
 
-/** Counts the rows of each file of a table, including the rows that are held out, without those whose target is missing.
+/** Counts the rows of each file of a table, including the rows that are held out, without those whose target is
+ * missing.
  *
  * @param context       the context
  * @param desc          the table
@@ -534,8 +535,9 @@ BO_API size_t bo_array_format(const bo_array *array, char *out, size_t size);
 /** A file that is being written. It appears completely or not at all.
  *
  * All functions that save write to a temporary file in the same folder, flush it and rename it: a reader sees the old
- * file or the new one, never a part. A path that exists and is not a regular file (a device, a pipe) is written directly.
- * A process that is killed leaves the temporary file FILE.bochner-N.part; the next one that writes FILE removes it.
+ * file or the new one, never a part. A path that exists and is not a regular file (a device, a pipe) is written
+ * directly. A process that is killed leaves the temporary file FILE.bochner-N.part; the next one that writes FILE
+ * removes it.
  */
 typedef struct bo_output bo_output;
 
@@ -673,9 +675,9 @@ BO_API void bo_origins_subtract(size_t rows, size_t dim, const double *x, size_t
 
 /** Returns the part that a row belongs to, by a hash of seed and row number.
  *
- * The number of rows need not be known: a table in blocks and one in memory are split in the same way. The fractions are
- * met on average, not exactly. With the number of its group (bo_data.groups) in place of the row number, the rows of a
- * group stay together.
+ * The number of rows need not be known: a table in blocks and one in memory are split in the same way. The fractions
+ * are met on average, not exactly. With the number of its group (bo_data.groups) in place of the row number, the rows
+ * of a group stay together.
  *
  * @param desc   the split
  * @param row    the row number, from 0, or the number of the group
@@ -685,8 +687,8 @@ BO_API bo_split bo_split_row(const bo_split_desc *desc, uint64_t row);
 
 /** Assigns rows to folds.
  *
- * Without groups, the sizes of the folds differ by at most one row, and so do the numbers of rows of each class in them.
- * With groups, the largest groups are assigned first, each to the fold that has the least of its classes.
+ * Without groups, the sizes of the folds differ by at most one row, and so do the numbers of rows of each class in
+ * them. With groups, the largest groups are assigned first, each to the fold that has the least of its classes.
  *
  * @param context      the context
  * @param desc         the folds

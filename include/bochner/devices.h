@@ -1,25 +1,25 @@
 /** @file
  * The devices on which everything is computed: the CPU, and NVIDIA GPUs. Experimental tier.
  *
- * A context computes on the CPU until bo_context_use_device() is called, and then every function that is given this context
- * takes the path of its device. Contexts on the CPU and on several GPUs work side by side in one process. Files, seeds and
- * results are those of the CPU, up to rounding; a GPU gives the same bits in every run.
+ * A context computes on the CPU until bo_context_use_device() is called, and then every function that is given this
+ * context takes the path of its device. Contexts on the CPU and on several GPUs work side by side in one process.
+ * Files, seeds and results are those of the CPU, up to rounding; a GPU gives the same bits in every run.
  *
- * **Arrays.** Functions on arrays (bo_features_apply(), bo_attention_forward(), bo_attention_backward(),
- * …) take arrays of the host, which they copy to the GPU and back, or arrays in the memory of the GPU
- * (bo_device_allocate(), or any other allocation of CUDA), which they use in place. Kernel machines are fitted on the GPU by
- * the primal solver with the ridge loss, and predict there if their features have a form that GPUs compute; other solvers
- * and losses are refused. What a GPU has no kernels for is computed on the CPU if its arrays are those of the host, and else
- * refused by name: maps that are not linear in φ(w·x), RIDGE attention, calibration.
+ * **Arrays.** Functions on arrays (bo_features_apply(), bo_attention_forward(), bo_attention_backward(), …) take arrays
+ * of the host, which they copy to the GPU and back, or arrays in the memory of the GPU (bo_device_allocate(), or any
+ * other allocation of CUDA), which they use in place. Kernel machines are fitted on the GPU by the primal solver with
+ * the ridge loss, and predict there if their features have a form that GPUs compute; other solvers and losses are
+ * refused. What a GPU has no kernels for is computed on the CPU if its arrays are those of the host, and else refused
+ * by name: maps that are not linear in φ(w·x), RIDGE attention, calibration.
  *
- * **Objects.** Feature maps, attentions and kernel machines are immutable and serve contexts on any device: each GPU gets a
- * copy of their numbers when it uses them first, which the object owns and frees. Weights, graphs, models, networks and
- * sessions are in the memory of the device of the context that they were created with; a context on another device is
- * refused.
+ * **Objects.** Feature maps, attentions and kernel machines are immutable and serve contexts on any device: each GPU
+ * gets a copy of their numbers when it uses them first, which the object owns and frees. Weights, graphs, models,
+ * networks and sessions are in the memory of the device of the context that they were created with; a context on
+ * another device is refused.
  *
- * **Memory.** A GPU is opened by the first context that uses it, and closed when neither a context nor an object needs it.
- * If its memory is used up, calls return BO_MEMORY, and objects keep their contents. The device that is current for CUDA in
- * the calling thread is the same before and after every call.
+ * **Memory.** A GPU is opened by the first context that uses it, and closed when neither a context nor an object needs
+ * it. If its memory is used up, calls return BO_MEMORY, and objects keep their contents. The device that is current for
+ * CUDA in the calling thread is the same before and after every call.
  *
  * GPUs are supported by a plugin, libbochner_cuda.so, which is opened when a GPU is used for the first time.
  */
@@ -51,7 +51,7 @@ typedef struct bo_device_info {
  *
  * @param context       the context
  * @param[out] count    the number; 0 if there is no plugin or no driver (the error message of the context says why)
- * @param[out] plugin   the path of the plugin for GPUs, which is valid until the process ends; NULL if there is no plugin
+ * @param[out] plugin the path of the plugin for GPUs, which is valid until the process ends; NULL if there is no plugin
  *     that can be used; or NULL
  * @return BO_OK
  */

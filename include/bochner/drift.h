@@ -1,14 +1,14 @@
 /** @file
  * Two-sample tests: whether two tables have the same distribution. Experimental.
  *
- * The maximum mean discrepancy (MMD; Gretton et al. 2012) of two samples A and B is the distance of their mean features.
- * With random features of a kernel it is computed in one pass, in time linear in the number of rows:
+ * The maximum mean discrepancy (MMD; Gretton et al. 2012) of two samples A and B is the distance of their mean
+ * features. With random features of a kernel it is computed in one pass, in time linear in the number of rows:
  *
  *     MMD² = |mean φ(A) - mean φ(B)|²             biased: positive also if both distributions are the same
  *     MMD² - tr C_A / m - tr C_B / n              unbiased: zero on average if they are the same
  *
- * where C_A and C_B are the covariances of the features and m and n the numbers of rows. The p-value is the probability of
- * an MMD² at least as large if the rows of both samples came from one distribution.
+ * where C_A and C_B are the covariances of the features and m and n the numbers of rows. The p-value is the probability
+ * of an MMD² at least as large if the rows of both samples came from one distribution.
  *
  *     bo_drift_desc desc = {.columns = 3, .rows_a = 1000, .rows_b = 800};
  *     bo_drift *drift;
@@ -21,9 +21,9 @@
  * **Rows.** A column holds numbers, or categories as the numbers 0, 1, 2, …; NAN is a missing value. Numbers are
  * standardized by the sample; a missing number becomes the mean and sets an indicator. Categories are one-hot encoded.
  *
- * **Columns.** Each column is also tested alone, with its own bandwidth; a missing value is an additional category. Their
- * p-values are asymptotic, because a permutation test of P permutations has no p-value below 1/(P + 1), and are adjusted
- * for the number of columns by the method of Holm (1979).
+ * **Columns.** Each column is also tested alone, with its own bandwidth; a missing value is an additional category.
+ * Their p-values are asymptotic, because a permutation test of P permutations has no p-value below 1/(P + 1), and are
+ * adjusted for the number of columns by the method of Holm (1979).
  *
  * **Ownership.** The caller destroys the object. **Threads.** An object needs exclusive access.
  */
@@ -44,11 +44,11 @@ typedef struct bo_drift bo_drift;
 
 /** The computation of the p-value. */
 typedef enum bo_p_value {
-    /** Rows are assigned to A and B at random, `permutations` times: p = (1 + #{MMD² at least as large}) / (1 + permutations).
-     * Exact for any number of rows (the rate of false alarms is at most α for a test p <= α). */
+    /** Rows are assigned to A and B at random, `permutations` times: p = (1 + #{MMD² at least as large}) / (1 +
+     * permutations). Exact for any number of rows (the rate of false alarms is at most α for a test p <= α). */
     BO_P_VALUE_PERMUTATION = 0,
-    /** The distribution for many rows: m n / (m + n) MMD² is a sum Σ λ_i z_i² of independent squared normal variables, where
-     * λ_i are the eigenvalues of the pooled covariance of the features within A and B. */
+    /** The distribution for many rows: m n / (m + n) MMD² is a sum Σ λ_i z_i² of independent squared normal variables,
+     * where λ_i are the eigenvalues of the pooled covariance of the features within A and B. */
     BO_P_VALUE_ASYMPTOTIC = 1
 } bo_p_value;
 
@@ -64,8 +64,8 @@ typedef struct bo_drift_desc {
     const size_t *categories; /**< per column: number of categories, at most 1024; 0: numbers; NULL: all are numbers */
     size_t rows_a;            /**< number of rows of A, at least 2; required */
     size_t rows_b;            /**< number of rows of B, at least 2; required */
-    /** The feature map; `dim`, `seed` and `sample` are set by the test. Default of `features`: 512 if the map is random.
-     * Default of `gamma`: the median heuristic on the sample. */
+    /** The feature map; `dim`, `seed` and `sample` are set by the test. Default of `features`: 512 if the map is
+     * random. Default of `gamma`: the median heuristic on the sample. */
     bo_features_desc features;
     bo_p_value p_value;   /**< computation of the p-value of the tables (default: permutation) */
     size_t permutations;  /**< number of permutations (default: 999) */
@@ -112,8 +112,8 @@ typedef struct bo_drift_column {
  * @param sample_rows   the number of rows of the sample, at least 2
  * @param sample        sample_rows x columns; not needed after the call
  * @param[out] out      the test; release it with bo_drift_destroy()
- * @return BO_OK; BO_INVALID if a size or a value is out of range; BO_UNSUPPORTED if the parts of the feature map do not fit
- *     together; BO_MEMORY if the test needs more than three quarters of the memory of the process
+ * @return BO_OK; BO_INVALID if a size or a value is out of range; BO_UNSUPPORTED if the parts of the feature map do not
+ *     fit together; BO_MEMORY if the test needs more than three quarters of the memory of the process
  */
 BO_API bo_status bo_drift_create(bo_context *context, const bo_drift_desc *desc, size_t sample_rows,
                                  const double *sample, bo_drift **out);
@@ -143,8 +143,8 @@ BO_API bo_status bo_drift_add(bo_context *context, bo_drift *drift, bo_drift_sid
  * @param drift          the test
  * @param[out] report    the result for the tables
  * @param[out] columns   the result for each column; or NULL
- * @return BO_OK; BO_INVALID if fewer rows were added than announced; BO_NUMERIC if the features overflow or the eigenvalues
- *     cannot be computed
+ * @return BO_OK; BO_INVALID if fewer rows were added than announced; BO_NUMERIC if the features overflow or the
+ *     eigenvalues cannot be computed
  */
 BO_API bo_status bo_drift_finish(bo_context *context, const bo_drift *drift, bo_drift_report *report,
                                  bo_drift_column *columns);

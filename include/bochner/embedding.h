@@ -3,8 +3,8 @@
  *
  * An embedding maps a row x to its coordinates along the K directions in which the features φ(s(x)) vary most; s scales
  * the columns. With the LINEAR kernel this is principal component analysis (PCA). With another kernel it is kernel PCA
- * (Schölkopf, Smola and Müller 1998) by random features (Lopez-Paz et al. 2014): the eigenvectors of the R x R covariance
- * of the features instead of an n x n kernel matrix, so that the time is linear in the number of rows.
+ * (Schölkopf, Smola and Müller 1998) by random features (Lopez-Paz et al. 2014): the eigenvectors of the R x R
+ * covariance of the features instead of an n x n kernel matrix, so that the time is linear in the number of rows.
  *
  *     bo_embedding_desc desc = {.components = 2, .features = {.kernel = BO_KERNEL_RBF}};
  *     bo_samples train = {.rows = rows, .dim = dim, .x = x};
@@ -21,8 +21,8 @@
  *
  * The component of v_k with the largest absolute value is positive, so that signs are deterministic.
  *
- * **Ownership.** The caller destroys each object. **Threads.** An embedding is immutable and may be shared by threads; a
- * fitting needs exclusive access.
+ * **Ownership.** The caller destroys each object. **Threads.** An embedding is immutable and may be shared by threads;
+ * a fitting needs exclusive access.
  */
 #ifndef BOCHNER_EMBEDDING_H
 #define BOCHNER_EMBEDDING_H
@@ -44,11 +44,12 @@ typedef struct bo_embedding bo_embedding;
 /** The settings of an embedding. Zero is the default of each member. */
 typedef struct bo_embedding_desc {
     size_t components; /**< number of components K (default: 2) */
-    /** The feature map; `dim`, `seed` and `sample` are set by the fit. Default of `features`: 2048 if the map is random.
-     * Default of `gamma`: 1 for LINEAR, otherwise the median heuristic (the kernel of two typical rows is about 1/e). */
+    /** The feature map; `dim`, `seed` and `sample` are set by the fit. Default of `features`: 2048 if the map is
+     * random. Default of `gamma`: 1 for LINEAR, otherwise the median heuristic (the kernel of two typical rows is about
+     * 1/e). */
     bo_features_desc features;
-    /** The scaling of the columns (default: each has variance 1, or a common factor if they share a unit). Values are not
-     * clamped. */
+    /** The scaling of the columns (default: each has variance 1, or a common factor if they share a unit). Values are
+     * not clamped. */
     bo_scaling scaling;
     /** Precision of the products in the covariance: FLOAT32 or FLOAT64 (default: FLOAT64 up to 512 features). */
     bo_gram_precision precision;
@@ -76,11 +77,12 @@ typedef struct bo_embedding_report {
     /** Mean squared distance of the features of the training rows to the subspace, as a fraction of `variance`. */
     double feature_error;
     /** Mean squared difference of the scaled inputs and their pre-images, as a fraction of the variance of the scaled
-     * inputs. For LINEAR of all training rows, otherwise of the rows that the regression of pre-images was fitted to. */
+     * inputs. For LINEAR of all training rows, otherwise of the rows that the regression of pre-images was fitted
+     * to. */
     double input_error;
     double seconds; /**< seconds of the fit; NAN if it was read from a file */
-    /** The variances along the components, `components` numbers in descending order: the eigenvalues of the covariance of the
-     * features, Σ (φ - μ)(φ - μ)ᵀ / (rows - 1). */
+    /** The variances along the components, `components` numbers in descending order: the eigenvalues of the covariance
+     * of the features, Σ (φ - μ)(φ - μ)ᵀ / (rows - 1). */
     const double *variances;
     const double *vectors; /**< the components v_k, orthonormal vectors in feature space; components x features */
 } bo_embedding_report;
@@ -93,12 +95,12 @@ typedef struct bo_embedding_report {
  *
  * @param context    the context
  * @param desc       the settings
- * @param samples    the rows: `rows`, `dim`, `x`, `common_unit` and `schema`; targets and classes are not used; not needed after
- *     the call
+ * @param samples the rows: `rows`, `dim`, `x`, `common_unit` and `schema`; targets and classes are not used; not needed
+ *     after the call
  * @param[out] out   the embedding; release it with bo_embedding_destroy()
- * @return BO_OK; BO_INVALID if there are fewer than 2 rows, no column varies, or there are more components than features;
- *     BO_UNSUPPORTED if the parts of the feature map do not fit together, or the rows are sparse or have weights; BO_MEMORY if
- *     the fit needs more than `desc->memory`
+ * @return BO_OK; BO_INVALID if there are fewer than 2 rows, no column varies, or there are more components than
+ *     features; BO_UNSUPPORTED if the parts of the feature map do not fit together, or the rows are sparse or have
+ *     weights; BO_MEMORY if the fit needs more than `desc->memory`
  */
 BO_API bo_status bo_embedding_fit(bo_context *context, const bo_embedding_desc *desc, const bo_samples *samples,
                                   bo_embedding **out);
@@ -124,8 +126,8 @@ BO_API bo_status bo_embedding_apply(bo_context *context, const bo_embedding *emb
 /** Computes pre-images: rows in the units of the inputs for given coordinates.
  *
  * For LINEAR these are the projections of the rows on the components, the best reconstruction of PCA. For other kernels
- * they are the ridge regression of the scaled inputs on the coordinates, with a penalty of 1e-8 times the total variance of
- * the features, fitted to at most 4096 evenly spaced rows of the sample.
+ * they are the ridge regression of the scaled inputs on the coordinates, with a penalty of 1e-8 times the total
+ * variance of the features, fitted to at most 4096 evenly spaced rows of the sample.
  *
  * @param context       the context
  * @param embedding     the embedding
@@ -157,15 +159,15 @@ BO_API bo_status bo_embedding_save(bo_context *context, const bo_embedding *embe
 
 /** Reads an embedding from a file.
  *
- * As for bo_machine_load(), rows to embed are those that are read with the schema if the caller takes it, and the numbers of
- * the table as they are if not. Pre-images are rows of the same kind.
+ * As for bo_machine_load(), rows to embed are those that are read with the schema if the caller takes it, and the
+ * numbers of the table as they are if not. Pre-images are rows of the same kind.
  *
  * @param context       the context
  * @param source        the file
  * @param[out] out      the embedding; release it with bo_embedding_destroy()
  * @param[out] schema   the stored schema, NULL if there is none; release it with bo_schema_destroy(); or NULL
- * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed or not an embedding; BO_VERSION if a newer
- *     version wrote it
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed or not an embedding; BO_VERSION if a
+ *     newer version wrote it
  */
 BO_API bo_status bo_embedding_load(bo_context *context, const bo_source *source, bo_embedding **out,
                                    bo_schema **schema);
@@ -173,8 +175,8 @@ BO_API bo_status bo_embedding_load(bo_context *context, const bo_source *source,
 /** Starts a fit from a stream.
  *
  * γ and the scaling are chosen from the sample: a uniform sample of the rows that will be added. The rows of the sample
- * are not added themselves: the stream will contain them again. bo_fitting_add() adds rows, and bo_fitting_destroy() destroys the
- * fitting.
+ * are not added themselves: the stream will contain them again. bo_fitting_add() adds rows, and bo_fitting_destroy()
+ * destroys the fitting.
  *
  * @param context    the context
  * @param desc       the settings
@@ -190,8 +192,8 @@ BO_API bo_status bo_embedding_fitting_create(bo_context *context, const bo_embed
  * @param context    the context
  * @param fitting    the fitting
  * @param[out] out   the embedding; release it with bo_embedding_destroy()
- * @return BO_OK; BO_INVALID if fewer than 2 rows were added, or the fitting is that of a machine; BO_NUMERIC if the features do not
- *     vary or are not finite
+ * @return BO_OK; BO_INVALID if fewer than 2 rows were added, or the fitting is that of a machine; BO_NUMERIC if the
+ *     features do not vary or are not finite
  */
 BO_API bo_status bo_embedding_fitting_finish(bo_context *context, const bo_fitting *fitting, bo_embedding **out);
 

@@ -67,10 +67,11 @@ typedef struct bo_features bo_features;
  *                        network of infinite width
  *     NTK                neural tangent kernel of that network    none: random networks
  *
- * **Networks of infinite width.** NNGP and NTK are the limits of fully connected networks with `depth` hidden layers, whose
- * weights are drawn with variance σ_w² / (number of inputs of the layer) and whose biases are drawn with variance σ_b². The
- * first layer reads √γ x, so that γ = 1/dim is the usual scale. With Σ⁰ = σ_b² + σ_w² γ x·y, F(Σ)(x, y) = E[act(u) act(v)]
- * and F'(Σ)(x, y) = E[act'(u) act'(v)] for (u, v) normal with the covariance Σ at (x, x), (x, y), (y, y),
+ * **Networks of infinite width.** NNGP and NTK are the limits of fully connected networks with `depth` hidden layers,
+ * whose weights are drawn with variance σ_w² / (number of inputs of the layer) and whose biases are drawn with variance
+ * σ_b². The first layer reads √γ x, so that γ = 1/dim is the usual scale. With Σ⁰ = σ_b² + σ_w² γ x·y, F(Σ)(x, y) =
+ * E[act(u) act(v)] and F'(Σ)(x, y) = E[act'(u) act'(v)] for (u, v) normal with the covariance Σ at (x, x), (x, y), (y,
+ * y),
  *
  *     Σˡ = σ_b² + σ_w² F(Σˡ⁻¹),   Θ⁰ = Σ⁰,   Θˡ = Σˡ + σ_w² F'(Σˡ⁻¹) Θˡ⁻¹,   l = 1 … depth,
  *
@@ -120,17 +121,17 @@ typedef enum bo_kernel {
  *     RECTIFIER    max(√γ x, 0); features = dim                         RECTIFIER
  *     NETWORK      the last hidden layer of a random network            NNGP
  *                  some entries of the gradient of a random network     NTK
- *     SECTIONS     k(x, s) for all training rows s: not a map of the    all kernels with a closed form, in kernel machines
- *                  kernel, but that of exact kernel machines
- *     LANDMARKS    W k(z, x) for rows z of the sample, where WᵀW is     all kernels with a closed form
- *                  the inverse of the kernel matrix of these rows
+ *     SECTIONS     k(x, s) for all training rows s: not a map of the    all kernels with a closed form, in kernel
+ * machines kernel, but that of exact kernel machines LANDMARKS    W k(z, x) for rows z of the sample, where WᵀW is all
+ * kernels with a closed form the inverse of the kernel matrix of these rows
  *
- * NETWORK is unbiased for `depth` 1; for deeper networks, the bias is of order 1 / features, and the error of order
- * 1 / √features. LANDMARKS (the Nyström method) requires `sample` and needs neither frequencies nor a draw: `features` rows of it
- * are chosen, uniformly or, with sampling LEVERAGE, by ridge leverage scores. φ(x)·φ(y) = k(x, y) if x or y is a landmark, up to
- * about 1e-6, and |φ(x)|² <= k(x, x) elsewhere. If the sample has fewer rows, the remaining features are 0. SELFTENSOR (2310.01655) keeps φ(x)·φ(y) >= 0. On average it exceeds k by the variance of the sketch, which is of
- * order 1/r. ELU, TAYLOR and the last four functions accept up to 2^22 columns. POLYNOMIAL, TENSORSKETCH and SELFTENSOR
- * have up to 2^22 features.
+ * NETWORK is unbiased for `depth` 1; for deeper networks, the bias is of order 1 / features, and the error of order 1 /
+ * √features. LANDMARKS (the Nyström method) requires `sample` and needs neither frequencies nor a draw: `features` rows
+ * of it are chosen, uniformly or, with sampling LEVERAGE, by ridge leverage scores. φ(x)·φ(y) = k(x, y) if x or y is a
+ * landmark, up to about 1e-6, and |φ(x)|² <= k(x, x) elsewhere. If the sample has fewer rows, the remaining features
+ * are 0. SELFTENSOR (2310.01655) keeps φ(x)·φ(y) >= 0. On average it exceeds k by the variance of the sketch, which is
+ * of order 1/r. ELU, TAYLOR and the last four functions accept up to 2^22 columns. POLYNOMIAL, TENSORSKETCH and
+ * SELFTENSOR have up to 2^22 features.
  */
 typedef enum bo_function {
     /** The first function that estimates the kernel: SINCOS, POSITIVE, RELU, ELU, POLYNOMIAL, TAYLOR, … */
@@ -183,7 +184,8 @@ typedef enum bo_draw {
 typedef enum bo_sampling {
     BO_SAMPLING_DRAWN = 0,   /**< as drawn */
     BO_SAMPLING_OPTIMAL = 1, /**< candidates resampled by second moments of the data (2406.18802), with weights */
-    /** candidates resampled by ridge leverage scores of the data, with weights; LANDMARKS: rows chosen by their scores */
+    /** candidates resampled by ridge leverage scores of the data, with weights; LANDMARKS: rows chosen by their
+     * scores */
     BO_SAMPLING_LEVERAGE = 2,
 } bo_sampling;
 
@@ -234,8 +236,8 @@ typedef struct bo_features_desc {
     /** OPRF: mean of |x + y|² over pairs, after gamma and length scales (default: computed from `sample`). */
     double pair_norm;
     uint64_t seed; /**< seed of the frequencies */
-    const float
-        *sample; /**< data for sampling, OPRF and LANDMARKS, sample_rows x dim; read during create only; or NULL */
+    /** data for sampling, OPRF and LANDMARKS, sample_rows x dim; read during create only; or NULL */
+    const float *sample;
     size_t sample_rows;     /**< number of rows of `sample` */
     size_t sample_stride;   /**< floats between two rows of `sample` (default: dim) */
     size_t candidates;      /**< number of frequencies to choose from (default: 8 times the number kept) */
@@ -246,7 +248,8 @@ typedef struct bo_features_desc {
     size_t custom_per_frequency;            /**< CUSTOM: features per frequency (default: 1) */
     /** The map is for sparse rows (bo_inputs.sparse): it takes half of the memory, and dense rows are slow. */
     bool sparse;
-    /** NNGP, NTK: number of hidden layers, 1 to 16 (default: 1); in bo_machine_desc also -1: 1 to 3, chosen by search. */
+    /** NNGP, NTK: number of hidden layers, 1 to 16 (default: 1); in bo_machine_desc also -1: 1 to 3, chosen by
+     * search. */
     int depth;
     bo_hidden_activation activation; /**< NNGP, NTK: activation of the hidden layers (default: RELU) */
     double weight_variance;          /**< NNGP, NTK: σ_w² (default: 2) */
@@ -284,15 +287,16 @@ typedef struct bo_inputs {
  * The inputs are not checked: a row with NaN or infinity gives features that are NaN or arbitrary. Other rows are not
  * affected.
  *
- * The cost of sparse rows is proportional to the numbers that are not 0, if the map has a matrix of frequencies and its function
- * depends on w·x only (trigonometric functions); other maps copy a few rows at a time.
+ * The cost of sparse rows is proportional to the numbers that are not 0, if the map has a matrix of frequencies and its
+ * function depends on w·x only (trigonometric functions); other maps copy a few rows at a time.
  *
  * @param context    the context
  * @param features   the map
  * @param inputs     the rows
  * @param[out] z     features, rows x features
  * @param ldz        floats between two rows of z
- * @return BO_OK; BO_INVALID if rows have fewer columns than the map, or if offsets or columns of sparse rows do not ascend
+ * @return BO_OK; BO_INVALID if rows have fewer columns than the map, or if offsets or columns of sparse rows do not
+ * ascend
  */
 BO_API bo_status bo_features_apply(bo_context *context, const bo_features *features, const bo_inputs *inputs, float *z,
                                    size_t ldz);
@@ -330,9 +334,11 @@ BO_API bo_status bo_features_load(bo_context *context, const bo_source *source, 
 
 /** Properties of feature maps. Each needs `kernel` only, except LENGTH, which needs `function` as well. */
 typedef enum bo_features_trait {
-    /** `features` is free and must be set, because the map is random or consists of landmarks. Other maps determine it. */
+    /** `features` is free and must be set, because the map is random or consists of landmarks. Other maps determine
+     * it. */
     BO_FEATURES_TRAIT_LENGTH = 0,
-    /** The features grow exponentially (SOFTMAX, COSH). They come with log scales, and attention must divide by their sum. */
+    /** The features grow exponentially (SOFTMAX, COSH). They come with log scales, and attention must divide by their
+     * sum. */
     BO_FEATURES_TRAIT_SCALED = 1,
     BO_FEATURES_TRAIT_LEARNED =
         2, /**< the kernel is meant to follow a learned map W x + b: COSH, HEDGEHOG, RECTIFIER */
@@ -376,10 +382,10 @@ BO_API bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *d
 
 /** The accuracy report: measured and predicted kernel error over random pairs of rows.
  *
- * Predictions are for independent draws. Other draws are usually more accurate, which `ratio` < 1 shows. For frequencies
- * that the data has chosen, the prediction is that of independent choices with the same probabilities among independent
- * candidates: the variance of the choice, estimated from the features of the pairs, plus the variance of the candidates.
- * The choice is systematic, which is more accurate.
+ * Predictions are for independent draws. Other draws are usually more accurate, which `ratio` < 1 shows. For
+ * frequencies that the data has chosen, the prediction is that of independent choices with the same probabilities among
+ * independent candidates: the variance of the choice, estimated from the features of the pairs, plus the variance of
+ * the candidates. The choice is systematic, which is more accurate.
  */
 typedef struct bo_features_accuracy {
     size_t pairs;         /**< number of pairs */
@@ -389,11 +395,11 @@ typedef struct bo_features_accuracy {
     double error_max;     /**< maximum absolute error */
     double predicted_rms; /**< error_rms as the variance predicts it; 0 for exact maps; NAN if unknown */
     double ratio;         /**< error_rms / predicted_rms */
-    /** features at which predicted_rms would be 1% of kernel_rms, with the same number of candidates per feature; NAN if
-     * unknown */
+    /** features at which predicted_rms would be 1% of kernel_rms, with the same number of candidates per feature; NAN
+     * if unknown */
     double features_for_1pct;
-    /** Σ (k(x, x) - |φ(x)|²) / Σ k(x, x) over the pairs. For LANDMARKS it is the part of the kernel that they do not span, which
-     * does not become negative; for other maps its mean over draws is 0. */
+    /** Σ (k(x, x) - |φ(x)|²) / Σ k(x, x) over the pairs. For LANDMARKS it is the part of the kernel that they do not
+     * span, which does not become negative; for other maps its mean over draws is 0. */
     double trace_error;
     uint64_t reserved[3]; /**< must be zero */
 } bo_features_accuracy;
@@ -424,9 +430,9 @@ BO_API bo_status bo_features_measure(bo_context *context, const bo_features *fea
  * @param lddx                  floats between two rows of dx
  * @param[out] dlength_scales   gradient of the length scales, `dim` numbers; or NULL
  * @param[out] dfrequencies     gradient of the frequencies, frequencies x dim; or NULL
- * @return BO_OK; BO_UNSUPPORTED if the rows are sparse, if the function has no gradient (CUSTOM without `custom_backward`), or if
- *     `dfrequencies` is requested for frequencies that are not free (HADAMARD, exact maps, proposals), or `dlength_scales`
- *     for LANDMARKS
+ * @return BO_OK; BO_UNSUPPORTED if the rows are sparse, if the function has no gradient (CUSTOM without
+ *     `custom_backward`), or if `dfrequencies` is requested for frequencies that are not free (HADAMARD, exact maps,
+ *     proposals), or `dlength_scales` for LANDMARKS
  */
 BO_API bo_status bo_features_backward(bo_context *context, const bo_features *features, const bo_inputs *inputs,
                                       const float *dz, size_t lddz, float *dx, size_t lddx, float *dlength_scales,

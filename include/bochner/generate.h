@@ -98,9 +98,9 @@ BO_API bo_status bo_session_feed(bo_context *context, bo_session *session, const
 /** Reads tokens in several sessions of one model, in batches: the weights are read once for all sessions.
  *
  * Each session then is as after bo_session_feed() with its tokens, up to rounding: the bits depend on how many sessions
- * are read together and on their numbers of tokens, but not on the tokens of other sessions or on the number of threads.
- * One session gets the bits of bo_session_feed(). Sessions whose attention keeps every key are read together if their
- * capacities are equal, and otherwise one group after the other.
+ * are read together and on their numbers of tokens, but not on the tokens of other sessions or on the number of
+ * threads. One session gets the bits of bo_session_feed(). Sessions whose attention keeps every key are read together
+ * if their capacities are equal, and otherwise one group after the other.
  *
  * Everything is checked and allocated before any session changes. If a call fails while it computes, the sessions of
  * the call cannot be used until bo_session_reset() or bo_session_load().
@@ -125,8 +125,8 @@ BO_API bo_status bo_sessions_feed(bo_context *context, bo_session *const *sessio
  * @param context  the context
  * @param session  the session
  * @param sink     where to write
- * @return BO_OK; BO_IO if the file cannot be written; BO_INVALID if an earlier call failed; BO_NUMERIC if the numbers of
- *     a mixer without attention overflowed
+ * @return BO_OK; BO_IO if the file cannot be written; BO_INVALID if an earlier call failed; BO_NUMERIC if the numbers
+ *     of a mixer without attention overflowed
  */
 BO_API bo_status bo_session_save(bo_context *context, const bo_session *session, const bo_sink *sink);
 
@@ -216,8 +216,8 @@ typedef struct bo_token {
  */
 typedef bool (*bo_token_fn)(void *user, const bo_token *token);
 
-/** Describes a text to generate. Zero means the default. At most one of `prompt`, `messages` and `ids` is given. Without
- * any, a session continues what it has read, and a new text begins with a token that starts one. */
+/** Describes a text to generate. Zero means the default. At most one of `prompt`, `messages` and `ids` is given.
+ * Without any, a session continues what it has read, and a new text begins with a token that starts one. */
 typedef struct bo_generate_desc {
     const char *prompt;              /**< the text to continue; texts of special tokens become these tokens; or NULL */
     size_t prompt_bytes;             /**< number of bytes of `prompt` (default: up to its NUL) */
@@ -233,8 +233,8 @@ typedef struct bo_generate_desc {
     bo_sampler_desc sampling;
     const char *const *stops; /**< texts to stop before, not empty; or NULL */
     size_t stop_count;        /**< number of stop texts */
-    /** A session of the model. It reads the prompt after what it has read before, and each token but an end token. It can
-     * be used afterwards, also if the text was canceled. NULL: one that ends with the text. */
+    /** A session of the model. It reads the prompt after what it has read before, and each token but an end token. It
+     * can be used afterwards, also if the text was canceled. NULL: one that ends with the text. */
     bo_session *session;
     size_t context; /**< maximum tokens of the sequence, with the prompt (default: what the session has room for) */
     bo_sampler *sampler;    /**< a sampler that goes on as it is, instead of `sampling`; the prompt is not remembered */
@@ -257,8 +257,8 @@ typedef struct bo_generate_desc {
  * before that, there is one more call without a token and with the text that was held back. The progress callback of
  * the context (base.h), which is called while a long prompt is read, cancels as well.
  *
- * Tokens are those of a loop of bo_session_feed() and bo_sampler_next(), bit for bit, where a prompt is read in pieces of
- * 4096 tokens. The sampler remembers the tokens of the prompt.
+ * Tokens are those of a loop of bo_session_feed() and bo_sampler_next(), bit for bit, where a prompt is read in pieces
+ * of 4096 tokens. The sampler remembers the tokens of the prompt.
  *
  * @param context   the context
  * @param model     a language model
@@ -266,8 +266,8 @@ typedef struct bo_generate_desc {
  * @param callback  receives the tokens; or NULL, for a session that continues
  * @param user      passed to the callback; may be NULL
  * @return BO_OK; BO_CANCELED if a callback returned false; BO_INVALID if the model has another task, if it has no
- *     tokenizer and text or stop texts are given, if the session belongs to another model or has no room for the prompt,
- *     or if a field is out of range; BO_NUMERIC if logits are not finite; errors of bo_chat_template_create(),
+ *     tokenizer and text or stop texts are given, if the session belongs to another model or has no room for the
+ *     prompt, or if a field is out of range; BO_NUMERIC if logits are not finite; errors of bo_chat_template_create(),
  *     bo_chat_encode() and bo_tokenizer_encode()
  */
 BO_API bo_status bo_generate(bo_context *context, const bo_model *model, const bo_generate_desc *desc,
@@ -327,8 +327,9 @@ typedef struct bo_session_cost {
     /** Bytes of the state of a session with this capacity (bo_session_estimate()); 0: the model cannot read this
      * many tokens. */
     size_t state_bytes;
-    double seconds; /**< seconds per token, the median of several; NAN: the model cannot read this many tokens, or the
-                               state does not fit into memory */
+    /** seconds per token, the median of several; NAN: the model cannot read this many tokens, or the state does not fit
+     * into memory */
+    double seconds;
     uint64_t reserved[4]; /**< must be zero */
 } bo_session_cost;
 
@@ -390,8 +391,8 @@ BO_API bo_status bo_session_peek(bo_context *context, const bo_source *source, u
  *
  * A few hundred tokens are read, and attention that keeps keys repeats their keys and values up to the length. Time and
  * memory are those of a real context; the logits are not. A length beyond the learned positions of the model, and a
- * state that would not fit into three quarters of the memory of the process (bo_context_memory()) beside the weights, are
- * reported as not available, which is not an error; nothing is allocated for them.
+ * state that would not fit into three quarters of the memory of the process (bo_context_memory()) beside the weights,
+ * are reported as not available, which is not an error; nothing is allocated for them.
  *
  * @param context    the context
  * @param model      a language model

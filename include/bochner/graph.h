@@ -27,8 +27,8 @@
  *     bo_graph_read(context, graph, loss, &value);
  *     bo_optimizer_step(context, optimizer, 1, NULL);        // optim.h
  *
- * operations.h has the operations and their attributes; layers.h records whole layers with their weights; optim.h trains
- * weights; docs/guides/graph.md is the guide.
+ * operations.h has the operations and their attributes; layers.h records whole layers with their weights; optim.h
+ * trains weights; docs/guides/graph.md is the guide.
  *
  * **Errors.** Recording functions return a value, not a status. After the first error, each of them does nothing and
  * returns 0, and bo_graph_compile() reports that error with the scope in which it happened ("layer 3 mlp: linear: …").
@@ -54,8 +54,8 @@ extern "C" {
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-/** A set of weights: named matrices in one block of memory, the gradients of those that are trained in another. Graphs declare weights while
- * they are recorded; a second graph over the same set finds them by name. */
+/** A set of weights: named matrices in one block of memory, the gradients of those that are trained in another. Graphs
+ * declare weights while they are recorded; a second graph over the same set finds them by name. */
 typedef struct bo_weights bo_weights;
 
 /** The role of a weight, which determines how optimizers treat it. */
@@ -169,8 +169,8 @@ BO_API bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, con
 
 /** Allocates memory for the values and optionally for gradients, all zero.
  *
- * Weights that are frozen at the time of the call have no gradient and take no memory for one. A second call adds what is
- * missing.
+ * Weights that are frozen at the time of the call have no gradient and take no memory for one. A second call adds what
+ * is missing.
  *
  * @param context    the context
  * @param weights    the set
@@ -207,7 +207,8 @@ BO_API bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weig
  * @param name           the name of the weight
  * @param[out] values    rows x columns floats, or NULL
  * @param[out] gradient  rows x columns floats, or NULL
- * @return BO_OK; BO_INVALID if there is no such weight, if it has no memory, or if its gradient is requested and it has none
+ * @return BO_OK; BO_INVALID if there is no such weight, if it has no memory, or if its gradient is requested and it has
+ * none
  */
 BO_API bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const char *name, float *values,
                                 float *gradient);
@@ -227,8 +228,8 @@ BO_API bo_status bo_weights_set(bo_context *context, bo_weights *weights, const 
  * @param context  the context
  * @param weights  the set, with memory
  * @param sink     where to write
- * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED if weights are stored as INT8 or INT4; BO_INVALID if the
- *     set has no memory
+ * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED if weights are stored as INT8 or INT4; BO_INVALID
+ *     if the set has no memory
  */
 BO_API bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const bo_sink *sink);
 

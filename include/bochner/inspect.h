@@ -12,23 +12,23 @@
  * - STATISTICS: norms and second moments of queries and keys, and the eigenvalues of Λ. Positive features of softmax
  *   attention have a finite variance on Gaussian data if these are below 1/6; the optimal distribution of frequencies
  *   exists if they are below 1/2 (2603.04127).
- * - ERRORS: the relative error of the outputs of each head if softmax attention is replaced by features, by a window or by
- *   both; measured, and predicted by the variance formula. A recommendation for each head and for the model.
- * - CIRCUITS: W_QK = s W_Qᵀ W_K and W_OV = W_O W_V of each head: singular values and eigenvalues (Elhage et al. 2021, "A
- *   Mathematical Framework for Transformer Circuits"). They need no text.
- * - BEHAVIOR: entropy of attention, attention to the previous token, to the token itself, to the first token, and to the
- *   tokens that followed earlier occurrences of the current one (Olsson et al. 2022, "In-context Learning and Induction
- *   Heads"), on the text and on random tokens that are repeated.
+ * - ERRORS: the relative error of the outputs of each head if softmax attention is replaced by features, by a window or
+ *   by both; measured, and predicted by the variance formula. A recommendation for each head and for the model.
+ * - CIRCUITS: W_QK = s W_Qᵀ W_K and W_OV = W_O W_V of each head: singular values and eigenvalues (Elhage et al. 2021,
+ *   "A Mathematical Framework for Transformer Circuits"). They need no text.
+ * - BEHAVIOR: entropy of attention, attention to the previous token, to the token itself, to the first token, and to
+ *   the tokens that followed earlier occurrences of the current one (Olsson et al. 2022, "In-context Learning and
+ *   Induction Heads"), on the text and on random tokens that are repeated.
  * - ATTRIBUTION: what each head adds to the residual stream and, directly, to the logit of the next token of the text.
  *
- * The text is cut into windows that are read separately. Memory is that of one batch of windows: about 2048 tokens, or two
- * windows if they are longer.
+ * The text is cut into windows that are read separately. Memory is that of one batch of windows: about 2048 tokens, or
+ * two windows if they are longer.
  *
- * **Norms.** The gain of a norm is part of the matrix that follows or precedes it: of W_Q, W_K and W_V (input norm, norms of
- * q and k), of W_O (norm of the heads, norm of the summand), of the output matrix (final norm). The mean that a layer norm
- * subtracts is subtracted from the matrix. Circuits leave out biases and the scale of a norm, which depends on the token;
- * attribution uses the scale of the whole stream at that token. RoPE is left out of W_QK: it is the score of a query and a key
- * at the same position.
+ * **Norms.** The gain of a norm is part of the matrix that follows or precedes it: of W_Q, W_K and W_V (input norm,
+ * norms of q and k), of W_O (norm of the heads, norm of the summand), of the output matrix (final norm). The mean that
+ * a layer norm subtracts is subtracted from the matrix. Circuits leave out biases and the scale of a norm, which
+ * depends on the token; attribution uses the scale of the whole stream at that token. RoPE is left out of W_QK: it is
+ * the score of a query and a key at the same position.
  *
  * **Threads.** A report is immutable and may be shared. Results do not depend on the number of threads.
  */
@@ -61,8 +61,8 @@ typedef enum bo_inspect_array_kind {
     BO_INSPECT_ARRAY_V = 2,       /**< values: (windows, key_heads, tokens, value_dim) */
     BO_INSPECT_ARRAY_OUT = 3,     /**< outputs of the heads: (windows, heads, tokens, value_dim) */
     BO_INSPECT_ARRAY_PATTERN = 4, /**< attention of the first window: (heads, tokens, tokens), rows sum to 1 */
-    /** The residual stream: (windows, tokens, width). `layer` is the place: 0 is the embedding, 1 + 2 l and 2 + 2 l follow the
-     * attention and the MLP of layer l. */
+    /** The residual stream: (windows, tokens, width). `layer` is the place: 0 is the embedding, 1 + 2 l and 2 + 2 l
+     * follow the attention and the MLP of layer l. */
     BO_INSPECT_ARRAY_STREAM = 5,
     BO_INSPECT_ARRAY_WRITES = 6 /**< an orthonormal basis of what each head can write: (heads, width, value_dim) */
 } bo_inspect_array_kind;
@@ -125,8 +125,8 @@ typedef struct bo_circuit {
     size_t rank; /**< number of singular values: the smaller of width and columns of a head; 0: not computed */
     const double *singular; /**< singular values, descending */
     double effective;       /**< effective rank (Σσ)² / Σσ² */
-    /** Σ Re λ / Σ |λ| over the eigenvalues, from -1 to 1. W_OV: 1 if the head copies what it reads, -1 if it removes it.
-     * W_QK: 1 if a query attends to what equals itself. */
+    /** Σ Re λ / Σ |λ| over the eigenvalues, from -1 to 1. W_OV: 1 if the head copies what it reads, -1 if it removes
+     * it. W_QK: 1 if a query attends to what equals itself. */
     double positive;
     uint64_t reserved[4]; /**< zero */
 } bo_circuit;
@@ -137,29 +137,29 @@ typedef struct bo_head_report {
     bo_head_moments mapped;  /**< STATISTICS: of M q and M k, for DARK with a matrix; dim 0: there is no M */
     bo_circuit qk;           /**< CIRCUITS: W_QK; without RoPE */
     bo_circuit ov;           /**< CIRCUITS: W_OV */
-    /** CIRCUITS: Σ Re λ / Σ |λ| of (output matrix) W_OV (embedding), vocab x vocab, with the mean logit subtracted: 1 if
-     * attention to a token raises the logit of that token. */
+    /** CIRCUITS: Σ Re λ / Σ |λ| of (output matrix) W_OV (embedding), vocab x vocab, with the mean logit subtracted: 1
+     * if attention to a token raises the logit of that token. */
     double copying;
     double entropy;       /**< BEHAVIOR: mean entropy of attention, in nats */
     double entropy_share; /**< BEHAVIOR: entropy over log(number of keys seen) */
     double previous;      /**< BEHAVIOR: mean attention to the previous token */
     double self;          /**< BEHAVIOR: mean attention to the token itself */
     double first;         /**< BEHAVIOR: mean attention to the first token of the window, except by itself */
-    /** BEHAVIOR: mean attention to the tokens that followed earlier occurrences of the current token, over the tokens that
-     * occurred before. */
+    /** BEHAVIOR: mean attention to the tokens that followed earlier occurrences of the current token, over the tokens
+     * that occurred before. */
     double induction;
     double induction_uniform; /**< BEHAVIOR: the same for attention that is equal for all keys */
     double previous_repeated; /**< BEHAVIOR: attention to the previous token, on random tokens that are repeated */
     /** BEHAVIOR: attention of the second copy of random tokens to the token after the same token of the first copy. */
     double induction_repeated;
-    double
-        written; /**< ATTRIBUTION: root mean square of what the head adds, over that of the residual stream after it */
-    /** ATTRIBUTION: mean contribution to the logit of the next token minus that to the mean logit, directly: through the final
-     * norm (with the scale of the whole stream) and the output matrix. */
+    /** ATTRIBUTION: root mean square of what the head adds, over that of the residual stream after it */
+    double written;
+    /** ATTRIBUTION: mean contribution to the logit of the next token minus that to the mean logit, directly: through
+     * the final norm (with the scale of the whole stream) and the output matrix. */
     double logit;
     double logit_size; /**< ATTRIBUTION: root mean square of the same contribution */
-    /** ATTRIBUTION: share of the variance of the residual stream after the head that lies in the subspace that the head can
-     * write to, the column space of W_OV; a random subspace has writes_dim / width. */
+    /** ATTRIBUTION: share of the variance of the residual stream after the head that lies in the subspace that the head
+     * can write to, the column space of W_OV; a random subspace has writes_dim / width. */
     double subspace_share;
     size_t writes_dim;       /**< ATTRIBUTION: dimension of that subspace; 0: not computed */
     const double *errors;    /**< ERRORS: measured, one per candidate; NAN: not measured; NULL: not computed */
@@ -239,9 +239,9 @@ typedef struct bo_model_sizes {
  * @param count     the number of tokens; 0: there is no text
  * @param desc      the settings; NULL: all defaults
  * @param[out] out  the report; release it with bo_inspection_destroy() before the model
- * @return BO_OK; BO_INVALID if the text is shorter than one window or contains ids outside the vocabulary, or if a part needs
- *     a text and there is none; BO_UNSUPPORTED if the mixer is not attention, or for circuits and attribution of a model with
- *     unit scaling or with adapters that are not merged
+ * @return BO_OK; BO_INVALID if the text is shorter than one window or contains ids outside the vocabulary, or if a part
+ *     needs a text and there is none; BO_UNSUPPORTED if the mixer is not attention, or for circuits and attribution of
+ *     a model with unit scaling or with adapters that are not merged
  */
 BO_API bo_status bo_inspect(bo_context *context, const bo_model *model, const int32_t *ids, size_t count,
                             const bo_inspect_desc *desc, bo_inspection **out);

@@ -48,7 +48,7 @@ BO_API size_t bo_json_escape(const char **text, char *out, size_t size);
 
 /** Fills in the checksum of a JSON object.
  *
- * The text must start with `{`, a newline, and the member `  "checksum": "v1:0000000000000000"` (#BO_JSON_UNSEALED). The
+ * The text must start with `{`, a newline, and the member ` "checksum": "v1:0000000000000000"` (#BO_JSON_UNSEALED). The
  * digits are replaced by the checksum of all other bytes (docs/reference/files.md).
  *
  * @param[in,out] text   the text of the object

@@ -1,6 +1,6 @@
-/** @file
- * The choices for the parts of a model beside attention (MLPs, mixers, norms, positions, parametrizations, storage), and the
- * types of numbers and kinds of operations that graphs, layers and the kernels of every device share. Enumerations only.
+/** @file The choices for the parts of a model beside attention (MLPs, mixers, norms, positions, parametrizations,
+ * storage), and the types of numbers and kinds of operations that graphs, layers and the kernels of every device share.
+ * Enumerations only.
  *
  * Numbers such as 2105.01601 are papers on arXiv. docs/reference/layers.md describes the layers.
  */
@@ -124,8 +124,8 @@ typedef struct bo_rope_scaling {
 
 /* ==== Advanced ==================================================================================================== */
 
-/** The type of the elements of a tensor. BFLOAT16, INT8 and INT4 are for matrices that are only read: the weights of a model
- * that is not trained. */
+/** The type of the elements of a tensor. BFLOAT16, INT8 and INT4 are for matrices that are only read: the weights of a
+ * model that is not trained. */
 typedef enum bo_element {
     BO_ELEMENT_FLOAT32 = 0,  /**< 32-bit floats */
     BO_ELEMENT_INT32 = 1,    /**< 32-bit integers */

@@ -2,16 +2,15 @@
  * Linearization: a softmax transformer becomes one that decodes from a state of fixed size.
  *
  *     bo_model_load(context, &(bo_source){.path = "stories15M"}, NULL, &teacher);
- *     bo_linearize_desc desc = {.teacher = teacher, .train = text, .valid = held_out, .folder = "linear", .minutes = 60};
- *     bo_attention_preset("dark", &desc.attention);
- *     desc.attention.gate = BO_GATE_DECAY;
- *     bo_linearize(context, &desc, &student);    // progress through desc.report; BO_CANCELED after a checkpoint
+ *     bo_linearize_desc desc = {.teacher = teacher, .train = text, .valid = held_out, .folder = "linear", .minutes =
+ * 60}; bo_attention_preset("dark", &desc.attention); desc.attention.gate = BO_GATE_DECAY; bo_linearize(context, &desc,
+ * &student);    // progress through desc.report; BO_CANCELED after a checkpoint
  *
  * Three stages follow each other (as in LoLCATs, 2410.10254). **Calibration** runs the teacher on text and chooses the
  * initial parameters of the new attention, head by head: the matrix M of DARK (identity or whitening) and its scale, σ
- * of RFA, the scale of learned maps. **Transfer** trains only these parameters, so that every layer adds to the residual
- * stream what the teacher's layer adds, for the teacher's q, k and v. **Finetuning** trains them together with adapters
- * of q, k, v and o, so that the distribution of the next token is that of the teacher.
+ * of RFA, the scale of learned maps. **Transfer** trains only these parameters, so that every layer adds to the
+ * residual stream what the teacher's layer adds, for the teacher's q, k and v. **Finetuning** trains them together with
+ * adapters of q, k, v and o, so that the distribution of the next token is that of the teacher.
  *
  * The folder contains:
  *
@@ -99,8 +98,8 @@ typedef struct bo_linearize_desc {
     uint64_t finetune_steps; /**< steps of the finetuning; UINT64_MAX: none */
     double transfer_share;   /**< share of the minutes for the transfer (default: 0.2) */
     size_t batch;            /**< sequences per step (default: 16) */
-    size_t
-        window; /**< tokens per sequence, not the window of attention (default: the context of the teacher, at most 1024) */
+    /** tokens per sequence, not the window of attention (default: the context of the teacher, at most 1024) */
+    size_t window;
     double transfer_rate; /**< learning rate of the transfer (default: 0.01) */
     double finetune_rate; /**< learning rate of the finetuning (default: 0.001) */
     double share;         /**< share of the teacher's distribution in the loss, the rest is the text (default: 0.9) */

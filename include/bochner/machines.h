@@ -30,10 +30,11 @@
  * The model is f(x) = β·φ(s(x)) + b. s scales the inputs by statistics of the training data; φ has `features` random
  * features. β minimizes Σ_i w_i |f(x_i) - y_i|² + λ|β|², without a factor n. The intercept b is not penalized.
  *
- * **Rows to predict** are rows as the machine knows them. A machine that was fitted, or loaded with its schema, takes rows
- * like those of the fit: what bo_data_load() and streams make with the schema, differences from the origins of columns
- * (`origins` of bo_schema_info; experimental: bo_origins_subtract()). A machine that was loaded without its schema, or whose file has none, takes the
- * numbers of the table as they are, and subtracts the origins itself; float32 holds such numbers with 24 bits.
+ * **Rows to predict** are rows as the machine knows them. A machine that was fitted, or loaded with its schema, takes
+ * rows like those of the fit: what bo_data_load() and streams make with the schema, differences from the origins of
+ * columns (`origins` of bo_schema_info; experimental: bo_origins_subtract()). A machine that was loaded without its
+ * schema, or whose file has none, takes the numbers of the table as they are, and subtracts the origins itself; float32
+ * holds such numbers with 24 bits.
  *
  * **Ownership.** The caller destroys machines and fittings. They keep no pointer to the samples. **Threads.** A machine
  * is immutable and may be used by several threads at once; a fitting needs exclusive access.
@@ -70,21 +71,21 @@ typedef enum bo_loss {
 
 /** The solver of a fit.
  *
- * CG and SGD hold back a tenth of the rows (at most 4096; none below 200 rows) to measure their error, for intervals and to
- * calibrate probabilities. These rows are not used to fit. CG with an exact kernel (SECTIONS) fits all
- * rows, and solves a second system without an eighth of them (at most 2048; none below 160 rows) to measure its error.
+ * CG and SGD hold back a tenth of the rows (at most 4096; none below 200 rows) to measure their error, for intervals
+ * and to calibrate probabilities. These rows are not used to fit. CG with an exact kernel (SECTIONS) fits all rows, and
+ * solves a second system without an eighth of them (at most 2048; none below 160 rows) to measure its error.
  */
 typedef enum bo_solver {
     BO_SOLVER_AUTO = 0,   /**< chosen by problem size; bo_fit_report has the choice and its reason */
     BO_SOLVER_PRIMAL = 1, /**< Cholesky factorization of the R x R Gram matrix, R the number of features */
-    BO_SOLVER_DUAL = 2, /**< Cholesky factorization of the n x n kernel matrix: ZZᵀ for R > n, or exact (SECTIONS) */
-    /** Preconditioned conjugate gradients: memory for 1024 rows of features instead of R². With LANDMARKS, on kernel values and
-     * preconditioned with the landmarks, for many rows. With an exact kernel (SECTIONS) 2 n² bytes, or less: the part of the
-     * kernel matrix that does not fit is computed in every iteration. */
+    BO_SOLVER_DUAL = 2,   /**< Cholesky factorization of the n x n kernel matrix: ZZᵀ for R > n, or exact (SECTIONS) */
+    /** Preconditioned conjugate gradients: memory for 1024 rows of features instead of R². With LANDMARKS, on kernel
+     * values and preconditioned with the landmarks, for many rows. With an exact kernel (SECTIONS) 2 n² bytes, or less:
+     * the part of the kernel matrix that does not fit is computed in every iteration. */
     BO_SOLVER_CG = 3,
     BO_SOLVER_SGD = 4, /**< mini-batches of 256 rows, step size from the spectrum; as little memory as CG */
-    /** Adam on the features, from zero, without λ: rate and number of steps are chosen on held-out rows, then all rows are
-     * fitted. With the features of NTK it is the Adam-like limit of infinite width (docs/reference/machines.md). */
+    /** Adam on the features, from zero, without λ: rate and number of steps are chosen on held-out rows, then all rows
+     * are fitted. With the features of NTK it is the Adam-like limit of infinite width (docs/reference/machines.md). */
     BO_SOLVER_ADAM = 5
 } bo_solver;
 
@@ -95,7 +96,8 @@ typedef enum bo_scaling {
     BO_SCALING_COLUMNS = 1,
     BO_SCALING_COMMON = 2, /**< columns centered, then one factor for all columns: mean variance 1 */
     BO_SCALING_NONE = 3,   /**< no scaling */
-    /** Each column to the normal quantile of its rank, for heavy tails; columns of two values as COLUMNS. Dense rows only. */
+    /** Each column to the normal quantile of its rank, for heavy tails; columns of two values as COLUMNS. Dense rows
+     * only. */
     BO_SCALING_QUANTILE = 4
 } bo_scaling;
 
@@ -112,9 +114,10 @@ typedef enum bo_gram_precision {
 
 /** The metric M of a kernel of distances: |x - y| is replaced by ((x - y)ᵀ M (x - y))^½, after the scaling.
  *
- * A learned metric is the average outer product of the gradients of the fitted function, or a power of it, as in recursive
- * feature machines (arXiv 2212.13881): columns and directions along which the function does not change get no weight. It is
- * learned on at most 2000 rows, as often as a rehearsal on half of them reduces the error on the other half. */
+ * A learned metric is the average outer product of the gradients of the fitted function, or a power of it, as in
+ * recursive feature machines (arXiv 2212.13881): columns and directions along which the function does not change get no
+ * weight. It is learned on at most 2000 rows, as often as a rehearsal on half of them reduces the error on the other
+ * half. */
 typedef enum bo_metric_choice {
     BO_METRIC_AUTO = 0,     /**< LEARN if the kernel is chosen (choose_kernel) and the rows are dense; otherwise NONE */
     BO_METRIC_NONE = 1,     /**< no metric */
@@ -148,19 +151,20 @@ typedef struct bo_machine_desc {
     bool choose_kernel;
     bo_metric_choice metric; /**< the metric (default: learned if the kernel is chosen) */
     double lambda;           /**< regularization λ (default: chosen) */
-    /** Seconds that the fit may take, approximately (default: no limit). The search stops when 60% of them are over; the exact
-     * kernel is used if its system can be solved in the rest, otherwise `features.features` (default: 4096) is halved until the
-     * fit is expected to end in time. */
+    /** Seconds that the fit may take, approximately (default: no limit). The search stops when 60% of them are over;
+     * the exact kernel is used if its system can be solved in the rest, otherwise `features.features` (default: 4096)
+     * is halved until the fit is expected to end in time. */
     double budget;
     bool no_intercept; /**< fit without an intercept */
     double noise;      /**< standard deviation σ of noise added to the features, in expectation: λ += n σ² */
     double dropout;    /**< probability that a feature is dropped, in expectation: a ridge on the column norms */
     bool balanced;     /**< all classes have the same total weight */
-    const float *class_weights;   /**< one weight per class, or NULL */
-    bo_gram_precision precision;  /**< precision of the Gram matrix (default: chosen) */
-    size_t stream_rows;           /**< streams: expected number of rows (default: the number of rows of the sample) */
-    size_t memory;                /**< bytes that a fit may use (default: three quarters of the memory of the process); decides
-                                     between PRIMAL and CG */
+    const float *class_weights;  /**< one weight per class, or NULL */
+    bo_gram_precision precision; /**< precision of the Gram matrix (default: chosen) */
+    size_t stream_rows;          /**< streams: expected number of rows (default: the number of rows of the sample) */
+    /** bytes that a fit may use (default: three quarters of the memory of the process); decides between PRIMAL and
+     * CG */
+    size_t memory;
     uint64_t seed;                /**< seed of the features and of all random choices */
     bo_target_scale target_scale; /**< regression: the scale of the targets (default: chosen) */
     uint64_t reserved[4];         /**< must be zero */
@@ -171,7 +175,8 @@ typedef struct bo_samples {
     size_t rows;    /**< number of rows */
     size_t dim;     /**< number of input columns */
     size_t targets; /**< number of target columns; 1 for classification */
-    /** Inputs, rows x dim, without gaps; finite numbers; NULL if they are sparse. float64 numbers: bo_origins_subtract() (experimental). */
+    /** Inputs, rows x dim, without gaps; finite numbers; NULL if they are sparse. float64 numbers:
+     * bo_origins_subtract() (experimental). */
     const float *x;
     const double *y; /**< targets, rows x targets; for classification class indices 0…classes-1 */
     size_t classes;  /**< number of classes; 0: regression */
@@ -179,12 +184,12 @@ typedef struct bo_samples {
      * with 1/k of the noise variance in standard deviations. */
     const float *weights;
     bool common_unit; /**< all inputs have the same unit (bo_schema_info.common_unit) */
-    /** The inputs as sparse rows instead of `x`, for shift-invariant kernels; NULL: dense. The result equals that of the
-     * same rows in dense form up to the draw of the frequencies: columns that do not vary have none. */
+    /** The inputs as sparse rows instead of `x`, for shift-invariant kernels; NULL: dense. The result equals that of
+     * the same rows in dense form up to the draw of the frequencies: columns that do not vary have none. */
     const bo_sparse *sparse;
-    /** The schema that the rows were read with. It names the inputs in messages, and its origins (bo_schema_info) are what
-     * the rows are differences from, so that bo_machine_save() without a schema is right too. NULL: inputs have numbers, and
-     * whether they are differences is known to the caller alone. */
+    /** The schema that the rows were read with. It names the inputs in messages, and its origins (bo_schema_info) are
+     * what the rows are differences from, so that bo_machine_save() without a schema is right too. NULL: inputs have
+     * numbers, and whether they are differences is known to the caller alone. */
     const bo_schema *schema;
     uint64_t reserved[3]; /**< must be zero */
 } bo_samples;
@@ -218,41 +223,43 @@ BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc
  */
 BO_API void bo_machine_destroy(bo_machine *machine);
 
-/** The results of a prediction: arrays of the caller, each of which is computed if it is not NULL, and left alone otherwise.
+/** The results of a prediction: arrays of the caller, each of which is computed if it is not NULL, and left alone
+ * otherwise.
  *
- * **Intervals** contain the true value with a given probability. They are conformal: errors of predictions of training rows that
- * were left out (see `bo_fit_report.validation_rows`) are divided by a deviation s(x), which is fitted to them as a function of
- * the prediction and of the row, and the quantiles of these ratios for rows with similar predictions, times s(x), are added to
- * the prediction. No distribution of the errors is assumed; rows are assumed to be drawn like the training rows. Both ends have
- * separate quantiles if at least 200 rows were left out. If there are too few rows for a quantile, it is extrapolated with a t
- * distribution, so that few rows give wide intervals.
+ * **Intervals** contain the true value with a given probability. They are conformal: errors of predictions of training
+ * rows that were left out (see `bo_fit_report.validation_rows`) are divided by a deviation s(x), which is fitted to
+ * them as a function of the prediction and of the row, and the quantiles of these ratios for rows with similar
+ * predictions, times s(x), are added to the prediction. No distribution of the errors is assumed; rows are assumed to
+ * be drawn like the training rows. Both ends have separate quantiles if at least 200 rows were left out. If there are
+ * too few rows for a quantile, it is extrapolated with a t distribution, so that few rows give wide intervals.
  */
 typedef struct bo_prediction {
     double *mean; /**< targets of a regression, scores of classes; rows x outputs */
     double *low;  /**< regression: lower ends of intervals, at most the mean; rows x outputs */
     double *high; /**< regression: upper ends of intervals, at least the mean; rows x outputs */
     double level; /**< the probability of the intervals, above 0 and below 1 (default: 0.95) */
-    double *std;  /**< regression: standard deviations, including noise: the width of the 95% interval divided by
-                              2 * 1.96, whatever `level` is; rows x outputs */
+    /** regression: standard deviations, including noise: the width of the 95% interval divided by 2 * 1.96, whatever
+     * `level` is; rows x outputs */
+    double *std;
     int *classes; /**< classification: the class with the largest score, one index per row */
-    double
-        *probabilities; /**< classification: calibrated probabilities, which add up to 1 in each row; rows x classes */
+    /** classification: calibrated probabilities, which add up to 1 in each row; rows x classes */
+    double *probabilities;
     uint64_t reserved[4]; /**< must be zero */
 } bo_prediction;
 
 /** Predicts rows.
  *
- * All results of a call come from one pass over the rows. Any machine predicts dense and sparse rows: one that was fitted to dense
- * rows copies a few sparse rows at a time.
+ * All results of a call come from one pass over the rows. Any machine predicts dense and sparse rows: one that was
+ * fitted to dense rows copies a few sparse rows at a time.
  *
  * @param context   the context; progress is reported as "predicting"
  * @param machine   the machine
- * @param inputs    rows like those of the fit, or numbers of the table as they are if the machine was loaded without a schema (see
- *     above: rows to predict)
+ * @param inputs rows like those of the fit, or numbers of the table as they are if the machine was loaded without a
+ *     schema (see above: rows to predict)
  * @param out       where the results are written; at least one array
- * @return BO_OK; BO_INVALID if an input is not finite, the rows do not have the columns of the fit, or `level` is not between 0
- *     and 1; BO_UNSUPPORTED if standard deviations or intervals are requested from a classifier or from a machine without
- *     left-out rows (bo_fit_report.has_std), or classes or probabilities from a regression
+ * @return BO_OK; BO_INVALID if an input is not finite, the rows do not have the columns of the fit, or `level` is not
+ *     between 0 and 1; BO_UNSUPPORTED if standard deviations or intervals are requested from a classifier or from a
+ *     machine without left-out rows (bo_fit_report.has_std), or classes or probabilities from a regression
  */
 BO_API bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
                                     const bo_prediction *out);
@@ -292,8 +299,8 @@ typedef struct bo_fit_report {
     /** Number of validation rows; 0: the validation error was not measured, and the members below are NAN.
      *
      * The validation error is in the units of the data. It is measured on leave-one-out predictions of training rows
-     * (ridge with the PRIMAL and DUAL solvers) or on rows set aside (CG, SGD, ADAM, logistic). The same rows choose λ, so
-     * that only a test on other rows is a final measure. */
+     * (ridge with the PRIMAL and DUAL solvers) or on rows set aside (CG, SGD, ADAM, logistic). The same rows choose λ,
+     * so that only a test on other rows is a final measure. */
     size_t validation_rows;
     double validation_rmse;          /**< regression: `rmse` of bo_metrics_figures */
     double validation_r2;            /**< regression: `r2` of bo_metrics_figures */
@@ -321,12 +328,12 @@ BO_API const bo_fit_report *bo_machine_report(const bo_machine *machine);
 
 /** Writes a machine to a safetensors file.
  *
- * For a regression fitted by DUAL the file includes the training rows, which standard deviations need. With an exact kernel
- * (function SECTIONS) it includes them always, because predictions need them.
+ * For a regression fitted by DUAL the file includes the training rows, which standard deviations need. With an exact
+ * kernel (function SECTIONS) it includes them always, because predictions need them.
  *
- * With the schema of the rows of the fit, `bochner predict` and bo_data_load() read new tables as the machine needs them.
- * Without one, columns are taken as they are: if bo_samples.schema of the fit had origins, the file makes the machine subtract
- * them.
+ * With the schema of the rows of the fit, `bochner predict` and bo_data_load() read new tables as the machine needs
+ * them. Without one, columns are taken as they are: if bo_samples.schema of the fit had origins, the file makes the
+ * machine subtract them.
  *
  * @param context   the context
  * @param machine   the machine
@@ -339,8 +346,8 @@ BO_API bo_status bo_machine_save(bo_context *context, const bo_machine *machine,
 
 /** Reads a machine from a file.
  *
- * If the caller takes the schema, rows to predict are those that are read with it. If not (`schema` is NULL), they are the
- * numbers of the table as they are: the machine subtracts the origins of the stored schema.
+ * If the caller takes the schema, rows to predict are those that are read with it. If not (`schema` is NULL), they are
+ * the numbers of the table as they are: the machine subtracts the origins of the stored schema.
  *
  * @param context       the context
  * @param source        the file
@@ -421,15 +428,15 @@ BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc 
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-/** A fit in progress: sums of outer products. The memory is O(features²), independent of the number of rows. It becomes a machine
- * or an embedding (embedding.h), by the function that created it. */
+/** A fit in progress: sums of outer products. The memory is O(features²), independent of the number of rows. It becomes
+ * a machine or an embedding (embedding.h), by the function that created it. */
 typedef struct bo_fitting bo_fitting;
 
 /** Starts a fit from a stream.
  *
  * γ, the scaling and the candidates for λ are chosen from the sample: a uniform sample of the rows that will be added
- * (experimental: bo_table_sample()); 10000 rows are a good size. The rows of the sample are not fitted themselves: the stream will
- * contain them again.
+ * (experimental: bo_table_sample()); 10000 rows are a good size. The rows of the sample are not fitted themselves: the
+ * stream will contain them again.
  *
  * @param context    the context
  * @param desc       the settings
@@ -453,7 +460,8 @@ BO_API void bo_fitting_destroy(bo_fitting *fitting);
  * @param context           the context
  * @param[in,out] fitting   the fitting
  * @param rows              the rows; not needed after the call
- * @return BO_OK; BO_INVALID if a number is not finite, or the rows differ from the sample in columns, targets or classes
+ * @return BO_OK; BO_INVALID if a number is not finite, or the rows differ from the sample in columns, targets or
+ * classes
  */
 BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows);
 
@@ -462,8 +470,8 @@ BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const 
  * @param context           the context
  * @param[in,out] fitting   the fitting
  * @param[out] out          the machine; release it with bo_machine_destroy()
- * @return BO_OK; BO_INVALID if fewer than 2 rows were added, or the fitting is that of an embedding; BO_NUMERIC if the system
- *     cannot be solved
+ * @return BO_OK; BO_INVALID if fewer than 2 rows were added, or the fitting is that of an embedding; BO_NUMERIC if the
+ *     system cannot be solved
  */
 BO_API bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out);
 
@@ -482,19 +490,18 @@ BO_API bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, cons
 
 /** Computes the gradients of the predictions by the scaled inputs, ∂f_t/∂s_j at s(x), before the metric.
  *
- * The unit is that of the target (class scores for classification) per unit of the *scaled* input: per standard deviation of
- * the column with the scaling COLUMNS, where it is the derivative by the column times its standard deviation. Rows whose scaled
- * inputs are clipped have the gradient at the bound. Columns that were constant in the fit have gradient 0. The rounding of
- * features to 8 bits is ignored. If predictions are averaged (bo_fit_report.members), so are gradients, each by the scaled
- * inputs of its machine.
+ * The unit is that of the target (class scores for classification) per unit of the *scaled* input: per standard
+ * deviation of the column with the scaling COLUMNS, where it is the derivative by the column times its standard
+ * deviation. Rows whose scaled inputs are clipped have the gradient at the bound. Columns that were constant in the fit
+ * have gradient 0. The rounding of features to 8 bits is ignored. If predictions are averaged (bo_fit_report.members),
+ * so are gradients, each by the scaled inputs of its machine.
  *
  * @param context          the context; progress is reported as "gradients"
  * @param machine          the machine
  * @param inputs           dense rows, not scaled
  * @param[out] gradients   rows x outputs x dim
- * @return BO_OK; BO_INVALID if an input is not finite; BO_UNSUPPORTED if the rows are sparse, or the features are CUSTOM
- *     without a gradient;
- *     BO_NUMERIC if a gradient is beyond the range of float
+ * @return BO_OK; BO_INVALID if an input is not finite; BO_UNSUPPORTED if the rows are sparse, or the features are
+ *     CUSTOM without a gradient; BO_NUMERIC if a gradient is beyond the range of float
  */
 BO_API bo_status bo_machine_gradients(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
                                       float *gradients);

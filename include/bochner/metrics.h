@@ -3,17 +3,15 @@
  *
  *     bo_metrics *metrics;
  *     bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, .has_std = true}, &metrics);
- *     bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = rows, .y = y, .mean = mean, .std = std});  // for each block
- *     bo_metrics_figures figures;
- *     bo_metrics_report(metrics, &figures);
- *     printf("RMSE %g, R2 %g\n", figures.rmse, figures.r2);
- *     bo_metrics_destroy(metrics);
+ *     bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = rows, .y = y, .mean = mean, .std = std});  // for
+ * each block bo_metrics_figures figures; bo_metrics_report(metrics, &figures); printf("RMSE %g, R2 %g\n", figures.rmse,
+ * figures.r2); bo_metrics_destroy(metrics);
  *
  * For a kernel machine, bo_machine_create_metrics() and bo_machine_evaluate() of machines.h do this in two calls.
  * bo_metrics_measure() returns any figure by its name, with its standard error.
  *
- * Memory does not grow with the number of rows. Sums are exact. What needs all rows (the median, the AUC, ROC curves) is
- * exact up to `points` rows; from then on the median is that of a sample, and the AUC is computed from bins, with a
+ * Memory does not grow with the number of rows. Sums are exact. What needs all rows (the median, the AUC, ROC curves)
+ * is exact up to `points` rows; from then on the median is that of a sample, and the AUC is computed from bins, with a
  * bound of its error.
  *
  * **Ownership.** The caller destroys a bo_metrics. **Threads.** Adding needs exclusive access; the results may be read
@@ -71,8 +69,8 @@ typedef struct bo_metrics_rows {
     const double *high; /**< regression: upper ends; given if `low` is given, with `std`; NULL: `mean` + 1.96 `std` */
     /** Classification: predicted classes. Required. */
     const int *predicted;
-    /** Classification: predicted probabilities, rows x classes. Required. Probabilities below 1e-15 count as 1e-15, so that
-     * the log loss stays finite. */
+    /** Classification: predicted probabilities, rows x classes. Required. Probabilities below 1e-15 count as 1e-15, so
+     * that the log loss stays finite. */
     const double *probabilities;
     uint64_t reserved[4]; /**< must be zero */
 } bo_metrics_rows;
@@ -93,9 +91,10 @@ BO_API bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, const 
 typedef struct bo_metrics_figures {
     double rmse; /**< regression: root mean square error over all targets */
     double r2;   /**< regression: R², the mean over the targets */
-    double
-        coverage; /**< regression: fraction of true values inside the 95% interval; NAN without standard deviations */
-    /** Regression: the same for each fifth of the predictions, from the smallest to the largest; NAN with fewer than 5 rows.
+    /** regression: fraction of true values inside the 95% interval; NAN without standard deviations */
+    double coverage;
+    /** Regression: the same for each fifth of the predictions, from the smallest to the largest; NAN with fewer than 5
+     * rows.
      *
      * The rows are ordered by their predictions, separately for each target. Beyond 16384 rows (fewer with more than 64
      * targets) the fractions are those of a uniform sample of the rows. */
@@ -262,11 +261,11 @@ BO_API bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metri
  */
 BO_API bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics, size_t index, bo_class_figures *out);
 
-/** Computes the ROC curve of one class: the fractions of the other rows and of the rows of the class whose scores exceed
- * a threshold, for falling thresholds.
+/** Computes the ROC curve of one class: the fractions of the other rows and of the rows of the class whose scores
+ * exceed a threshold, for falling thresholds.
  *
- * The curve starts at (0, 0) and ends at (1, 1). Points between two others on one line are left out. If more than `most`
- * points remain, some are left out evenly.
+ * The curve starts at (0, 0) and ends at (1, 1). Points between two others on one line are left out. If more than
+ * `most` points remain, some are left out evenly.
  *
  * @param context            the context
  * @param metrics            the metrics of a classification

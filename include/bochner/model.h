@@ -68,8 +68,8 @@ typedef enum bo_cross {
  * causal. A mixer or kind of attention that is always causal (gates, GLA, DELTA, SSM, RNN, …) reads forward in layers
  * 0, 2, … and backward in the others.
  *
- * TRANSLATE: if the tokenizer has no end token (`end` of bo_tokenizer_info), the vocabulary has one id more than the tokenizer,
- * which serves as the end token. The end token starts and ends a target and ends a source. */
+ * TRANSLATE: if the tokenizer has no end token (`end` of bo_tokenizer_info), the vocabulary has one id more than the
+ * tokenizer, which serves as the end token. The end token starts and ends a target and ends a source. */
 typedef struct bo_model_desc {
     size_t layers;          /**< number of layers; TRANSLATE: of the decoder */
     size_t width;           /**< width of the residual stream */
@@ -166,16 +166,16 @@ BO_API bo_status bo_model_load(bo_context *context, const bo_source *source, con
 /** Saves a model.
  *
  * A model that is one of the families of docs/reference/families.md is written as such, so that transformers can load
- * it. A path that ends with ".safetensors" becomes one file, whose bytes memory and callbacks receive too. Any other path
- * is a directory, to which config.json, model.safetensors, tokenizer.json, tokenizer_config.json and generation_config.json are
- * written, and other files that the model was loaded with: special_tokens_map.json, chat_template.jinja. Each file is replaced atomically,
- * model.safetensors last.
+ * it. A path that ends with ".safetensors" becomes one file, whose bytes memory and callbacks receive too. Any other
+ * path is a directory, to which config.json, model.safetensors, tokenizer.json, tokenizer_config.json and
+ * generation_config.json are written, and other files that the model was loaded with: special_tokens_map.json,
+ * chat_template.jinja. Each file is replaced atomically, model.safetensors last.
  *
  * @param context  the context
  * @param model    the model
  * @param sink     the file, or the directory, which is created if it does not exist; memory or a callback
- * @return BO_OK; BO_IO if a file cannot be written; BO_UNSUPPORTED if weights are stored as INT8 or INT4, or if a model with
- *     adapters that are not merged is saved to one file
+ * @return BO_OK; BO_IO if a file cannot be written; BO_UNSUPPORTED if weights are stored as INT8 or INT4, or if a model
+ *     with adapters that are not merged is saved to one file
  */
 BO_API bo_status bo_model_save(bo_context *context, const bo_model *model, const bo_sink *sink);
 
@@ -264,17 +264,17 @@ typedef struct bo_model_facts {
     uint64_t frozen_parameters; /**< frequencies of MLPs, which are not trained and not counted as parameters */
     size_t bytes;               /**< bytes of the weights */
     bo_storage storage;         /**< storage of the matrices: FLOAT32, BFLOAT16, INT8 or INT4 */
-    /** The ids at which generation ends. They come from generation_config.json, else from config.json ("eos_token_id", one id
-     * or several), else from tokenizer_config.json ("eos_token"), else from the tokenizer (`end` of bo_tokenizer_info). Ids outside
-     * of the vocabulary are left out. NULL: there are none. */
+    /** The ids at which generation ends. They come from generation_config.json, else from config.json ("eos_token_id",
+     * one id or several), else from tokenizer_config.json ("eos_token"), else from the tokenizer (`end` of
+     * bo_tokenizer_info). Ids outside of the vocabulary are left out. NULL: there are none. */
     const int32_t *end_tokens;
     size_t end_count; /**< number of these ids */
-    /** The id that begins a text, from the same files ("bos_token_id", "bos_token"), else the one that the tokenizer puts
-     * before a text; -1: there is none. */
+    /** The id that begins a text, from the same files ("bos_token_id", "bos_token"), else the one that the tokenizer
+     * puts before a text; -1: there is none. */
     int32_t begin_token;
     const struct bo_network_facts *network; /**< PREDICT: what network.h describes; NULL: another task */
-    size_t
-        state_bytes; /**< CLASSIFY, MATCH: bytes of the state that a text streams through; 0: texts are read as a whole */
+    /** CLASSIFY, MATCH: bytes of the state that a text streams through; 0: texts are read as a whole */
+    size_t state_bytes;
 } bo_model_facts;
 
 /** Returns facts about a model.
@@ -324,7 +324,8 @@ BO_API bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_s
 BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t layer);
 
 /** Returns the weights of a model, for the functions of graph.h: bo_weights_describe(), bo_weights_find(),
- * bo_weights_get(), bo_weights_set(), … A weight has a name ("model.layers.0.self_attn.q_proj.weight"), a shape and more.
+ * bo_weights_get(), bo_weights_set(), … A weight has a name ("model.layers.0.self_attn.q_proj.weight"), a shape and
+ * more.
  *
  * @param model  the model; setting weights needs exclusive access to it
  * @return the weights, owned by the model and valid until adapters are added, merged or unmerged (lora.h)
@@ -338,8 +339,9 @@ BO_API bo_weights *bo_model_weights(const bo_model *model);
 typedef enum bo_imitation {
     BO_IMITATION_NONE = 0, /**< nothing: the loss is that of the text */
     BO_IMITATION_ATTENTION =
-        1,                  /**< in every linearized layer, what attention adds to the residual stream for the teacher's
-                                     q, k and v: the mean over the layers of the relative squared error */
+        /** in every linearized layer, what attention adds to the residual stream for the teacher's q, k and v: the mean
+         * over the layers of the relative squared error */
+    1,
     BO_IMITATION_LOGITS = 2 /**< the distribution of the next token: KL divergence */
 } bo_imitation;
 
@@ -389,7 +391,8 @@ BO_API bo_status bo_model_widen(bo_context *context, const bo_model_desc *desc, 
 BO_API bool bo_model_exists(bo_context *context, const char *path);
 
 /** Returns the text of a file that the model was loaded with, beside its weights: "generation_config.json",
- * "tokenizer_config.json", "special_tokens_map.json" or "chat_template.jinja". Saving the model writes these files again.
+ * "tokenizer_config.json", "special_tokens_map.json" or "chat_template.jinja". Saving the model writes these files
+ * again.
  *
  * @param model  the model
  * @param name   the name of the file
@@ -433,8 +436,8 @@ BO_API bo_status bo_model_profile(bo_context *context, bo_model *model, const bo
  * @param model     a language model with softmax attention; its tokenizer must outlive the copy
  * @param desc      the replacement
  * @param[out] out  the copy; release it with bo_model_destroy()
- * @return BO_OK; BO_INVALID if the model has no softmax attention, if no layer is replaced, or if the attention does not
- *     fit
+ * @return BO_OK; BO_INVALID if the model has no softmax attention, if no layer is replaced, or if the attention does
+ *     not fit
  */
 BO_API bo_status bo_model_replace_attention(bo_context *context, const bo_model *model, const bo_replacement_desc *desc,
                                             bo_model **out);

@@ -29,7 +29,7 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
-/* ---- examples: data for these models ------------------------------------------------------------------------------ */
+/* ---- examples: data for these models ----------------------------------------------------------------------------- */
 
 /** Describes examples to load. */
 typedef struct bo_examples_desc {
@@ -58,16 +58,16 @@ typedef struct bo_examples_part {
 
 /** Examples. Made by the library and read-only; later versions may add members at the end. */
 typedef struct bo_examples {
-    size_t rows;              /**< number of examples */
-    size_t dim;               /**< numbers per example */
-    size_t targets;           /**< target columns */
-    size_t classes;           /**< number of classes; 0: regression, or no targets */
-    const float *x;           /**< rows x dim, as in the file */
-    const double *y;          /**< rows x targets; classes as numbers (negative: none); NULL: no targets */
-    const bo_schema *schema;  /**< the columns of the file; NULL: made from arrays */
-    size_t edges;             /**< number of edges */
-    const int32_t *first;     /**< node i sees neighbors first[i] to first[i + 1] - 1; NULL: no graph */
-    const int32_t *neighbors; /**< `edges` node numbers */
+    size_t rows;               /**< number of examples */
+    size_t dim;                /**< numbers per example */
+    size_t targets;            /**< target columns */
+    size_t classes;            /**< number of classes; 0: regression, or no targets */
+    const float *x;            /**< rows x dim, as in the file */
+    const double *y;           /**< rows x targets; classes as numbers (negative: none); NULL: no targets */
+    const bo_schema *schema;   /**< the columns of the file; NULL: made from arrays */
+    size_t edges;              /**< number of edges */
+    const int32_t *first;      /**< node i sees neighbors first[i] to first[i + 1] - 1; NULL: no graph */
+    const int32_t *neighbors;  /**< `edges` node numbers */
     bo_examples_part parts[4]; /**< the rows of TRAIN, VALID, TEST and ALL, by their numbers in bo_split */
 } bo_examples;
 
@@ -87,7 +87,7 @@ BO_API bo_status bo_examples_load(bo_context *context, const bo_examples_desc *d
 /** Destroys examples. @param examples  the examples, or NULL */
 BO_API void bo_examples_destroy(bo_examples *examples);
 
-/* ---- descriptions: models as JSON text ---------------------------------------------------------------------------- */
+/* ---- descriptions: models as JSON text --------------------------------------------------------------------------- */
 
 /** A description of a model by JSON text. */
 typedef struct bo_description {
@@ -177,8 +177,8 @@ typedef struct bo_examples_arrays {
     size_t edges;             /**< number of edges */
     const int32_t *first;     /**< edges of a graph, as in bo_examples; otherwise NULL */
     const int32_t *neighbors; /**< `edges` node numbers */
-    double
-        valid; /**< fraction of the rows for validation, chosen at random; if both fractions are 0, every row is in every part */
+    /** fraction of the rows for validation, chosen at random; if both fractions are 0, every row is in every part */
+    double valid;
     double test;          /**< fraction of the rows for test; rows without a target are in no part */
     uint64_t seed;        /**< seed of the random split */
     uint64_t reserved[4]; /**< must be zero */
@@ -220,7 +220,8 @@ typedef struct bo_layer_info {
     uint64_t weights;  /**< number of parameters, trained or not */
 } bo_layer_info;
 
-/** Facts about a model of the task `predict` (`network` of bo_model_facts). Made by the library; later versions may add members at the end. */
+/** Facts about a model of the task `predict` (`network` of bo_model_facts). Made by the library; later versions may add
+ * members at the end. */
 typedef struct bo_network_facts {
     bo_network_input input;             /**< the kind of input */
     size_t dim;                         /**< numbers per example */

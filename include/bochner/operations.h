@@ -1,6 +1,5 @@
-/** @file
- * The operations that a graph can record, and their attributes: plain data. graph.h has the functions that record and run
- * them. Advanced tier.
+/** @file The operations that a graph can record, and their attributes: plain data. graph.h has the functions that
+ * record and run them. Advanced tier.
  *
  * An operation takes tensors and produces tensors. A tensor has `rows` rows of `columns` elements, contiguous. The
  * attributes of an operation, a plain struct that the graph copies, describe any further structure (heads, channels,
@@ -58,9 +57,9 @@ typedef struct bo_graph_pass {
      * NaN, and the others go on, as always on a GPU. false: on a CPU the run ends with BO_NUMERIC, and what it did to
      * the states is undefined. */
     bool isolate;
-    /** For training on consecutive segments; with `states` only. If set, `states` stay unchanged, the updated states are
-     * written here, and the graph may have gradients. Every final state has its own memory. Attention within one stream
-     * and recurrent layers support this; other operations with a state refuse the pass. */
+    /** For training on consecutive segments; with `states` only. If set, `states` stay unchanged, the updated states
+     * are written here, and the graph may have gradients. Every final state has its own memory. Attention within one
+     * stream and recurrent layers support this; other operations with a state refuse the pass. */
     void *const *final_states;
     /** With `final_states`: the gradients of the loss with respect to the final states, from the segment that follows:
      * bo_attention_state_gradient_floats() floats each, or for recurrent layers as many as the state has. NULL: zero,
@@ -98,7 +97,8 @@ typedef enum bo_operation {
     /** a, b -> a + b; no attributes */
     BO_OPERATION_ADD = 9,
     /** x (n x w), W (v x w), targets (n x 1, int32; negative: not counted) [, b (1 x v)] [, x' (n x w) of a teacher] ->
-     * mean loss (1 x 1), losses (n x 1), in nats, of softmax(s x Wᵀ + b). The n x v logits are never stored as a whole */
+     * mean loss (1 x 1), losses (n x 1), in nats, of softmax(s x Wᵀ + b). The n x v logits are never stored as a
+     * whole */
     BO_OPERATION_CROSS_ENTROPY = 10,
     /** prediction, target (of the same shape) -> mean loss (1 x 1) */
     BO_OPERATION_LOSS = 11,
@@ -225,13 +225,13 @@ typedef struct bo_cross_entropy_attributes {
      * rest evenly. */
     double smoothing;
     bool bias; /**< there is a bias b */
-    /** α in [0, 1], for distillation (1503.02531). If α > 0, the last input is x', the vectors of a teacher that has the
-     * same W, s and b. With p = softmax(s x Wᵀ + b) and p' = softmax(s x' Wᵀ + b), the loss of a row with target y is
-     * (1 - α) (-log p_y) + α KL(p' | p), and its gradient with respect to the logits is p - (1 - α) e_y - α p'. Not
-     * together with smoothing. p' is a constant: W and b have no gradient through it, and the gradient of x' is 0; freeze
-     * the weights of the teacher, so that its gradient is not computed. A divergence is never negative, and exactly 0 if
-     * x' equals x. Its absolute error is at most 5e-7 (root mean square 1e-7) plus the effect of the rounding of the
-     * logits. */
+    /** α in [0, 1], for distillation (1503.02531). If α > 0, the last input is x', the vectors of a teacher that has
+     * the same W, s and b. With p = softmax(s x Wᵀ + b) and p' = softmax(s x' Wᵀ + b), the loss of a row with target y
+     * is (1 - α) (-log p_y) + α KL(p' | p), and its gradient with respect to the logits is p - (1 - α) e_y - α p'. Not
+     * together with smoothing. p' is a constant: W and b have no gradient through it, and the gradient of x' is 0;
+     * freeze the weights of the teacher, so that its gradient is not computed. A divergence is never negative, and
+     * exactly 0 if x' equals x. Its absolute error is at most 5e-7 (root mean square 1e-7) plus the effect of the
+     * rounding of the logits. */
     double teacher;
 } bo_cross_entropy_attributes;
 

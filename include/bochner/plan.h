@@ -351,8 +351,9 @@ typedef struct bo_plan_parameter {
 
 /** A prediction for a run. Intervals hold 90% of new runs: they include the variation of single runs. */
 typedef struct bo_plan_forecast {
-    bo_plan_range loss; /**< nats per byte; NAN if the loss law has no term for the size and the size differs, or none
-                             for the data and the bytes differ */
+    /** nats per byte; NAN if the loss law has no term for the size and the size differs, or none for the data and the
+     * bytes differ */
+    bo_plan_range loss;
     bo_plan_range step; /**< seconds per step; NAN if no time was known */
     double beyond;      /**< factor by which parameters or bytes lie outside the range of the runs; 1: inside */
 } bo_plan_forecast;
@@ -425,7 +426,8 @@ BO_API bo_status bo_plan_laws_load(bo_context *context, const char *path, bo_pla
 BO_API bo_status bo_plan_forecast_run(bo_context *context, const bo_plan_laws *laws, const bo_plan_counts *counts,
                                       double bytes, bo_plan_forecast *out);
 
-/** What a plan predicts times and losses by: the cost model of a host and a loss law, or the laws of the user's own runs. */
+/** What a plan predicts times and losses by: the cost model of a host and a loss law, or the laws of the user's own
+ * runs. */
 typedef struct bo_plan_basis {
     const bo_plan_machine *machine; /**< the cost model of the host */
     const bo_plan_losses *losses;   /**< the loss law (default: that of the runs of the library) */
@@ -435,13 +437,13 @@ typedef struct bo_plan_basis {
 
 /** Creates a plan for a budget.
  *
- * By laws, batch and context are those of the runs. The candidates have from half the parameters of the smallest run to 16
- * times those of the largest, and a ratio of width to layers of 16 to 128 or as in the family's model.
+ * By laws, batch and context are those of the runs. The candidates have from half the parameters of the smallest run to
+ * 16 times those of the largest, and a ratio of width to layers of 16 to 128 or as in the family's model.
  *
  * @param context   the context
  * @param basis     what the plan predicts by
- * @param budget    the budget; by laws: minutes, or parameters and tokens, or minutes and parameters; `memory`; context and
- *     features must be 0
+ * @param budget the budget; by laws: minutes, or parameters and tokens, or minutes and parameters; `memory`; context
+ *     and features must be 0
  * @param[out] out  the plan; release it with bo_plan_destroy()
  * @return BO_OK; BO_INVALID if no model fits the budget, in which case the message states the smallest budget that is
  *     sufficient, or if the laws have no term that the budget needs

@@ -14,7 +14,8 @@
  * values of the weights do not change. The weights get memory for gradients, as in training. To trace a whole program,
  * see `trace` of bo_context_desc.
  *
- * **Ownership.** A profile is a copy. It does not refer to the model, and its pointers are valid as long as the profile.
+ * **Ownership.** A profile is a copy. It does not refer to the model, and its pointers are valid as long as the
+ * profile.
  *
  * **Threads.** A profile does not change. Any number of threads may read it.
  */
@@ -90,8 +91,8 @@ typedef struct bo_profile_totals {
     double flops;        /**< useful floating-point operations of a run, including backward */
 } bo_profile_totals;
 
-/** A profile. Operations and tensors are numbered from 0 in the order in which they were recorded. Made by the library and
- * read-only; later versions may add members at the end. */
+/** A profile. Operations and tensors are numbered from 0 in the order in which they were recorded. Made by the library
+ * and read-only; later versions may add members at the end. */
 typedef struct bo_profile {
     const bo_operation_info *operations; /**< the operations */
     size_t operation_count;              /**< number of operations */

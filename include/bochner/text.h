@@ -2,8 +2,8 @@
  * Tokenizers, corpora, labeled texts and pairs of texts, and BLEU.
  *
  * A tokenizer has one id per byte, or is an encoding in the format of Hugging Face's tokenizer.json, such as a
- * byte-pair encoding (BPE). A corpus is one sequence of tokens: files of text or JSON lines that are mapped into memory,
- * or text in memory. Texts are examples, one per line: with a label, or a source and its target.
+ * byte-pair encoding (BPE). A corpus is one sequence of tokens: files of text or JSON lines that are mapped into
+ * memory, or text in memory. Texts are examples, one per line: with a label, or a source and its target.
  *
  *     bo_tokenizer *tokenizer;
  *     bo_tokenizer_create(context, &tokenizer);                        // 256 ids, one per byte
@@ -15,7 +15,8 @@
  *     bo_texts_get(texts, 0, 0, &text);
  *
  * **Ownership.** The caller destroys tokenizers and closes corpora and texts. A tokenizer must outlive the corpora and
- * texts that use it. **Threads.** Tokenizers, corpora and texts are immutable and may be used by several threads at once.
+ * texts that use it. **Threads.** Tokenizers, corpora and texts are immutable and may be used by several threads at
+ * once.
  */
 #ifndef BOCHNER_TEXT_H
 #define BOCHNER_TEXT_H
@@ -124,8 +125,8 @@ typedef enum bo_encode {
     /** The special tokens of the tokenizer's template are added, such as a start token before the text. Many tokenizers
      * have none. */
     BO_ENCODE_TEMPLATE = 2,
-    /** A text that a model continues from its start: SPECIALS and TEMPLATE, and an empty text becomes the template alone,
-     * the token that ends a text, or a line end, in this order. */
+    /** A text that a model continues from its start: SPECIALS and TEMPLATE, and an empty text becomes the template
+     * alone, the token that ends a text, or a line end, in this order. */
     BO_ENCODE_PROMPT = 7
 } bo_encode;
 
@@ -140,8 +141,8 @@ typedef enum bo_encode {
  * @param how           values of bo_encode, combined; 0: plain text
  * @param[in,out] out   the list
  * @return BO_OK; BO_FORMAT if a character has no token, and the tokenizer has neither an unknown token nor tokens for
- *     its bytes (the message names the character and its position); BO_INVALID if a prompt is empty and the tokenizer has
- *     no token to start a text with
+ *     its bytes (the message names the character and its position); BO_INVALID if a prompt is empty and the tokenizer
+ *     has no token to start a text with
  */
 BO_API bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
                                      unsigned how, bo_ids *out);
@@ -209,9 +210,9 @@ typedef struct bo_corpus_desc {
  * @param context    the context
  * @param desc       the corpus
  * @param[out] out   the corpus; release it with bo_corpus_close()
- * @return BO_OK; BO_IO if a file cannot be read; BO_INVALID if there is no text or no such id; BO_FORMAT if a line is not JSON, a
- *     field is missing, a character cannot be encoded, or bytes are not UTF-8 and the tokenizer has no byte tokens.
- *     Messages contain file and position
+ * @return BO_OK; BO_IO if a file cannot be read; BO_INVALID if there is no text or no such id; BO_FORMAT if a line is
+ *     not JSON, a field is missing, a character cannot be encoded, or bytes are not UTF-8 and the tokenizer has no byte
+ *     tokens. Messages contain file and position
  */
 BO_API bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_corpus **out);
 

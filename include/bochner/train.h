@@ -78,8 +78,8 @@ typedef struct bo_training_data {
     const bo_examples *examples; /**< a model of the task `predict`: examples */
 } bo_training_data;
 
-/** Describes a run, which trains a model on data for its task. Zero means the default, except in `model` and `train`, and
- * in one of `steps` and `minutes`. */
+/** Describes a run, which trains a model on data for its task. Zero means the default, except in `model` and `train`,
+ * and in one of `steps` and `minutes`. */
 typedef struct bo_trainer_desc {
     bo_model *model;        /**< the model; changed by training */
     bo_training_data train; /**< training data; the part TRAIN of examples */
@@ -91,8 +91,8 @@ typedef struct bo_trainer_desc {
     /** Sequences, packs or examples per step, over all ranks (default: 16; graphs: 1; packs: 16384 tokens, for
      * translation 4096, and at most a sixteenth of all texts). */
     size_t batch;
-    /** The optimizer (default: Muon, with a learning rate of 0.02). A trainer clips the gradient to the norm 1 unless `clip`
-     * has another value; negative: no clipping. */
+    /** The optimizer (default: Muon, with a learning rate of 0.02). A trainer clips the gradient to the norm 1 unless
+     * `clip` has another value; negative: no clipping. */
     bo_optimizer_desc optimizer;
     bo_schedule schedule;       /**< the learning rate schedule (default: cosine, with 2% of the steps as warmup) */
     uint64_t seed;              /**< seed of batches and dropout */
@@ -108,8 +108,8 @@ typedef struct bo_trainer_desc {
     bool checkpointing;         /**< activation checkpointing: keeps the activations of one layer at a time */
     bo_storage activations;     /**< storage of activations for backward: FLOAT32, or BFLOAT16 in half the bytes */
     const bo_collective *ranks; /**< data-parallel job, in which rank 0 writes; NULL: a single process */
-    /** Language models: tokens per sequence of training and of evaluation, at most the context of the model, which stays
-     * as it is (default: the context of the model). */
+    /** Language models: tokens per sequence of training and of evaluation, at most the context of the model, which
+     * stays as it is (default: the context of the model). */
     size_t window;
     bool documents; /**< language models: state and positions restart with each document */
     /** Language models: every sequence of a step continues that of the step before it in the text, from the state in
@@ -126,8 +126,9 @@ typedef struct bo_trainer_desc {
     /** Steps after which the random frequencies of attention are drawn anew, from the seed and the number of the step;
      * 0: never. The model ends with the last draw. */
     uint64_t redraw_every;
-    /** Language models: the matrices M of DARK, and of HYBRID with a rank, start as the whitening of the queries and keys
-     * that the model has on about 4096 tokens of the training text before the first step (bo_attention_whiten()). */
+    /** Language models: the matrices M of DARK, and of HYBRID with a rank, start as the whitening of the queries and
+     * keys that the model has on about 4096 tokens of the training text before the first step
+     * (bo_attention_whiten()). */
     bool whiten;
     /** Linearized models: what they learn from their teacher. ATTENTION trains only the parameters that
      * the teacher does not have. LOGITS requires adapters (lora.h), because the teacher has the weights that they

@@ -13,7 +13,8 @@
  *     }
  *     bo_widths_destroy(widths);
  *
- * **Ownership.** The result is a copy and does not refer to the descriptor. Its pointers are valid as long as the result.
+ * **Ownership.** The result is a copy and does not refer to the descriptor. Its pointers are valid as long as the
+ * result.
  *
  * **Threads.** The result does not change. Any number of threads may read it.
  */
@@ -53,17 +54,18 @@ typedef struct bo_widths_trend {
 
 /** The results of the checks. Made by the library and read-only; later versions may add members at the end.
  *
- * Parts are "embedding", "layer 0 attention", "layer 0 mlp", …, "logits". Their activation is the mean absolute value over
- * tokens and columns; of a layer, that of its contribution to the residual stream. Matrices are the hidden matrices, and
- * the output matrix if the model has a separate one. */
+ * Parts are "embedding", "layer 0 attention", "layer 0 mlp", …, "logits". Their activation is the mean absolute value
+ * over tokens and columns; of a layer, that of its contribution to the residual stream. Matrices are the hidden
+ * matrices, and the output matrix if the model has a separate one. */
 typedef struct bo_widths {
-    size_t steps;                       /**< number of training steps */
-    size_t parts;                       /**< number of parts */
-    size_t matrices;                    /**< number of matrices */
-    const bo_widths_trend *activations; /**< mean absolute activations: (steps + 1) x parts, from before the first step */
-    const bo_widths_trend *losses;      /**< training losses: steps + 1 */
-    const bo_widths_trend *norms;       /**< |W|₂ / √(fan out / fan in) before the first step: matrices */
-    const bo_widths_trend *changes;     /**< |W - W₀|₂ / √(fan out / fan in) after the last step: matrices */
+    size_t steps;    /**< number of training steps */
+    size_t parts;    /**< number of parts */
+    size_t matrices; /**< number of matrices */
+    /** mean absolute activations: (steps + 1) x parts, from before the first step */
+    const bo_widths_trend *activations;
+    const bo_widths_trend *losses;  /**< training losses: steps + 1 */
+    const bo_widths_trend *norms;   /**< |W|₂ / √(fan out / fan in) before the first step: matrices */
+    const bo_widths_trend *changes; /**< |W - W₀|₂ / √(fan out / fan in) after the last step: matrices */
 } bo_widths;
 
 /** Trains one model per width and records activations, norms and losses.

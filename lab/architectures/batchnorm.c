@@ -392,14 +392,13 @@ const lab_experiment lab_batchnorm = {
               "the components of the gradient along 1 and along the normalized batch, and makes the scale of the "
               "preceding weights irrelevant.",
      .source = "Ioffe, Szegedy: Batch normalization, arXiv 1502.03167; course notes, batch normalization",
-     .method =
-         "x has 32 columns, normal with mean 3 and standard deviation 2, and passes through the batch normalization "
-         "of the library in training mode. The arriving gradients are independent normal numbers (batch size 64, ε = "
-         "10⁻¹², γ = 1.5 unless stated otherwise). The gradient of x is compared with closed forms in float64: the "
-         "complete one, and one that treats mean and standard deviation as constants, at batch sizes of 2 to 512. For evaluation, mean and "
-         "variance are averaged with momentum 0.1 over 200 batches. The preceding weights are those of a linear layer "
-         "with 24 inputs, scaled by c. The layer of the course notes, which only centers, is differentiated "
-         "numerically in float64.",
+     .method = "x has 32 columns, normal with mean 3 and standard deviation 2, and passes through the batch "
+               "normalization of the library in training mode. The arriving gradients are independent normal numbers "
+               "(batch size 64, ε = 10⁻¹², γ = 1.5 unless stated otherwise). The gradient of x is compared with closed "
+               "forms in float64: the complete one, and one that treats mean and standard deviation as constants, at "
+               "batch sizes of 2 to 512. For evaluation, mean and variance are averaged with momentum 0.1 over 200 "
+               "batches. The preceding weights are those of a linear layer with 24 inputs, scaled by c. The layer of "
+               "the course notes, which only centers, is differentiated numerically in float64.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -19,7 +19,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4,
      .passage = LAB_NOTES
-     "lines 797-805: \"S_ij = X_iᵀ(W_Qᵀ W_K)X_j\", \"h(X⁰) = W_O^h W_V X⁰ (A^h)ᵀ\""}, /* exponents of up to several tens, rounded to float32 */
+     /* exponents of up to several tens, rounded to float32 */
+     "lines 797-805: \"S_ij = X_iᵀ(W_Qᵀ W_K)X_j\", \"h(X⁰) = W_O^h W_V X⁰ (A^h)ᵀ\""},
     {.name = "column-space",
      .statement = "A head writes only into the column space of W_O W_V.",
      .number = "largest component of an output outside this space, relative to its norm",

@@ -58,7 +58,8 @@ static bo_status token_rows(lab_scene *s, const char *name, const char *gain_nam
     float gain[WIDTH];
     float *table = bo_alloc(s->context, 256 * WIDTH, sizeof *table, "a table of tokens");
     bo_status status = table ? bo_weights_get(s->context, bo_model_weights(s->model), name, table, NULL) : BO_MEMORY;
-    if (status == BO_OK && gain_name) status = bo_weights_get(s->context, bo_model_weights(s->model), gain_name, gain, NULL);
+    if (status == BO_OK && gain_name)
+        status = bo_weights_get(s->context, bo_model_weights(s->model), gain_name, gain, NULL);
     const float *rows = table + (size_t)FIRST_TOKEN * WIDTH;
     if (status == BO_OK && !gain_name) lab_normalize(ALPHABET, WIDTH, 0, rows, out);
     for (size_t i = 0; status == BO_OK && gain_name && i < ALPHABET * WIDTH; i++)

@@ -220,8 +220,7 @@ static bo_status compare_attention(lab_run *run, int degree, const float *q, con
     float out[TOKENS * HEAD];
     bo_attention *attention;
     BO_TRY(bo_attention_create(context, &desc, &attention));
-    const bo_attention_call call = {
-        .sequences = 1, .tokens = TOKENS, .q = {q}, .k = {k}, .v = {v}, .out = {out}};
+    const bo_attention_call call = {.sequences = 1, .tokens = TOKENS, .q = {q}, .k = {k}, .v = {v}, .out = {out}};
     bo_status status = bo_attention_forward(context, attention, &call);
     for (size_t t = 0; status == BO_OK && t < TOKENS; t++) {
         double truth[HEAD], apart = 0;

@@ -1,5 +1,5 @@
-/* ridge-attention: queries that share one pool of keys and values (ridge_pool.c), and a memory that is refitted at every
- * token. o_t = G_tᵀ (H_t + Λ)⁻¹ q_t, H_t = g H_{t-1} + k_t k_tᵀ, G_t = g G_{t-1} + k_t v_tᵀ. */
+/* ridge-attention: queries that share one pool of keys and values (ridge_pool.c), and a memory that is refitted at
+ * every token. o_t = G_tᵀ (H_t + Λ)⁻¹ q_t, H_t = g H_{t-1} + k_t k_tᵀ, G_t = g G_{t-1} + k_t v_tᵀ. */
 #include "ridge_pool.h"
 #include "ridge_time.h"
 #include <bochner/attention.h>

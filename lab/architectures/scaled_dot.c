@@ -269,8 +269,8 @@ const lab_experiment lab_scaled_dot = {
      .title = "Inner products of queries and keys grow as √d",
      .claim = "The inner product q·k of vectors with independent entries of variance 1 has variance d, so softmax "
               "saturates as d grows. Dividing by √d prevents this.",
-     .source =
-         "Vaswani et al., Attention Is All You Need, arXiv 1706.03762; course notes, justifying scaled dot-product attention",
+     .source = "Vaswani et al., Attention Is All You Need, arXiv 1706.03762; course notes, justifying scaled "
+               "dot-product attention",
      .method = "Queries and keys are normal, with d = 4 to 1024. Variances: all pairs of 1,024 queries and 1,024 "
                "keys. Softmax: the softmax attention of the library for 1,024 queries over 128 keys, with scale 1 and "
                "with scale 1/√d. Its weights are obtained by using unit vectors as values; measured are their entropy "

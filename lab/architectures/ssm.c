@@ -494,13 +494,13 @@ const lab_experiment lab_ssm = {
      .claim = "A linear state-space model can run token by token or as one convolution. Powers of A can be computed by "
               "doubling. A diagonal plus low-rank A must be kept from growing.",
      .source = "course notes, SSM as kernel; SSM as convolution kernel",
-     .method =
-         "The state-space layers of the library with 16 channels are used as initialized, in both forms. Agreement: 8 "
-         "states, 512 normal inputs and all three kinds of A, compared with a recurrence in float64 with the same "
-         "parameters, and in float64 for a state that receives the input one step later. Time: CPU time of one thread for a forward and backward pass, the two forms measured "
-         "alternately, median of 9, for 256 to 16384 tokens of one sequence and for 4 to 256 states. Powers: a dense "
-         "symmetric A with eigenvalues from 0.9 to 0.999, in float64. The overflow of I + PPᵀ is found by bisection "
-         "on |P|². Ranks count singular values above 10⁻¹⁰ of the largest.",
+     .method = "The state-space layers of the library with 16 channels are used as initialized, in both forms. "
+               "Agreement: 8 states, 512 normal inputs and all three kinds of A, compared with a recurrence in float64 "
+               "with the same parameters, and in float64 for a state that receives the input one step later. Time: CPU "
+               "time of one thread for a forward and backward pass, the two forms measured alternately, median of 9, "
+               "for 256 to 16384 tokens of one sequence and for 4 to 256 states. Powers: a dense symmetric A with "
+               "eigenvalues from 0.9 to 0.999, in float64. The overflow of I + PPᵀ is found by bisection on |P|². "
+               "Ranks count singular values above 10⁻¹⁰ of the largest.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

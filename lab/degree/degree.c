@@ -1,9 +1,10 @@
 /* degree: the best polynomial degree of a layer, at a fixed number of parameters. */
 #include "degree.h"
 
-#define CLAIM                                                                                                            \
-    "L layers of degree d form a polynomial of degree d^L. If a layer costs d matrices, a budget of matrices gives the " \
-    "largest degree at d = 3 among integers and at d = e among real numbers. Networks of degree 3 should be best on "    \
+#define CLAIM                                                                                                          \
+    "L layers of degree d form a polynomial of degree d^L. If a layer costs d matrices, a budget of matrices gives "   \
+    "the "                                                                                                             \
+    "largest degree at d = 3 among integers and at d = e among real numbers. Networks of degree 3 should be best on "  \
     "tasks that need mixing, and networks of degree e better still."
 
 #define METHOD                                                                                                         \
@@ -31,8 +32,9 @@
 #define THREE ", mean over three tasks"
 
 #define OUTPUT "; output matrices are ours"
-#define TOKENS                                                                                                          \
-    "; lines 70-72 are about transformers. Equation 2 does not fit layers of even degree; those of the experiment are " \
+#define TOKENS                                                                                                         \
+    "; lines 70-72 are about transformers. Equation 2 does not fit layers of even degree; those of the experiment "    \
+    "are "                                                                                                             \
     "ours"
 
 static const bo_lab_claim claims[] = {

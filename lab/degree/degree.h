@@ -84,18 +84,18 @@ void lab_degree_put(lab_run *run, const char *table, const char *row, const doub
      .number = "largest relative difference of the parameters of two compared networks",                               \
      .rule = BO_LAB_EACH_AT_MOST,                                                                                      \
      .bound = 0.01},                                                                                                   \
-    {                                                                                                                  \
-        .name = "converged",                                                                                           \
-        .statement = "At least 90% of the trainings end because the held-out loss no longer improves.",                \
-        .number = "fraction of trainings that end before the largest number of steps", .rule = BO_LAB_AT_LEAST,        \
-        .bound = 0.9                                                                                                   \
-    }
+        {.name = "converged",                                                                                          \
+         .statement = "At least 90% of the trainings end because the held-out loss no longer improves.",               \
+         .number = "fraction of trainings that end before the largest number of steps",                                \
+         .rule = BO_LAB_AT_LEAST,                                                                                      \
+         .bound = 0.9}
 
 #define LAB_DEGREE_PARAMETERS                                                                                          \
-    {                                                                                                                  \
-        .name = "parameters", .title = "Trained parameters of the compared networks",                                  \
-        .rows = "network, task, form of the layers", .values = "parameters", .picture = BO_LAB_NO_PICTURE              \
-    }
+    {.name = "parameters",                                                                                             \
+     .title = "Trained parameters of the compared networks",                                                           \
+     .rows = "network, task, form of the layers",                                                                      \
+     .values = "parameters",                                                                                           \
+     .picture = BO_LAB_NO_PICTURE}
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
-/* Networks T_d on tasks that need mixing, on vectors and on sequences of tokens: a linear layer, L layers of degree d in
- * one of two forms, and a linear output layer. On sequences the layers mix tokens, and one more layer of the same form
- * and degree acts on the last token. Its width, or that of the last layer on vectors, balances the number of
+/* Networks T_d on tasks that need mixing, on vectors and on sequences of tokens: a linear layer, L layers of degree d
+ * in one of two forms, and a linear output layer. On sequences the layers mix tokens, and one more layer of the same
+ * form and degree acts on the last token. Its width, or that of the last layer on vectors, balances the number of
  * parameters. */
 #include "degree.h"
 #include "mixing_tasks.h"

@@ -120,8 +120,8 @@ static bo_status fill_rows(lab_run *run, const lab_mixing_desc *desc, bo_example
 
 bo_status lab_mixing_rows_open(lab_run *run, const lab_mixing_desc *desc, lab_mixing_rows *out)
 {
-    static const size_t classes[LAB_MIXING_COUNT] = {
-        [LAB_MIXING_PARITY] = 2, [LAB_MIXING_PERMUTATIONS] = LAB_PERMUTATIONS};
+    static const size_t classes[LAB_MIXING_COUNT] = {[LAB_MIXING_PARITY] = 2,
+                                                     [LAB_MIXING_PERMUTATIONS] = LAB_PERMUTATIONS};
     bo_examples_arrays arrays = {.rows = desc->rows, .targets = 1, .classes = classes[desc->kind], .dim = desc->places};
     if (desc->kind == LAB_MIXING_POLYNOMIAL) arrays.dim = 2 * HALF;
     if (desc->kind == LAB_MIXING_PERMUTATIONS) arrays.dim *= LAB_PERMUTATIONS;

@@ -7,7 +7,7 @@
 #define LEVINE "Levine et al. 2020 (arXiv 2006.12467)"
 
 #define EQUATION_1                                                                                                     \
-    LAB_NAVON "lines 13-17: \"as long as L > log_3 d_x: sep(y) = Θ(3^(L·d_x)), "                                     \
+    LAB_NAVON "lines 13-17: \"as long as L > log_3 d_x: sep(y) = Θ(3^(L·d_x)), "                                       \
               "where d_x is the layer width, and L is the depth\""
 #define EQUATION_3                                                                                                     \
     LAB_NAVON "lines 26-35: \"each from degree d then the obtained "                                                   \
@@ -19,11 +19,11 @@
 
 #define METHOD                                                                                                         \
     "Tokens are split in the middle. The output is a linear form of the last token after L layers without "            \
-    "normalization: (X W1) ∘ ΣX W2 for degree 2, (X Wq)(X Wk)ᵀ X Wv (the linear transformer) for degree 3, and "  \
-    "the latter ∘ ΣX W3 for degree 4, where Σ is the sum over tokens. Equation 2 of the source, X Π (W_k Xᵀ), " \
+    "normalization: (X W1) ∘ ΣX W2 for degree 2, (X Wq)(X Wk)ᵀ X Wv (the linear transformer) for degree 3, and "       \
+    "the latter ∘ ΣX W3 for degree 4, where Σ is the sum over tokens. Equation 2 of the source, X Π (W_k Xᵀ), "        \
     "has factors whose sizes do not fit for even degrees; these layers have its degree, its d matrices, and "          \
     "one factor of the token itself. Weights and tokens are random residues modulo 2^31 - 1. The output "              \
-    "depends on the tokens only through s = Σ x, G = Σ x xᵀ and the last token; it is split into parts by the "    \
+    "depends on the tokens only through s = Σ x, G = Σ x xᵀ and the last token; it is split into parts by the "        \
     "degree in the first half, and the rank is the sum of the ranks of their matrices. Each matrix is larger "         \
     "than the largest possible rank (the number of monomials of the part on either side). A rank modulo the "          \
     "prime is at most the rank for almost all weights, so a rank that reaches the largest possible one is "            \

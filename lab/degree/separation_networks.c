@@ -310,10 +310,8 @@ bo_status lab_separation_networks(lab_run *run)
     BO_TRY(by_tokens(&n));
     BO_TRY(rounding(&n));
     lab_claim(run, "monomials", (double)n.different / (double)n.compared);
-    lab_note(
-        run,
-        "A homogeneous polynomial of degree D in n + n inputs has at most Σ_k min(C(k + n - 1, k), C(D - k + n - 1, D - "
-        "k)) terms, which random weights reach: of order D^n = d^(L n) for D much larger than n, and of order n^(D / 2) "
-        "for n much larger than D. Wider layers add nothing.");
+    lab_note(run, "A homogeneous polynomial of degree D in n + n inputs has at most Σ_k min(C(k + n - 1, k), C(D - k + "
+                  "n - 1, D - k)) terms, which random weights reach: of order D^n = d^(L n) for D much larger than n, "
+                  "and of order n^(D / 2) for n much larger than D. Wider layers add nothing.");
     return BO_OK;
 }

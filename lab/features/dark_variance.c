@@ -81,8 +81,7 @@ static void draw_rows(trial *t, size_t rows, bool mapped, float *out)
 static bo_status make_law(trial *t, sampling law)
 {
     bo_context *context = lab_context(t->run);
-    const bo_attention_call call = {
-        .sequences = 1, .tokens = SEEN, .q = {t->seen}, .k = {t->seen + SEEN * t->dim}};
+    const bo_attention_call call = {.sequences = 1, .tokens = SEEN, .q = {t->seen}, .k = {t->seen + SEEN * t->dim}};
     draw_rows(t, 2 * SEEN, false, t->seen);
     for (size_t i = 0; i < t->dim; i++) t->m[i * t->dim + i] = 1;
     if (law == OPTIMAL) return bo_attention_propose(context, t->attention, &call, NULL);

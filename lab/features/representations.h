@@ -17,7 +17,7 @@ typedef enum lab_representation {
     LAB_SINE_COSINE, /* √2 cos(w·x) or √2 sin(w·x), chosen at random, times e^(|x|²/2) */
     LAB_POSITIVE,    /* e^(w·x - |x|²/2) */
     LAB_BOUNDED,     /* D e^(A|w|² + B w·x - |x|²/2): FAVOR++, Likhosherstov et al. 2022 */
-    LAB_PRODUCT, /* √(2ⁿ⁺¹/n!) Π_{j≤n} r_j·x, P(n) = 2⁻ⁿ⁻¹, r_j signs: random Maclaurin (Kar and Karnick 2012) */
+    LAB_PRODUCT,     /* √(2ⁿ⁺¹/n!) Π_{j≤n} r_j·x, P(n) = 2⁻ⁿ⁻¹, r_j signs: random Maclaurin (Kar and Karnick 2012) */
     LAB_REPRESENTATIONS
 } lab_representation;
 extern const char *const lab_representation_names[LAB_REPRESENTATIONS];

@@ -418,11 +418,11 @@ const lab_experiment lab_muon = {
          "Times are CPU times of one thread, medians of 7, for an update with 5 iterations. For comparison, 5 cubic "
          "iterations with the 1024 x 1024 product of a 1024 x 64 matrix are timed with the GEMM of the library. "
          "Singular values: a 16 x 32 matrix with a geometric spectrum down to 0.005 of the Frobenius norm. The limit "
-         "of the cubic iteration: 16 x 32 matrices with known U, V and singular values, without normalization. Gradient "
-         "sizes: 5 steps with the same Gaussian gradients times 1, 0.01, 100 and 10000, without clipping. Training: a "
-         "byte-level transformer with 2 layers of width 32, context 64, 8 sequences per step, 300 steps, each "
-         "optimizer at 0.3, 1, 3 and 10 times its default learning rate (Muon 0.02, and 3e-3 for parameters that are "
-         "not hidden matrices; AdamW 3e-3; SGD 0.1 with momentum 0.9).",
+         "of the cubic iteration: 16 x 32 matrices with known U, V and singular values, without normalization. "
+         "Gradient sizes: 5 steps with the same Gaussian gradients times 1, 0.01, 100 and 10000, without clipping. "
+         "Training: a byte-level transformer with 2 layers of width 32, context 64, 8 sequences per step, 300 steps, "
+         "each optimizer at 0.3, 1, 3 and 10 times its default learning rate (Muon 0.02, and 3e-3 for parameters that "
+         "are not hidden matrices; AdamW 3e-3; SGD 0.1 with momentum 0.9).",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .text = true},

@@ -54,7 +54,7 @@ static bo_status fit_proxy(lab_run *run, size_t proxy, const bo_plan_timing *tim
         for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) rows[i][t] /= timings[i].seconds;
         ones[i] = 1;
     }
-    if (lab_plan_least_squares(fitted, (const double(*)[BO_PLAN_TERM_COUNT])rows, ones, 15, cost)) return BO_OK;
+    if (lab_plan_least_squares(fitted, (const double (*)[BO_PLAN_TERM_COUNT])rows, ones, 15, cost)) return BO_OK;
     return bo_fail(lab_context(run), BO_NUMERIC, "the step times do not determine the cost of %s", proxies[proxy].name);
 }
 
@@ -107,8 +107,8 @@ static const size_t full_windows[][2] = {{64, 8}, {256, 8}, {1024, 2}};
 
 static size_t list_shapes(const lab_run *run, bo_plan_timing *out)
 {
-    const size_t(*sizes)[2] = lab_quick(run) ? quick_sizes : full_sizes;
-    const size_t(*windows)[2] = lab_quick(run) ? quick_windows : full_windows;
+    const size_t (*sizes)[2] = lab_quick(run) ? quick_sizes : full_sizes;
+    const size_t (*windows)[2] = lab_quick(run) ? quick_windows : full_windows;
     const size_t many = lab_size(run, LAB_COUNT_OF(full_sizes), LAB_COUNT_OF(quick_sizes));
     size_t count = 0;
     for (size_t s = 0; s < many; s++)

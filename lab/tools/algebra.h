@@ -15,7 +15,8 @@ bo_status lab_multiply_single(bo_context *context, bool ta, bool tb, size_t m, s
  * BO_NUMERIC: it is not positive definite. */
 bo_status lab_solve_positive(bo_context *context, size_t n, size_t m, double *a, double *x);
 
-/* A symmetric matrix (n x n, given by its upper triangle): row i becomes the eigenvector of values[i]; values ascend. */
+/* A symmetric matrix (n x n, given by its upper triangle): row i becomes the eigenvector of values[i]; values
+ * ascend. */
 bo_status lab_eigen(bo_context *context, size_t n, double *a, double *values);
 /* The eigenvalues of any square matrix (n x n, overwritten); conjugate pairs are adjacent. */
 bo_status lab_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary);

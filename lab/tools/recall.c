@@ -12,10 +12,7 @@ enum {
     CALIBRATION = 1024 /* rows of keys and queries for data-adapted frequencies */
 };
 
-#define SHARP                                                                                                          \
-    {                                                                                                                  \
-        1, 2, 4, 8, 16                                                                                                 \
-    }
+#define SHARP {1, 2, 4, 8, 16}
 static const bo_recall_kind kinds[] = {
     {.name = "softmax", .preset = "softmax", .size = BO_RECALL_ALL, .knob = BO_RECALL_SCALE, .tried = {4, 8, 16, 32}},
     {.name = "softmax-norms",

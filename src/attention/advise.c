@@ -544,9 +544,9 @@ static bo_status advise_on(bo_context *context, const bo_attention_desc *desc, c
     return status;
 }
 
-bo_status bo_attention_advise_arrays(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
-                              const float *q, const float *k, const float *v, double target, size_t most,
-                              bo_attention_advice **out)
+bo_status bo_attention_advise_arrays(bo_context *context, const bo_attention_desc *desc,
+                                     const bo_attention_shape *shape, const float *q, const float *k, const float *v,
+                                     double target, size_t most, bo_attention_advice **out)
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, desc, shape, q, k, out);

@@ -279,7 +279,7 @@ static bo_status check(bo_context *context, const bo_attention *attention, const
     return check_parameters(context, attention, c);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 bo_status bo_strided_bytes(bo_context *context, const bo_attention *attention, const bo_strided_call *call,
                            bool backward, size_t *tape, size_t *workspace)

@@ -6,10 +6,10 @@
 
 /* An array with a row of numbers for each head of each token.
  *
- * Number i of head h of token t of sequence s is at `data` + s * sequence + t * token + h * head + i. In a packed batch,
- * t counts the tokens of all sequences, and s * sequence is left out. If all three strides are 0, the array has no gaps,
- * in the layout of the call. In queries, keys and values that are packed as (tokens, 3, heads, dim),
- * `token` is 3 heads dim, `head` is dim, and `data` of k is heads dim numbers after that of q.
+ * Number i of head h of token t of sequence s is at `data` + s * sequence + t * token + h * head + i. In a packed
+ * batch, t counts the tokens of all sequences, and s * sequence is left out. If all three strides are 0, the array has
+ * no gaps, in the layout of the call. In queries, keys and values that are packed as (tokens, 3, heads, dim), `token`
+ * is 3 heads dim, `head` is dim, and `data` of k is heads dim numbers after that of q.
  */
 typedef struct bo_attention_array {
     void *data;      /* the first number; NULL: there is no such array */
@@ -20,13 +20,14 @@ typedef struct bo_attention_array {
 
 /* One call of attention on arrays in the memory of the context's device.
  *
- * On a GPU, a call only submits work: it returns before the work is done, allocates nothing, and can be recorded in a CUDA
- * graph of the caller. Numbers are not checked: inputs that are not finite give outputs that are not finite. On the CPU, the
- * results are those of bo_attention_forward() and bo_attention_backward(), and arrays with gaps are copied.
+ * On a GPU, a call only submits work: it returns before the work is done, allocates nothing, and can be recorded in a
+ * CUDA graph of the caller. Numbers are not checked: inputs that are not finite give outputs that are not finite. On
+ * the CPU, the results are those of bo_attention_forward() and bo_attention_backward(), and arrays with gaps are
+ * copied.
  *
- * Shapes: q and out have `heads` heads, k and v `key_heads`; log_gate and beta have `key_heads` heads of width 1 (log_gate
- * of GLA: dim). Parameters are arrays of float32 as in bo_attention_inputs. Gradients are overwritten; those without `data`
- * are not computed.
+ * Shapes: q and out have `heads` heads, k and v `key_heads`; log_gate and beta have `key_heads` heads of width 1
+ * (log_gate of GLA: dim). Parameters are arrays of float32 as in bo_attention_inputs. Gradients are overwritten; those
+ * without `data` are not computed.
  */
 typedef struct bo_strided_call {
     bo_element element; /* the type of the arrays: FLOAT32, or BFLOAT16 on a GPU */
@@ -36,8 +37,8 @@ typedef struct bo_strided_call {
     size_t sequences;   /* number of sequences */
     size_t tokens;      /* tokens per sequence; ignored in a packed batch */
     size_t key_tokens;  /* cross attention: keys per sequence (default: tokens) */
-    /* Packed batch, in memory of the device: the first row of each sequence, and then the number of rows. NULL: sequences
-     * of equal length. */
+    /* Packed batch, in memory of the device: the first row of each sequence, and then the number of rows. NULL:
+     * sequences of equal length. */
     const int32_t *offsets;
     const int32_t *key_offsets;  /* packed batch in cross attention: the same for the keys */
     size_t rows;                 /* packed batch: number of tokens of all sequences */
@@ -57,8 +58,8 @@ typedef struct bo_strided_call {
     const float *m_k;            /* W' */
     const float *bias;           /* b */
     const float *bias_k;         /* b' */
-    /* An array of the host with the address of one state in memory of the device for each sequence: read before the first
-     * token and updated after the last. NULL: sequences start from an empty past, and nothing is kept. */
+    /* An array of the host with the address of one state in memory of the device for each sequence: read before the
+     * first token and updated after the last. NULL: sequences start from an empty past, and nothing is kept. */
     void *const *states;
     void *tape;        /* bo_strided_bytes bytes of the device, written by forward with `training` */
     void *workspace;   /* bo_strided_bytes bytes of the device, for the duration of the work */
@@ -81,8 +82,8 @@ typedef struct bo_strided_call {
     float *dbias_k;               /* gradient of bias_k */
 } bo_strided_call;
 
-/* Returns the memory that a call needs; `tape` and `workspace` of the call are not used. This is the only function of the
- * three that may allocate: it uploads the frequencies of the attention to the device if they are not there. */
+/* Returns the memory that a call needs; `tape` and `workspace` of the call are not used. This is the only function of
+ * the three that may allocate: it uploads the frequencies of the attention to the device if they are not there. */
 bo_status bo_strided_bytes(bo_context *context, const bo_attention *attention, const bo_strided_call *call,
                            bool backward, size_t *tape, size_t *workspace);
 bo_status bo_strided_forward(bo_context *context, const bo_attention *attention, const bo_strided_call *call);

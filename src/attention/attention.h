@@ -24,7 +24,7 @@ bool bo_attention_is_ready(const bo_attention *attention);
 /* True if bo_attention_redraw changes its features. */
 bool bo_attention_is_random(const bo_attention *attention);
 
-/* ---- calls on arrays without gaps --------------------------------------------------------------------------------- */
+/* ---- calls on arrays without gaps -------------------------------------------------------------------------------- */
 
 /* The shape of a batch: sequences of one length, or packed sequences of different lengths without gaps. */
 typedef struct bo_attention_shape {
@@ -89,9 +89,10 @@ typedef struct bo_attention_gradients {
     uint64_t reserved[4];  /* must be zero */
 } bo_attention_gradients;
 
-/* bo_attention_forward, bo_attention_backward and the other public functions with a bo_attention_call, on shapes and float32
- * arrays without gaps. initial: one state per sequence; NULL: start from an empty past. final: one state per sequence; NULL:
- * keep none. tape: bo_attention_tape_bytes bytes, or NULL. d_final: gradients of the final states; NULL: zero. */
+/* bo_attention_forward, bo_attention_backward and the other public functions with a bo_attention_call, on shapes and
+ * float32 arrays without gaps. initial: one state per sequence; NULL: start from an empty past. final: one state per
+ * sequence; NULL: keep none. tape: bo_attention_tape_bytes bytes, or NULL. d_final: gradients of the final states;
+ * NULL: zero. */
 bo_status bo_attention_forward_arrays(bo_context *context, const bo_attention *attention,
                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                       const void *const *initial, void *const *final, float *out, void *tape);
@@ -160,7 +161,7 @@ bo_status bo_attention_backward_f64(bo_context *context, const bo_attention *att
                                     const bo_attention_inputs_f64 *inputs, const double *dout,
                                     const bo_attention_gradients_f64 *gradients);
 
-/* ---- statistics of arrays without gaps ---------------------------------------------------------------------------- */
+/* ---- statistics of arrays without gaps --------------------------------------------------------------------------- */
 
 bo_status bo_calibration_add_arrays(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
                                     const bo_attention_inputs *inputs);
@@ -239,10 +240,10 @@ double bo_error_predicted(const bo_error_prediction *prediction, size_t features
 /* Replaces the maps by others of the same kind (one per key head, or one with one_draw), for example from a file. Takes
  * ownership, also if the call fails. An attention that needed calibration is ready for use afterwards. */
 bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo_features **maps, size_t count);
-/* Copies the sums of one key head out of a state, or into it. Kinds with features: Σ_j a_j φ(k_j) v_jᵀ = exp(log_scale) s
- * (features x value_dim) and Σ_j a_j φ(k_j) = exp(log_scale) z (features). GLA and DELTA: s is S (dim x value_dim). RIDGE:
- * s is G (dim x value_dim) and z is H (dim x dim). For these the log scale is 0. get: arrays may be NULL; z is NULL if the
- * kind has none. BO_INVALID if the state belongs to another attention or consists of keys and values. */
+/* Copies the sums of one key head out of a state, or into it. Kinds with features: Σ_j a_j φ(k_j) v_jᵀ = exp(log_scale)
+ * s (features x value_dim) and Σ_j a_j φ(k_j) = exp(log_scale) z (features). GLA and DELTA: s is S (dim x value_dim).
+ * RIDGE: s is G (dim x value_dim) and z is H (dim x dim). For these the log scale is 0. get: arrays may be NULL; z is
+ * NULL if the kind has none. BO_INVALID if the state belongs to another attention or consists of keys and values. */
 bo_status bo_attention_state_get(bo_context *context, const bo_attention *attention, const void *state, size_t key_head,
                                  float *s, float *z, double *log_scale);
 bo_status bo_attention_state_set(bo_context *context, const bo_attention *attention, void *state, size_t key_head,
@@ -255,9 +256,9 @@ void bo_attention_state_start(const bo_attention *attention, void *prefix);
 bo_status bo_attention_state_move(bo_context *context, const bo_attention *from, const void *state,
                                   const bo_attention *to, void *out);
 /* Changes the number of tokens that a state has read, so that the cost of a step after many tokens can be measured
- * without reading them. More tokens: kept keys and values are repeated; sums and memories, whose cost does not depend on
- * the number, stay. Fewer tokens: the latest kept keys are dropped. The state stays valid. Refused if the state is empty
- * or cannot hold the tokens. */
+ * without reading them. More tokens: kept keys and values are repeated; sums and memories, whose cost does not depend
+ * on the number, stay. Fewer tokens: the latest kept keys are dropped. The state stays valid. Refused if the state is
+ * empty or cannot hold the tokens. */
 bo_status bo_attention_state_repeat(bo_context *context, const bo_attention *attention, void *state, uint64_t tokens);
 
 #endif

@@ -197,7 +197,7 @@ static bo_status check_batch(bo_context *context, const bo_attention_shape *shap
 
 /* Statistics do not depend on which keys a query sees: the numbers of queries and keys may differ. */
 bo_status bo_calibration_add_arrays(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
-                             const bo_attention_inputs *inputs)
+                                    const bo_attention_inputs *inputs)
 {
     BO_REQUIRE(context, calibration, shape, inputs);
     BO_REQUIRE(context, inputs->q, inputs->k);
@@ -220,8 +220,8 @@ bo_status bo_calibration_add_arrays(bo_context *context, bo_calibration *calibra
 /* The quality of frequencies for the data is measured by the second moment of the estimate of a single frequency over
  * independent rows of q and k: c(w)² = E (f(q, w)·f(k, w))² = tr(A B) with A = E f(q, w) f(q, w)ᵀ and B = E f(k, w)
  * f(k, w)ᵀ, the weight of w included in f (features/propose.h). No importance sampling reaches less than (E c(w))², w ~
- * N(0, I) (arXiv 2406.18802 for one feature per frequency, Cauchy-Schwarz in general). For positive features as drawn, E
- * c² is known for every pair of rows, and for trigonometric features the variance is. */
+ * N(0, I) (arXiv 2406.18802 for one feature per frequency, Cauchy-Schwarz in general). For positive features as drawn,
+ * E c² is known for every pair of rows, and for trigonometric features the variance is. */
 
 enum { FREQUENCIES = 2048 };
 

@@ -1,5 +1,5 @@
-/* The public calls: a bo_attention_call becomes arguments of the functions of attention.h, arrays.h or reference.c, by its
- * element, its arrays and its states. Nothing is copied, and nothing is allocated but a workspace. */
+/* The public calls: a bo_attention_call becomes arguments of the functions of attention.h, arrays.h or reference.c, by
+ * its element, its arrays and its states. Nothing is copied, and nothing is allocated but a workspace. */
 #include "arrays.h"
 #include "calls.h"
 #include "given.h"

@@ -1,5 +1,5 @@
-/* Calls on arrays without gaps: check, plan, then run the engine's tasks, one per key head of each sequence; or one token at a
- * time. */
+/* Calls on arrays without gaps: check, plan, then run the engine's tasks, one per key head of each sequence; or one
+ * token at a time. */
 #include <math.h>
 #include <string.h>
 #include "enums.h"
@@ -180,9 +180,9 @@ static bo_status forward_on_gpu(bo_context *context, const bo_attention *attenti
     return bo_gpu_device_forward(context, attention, shape, inputs, (void *const *)initial, out, tape);
 }
 
-bo_status bo_attention_forward_arrays(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                               const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
-                               float *out, void *tape)
+bo_status bo_attention_forward_arrays(bo_context *context, const bo_attention *attention,
+                                      const bo_attention_shape *shape, const bo_attention_inputs *inputs,
+                                      const void *const *initial, void *const *final, float *out, void *tape)
 {
     BO_REQUIRE(context, attention, shape, inputs);
     BO_REQUIRE_IF(context, bo_has_outputs(shape), out);
@@ -198,7 +198,8 @@ bo_status bo_attention_extend(bo_context *context, const bo_attention *attention
 {
     BO_REQUIRE(context, attention, shape, inputs, states);
     BO_REQUIRE_IF(context, bo_has_outputs(shape), out);
-    return bo_attention_forward_arrays(context, attention, shape, inputs, (const void *const *)states, states, out, NULL);
+    return bo_attention_forward_arrays(context, attention, shape, inputs, (const void *const *)states, states, out,
+                                       NULL);
 }
 
 bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
@@ -404,10 +405,11 @@ bo_status bo_attention_backward_in(bo_context *context, const bo_attention *atte
     return status;
 }
 
-bo_status bo_attention_backward_arrays(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                                const bo_attention_inputs *inputs, const void *const *initial, const float *out,
-                                const void *tape, const float *dout, const float *const *d_final,
-                                const bo_attention_gradients *gradients)
+bo_status bo_attention_backward_arrays(bo_context *context, const bo_attention *attention,
+                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
+                                       const void *const *initial, const float *out, const void *tape,
+                                       const float *dout, const float *const *d_final,
+                                       const bo_attention_gradients *gradients)
 {
     BO_REQUIRE(context, attention, shape, inputs, gradients);
     BO_REQUIRE_IF(context, bo_has_outputs(shape), out, tape);
@@ -587,7 +589,7 @@ bo_status bo_attention_step(bo_context *context, const bo_attention *attention, 
         const bo_attention_shape shape = {
             .sequences = sequences, .tokens = 1, .no_keys = !inputs->k, .layout = BO_LAYOUT_TOKENS_FIRST};
         return bo_attention_forward_arrays(context, attention, &shape, inputs, (const void *const *)states,
-                                    inputs->k ? states : NULL, out, NULL);
+                                           inputs->k ? states : NULL, out, NULL);
     }
     return bo_attention_step_in(context, attention, sequences, inputs, states, false, out, NULL);
 }

@@ -111,8 +111,9 @@ static bo_status whiten(bo_context *context, const bo_call *call, const float *q
     return status;
 }
 
-bo_status bo_attention_whiten_arrays(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                              const float *q, const float *k, double amount, float *m)
+bo_status bo_attention_whiten_arrays(bo_context *context, const bo_attention *attention,
+                                     const bo_attention_shape *shape, const float *q, const float *k, double amount,
+                                     float *m)
 {
     BO_REQUIRE(context, attention, shape, q, k, m);
     if (!(attention->traits & BO_TRAIT_MATRIX))
@@ -285,7 +286,7 @@ static bo_status check_proposal(bo_context *context, const bo_attention *attenti
 }
 
 bo_status bo_attention_propose_arrays(bo_context *context, bo_attention *attention, const bo_attention_shape *shape,
-                               const float *q, const float *k, bo_proposal_report *out)
+                                      const float *q, const float *k, bo_proposal_report *out)
 {
     BO_REQUIRE(context, attention, shape, q, k);
     bo_proposal_report report = {0};

@@ -209,11 +209,10 @@ static bo_status check_sampling(bo_context *context, const bo_attention_desc *d)
     const bool positive = f->function == BO_FUNCTION_DEFAULT || f->function == BO_FUNCTION_POSITIVE;
     char words[BO_KIND_WORDS];
     if (d->proposal != BO_PROPOSAL_NONE && !(f->kernel == BO_KERNEL_SOFTMAX && positive))
-        REFUSE(
-            "proposal %s applies only to positive features of the softmax kernel with kinds %s; found kind %s, kernel %s, "
-            "function %s",
-            bo_proposal_name(d->proposal), bo_kinds_with(BO_TRAIT_PROPOSAL, words), bo_attention_kind_name(d->kind),
-            bo_kernel_name(f->kernel), bo_function_name(f->function) ? bo_function_name(f->function) : "none");
+        REFUSE("proposal %s applies only to positive features of the softmax kernel with kinds %s; found kind %s, "
+               "kernel %s, function %s",
+               bo_proposal_name(d->proposal), bo_kinds_with(BO_TRAIT_PROPOSAL, words), bo_attention_kind_name(d->kind),
+               bo_kernel_name(f->kernel), bo_function_name(f->function) ? bo_function_name(f->function) : "none");
     if (f->sampling != BO_SAMPLING_DRAWN && f->sampling != BO_SAMPLING_OPTIMAL)
         REFUSE("sampling must be drawn or optimal, found %s",
                bo_sampling_name(f->sampling) ? bo_sampling_name(f->sampling) : "an unknown value");

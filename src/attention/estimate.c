@@ -208,8 +208,8 @@ void bo_attention_plan_make(const bo_attention *attention, const bo_sequence *se
     attention->engine->plan(attention, queries, keys, plan);
 }
 
-bo_status bo_attention_estimate_arrays(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                                bo_attention_cost *out)
+bo_status bo_attention_estimate_arrays(bo_context *context, const bo_attention *attention,
+                                       const bo_attention_shape *shape, bo_attention_cost *out)
 {
     BO_REQUIRE(context, attention, shape, out);
     bo_geometry geometry;

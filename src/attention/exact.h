@@ -32,7 +32,7 @@ void bo_exact_note(const bo_call *call, bool finite);
  * denominator in the tape. */
 void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 
-/* ---- parts of both passes, shared by one thread (exact.c) and many (exact_waves.c) ---------------------------------- */
+/* ---- parts of both passes, shared by one thread (exact.c) and many (exact_waves.c) ------------------------------- */
 
 /* Sets the members that follow from the call. */
 void bo_exact_open(const bo_call *call, size_t sequence, size_t key_head, bo_exact *work);

@@ -69,8 +69,8 @@ static inline const float *bo_fixed_gate(const bo_attention *attention, const bo
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-/* A state is a bo_state_header (device/gpu/attention.h), then for each key head sums_bytes of bo_sums and kept_bytes of kept
- * keys (kv_cache.h). */
+/* A state is a bo_state_header (device/gpu/attention.h), then for each key head sums_bytes of bo_sums and kept_bytes of
+ * kept keys (kv_cache.h). */
 
 /* The header of an empty state. */
 bo_state_header bo_state_header_of(const bo_attention *attention);

@@ -11,8 +11,8 @@
 
 enum { BO_PANEL = BO_SIZE(64, 8) }; /* keys per panel */
 
-/* packed: for products in bfloat16, the panels once more in the layouts that products read (bo_kv_packed); NULL: none. A
- * panel is packed when its keys are loaded (bo_kv_cache_pack). Only caches in scratch memory have them. */
+/* packed: for products in bfloat16, the panels once more in the layouts that products read (bo_kv_packed); NULL: none.
+ * A panel is packed when its keys are loaded (bo_kv_cache_pack). Only caches in scratch memory have them. */
 typedef struct bo_kv_cache {
     float *keys, *values;
     size_t ring; /* number of slots */
@@ -20,8 +20,8 @@ typedef struct bo_kv_cache {
     uint16_t *packed;
 } bo_kv_cache;
 
-/* A panel as the right-hand factors (device/cpu/bf16.h) of q Kᵀ, P V, dO Vᵀ and dS K, from its first slot on. In P V and
- * dS K, whose sums are over the slots, slots after the last that was loaded are zero. */
+/* A panel as the right-hand factors (device/cpu/bf16.h) of q Kᵀ, P V, dO Vᵀ and dS K, from its first slot on. In P V
+ * and dS K, whose sums are over the slots, slots after the last that was loaded are zero. */
 typedef struct bo_kv_packed {
     uint16_t *scores, *values, *value_scores, *keys;
 } bo_kv_packed;

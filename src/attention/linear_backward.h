@@ -101,7 +101,7 @@ size_t bo_linear_waves_backward_bytes(const bo_attention *attention, const bo_at
 /* Returns the reverse of a key head whose keys have no delay. */
 bo_linear_reverse bo_linear_reverse_of(const bo_call *call, size_t sequence, size_t key_head, float *parameters);
 
-/* ---- steps of the pass, shared by one thread (linear_backward.c) and many (linear_waves_backward.c) ---------------- */
+/* ---- steps of the pass, shared by one thread (linear_backward.c) and many (linear_waves_backward.c) -------------- */
 
 /* Features and sums of a segment of some chunks. */
 typedef struct bo_linear_segment {

@@ -146,8 +146,8 @@ bo_sums_token bo_linear_token(const bo_attention *attention, float log_scale, do
     /* In double: the rounding error of `next` is corrected in the sums; otherwise slow gates would be lost in large log
      * scales. */
     return (bo_sums_token){.log_scale = next,
-                      .decay = (float)exp((double)log_scale + (double)gate - (double)next),
-                      .weight = (float)exp(own - (double)next)};
+                           .decay = (float)exp((double)log_scale + (double)gate - (double)next),
+                           .weight = (float)exp(own - (double)next)};
 }
 
 /* Computes b, r and c of the chunk's rows, from lk and the log scale of the sums. */

@@ -547,9 +547,9 @@ static bo_status compare(bo_study *s, bo_attention_accuracy *error)
     return status;
 }
 
-bo_status bo_attention_measure_arrays(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                               const bo_attention_inputs *inputs, const float *out, size_t queries,
-                               bo_attention_accuracy *error)
+bo_status bo_attention_measure_arrays(bo_context *context, const bo_attention *attention,
+                                      const bo_attention_shape *shape, const bo_attention_inputs *inputs,
+                                      const float *out, size_t queries, bo_attention_accuracy *error)
 {
     BO_REQUIRE(context, attention, shape, inputs, error);
     bo_geometry geometry;

@@ -16,9 +16,7 @@ typedef struct definition {
 } definition;
 
 #define ARRAY(name, traits, range)                                                                                     \
-    {                                                                                                                  \
-#name, traits, range, offsetof(bo_attention_inputs, name), offsetof(bo_attention_gradients, name)              \
-    }
+    {#name, traits, range, offsetof(bo_attention_inputs, name), offsetof(bo_attention_gradients, name)}
 
 static const definition definitions[BO_PARAMETER_COUNT] = {
     [BO_PARAMETER_SIGMA] = ARRAY(sigma, BO_TRAIT_SIGMA, ANY),

@@ -29,8 +29,8 @@ static inline bo_sequences bo_attention_source(const bo_op_call *call)
     return (bo_sequences){.tokens = a->key_tokens, .most_sequences = a->most_sequences, .source = true};
 }
 
-/* True if the source is read into one state per sequence, and all queries then attend to the whole source: cross attention
- * of kinds that read keys one after the other. */
+/* True if the source is read into one state per sequence, and all queries then attend to the whole source: cross
+ * attention of kinds that read keys one after the other. */
 static inline bool bo_attention_reads(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;

@@ -70,8 +70,8 @@ typedef struct bo_op {
      * backward, din and dout are not NULL where they will exist, and add is set; before forward, din and dout are NULL.
      * The size of `saved` depends only on `gradients`: true if a backward follows, or in backward. */
     bo_status (*sizes)(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch);
-    /* On devices: called before every run, also before a recorded one is repeated, to upload what the call needs besides
-     * its tensors (frequencies), to an address that does not change. NULL: nothing. */
+    /* On devices: called before every run, also before a recorded one is repeated, to upload what the call needs
+     * besides its tensors (frequencies), to an address that does not change. NULL: nothing. */
     bo_status (*prepare)(bo_context *context, const bo_op_call *call);
     bo_status (*forward)(bo_context *context, const bo_op_call *call);
     /* Called before forward with the same call in a run that calibrates. NULL: nothing to do. */
@@ -100,9 +100,9 @@ typedef struct bo_backend {
     bo_status (*finite)(bo_context *context, bo_element element, const void *numbers, size_t count, bool *out);
     /* Writes the column of the largest float of each row to memory of the host; the first of equal ones. */
     bo_status (*largest)(bo_context *context, size_t rows, size_t columns, const void *floats, int32_t *host);
-    /* GPUs: writes the settings of a pass to memory of the device. layers: number of layers with states; sequences: their
-     * number if the pass states none. *staged is created (NULL before) or reused; *moved: its address on the device
-     * changed, and recordings that use it are invalid. NULL: calls are executed at once. */
+    /* GPUs: writes the settings of a pass to memory of the device. layers: number of layers with states; sequences:
+     * their number if the pass states none. *staged is created (NULL before) or reused; *moved: its address on the
+     * device changed, and recordings that use it are invalid. NULL: calls are executed at once. */
     bo_status (*stage)(bo_context *context, const bo_graph_pass *pass, size_t layers, size_t sequences,
                        bo_staged **staged, bool *moved);
     void (*unstage)(bo_staged *staged);
@@ -110,7 +110,8 @@ typedef struct bo_backend {
 
 const bo_backend *bo_backend_cpu(void);
 const bo_backend *bo_backend_of(const bo_device *device);
-/* The type in which graphs on a device hold values: BFLOAT16 on a GPU if the context has that precision, else FLOAT32. */
+/* The type in which graphs on a device hold values: BFLOAT16 on a GPU if the context has that precision, else
+ * FLOAT32. */
 bo_element bo_backend_holds(const bo_context *context, const bo_device *device);
 
 #endif

@@ -54,8 +54,8 @@ size_t bo_recurrent_gates(bo_recurrence cell);
  * `most`. */
 enum { BO_MIX_HEAD = 64 };
 
-/* Bytes of the state of a sequence. For MIX, `most` is the maximum number of tokens; for a causal CONVOLUTION, `channels` are
- * those of x. */
+/* Bytes of the state of a sequence. For MIX, `most` is the maximum number of tokens; for a causal CONVOLUTION,
+ * `channels` are those of x. */
 size_t bo_mix_state_bytes(size_t columns, size_t most);
 size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t channels);
 size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size);

@@ -73,9 +73,9 @@ static bo_status check_causal(bo_context *context, const bo_op_call *call)
     if (w.stride[0] != 1 || w.stride[1] != 1)
         REFUSE("convolution: within sequences, the stride must be 1, found %zu", w.stride[1]);
     if (w.before[1] != w.kernel[1] - 1 || w.after[1])
-        REFUSE(
-            "convolution: within sequences, a kernel of %zu needs a padding of %zu before and 0 after, found %zu and %zu",
-            w.kernel[1], w.kernel[1] - 1, w.before[1], w.after[1]);
+        REFUSE("convolution: within sequences, a kernel of %zu needs a padding of %zu before and 0 after, found %zu "
+               "and %zu",
+               w.kernel[1], w.kernel[1] - 1, w.before[1], w.after[1]);
     return check_tokens(context, call, "convolution", a->sequences.tokens);
 }
 

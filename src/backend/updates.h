@@ -1,13 +1,13 @@
 /* Functions of a backend for optimizers: sums over gradients, and updates of weights in place. Each takes a list of
- * vectors, so that a device handles all weights at once. Results do not depend on the number of threads, nor on the other
- * vectors of a list, and nothing is allocated. */
+ * vectors, so that a device handles all weights at once. Results do not depend on the number of threads, nor on the
+ * other vectors of a list, and nothing is allocated. */
 #ifndef BO_BACKEND_UPDATES_H
 #define BO_BACKEND_UPDATES_H
 
 #include "../base/base.h"
 
-/* One update w = (1 - decay) w - rate u, with the direction u of a rule below. g is `scale` times the stored gradient (so
- * clipping needs no separate pass), μ is the momentum. */
+/* One update w = (1 - decay) w - rate u, with the direction u of a rule below. g is `scale` times the stored gradient
+ * (so clipping needs no separate pass), μ is the momentum. */
 typedef struct bo_rule {
     double scale;
     double rate; /* factor of the rates of all vectors */
@@ -17,7 +17,8 @@ typedef struct bo_rule {
     uint64_t step;                /* t = 1, 2, … of AdamW */
 } bo_rule;
 
-/* The constants of one weight: its update has the rate rule.rate · rate · factor and the decay rule.rate · rate · decay. */
+/* The constants of one weight: its update has the rate rule.rate · rate · factor and the decay rule.rate · rate ·
+ * decay. */
 typedef struct bo_pace {
     double rate, decay, factor;
 } bo_pace;
@@ -56,8 +57,8 @@ typedef struct bo_muon_matrix {
 } bo_muon_matrix;
 
 typedef struct bo_updates {
-    /* Bytes of scratch memory for the sums of these vectors (only `count` is read), and for the update of these matrices
-     * (only rows and columns are read). */
+    /* Bytes of scratch memory for the sums of these vectors (only `count` is read), and for the update of these
+     * matrices (only rows and columns are read). */
     size_t (*bytes)(bo_context *context, size_t count, const bo_update *list, size_t matrices,
                     const bo_muon_matrix *matrix);
     /* out[i] = Σ g² or Σ |g| of vector i, in memory of the host */

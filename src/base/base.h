@@ -22,10 +22,11 @@ bo_status bo_check_zeros(bo_context *context, const char *name, const uint64_t *
  * message. */
 void bo_context_forget_error(bo_context *context);
 
-/* Refuses NULL, as <bochner/base.h> promises: the first line of every exported function that returns a status, after its
- * output pointers were set to NULL. If the context or one of the pointers is NULL, the function ends with BO_INVALID and
- * a message with its name and that of the argument. BO_REQUIRE_IF: the pointers only if the condition holds, for
- * arrays that may be NULL if they are empty. A pointer is a name or a member (desc->path), as the message shows it. */
+/* Refuses NULL, as <bochner/base.h> promises: the first line of every exported function that returns a status, after
+ * its output pointers were set to NULL. If the context or one of the pointers is NULL, the function ends with
+ * BO_INVALID and a message with its name and that of the argument. BO_REQUIRE_IF: the pointers only if the condition
+ * holds, for arrays that may be NULL if they are empty. A pointer is a name or a member (desc->path), as the message
+ * shows it. */
 #define BO_REQUIRE(context, ...) BO_REQUIRE_IF(context, true, __VA_ARGS__)
 #define BO_REQUIRE_IF(context, condition, ...)                                                                         \
     do {                                                                                                               \
@@ -49,7 +50,7 @@ bo_status bo_refuse_null(bo_context *context, const char *function, const char *
         if (bo_try_status_ != BO_OK) return bo_try_status_;                                                            \
     } while (0)
 
-/* ---- memory -------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Allocates `count * size` bytes, aligned to 64; bo_alloc zeroes them, bo_alloc_raw does not. On overflow or exhaustion
  * the result is NULL, and the error message states the size and the purpose `what`. A request of zero bytes yields a
@@ -72,11 +73,12 @@ bo_memory_bound bo_process_address_space(void);
 /* Physical memory, or less if the cgroup has a limit. Memory counts when it is written. */
 bo_memory_bound bo_process_physical_memory(void);
 bo_memory_bound bo_usual_memory(void);
-/* BO_MEMORY if `what` needs more bytes than the limit; the message has both, the source of the limit, and the advice. */
+/* BO_MEMORY if `what` needs more bytes than the limit; the message has both, the source of the limit, and the
+ * advice. */
 bo_status bo_check_memory(bo_context *context, const char *what, double bytes, bo_memory_bound limit,
                           const char *advice);
 
-/* ---- names --------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /* Compares two names. Case is ignored, and "_" equals "-". NULL equals nothing. */
 bool bo_same_name(const char *a, const char *b);
@@ -97,7 +99,7 @@ int bo_find_name(const char *name, const char *const *names, int count);
         return true;                                                                                                   \
     }
 
-/* ---- facts ---------------------------------------------------------------------------------------------- */
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
 
 /* Members of bo_context_info. NULL has no threads, and computes in float32. */
 int bo_context_threads(const bo_context *context);
@@ -105,7 +107,7 @@ bo_precision bo_context_precision(const bo_context *context);
 /* Updates the facts that this module knows: all but the instruction set and the device. For bo_context_describe. */
 bo_context_info *bo_context_update_info(const bo_context *context);
 
-/* ---- threads ------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 /* Runs task(arg, index, worker) for each index in [0, count) on the pool, in any order, and returns when all are done.
  * `worker` is in [0, bo_context_threads); no two concurrent tasks have the same worker, so it can select scratch
@@ -125,7 +127,7 @@ bo_status bo_context_branch(bo_context *context, bo_context **out);
 /* Gives a branch its own progress callback, which is called on the thread that uses the branch. */
 void bo_context_watch(bo_context *branch, bo_progress_fn progress, void *user);
 
-/* ---- log, progress ------------------------------------------------------------------------------------- */
+/* ---- log, progress ----------------------------------------------------------------------------------------------- */
 
 void bo_log(bo_context *context, bo_log_level level, const char *format, ...) BO_PRINTF(3, 4);
 /* Returns BO_CANCELED, with a message, when the caller's callback requests a stop; otherwise BO_OK. */
@@ -135,13 +137,13 @@ double bo_context_progress_interval(const bo_context *context);
 void bo_context_set_progress_interval(bo_context *context, double seconds);
 double bo_seconds(void); /* monotonic clock */
 
-/* The device of the context (device/device.h), which the modules above this one set and use. NULL: the CPU. attach: what was
- * attached before is released, and so is this when the context is destroyed. */
+/* The device of the context (device/device.h), which the modules above this one set and use. NULL: the CPU. attach:
+ * what was attached before is released, and so is this when the context is destroyed. */
 struct bo_device;
 struct bo_device *bo_context_attached(const bo_context *context);
 void bo_context_attach(bo_context *context, struct bo_device *device, void (*release)(struct bo_device *device));
 
-/* ---- kernels ------------------------------------------------------------------------------------------- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 /* The context carries the table of compute kernels for the modules above but never reads it. */
 struct bo_kernels;

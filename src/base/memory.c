@@ -36,8 +36,8 @@ static void default_release(void *user, void *block)
     free(block);
 }
 
-/* A system that overcommits memory returns blocks of any size and ends the process when they are filled. The limit is not
- * queried for smaller blocks, because that takes longer than their allocation. */
+/* A system that overcommits memory returns blocks of any size and ends the process when they are filled. The limit is
+ * not queried for smaller blocks, because that takes longer than their allocation. */
 static bool exceeds_memory(bo_context *context, size_t bytes, const char *what)
 {
     return bytes >= LARGE && bo_check_memory(context, what, (double)bytes, bo_process_memory(),

@@ -1,6 +1,6 @@
-/* Copies of the arrays of an immutable object (a feature map, an attention) in the memory of GPUs, one for each. The object
- * owns them, and frees them when it is destroyed. The address of a copy stays the same while its size does, so that
- * recorded work can use it. */
+/* Copies of the arrays of an immutable object (a feature map, an attention) in the memory of GPUs, one for each. The
+ * object owns them, and frees them when it is destroyed. The address of a copy stays the same while its size does, so
+ * that recorded work can use it. */
 #ifndef BO_DEVICE_COPIES_H
 #define BO_DEVICE_COPIES_H
 

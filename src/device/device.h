@@ -1,6 +1,6 @@
 /* The device that a context computes on: the CPU, or a GPU. This module owns memory, streams of work, copies and the
- * kernels of every device (cpu/kernels.h, gpu/launches.h); modules above it take the path of the device and name neither
- * an instruction set nor a brand of GPU.
+ * kernels of every device (cpu/kernels.h, gpu/launches.h); modules above it take the path of the device and name
+ * neither an instruction set nor a brand of GPU.
  *
  * A GPU is opened when the first context uses it, shared by all contexts of the process that use it, and closed when no
  * context and no object has it any more. It executes work in the order in which it was submitted. One thread at a
@@ -71,15 +71,15 @@ bo_status bo_device_elapsed(bo_context *context, bo_device *device, int from, in
 
 /* ---- a stream of the caller -------------------------------------------------------------------------------------- */
 
-/* Work of this thread goes to the stream of a caller (a cudaStream_t) instead of that of the device, until `leave`. The lock
- * is held in between. NULL: the stream of the device. */
+/* Work of this thread goes to the stream of a caller (a cudaStream_t) instead of that of the device, until `leave`. The
+ * lock is held in between. NULL: the stream of the device. */
 bo_status bo_device_enter_stream(bo_context *context, bo_device *device, void *stream);
 void bo_device_leave_stream(bo_device *device);
 
 /* ---- several processes with one GPU each ------------------------------------------------------------------------- */
 
-/* rank_id: rank 0 makes an id, with which all ranks join; BO_UNSUPPORTED if the device cannot sum. `sum` replaces floats by
- * their sums over the ranks. */
+/* rank_id: rank 0 makes an id, with which all ranks join; BO_UNSUPPORTED if the device cannot sum. `sum` replaces
+ * floats by their sums over the ranks. */
 bo_status bo_device_rank_id(bo_context *context, bo_device *device, unsigned char id[BO_RANK_ID]);
 bo_status bo_device_join(bo_context *context, bo_device *device, const unsigned char id[BO_RANK_ID], int rank,
                          int size);

@@ -12,8 +12,8 @@ struct bo_borrowed {
     struct bo_borrowed *next;
 };
 
-/* Invariants: `functions` is NULL for memory of the host only. A GPU is in the list of open GPUs while users > 0. `borrowed`
- * is accessed with the lock. */
+/* Invariants: `functions` is NULL for memory of the host only. A GPU is in the list of open GPUs while users > 0.
+ * `borrowed` is accessed with the lock. */
 struct bo_device {
     char name[24];
     const bo_gpu_functions *functions;

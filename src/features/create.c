@@ -224,10 +224,10 @@ static void say_what_is_odd(bo_context *context, const bo_features_desc *desc)
         bo_log(context, BO_LOG_WARNING,
                "draw simplex has no advantage for trigonometric features, which are even in w; use orthogonal");
     if (desc->sampling == BO_SAMPLING_OPTIMAL && bo_function_find(desc->function)->flat)
-        bo_log(
-            context, BO_LOG_INFO,
-            "sampling optimal: the frequencies of function %s are used as drawn, because a choice would gain at most 3%%",
-            bo_function_name(desc->function));
+        bo_log(context, BO_LOG_INFO,
+               "sampling optimal: the frequencies of function %s are used as drawn, because a choice would gain at "
+               "most 3%%",
+               bo_function_name(desc->function));
 }
 
 /* Landmarks are chosen by their own function. */

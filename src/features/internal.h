@@ -138,8 +138,8 @@ void bo_pair_add(bo_pair *pair, bo_form form, double gamma, double x, double y, 
 /* Computes all quantities of a pair of raw rows. */
 bo_pair bo_pair_make(const bo_features_desc *desc, const double *factor, const float *x, const float *y);
 double bo_kernel_value(const bo_features_desc *desc, const bo_pair *pair);
-/* Returns a shift-invariant kernel as a function of a distance, and that distance, for compute kernels: kernel_block.c. The weights
- * of PRODUCT include γ². */
+/* Returns a shift-invariant kernel as a function of a distance, and that distance, for compute kernels: kernel_block.c.
+ * The weights of PRODUCT include γ². */
 bo_radial bo_kernel_radial(const bo_features_desc *desc);
 bo_distance bo_form_distance(bo_form form);
 /* Returns the derivatives of the kernel: slopes.c. */
@@ -247,8 +247,8 @@ extern const bo_function_definition bo_function_sincos, bo_function_cosbias, bo_
 #define BO_KERNEL_BIT(kernel) (1u << (kernel))
 enum {
     BO_SHIFT_INVARIANT_KERNELS = (1u << BO_KERNEL_RBF) | (1u << BO_KERNEL_LAPLACIAN) | (1u << BO_KERNEL_CAUCHY) |
-                                 (1u << BO_KERNEL_MATERN12) | (1u << BO_KERNEL_MATERN32) | (1u << BO_KERNEL_MATERN52) |
-                                 (1u << BO_KERNEL_RATIONAL_QUADRATIC),
+        (1u << BO_KERNEL_MATERN12) | (1u << BO_KERNEL_MATERN32) | (1u << BO_KERNEL_MATERN52) |
+        (1u << BO_KERNEL_RATIONAL_QUADRATIC),
     BO_CLOSED_KERNELS = ((1u << BO_KERNEL_COUNT) - 1) & ~(1u << BO_KERNEL_CUSTOM)
 };
 
@@ -312,7 +312,8 @@ enum { BO_DEEPEST = 16 };
 enum { BO_BLOCK_ROWS = BO_SIZE(64, 4) };
 
 /* Invariants: w is NULL exactly for HADAMARD and for maps without frequencies; packed exists exactly if w does and
- * desc.sparse is false, and holds w ∘ factor times u_scale; factor has desc.dim entries; a map with a proposal has weights computed from it. */
+ * desc.sparse is false, and holds w ∘ factor times u_scale; factor has desc.dim entries; a map with a proposal has
+ * weights computed from it. */
 struct bo_features {
     atomic_int other_owners; /* number of owners besides the first: bo_features_share */
     bo_features_desc desc;   /* defaults filled in */

@@ -1,5 +1,5 @@
-/* k(x_i, y_j) and gradients of kernel expansions in float32: distances of tiles of pairs by the compute kernels, then the
- * kernel as a function of the distance, in place. */
+/* k(x_i, y_j) and gradients of kernel expansions in float32: distances of tiles of pairs by the compute kernels, then
+ * the kernel as a function of the distance, in place. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "../base/sizes.h"
 #include "kernel_block.h"
 
-/* Tiles of the matrix are square, so that they can be mirrored. A tile fits in the second-level cache, a strip of its rows
- * in the first; memory is written in runs of a kilobyte. GRADIENT_BYTES limits the sums of a task of gradients. */
+/* Tiles of the matrix are square, so that they can be mirrored. A tile fits in the second-level cache, a strip of its
+ * rows in the first; memory is written in runs of a kilobyte. GRADIENT_BYTES limits the sums of a task of gradients. */
 enum { TILE = BO_SIZE(4, 1) * BO_PAIR_ROWS, STRIP = BO_SIZE(16, 4), FALLBACK_BYTES = BO_SIZE(4 << 20, 256) };
 enum { GRADIENT_ROWS = BO_SIZE(16, 2), GRADIENT_BYTES = BO_SIZE(1 << 18, 1 << 10) };
 

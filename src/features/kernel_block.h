@@ -2,17 +2,17 @@
  *
  * The shift-invariant kernels (RBF, LAPLACIAN, CAUCHY, MATERN12, MATERN32, MATERN52, RATIONAL_QUADRATIC) are computed
  * from the differences of the rows as given, without cancellation: k(x, x) = 1 exactly, k(x, y) = k(y, x) bit for bit,
- * and the absolute error of a value is below 1e-6 for up to a hundred coordinates (it grows as the root of their number).
- * Values below 1e-26 may be 0. Results do not depend on the number of threads. */
+ * and the absolute error of a value is below 1e-6 for up to a hundred coordinates (it grows as the root of their
+ * number). Values below 1e-26 may be 0. Results do not depend on the number of threads. */
 #ifndef BO_FEATURES_KERNEL_BLOCK_H
 #define BO_FEATURES_KERNEL_BLOCK_H
 
 #include <bochner/features.h>
 
-/* Computes k(i * ldk + j) = k(x_i, y_j) for `rows` rows x_i = x + i * ldx and `columns` rows y_j = y + j * ldy of map->dim
- * numbers; of the map, only the members that bo_kernel_matrix uses matter. If x and y are the same rows (pointer, stride
- * and number), one triangle is computed and mirrored. Other kernels than those above are computed in float64 by
- * bo_kernel_matrix and rounded. Needs memory for a copy of y. */
+/* Computes k(i * ldk + j) = k(x_i, y_j) for `rows` rows x_i = x + i * ldx and `columns` rows y_j = y + j * ldy of
+ * map->dim numbers; of the map, only the members that bo_kernel_matrix uses matter. If x and y are the same rows
+ * (pointer, stride and number), one triangle is computed and mirrored. Other kernels than those above are computed in
+ * float64 by bo_kernel_matrix and rounded. Needs memory for a copy of y. */
 bo_status bo_kernel_block(bo_context *context, const bo_features_desc *map, size_t rows, const float *x, size_t ldx,
                           size_t columns, const float *y, size_t ldy, float *k, size_t ldk);
 

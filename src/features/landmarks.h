@@ -1,12 +1,12 @@
-/* Nyström features: landmarks.c chooses the landmarks and factorizes their kernel matrix, functions/landmarks.c computes the
- * features. */
+/* Nyström features: landmarks.c chooses the landmarks and factorizes their kernel matrix, functions/landmarks.c
+ * computes the features. */
 #ifndef BO_FEATURES_LANDMARKS_H
 #define BO_FEATURES_LANDMARKS_H
 
 #include <bochner/features.h>
 
-/* Creates the map x → (k(x, z_1), …, k(x, z_m)) with the landmarks of a map of function LANDMARKS. A function β·φ(x) of that
- * map is α·k(x, Z) with α = Wᵀβ (bo_landmarks_multiply), which takes m instead of m² operations per row. */
+/* Creates the map x → (k(x, z_1), …, k(x, z_m)) with the landmarks of a map of function LANDMARKS. A function β·φ(x) of
+ * that map is α·k(x, Z) with α = Wᵀβ (bo_landmarks_multiply), which takes m instead of m² operations per row. */
 bo_status bo_landmarks_bare(bo_context *context, const bo_features *features, bo_features **out);
 /* True if the features are kernel values, as those of bo_landmarks_bare. */
 bool bo_landmarks_is_bare(const bo_features *features);

@@ -1,10 +1,10 @@
-/* Kernels of fully connected networks of infinite width in closed form: nngp (Lee et al. 2018, arXiv 1711.00165) and ntk
- * (Jacot et al. 2018, arXiv 1806.07572), by the recursion stated in features.h. For ReLU, F and F' are the arc-cosine kernels
- * of order 1 and 0 (Cho and Saul 2009); for erf, F is the arcsine kernel (Williams 1997).
+/* Kernels of fully connected networks of infinite width in closed form: nngp (Lee et al. 2018, arXiv 1711.00165) and
+ * ntk (Jacot et al. 2018, arXiv 1806.07572), by the recursion stated in features.h. For ReLU, F and F' are the
+ * arc-cosine kernels of order 1 and 0 (Cho and Saul 2009); for erf, F is the arcsine kernel (Williams 1997).
  *
- * A layer is described by the variances a and b of two Gaussian variables and the variance d of their difference, instead of
- * their covariance c = (a + b - d)/2. Near x = y the angle between them is of order √d, and 1 - c/√(ab) would lose all of its
- * digits there, whereas d is computed without cancellation in every layer. */
+ * A layer is described by the variances a and b of two Gaussian variables and the variance d of their difference,
+ * instead of their covariance c = (a + b - d)/2. Near x = y the angle between them is of order √d, and 1 - c/√(ab)
+ * would lose all of its digits there, whereas d is computed without cancellation in every layer. */
 #include <math.h>
 #include "enums.h"
 #include "internal.h"
@@ -49,7 +49,8 @@ static moments relu_moments(layer l)
     return (moments){{l.a / 2, l.b / 2, fmax(0, l.d / 2 - norms * sine_excess(theta) / pi)}, (pi - theta) / (2 * pi)};
 }
 
-/* E[erf erf] = (2/π) asin(2c/√(AB)) and E[erf' erf'] = (4/π)/√(AB - 4c²) with A = 1 + 2a, B = 1 + 2b: smooth at x = y. */
+/* E[erf erf] = (2/π) asin(2c/√(AB)) and E[erf' erf'] = (4/π)/√(AB - 4c²) with A = 1 + 2a, B = 1 + 2b: smooth at x =
+ * y. */
 static moments erf_moments(layer l)
 {
     double p = 1 + 2 * l.a, q = 1 + 2 * l.b, root = sqrt(p * q);

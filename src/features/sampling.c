@@ -1,13 +1,13 @@
 /* Data-aware sampling: many candidates are drawn, scored on a sample of the data, and resampled with probability q_i.
  * The features of a kept frequency are multiplied by √(1 / (M q_i)) with M candidates, which preserves E[φ(x)·φ(y)].
  *
- *   optimal   q_i ~ √tr(A_i B_i), A_i = E f_i(x) f_i(x)ᵀ and B_i = E f_i(y) f_i(y)ᵀ over the data on both sides of the
- *             kernel, f_i the one or two features of the frequency. Independent choices with these q_i minimize the mean
- *             squared error of the kernel over pairs of the data: with weights p/ψ for frequencies from ψ in place of p
- *             it is (1/m) (∫ p²/ψ tr(A B) - E k²), with the minimum (1/m) ((∫ p √tr(A B))² - E k²) at ψ ~ p √tr(A B)
- *             (Cauchy-Schwarz; Sernau, Bonacina, Saurous 2024, arXiv 2406.18802, for one feature per frequency, where
- *             the root is √(E f_i(x)² E f_i(y)²)). Computed in logarithms, since positive features span many orders of
- *             magnitude. For candidates from a proposal, f_i includes the importance weights
+ *   optimal q_i ~ √tr(A_i B_i), A_i = E f_i(x) f_i(x)ᵀ and B_i = E f_i(y) f_i(y)ᵀ over the data on both sides of the
+ *             kernel, f_i the one or two features of the frequency. Independent choices with these q_i minimize the
+ *             mean squared error of the kernel over pairs of the data: with weights p/ψ for frequencies from ψ in place
+ *             of p it is (1/m) (∫ p²/ψ tr(A B) - E k²), with the minimum (1/m) ((∫ p √tr(A B))² - E k²) at ψ ~ p √tr(A
+ *             B) (Cauchy-Schwarz; Sernau, Bonacina, Saurous 2024, arXiv 2406.18802, for one feature per frequency,
+ *             where the root is √(E f_i(x)² E f_i(y)²)). Computed in logarithms, since positive features span many
+ *             orders of magnitude. For candidates from a proposal, f_i includes the importance weights
  *   leverage  q_i ~ the ridge leverage scores of the frequency's features, diag(ZᵀZ (ZᵀZ + λI)⁻¹) (Li et al. 2019)
  *
  * One twentieth of the probability is uniform, so that no weight exceeds √20 and no frequency with low energy on the
@@ -24,9 +24,9 @@ static const double even_share = 0.05;
 
 enum { ROWS = BO_SIZE(64, 4) }; /* rows processed at a time */
 
-/* The means over rows that the score of a frequency depends on. PRODUCTS: logarithms of the means of the products of its
- * features, `count` of them. CIRCLE: for the features r [cos u, sin u], whose norm r does not depend on the frequency, the
- * means of r² cos 2u, r² sin 2u and r². */
+/* The means over rows that the score of a frequency depends on. PRODUCTS: logarithms of the means of the products of
+ * its features, `count` of them. CIRCLE: for the features r [cos u, sin u], whose norm r does not depend on the
+ * frequency, the means of r² cos 2u, r² sin 2u and r². */
 typedef struct moments_job {
     const bo_features *candidates;
     const double *u, *half_norms; /* rows x candidates; one number per row */

@@ -16,8 +16,8 @@ bo_status bo_sections_matrix(bo_context *context, const bo_features *features, s
 const float *bo_sections_rows(const bo_features *features);
 /* k(x, x) */
 double bo_sections_diagonal(const bo_features *features, const float *x);
-/* The gradients of f_t(x) = Σ_i alpha[i * outputs + t] k(x, x_i) by x, for every kernel: sections_gradient.c. gradient: rows x
- * outputs x dim. */
+/* The gradients of f_t(x) = Σ_i alpha[i * outputs + t] k(x, x_i) by x, for every kernel: sections_gradient.c. gradient:
+ * rows x outputs x dim. */
 bo_status bo_sections_gradient(bo_context *context, const bo_features *features, size_t rows, const float *x,
                                size_t ldx, size_t outputs, const float *alpha, float *gradient);
 

@@ -1,5 +1,5 @@
-/* Derivatives of the kernels in closed form with respect to the members of a pair, where they are not 0. Kernels that are not
- * differentiable at x = y (Matérn 1/2, Laplacian, NTK of ReLU networks) have slope 0 there. */
+/* Derivatives of the kernels in closed form with respect to the members of a pair, where they are not 0. Kernels that
+ * are not differentiable at x = y (Matérn 1/2, Laplacian, NTK of ReLU networks) have slope 0 there. */
 #include <math.h>
 #include "internal.h"
 
@@ -33,7 +33,7 @@ double bo_slopes_along(const bo_pair_slopes *s, bo_form form, double gamma, doub
     }
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------ */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 void bo_slopes_rbf(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
 {

@@ -1,5 +1,5 @@
-/* Features of sparse rows. The projection multiplies only the numbers that are not 0: a task computes some frequencies of
- * all rows, so that their parts of w are read once. */
+/* Features of sparse rows. The projection multiplies only the numbers that are not 0: a task computes some frequencies
+ * of all rows, so that their parts of w are read once. */
 #include "../base/trace.h"
 #include "../io/sparse.h"
 #include "internal.h"

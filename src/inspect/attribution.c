@@ -1,7 +1,7 @@
 /* Attribution: what each head adds to the residual stream, and directly to the logit of the next token.
  *
- * The final norm is x γ / σ(x) (layer norm: of x minus its mean). With σ of the whole stream, logits are a linear function of
- * the stream, and so the sum of what its summands contribute (Elhage et al. 2021). */
+ * The final norm is x γ / σ(x) (layer norm: of x minus its mean). With σ of the whole stream, logits are a linear
+ * function of the stream, and so the sum of what its summands contribute (Elhage et al. 2021). */
 #include <math.h>
 #include <string.h>
 #include "../math/linalg.h"

@@ -149,8 +149,8 @@ bo_status bo_candidate_fit(bo_context *context, bo_attention *attention, const b
 
 /* ---- recommendations --------------------------------------------------------------------------------------------- */
 
-/* True if a is better than b: a candidate that reaches the target with the smallest state, otherwise that of the smallest
- * error. */
+/* True if a is better than b: a candidate that reaches the target with the smallest state, otherwise that of the
+ * smallest error. */
 static bool better(double target, const bo_inspect_candidate *a, double error_a, const bo_inspect_candidate *b,
                    double error_b)
 {
@@ -161,8 +161,8 @@ static bool better(double target, const bo_inspect_candidate *a, double error_a,
     return error_a < error_b;
 }
 
-/* The best candidate for a head with these errors. NULL: for the model, among those with features: a window alone forgets
- * what is before it, which errors on texts of one length do not show. */
+/* The best candidate for a head with these errors. NULL: for the model, among those with features: a window alone
+ * forgets what is before it, which errors on texts of one length do not show. */
 static size_t best_of(const bo_inspection_made *report, const double *errors)
 {
     size_t best = 0;

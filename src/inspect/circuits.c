@@ -1,7 +1,7 @@
 /* Circuits: W_QK = s W_Qᵀ W_K and W_OV = W_O W_V of every head (Elhage et al. 2021).
  *
- * Both are width x width of rank at most dim. Their singular values are those of a small matrix: if A = U₁ S₁ V₁ᵀ and B =
- * U₂ S₂ V₂ᵀ, then A B = U₁ (S₁ V₁ᵀ U₂ S₂) V₂ᵀ. The nonzero eigenvalues of A B are those of B A. */
+ * Both are width x width of rank at most dim. Their singular values are those of a small matrix: if A = U₁ S₁ V₁ᵀ and B
+ * = U₂ S₂ V₂ᵀ, then A B = U₁ (S₁ V₁ᵀ U₂ S₂) V₂ᵀ. The nonzero eigenvalues of A B are those of B A. */
 #include <math.h>
 #include <string.h>
 #include "../math/linalg.h"
@@ -186,7 +186,8 @@ bo_status bo_write_basis(bo_context *context, const bo_layer_weights *w, size_t 
 /* ---- the whole vocabulary ---------------------------------------------------------------------------------------- */
 
 /* Computes E = Σ_v e_v (u_v - ū)ᵀ (width x width) over the vocabulary, with rows e of the embedding and u of the output
- * matrix: the nonzero eigenvalues of U W_OV Eᵀ, with the mean of each column of logits subtracted, are those of W_V E W_O. */
+ * matrix: the nonzero eigenvalues of U W_OV Eᵀ, with the mean of each column of logits subtracted, are those of W_V E
+ * W_O. */
 static bo_status vocabulary_of(bo_inspecting *in, double **out)
 {
     const size_t vocab = in->d->vocab, width = in->d->width;

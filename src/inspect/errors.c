@@ -94,7 +94,8 @@ static bo_status find_whitening(measuring *m)
     const bo_attention_desc desc = bo_candidate_desc(m->in, dark, a->heads, a->key_heads, m->norms);
     bo_attention *attention;
     BO_TRY(bo_attention_create(m->in->context, &desc, &attention));
-    const bo_status status = bo_attention_whiten_arrays(m->in->context, attention, &m->fit, m->fit_q, m->fit_k, 0, m->m);
+    const bo_status status =
+        bo_attention_whiten_arrays(m->in->context, attention, &m->fit, m->fit_q, m->fit_k, 0, m->m);
     bo_attention_destroy(attention);
     if (status != BO_NUMERIC) return status;
     bo_context_forget_error(m->in->context); /* a head with constant q and k, such as one that was removed */

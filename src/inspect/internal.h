@@ -134,8 +134,8 @@ bo_status bo_patterns_begin(bo_inspecting *in, size_t layer);
 /* ids: those of the batch. period: length of a copy if the tokens are repeated once; 0: a text. */
 bo_status bo_patterns_add(bo_inspecting *in, const int32_t *ids, size_t period);
 void bo_patterns_finish(bo_inspecting *in, size_t layer);
-/* Computes the attention of a head in a window: tokens x tokens, rows sum to 1. m: the M of its key head (rank x dim), or
- * NULL. */
+/* Computes the attention of a head in a window: tokens x tokens, rows sum to 1. m: the M of its key head (rank x dim),
+ * or NULL. */
 bo_status bo_pattern_of(bo_inspecting *in, size_t window, size_t head, const float *m, float *out);
 /* Reads M of all key heads of a DARK layer; *out is NULL for other kinds. */
 bo_status bo_matrix_read(const bo_inspecting *in, size_t layer, float **out);
@@ -146,7 +146,8 @@ bo_status bo_circuits(bo_inspecting *in);
 bo_status bo_write_basis(bo_context *context, const bo_layer_weights *w, size_t head, double *basis, size_t *rank);
 
 bo_status bo_attribution_begin(bo_inspecting *in, size_t layer);
-/* directions: what a unit of the final stream adds to the logit of the next token minus the mean logit, rows x width. */
+/* directions: what a unit of the final stream adds to the logit of the next token minus the mean logit, rows x
+ * width. */
 bo_status bo_attribution_directions(bo_inspecting *in, float **directions);
 bo_status bo_attribution_add(bo_inspecting *in, const float *directions, bool first);
 void bo_attribution_finish(bo_inspecting *in, size_t layer);

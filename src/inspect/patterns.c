@@ -1,5 +1,5 @@
-/* Attention patterns: entropy, and attention to the previous token, to itself, to the first token, and to the tokens that
- * followed earlier occurrences of the current one. */
+/* Attention patterns: entropy, and attention to the previous token, to itself, to the first token, and to the tokens
+ * that followed earlier occurrences of the current one. */
 #include <math.h>
 #include <string.h>
 #include "../math/linalg.h"

@@ -15,7 +15,8 @@ bo_status bo_weight_read(bo_context *context, const bo_model *model, const char 
                        weight->rows * weight->columns, count);
     float *values = bo_alloc_raw(context, count, sizeof *values, what);
     double *wide = bo_alloc_raw(context, count, sizeof *wide, what);
-    bo_status status = values && wide ? bo_weights_get(context, bo_model_weights(model), name, values, NULL) : BO_MEMORY;
+    bo_status status =
+        values && wide ? bo_weights_get(context, bo_model_weights(model), name, values, NULL) : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < count; i++) wide[i] = weight->scale * (double)values[i];
     bo_free(values);
     if (status == BO_OK)
@@ -53,7 +54,8 @@ static bo_status read_gain(const reader *r, const char *name, size_t count, doub
     return read_part(r, weight, count, out);
 }
 
-/* Multiplies column j of each row by gain[j], and subtracts the mean of the row if the norm subtracts that of its input. */
+/* Multiplies column j of each row by gain[j], and subtracts the mean of the row if the norm subtracts that of its
+ * input. */
 static void fold_input(size_t rows, size_t width, const double *gain, bool centered, double *w)
 {
     for (size_t r = 0; r < rows; r++, w += width) {

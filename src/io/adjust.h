@@ -1,6 +1,6 @@
-/* A linear model of the targets by the inputs that are not target-encoded, fitted without each fold of the rows. What it
- * leaves over is what a category should explain: the mean of a category is much less noisy without the effect of the other
- * columns. */
+/* A linear model of the targets by the inputs that are not target-encoded, fitted without each fold of the rows. What
+ * it leaves over is what a category should explain: the mean of a category is much less noisy without the effect of the
+ * other columns. */
 #ifndef BO_IO_ADJUST_H
 #define BO_IO_ADJUST_H
 

@@ -7,8 +7,8 @@
 /* ====================================================================================================================
  * The layout of an array in a binary file: the size check, and conversion of its numbers to double or float. */
 
-/* The file must contain the header and `count` numbers, and nothing more where its size is known. `promise` is the shape,
- * for messages. */
+/* The file must contain the header and `count` numbers, and nothing more where its size is known. `promise` is the
+ * shape, for messages. */
 static bo_status check_size(bo_context *context, const bo_bytes *bytes, const bo_array_layout *array, uint64_t count,
                             const char *promise)
 {
@@ -54,7 +54,7 @@ static bo_status array_ends(bo_context *context, bo_bytes *bytes, const char *pr
     return BO_OK;
 }
 
-/* ---- conversion ---------------------------------------------------------------------------------------- */
+/* ---- conversion -------------------------------------------------------------------------------------------------- */
 
 static inline uint16_t load_16(const unsigned char *p, bool swap)
 {
@@ -129,7 +129,7 @@ static inline double double_of_bits(uint64_t bits)
         BO_CONVERT(8, (real)(int64_t)load_64(raw, swap));                                                              \
         break;                                                                                                         \
     case BO_TYPE_U8:                                                                                                   \
-        BO_CONVERT(1, (real)*raw);                                                                                     \
+        BO_CONVERT(1, (real) * raw);                                                                                   \
         break;                                                                                                         \
     case BO_TYPE_U16:                                                                                                  \
         BO_CONVERT(2, (real)load_16(raw, swap));                                                                       \
@@ -157,7 +157,8 @@ void bo_convert_f32(const bo_array_layout *array, const unsigned char *raw, size
 }
 
 /* ====================================================================================================================
- * Rows of a binary array, read in bounded pieces. The file is not mapped, so that memory does not grow with its size. */
+ * Rows of a binary array, read in bounded pieces. The file is not mapped, so that memory does not grow with its
+ * size. */
 
 static const char *promise(const bo_reader *reader, char out[BO_PROMISE_TEXT])
 {
@@ -357,8 +358,8 @@ static bo_status read_exactly(bo_context *context, bo_bytes *bytes, void *data, 
                    bo_bytes_path(bytes), promise);
 }
 
-/* Walks through the numbers of a file in Fortran order, where the first dimension varies fastest, and gives the place of
- * each in C order. */
+/* Walks through the numbers of a file in Fortran order, where the first dimension varies fastest, and gives the place
+ * of each in C order. */
 typedef struct bo_permuted {
     size_t at;
     size_t index[BO_ARRAY_RANK], stride[BO_ARRAY_RANK];

@@ -153,8 +153,8 @@ static bo_status write_all(bo_context *context, int fd, const char *name, const 
     return BO_OK;
 }
 
-/* Refuses what no reader takes before it is copied: `data`, the first bytes, may be those of a device that never ends as
- * standard input, or of another format. Texts may contain any bytes. */
+/* Refuses what no reader takes before it is copied: `data`, the first bytes, may be those of a device that never ends
+ * as standard input, or of another format. Texts may contain any bytes. */
 static bo_status refuse_foreign(bo_context *context, const bo_bytes *bytes, const unsigned char *data, size_t size)
 {
     const bool text = bytes->limits.whole;
@@ -395,7 +395,7 @@ bo_status bo_bytes_rewind(bo_context *context, bo_bytes *bytes)
     return BO_OK;
 }
 
-/* ---- whole inputs ---------------------------------------------------------------------------------------------- */
+/* ---- whole inputs ------------------------------------------------------------------------------------------------ */
 
 /* Makes room for the whole input if its size is known, otherwise for twice as much as before. */
 static bo_status grow(bo_context *context, const bo_bytes *bytes, char **text, size_t *capacity)

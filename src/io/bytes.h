@@ -6,8 +6,8 @@
 
 typedef struct bo_bytes bo_bytes;
 
-/* path "-" is standard input if `limits` accept streams. More bytes than `limits` allow are an error, also if the file grows
- * while it is read. With `spool`, an input that cannot be rewound (standard input, a pipe) is first copied into
+/* path "-" is standard input if `limits` accept streams. More bytes than `limits` allow are an error, also if the file
+ * grows while it is read. With `spool`, an input that cannot be rewound (standard input, a pipe) is first copied into
  * an unlinked temporary file, so that several passes are possible. */
 bo_status bo_bytes_open(bo_context *context, const char *path, const bo_limits *limits, bool spool, bo_bytes **out);
 /* Bytes in memory, which must outlive the object; `name` is used in messages. */
@@ -35,7 +35,8 @@ uint64_t bo_bytes_bound(const bo_bytes *bytes);
 /* Bytes of the file read so far, and its size (0: unknown); compressed bytes for gzip. */
 double bo_bytes_progress(const bo_bytes *bytes, double *total);
 
-/* Looks ahead without consuming: at least `want` bytes, fewer only at the end of the input. Valid until the next call. */
+/* Looks ahead without consuming: at least `want` bytes, fewer only at the end of the input. Valid until the next
+ * call. */
 bo_status bo_bytes_peek(bo_context *context, bo_bytes *bytes, size_t want, const unsigned char **data, size_t *have);
 /* *got < want only at the end of the input. */
 bo_status bo_bytes_read(bo_context *context, bo_bytes *bytes, void *data, size_t want, size_t *got);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- XXH64: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md ------------------------------------ */
+/* ---- XXH64: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md --------------------------------------- */
 
 enum { BLOCK = 32, LANES = 4 };
 
@@ -91,7 +91,7 @@ uint64_t bo_xxh64_end(const bo_xxh64 *hash)
     return sum ^ sum >> 32;
 }
 
-/* ---- checksums ------------------------------------------------------------------------------------------------- */
+/* ---- checksums --------------------------------------------------------------------------------------------------- */
 
 enum { PIECE = 1 << 20, WAVE = 256 }; /* bytes of a piece; pieces hashed between two steps of the outer hash */
 

@@ -1,12 +1,13 @@
-/* Checksums that detect damage to files: flipped bits, lost or torn blocks, truncation. They do not protect from forgery.
+/* Checksums that detect damage to files: flipped bits, lost or torn blocks, truncation. They do not protect from
+ * forgery.
  *
  * A checksum is stored in the file as 16 hexadecimal digits, at a place that the format fixes, and covers every other
  * byte. With H = XXH64 of seed 0, it is
  *
  *     H(H(bytes before the digits), H(piece 1), H(piece 2), …)
  *
- * where the pieces are the bytes after the digits in blocks of 1 MiB, and each inner hash is 8 bytes, little-endian. Pieces
- * are hashed in parallel. docs/reference/files.md describes the formats. */
+ * where the pieces are the bytes after the digits in blocks of 1 MiB, and each inner hash is 8 bytes, little-endian.
+ * Pieces are hashed in parallel. docs/reference/files.md describes the formats. */
 #ifndef BO_IO_CHECKSUM_H
 #define BO_IO_CHECKSUM_H
 
@@ -33,8 +34,8 @@ void bo_checksum_start(bo_checksum *sum, const void *before, size_t size); /* th
 void bo_checksum_add(bo_checksum *sum, const void *bytes, size_t size);    /* bytes after the digits */
 void bo_checksum_end(bo_checksum *sum, char digits[BO_CHECKSUM_DIGITS]);
 
-/* The checksum of a file in memory with its digits at `place`; uses all threads of the context. Fails only if the caller
- * requests a stop. */
+/* The checksum of a file in memory with its digits at `place`; uses all threads of the context. Fails only if the
+ * caller requests a stop. */
 bo_status bo_checksum_find(bo_context *context, const void *bytes, size_t size, size_t place,
                            char digits[BO_CHECKSUM_DIGITS]);
 
@@ -44,8 +45,8 @@ enum { BO_CHECKSUM_TEXT = 3 + BO_CHECKSUM_DIGITS + 1 };
 /* "v1:" and the digits of a whole text, to be stored in another file. */
 void bo_checksum_text(const char *text, size_t length, char out[BO_CHECKSUM_TEXT]);
 
-/* True if the bytes are `mark`, or differ from it in so few bytes that they are a damaged copy of it. The text before the
- * digits announces a checksum; damage to this text must not remove the announcement. */
+/* True if the bytes are `mark`, or differ from it in so few bytes that they are a damaged copy of it. The text before
+ * the digits announces a checksum; damage to this text must not remove the announcement. */
 bool bo_checksum_announced(const void *bytes, const char *mark, size_t size);
 
 #endif

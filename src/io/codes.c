@@ -1,18 +1,19 @@
-/* Target encoding: a category becomes the mean of the target over its rows, adjusted for the other columns and shrunk toward the
- * mean of all rows.
+/* Target encoding: a category becomes the mean of the target over its rows, adjusted for the other columns and shrunk
+ * toward the mean of all rows.
  *
- * The residuals r of a linear model of the target by the other inputs (adjust.h) have little variance that is not due to the
- * category. A category with n rows whose residuals have the sum s has the code μ + s / (n + m), where μ is the mean of the
- * target over all rows. m = σ² / τ², from the variance σ² of r inside categories and the variance τ² between their means: the
- * best linear predictor of the mean of a category in the one-way random effects model. τ² is estimated by analysis of variance
- * (Searle, Casella and McCulloch 1992, chapter 3.6), where N is the number of rows and k that of the categories:
+ * The residuals r of a linear model of the target by the other inputs (adjust.h) have little variance that is not due
+ * to the category. A category with n rows whose residuals have the sum s has the code μ + s / (n + m), where μ is the
+ * mean of the target over all rows. m = σ² / τ², from the variance σ² of r inside categories and the variance τ²
+ * between their means: the best linear predictor of the mean of a category in the one-way random effects model. τ² is
+ * estimated by analysis of variance (Searle, Casella and McCulloch 1992, chapter 3.6), where N is the number of rows
+ * and k that of the categories:
  *
  *     σ² = (Σ r² - Σ_c s_c² / n_c) / (N - k)
  *     τ² = (Σ_c s_c² / n_c - (Σ r)² / N - (k - 1) σ²) / ((N - Σ_c n_c² / N) / (k - 1))
  *
- * The rows are divided into folds by a hash of their numbers. The code of a training row is computed without the rows of its
- * fold, linear model included, so that it does not contain its own target. A class is a target that is 1 for the rows of the
- * class, otherwise 0. */
+ * The rows are divided into folds by a hash of their numbers. The code of a training row is computed without the rows
+ * of its fold, linear model included, so that it does not contain its own target. A class is a target that is 1 for the
+ * rows of the class, otherwise 0. */
 #include <float.h>
 #include <math.h>
 #include "../base/rng.h"
@@ -26,8 +27,8 @@ enum {
     BO_CODE_MODEL_ROWS = 1 << 16 /* rows that the linear model is fitted to, about */
 };
 
-/* Sums over the rows of one column, for each set, category and code. The last category is for missing values and categories
- * that are not stored. */
+/* Sums over the rows of one column, for each set, category and code. The last category is for missing values and
+ * categories that are not stored. */
 typedef struct bo_code_sums {
     double *rows;    /* sets x categories */
     double *sums;    /* sets x categories x width: of residuals */

@@ -8,7 +8,7 @@
 #include "origins.h"
 #include "schema_fit.h"
 
-/* ---- words ------------------------------------------------------------------------------------------------ */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
 int bo_truth_read(const char *text, int *family)
 {
@@ -31,8 +31,8 @@ static bool is_id_name(const char *name)
     return strchr("_-. ", before) || (name[length - 2] == 'I' && before >= 'a' && before <= 'z');
 }
 
-/* The index of a pandas frame, as to_csv writes it: a column without a name, "Unnamed: 0" after it was read once more, or the
- * names that reset_index gives. */
+/* The index of a pandas frame, as to_csv writes it: a column without a name, "Unnamed: 0" after it was read once more,
+ * or the names that reset_index gives. */
 static bool is_index_name(const char *name)
 {
     return name && (strncasecmp(name, "unnamed:", 8) == 0 || strcasecmp(name, "index") == 0 ||
@@ -46,9 +46,10 @@ void bo_column_name_rows(const bo_reader *reader, size_t column, bo_collector *c
     collector->names_rows = collector->is_index || is_id_name(name);
 }
 
-/* ---- observing -------------------------------------------------------------------------------------------- */
+/* ---- observing --------------------------------------------------------------------------------------------------- */
 
-/* Range and running mean; for the median all values, or a uniform sample (reservoir sampling, Vitter 1985, algorithm R). */
+/* Range and running mean; for the median all values, or a uniform sample (reservoir sampling, Vitter 1985, algorithm
+ * R). */
 static bo_status observe_number(bo_context *context, const bo_data_desc *desc, bo_collector *collector, double value)
 {
     if (collector->numbers == 1 || value < collector->low) collector->low = value;
@@ -227,7 +228,7 @@ bo_status bo_column_observe(bo_context *context, bo_fit *fit, const bo_cell *cel
     return column->kind == BO_COLUMN_NUMBER || collector->late ? BO_OK : bo_column_observe_label(context, fit, cell);
 }
 
-/* ---- deciding --------------------------------------------------------------------------------------------- */
+/* ---- deciding ---------------------------------------------------------------------------------------------------- */
 
 /* True for tables of cells, as opposed to arrays and sparse rows. */
 static bool has_cells(const bo_schema *schema)
@@ -235,9 +236,10 @@ static bool has_cells(const bo_schema *schema)
     return schema->format == BO_FORMAT_CSV || schema->format == BO_FORMAT_SPACED;
 }
 
-/* All different, consecutive integers in any order; or different integers in a column named id; or different integers from 0 in a
- * column that is named as an index, if there are few rows not too far apart. The sum of hashes compares the set of values with low … high. Whether
- * all integers are different is known of the first ones; all are in a range that is wide enough. */
+/* All different, consecutive integers in any order; or different integers in a column named id; or different integers
+ * from 0 in a column that is named as an index, if there are few rows not too far apart. The sum of hashes compares the
+ * set of values with low … high. Whether all integers are different is known of the first ones; all are in a range that
+ * is wide enough. */
 static bool is_numbered(const bo_fit *fit, const bo_column *column, const bo_collector *collector)
 {
     const size_t rows = fit->schema->rows + fit->schema->unlabeled;
@@ -270,7 +272,8 @@ static void leave_out(bo_column *column, bo_omission why)
     bo_categories_free(&column->categories);
 }
 
-/* The form in which most cells are dates, if at most one of BO_DATE_SHARE is none. *ambiguous: another form has as many. */
+/* The form in which most cells are dates, if at most one of BO_DATE_SHARE is none. *ambiguous: another form has as
+ * many. */
 static bool find_date_form(const bo_collector *collector, bo_date_form *form, bool *ambiguous)
 {
     *form = BO_DATE_YMD;
@@ -345,8 +348,8 @@ static bo_status become_dates(bo_context *context, const bo_fit *fit, const bo_r
     return BO_OK;
 }
 
-/* Most cells are dates, but too many are none, or are written in another form: 0000-00-00 for a missing date, or files of two
- * programs. */
+/* Most cells are dates, but too many are none, or are written in another form: 0000-00-00 for a missing date, or files
+ * of two programs. */
 static void warn_mixed_dates(bo_context *context, const bo_collector *collector, const bo_reader *reader, size_t index,
                              bo_date_form form)
 {
@@ -465,7 +468,8 @@ static void settle_fill(const bo_fit *fit, bo_column *column, bo_collector *coll
         column->fill = collector->days[column->date] / (double)collector->dates[column->date];
 }
 
-/* Numbers that libsvm text leaves out are 0. With an origin they would have to be stored, so that at most half of them may be left out. */
+/* Numbers that libsvm text leaves out are 0. With an origin they would have to be stored, so that at most half of them
+ * may be left out. */
 static void settle_origin(const bo_fit *fit, size_t index)
 {
     bo_column *column = &fit->schema->columns[index];
@@ -495,11 +499,10 @@ static void warn_left_out(bo_context *context, const bo_fit *fit, const bo_reade
         bo_log(context, BO_LOG_WARNING, "%s: %s is left out: all its values are missing", path, label);
         break;
     case BO_OMIT_UNTARGETED:
-        bo_log(
-            context, BO_LOG_WARNING,
-            "%s: %s is left out: it has %zu different values, more than %d (use --categorical with the column to one-hot "
-            "encode it)",
-            path, label, column->values, BO_ONE_HOT_MOST);
+        bo_log(context, BO_LOG_WARNING,
+               "%s: %s is left out: it has %zu different values, more than %d (use --categorical with the column to "
+               "one-hot encode it)",
+               path, label, column->values, BO_ONE_HOT_MOST);
         break;
     case BO_OMIT_REQUESTED:
         break;

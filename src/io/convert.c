@@ -1,5 +1,6 @@
-/* Converts rows of a file to inputs and targets with the columns of a stream: numbers to float32 (origins.h), one-hot encoding, dates,
- * truth values, imputed or refused missing values. Binary files of numbers take a fast path without cells. */
+/* Converts rows of a file to inputs and targets with the columns of a stream: numbers to float32 (origins.h), one-hot
+ * encoding, dates, truth values, imputed or refused missing values. Binary files of numbers take a fast path without
+ * cells. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +8,7 @@
 #include "origins.h"
 #include "stream.h"
 
-/* ---- values -------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 static bo_status refuse_number(bo_context *context, const bo_reader *reader, size_t row, size_t line, size_t column,
                                double value)
@@ -62,7 +63,7 @@ static bo_status put_target(bo_context *context, const bo_stream *stream, const 
     return BO_OK;
 }
 
-/* ---- the general path: cells ---------------------------------------------------------------------------- */
+/* ---- the general path: cells ------------------------------------------------------------------------------------- */
 
 /* One cell of an input column. */
 typedef struct input_cell {
@@ -257,7 +258,7 @@ bo_status bo_stream_next_cells(bo_context *context, bo_stream *stream, size_t ma
     return BO_OK;
 }
 
-/* ---- sparse rows --------------------------------------------------------------------------------------- */
+/* ---- sparse rows ------------------------------------------------------------------------------------------------- */
 
 bool bo_stream_is_sparse(const bo_stream *stream)
 {
@@ -316,7 +317,7 @@ bo_status bo_stream_next_items(bo_context *context, bo_stream *stream, size_t ma
     return BO_OK;
 }
 
-/* ---- the fast path: arrays ------------------------------------------------------------------------------ */
+/* ---- the fast path: arrays --------------------------------------------------------------------------------------- */
 
 /* NaN and infinity have all exponent bits set; this loop vectorizes. */
 static bool all_finite(const float *x, size_t count)

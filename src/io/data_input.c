@@ -79,7 +79,7 @@ bo_status bo_data_input_rewind(bo_context *context, bo_data_input *source)
     return source->labels ? bo_reader_rewind(context, source->labels) : BO_OK;
 }
 
-/* ---- columns by name or number ------------------------------------------------------------------------- */
+/* ---- columns by name or number ----------------------------------------------------------------------------------- */
 
 static size_t find_name(const bo_reader *reader, const char *text, size_t length)
 {

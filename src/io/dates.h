@@ -8,8 +8,8 @@
 /* The order of year, month and day. */
 typedef enum bo_date_form { BO_DATE_YMD = 0, BO_DATE_DMY = 1, BO_DATE_MDY = 2, BO_DATE_FORMS = 3 } bo_date_form;
 
-/* The forms in which `text` is a date, as a bit mask; 0: none. *has_time: it has a time of the day. Dates with points have
- * the day before the month. */
+/* The forms in which `text` is a date, as a bit mask; 0: none. *has_time: it has a time of the day. Dates with points
+ * have the day before the month. */
 unsigned bo_date_forms(const char *text, bool *has_time);
 /* Reads a date in this form: days since 1970-01-01 with the time of the day as a fraction. A time zone is ignored. */
 bool bo_date_read(const char *text, bo_date_form form, double *days);

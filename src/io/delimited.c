@@ -1,4 +1,5 @@
-/* CSV (RFC 4180 with comma, semicolon, tab or vertical bar) and whitespace-separated values: the header, and records to rows of cells. */
+/* CSV (RFC 4180 with comma, semicolon, tab or vertical bar) and whitespace-separated values: the header, and records to
+ * rows of cells. */
 #include "reader.h"
 
 #include <math.h>
@@ -119,7 +120,7 @@ bo_status bo_delimited_open(bo_context *context, bo_reader *reader, const bo_tex
     return BO_OK;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static bo_status ragged(bo_context *context, const bo_reader *reader, const char *text, const char *end, size_t line)
 {

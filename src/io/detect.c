@@ -1,5 +1,5 @@
-/* Detects the format of a file from its first bytes. Binary formats have signatures; a text format is accepted if all of
- * the first lines match it. */
+/* Detects the format of a file from its first bytes. Binary formats have signatures; a text format is accepted if all
+ * of the first lines match it. */
 #include "foreign.h"
 #include "reader.h"
 
@@ -32,7 +32,7 @@ static bool sample_next(const bo_detect_sample *sample, char delimiter, const ch
     return false;
 }
 
-/* ---- libsvm -------------------------------------------------------------------------------------------- */
+/* ---- libsvm ------------------------------------------------------------------------------------------------------ */
 
 static bool is_index(const char *text, const char *end)
 {
@@ -87,7 +87,7 @@ static bool is_called_libsvm(const bo_detect_sample *sample, const char *path)
     return sample_next(sample, 0, &at, &text, &end) && is_libsvm_line(text, end, &pairs) && pairs > 0;
 }
 
-/* ---- delimited ----------------------------------------------------------------------------------------- */
+/* ---- delimited --------------------------------------------------------------------------------------------------- */
 
 /* Numbers with decimal commas are numbers where commas do not separate fields. */
 static bo_cell_kind sample_cell(const bo_reader_field *field, char delimiter)
@@ -99,8 +99,8 @@ static bo_cell_kind sample_cell(const bo_reader_field *field, char delimiter)
                                                     : kind;
 }
 
-/* The number of fields per record, or 0 if it differs or a record is malformed. *texts: the share of text cells after the
- * first record. */
+/* The number of fields per record, or 0 if it differs or a record is malformed. *texts: the share of text cells after
+ * the first record. */
 static size_t consistent_fields(const bo_detect_sample *sample, char delimiter, double *texts)
 {
     const char *at = sample->text, *text, *end;
@@ -164,8 +164,8 @@ static bool tabs_have_gaps(const bo_detect_sample *sample)
     return false;
 }
 
-/* Whitespace separates values that are not all numbers: every record has the same number of fields, at least two, and some
- * column has only numbers below the first record. */
+/* Whitespace separates values that are not all numbers: every record has the same number of fields, at least two, and
+ * some column has only numbers below the first record. */
 static bool is_spaced_table(const bo_detect_sample *sample)
 {
     enum { MOST = 256 };
@@ -191,8 +191,8 @@ static bool is_spaced_table(const bo_detect_sample *sample)
 
 static const char delimiters[] = {',', ';', '\t', '|'};
 
-/* The delimiter that divides all records into the same number of fields, at least two. Of several, that with the smallest
- * share of text, then that with the most fields. 0: none. */
+/* The delimiter that divides all records into the same number of fields, at least two. Of several, that with the
+ * smallest share of text, then that with the most fields. 0: none. */
 static char consistent_delimiter(const bo_detect_sample *sample)
 {
     char best = 0;
@@ -225,7 +225,8 @@ static bo_text_form delimited_form(const bo_detect_sample *sample, const char *p
         form.delimiter = '\t';
         return form;
     }
-    /* No delimiter is consistent: use the delimiter of the first record, so that the reader can report the first bad line. */
+    /* No delimiter is consistent: use the delimiter of the first record, so that the reader can report the first bad
+     * line. */
     const char *at = sample->text, *text, *end;
     size_t length = strlen(path);
     if (!sample_next(sample, ',', &at, &text, &end)) return form;
@@ -253,7 +254,7 @@ static bo_number_form find_number_form(const bo_detect_sample *sample, char deli
     return bo_number_form_find(&signs, delimiter);
 }
 
-/* ---- header -------------------------------------------------------------------------------------------- */
+/* ---- header ------------------------------------------------------------------------------------------------------ */
 
 typedef struct bo_first_cell {
     bo_cell_kind kind;
@@ -313,7 +314,7 @@ static bool has_header(const bo_detect_sample *sample, const bo_text_form *form)
     return names || (all_text && !reappears);
 }
 
-/* ---- all ----------------------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 /* Reads a sample with at least two complete records, if the file has them. */
 static bo_status take_sample(bo_context *context, bo_bytes *bytes, bo_detect_sample *sample)

@@ -67,8 +67,8 @@ typedef struct tally {
     size_t *rows;  /* of each fold */
 } tally;
 
-/* The sum over the folds of the squared shares of all classes is least if every class is spread evenly. A group with g_c
- * rows of class c increases it, in the fold f with shares s_fc, by 2 Σ_c g_c s_fc / n_c and a constant. */
+/* The sum over the folds of the squared shares of all classes is least if every class is spread evenly. A group with
+ * g_c rows of class c increases it, in the fold f with shares s_fc, by 2 Σ_c g_c s_fc / n_c and a constant. */
 static size_t best_fold(const bo_folds_desc *desc, const tally *t, const member *members, const run *group)
 {
     size_t best = 0;

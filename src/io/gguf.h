@@ -61,8 +61,8 @@ const bo_gguf_entry *bo_gguf_find(const bo_gguf *file, const char *key);        
 /* Element `index` of an entry as a number; false if it is text, or not in the range of the result. */
 bool bo_gguf_number(const bo_gguf_entry *entry, size_t index, double *out);
 bool bo_gguf_whole(const bo_gguf_entry *entry, size_t index, uint64_t *out);
-/* The strings of an entry in order: *at is 0 for the first. False: there are no more, or the entry is not of strings. The
- * text is not NUL-terminated. */
+/* The strings of an entry in order: *at is 0 for the first. False: there are no more, or the entry is not of strings.
+ * The text is not NUL-terminated. */
 bool bo_gguf_next_text(const bo_gguf_entry *entry, size_t *at, const char **text, size_t *length);
 
 #endif

@@ -10,7 +10,8 @@ typedef struct bo_inflater bo_inflater;
 bo_status bo_inflater_create(bo_context *context, bo_inflater **out);
 void bo_inflater_destroy(bo_inflater *inflater);
 void bo_inflater_reset(bo_inflater *inflater);
-/* Decompresses some of `input` into `output`; available == 0 means the end of the file. *ended: all data was returned. */
+/* Decompresses some of `input` into `output`; available == 0 means the end of the file. *ended: all data was
+ * returned. */
 bo_status bo_inflater_run(bo_context *context, bo_inflater *inflater, const char *path, const unsigned char *input,
                           size_t available, unsigned char *output, size_t room, size_t *eaten, size_t *made,
                           bool *ended);

@@ -90,7 +90,8 @@ bo_status bo_input_open(bo_context *context, const char *path, const bo_limits *
     return status;
 }
 
-/* No room in the address space is not a fault of the file: a run that resumes must not take an older checkpoint for it. */
+/* No room in the address space is not a fault of the file: a run that resumes must not take an older checkpoint for
+ * it. */
 bo_status bo_input_map(bo_context *context, const char *path, int descriptor, size_t size, void **out)
 {
     *out = NULL;

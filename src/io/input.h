@@ -13,8 +13,8 @@ typedef struct bo_limits {
     bool whole;   /* held in memory as a whole: decompression is limited to BO_MOST_RATIO */
 } bo_limits;
 
-/* The maximum ratio of decompression, which applies from BO_RATIO_BYTES of output on. Text and JSON reach about 20:1, the
- * most repetitive logs about 100:1; DEFLATE ends at 1032:1. */
+/* The maximum ratio of decompression, which applies from BO_RATIO_BYTES of output on. Text and JSON reach about 20:1,
+ * the most repetitive logs about 100:1; DEFLATE ends at 1032:1. */
 enum { BO_MOST_RATIO = 250, BO_RATIO_BYTES = 64 << 20 };
 
 /* All limits; docs/reference/limits.md lists them. */

@@ -59,7 +59,7 @@ bo_status bo_json_parse(bo_context *context, const char *where, const char *text
     return BO_OK;
 }
 
-/* ---- checksums ------------------------------------------------------------------------------------------------- */
+/* ---- checksums --------------------------------------------------------------------------------------------------- */
 
 static const char MARK[] = "{\n  \"checksum\": \"" BO_CHECKSUM_VERSION;
 enum { DIGITS_AT = sizeof MARK - 1, SEALED_BYTES = DIGITS_AT + BO_CHECKSUM_DIGITS };
@@ -145,7 +145,7 @@ bool bo_json_uint64(const bo_json *item, uint64_t *out)
     return *text != 0;
 }
 
-/* ---- growing text --------------------------------------------------------------------------------------------- */
+/* ---- growing text ------------------------------------------------------------------------------------------------ */
 
 static void append(bo_json_text *text, const char *bytes, size_t size)
 {
@@ -173,8 +173,8 @@ void bo_json_raw(bo_json_text *text, const char *raw)
     append(text, raw, strlen(raw));
 }
 
-/* Escapes a text up to `end`, or up to its NUL if `end` is NULL. Bytes that are not UTF-8 become the replacement character, or
- * with `as_is` stay unchanged, as in file names. */
+/* Escapes a text up to `end`, or up to its NUL if `end` is NULL. Bytes that are not UTF-8 become the replacement
+ * character, or with `as_is` stay unchanged, as in file names. */
 static size_t escape(const char **text, const char *end, bool as_is, char *out, size_t size)
 {
     const char *from = *text;

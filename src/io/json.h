@@ -6,8 +6,8 @@
 #include <bochner/json.h>
 #include "json_tree.h"
 
-/* The maximum number of values of a text: this many, and one per BO_JSON_VALUE_BYTES. A value takes 64 bytes of memory or
- * more, but only 2 of text ("0,"). */
+/* The maximum number of values of a text: this many, and one per BO_JSON_VALUE_BYTES. A value takes 64 bytes of memory
+ * or more, but only 2 of text ("0,"). */
 enum { BO_JSON_VALUES = 1 << 20, BO_JSON_VALUE_BYTES = 8 };
 
 /* Parses text that is one value, with optional blanks around it, nested at most `depth` deep. Error messages start with

@@ -1,5 +1,5 @@
-/* JSON values as a tree: parsed from text, built, changed, compared and printed. The memory is that of malloc, so that no
- * context is needed; functions that allocate return NULL or false if there is none. All accept NULL values. */
+/* JSON values as a tree: parsed from text, built, changed, compared and printed. The memory is that of malloc, so that
+ * no context is needed; functions that allocate return NULL or false if there is none. All accept NULL values. */
 #ifndef BO_IO_JSON_TREE_H
 #define BO_IO_JSON_TREE_H
 

@@ -1,5 +1,5 @@
-/* libsvm text: "label index:value index:value … # comment". Indices start at 1 and ascend; absent values are 0; qid:n is
- * ignored. Column 0 is the label, column i the feature with index i. */
+/* libsvm text: "label index:value index:value … # comment". Indices start at 1 and ascend; absent values are 0; qid:n
+ * is ignored. Column 0 is the label, column i the feature with index i. */
 #include "reader.h"
 
 #include <string.h>

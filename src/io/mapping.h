@@ -21,8 +21,8 @@ bo_status bo_mapping_open(bo_context *context, const char *path, bo_mapping *out
 bo_status bo_mapping_read(bo_context *context, const char *path, bo_mapping *out);
 /* A copy of bytes in memory, as if they had been read from a file. */
 bo_status bo_mapping_copy(bo_context *context, const void *bytes, size_t size, bo_mapping *out);
-/* BO_IO if the mapped file became shorter: reading beyond its end would end the process (SIGBUS). A file that was replaced
- * or removed stays readable. */
+/* BO_IO if the mapped file became shorter: reading beyond its end would end the process (SIGBUS). A file that was
+ * replaced or removed stays readable. */
 bo_status bo_mapping_check(bo_context *context, const bo_mapping *mapping, const char *path);
 void bo_mapping_close(bo_mapping *mapping);
 

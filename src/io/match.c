@@ -108,7 +108,8 @@ typedef enum file_shape { ALL_COLUMNS, WITHOUT_TARGETS, ONLY_INPUTS, NO_SHAPE } 
 
 static file_shape find_shape(const bo_schema *schema, const bo_reader *reader, size_t targets, size_t others)
 {
-    /* Sparse text is as wide as its largest index: the reader widens narrower text, and wider text has unknown features. */
+    /* Sparse text is as wide as its largest index: the reader widens narrower text, and wider text has unknown
+     * features. */
     if (reader->format == BO_FORMAT_LIBSVM && schema->format == BO_FORMAT_LIBSVM) return ALL_COLUMNS;
     if (reader->columns == schema->column_count) return ALL_COLUMNS;
     if (reader->columns == schema->column_count - targets) return WITHOUT_TARGETS;

@@ -300,7 +300,8 @@ bo_status bo_npy_save_f64(bo_context *context, const char *path, size_t rows, si
     return save_table(context, path, rows, columns, values, sizeof *values);
 }
 
-/* False also for an array of too many dimensions, which count_numbers refuses: its shape may be shorter than its rank. */
+/* False also for an array of too many dimensions, which count_numbers refuses: its shape may be shorter than its
+ * rank. */
 static bool has_values(const bo_array *array)
 {
     if (array->rank > BO_ARRAY_RANK) return false;

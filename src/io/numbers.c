@@ -260,7 +260,8 @@ void bo_number_signs_add(bo_number_signs *signs, const char *text, const char *e
     }
 }
 
-/* Semicolons separate columns where commas are decimal; in a file with commas between columns a quoted 1,234 has groups. */
+/* Semicolons separate columns where commas are decimal; in a file with commas between columns a quoted 1,234 has
+ * groups. */
 bo_number_form bo_number_form_find(const bo_number_signs *signs, char delimiter)
 {
     static const bo_number_form plain = {'.', 0}, commas = {',', '.'}, groups = {'.', ','};

@@ -31,12 +31,12 @@ typedef struct bo_number_signs {
 void bo_number_signs_add(bo_number_signs *signs, const char *text, const char *end);
 bo_number_form bo_number_form_find(const bo_number_signs *signs, char delimiter);
 
-/* True for text that is a missing value in a column of numbers, dates or truth values, but text in other columns and the name of
- * a class: None, -, NaN and null. Case is ignored. */
+/* True for text that is a missing value in a column of numbers, dates or truth values, but text in other columns and
+ * the name of a class: None, -, NaN and null. Case is ignored. */
 bool bo_is_missing_word(const char *text);
-/* True if the text is a number whose spelling matters when it is a label, as that of a code: leading zeros (a ZIP code 01234),
- * integers with exponents (1e5), or more digits than a double holds, so that bo_number_format would not write them. Blanks around
- * them are ignored. */
+/* True if the text is a number whose spelling matters when it is a label, as that of a code: leading zeros (a ZIP code
+ * 01234), integers with exponents (1e5), or more digits than a double holds, so that bo_number_format would not write
+ * them. Blanks around them are ignored. */
 bool bo_is_code(const char *text, const char *end);
 float bo_half_to_float(uint16_t half);
 

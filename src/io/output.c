@@ -1,4 +1,5 @@
-/* Output to files, which are written under a temporary name, flushed and renamed, to growing memory, and to callbacks. */
+/* Output to files, which are written under a temporary name, flushed and renamed, to growing memory, and to
+ * callbacks. */
 #include "output.h"
 
 #include <errno.h>
@@ -60,7 +61,7 @@ static char *resolve(bo_context *context, const char *path)
     return bo_strdup(context, path);
 }
 
-/* ---- temporary files ---------------------------------------------------------------------------------------------- */
+/* ---- temporary files --------------------------------------------------------------------------------------------- */
 
 /* A process that writes a temporary file holds its lock. File systems that have no locks count as locked. */
 static bool lock(int fd)
@@ -127,7 +128,7 @@ static bo_status open_beside(bo_context *context, bo_output *output, const struc
     return BO_OK;
 }
 
-/* ---- outputs ------------------------------------------------------------------------------------------------------ */
+/* ---- outputs ----------------------------------------------------------------------------------------------------- */
 
 static bo_status open_output(bo_context *context, bo_output *output, const char *path)
 {
@@ -264,7 +265,7 @@ bo_status bo_output_write(bo_context *context, bo_output *output, const void *da
     return BO_OK;
 }
 
-/* ---- flushing ------------------------------------------------------------------------------------------------------ */
+/* ---- flushing ---------------------------------------------------------------------------------------------------- */
 
 bo_status bo_output_flush(bo_context *context, const char *path)
 {
@@ -290,7 +291,7 @@ bo_status bo_output_flush_name(bo_context *context, const char *path)
     return bo_output_flush(context, folder);
 }
 
-/* ---- the end of an output ------------------------------------------------------------------------------------------ */
+/* ---- the end of an output ---------------------------------------------------------------------------------------- */
 
 static bo_status commit_memory(bo_context *context, bo_output *output)
 {

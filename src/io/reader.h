@@ -1,6 +1,6 @@
 /* Internals of a reader. reader.c opens and dispatches; detect.c detects the format; text.c splits records and stores
- * strings; delimited.c and libsvm.c parse records; npy.c and idx.c read headers of arrays; array.c reads rows of arrays and
- * whole arrays; foreign.c names formats that are not read. */
+ * strings; delimited.c and libsvm.c parse records; npy.c and idx.c read headers of arrays; array.c reads rows of arrays
+ * and whole arrays; foreign.c names formats that are not read. */
 #ifndef BO_IO_READER_H
 #define BO_IO_READER_H
 
@@ -112,7 +112,7 @@ bool bo_reader_seekable(const bo_reader *reader);
 enum { BO_COLUMN_TEXT = 160 };
 const char *bo_reader_column_label(const bo_reader *reader, size_t column, char out[BO_COLUMN_TEXT]);
 
-/* ---- arrays (npy, IDX) --------------------------------------------------------------------------------- */
+/* ---- arrays (npy, IDX) ------------------------------------------------------------------------------------------- */
 
 static inline bool bo_reader_is_array(const bo_reader *reader)
 {
@@ -142,7 +142,7 @@ bo_status bo_array_load_bytes(bo_context *context, bo_bytes *bytes, bo_array **o
 void bo_convert_f64(const bo_array_layout *array, const unsigned char *raw, size_t count, double *out);
 void bo_convert_f32(const bo_array_layout *array, const unsigned char *raw, size_t count, float *out);
 
-/* ---- text ---------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* The result of detection. */
 typedef struct bo_text_form {

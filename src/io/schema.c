@@ -11,7 +11,7 @@ static const char *const why_names[] = {"requested", "row numbers", "nearly uniq
 BO_NAMED(column_use, bo_column_use, use_names)
 BO_NAMED(omission, bo_omission, why_names)
 
-/* ---- the inputs of a column ------------------------------------------------------------------------------- */
+/* ---- the inputs of a column -------------------------------------------------------------------------------------- */
 
 size_t bo_schema_code_width(const bo_schema *schema)
 {
@@ -59,7 +59,7 @@ static const char *input_detail(const bo_schema *schema, const bo_column *column
     return "";
 }
 
-/* ---- the object ------------------------------------------------------------------------------------------- */
+/* ---- the object -------------------------------------------------------------------------------------------------- */
 
 bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_schema **out)
 {

@@ -1,5 +1,5 @@
-/* Internals of a schema, and the source that it is fitted on. schema.c has the object, schema_json.c its text in model files,
- * schema_fit.c fits it to a table with columns.c (which decides the kind of each column) and codes.c (target
+/* Internals of a schema, and the source that it is fitted on. schema.c has the object, schema_json.c its text in model
+ * files, schema_fit.c fits it to a table with columns.c (which decides the kind of each column) and codes.c (target
  * encoding, with the linear model of adjust.c). */
 #ifndef BO_IO_SCHEMA_H
 #define BO_IO_SCHEMA_H
@@ -66,7 +66,8 @@ struct bo_schema {
 };
 
 bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_schema **out);
-/* Sets dim, the places of columns in x, and the names and origins of inputs; kinds and categories must be set. May be called again. */
+/* Sets dim, the places of columns in x, and the names and origins of inputs; kinds and categories must be set. May be
+ * called again. */
 bo_status bo_schema_finish(bo_context *context, bo_schema *schema);
 /* Fills in the description of a schema, when nothing of it changes any more. */
 bo_status bo_schema_note(bo_context *context, bo_schema *schema);
@@ -114,8 +115,8 @@ bo_status bo_data_input_rewind(bo_context *context, bo_data_input *source);
 /* Fits a schema. Only the training rows of `split` (NULL: all rows) decide the codes of target-encoded columns. */
 bo_status bo_schema_fit_source(bo_context *context, const bo_data_desc *desc, bo_data_input *source,
                                const bo_split_desc *split, bo_schema **out);
-/* Computes the codes of target-encoded columns in two passes over the rows, and completes the schema. The source is read from
- * its start. */
+/* Computes the codes of target-encoded columns in two passes over the rows, and completes the schema. The source is
+ * read from its start. */
 bo_status bo_schema_encode(bo_context *context, const bo_data_desc *desc, bo_data_input *source,
                            const bo_split_desc *split, bo_schema *schema);
 /* The fold of a training row, by its number in the file. */
@@ -124,7 +125,8 @@ size_t bo_schema_fold(const bo_schema *schema, size_t row);
 bo_status bo_data_load_split(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
                              const bo_split_desc *split, bo_data **out);
 
-/* Columns of a comma-separated list of names or 0-based indices (negative: from the end). *out is freed with bo_free. */
+/* Columns of a comma-separated list of names or 0-based indices (negative: from the end). *out is freed with
+ * bo_free. */
 bo_status bo_columns_resolve(bo_context *context, const bo_reader *reader, const char *list, const char *what,
                              size_t **out, size_t *count);
 

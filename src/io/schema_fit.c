@@ -5,7 +5,7 @@
 #include <string.h>
 #include "schema_fit.h"
 
-/* ---- passes ------------------------------------------------------------------------------------------------ */
+/* ---- passes ------------------------------------------------------------------------------------------------------ */
 
 static bo_status observe_progress(bo_context *context, const bo_reader *reader)
 {
@@ -51,8 +51,8 @@ static bo_status fit_late(bo_context *context, bo_fit *fit, bo_reader *reader)
     }
 }
 
-/* Of a binary file without missing values and categories only the target is read now, until it is known not to be a class.
- * The stream checks all values later. */
+/* Of a binary file without missing values and categories only the target is read now, until it is known not to be a
+ * class. The stream checks all values later. */
 static bo_status fit_array(bo_context *context, bo_fit *fit, bo_reader *reader)
 {
     bo_schema *schema = fit->schema;
@@ -110,8 +110,8 @@ static bo_status scan_rows(bo_context *context, bo_reader *reader, array_scan *s
     return bo_reader_rewind(context, reader);
 }
 
-/* Looks for missing values, and for the origins of columns if there are none. Integers are never missing, and float32 holds
- * those of 16 bits. */
+/* Looks for missing values, and for the origins of columns if there are none. Integers are never missing, and float32
+ * holds those of 16 bits. */
 static bo_status scan_array(bo_context *context, bo_fit *fit, bo_reader *reader, bool *missing)
 {
     const size_t columns = reader->columns;
@@ -159,7 +159,7 @@ static bo_status fit_items(bo_context *context, bo_fit *fit, bo_reader *reader)
     }
 }
 
-/* ---- all ----------------------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 static bo_status choose_targets(bo_context *context, const bo_data_desc *desc, const bo_data_input *source,
                                 size_t **columns, size_t *count)

@@ -1,5 +1,5 @@
-/* The state of fitting a schema. targets.c observes targets, columns.c observes inputs and decides their kinds, schema_fit.c
- * reads the table. */
+/* The state of fitting a schema. targets.c observes targets, columns.c observes inputs and decides their kinds,
+ * schema_fit.c reads the table. */
 #ifndef BO_IO_SCHEMA_FIT_H
 #define BO_IO_SCHEMA_FIT_H
 
@@ -98,7 +98,7 @@ static inline void bo_note_cell(bo_noted_cell *note, const bo_cell *cell)
     snprintf(note->text, sizeof note->text, "%.60s", cell->text);
 }
 
-/* ---- targets.c: classes, and rows without a target ---------------------------------------------------- */
+/* ---- targets.c: classes, and rows without a target --------------------------------------------------------------- */
 
 bo_status bo_target_observe(bo_context *context, bo_fit *fit, const bo_cell *cell);
 /* Counts the row whose targets were observed. */
@@ -110,7 +110,7 @@ bo_status bo_target_fit_labels(bo_context *context, bo_fit *fit, bo_reader *labe
 /* Decides the task and the classes after all rows. */
 bo_status bo_target_settle(bo_context *context, bo_fit *fit, const bo_reader *reader);
 
-/* ---- columns.c: inputs --------------------------------------------------------------------------------- */
+/* ---- columns.c: inputs ------------------------------------------------------------------------------------------- */
 
 /* Notes what the name of a column says. */
 void bo_column_name_rows(const bo_reader *reader, size_t column, bo_collector *collector);

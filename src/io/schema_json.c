@@ -1,5 +1,5 @@
-/* A schema as JSON text in a model file. Runs of equal columns are written as one entry, so that ten thousand pixels are one
- * entry: {"kind": "number", "count": 10000}. */
+/* A schema as JSON text in a model file. Runs of equal columns are written as one entry, so that ten thousand pixels
+ * are one entry: {"kind": "number", "count": 10000}. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static const char *const kind_names[BO_COLUMN_KINDS] = {"number", "category", "t
                                                         "date",   "encoded",  "weight", "group"};
 static const char *const date_names[BO_DATE_FORMS] = {"year-month-day", "day-month-year", "month-day-year"};
 
-/* ---- writing ----------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static void write_labels(bo_json_text *text, const bo_categories *set)
 {
@@ -185,7 +185,7 @@ bo_status bo_schema_share(bo_context *context, const bo_schema *schema, const bo
     return save_schema(context, schema, true, sink);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bo_status malformed(bo_context *context, const char *what)
 {

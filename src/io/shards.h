@@ -1,5 +1,5 @@
-/* Tensors in several safetensors files, the shards, which an index lists: {"weight_map": {"tensor": "file", …}}, as Hugging
- * Face writes model.safetensors.index.json. */
+/* Tensors in several safetensors files, the shards, which an index lists: {"weight_map": {"tensor": "file", …}}, as
+ * Hugging Face writes model.safetensors.index.json. */
 #ifndef BO_IO_SHARDS_H
 #define BO_IO_SHARDS_H
 

@@ -12,8 +12,8 @@ typedef struct bo_sparse_block {
     size_t numbers; /* stored, including those of the row that is being filled */
 } bo_sparse_block;
 
-/* BO_INVALID unless offsets and columns ascend, columns are below `dim` and no array that is needed is NULL. For rows of a
- * caller. */
+/* BO_INVALID unless offsets and columns ascend, columns are below `dim` and no array that is needed is NULL. For rows
+ * of a caller. */
 bo_status bo_sparse_check(bo_context *context, const bo_sparse *rows);
 bo_status bo_sparse_create(bo_context *context, size_t dim, bo_sparse_block **out);
 /* Releases a block, given as its first member; or NULL. */

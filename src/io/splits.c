@@ -11,7 +11,7 @@ enum { BLOCK_ROWS = 4096 };
 static const char *const split_names[BO_SPLIT_COUNT] = {"train", "valid", "test"};
 BO_NAMED(split, bo_split, split_names)
 
-/* ---- at random ------------------------------------------------------------------------------------------------- */
+/* ---- at random --------------------------------------------------------------------------------------------------- */
 
 bo_split bo_split_row(const bo_split_desc *desc, uint64_t row)
 {
@@ -55,7 +55,7 @@ bo_status bo_split_rows(bo_context *context, const bo_split_desc *desc, size_t r
     return BO_OK;
 }
 
-/* ---- from a file ----------------------------------------------------------------------------------------------- */
+/* ---- from a file ------------------------------------------------------------------------------------------------- */
 
 static bo_status read_split(bo_context *context, const bo_reader *reader, const bo_data_block *block, size_t row,
                             bo_split *out)

@@ -1,5 +1,5 @@
-/* Reads rows with a schema in blocks: match.c finds the columns, convert.c converts the cells. Rows without a target are left
- * out, and categories become codes. */
+/* Reads rows with a schema in blocks: match.c finds the columns, convert.c converts the cells. Rows without a target
+ * are left out, and categories become codes. */
 #include <math.h>
 #include <string.h>
 #include "../base/trace.h"
@@ -7,7 +7,7 @@
 
 enum { BO_STREAM_PART_ROWS = BO_SIZE(1024, 2) }; /* rows per block of a part if the format is not seekable */
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* Row numbers, weights and groups are noted if something needs them. */
 static void plan_notes(bo_stream *stream)
@@ -128,7 +128,7 @@ const bo_data_input *bo_stream_source(const bo_stream *stream)
     return &stream->source;
 }
 
-/* ---- next ---------------------------------------------------------------------------------------------- */
+/* ---- next -------------------------------------------------------------------------------------------------------- */
 
 static bo_status too_short(bo_context *context, const bo_stream *stream, const bo_reader *shorter, size_t rows)
 {
@@ -193,7 +193,7 @@ static bo_status enter_part(bo_context *context, bo_stream *stream, size_t *room
     return BO_OK;
 }
 
-/* ---- rows without a target, and codes -------------------------------------------------------------------------- */
+/* ---- rows without a target, and codes ---------------------------------------------------------------------------- */
 
 static bo_status room_for_notes(bo_context *context, bo_stream *stream, size_t rows)
 {
@@ -293,7 +293,8 @@ static bo_status report_unseen(bo_context *context, bo_stream *stream)
     return BO_OK;
 }
 
-/* Reads rows into x, or into `block` if x is NULL. `replaced`: other rows are read in place of rows without a target. */
+/* Reads rows into x, or into `block` if x is NULL. `replaced`: other rows are read in place of rows without a
+ * target. */
 static bo_status next_rows(bo_context *context, bo_stream *stream, size_t max_rows, bool replaced, float *x,
                            bo_sparse_block *block, double *y, size_t *rows)
 {

@@ -1,5 +1,5 @@
-/* Internals of a stream: rows of a source, converted with a schema. match.c finds the columns of the schema in the file,
- * convert.c converts rows, stream_sample.c draws a sample. */
+/* Internals of a stream: rows of a source, converted with a schema. match.c finds the columns of the schema in the
+ * file, convert.c converts rows, stream_sample.c draws a sample. */
 #ifndef BO_IO_STREAM_H
 #define BO_IO_STREAM_H
 
@@ -54,25 +54,26 @@ bo_status bo_stream_open(bo_context *context, const bo_data_desc *desc, const bo
 void bo_stream_close(bo_stream *stream); /* accepts NULL */
 /* The next rows; none: the end. `y` may be NULL, and must be without a target. */
 bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows);
-/* The same as sparse rows, owned by the stream and valid until the next call. BO_UNSUPPORTED unless bo_stream_is_sparse. */
+/* The same as sparse rows, owned by the stream and valid until the next call. BO_UNSUPPORTED unless
+ * bo_stream_is_sparse. */
 bo_status bo_stream_next_sparse(bo_context *context, bo_stream *stream, size_t max_rows, bo_sparse *x, double *y);
 bool bo_stream_is_sparse(const bo_stream *stream);
 /* The weights of the rows of the last read; NULL: none. */
 const float *bo_stream_weights(const bo_stream *stream);
 bo_status bo_stream_rewind(bo_context *context, bo_stream *stream);
-/* Draws a uniform random sample of at most `rows` rows of the file. Seeks if the format allows it; otherwise reads the whole
- * file once (reservoir sampling). Afterwards the stream is at its first row. y and weights may be NULL. */
+/* Draws a uniform random sample of at most `rows` rows of the file. Seeks if the format allows it; otherwise reads the
+ * whole file once (reservoir sampling). Afterwards the stream is at its first row. y and weights may be NULL. */
 bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x, double *y,
                            float *weights, size_t *sampled);
-/* Restricts a stream that was not read yet to one part of the file: a contiguous range of rows if the format allows seeking,
- * otherwise every parts-th block. */
+/* Restricts a stream that was not read yet to one part of the file: a contiguous range of rows if the format allows
+ * seeking, otherwise every parts-th block. */
 bo_status bo_stream_restrict(bo_context *context, bo_stream *stream, size_t index, size_t parts);
 
 /* Takes ownership of `source`, even if it fails; the source must be at its start. */
 bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
                            bo_data_input *source, bo_stream **out);
-/* The rows are those that the schema was fitted on: target-encoded columns have the codes for training rows where `split`
- * (NULL: everywhere) does not hold them out. */
+/* The rows are those that the schema was fitted on: target-encoded columns have the codes for training rows where
+ * `split` (NULL: everywhere) does not hold them out. */
 void bo_stream_train(bo_stream *stream, const bo_split_desc *split);
 /* The groups of the rows of the last read; NULL: none. */
 const uint64_t *bo_stream_groups(const bo_stream *stream);

@@ -32,7 +32,7 @@ static bool has_parts(const bo_table_desc *desc)
     return desc->split.valid > 0 || desc->split.test > 0 || desc->split.folds > 0;
 }
 
-/* ---- in memory ------------------------------------------------------------------------------------------------- */
+/* ---- in memory --------------------------------------------------------------------------------------------------- */
 
 /* Every file is read with the schema of the first. */
 static bo_status load_files(bo_context *context, const bo_table_desc *desc, bo_data **files)
@@ -119,11 +119,11 @@ static bo_status check_counts(bo_context *context, const bo_table_desc *desc, co
     const size_t all = counts[BO_SPLIT_TRAIN] + counts[BO_SPLIT_VALID] + counts[BO_SPLIT_TEST];
     for (int p = 0; p < BO_SPLIT_COUNT; p++)
         if (shares[p] > 0 && counts[p] == 0)
-            return bo_fail(
-                context, BO_INVALID,
-                "%s: holding out a fraction of %g of %zu row%s leaves no rows for %s; use more rows or another fraction",
-                desc->paths ? desc->paths[0] : bo_data_name(&desc->data), split->valid + test, all, all == 1 ? "" : "s",
-                purposes[p]);
+            return bo_fail(context, BO_INVALID,
+                           "%s: holding out a fraction of %g of %zu row%s leaves no rows for %s; use more rows or "
+                           "another fraction",
+                           desc->paths ? desc->paths[0] : bo_data_name(&desc->data), split->valid + test, all,
+                           all == 1 ? "" : "s", purposes[p]);
     return BO_OK;
 }
 
@@ -179,7 +179,7 @@ bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data 
     return status;
 }
 
-/* ---- in blocks ------------------------------------------------------------------------------------------------- */
+/* ---- in blocks --------------------------------------------------------------------------------------------------- */
 
 /* Invariant: desc.rank < ranks; `stream` is open in file `next_file` - 1. */
 struct bo_table {
@@ -216,7 +216,8 @@ static bo_status check_roles(bo_context *context, const bo_table *table, const b
     return BO_OK;
 }
 
-/* With at least as many files as ranks, each rank reads whole files; otherwise each rank reads its part of every file. */
+/* With at least as many files as ranks, each rank reads whole files; otherwise each rank reads its part of every
+ * file. */
 static bo_status open_next(bo_context *context, bo_table *table)
 {
     const size_t files = file_count(&table->desc);
@@ -348,7 +349,7 @@ bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, b
 
 enum { COUNT_BLOCK = 256 };
 
-/* ---- counts and samples ---------------------------------------------------------------------------------------- */
+/* ---- counts and samples ------------------------------------------------------------------------------------------ */
 
 /* Counts the rows that a stream returns: those with a target. */
 static bo_status count_rows(bo_context *context, bo_stream *stream, float *x, double *y, size_t *rows)
@@ -490,8 +491,8 @@ bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const 
     return sample_files(context, desc, schema, counts, want, x, y, weights, sampled);
 }
 
-/* The reservoir of a sample: rows that were taken, of which slot[k] is the k-th of the sample. It grows with the rows that
- * are read, because their number is not known before and `want` may be far beyond it. */
+/* The reservoir of a sample: rows that were taken, of which slot[k] is the k-th of the sample. It grows with the rows
+ * that are read, because their number is not known before and `want` may be far beyond it. */
 typedef struct reservoir {
     size_t want, seen, room;
     size_t *slot;

@@ -29,8 +29,8 @@ static bo_status observe_infinite(bo_context *context, bo_fit *fit, const bo_cel
     return bo_categories_add(context, &fit->target_words, 0, cell->text);
 }
 
-/* Task AUTO: text means classes; a fraction, or more than BO_AUTO_CLASSES different integers, means regression. A text with a
- * finite value is a code (bo_is_code): a class by its text, a number by its value. */
+/* Task AUTO: text means classes; a fraction, or more than BO_AUTO_CLASSES different integers, means regression. A text
+ * with a finite value is a code (bo_is_code): a class by its text, a number by its value. */
 bo_status bo_target_observe(bo_context *context, bo_fit *fit, const bo_cell *cell)
 {
     char place[BO_PLACE_TEXT];
@@ -81,7 +81,7 @@ void bo_target_decide_by_format(bo_schema *schema, const bo_reader *reader)
         schema->task = BO_TASK_CLASSIFICATION;
 }
 
-/* ---- a separate file ------------------------------------------------------------------------------------- */
+/* ---- a separate file --------------------------------------------------------------------------------------------- */
 
 static bo_status scan_labels(bo_context *context, bo_fit *fit, bo_reader *labels, size_t *rows)
 {
@@ -100,8 +100,8 @@ static bo_status scan_labels(bo_context *context, bo_fit *fit, bo_reader *labels
     }
 }
 
-/* In a column of words a header cannot be recognized by type. The first word is a class if it occurs again below, or if no
- * word occurs twice. */
+/* In a column of words a header cannot be recognized by type. The first word is a class if it occurs again below, or if
+ * no word occurs twice. */
 static bool header_is_class(const bo_categories *classes, size_t rows, const char *word)
 {
     if (bo_categories_find(classes, 0, word) != SIZE_MAX) return true;
@@ -133,7 +133,7 @@ bo_status bo_target_fit_labels(bo_context *context, bo_fit *fit, bo_reader *labe
     return BO_OK;
 }
 
-/* ---- the task --------------------------------------------------------------------------------------------- */
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
 
 static bool has_word(const bo_categories *classes)
 {

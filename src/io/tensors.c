@@ -63,7 +63,7 @@ static bo_status malformed(bo_context *context, const bo_tensors *file, const ch
     return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': %s", file->path, name, what);
 }
 
-/* ---- header -------------------------------------------------------------------------------------------- */
+/* ---- header ------------------------------------------------------------------------------------------------------ */
 
 static bo_status read_dtype(bo_context *context, const bo_tensors *file, const char *name, const bo_json *item,
                             bo_dtype *out)
@@ -160,7 +160,7 @@ static bo_status read_meta(bo_context *context, bo_tensors *file, const bo_json 
     return BO_OK;
 }
 
-/* ---- whole file ---------------------------------------------------------------------------------------- */
+/* ---- whole file -------------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -449,7 +449,7 @@ void bo_tensors_close(bo_tensors *file)
     bo_free(file);
 }
 
-/* ---- access -------------------------------------------------------------------------------------------- */
+/* ---- access ------------------------------------------------------------------------------------------------------ */
 
 size_t bo_tensors_count(const bo_tensors *file)
 {

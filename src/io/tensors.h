@@ -1,6 +1,6 @@
-/* safetensors files: named arrays and string metadata. Layout: u64 header length, JSON header, data. Files that are written
- * here have a checksum of all bytes in their metadata (io/checksum.h). It is verified when a file is opened, and is not
- * part of what bo_tensors_meta finds. */
+/* safetensors files: named arrays and string metadata. Layout: u64 header length, JSON header, data. Files that are
+ * written here have a checksum of all bytes in their metadata (io/checksum.h). It is verified when a file is opened,
+ * and is not part of what bo_tensors_meta finds. */
 #ifndef BO_IO_TENSORS_H
 #define BO_IO_TENSORS_H
 
@@ -47,7 +47,8 @@ const char *bo_tensors_meta(const bo_tensors *file, const char *key);
 size_t bo_tensors_meta_count(const bo_tensors *file); /* 0 for several files */
 bo_meta bo_tensors_meta_at(const bo_tensors *file, size_t index);
 const char *bo_tensors_path(const bo_tensors *file);
-/* Finds a tensor and checks its dtype, rank and shape (a 0 in shape accepts any size); BO_FORMAT if it does not match. */
+/* Finds a tensor and checks its dtype, rank and shape (a 0 in shape accepts any size); BO_FORMAT if it does not
+ * match. */
 bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const char *name, bo_dtype dtype, size_t rank,
                              const size_t *shape, const bo_file_tensor **out);
 
@@ -62,8 +63,8 @@ bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const 
                                   const bo_meta *meta, size_t meta_count);
 /* The key under which the metadata hold the checksum of a text file that was written with the tensors. */
 #define BO_TENSORS_COMPANION(name) name ".checksum"
-/* Logs a warning if the metadata hold another checksum (bo_checksum_text) than that of the companion `path`. The text may
- * have been edited, so this is not an error. */
+/* Logs a warning if the metadata hold another checksum (bo_checksum_text) than that of the companion `path`. The text
+ * may have been edited, so this is not an error. */
 void bo_tensors_compare(bo_context *context, const bo_tensors *file, const char *key, const char *path,
                         const char *checksum);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- records ------------------------------------------------------------------------------------------- */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 /* The closing quote of a quoted field; `text` starts after the opening quote. NULL: none. */
 static const char *closing_quote(const char *text, const char *end)
@@ -131,7 +131,7 @@ bo_status bo_records_rewind(bo_context *context, bo_reader *reader)
     return BO_OK;
 }
 
-/* ---- fields -------------------------------------------------------------------------------------------- */
+/* ---- fields ------------------------------------------------------------------------------------------------------ */
 
 static bool field_spaced(const char **at, const char *end, bo_reader_field *field, bool *last)
 {
@@ -173,7 +173,7 @@ bool bo_field_next(char delimiter, const char **at, const char *end, bo_reader_f
     return true;
 }
 
-/* ---- strings ------------------------------------------------------------------------------------------- */
+/* ---- strings ----------------------------------------------------------------------------------------------------- */
 
 struct bo_strings_piece {
     struct bo_strings_piece *next;

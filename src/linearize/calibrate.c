@@ -163,7 +163,7 @@ static bo_status open_family(bo_context *context, const bo_model *model, size_t 
     BO_TRY(fill_mix(context, f));
     if (!bo_attention_has(f->desc, BO_TRAIT_MATRIX)) return BO_OK;
     const bo_status status = bo_attention_whiten_arrays(context, f->attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
-                                                 s->arrays[BO_CAPTURE_ARRAY_K], 0, f->base[1]);
+                                                        s->arrays[BO_CAPTURE_ARRAY_K], 0, f->base[1]);
     if (status != BO_NUMERIC) return status;
     bo_context_forget_error(context); /* a head with constant q and k, such as one that was removed */
     bo_free(f->base[1]);

@@ -1,11 +1,12 @@
 /* Adam (Kingma and Ba 2015) on ½ Σ w|f(x) - y|²/n for f = β·(φ - center) + mean, from β = 0.
  *
- * A step of Adam moves every coefficient by about the same amount, whatever the size of its gradient. To first order, and
- * without momentum, it changes f(x) by -η Σ_p φ_p(x) sign(Σ_i r_i φ_p(x_i)), r the residuals. With features of size 1/√R and
- * η = c / Σ_p |φ_p| this sum has a limit as R → ∞, which is not a kernel of x and x_i: it is not linear in the residuals.
- * With φ = gradients of a wide network (function network, kernel ntk) it is the infinite-width limit of that network trained
- * by Adam in the tangent parametrization. The size of a step c and the number of steps, after which the rate has decreased
- * linearly to 0, take the place of λ. They are chosen on a fifth of the rows, and then all rows are fitted. */
+ * A step of Adam moves every coefficient by about the same amount, whatever the size of its gradient. To first order,
+ * and without momentum, it changes f(x) by -η Σ_p φ_p(x) sign(Σ_i r_i φ_p(x_i)), r the residuals. With features of size
+ * 1/√R and η = c / Σ_p |φ_p| this sum has a limit as R → ∞, which is not a kernel of x and x_i: it is not linear in the
+ * residuals. With φ = gradients of a wide network (function network, kernel ntk) it is the infinite-width limit of that
+ * network trained by Adam in the tangent parametrization. The size of a step c and the number of steps, after which the
+ * rate has decreased linearly to 0, take the place of λ. They are chosen on a fifth of the rows, and then all rows are
+ * fitted. */
 #include "../features/enums.h"
 #include "passes.h"
 #include "../math/linalg.h"
@@ -173,7 +174,7 @@ static bo_status take(bo_context *context, const adam *a, bo_machine *machine)
     return status;
 }
 
-/* ---- the choice of the rate and of the number of steps -------------------------------------------------------------- */
+/* ---- the choice of the rate and of the number of steps ----------------------------------------------------------- */
 
 typedef struct choice {
     double size; /* c */

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* With leverage h and left-out error e = r/(1 - h), the predictive variance of the left-out row is s²/(1 - h), so
- * s² = mean of e² (1 - h). A row of weight w has noise s²/w, so with weights s² = mean of w e² (1 - h). New rows are assumed
+/* With leverage h and left-out error e = r/(1 - h), the predictive variance of the left-out row is s²/(1 - h), so s² =
+ * mean of e² (1 - h). A row of weight w has noise s²/w, so with weights s² = mean of w e² (1 - h). New rows are assumed
  * to have the mean weight of the training rows. */
 static void noise_from(bo_machine *machine, const bo_targets *targets, const bo_left_out *left_out)
 {

@@ -1,14 +1,15 @@
-/* Preconditioned conjugate gradients for the ridge system, for an R x R matrix that does not fit into memory or for many rows:
- * one pass over the rows per iteration. With D the diagonal of the penalty and the unknown γ = D^½ β, the system is
+/* Preconditioned conjugate gradients for the ridge system, for an R x R matrix that does not fit into memory or for
+ * many rows: one pass over the rows per iteration. With D the diagonal of the penalty and the unknown γ = D^½ β, the
+ * system is
  *
  *     (D^-½ ZcᵀZc D^-½ + I) γ = D^-½ Zcᵀ y.
  *
  * The preconditioner is the same system for a sample of m rows, P = (n/m) SᵀS + I, inverted by the Woodbury identity:
  * P⁻¹ v = v - Sᵀ ((m/n) I + SSᵀ)⁻¹ S v. It removes the large eigenvalues, which slow CG down.
  *
- * With landmarks, φ(x) = W k(Z, x), the passes use the kernel values k(Z, x) themselves: Zc = Kc Wᵀ, so that a pass takes n R
- * instead of n R² operations. The sample is the landmarks, and P, an R x R matrix, is factorized (FALKON: Rudi, Carratino and
- * Rosasco 2017, arXiv 1705.10958). The machine has the coefficients α = Wᵀβ of kernel values. */
+ * With landmarks, φ(x) = W k(Z, x), the passes use the kernel values k(Z, x) themselves: Zc = Kc Wᵀ, so that a pass
+ * takes n R instead of n R² operations. The sample is the landmarks, and P, an R x R matrix, is factorized (FALKON:
+ * Rudi, Carratino and Rosasco 2017, arXiv 1705.10958). The machine has the coefficients α = Wᵀβ of kernel values. */
 #include "passes.h"
 #include "../features/landmarks.h"
 #include "../device/cpu/kernels.h"
@@ -19,7 +20,8 @@
 
 enum { SAMPLE_ROWS = 1024, MOST_ITERATIONS = 200, HELD_ROWS = 4096 };
 static const double tolerance = 1e-5; /* of the residual; the products are float32 */
-/* Part of the memory of a fit for the kernel values of all rows with the landmarks, which else are computed in every pass. */
+/* Part of the memory of a fit for the kernel values of all rows with the landmarks, which else are computed in every
+ * pass. */
 static const double kept_share = 0.25;
 
 typedef struct cg {
@@ -161,8 +163,8 @@ static bo_status precondition(cg *c, const double *v, double *out)
 
 /* ---- the iteration ----------------------------------------------------------------------------------------------- */
 
-/* The products with a block of Zc, which is float32, are computed in double: W amplifies the rounding of coefficients and sums. Tiles
- * of the block are converted in the cache. */
+/* The products with a block of Zc, which is float32, are computed in double: W amplifies the rounding of coefficients
+ * and sums. Tiles of the block are converted in the cache. */
 enum { TILE_ROWS = BO_SIZE(16, 3), TILE_COLUMNS = BO_SIZE(512, 5) };
 
 typedef struct block_product {
@@ -307,7 +309,8 @@ static bo_status iterate(cg *c, bo_machine *machine, double *space)
     return BO_OK;
 }
 
-/* Solves the problem with the features of its map, or with landmarks, whose kernel values are the features of its map. */
+/* Solves the problem with the features of its map, or with landmarks, whose kernel values are the features of its
+ * map. */
 static bo_status solve_with(bo_context *context, const bo_fit_problem *problem, const bo_features *landmarks,
                             bo_machine *machine)
 {

@@ -1,7 +1,9 @@
-/* Committees: the weighted mean of a few machines that were fitted to the same rows with other kernels or metrics. The weights
- * are nonnegative, add up to 1, and minimize the squared error of the mean of the left-out predictions (stacking, Breiman 1996).
+/* Committees: the weighted mean of a few machines that were fitted to the same rows with other kernels or metrics. The
+ * weights are nonnegative, add up to 1, and minimize the squared error of the mean of the left-out predictions
+ * (stacking, Breiman 1996).
  *
- * The first machine leads: it holds the others, and its standard deviations, with the errors of the mean, give the intervals. */
+ * The first machine leads: it holds the others, and its standard deviations, with the errors of the mean, give the
+ * intervals. */
 #include "internal.h"
 #include "tune.h"
 
@@ -24,7 +26,8 @@ static void error_products(size_t count, const bo_left_out *left_out, double pro
                                   (left_out[b].prediction[k] - left_out[b].truth[k]);
 }
 
-/* Minimizes shareᵀ P share over the members whose share is positive, by multiplicative updates, which stay in the simplex. */
+/* Minimizes shareᵀ P share over the members whose share is positive, by multiplicative updates, which stay in the
+ * simplex. */
 static void minimize(size_t count, double products[MOST][MOST], double *share)
 {
     enum { STEPS = 2000 };

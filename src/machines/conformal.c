@@ -1,4 +1,5 @@
-/* Conformal intervals: quantiles of the errors of left-out rows, relative to their deviations, bound the errors of new rows.
+/* Conformal intervals: quantiles of the errors of left-out rows, relative to their deviations, bound the errors of new
+ * rows.
  *
  * For m scores that are exchangeable with the score of a new row, the ⌈(m + 1) p⌉-th smallest is an upper bound with
  * probability at least p (jackknife+, arXiv 1905.02928, with leave-one-out predictions in closed form; split conformal
@@ -16,7 +17,8 @@
 enum {
     MOST_ROWS = 4096, /* scores that a machine keeps */
     WINDOW_ROWS =
-        200, /* at least, if there are as many; both quantiles are estimated from so many, otherwise one for both sides */
+        /* at least, if there are as many; both quantiles are estimated from so many, otherwise one for both sides */
+    200,
     WINDOW_SHARE = 5,  /* a window has this part of the rows */
     MOST_FREEDOM = 10, /* of the t distribution beyond the largest score: heavier tails than normal */
 };
@@ -39,8 +41,9 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The ⌈(m + 1) p⌉-th smallest of m ascending numbers. Beyond the largest one the tail of a t distribution is continued: its
- * distance from `center` grows like the quantiles of that distribution. `sides`: 2 for sizes of errors, 1 for errors. */
+/* The ⌈(m + 1) p⌉-th smallest of m ascending numbers. Beyond the largest one the tail of a t distribution is continued:
+ * its distance from `center` grows like the quantiles of that distribution. `sides`: 2 for sizes of errors, 1 for
+ * errors. */
 static double upper_quantile(const double *sorted, size_t m, double p, int sides, double center)
 {
     const double rank = ceil((double)(m + 1) * p * (1 - 1e-14));
@@ -196,8 +199,8 @@ bo_status bo_ridge_left_out_blocks(bo_context *context, const bo_machine_ridge *
     return status;
 }
 
-/* Rows of positive weight, with errors relative to the noise of a machine whose noise has equal size everywhere: a row of
- * weight w and leverage h has the standard deviation noise / √(w (1 - h)). */
+/* Rows of positive weight, with errors relative to the noise of a machine whose noise has equal size everywhere: a row
+ * of weight w and leverage h has the standard deviation noise / √(w (1 - h)). */
 typedef struct fitting_rows {
     size_t rows, columns;
     size_t *index;              /* of the left-out rows */
@@ -237,8 +240,8 @@ static bo_status rows_create(bo_context *context, const bo_left_out *left_out, f
     return BO_OK;
 }
 
-/* Predictions that differ by less than `least` are set to their mean: the rest of their differences is rounding, or an effect of
- * leaving rows out. */
+/* Predictions that differ by less than `least` are set to their mean: the rest of their differences is rounding, or an
+ * effect of leaving rows out. */
 static void level_predictions(double least, fitting_rows *r)
 {
     double low = INFINITY, high = -INFINITY;

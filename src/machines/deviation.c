@@ -4,13 +4,13 @@
  *
  *     Σ_i (η_i + a_i exp(-η_i)) + ½ θᵀDθ,   η = log s = η_0 + B θ,
  *
- * where the columns of B are hat functions of the prediction and features of the row. The expected second derivative of a row
- * with respect to η is 1, so Fisher scoring has the same matrix H = BᵀB + D in every step:
+ * where the columns of B are hat functions of the prediction and features of the row. The expected second derivative of
+ * a row with respect to η is 1, so Fisher scoring has the same matrix H = BᵀB + D in every step:
  *
  *     δ = H⁻¹ (Bᵀr - Dθ),   r_i = a_i exp(-η_i) - 1,
  *
- * and the approximate leave-one-out value of η_i is η_i - r_i h_i / (1 - h_i) with h_i = b_iᵀ H⁻¹ b_i. The penalty of the features is
- * the one with the best leave-one-out interval score. */
+ * and the approximate leave-one-out value of η_i is η_i - r_i h_i / (1 - h_i) with h_i = b_iᵀ H⁻¹ b_i. The penalty of
+ * the features is the one with the best leave-one-out interval score. */
 #include "internal.h"
 #include "intervals.h"
 #include "../math/linalg.h"
@@ -192,8 +192,9 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The interval score (Gneiting and Raftery, JASA 102, 2007) of symmetric intervals with leave-one-out deviations exp(trial): the
- * width plus 2/α times the distance of values outside, for α = 0.1; and the quantile is that of the same rows. */
+/* The interval score (Gneiting and Raftery, JASA 102, 2007) of symmetric intervals with leave-one-out deviations
+ * exp(trial): the width plus 2/α times the distance of values outside, for α = 0.1; and the quantile is that of the
+ * same rows. */
 static double interval_score(scale_fit *f)
 {
     const double alpha = 0.1;
@@ -208,8 +209,8 @@ static double interval_score(scale_fit *f)
     return log(sum);
 }
 
-/* Fits θ with this penalty of the features (0: without them) and computes leave-one-out values of η (into trial) and the
- * logarithm of their interval score. */
+/* Fits θ with this penalty of the features (0: without them) and computes leave-one-out values of η (into trial) and
+ * the logarithm of their interval score. */
 static bo_status fit_penalized(bo_context *context, scale_fit *f, double column_penalty, double *score)
 {
     const size_t size = f->size;
@@ -252,7 +253,8 @@ static bo_status choose(bo_context *context, scale_fit *f, double *left_out)
     return BO_OK;
 }
 
-/* The coefficients for features that are neither centered nor scaled: the hat functions add up to 1 and take the constant. */
+/* The coefficients for features that are neither centered nor scaled: the hat functions add up to 1 and take the
+ * constant. */
 static void take(const scale_fit *f, size_t t, bo_intervals *out)
 {
     double *a = out->coefficient + t * f->size, constant = f->start, low = INFINITY, high = -INFINITY;

@@ -1,12 +1,12 @@
-/* Sums of outer products of features in the memory of a GPU, and the linear systems with them: gpu/sums.c, gpu/systems.c. All
- * addresses are those of the host. One thread at a time uses the sums. */
+/* Sums of outer products of features in the memory of a GPU, and the linear systems with them: gpu/sums.c,
+ * gpu/systems.c. All addresses are those of the host. One thread at a time uses the sums. */
 #ifndef BO_MACHINES_DEVICE_SUMS_H
 #define BO_MACHINES_DEVICE_SUMS_H
 
 #include <bochner/features.h>
 
-/* G = Σ v vᵀ over rows, with v = [φ(x), y, 1] √w of `size` = features + outputs + 1 numbers, in float64; the factor of the
- * latest system. */
+/* G = Σ v vᵀ over rows, with v = [φ(x), y, 1] √w of `size` = features + outputs + 1 numbers, in float64; the factor of
+ * the latest system. */
 typedef struct bo_device_sums bo_device_sums;
 
 typedef struct bo_device_sums_desc {

@@ -1,4 +1,5 @@
-/* The two-sample test of whole rows: encoding, features, and p-values by permutation or from the asymptotic distribution. */
+/* The two-sample test of whole rows: encoding, features, and p-values by permutation or from the asymptotic
+ * distribution. */
 #include "enums.h"
 #include "../features/enums.h"
 #include "../features/facts.h"
@@ -183,8 +184,9 @@ void bo_drift_destroy(bo_drift *drift)
 
 /* ---- permutations ------------------------------------------------------------------------------------------------ */
 
-/* Each permutation assigns exactly m of the N rows to A. Row by row, a row goes to A with probability (rows left for A) /
- * (rows left): all subsets of m rows are equally likely (Knuth, volume 2, algorithm S), and no list of rows is stored. */
+/* Each permutation assigns exactly m of the N rows to A. Row by row, a row goes to A with probability (rows left for A)
+ * / (rows left): all subsets of m rows are equally likely (Knuth, volume 2, algorithm S), and no list of rows is
+ * stored. */
 typedef struct assignment {
     bo_drift *drift;
     size_t rows;    /* of the block */

@@ -1,11 +1,12 @@
-/* Parts of a two-sample test, shared by drift.c, which tests whole rows, and drift_columns.c, which tests single columns. */
+/* Parts of a two-sample test, shared by drift.c, which tests whole rows, and drift_columns.c, which tests single
+ * columns. */
 #ifndef BO_MACHINES_DRIFT_H
 #define BO_MACHINES_DRIFT_H
 
 #include <bochner/drift.h>
 #include "internal.h"
 
-/* ---- sums of the features of both sides ---------------------------------------------------------------------------- */
+/* ---- sums of the features of both sides -------------------------------------------------------------------------- */
 
 /* Sums over rows. Invariant: gram is NULL, or size x size with Σ zzᵀ over both sides in its upper triangle. */
 typedef struct bo_two_sums {
@@ -24,7 +25,7 @@ double bo_two_sums_mmd2(const bo_two_sums *sums, double *unbiased);
 /* The asymptotic p-value of that distance; needs gram. */
 bo_status bo_two_sums_p_value(bo_context *context, const bo_two_sums *sums, double *p_value);
 
-/* ---- columns ------------------------------------------------------------------------------------------------------- */
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
 
 /* A column of the tables. */
 typedef struct bo_drift_part {

@@ -44,8 +44,8 @@ bo_status bo_two_sums_add(bo_context *context, bo_two_sums *sums, bo_drift_side 
     return sums->gram ? bo_gram(context, sums->size, rows, z, ldz, sums->gram, sums->size, precise) : BO_OK;
 }
 
-/* The unbiased estimate subtracts tr C / rows of both sides, (Σ|z|² - rows |mean|²)/(rows (rows - 1)): the U-statistic of
- * Gretton et al. 2012, equation 3. */
+/* The unbiased estimate subtracts tr C / rows of both sides, (Σ|z|² - rows |mean|²)/(rows (rows - 1)): the U-statistic
+ * of Gretton et al. 2012, equation 3. */
 double bo_two_sums_mmd2(const bo_two_sums *sums, double *unbiased)
 {
     double m = (double)sums->rows[0], n = (double)sums->rows[1], square = 0, means[2] = {0, 0};
@@ -60,8 +60,9 @@ double bo_two_sums_mmd2(const bo_two_sums *sums, double *unbiased)
     return square;
 }
 
-/* Without variation inside A and B only the distance d of their means is left. The covariance of all rows together then has one eigenvalue,
- * mn/N d²/(N - 1), and the statistic is N - 1 times it: the probability is about that of such a partition of N rows. */
+/* Without variation inside A and B only the distance d of their means is left. The covariance of all rows together then
+ * has one eigenvalue, mn/N d²/(N - 1), and the statistic is N - 1 times it: the probability is about that of such a
+ * partition of N rows. */
 static double p_value_of_constants(const bo_two_sums *sums, double second_moment, double mmd2)
 {
     const double weight = 1;

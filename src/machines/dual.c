@@ -4,8 +4,9 @@
  *
  * The cost is n² and n³ instead of R² and R³. All arithmetic is in double: entries of Zc D⁻¹ Zcᵀ may be 1e8 beside I.
  *
- * With an exact kernel (function SECTIONS) Zc Zcᵀ is √w Kc √w, with Kc the centered kernel matrix, and β = √w α / λ are the
- * coefficients of k(·, x_i). Since √wᵀα = 0, only the means of the columns of K remain of the centering of a new row. */
+ * With an exact kernel (function SECTIONS) Zc Zcᵀ is √w Kc √w, with Kc the centered kernel matrix, and β = √w α / λ are
+ * the coefficients of k(·, x_i). Since √wᵀα = 0, only the means of the columns of K remain of the centering of a new
+ * row. */
 #include "internal.h"
 #include "../features/sections.h"
 #include "../math/linalg.h"

@@ -1,4 +1,5 @@
-/* Principal component analysis in feature space: sums over rows, eigenvectors of the covariance, coordinates of new rows. */
+/* Principal component analysis in feature space: sums over rows, eigenvectors of the covariance, coordinates of new
+ * rows. */
 #include "enums.h"
 #include "../features/enums.h"
 #include "../features/facts.h"
@@ -10,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Sums over rows of z = φ - typical and of zzᵀ, and rows for the ridge regression of pre-images. For LINEAR, φ is √γ times
- * the scaled inputs, and the latter are not needed. */
+/* Sums over rows of z = φ - typical and of zzᵀ, and rows for the ridge regression of pre-images. For LINEAR, φ is √γ
+ * times the scaled inputs, and the latter are not needed. */
 struct bo_embedding_sums {
     bo_embedding_desc desc; /* pointers cleared, defaults filled in */
     bo_scaler scaler;
@@ -255,7 +256,7 @@ bo_status bo_embedding_sums_add(bo_context *context, bo_embedding_sums *fitting,
     return status;
 }
 
-/* ---- coordinates --------------------------------------------------------------------------------------------------- */
+/* ---- coordinates ------------------------------------------------------------------------------------------------- */
 
 typedef struct widening {
     size_t features;
@@ -359,9 +360,9 @@ static void center_columns(size_t rows, size_t columns, double *x, double *mean)
     for (size_t i = 0; i < rows * columns; i++) x[i] -= mean[i % columns];
 }
 
-/* The ridge regression of the scaled inputs s on the coordinates c over the kept rows, both centered:
- * (CᵀC/n + penalty I) decoder = CᵀS/n; and the part of the variance of s that it leaves. room: c (n x K), its mean (K), s (n x
- * d), a matrix (K x K). */
+/* The ridge regression of the scaled inputs s on the coordinates c over the kept rows, both centered: (CᵀC/n + penalty
+ * I) decoder = CᵀS/n; and the part of the variance of s that it leaves. room: c (n x K), its mean (K), s (n x d), a
+ * matrix (K x K). */
 static bo_status solve_decoder(bo_context *context, const bo_embedding_sums *fitting, bo_embedding *out, double *c,
                                double *c_mean, double *s, double *matrix)
 {
@@ -537,7 +538,7 @@ const bo_embedding_report *bo_embedding_describe(const bo_embedding *embedding)
     return embedding ? &embedding->report : NULL;
 }
 
-/* ---- new rows and pre-images ---------------------------------------------------------------------------------- */
+/* ---- new rows and pre-images ------------------------------------------------------------------------------------- */
 
 bo_status bo_embedding_apply(bo_context *context, const bo_embedding *embedding, const bo_inputs *inputs,
                              double *coordinates, double *error)

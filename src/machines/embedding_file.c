@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Version 1 had the seconds of the fit, which are no longer written, so that equal fits are equal files. Up to version 2 there
- * was no shift; files without one have version 2. */
+/* Version 1 had the seconds of the fit, which are no longer written, so that equal fits are equal files. Up to version
+ * 2 there was no shift; files without one have version 2. */
 enum { FORMAT_VERSION = 3, WITHOUT_SHIFT = 2, ARRAYS = 7 };
 static const char format_name[] = "bochner.embedding";
 

@@ -59,7 +59,7 @@ typedef struct fit_size {
     bo_memory_bound limit; /* queried once, so that all choices are consistent */
 } fit_size;
 
-/* ---- memory ------------------------------------------------------------------------------------------------ */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* The bytes of the arrays that are allocated at the same time. Each function names the code that it describes. */
 
@@ -152,10 +152,11 @@ static double logistic_memory(const fit_size *s)
            rows_copied(s, fmin(s->rows, fmax(4000, s->rows / 4)));
 }
 
-/* ---- choices ----------------------------------------------------------------------------------------------- */
+/* ---- choices ----------------------------------------------------------------------------------------------------- */
 
-/* With landmarks, CG is chosen from this number of rows per landmark and of operations (rows times landmarks squared) on: a Gram
- * matrix takes seconds there, and left-out rows, for which the primal solver needs no refit, are few among all rows. */
+/* With landmarks, CG is chosen from this number of rows per landmark and of operations (rows times landmarks squared)
+ * on: a Gram matrix takes seconds there, and left-out rows, for which the primal solver needs no refit, are few among
+ * all rows. */
 static const double cg_rows_per_landmark = 4, cg_work = 2e11;
 
 static const char *choose_exact_solver(const bo_machine_desc *desc, const fit_size *s, bo_solver *out)
@@ -209,7 +210,7 @@ static bo_loss choose_loss(const bo_machine_desc *desc, const fit_size *s)
     return logistic ? BO_LOSS_LOGISTIC : BO_LOSS_RIDGE;
 }
 
-/* ---- the estimate ------------------------------------------------------------------------------------------ */
+/* ---- the estimate ------------------------------------------------------------------------------------------------ */
 
 /* Rough float32 rate of a recent core, which `bochner bench` measures, and of a device. */
 static const double operations_per_second = 40e9, operations_of_device = 20e12;
@@ -259,8 +260,8 @@ static double choosing_bytes(const bo_machine_desc *desc, const bo_features_desc
     return 4 * candidates * dim + 8 * (kept * (columns + dim) + columns) + 16 * side * side;
 }
 
-/* Bytes for choosing and factorizing landmarks: the kernel matrix and its inverse factor, and for leverage scores a pilot sample:
- * features/landmarks.c. */
+/* Bytes for choosing and factorizing landmarks: the kernel matrix and its inverse factor, and for leverage scores a
+ * pilot sample: features/landmarks.c. */
 static double landmarks_bytes(const bo_machine_desc *desc, const bo_features_desc *resolved, double rows)
 {
     const double m = (double)resolved->features, dim = (double)resolved->dim, square = 16 * m * m;
@@ -270,8 +271,8 @@ static double landmarks_bytes(const bo_machine_desc *desc, const bo_features_des
     return candidates * (8 * dim + 40) + fmax(square, pilot * (8 * pilot + 8 * 2048 + 4 * dim));
 }
 
-/* Bytes for drawing the map of a fit. Fewer of the columns of sparse rows may vary than have numbers, and then the draw may
- * be one that needs more memory. */
+/* Bytes for drawing the map of a fit. Fewer of the columns of sparse rows may vary than have numbers, and then the draw
+ * may be one that needs more memory. */
 static bo_status size_of_drawing(bo_context *context, const bo_features_desc *map, const bo_machine_desc *desc,
                                  const bo_features_desc *resolved, double rows, double *bytes)
 {

@@ -1,10 +1,11 @@
-/* Predictions of machines with an exact kernel. With k_i = k(x, x_i), their means over the training rows c_i, and β from dual.c,
+/* Predictions of machines with an exact kernel. With k_i = k(x, x_i), their means over the training rows c_i, and β
+ * from dual.c,
  *
  *     f(x) = Σ_i β_i (k_i - c_i) + intercept,
  *     q(x) = kc(x, x)/λ - |L⁻¹ √w kc(X, x)/λ|²,   L Lᵀ = √w Kc √w / λ + I,
  *
- * where kc(x, y) = k(x, y) - m(x) - m(y) + mean of m is centered by the weighted means m(x) of k(x, x_i) over i (m = 0 without
- * an intercept), and q takes the place of φᵀ(ZᵀZ + D)⁻¹φ in the predictive variance. */
+ * where kc(x, y) = k(x, y) - m(x) - m(y) + mean of m is centered by the weighted means m(x) of k(x, x_i) over i (m = 0
+ * without an intercept), and q takes the place of φᵀ(ZᵀZ + D)⁻¹φ in the predictive variance. */
 #include "internal.h"
 #include "../base/sizes.h"
 #include "../features/kernel_block.h"

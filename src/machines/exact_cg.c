@@ -1,10 +1,10 @@
-/* Conjugate gradients for machines with an exact kernel, for more rows than dual.c can factorize. With D = diag √w, the unit
- * vector s = √w / |√w| and Π = I - s sᵀ, centering by weighted means is a projection, and the system of dual.c is
+/* Conjugate gradients for machines with an exact kernel, for more rows than dual.c can factorize. With D = diag √w, the
+ * unit vector s = √w / |√w| and Π = I - s sᵀ, centering by weighted means is a projection, and the system of dual.c is
  *
  *     (Π D K D Π + λ I) α = D (y - mean),   β = D α,
  *
- * up to its factor λ of α. The right side is orthogonal to s, and so is α. (Without an intercept, Π = I.) The products are
- * float32, sums of vectors double.
+ * up to its factor λ of α. The right side is orthogonal to s, and so is α. (Without an intercept, Π = I.) The products
+ * are float32, sums of vectors double.
  *
  * With P ≈ D K D + λ I (pivots.c), the preconditioner on the vectors orthogonal to s is
  *
@@ -24,10 +24,11 @@
 #include <string.h>
 
 enum { MOST_ITERATIONS = 300, HELD_ROWS = 2048, LEAST_HELD = 20, GROUP = 32 };
-/* The residual r changes the predictions of the training rows by about r, and their errors y - f are λ α: CG stops when the norm
- * of r is `tolerance` times that of λ α, so that predictions are accurate to this part of the errors. On the table protein
- * (8,000 rows, LAPLACIAN and MATERN12), 1e-2 changes the test error by at most 6e-5 of it. `least`, relative to the targets,
- * is for targets without noise. The second system may be solved less accurately: its error has a sampling error. */
+/* The residual r changes the predictions of the training rows by about r, and their errors y - f are λ α: CG stops when
+ * the norm of r is `tolerance` times that of λ α, so that predictions are accurate to this part of the errors. On the
+ * table protein (8,000 rows, LAPLACIAN and MATERN12), 1e-2 changes the test error by at most 6e-5 of it. `least`,
+ * relative to the targets, is for targets without noise. The second system may be solved less accurately: its error has
+ * a sampling error. */
 static const double tolerance = 3e-3, rough = 3e-2, least = 1e-5;
 
 typedef struct kernel_system {
@@ -210,7 +211,8 @@ static bo_status iterate(kernel_system *s, size_t first, size_t count)
     return BO_OK;
 }
 
-/* From 0: the solution with all rows is no better a start for the second system, because it has learned the rows left out. */
+/* From 0: the solution with all rows is no better a start for the second system, because it has learned the rows left
+ * out. */
 static bo_status solve(kernel_system *s)
 {
     s->iterations = 0;

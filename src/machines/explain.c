@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is explained ----------------------------------------------------------------------------------------------- */
+/* ---- what is explained ------------------------------------------------------------------------------------------- */
 
 bo_status bo_explained_make(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
                             const bo_inputs *inputs, bo_explained *out)
@@ -126,7 +126,7 @@ double bo_repeats_error(const bo_repeats *running)
     return running->count < 2 ? NAN : sqrt(running->squares / (n - 1) / n);
 }
 
-/* ---- slopes and directions ------------------------------------------------------------------------------------------ */
+/* ---- slopes and directions --------------------------------------------------------------------------------------- */
 
 /* The largest coordinate of each vector becomes positive: eigenvectors have no sign. */
 static void orient(size_t count, size_t dim, double *vectors)
@@ -174,7 +174,7 @@ bo_status bo_explain_gradients(bo_context *context, const bo_machine *machine, c
     return status;
 }
 
-/* ---- importance by permutation --------------------------------------------------------------------------------------- */
+/* ---- importance by permutation ----------------------------------------------------------------------------------- */
 
 typedef struct permuting {
     const bo_explained *e;
@@ -323,7 +323,7 @@ bo_status bo_explain_permutations(bo_context *context, const bo_machine *machine
     return status;
 }
 
-/* ---- partial dependence ------------------------------------------------------------------------------------------------ */
+/* ---- partial dependence ------------------------------------------------------------------------------------------ */
 
 /* The value of a column in a row. */
 typedef struct value {
@@ -411,8 +411,8 @@ static double quantile_of(const double *sorted, size_t count, double quantile)
     return sorted[low] + (place - (double)low) * (sorted[high] - sorted[low]);
 }
 
-/* The mean curve, and the band of the individual curves of one output, each shifted to the level of the mean curve unless they
- * are probabilities. `column`: rows numbers. */
+/* The mean curve, and the band of the individual curves of one output, each shifted to the level of the mean curve
+ * unless they are probabilities. `column`: rows numbers. */
 static void summarize(size_t rows, size_t points, size_t outputs, size_t t, bool shift, double *curves, double *column,
                       double *mean, double *low, double *high)
 {

@@ -33,8 +33,8 @@ static inline size_t bo_explained_inputs(const bo_explained *e, size_t column)
 /* Copies the inputs of a column from one row to another. */
 void bo_explained_copy(const bo_explained *e, size_t column, const float *from, float *to);
 
-/* Rows that are predicted together: x is capacity x dim, out capacity x outputs (targets or probabilities). Machines that were
- * fitted to sparse rows predict them as sparse rows, which is faster. */
+/* Rows that are predicted together: x is capacity x dim, out capacity x outputs (targets or probabilities). Machines
+ * that were fitted to sparse rows predict them as sparse rows, which is faster. */
 typedef struct bo_explain_batch {
     size_t capacity;
     float *x;

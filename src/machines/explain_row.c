@@ -1,10 +1,10 @@
 /* Contributions of the columns to one prediction: Shapley values by sampling, as explain.h describes.
  *
- * A walk starts at a row of the data and replaces its columns by those of the explained row, in some order. With f_0 … f_C the
- * predictions along the walk, the column that was replaced in step s contributes f_s - f_(s-1); the sum is f_C - f_0. The mean
- * over all orders and rows is the Shapley value. Columns that are equal in both rows contribute 0 and are left out, which makes
- * walks through sparse rows short. A pair of walks has opposite orders, whose errors partly cancel (Mitchell et al.
- * 2022, arXiv 2104.12199). */
+ * A walk starts at a row of the data and replaces its columns by those of the explained row, in some order. With f_0 …
+ * f_C the predictions along the walk, the column that was replaced in step s contributes f_s - f_(s-1); the sum is f_C
+ * - f_0. The mean over all orders and rows is the Shapley value. Columns that are equal in both rows contribute 0 and
+ * are left out, which makes walks through sparse rows short. A pair of walks has opposite orders, whose errors partly
+ * cancel (Mitchell et al. 2022, arXiv 2104.12199). */
 #include "explain.h"
 #include "../base/trace.h"
 

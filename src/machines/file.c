@@ -1,5 +1,5 @@
-/* Model files: one safetensors file with the tensors that prediction needs, the report as JSON in the metadata, the tensors
- * and the description of the feature map (src/features), and the schema of the data. */
+/* Model files: one safetensors file with the tensors that prediction needs, the report as JSON in the metadata, the
+ * tensors and the description of the feature map (src/features), and the schema of the data. */
 #include "enums.h"
 #include "../base/trace.h"
 #include "file_arrays.h"
@@ -17,13 +17,13 @@
 #include <string.h>
 
 /* In version 1 machine.center was named machine.centre. Up to version 2 there was machine.noise_variance, the square of
- * machine.noise. Up to version 3 there were no intervals, no logarithms of targets, and no metric. Up to version 4 there were
- * search_seconds and fit_seconds, which are no longer written, so that equal fits are equal files. Up to version 5 there was no
- * shift; files without one have version 5. */
+ * machine.noise. Up to version 3 there were no intervals, no logarithms of targets, and no metric. Up to version 4
+ * there were search_seconds and fit_seconds, which are no longer written, so that equal fits are equal files. Up to
+ * version 5 there was no shift; files without one have version 5. */
 enum { FORMAT_VERSION = 6, WITHOUT_SHIFT = 5, MOST_TENSORS = 23 };
 static const char format_name[] = "bochner.machine";
 
-/* ---- the report as JSON ------------------------------------------------------------------------------------ */
+/* ---- the report as JSON ------------------------------------------------------------------------------------------ */
 
 typedef enum field_type { FIELD_SIZE, FIELD_REAL, FIELD_ENUM, FIELD_INT, FIELD_BOOL } field_type;
 
@@ -33,14 +33,8 @@ typedef struct field {
     size_t offset;
 } field;
 
-#define FIELD(type, member)                                                                                            \
-    {                                                                                                                  \
-#member, type, offsetof(bo_machine, report.member)                                                             \
-    }
-#define FIELD_OF_MACHINE(type, name)                                                                                   \
-    {                                                                                                                  \
-#name, type, offsetof(bo_machine, name)                                                                        \
-    }
+#define FIELD(type, member)          {#member, type, offsetof(bo_machine, report.member)}
+#define FIELD_OF_MACHINE(type, name) {#name, type, offsetof(bo_machine, name)}
 
 static const field fields[] = {
     FIELD(FIELD_ENUM, task),
@@ -187,7 +181,7 @@ static bo_status report_from_json(bo_context *context, const char *path, const c
     return status;
 }
 
-/* ---- tensors --------------------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 /* shift: of the file; NULL: it has none. */
 static size_t list_arrays(bo_machine *m, double **shift, bo_file_array *out)
@@ -236,7 +230,7 @@ static size_t list_arrays(bo_machine *m, double **shift, bo_file_array *out)
     return count;
 }
 
-/* ---- the other members of a committee: files within the file -------------------------------------------------------- */
+/* ---- the other members of a committee: files within the file ----------------------------------------------------- */
 
 typedef struct member_file {
     char name[48];
@@ -310,7 +304,7 @@ static bo_status load_members(bo_context *context, const bo_tensors *file, bo_ma
     return BO_OK;
 }
 
-/* ---- save ------------------------------------------------------------------------------------------------ */
+/* ---- save -------------------------------------------------------------------------------------------------------- */
 
 /* Writes the file and closes the output. `member`: the schema is in the file of the committee. */
 static bo_status save(bo_context *context, const bo_machine *machine, const bo_schema *schema, bool member,
@@ -360,7 +354,7 @@ bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const 
     return save(context, machine, schema, false, output);
 }
 
-/* ---- load ------------------------------------------------------------------------------------------------ */
+/* ---- load -------------------------------------------------------------------------------------------------------- */
 
 /* Standard deviations of an exact kernel come from its factor, and only from it. */
 static bool check_exact(const bo_machine *machine)

@@ -51,10 +51,9 @@ bo_status bo_file_format_check(bo_context *context, const bo_tensors *file, cons
     long number = found ? strtol(found, NULL, 10) : 0; /* saturates */
     if (number < 1) return bo_fail(context, BO_FORMAT, "%s: the format version is missing", path);
     if (number > version)
-        return bo_fail(
-            context, BO_VERSION,
-            "%s: the file was written by Bochner %s in model format %s; this is Bochner %s, which reads formats up to %d "
-            "(install a newer version)",
-            path, made ? made : "(unknown version)", found, bo_version(), version);
+        return bo_fail(context, BO_VERSION,
+                       "%s: the file was written by Bochner %s in model format %s; this is Bochner %s, which reads "
+                       "formats up to %d (install a newer version)",
+                       path, made ? made : "(unknown version)", found, bo_version(), version);
     return BO_OK;
 }

@@ -37,9 +37,9 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
     return status;
 }
 
-/* A λ that the search chose on few rows can be too small for conjugate gradients on all of them: it is raised until they converge.
- * If the targets have no noise, the search goes down to the rounding errors of the kernel matrix, which Cholesky may refuse at
- * the λ that it ends with. */
+/* A λ that the search chose on few rows can be too small for conjugate gradients on all of them: it is raised until
+ * they converge. If the targets have no noise, the search goes down to the rounding errors of the kernel matrix, which
+ * Cholesky may refuse at the λ that it ends with. */
 static bo_status fit_with_larger_lambda(bo_context *context, bo_fitting *fitting, const bo_samples *samples,
                                         bo_solver solver, bo_machine **out)
 {

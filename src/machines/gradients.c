@@ -2,9 +2,9 @@
  *
  *     f(x) = β·(φ(A s) - c) + b with s = s(x) and the metric A:   ∇f = Aᵀ (∂φ/∂(A s))ᵀ β
  *
- * is the backward pass of the feature map with β as the gradient of the features of every row: two matrix products per block
- * of rows and output. An exact kernel has Σ_i β_i ∇k(A s, A s_i). A committee has the weighted mean of its members. If f is the
- * logarithm of the target, the gradient is multiplied by the prediction. */
+ * is the backward pass of the feature map with β as the gradient of the features of every row: two matrix products per
+ * block of rows and output. An exact kernel has Σ_i β_i ∇k(A s, A s_i). A committee has the weighted mean of its
+ * members. If f is the logarithm of the target, the gradient is multiplied by the prediction. */
 #include "../base/trace.h"
 #include "internal.h"
 #include "../features/sections.h"
@@ -15,7 +15,7 @@
 
 enum { BLOCK_ROWS = BO_SIZE(1024, 4), BLOCK_NUMBERS = BO_SIZE(1 << 22, 1 << 12) };
 
-/* ---- one machine, one block ------------------------------------------------------------------------------------ */
+/* ---- one machine, one block -------------------------------------------------------------------------------------- */
 
 /* Adds factor Aᵀ g, in the places of the input columns; columns that were constant in the fit have 0. */
 static void pull_back(const bo_scaler *scaler, const float *g, double factor, double *out)
@@ -129,7 +129,7 @@ static bo_status block_gradients(bo_context *context, const bo_machine *machine,
                                                                : BO_OK;
 }
 
-/* ---- all rows -------------------------------------------------------------------------------------------------- */
+/* ---- all rows ---------------------------------------------------------------------------------------------------- */
 
 /* Receives the gradients of the rows [first, first + rows): rows x outputs x dim. */
 typedef bo_status (*visit_fn)(bo_context *context, void *user, size_t first, size_t rows, const double *gradients);
@@ -199,7 +199,7 @@ bo_status bo_machine_gradients(bo_context *context, const bo_machine *machine, c
     return visit_gradients(context, machine, &view, write_block, &job);
 }
 
-/* ---- the mean of their outer products -------------------------------------------------------------------------- */
+/* ---- the mean of their outer products ---------------------------------------------------------------------------- */
 
 typedef struct summing {
     size_t dim, outputs;

@@ -1,15 +1,15 @@
 /* Declarations shared by the files of src/machines. The steps of a fit:
  *
- *   samples (samples.c) -> scaling (scaler.c) and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
+ *   samples (samples.c) -> scaling (scaler.c) and features (row_map.c) -> moments and ridge system (ridge.c) -> machine
+ *   (machine.c)
  *
- * check.c checks the settings and the rows; estimate.c estimates the cost beforehand and resolves loss and solver; prepare.c does what
- * precedes the rows; streaming.c runs these steps over streams and fit.c in memory.
- * Choices: search.c chooses γ and λ with leave_one_out.c; tune.c chooses kernel, scaling and metric; target_scale.c chooses between
- * targets and their logarithms. Other systems: dual.c, exact_cg.c (with strips.c and pivots.c), cg.c, sgd.c, adam.c and logistic.c;
- * the last four share passes.c. Predictions: predict.c predicts with random
- * features, exact.c with exact kernels, committee.c with several of them; calibrate.c turns
- * scores into probabilities and measures the validation error; conformal.c and deviation.c give intervals. file.c saves and loads
- * machines. */
+ * check.c checks the settings and the rows; estimate.c estimates the cost beforehand and resolves loss and solver;
+ * prepare.c does what precedes the rows; streaming.c runs these steps over streams and fit.c in memory. Choices:
+ * search.c chooses γ and λ with leave_one_out.c; tune.c chooses kernel, scaling and metric; target_scale.c chooses
+ * between targets and their logarithms. Other systems: dual.c, exact_cg.c (with strips.c and pivots.c), cg.c, sgd.c,
+ * adam.c and logistic.c; the last four share passes.c. Predictions: predict.c predicts with random features, exact.c
+ * with exact kernels, committee.c with several of them; calibrate.c turns scores into probabilities and measures the
+ * validation error; conformal.c and deviation.c give intervals. file.c saves and loads machines. */
 #ifndef BO_MACHINES_INTERNAL_H
 #define BO_MACHINES_INTERNAL_H
 
@@ -22,7 +22,7 @@
 #include "../math/metric.h"
 #include "intervals.h"
 
-/* ---- inputs -------------------------------------------------------------------------------------------- */
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
 /* Rows of inputs that were checked, dense or sparse, or some of them. */
 typedef struct bo_input_view {
@@ -45,28 +45,29 @@ static inline bo_input_view bo_input_view_slice(const bo_input_view *inputs, siz
     return (bo_input_view){.rows = rows, .x = inputs->x + first * inputs->ldx, .ldx = inputs->ldx};
 }
 
-/* ---- scaling ------------------------------------------------------------------------------------------- */
+/* ---- scaling ----------------------------------------------------------------------------------------------------- */
 
-/* s(x)_j = (x_j - mean_j) * factor_j, clamped to ±limit; factor 0 drops a constant column. QUANTILE: the normal quantile of the
- * rank of x_j among the knots of the column instead. Then the metric, if there is one, maps the row.
+/* s(x)_j = (x_j - mean_j) * factor_j, clamped to ±limit; factor 0 drops a constant column. QUANTILE: the normal
+ * quantile of the rank of x_j among the knots of the column instead. Then the metric, if there is one, maps the row.
  *
- * Rows are first reduced by `shift`: a machine that was loaded without its schema takes the numbers of a table, but it was fitted
- * to their differences from the origins of the columns (src/io/origins.h).
+ * Rows are first reduced by `shift`: a machine that was loaded without its schema takes the numbers of a table, but it
+ * was fitted to their differences from the origins of the columns (src/io/origins.h).
  *
  * Sparse samples are fitted with kernels of differences, which do not change if s(0) is subtracted: the scaled rows are
  * s(x) - s(0), as sparse as x, and have only the columns that vary (`place`).
  *
- * Invariants: kind is not AUTO; limit >= 0; kept <= dim is the number of columns of scaled rows, the rank of the metric if there
- * is one; knots exist exactly if kind is QUANTILE; sparse rows have neither knots nor a metric; place exists exactly if
- * the scaler is for sparse rows, and holds dim entries below `kept`, or UINT32_MAX for a column that is dropped. */
+ * Invariants: kind is not AUTO; limit >= 0; kept <= dim is the number of columns of scaled rows, the rank of the metric
+ * if there is one; knots exist exactly if kind is QUANTILE; sparse rows have neither knots nor a metric; place exists
+ * exactly if the scaler is for sparse rows, and holds dim entries below `kept`, or UINT32_MAX for a column that is
+ * dropped. */
 typedef struct bo_scaler {
     bo_scaling kind;
     size_t dim, kept;
     float *mean, *factor;
     uint32_t *place;
     double limit; /* 0: none */
-    float
-        *knots; /* dim x BO_KNOTS, ascending in each column; descending: a column of two values, scaled like COLUMNS */
+    /* dim x BO_KNOTS, ascending in each column; descending: a column of two values, scaled like COLUMNS */
+    float *knots;
     bo_metric metric; /* a NULL: none */
     double *origin;   /* of the rows of the fit: they are the numbers of a table minus it; NULL: not known */
     double *shift;    /* in float64, subtracted from rows that are scaled; NULL: nothing; never in a fit */
@@ -74,16 +75,17 @@ typedef struct bo_scaler {
 enum { BO_KNOTS = 256 };
 
 bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out);
-/* Logs which columns are constant. sampled: rows that the scaler was fitted to, of more; 0: all rows. schema: names of the
- * columns, or NULL. */
+/* Logs which columns are constant. sampled: rows that the scaler was fitted to, of more; 0: all rows. schema: names of
+ * the columns, or NULL. */
 void bo_scaler_report(bo_context *context, const bo_scaler *scaler, size_t sampled, const bo_schema *schema);
 /* Sets kept and place, for sparse rows or not; mean and factor must be set. */
 bo_status bo_scaler_finish(bo_context *context, bool sparse, bo_scaler *scaler);
 bo_status bo_scaler_copy(bo_context *context, const bo_scaler *scaler, bo_scaler *out);
-/* For a file whose rows are read with `schema`; NULL: as they are. *out is what to subtract from them; NULL: nothing. */
+/* For a file whose rows are read with `schema`; NULL: as they are. *out is what to subtract from them; NULL:
+ * nothing. */
 bo_status bo_scaler_shift_of_file(bo_context *context, const bo_scaler *scaler, const bo_schema *schema, double **out);
-/* Of a file: `shift` is subtracted from rows that are read with `schema`, or NULL. Sets the origin, and for a caller who does not
- * know the schema (`raw`) the shift of rows that are read without it. */
+/* Of a file: `shift` is subtracted from rows that are read with `schema`, or NULL. Sets the origin, and for a caller
+ * who does not know the schema (`raw`) the shift of rows that are read without it. */
 bo_status bo_scaler_resolve(bo_context *context, const bo_schema *schema, bool raw, bo_scaler *scaler);
 void bo_scaler_free(bo_scaler *scaler);
 /* Replaces the metric by a copy; NULL: none. For dense rows. */
@@ -94,7 +96,7 @@ bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo
 bo_status bo_scaler_apply_sparse(bo_context *context, const bo_scaler *scaler, const bo_sparse *x,
                                  bo_sparse_block **out);
 
-/* ---- row map: from rows to features ------------------------------------------------------------------------ */
+/* ---- row map: from rows to features ------------------------------------------------------------------------------ */
 
 /* Scaling, feature map and rounding: the steps before the linear system. */
 typedef struct bo_row_map {
@@ -108,8 +110,8 @@ bo_status bo_row_map_project(bo_context *context, const bo_row_map *row_map, con
                              size_t ldz);
 bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, const bo_input_view *inputs, float *z,
                            size_t ldz);
-/* The mean of the features of scaled rows, of BO_MACHINE_BLOCK rows at most: what is subtracted before features are summed,
- * because sums of small numbers are more accurate. */
+/* The mean of the features of scaled rows, of BO_MACHINE_BLOCK rows at most: what is subtracted before features are
+ * summed, because sums of small numbers are more accurate. */
 bo_status bo_typical_features(bo_context *context, const bo_features *phi, size_t rows, const float *scaled, size_t ldx,
                               float *out);
 /* Rounds z in place; q (rows x columns, stride ldq) receives the multiples, or NULL. */
@@ -125,10 +127,10 @@ bo_status bo_choose_precision(bo_context *context, const bo_machine_desc *desc, 
 /* The λ below which rounding to `quantum` would matter, for this number of rows. */
 double bo_rounding_floor(float quantum, size_t rows);
 
-/* ---- targets ------------------------------------------------------------------------------------------- */
+/* ---- targets ----------------------------------------------------------------------------------------------------- */
 
-/* The right-hand side of the linear system: regression targets or their logarithms, standardized by mean and deviation, or ±1
- * for classes. */
+/* The right-hand side of the linear system: regression targets or their logarithms, standardized by mean and deviation,
+ * or ±1 for classes. */
 typedef struct bo_targets {
     size_t classes, outputs;
     bool logarithms;          /* of positive targets; mean, deviation and range are those of the logarithms */
@@ -146,7 +148,7 @@ float bo_targets_value(const bo_targets *targets, const double *y, size_t t);
 /* sqrt of the weight of row i: sample weight times class weight. */
 float bo_targets_root_weight(const bo_targets *targets, const bo_samples *samples, size_t row);
 
-/* ---- moments ------------------------------------------------------------------------------------------- */
+/* ---- moments ----------------------------------------------------------------------------------------------------- */
 
 /* Sums over rows of the outer product of [φ(s(x)), y, 1] √w with itself. Everything ridge needs: ZᵀZ, ZᵀY, YᵀY, the
  * sums of both, and the total weight. Moments of blocks, files and hosts can be added.
@@ -165,13 +167,14 @@ bo_status bo_moments_create(bo_context *context, const bo_row_map *row_map, size
 void bo_moments_free(bo_moments *moments);
 bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *row_map, const bo_targets *targets,
                          const bo_samples *samples, bool report);
-/* The upper triangle of G (size x size) in memory of the host, until it is closed; `changed`: the moments take it over. */
+/* The upper triangle of G (size x size) in memory of the host, until it is closed; `changed`: the moments take it
+ * over. */
 bo_status bo_moments_open(bo_context *context, const bo_moments *moments, double **gram);
 bo_status bo_moments_close(bo_context *context, const bo_moments *moments, double *gram, bool changed);
 /* Estimate of the largest eigenvalue of the centered ZᵀZ, by power iteration. */
 bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bool intercept, double *largest);
 
-/* ---- ridge --------------------------------------------------------------------------------------------- */
+/* ---- ridge ------------------------------------------------------------------------------------------------------- */
 
 /* The penalty on β_j: λ + n noise² + dropout/(1 - dropout) |z_j|². */
 typedef struct bo_penalty {
@@ -204,7 +207,7 @@ bo_status bo_ridge_solve_lower(bo_context *context, const bo_machine_ridge *ridg
 /* Copies L in packed rows: features (features + 1) / 2 floats. */
 bo_status bo_ridge_pack_factor(bo_context *context, const bo_machine_ridge *ridge, float *packed);
 
-/* ---- leave-one-out on a few training rows ---------------------------------------------------------------- */
+/* ---- leave-one-out on a few training rows ------------------------------------------------------------------------ */
 
 /* Leave-one-out predictions and leverages of `rows` training rows. */
 typedef struct bo_left_out {
@@ -214,8 +217,8 @@ typedef struct bo_left_out {
     double *leverage;   /* rows: h_ii */
     double *weight;     /* rows: sample weight times class weight */
     int *label;         /* rows: class, or NULL */
-    /* Σ w of the rows of the fit, if these rows are among them and it has an intercept; otherwise 0. A row that is left out of the
-     * mean of the targets moves its own prediction away from its target, by this share of its error. */
+    /* Σ w of the rows of the fit, if these rows are among them and it has an intercept; otherwise 0. A row that is left
+     * out of the mean of the targets moves its own prediction away from its target, by this share of its error. */
     double fit_weight;
     double inflation; /* errors were multiplied by it (bo_left_out_inflate) */
     size_t columns_count;
@@ -242,13 +245,13 @@ enum { BO_LEFT_OUT_BLOCK = 1024 };
 /* Mean log loss of classes from left-out scores, calibrated on the same rows. */
 bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out, double *loss);
 
-/* Cross-validation score of a solved system, summed over outputs: GCV times the ratio of exact leave-one-out to GCV on the
- * rows of `probe`. GCV replaces every leverage by the mean leverage and misses the few rows that are interpolated; the
- * ratio corrects this. */
+/* Cross-validation score of a solved system, summed over outputs: GCV times the ratio of exact leave-one-out to GCV on
+ * the rows of `probe`. GCV replaces every leverage by the mean leverage and misses the few rows that are interpolated;
+ * the ratio corrects this. */
 bo_status bo_ridge_score(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
                          const bo_targets *targets, const bo_samples *probe, bool intercept, double *score);
 
-/* ---- the machine ----------------------------------------------------------------------------------------- */
+/* ---- the machine ------------------------------------------------------------------------------------------------- */
 
 typedef enum bo_uncertainty {
     BO_UNCERTAINTY_NONE = 0,
@@ -274,8 +277,8 @@ struct bo_machine {
     /* logarithms of targets: the factor that corrects the mean of exp(f), and the bounds of f; NULL otherwise */
     double *smearing; /* outputs */
     double *reach;    /* outputs x 2 */
-    /* predictive variance for noise of equal size everywhere: noise² (noise: outputs, of a row of weight 1) * (1/mean_weight + inverse_weight +
-     * φᵀ(ZᵀZ + D)⁻¹φ), for a new row of mean weight */
+    /* predictive variance for noise of equal size everywhere: noise² (noise: outputs, of a row of weight 1) *
+     * (1/mean_weight + inverse_weight + φᵀ(ZᵀZ + D)⁻¹φ), for a new row of mean weight */
     bo_uncertainty uncertainty;
     double *noise; /* standard deviations, whose squares may be outside the range of double */
     double inverse_weight, mean_weight;
@@ -288,8 +291,8 @@ struct bo_machine {
     /* probabilities: softmax(sharpness * score + offset) */
     double sharpness;
     double *offset; /* classes */
-    /* A committee: predictions are the mean of this machine and of the others, with these shares; its own is the first. Each has
-     * an exact kernel and no members of its own. */
+    /* A committee: predictions are the mean of this machine and of the others, with these shares; its own is the first.
+     * Each has an exact kernel and no members of its own. */
     size_t others_count;
     bo_machine **others;
     double *share; /* others_count + 1; NULL if there are none */
@@ -302,8 +305,8 @@ bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo
 /* bo_machine_predict for rows that were checked. */
 bo_status bo_machine_predict_view(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
                                   const bo_prediction *out);
-/* The average gradient outer product, G = mean over the rows of Σ_t ∇f_t ∇f_tᵀ (bo_machine_gradients), in blocks of rows. Writes
- * the `dim` numbers G_jj and G (dim x dim); either may be NULL. BO_INVALID without rows. */
+/* The average gradient outer product, G = mean over the rows of Σ_t ∇f_t ∇f_tᵀ (bo_machine_gradients), in blocks of
+ * rows. Writes the `dim` numbers G_jj and G (dim x dim); either may be NULL. BO_INVALID without rows. */
 bo_status bo_machine_gradient_products(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
                                        double *diagonal, double *matrix);
 /* Predictions in the units of beta, which are logarithms if the targets are, and deviations s(x), or NULL. */
@@ -315,12 +318,13 @@ bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
                             double *mean);
-/* (φ - center) √w / D of the training rows of a machine with uncertainty DUAL (train_rows x features), `block` rows at a time. */
+/* (φ - center) √w / D of the training rows of a machine with uncertainty DUAL (train_rows x features), `block` rows at
+ * a time. */
 bo_status bo_machine_train_features(bo_context *context, const bo_machine *machine, size_t block, double *out);
 /* Committees (committee.c): at most BO_COMMITTEE members. */
 enum { BO_COMMITTEE = 3 };
-/* Joins machines that were fitted to the same rows and whose left-out predictions are given. Takes the machines that it uses out
- * of the array; the caller destroys the rest, and the left-out predictions, which are changed. */
+/* Joins machines that were fitted to the same rows and whose left-out predictions are given. Takes the machines that it
+ * uses out of the array; the caller destroys the rest, and the left-out predictions, which are changed. */
 bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size_t count, bo_machine **machines,
                             bo_left_out *left_out, bo_machine **out);
 /* Replaces the machine's own predictions by those of the committee, if it has others. */
@@ -356,7 +360,7 @@ void bo_report_map(bo_fit_report *report, const bo_features_desc *map);
 /* Copies metrics of validation rows into the report. */
 void bo_report_validation(bo_fit_report *report, const bo_metrics *metrics);
 
-/* ---- the problem ------------------------------------------------------------------------------------------ */
+/* ---- the problem ------------------------------------------------------------------------------------------------- */
 
 typedef struct bo_fit_problem { /* the input of every solver */
     const bo_machine_desc *desc;
@@ -370,7 +374,7 @@ typedef struct bo_fit_problem { /* the input of every solver */
         *left_out; /* DUAL: receives the left-out predictions of all rows, which the caller frees; NULL: not needed */
 } bo_fit_problem;
 
-/* ---- search -------------------------------------------------------------------------------------------- */
+/* ---- search ------------------------------------------------------------------------------------------------------ */
 
 typedef struct bo_search_choice {
     double gamma, lambda;
@@ -384,18 +388,19 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
                     const bo_scaler *scaler, const bo_targets *targets, const bo_samples *samples, size_t rows,
                     bo_search_choice *out);
 
-/* The γ at which the kernel of two typical rows is about e⁻¹: the median heuristic, or 1/E|x|² for kernels of x·y. `scaled`
- * has at least 2 rows. */
+/* The γ at which the kernel of two typical rows is about e⁻¹: the median heuristic, or 1/E|x|² for kernels of x·y.
+ * `scaled` has at least 2 rows. */
 bo_status bo_typical_gamma(bo_context *context, const bo_features_desc *map, const bo_samples *scaled, uint64_t seed,
                            double *out);
 
-/* The best λ near problem->penalty.lambda by bo_ridge_score, from moments of all rows and features: three factorizations,
- * or a few more if λ moves. spectrum: the largest eigenvalue. */
+/* The best λ near problem->penalty.lambda by bo_ridge_score, from moments of all rows and features: three
+ * factorizations, or a few more if λ moves. spectrum: the largest eigenvalue. */
 bo_status bo_search_lambda(bo_context *context, const bo_fit_problem *problem, bo_moments *moments, double spectrum,
                            double *lambda);
 
-/* True if λ is too small, relative to the largest eigenvalue, for float32 products. Their rounding is about 1e-7 per entry
- * and averages over rows, so it moves eigenvalues by about 1e-8 of the largest; the margin is two orders of magnitude. */
+/* True if λ is too small, relative to the largest eigenvalue, for float32 products. Their rounding is about 1e-7 per
+ * entry and averages over rows, so it moves eigenvalues by about 1e-8 of the largest; the margin is two orders of
+ * magnitude. */
 static inline bool bo_needs_precision(double lambda, double spectrum)
 {
     return lambda < 1e-6 * spectrum;
@@ -434,9 +439,9 @@ bo_status bo_search_lambda_exact(bo_context *context, const bo_loo *loo, double 
 typedef struct bo_search_point {
     double gamma, lambda, error;
 } bo_search_point;
-/* Chooses γ and λ with the closed form of the kernel on scaled rows, near the given point; from a grid if its γ is 0. `light`: with
- * half of the effort, λ is not searched but follows γ. What the
- * descriptor sets stays. `loo`, which the caller frees, holds the kernel of the last γ that was tried. */
+/* Chooses γ and λ with the closed form of the kernel on scaled rows, near the given point; from a grid if its γ is 0.
+ * `light`: with half of the effort, λ is not searched but follows γ. What the descriptor sets stays. `loo`, which the
+ * caller frees, holds the kernel of the last γ that was tried. */
 bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
                                 const bo_targets *targets, const bo_samples *scaled, bool light, bo_search_point *best,
                                 bo_loo *loo);
@@ -448,8 +453,8 @@ bo_status bo_samples_scaled(bo_context *context, const bo_scaler *scaler, const 
 
 bo_status bo_solve_dual(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
-/* CG with an exact kernel: exact_cg.c. Its bytes without those of the kernel matrix, and the bytes of the part of that matrix
- * that stays in memory if a fit may use `limit` bytes; the other part is computed again in each iteration. */
+/* CG with an exact kernel: exact_cg.c. Its bytes without those of the kernel matrix, and the bytes of the part of that
+ * matrix that stays in memory if a fit may use `limit` bytes; the other part is computed again in each iteration. */
 bo_status bo_solve_exact_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 double bo_exact_cg_bytes(double rows, double outputs);
 double bo_exact_cg_matrix(double rows, double dim, double outputs, double limit);
@@ -475,9 +480,9 @@ bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem
 void bo_fit_for_device(bo_context *context, bo_machine_desc *desc);
 /* Checks the descriptor and the samples of a fit: check.c. */
 bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples);
-/* True if a fit uses the exact kernel of its rows instead of features: if the descriptor requests it (SECTIONS), or by default
- * for kernels of networks with at most as many rows as features, and for a kernel that the fit chooses (choose_kernel) with at
- * most BO_EXACT_MOST_ROWS dense rows. */
+/* True if a fit uses the exact kernel of its rows instead of features: if the descriptor requests it (SECTIONS), or by
+ * default for kernels of networks with at most as many rows as features, and for a kernel that the fit chooses
+ * (choose_kernel) with at most BO_EXACT_MOST_ROWS dense rows. */
 bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse, int threads);
 enum { BO_EXACT_MOST_ROWS = 50000 };
 /* Seconds to solve the system of an exact kernel. */
@@ -500,12 +505,12 @@ bo_memory_bound bo_fit_memory(const bo_machine_desc *desc);
  * machines that it fits beyond. */
 enum { BO_COARSE_ROWS = 400, BO_EXACT_ROWS = 2000, BO_SEARCH_FEATURES = 4096 };
 
-/* ---- a fit in progress --------------------------------------------------------------------------------- */
+/* ---- a fit in progress ------------------------------------------------------------------------------------------- */
 
 #define BO_WHY_STREAM "streams are summed into the Gram matrix of the features" /* report.why_solver */
 
-/* Invariants of a machine's fit: scaler, targets, phi and kept are set before the first row is added and do not change; moments.size is 0 for
- * solvers that do not use moments. */
+/* Invariants of a machine's fit: scaler, targets, phi and kept are set before the first row is added and do not change;
+ * moments.size is 0 for solvers that do not use moments. */
 struct bo_fitting {
     struct bo_embedding_sums *embedding; /* a fit of an embedding, which has no other members; NULL: of a machine */
     bo_machine_desc desc;                /* pointers cleared */
@@ -527,13 +532,13 @@ struct bo_fitting {
 bo_row_map bo_fitting_row_map(const bo_fitting *fitting);
 /* From this number of columns on, frequencies are drawn independently. */
 enum { BO_WIDE_COLUMNS = 16384 };
-/* Rows that a fit keeps at most for validation, for the calibration of classes or for intervals of numbers, which need more, and how
- * many of them data-dependent maps use. */
+/* Rows that a fit keeps at most for validation, for the calibration of classes or for intervals of numbers, which need
+ * more, and how many of them data-dependent maps use. */
 enum { BO_KEPT_ROWS = 4096, BO_KEPT_ROWS_OF_CLASSES = 2048, BO_SAMPLED_ROWS = 2048 };
 /* The descriptor of the map, with the defaults that fitting sets. */
 bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
 
-/* ---- helpers ---------------------------------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
 /* Copies `count` rows of `samples`, given by `index`; bo_samples_free frees them. */
 bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, const size_t *index, size_t count,

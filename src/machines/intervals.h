@@ -1,5 +1,5 @@
-/* Prediction intervals. Errors on left-out rows are divided by a deviation s(x) that is fitted to them (deviation.c), and
- * quantiles of the ratios give intervals f(x) + s(x) q (conformal.c). */
+/* Prediction intervals. Errors on left-out rows are divided by a deviation s(x) that is fitted to them (deviation.c),
+ * and quantiles of the ratios give intervals f(x) + s(x) q (conformal.c). */
 #ifndef BO_MACHINES_INTERVALS_H
 #define BO_MACHINES_INTERVALS_H
 
@@ -9,10 +9,9 @@
  *
  *     log s_t(x) = Σ_k a_tk hat_k(f_t(x)) + Σ_j c_tj z_j(x),
  *
- * with piecewise linear functions hat_k of the prediction and a few of the features z of the row. Scores are errors of left-out
- * rows divided by their deviations.
- * Invariants: all members are 0 without left-out rows; otherwise rows and knots are positive, and the predictions of an output
- * ascend. Predictions have the units of bo_machine.beta. */
+ * with piecewise linear functions hat_k of the prediction and a few of the features z of the row. Scores are errors of
+ * left-out rows divided by their deviations. Invariants: all members are 0 without left-out rows; otherwise rows and
+ * knots are positive, and the predictions of an output ascend. Predictions have the units of bo_machine.beta. */
 typedef struct bo_intervals {
     size_t rows;         /* left-out rows */
     size_t knots;        /* per output */
@@ -37,7 +36,8 @@ typedef struct bo_errors {
     const double *columns;    /* rows x intervals->columns */
 } bo_errors;
 
-/* Fits s of output t into the arrays of `intervals`, which exist. `left_out` receives log s of each row without this row. */
+/* Fits s of output t into the arrays of `intervals`, which exist. `left_out` receives log s of each row without this
+ * row. */
 bo_status bo_deviation_fit(bo_context *context, const bo_errors *errors, size_t t, bo_intervals *intervals,
                            double *left_out);
 /* log s of one row of output t, from its prediction and its columns. */

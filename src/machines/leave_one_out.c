@@ -10,13 +10,14 @@
 
 /* ---- a sample, by its kernel matrix ------------------------------------------------------------------------------ */
 
-/* Exact leave-one-out of kernel ridge regression on a sample, for the choice of γ and λ. The kernel is the closed form or the
- * inner product of the machine's features. With an unpenalized intercept the kernel is centered, Kc = H K H with
+/* Exact leave-one-out of kernel ridge regression on a sample, for the choice of γ and λ. The kernel is the closed form
+ * or the inner product of the machine's features. With an unpenalized intercept the kernel is centered, Kc = H K H with
  * H = I - 11ᵀ/n, and the smoother is S = 11ᵀ/n + Kc(Kc + λ)⁻¹ = 11ᵀ/n + I - λM with M = (Kc + λ)⁻¹, so
  *
  *     residual r = λ M y,   1 - S_ii = λ M_ii - 1/n,   left-out error r_i / (1 - S_ii).
  *
- * With weights, K and y become √w K √w and √w y, the mean and 1/n are weighted (w_i / Σw), and errors are multiplied by √w. */
+ * With weights, K and y become √w K √w and √w y, the mean and 1/n are weighted (w_i / Σw), and errors are multiplied by
+ * √w. */
 
 bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_targets *targets, bool intercept,
                         bo_loo *out)
@@ -112,8 +113,8 @@ static void weigh_and_center(bo_loo *loo)
             k[i * n + j] = (k[i * n + j] + total - mean[i] - mean[j]) * loo->root[i] * loo->root[j];
 }
 
-/* Kernels that are not differentiable at 0 have eigenvalues far above the rounding of float32, other than smooth ones, which need
- * small λ. */
+/* Kernels that are not differentiable at 0 have eigenvalues far above the rounding of float32, other than smooth ones,
+ * which need small λ. */
 static bool is_rough(bo_kernel kernel)
 {
     return kernel == BO_KERNEL_LAPLACIAN || kernel == BO_KERNEL_MATERN12;
@@ -276,7 +277,7 @@ typedef struct left_out_job {
     const bo_machine_ridge *ridge;
     size_t rows;
     const float *z; /* rows x features: φ */
-    double *v; /* features x rows: (φ - center)ᵀ, in double for the triangular solve, which replaces it by L⁻¹ v */
+    double *v;      /* features x rows: (φ - center)ᵀ, in double for the triangular solve, which replaces it by L⁻¹ v */
     bo_left_out *out;
 } left_out_job;
 

@@ -2,8 +2,9 @@
  *
  *     F(B, b) = Σ_i w_i (log Σ_c exp s_ic - s_i,y(i)) + λ/2 |B|²,   s_i = Bᵀ(φ_i - center) + b.
  *
- * L-BFGS, preconditioned with the ridge system: the Hessian of a class is bounded by ¼ ZᵀZ + λ (up to the coupling of classes), and
- * (¼ A + λ)⁻¹ = 4 (A + 4λ)⁻¹ is a solve with the factor of ridge. It starts at the calibrated ridge solution. */
+ * L-BFGS, preconditioned with the ridge system: the Hessian of a class is bounded by ¼ ZᵀZ + λ (up to the coupling of
+ * classes), and (¼ A + λ)⁻¹ = 4 (A + 4λ)⁻¹ is a solve with the factor of ridge. It starts at the calibrated ridge
+ * solution. */
 #include "../math/metrics.h"
 #include "passes.h"
 #include "../math/linalg.h"
@@ -12,8 +13,8 @@
 #include <string.h>
 
 enum { HISTORY = 8, MOST_STEPS = 100 };
-/* The descent ends when the predicted decrease of a step is below this fraction of the loss. `exact` is for small problems,
- * `enough` for large ones, where predictions no longer change, and `roughly` for the choice of λ. */
+/* The descent ends when the predicted decrease of a step is below this fraction of the loss. `exact` is for small
+ * problems, `enough` for large ones, where predictions no longer change, and `roughly` for the choice of λ. */
 static const double exact = 1e-6, enough = 3e-4, roughly = 1e-3;
 
 typedef struct logistic {
@@ -237,8 +238,8 @@ static bo_status held_loss(logistic *l, const bo_samples *held, double best, dou
     return status;
 }
 
-/* Chooses λ by the loss on validation rows: decreases λ from that of ridge in factors of 4, each fit starting from the last
- * one. Uses a quarter of the rows, of which a quarter are for validation. */
+/* Chooses λ by the loss on validation rows: decreases λ from that of ridge in factors of 4, each fit starting from the
+ * last one. Uses a quarter of the rows, of which a quarter are for validation. */
 static bo_status choose_lambda(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
                                bo_machine *machine, double *lambda)
 {

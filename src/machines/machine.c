@@ -1,4 +1,5 @@
-/* The machine object: names, creation, calls of predictions (predict.c), tests. Solvers fill it; file.c saves and loads it. */
+/* The machine object: names, creation, calls of predictions (predict.c), tests. Solvers fill it; file.c saves and loads
+ * it. */
 #include "enums.h"
 #include "../base/trace.h"
 #include "internal.h"
@@ -163,8 +164,8 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
 
 /* ---- predictions ------------------------------------------------------------------------------------------------- */
 
-/* Predictions of a regression with deviations: the ends of intervals of the given level, and those of 95% for the standard
- * deviations. */
+/* Predictions of a regression with deviations: the ends of intervals of the given level, and those of 95% for the
+ * standard deviations. */
 static bo_status predict_intervals(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
                                    const bo_prediction *out, double *mean)
 {
@@ -284,7 +285,7 @@ bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, con
     return bo_machine_predict_view(context, machine, &view, out);
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 bo_status bo_machine_create_metrics(bo_context *context, const bo_machine *machine, size_t points, bo_metrics **out)
 {

@@ -1,10 +1,10 @@
-/* Partial Cholesky factorization of A = √w K √w with random pivots, as a preconditioner of A + λ I (Díaz, Epperly, Frangella,
- * Tropp and Webber, "Robust, randomized preconditioning for kernel ridge regression", arXiv 2304.12465).
+/* Partial Cholesky factorization of A = √w K √w with random pivots, as a preconditioner of A + λ I (Díaz, Epperly,
+ * Frangella, Tropp and Webber, "Robust, randomized preconditioning for kernel ridge regression", arXiv 2304.12465).
  *
- * A pivot i is drawn with a probability proportional to the diagonal of what remains, A - F Fᵀ. Pivots are proposed in blocks
- * from the diagonal at the start of the block. A proposal whose diagonal the accepted ones of the block have reduced from d to
- * d' is accepted with probability d'/d, so that accepted pivots are distributed like pivots drawn one by one (Epperly, Tropp
- * and Webber, arXiv 2410.03969). By the Woodbury identity
+ * A pivot i is drawn with a probability proportional to the diagonal of what remains, A - F Fᵀ. Pivots are proposed in
+ * blocks from the diagonal at the start of the block. A proposal whose diagonal the accepted ones of the block have
+ * reduced from d to d' is accepted with probability d'/d, so that accepted pivots are distributed like pivots drawn one
+ * by one (Epperly, Tropp and Webber, arXiv 2410.03969). By the Woodbury identity
  *
  *     P⁻¹ v = (v - F (FᵀF + λ I)⁻¹ Fᵀ v) / λ.
  */
@@ -85,8 +85,8 @@ static bo_status draw_create(bo_pivots *pivots, const bo_features *phi, const do
     return BO_OK;
 }
 
-/* Proposes rows in ascending order with probabilities proportional to `left`: sorted uniform numbers are made from sums of
- * exponential ones. */
+/* Proposes rows in ascending order with probabilities proportional to `left`: sorted uniform numbers are made from sums
+ * of exponential ones. */
 static void propose(draw *d)
 {
     size_t n = d->pivots->rows, count = bo_min(PROPOSED, d->pivots->most - d->pivots->rank);

@@ -52,8 +52,8 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
     bo_features_desc map = desc->features;
     map.dim = dim;
     map.seed = desc->seed;
-    /* Scrambled Sobol points cover few dimensions evenly: in 8 dimensions (the table kin8nm) the kernel error is about half
-     * that of orthogonal frequencies. The advantage decreases with the dimension; 12 is a conservative limit. */
+    /* Scrambled Sobol points cover few dimensions evenly: in 8 dimensions (the table kin8nm) the kernel error is about
+     * half that of orthogonal frequencies. The advantage decreases with the dimension; 12 is a conservative limit. */
     enum { SOBOL_DIMENSIONS = 12 };
     const bool drawn = map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && map.function != BO_FUNCTION_LANDMARKS;
     if (map.draw == BO_DRAW_DEFAULT && drawn && dim <= SOBOL_DIMENSIONS) map.draw = BO_DRAW_SOBOL;
@@ -89,8 +89,8 @@ static bo_status make_sparse_features(bo_context *context, bo_fitting *fitting, 
     return status;
 }
 
-/* Landmarks are chosen among training rows other than those kept to measure the error, if there are enough: the features are more
- * accurate at landmarks than elsewhere. */
+/* Landmarks are chosen among training rows other than those kept to measure the error, if there are enough: the
+ * features are more accurate at landmarks than elsewhere. */
 static bo_status make_landmarks(bo_context *context, bo_fitting *fitting, bo_features_desc *map,
                                 const bo_samples *samples)
 {

@@ -9,8 +9,8 @@
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 
-/* The single pass over the data: computes the features of a block of rows, appends the targets and a one, and adds the outer
- * product of the block. */
+/* The single pass over the data: computes the features of a block of rows, appends the targets and a one, and adds the
+ * outer product of the block. */
 
 static bo_status create_on_device(bo_context *context, const bo_row_map *row_map, bo_moments *out)
 {
@@ -412,8 +412,8 @@ static void residuals(const bo_moments *moments, const margins *edge, const doub
     }
 }
 
-/* tr(D (A + D)⁻¹) = E |L⁻¹ D^½ v|² over random signs v (Hutchinson). The signs are the same for every λ, so that the error
- * cancels in comparisons. */
+/* tr(D (A + D)⁻¹) = E |L⁻¹ D^½ v|² over random signs v (Hutchinson). The signs are the same for every λ, so that the
+ * error cancels in comparisons. */
 static bo_status trace_of_penalty(bo_context *context, const bo_machine_ridge *ridge, const double *penalty,
                                   uint64_t seed, double *trace)
 {

@@ -122,8 +122,8 @@ bool bo_is_quantum(float quantum)
     return quantum == 0 || (quantum >= FLT_MIN && quantum < 1 && frexpf(quantum, &exponent) == 0.5F);
 }
 
-/* The largest feature is 1/√m (sin/cos) or √(2/m). A power of two makes multiples and their sums exact in binary. The 128th
- * multiple is clamped to the 127th. */
+/* The largest feature is 1/√m (sin/cos) or √(2/m). A power of two makes multiples and their sums exact in binary. The
+ * 128th multiple is clamped to the 127th. */
 float bo_quantum_of(const bo_features_desc *resolved)
 {
     bool paired = resolved->function == BO_FUNCTION_SINCOS;
@@ -134,7 +134,8 @@ float bo_quantum_of(const bo_features_desc *resolved)
     return (float)exp2(-floor(log2(128 / largest)));
 }
 
-/* Rounding errors are uniform with variance quantum²/12, and noise of variance σ² on the features acts like a penalty n σ². */
+/* Rounding errors are uniform with variance quantum²/12, and noise of variance σ² on the features acts like a penalty n
+ * σ². */
 double bo_rounding_floor(float quantum, size_t rows)
 {
     return 10 * (double)rows * (double)quantum * (double)quantum / 12;

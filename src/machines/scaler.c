@@ -1,5 +1,5 @@
-/* Scaling of rows: statistics of the training data that a model keeps. Columns are standardized, or mapped to normal quantiles by
- * their ranks, and then mapped by a metric. */
+/* Scaling of rows: statistics of the training data that a model keeps. Columns are standardized, or mapped to normal
+ * quantiles by their ranks, and then mapped by a metric. */
 #include "internal.h"
 #include "../io/schema.h"
 #include "../device/cpu/kernels.h"
@@ -146,7 +146,7 @@ void bo_scaler_report(bo_context *context, const bo_scaler *scaler, size_t sampl
                scaler->dim, where, names, more);
 }
 
-/* ---- origins ------------------------------------------------------------------------------------------------------- */
+/* ---- origins ----------------------------------------------------------------------------------------------------- */
 
 static bool has_origins(const bo_scaler *scaler, const bo_schema *schema)
 {
@@ -201,7 +201,7 @@ static float scale_number(const bo_scaler *scaler, size_t column, float x)
     return limit > 0 ? fmaxf(-limit, fminf(limit, scaled)) : scaled;
 }
 
-/* ---- quantiles ----------------------------------------------------------------------------------------------------- */
+/* ---- quantiles --------------------------------------------------------------------------------------------------- */
 
 static int compare_floats(const void *a, const void *b)
 {
@@ -209,8 +209,8 @@ static int compare_floats(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The knots of one column: values of rank (i + 1/2)/BO_KNOTS. A column of at most two values is scaled like COLUMNS; its knots
- * descend, which marks it. */
+/* The knots of one column: values of rank (i + 1/2)/BO_KNOTS. A column of at most two values is scaled like COLUMNS;
+ * its knots descend, which marks it. */
 static void fill_knots(size_t rows, float *sorted, float *knots)
 {
     if (rows == 0) { /* no row of positive weight among those looked at */
@@ -275,7 +275,7 @@ static void quantile_row(const bo_scaler *scaler, float *row, const float *x)
     }
 }
 
-/* ---- fit and apply ------------------------------------------------------------------------------------------------- */
+/* ---- fit and apply ----------------------------------------------------------------------------------------------- */
 
 bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out)
 {

@@ -2,11 +2,11 @@
  *
  * 1. Coarse: on a few hundred rows, with the exact kernel, over a grid of γ around the median heuristic. One
  *    eigendecomposition per γ gives the exact leave-one-out error of every λ.
- * 2. Fine: a search in factors of two from the best γ, with a line search of λ for each γ. The score is computed with the
- *    features of the machine, because a closed-form kernel can rely on parts of the spectrum where the features have no
- *    frequency. Up to BO_EXACT_ROWS rows the score is exact leave-one-out on all rows; beyond, it is bo_ridge_score with a
- *    quarter and then half of the features. More features allow a more local kernel, so the change of γ from a quarter to
- *    half of the features is applied once more. */
+ * 2. Fine: a search in factors of two from the best γ, with a line search of λ for each γ. The score is computed with
+ *    the features of the machine, because a closed-form kernel can rely on parts of the spectrum where the features
+ *    have no frequency. Up to BO_EXACT_ROWS rows the score is exact leave-one-out on all rows; beyond, it is
+ *    bo_ridge_score with a quarter and then half of the features. More features allow a more local kernel, so the
+ *    change of γ from a quarter to half of the features is applied once more. */
 #include "../base/trace.h"
 #include "internal.h"
 
@@ -16,12 +16,13 @@
 
 enum { GRID = 24, PROBE_ROWS = 512 }; /* the probe is the first rows of a random subset */
 static const double grid_first = 1e-8, grid_last = 100;
-/* k(x, x) is about 1. Below these bounds (γ is relative to the median heuristic) the kernel acts like a polynomial that fits
- * every left-out row and diverges just outside the data. */
+/* k(x, x) is about 1. Below these bounds (γ is relative to the median heuristic) the kernel acts like a polynomial that
+ * fits every left-out row and diverges just outside the data. */
 static const double least_lambda = 1e-8, least_gamma = 1.0 / 32;
 
-/* Scores pairs of γ and λ for stage 2: set a γ, then score several λ. Either exact (loo), or with a machine of fewer features
- * (moments, scored by bo_ridge_score on `probe`). Invariant: if not exact, moments were computed with problem.row_map.phi. */
+/* Scores pairs of γ and λ for stage 2: set a γ, then score several λ. Either exact (loo), or with a machine of fewer
+ * features (moments, scored by bo_ridge_score on `probe`). Invariant: if not exact, moments were computed with
+ * problem.row_map.phi. */
 typedef struct judge {
     bo_context *context;
     const bo_features_desc *map;
@@ -153,14 +154,15 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
         }
     } else {
         BO_TRY(judge_lambda(j, *lambda / step, &down));
-        for (int i = 0; i < 12 && down<*error && * lambda> j->least; i++) {
+        for (int i = 0; i < 12 && down < *error && *lambda > j->least; i++) {
             up = *error;
             *error = down;
             *lambda /= step;
             BO_TRY(judge_lambda(j, *lambda / step, &down));
         }
     }
-    /* If the errors differ by less than 0.3%, the larger λ is taken: it is more stable on rows unlike the left-out rows. */
+    /* If the errors differ by less than 0.3%, the larger λ is taken: it is more stable on rows unlike the left-out
+     * rows. */
     bool tamer = j->cautious && up <= 1.003 * *error;
     *lambda = tamer ? *lambda * step : fmax(*lambda * pow(step, vertex(down, *error, up)), j->least);
     return BO_OK;
@@ -383,8 +385,8 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
     return status;
 }
 
-/* Rows for stage 2: all if there are at most 10,000, otherwise at least 10,000 and at most half of them. Exact kernels take
- * fewer. */
+/* Rows for stage 2: all if there are at most 10,000, otherwise at least 10,000 and at most half of them. Exact kernels
+ * take fewer. */
 static size_t fine_rows(const bo_features_desc *map, size_t available, size_t rows)
 {
     enum { SMALL = 10000 };
@@ -441,7 +443,8 @@ static size_t fill_lambdas(const bo_machine_desc *desc, double *lambdas)
     return GRID;
 }
 
-/* The λ that suits another γ: k ≈ 1 - (γ d)^p near 0, so that λ is in proportion to γ^p; p = 1 for kernels that are not smooth. */
+/* The λ that suits another γ: k ≈ 1 - (γ d)^p near 0, so that λ is in proportion to γ^p; p = 1 for kernels that are not
+ * smooth. */
 static double carried_lambda(const judge *j, const bo_search_point *best, double gamma)
 {
     const bool rough = j->map->kernel == BO_KERNEL_LAPLACIAN || j->map->kernel == BO_KERNEL_MATERN12;
@@ -465,8 +468,8 @@ static bo_status walk_toward(judge *j, double factor, bool fixed_lambda, bo_sear
     return BO_OK;
 }
 
-/* A search for the closed form, where every error costs a factorization: λ, then γ, then λ again if γ changed. `light`: γ only, with
- * a λ that suits it. */
+/* A search for the closed form, where every error costs a factorization: λ, then γ, then λ again if γ changed. `light`:
+ * γ only, with a λ that suits it. */
 static bo_status walk_closed_form(judge *j, bool fixed_gamma, bool fixed_lambda, bool light, bo_search_point *best)
 {
     bool moved = false;

@@ -25,9 +25,9 @@ bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, co
     BO_REQUIRE(context, desc, sample, out);
     BO_TRY(bo_fit_check(context, desc, sample));
     if (desc->loss == BO_LOSS_LOGISTIC)
-        return bo_fail(
-            context, BO_UNSUPPORTED,
-            "the logistic loss needs several passes and cannot be fitted from a stream; use the ridge loss, or fit in memory");
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "the logistic loss needs several passes and cannot be fitted from a stream; use the ridge loss, "
+                       "or fit in memory");
     if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
         return bo_fail(context, BO_UNSUPPORTED, "streams: expected the primal solver, found %s",
                        bo_solver_name(desc->solver));

@@ -1,5 +1,5 @@
-/* Products of a symmetric kernel matrix K with a few vectors. Each block of the upper triangle is read from memory once per
- * product and used twice: B for the rows of its strip and Bᵀ for its columns. */
+/* Products of a symmetric kernel matrix K with a few vectors. Each block of the upper triangle is read from memory once
+ * per product and used twice: B for the rows of its strip and Bᵀ for its columns. */
 #include "strips.h"
 #include "../base/sizes.h"
 #include "../features/kernel_block.h"
@@ -107,9 +107,9 @@ static void block_task(void *arg, size_t block, int worker)
     }
 }
 
-/* Adds the products of all blocks of the strip to one row of the result, in their order. A block right of the diagonal begins
- * at or beyond column `rows`; the others are in the square, whose width is a multiple of that of a block or the rest of the
- * matrix. */
+/* Adds the products of all blocks of the strip to one row of the result, in their order. A block right of the diagonal
+ * begins at or beyond column `rows`; the others are in the square, whose width is a multiple of that of a block or the
+ * rest of the matrix. */
 static void sum_task(void *arg, size_t output, int worker)
 {
     const strip_job *job = arg;

@@ -4,8 +4,8 @@
 
 #include "internal.h"
 
-/* The upper triangle in strips: strip s has the rows from s BO_STRIP_ROWS on and all columns from its first row on. The first
- * `kept` strips are in memory; the others are computed again in each product. */
+/* The upper triangle in strips: strip s has the rows from s BO_STRIP_ROWS on and all columns from its first row on. The
+ * first `kept` strips are in memory; the others are computed again in each product. */
 enum { BO_STRIP_ROWS = BO_SIZE(512, 8), BO_STRIP_COLUMNS = BO_SIZE(256, 4) };
 typedef struct bo_strips {
     bo_context *context;
@@ -20,12 +20,12 @@ typedef struct bo_strips {
 
 /* Bytes of all strips. */
 double bo_strips_bytes(double rows);
-/* Computes strips of the kernel of phi, a map of sections, as far as `memory` bytes allow. Products have at most `outputs`
- * columns. */
+/* Computes strips of the kernel of phi, a map of sections, as far as `memory` bytes allow. Products have at most
+ * `outputs` columns. */
 bo_status bo_strips_create(bo_context *context, const bo_features *phi, size_t outputs, double memory, bo_strips *out);
 void bo_strips_free(bo_strips *strips);
-/* Computes out = v K for `count` rows of v (count x rows; count <= outputs), in float32 within blocks of the matrix and in
- * double across blocks. `step` is reported as progress. */
+/* Computes out = v K for `count` rows of v (count x rows; count <= outputs), in float32 within blocks of the matrix and
+ * in double across blocks. `step` is reported as progress. */
 bo_status bo_strips_multiply(bo_strips *strips, size_t count, const float *v, double *out, int step);
 
 #endif

@@ -95,8 +95,8 @@ static double mean_factor(const trial *t, size_t output, double lambda)
     return weight > 0 ? sum / weight : 1;
 }
 
-/* Squared leave-one-out error of targets (k = 0) or of predictions from logarithms (k = 1), in units of the targets' variance,
- * from λMy in loo->solution and the diagonal of M. */
+/* Squared leave-one-out error of targets (k = 0) or of predictions from logarithms (k = 1), in units of the targets'
+ * variance, from λMy in loo->solution and the diagonal of M. */
 static double squared_error(const trial *t, int k, double lambda)
 {
     const bo_loo *loo = &t->loo[k];

@@ -1,13 +1,14 @@
 /* Chooses kernel, scaling and metric by the leave-one-out error of kernel ridge regression on a sample of the rows.
  *
- * The metric is learned as in recursive feature machines (Radhakrishnan et al., arXiv 2212.13881): fit f with the kernel
- * k(Ax, Ay); measure the average outer product of its gradients over the rows, G = mean ∇f ∇fᵀ in the scaled inputs; take a power
- * of G as the new metric AᵀA; repeat. The Laplacian kernel, a product over the columns, takes the diagonal of G; kernels of the
- * 2-norm take all of it.
+ * The metric is learned as in recursive feature machines (Radhakrishnan et al., arXiv 2212.13881): fit f with the
+ * kernel k(Ax, Ay); measure the average outer product of its gradients over the rows, G = mean ∇f ∇fᵀ in the scaled
+ * inputs; take a power of G as the new metric AᵀA; repeat. The Laplacian kernel, a product over the columns, takes the
+ * diagonal of G; kernels of the 2-norm take all of it.
  *
  * 1. Screen: every candidate, without a metric, on BO_SCREEN_ROWS rows.
  * 2. Compare: those close to the best on BO_TUNE_ROWS rows, by the error that is expected with all rows.
- * 3. Refine: the best of them learn metrics, as often as a rehearsal on half of the rows reduces the error on the other half. */
+ * 3. Refine: the best of them learn metrics, as often as a rehearsal on half of the rows reduces the error on the other
+ * half. */
 #include "enums.h"
 #include "../features/enums.h"
 #include "../base/trace.h"
@@ -63,7 +64,7 @@ bool bo_tunes(const bo_machine_desc *desc, const bo_samples *samples)
     return !samples->sparse && (desc->choose_kernel || asks_for_metric(desc));
 }
 
-/* ---- candidates ----------------------------------------------------------------------------------------------- */
+/* ---- candidates -------------------------------------------------------------------------------------------------- */
 
 static size_t list_candidates(const bo_machine_desc *desc, const bo_samples *samples, candidate *out)
 {
@@ -89,7 +90,7 @@ static size_t list_candidates(const bo_machine_desc *desc, const bo_samples *sam
     return count;
 }
 
-/* ---- one candidate -------------------------------------------------------------------------------------------- */
+/* ---- one candidate ----------------------------------------------------------------------------------------------- */
 
 typedef struct tuner {
     bo_context *context;
@@ -192,7 +193,7 @@ static bo_status outer_product(const tuner *t, const bo_setting *s, const bo_sam
     return status;
 }
 
-/* ---- the metric ------------------------------------------------------------------------------------------------ */
+/* ---- the metric -------------------------------------------------------------------------------------------------- */
 
 static bo_status copy_setting(bo_context *context, const bo_setting *from, bo_setting *to)
 {
@@ -282,8 +283,8 @@ static bo_status fresh_error(const tuner *t, const bo_setting *s, const bo_sampl
     return status;
 }
 
-/* What a rehearsal on half of the rows tells: how often the metric is to be learned, and the ratio of the squared error on the other
- * half to the left-out error of the first, at least 1. */
+/* What a rehearsal on half of the rows tells: how often the metric is to be learned, and the ratio of the squared error
+ * on the other half to the left-out error of the first, at least 1. */
 typedef struct lesson {
     int iterations;
     double optimism;
@@ -312,8 +313,8 @@ static bo_status rehearse_on(const tuner *t, const bo_setting *start, bool metri
     return status;
 }
 
-/* A metric, like γ and λ, is fitted to the rows that judge it, and looks better than it is. So it is rehearsed: learned from half of
- * the rows and judged by the other half. */
+/* A metric, like γ and λ, is fitted to the rows that judge it, and looks better than it is. So it is rehearsed: learned
+ * from half of the rows and judged by the other half. */
 static bo_status rehearse(const tuner *t, const bo_setting *start, bool metric, lesson *out)
 {
     enum { LEAST_ROWS = 8, DOUBTFUL_ROWS = 20 };
@@ -352,7 +353,7 @@ static bo_status refine(const tuner *t, bo_setting *s)
     return BO_OK;
 }
 
-/* ---- all candidates --------------------------------------------------------------------------------------------- */
+/* ---- all candidates ---------------------------------------------------------------------------------------------- */
 
 static double expected(const bo_setting *setting)
 {
@@ -380,8 +381,8 @@ static bo_status screen(const tuner *t, const candidate *c, bo_setting *out)
     return bo_progress(t->context, "comparing kernels", 0, 0);
 }
 
-/* Scores the setting on BO_TUNE_ROWS rows. The error of local kernels falls faster with the number of rows: the fall from
- * BO_SCREEN_ROWS rows is continued to all rows, at half the rate, since errors also approach the noise. */
+/* Scores the setting on BO_TUNE_ROWS rows. The error of local kernels falls faster with the number of rows: the fall
+ * from BO_SCREEN_ROWS rows is continued to all rows, at half the rate, since errors also approach the noise. */
 static bo_status rescore(const tuner *t, bo_setting *s)
 {
     const double before = s->score, rows = (double)t->samples->rows;

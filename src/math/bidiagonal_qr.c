@@ -15,8 +15,8 @@ enum {
     MOST_SWEEPS = 60,         /* for n values: 60 n in all; two per value are usual */
 };
 
-/* Numbers up to this multiple of the largest one are set to zero. A sweep changes all numbers by rounding errors of a few
- * units of 2^-53, so the couplings of equal singular values need not become smaller than that. */
+/* Numbers up to this multiple of the largest one are set to zero. A sweep changes all numbers by rounding errors of a
+ * few units of 2^-53, so the couplings of equal singular values need not become smaller than that. */
 static const double negligible = 8 * DBL_EPSILON;
 
 typedef struct sweep {
@@ -133,8 +133,8 @@ static double smaller_value(double f, double g, double h)
     return 2 * (small / (sqrt(1 + as * as) + sqrt(1 + at * at))) * au;
 }
 
-/* Sets negligible numbers on the diagonal to zero. True: there was one. A shifted sweep would stop at a zero, because its
- * bulge vanishes; the plain one moves the zero to the end of the range. */
+/* Sets negligible numbers on the diagonal to zero. True: there was one. A shifted sweep would stop at a zero, because
+ * its bulge vanishes; the plain one moves the zero to the end of the range. */
 static bool has_zero(iteration *t, sweep range)
 {
     bool found = false;

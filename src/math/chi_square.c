@@ -4,17 +4,17 @@
  *
  *     P(Q > x) = 1/(2πi) ∫ exp(K(s) - s x) / s ds
  *
- * along any path from -i∞ to i∞ that crosses the real axis at a c between 0 and 1/(2 λ_max). If it crosses below 0, the integral
- * is -P(Q <= x). The path here is the parabola s = c + a y² + iy. With c at the saddle point K'(c) = x, and
- * a = K'''/(6 K''), which follows the path of steepest descent near c, the integrand neither oscillates nor cancels, so that tiny
- * probabilities have the same relative accuracy as large ones. (Daniels 1954 for the saddle point; Imhof 1961 integrates
- * along the imaginary axis.)
+ * along any path from -i∞ to i∞ that crosses the real axis at a c between 0 and 1/(2 λ_max). If it crosses below 0, the
+ * integral is -P(Q <= x). The path here is the parabola s = c + a y² + iy. With c at the saddle point K'(c) = x, and a
+ * = K'''/(6 K''), which follows the path of steepest descent near c, the integrand neither oscillates nor cancels, so
+ * that tiny probabilities have the same relative accuracy as large ones. (Daniels 1954 for the saddle point; Imhof 1961
+ * integrates along the imaginary axis.)
  *
- * Far from c this parabola may come close to the poles 1/(2 λ_i) of many smaller weights, where the integrand is larger than
- * at c, and its sum cancels. Then a smaller a is tried. On the line a = 0 the integrand decreases for any weights.
+ * Far from c this parabola may come close to the poles 1/(2 λ_i) of many smaller weights, where the integrand is larger
+ * than at c, and its sum cancels. Then a smaller a is tried. On the line a = 0 the integrand decreases for any weights.
  *
- * The trapezoidal rule converges exponentially: a change of 1e-9 after its step was halved leaves an error far below it.
- * Its points are y = sinh(u) / √K'', because for few weights and a small x the integrand decays only like y⁻². */
+ * The trapezoidal rule converges exponentially: a change of 1e-9 after its step was halved leaves an error far below
+ * it. Its points are y = sinh(u) / √K'', because for few weights and a small x the integrand decays only like y⁻². */
 #include <complex.h>
 #include <math.h>
 #include "special.h"
@@ -52,8 +52,8 @@ static void derivatives(const mixture *m, double t, double out[3])
     }
 }
 
-/* K'(t) = x by bisection; K' increases. With the pole p = 1/(2 λ_max), t is p (1 - e^u) for a u from -690 to 0 if x is above the
- * mean, and p (1 - e^u) for a u above 0 otherwise, where K'(t) <= count/(2 (p - t)) limits u. */
+/* K'(t) = x by bisection; K' increases. With the pole p = 1/(2 λ_max), t is p (1 - e^u) for a u from -690 to 0 if x is
+ * above the mean, and p (1 - e^u) for a u above 0 otherwise, where K'(t) <= count/(2 (p - t)) limits u. */
 static double saddle_point(const mixture *m, double x, double mean)
 {
     const double pole = 0.5 / m->largest;

@@ -57,8 +57,8 @@ static size_t count_up_to(const bo_metrics *metrics, size_t target, uint64_t ord
     return count;
 }
 
-/* The number of true values inside their intervals among the `rank` smallest predictions of a target; equal predictions are
- * taken in the order of the rows. Bisection finds the last of these predictions without memory for a sort. */
+/* The number of true values inside their intervals among the `rank` smallest predictions of a target; equal predictions
+ * are taken in the order of the rows. Bisection finds the last of these predictions without memory for a sort. */
 static size_t inside_below(const bo_metrics *metrics, size_t target, size_t rank)
 {
     uint64_t low = 0, high = UINT64_MAX;

@@ -1,6 +1,6 @@
-/* The largest eigenvalues of a symmetric positive semidefinite matrix and their eigenvectors: subspace iteration with the
- * Rayleigh-Ritz procedure (Halko, Martinsson and Tropp 2011), or bo_eigen if the matrix is small, if many values are
- * wanted, or if the iteration converges slowly. */
+/* The largest eigenvalues of a symmetric positive semidefinite matrix and their eigenvectors: subspace iteration with
+ * the Rayleigh-Ritz procedure (Halko, Martinsson and Tropp 2011), or bo_eigen if the matrix is small, if many values
+ * are wanted, or if the iteration converges slowly. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 /* Below SMALL rows, and if the block would have more than a quarter of them, bo_eigen is faster. STEPS products with
  * the matrix cost about as much as bo_eigen at that width. */
 enum { SMALL = BO_SIZE(256, 24), MARGIN = BO_SIZE(24, 4), STEPS = 40 };
-/* |A v - θ v| of an eigenvector is at most `tolerance` times its own eigenvalue, which may be far below the largest one, or
- * `rounding` √n times the largest one: the products are not more accurate. */
+/* |A v - θ v| of an eigenvector is at most `tolerance` times its own eigenvalue, which may be far below the largest
+ * one, or `rounding` √n times the largest one: the products are not more accurate. */
 static const double tolerance = 1e-9, rounding = 10 * DBL_EPSILON;
 
 /* All matrices are width x n. */
@@ -50,8 +50,8 @@ static double norm_of(size_t n, const double *x)
     return sqrt(sum);
 }
 
-/* Orthonormalizes the rows of the basis: rows of unit length, then Q = L⁻¹ Y with Y Yᵀ = L Lᵀ, twice. BO_NUMERIC: the rows
- * are dependent. */
+/* Orthonormalizes the rows of the basis: rows of unit length, then Q = L⁻¹ Y with Y Yᵀ = L Lᵀ, twice. BO_NUMERIC: the
+ * rows are dependent. */
 static bo_status orthonormalize(bo_context *context, subspace *s)
 {
     for (size_t i = 0; i < s->width; i++) {

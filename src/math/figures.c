@@ -19,7 +19,7 @@ bool bo_figure_larger_is_better(bo_figure figure)
 
 static const bo_measure unknown = {(double)NAN, (double)NAN, 0};
 
-/* ---- regression ------------------------------------------------------------------------------------------------ */
+/* ---- regression -------------------------------------------------------------------------------------------------- */
 
 double bo_metrics_target_mae(const bo_metrics *metrics, size_t target)
 {
@@ -118,7 +118,7 @@ static bo_measure measure_numbers(const bo_metrics *metrics, bo_figure figure)
     }
 }
 
-/* ---- classes --------------------------------------------------------------------------------------------------- */
+/* ---- classes ----------------------------------------------------------------------------------------------------- */
 
 /* True if every row has probabilities. */
 static bool is_scored(const bo_metrics *metrics)
@@ -237,7 +237,7 @@ bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metrics, bo_
     return BO_OK;
 }
 
-/* ---- ROC curves ------------------------------------------------------------------------------------------------ */
+/* ---- ROC curves -------------------------------------------------------------------------------------------------- */
 
 typedef struct corner {
     double outside, inside; /* rows above the threshold */

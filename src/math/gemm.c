@@ -15,7 +15,7 @@
 #define STORED(product) ((product)->stored != BO_STORED_FLOAT32)
 #define PACK_STORED(product, line, lines, panel)                                                                       \
     bo_stored_pack(job->kernels, (product)->stored, job->nr, lines, job->length, job->depth, job->k,                   \
-                   (const char *)(product)->b + (line)*bo_stored_line((product)->stored, job->length), panel)
+                   (const char *)(product)->b + (line) * bo_stored_line((product)->stored, job->length), panel)
 #define DEPTH            BO_DEPTH32
 #define DEPTH_STEP       1
 #define TILE_ROWS        BO_TILE_ROWS
@@ -37,7 +37,7 @@
 #define STORED(product) ((product)->stored != BO_STORED_FLOAT32)
 #define PACK_STORED(product, line, lines, panel)                                                                       \
     bo_stored_pack_bf16(job->kernels, (product)->stored, lines, job->length, job->depth, job->k,                       \
-                        (const char *)(product)->b + (line)*bo_stored_line((product)->stored, job->length), panel)
+                        (const char *)(product)->b + (line) * bo_stored_line((product)->stored, job->length), panel)
 #define DEPTH            BO_DEPTH_BF16
 #define DEPTH_STEP       BO_BF16_DEPTH
 #define TILE_ROWS        BO_TILE_ROWS_BF16

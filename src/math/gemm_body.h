@@ -1,8 +1,8 @@
-/* GEMM for the types that the including file defines by these macros: TYPE of the matrices, PACKED of the panels, PRODUCT
- * (bo_gemm_product for that type), PACK_A and PACK_B (pack some lines), STORED (true if the B of a product has a compact
- * storage type), PACK_STORED (packs some lines of it), DEPTH and DEPTH_STEP (the longest run, and the multiple to which
- * panels are padded along k), TILE_ROWS, TILE_COLUMNS, MR, NR and KERNEL (the tile and the function of the kernels), PREPARE (called
- * at the start of a task that calls KERNEL), JOB and the names of the functions. */
+/* GEMM for the types that the including file defines by these macros: TYPE of the matrices, PACKED of the panels,
+ * PRODUCT (bo_gemm_product for that type), PACK_A and PACK_B (pack some lines), STORED (true if the B of a product has
+ * a compact storage type), PACK_STORED (packs some lines of it), DEPTH and DEPTH_STEP (the longest run, and the
+ * multiple to which panels are padded along k), TILE_ROWS, TILE_COLUMNS, MR, NR and KERNEL (the tile and the function
+ * of the kernels), PREPARE (called at the start of a task that calls KERNEL), JOB and the names of the functions. */
 
 /* One run along k of one block of rows, times one chunk of column tiles. Tiles are numbered over all products. The
  * panel of tile t of the chunk has tile_columns lines and is stored at index t - first_tile. */

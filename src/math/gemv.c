@@ -8,10 +8,10 @@
 #include "../device/cpu/kernels.h"
 
 enum {
-    /* Measured with two threads on a shared Xeon (the fastest tenth of 200 runs, so that both cores were free), one row, B in
-     * the second-level cache, tasks of 64 KiB, in turns with one thread: 128 KiB of floats take 1.23 us instead of 1.55, of
-     * bfloat16 1.74 instead of 2.59. A batch that a second thread joins therefore costs 0.45 us, and 64 KiB of floats, 0.77
-     * us, would gain nothing. */
+    /* Measured with two threads on a shared Xeon (the fastest tenth of 200 runs, so that both cores were free), one
+     * row, B in the second-level cache, tasks of 64 KiB, in turns with one thread: 128 KiB of floats take 1.23 us
+     * instead of 1.55, of bfloat16 1.74 instead of 2.59. A batch that a second thread joins therefore costs 0.45 us,
+     * and 64 KiB of floats, 0.77 us, would gain nothing. */
     ALONE_BYTES = BO_SIZE(1 << 16, 64), /* bytes of all B that the calling thread multiplies alone */
     SIZES = 16,                         /* most different sizes of tasks */
     LEAST_BYTES = BO_SIZE(1 << 15, 32), /* bytes of the smallest tasks */
@@ -107,7 +107,8 @@ static void multiply_part(const gemv_job *job, const bo_gemm_product *product, s
     }
 }
 
-/* Task: consecutive lines, which are numbered over all products. Which task computes a line does not change its bits. */
+/* Task: consecutive lines, which are numbered over all products. Which task computes a line does not change its
+ * bits. */
 static void few_task(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -123,9 +124,9 @@ static void few_task(void *arg, size_t index, int worker)
         }
 }
 
-/* Divides the lines among tasks: half of the lines in one task per thread, half of the rest in one task per thread, and so
- * on. Large tasks read much consecutive memory, and the small ones at the end let all threads finish at the same time.
- * Returns the number of tasks. */
+/* Divides the lines among tasks: half of the lines in one task per thread, half of the rest in one task per thread, and
+ * so on. Large tasks read much consecutive memory, and the small ones at the end let all threads finish at the same
+ * time. Returns the number of tasks. */
 static size_t divide(bo_context *context, gemv_job *job, size_t count)
 {
     size_t bytes = 0, first = 0, tasks = 0;
@@ -183,8 +184,8 @@ size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *pr
     return bytes;
 }
 
-/* Returns the largest absolute value, or NAN if a value is not finite. Sizes of floats are ordered like their bits, which
- * the compiler compares in lanes. */
+/* Returns the largest absolute value, or NAN if a value is not finite. Sizes of floats are ordered like their bits,
+ * which the compiler compares in lanes. */
 static float largest_size(size_t n, const float *x)
 {
     enum { LANES = 16, SIZE = 0x7fffffff };

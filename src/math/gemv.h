@@ -4,9 +4,9 @@
 
 #include "linalg.h"
 
-/* Packing pays off for more rows. Up to BO_ROWS_AT_ONCE it never does; above, only long lines of floats are multiplied without
- * it, because the sum over the lanes of a vector takes as long as several products. A row has the same bits alone and among
- * other few rows. */
+/* Packing pays off for more rows. Up to BO_ROWS_AT_ONCE it never does; above, only long lines of floats are multiplied
+ * without it, because the sum over the lanes of a vector takes as long as several products. A row has the same bits
+ * alone and among other few rows. */
 enum { BO_FEW_ROWS = 64, BO_ROWS_AT_ONCE = 8, BO_LONG_LINE = 256 };
 
 /* True if the products have few rows and can be computed without packing. */

@@ -43,9 +43,9 @@ void bo_gemm64_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, siz
  * also write below it. The work memory has bo_gemm64_bytes(context, n, n, k) bytes. */
 void bo_gemm64_upper(bo_context *context, size_t n, size_t k, double alpha, const double *a, const double *b, size_t ld,
                      double *c, size_t ldc, void *room);
-/* C (m x n) = op(A) op(B), or C += op(A) op(B) if `add`, in double on the calling thread: for tasks. op(A) and op(B) are
- * packed whole, which suits matrices of some hundred rows and columns. upper: elements below the diagonal may be left
- * out. The work memory is aligned to 64 bytes and also serves smaller products; nothing is allocated. */
+/* C (m x n) = op(A) op(B), or C += op(A) op(B) if `add`, in double on the calling thread: for tasks. op(A) and op(B)
+ * are packed whole, which suits matrices of some hundred rows and columns. upper: elements below the diagonal may be
+ * left out. The work memory is aligned to 64 bytes and also serves smaller products; nothing is allocated. */
 typedef struct bo_product64 {
     bool ta, tb, upper, add;
     size_t m, n, k;
@@ -115,18 +115,19 @@ bo_status bo_ridge_readout(bo_context *context, const bo_readout *readout, float
 
 /* Eigendecomposition of a symmetric matrix given by its UPPER triangle. Afterwards row i of A is the eigenvector of
  * values[i]; values are ascending. Errors are small multiples of the rounding error relative to the norm of A. Needs
- * about 2 n² numbers of memory. BO_NUMERIC: A is not finite, an eigenvalue is too large for a double, or the iteration does
- * not converge. */
+ * about 2 n² numbers of memory. BO_NUMERIC: A is not finite, an eigenvalue is too large for a double, or the iteration
+ * does not converge. */
 bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double *values);
 /* The `count` largest eigenvalues, descending, of a positive semidefinite matrix (n x n, stride n) given by its UPPER
- * triangle, and their eigenvectors as rows (count x n); count <= n. The matrix is overwritten. Residuals |A v - λ v| are
- * below 1e-9 of the largest eigenvalue. Errors as for bo_eigen. */
+ * triangle, and their eigenvectors as rows (count x n); count <= n. The matrix is overwritten. Residuals |A v - λ v|
+ * are below 1e-9 of the largest eigenvalue. Errors as for bo_eigen. */
 bo_status bo_eigen_top(bo_context *context, size_t n, size_t count, double *a, double *values, double *vectors);
 /* Computes the eigenvalues of any square matrix (n x n, overwritten); conjugate pairs are adjacent. Meant for some
  * hundred rows at most: the loops are plain. Errors as for bo_eigen. */
 bo_status bo_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary);
 /* Singular value decomposition: A (m x n, overwritten) = U diag(values) Vᵀ with U m x k, Vᵀ k x n, k = min(m, n) and
- * values descending. Accuracy and errors as for bo_eigen. Needs about 5 k² numbers of memory, and 2 m n more if m > n. */
+ * values descending. Accuracy and errors as for bo_eigen. Needs about 5 k² numbers of memory, and 2 m n more if m >
+ * n. */
 bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, double *values, double *vt);
 
 /* Computes the first `rows` rows of a Haar-distributed Q (n x n) from a Gaussian matrix (rows x n) in `a`, which is

@@ -37,7 +37,7 @@ void bo_ranking_destroy(bo_ranking *ranking)
     bo_free(ranking);
 }
 
-/* ---- adding ---------------------------------------------------------------------------------------------------- */
+/* ---- adding ------------------------------------------------------------------------------------------------------ */
 
 /* The class whose probability is a column. */
 static size_t class_of(const bo_ranking *ranking, size_t column)
@@ -151,7 +151,7 @@ bo_status bo_ranking_add(bo_context *context, bo_ranking *ranking, size_t rows, 
     return BO_OK;
 }
 
-/* ---- ranks ----------------------------------------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 static int by_score(const void *a, const void *b)
 {

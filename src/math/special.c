@@ -1,5 +1,5 @@
-/* The normal distribution: Φ from the complementary error function, its inverse by Halley's iteration; and quantiles of Student's t
- * distribution. */
+/* The normal distribution: Φ from the complementary error function, its inverse by Halley's iteration; and quantiles of
+ * Student's t distribution. */
 #include <math.h>
 #include <stdbool.h>
 #include "special.h"
@@ -45,9 +45,9 @@ double bo_normal_quantile(double p)
     return upper ? -x : x;
 }
 
-/* P(|T| <= t) for an integer number of degrees of freedom, with θ = atan(t / √ν): sin θ (1 + cos²θ/2 + 1·3/(2·4) cos⁴θ + …)
- * for even ν, 2/π (θ + sin θ cos θ (1 + 2/3 cos²θ + …)) for odd ν, up to the power ν - 2 of cos θ (Abramowitz and Stegun,
- * 26.7.3 and 26.7.4). */
+/* P(|T| <= t) for an integer number of degrees of freedom, with θ = atan(t / √ν): sin θ (1 + cos²θ/2 + 1·3/(2·4) cos⁴θ
+ * + …) for even ν, 2/π (θ + sin θ cos θ (1 + 2/3 cos²θ + …)) for odd ν, up to the power ν - 2 of cos θ (Abramowitz and
+ * Stegun, 26.7.3 and 26.7.4). */
 static double student_inside(double t, int freedom)
 {
     double angle = atan(t / sqrt((double)freedom)), square = cos(angle) * cos(angle), term = 1, sum = 0;

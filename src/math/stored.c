@@ -101,7 +101,8 @@ static float best_scale(const bo_kernels *kernels, const code_table *table, size
     return best;
 }
 
-/* Writes one group, whose words have a distance of `stride` bytes. Numbers of denormal size become zero. A value that is not finite makes its group NaN. */
+/* Writes one group, whose words have a distance of `stride` bytes. Numbers of denormal size become zero. A value that
+ * is not finite makes its group NaN. */
 static void write_group(const bo_kernels *kernels, const code_table *table, size_t count, const float *x,
                         uint8_t *codes, size_t stride, uint16_t *scale)
 {

@@ -18,8 +18,8 @@ enum {
     PART = BO_SIZE(1 << 14, 16), /* at least this many numbers of A per task */
 };
 
-/* pairs: rows v_0, w_0, v_1, w_1, … of the block; swapped: w_0, v_0, …; so the sum of all v wᵀ + w vᵀ is pairsᵀ swapped.
- * Columns are those of A. sums: one row per strip. room: work memory of the matrix product. */
+/* pairs: rows v_0, w_0, v_1, w_1, … of the block; swapped: w_0, v_0, …; so the sum of all v wᵀ + w vᵀ is pairsᵀ
+ * swapped. Columns are those of A. sums: one row per strip. room: work memory of the matrix product. */
 typedef struct reduction {
     bo_context *context;
     const bo_kernels *kernels;

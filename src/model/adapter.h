@@ -1,8 +1,8 @@
 /* Adapters in the file format of PEFT: adapter_config.json and adapter_model.safetensors.
  *
  * PEFT adapts the modules of transformers. A module has the layout of the model's family (families.h): several of
- * Bochner's layers may share one, such as q, k and v in c_attn of GPT-2. Their adapters become one whose A is theirs below
- * each other and whose B has theirs in separate rows and columns. Reading separates them again. */
+ * Bochner's layers may share one, such as q, k and v in c_attn of GPT-2. Their adapters become one whose A is theirs
+ * below each other and whose B has theirs in separate rows and columns. Reading separates them again. */
 #ifndef BO_MODEL_ADAPTER_H
 #define BO_MODEL_ADAPTER_H
 

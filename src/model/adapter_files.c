@@ -104,10 +104,10 @@ static bo_status take_metadata(bo_context *context, const bo_tensors *file, bo_a
 static bo_status no_base(bo_context *context, const char *folder, const char *base)
 {
     if (!base) return bo_fail(context, BO_FORMAT, "%s: adapter_config.json does not name a base model", folder);
-    return bo_fail(
-        context, BO_IO,
-        "%s: its base %s is missing or is not a model; set base_model_name_or_path in adapter_config.json to its folder",
-        folder, base);
+    return bo_fail(context, BO_IO,
+                   "%s: its base %s is missing or is not a model; set base_model_name_or_path in adapter_config.json "
+                   "to its folder",
+                   folder, base);
 }
 
 static bo_status check_base(bo_context *context, const char *folder, const bo_model *model,

@@ -247,8 +247,8 @@ static bo_status resolve_cross(bo_context *context, const bo_model_desc *d, bo_m
     if (!has) return BO_OK;
     if (!is_given(a)) *a = default_cross(b);
     if (a->gate != BO_GATE_NONE || a->window || !bo_attention_has(a, BO_TRAIT_CROSS))
-        REFUSE(
-            "cross_attention must have no gate and no window and must not be hybrid: it attends to the whole source at once");
+        REFUSE("cross_attention must have no gate and no window and must not be hybrid: it attends to the whole source "
+               "at once");
     return resolve_attention(context, d, b, true, a);
 }
 
@@ -282,9 +282,9 @@ bo_status bo_block_resolve(bo_context *context, const bo_model_desc *d, bo_model
     if (!b->repeat) b->repeat = 1;
     BO_TRY(check_choices(context, b));
     if (d->task != BO_MODEL_TASK_LANGUAGE && b->mixer == BO_MIXER_MLP)
-        REFUSE(
-            "mixer mlp requires sequences of a fixed length, but texts of the task %s have any length: choose another mixer",
-            bo_model_task_name(d->task));
+        REFUSE("mixer mlp requires sequences of a fixed length, but texts of the task %s have any length: choose "
+               "another mixer",
+               bo_model_task_name(d->task));
     BO_TRY(resolve_mixer(context, b));
     BO_TRY(resolve_heads(context, d, b));
     BO_TRY(bo_mlp_resolve(context, 64 * (size_t)MOST_WIDTH, d, b));

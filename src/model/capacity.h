@@ -1,5 +1,5 @@
-/* Attentions for sequences of a given length: layers that keep every key need a capacity, the others do not. Layers of a
- * model may differ in this. */
+/* Attentions for sequences of a given length: layers that keep every key need a capacity, the others do not. Layers of
+ * a model may differ in this. */
 #ifndef BO_MODEL_CAPACITY_H
 #define BO_MODEL_CAPACITY_H
 
@@ -17,7 +17,8 @@ bo_status bo_sized_attentions_create(bo_context *context, const bo_model *model,
                                      bo_sized_attentions *out);
 void bo_sized_attentions_destroy(bo_sized_attentions *attentions, const bo_model *model);
 
-/* Returns the attention of the first layer that keeps every key; NULL: none does, and sequences may be of any length. */
+/* Returns the attention of the first layer that keeps every key; NULL: none does, and sequences may be of any
+ * length. */
 const bo_attention *bo_model_keeper(const bo_model *model);
 
 #endif

@@ -1,5 +1,5 @@
-/* Capture: runs a language model on batches of tokens and keeps what happens inside: queries, keys, values and outputs of
- * the attention of every layer, and the residual stream. */
+/* Capture: runs a language model on batches of tokens and keeps what happens inside: queries, keys, values and outputs
+ * of the attention of every layer, and the residual stream. */
 #ifndef BO_MODEL_CAPTURE_H
 #define BO_MODEL_CAPTURE_H
 
@@ -36,8 +36,8 @@ void bo_capture_destroy(bo_capture *capture); /* accepts NULL */
 /* Runs sequences x tokens ids; each sequence starts at position 0. */
 bo_status bo_capture_run(bo_context *context, bo_capture *capture, const int32_t *ids);
 
-/* Creates a capture of attention and runs it on `tokens` tokens of a text, at least one window: whole windows of `window`
- * tokens that are spread evenly over it. The message of a text that is shorter starts with `who`. */
+/* Creates a capture of attention and runs it on `tokens` tokens of a text, at least one window: whole windows of
+ * `window` tokens that are spread evenly over it. The message of a text that is shorter starts with `who`. */
 bo_status bo_capture_text(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t window,
                           uint64_t tokens, const char *who, bo_capture **out);
 

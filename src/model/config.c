@@ -1,5 +1,5 @@
-/* config.json: the model under the member names of Hugging Face, with attention in a separate object. Models that are one
- * of the families of families.h are written as such. */
+/* config.json: the model under the member names of Hugging Face, with attention in a separate object. Models that are
+ * one of the families of families.h are written as such. */
 #include "../text/facts.h"
 #include <math.h>
 #include <stddef.h>

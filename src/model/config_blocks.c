@@ -31,13 +31,9 @@ BO_FIELD_NAMES(bo_mlp, mlp)
 
 #define ENUM(object, key, member, word) BO_FIELD_ENUM(object, key, member, word)
 #define ALWAYS(object, key, member, word)                                                                              \
-    {                                                                                                                  \
-        .name = key, .type = BO_FIELD_NAME, .offset = offsetof(object, member), .always = true, .names = word##_names  \
-    }
+    {.name = key, .type = BO_FIELD_NAME, .offset = offsetof(object, member), .always = true, .names = word##_names}
 #define OBJECT(object, key, member, list)                                                                              \
-    {                                                                                                                  \
-        .name = key, .type = BO_FIELD_OBJECT, .offset = offsetof(object, member), .fields = list, .count = COUNT(list) \
-    }
+    {.name = key, .type = BO_FIELD_OBJECT, .offset = offsetof(object, member), .fields = list, .count = COUNT(list)}
 
 #define FEATURE(key, sort, member) BO_FIELD_PLAIN(bo_features_desc, key, sort, member)
 static const bo_field feature_fields[] = {
@@ -95,10 +91,12 @@ static bool attention_preset(const char *name, void *object)
 }
 
 #define KIND_OF_ATTENTION(key, member)                                                                                 \
-    {                                                                                                                  \
-        .name = key, .type = BO_FIELD_OBJECT, .offset = offsetof(bo_block, member), .fields = attention_fields,        \
-        .count = COUNT(attention_fields), .preset = attention_preset                                                   \
-    }
+    {.name = key,                                                                                                      \
+     .type = BO_FIELD_OBJECT,                                                                                          \
+     .offset = offsetof(bo_block, member),                                                                             \
+     .fields = attention_fields,                                                                                       \
+     .count = COUNT(attention_fields),                                                                                 \
+     .preset = attention_preset}
 
 #define SCALING(key, sort, member) BO_FIELD_PLAIN(bo_rope_scaling, key, sort, member)
 static const bo_field scaling_fields[] = {
@@ -112,9 +110,7 @@ static const bo_field scaling_fields[] = {
 /* FORMER: with the name of formats 1 to 3. */
 #define BLOCK(key, sort, member) BO_FIELD_PLAIN(bo_block, key, sort, member)
 #define FORMER(key, old, sort, member)                                                                                 \
-    {                                                                                                                  \
-        .name = key, .former = old, .type = BO_FIELD_##sort, .offset = offsetof(bo_block, member)                      \
-    }
+    {.name = key, .former = old, .type = BO_FIELD_##sort, .offset = offsetof(bo_block, member)}
 #define NAMED(key, old, member, word)                                                                                  \
     .name = key, .former = old, .type = BO_FIELD_NAME, .offset = offsetof(bo_block, member), .always = true,           \
     .names = word##_names

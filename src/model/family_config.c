@@ -61,10 +61,10 @@ static bo_status check_demands(const reader *r)
     if (bo_json_is(get(r->json, "is_causal"), BO_JSON_FALSE))
         return bo_fail(r->context, BO_UNSUPPORTED, "%s: \"is_causal\" should be true: attention is causal", r->where);
     if (!get(r->json, "quantization_config")) return BO_OK;
-    return bo_fail(
-        r->context, BO_UNSUPPORTED,
-        "%s: \"quantization_config\": quantized weights are not supported: use the model in float16, bfloat16 or float32",
-        r->where);
+    return bo_fail(r->context, BO_UNSUPPORTED,
+                   "%s: \"quantization_config\": quantized weights are not supported: use the model in float16, "
+                   "bfloat16 or float32",
+                   r->where);
 }
 
 static bo_status read_act(const reader *r)

@@ -1,4 +1,5 @@
-/* Members of JSON objects as members of structs, by tables: one reader and one writer, with the same messages for all. */
+/* Members of JSON objects as members of structs, by tables: one reader and one writer, with the same messages for
+ * all. */
 #ifndef BO_MODEL_FIELDS_H
 #define BO_MODEL_FIELDS_H
 
@@ -74,22 +75,16 @@ struct bo_field {
 
 /* Fields of an object of type `object`. */
 #define BO_FIELD_PLAIN(object, key, sort, member)                                                                      \
-    {                                                                                                                  \
-        .name = key, .type = BO_FIELD_##sort, .offset = offsetof(object, member)                                       \
-    }
+    {.name = key, .type = BO_FIELD_##sort, .offset = offsetof(object, member)}
 #define BO_FIELD_NEEDED(object, key, sort, member)                                                                     \
-    {                                                                                                                  \
-        .name = key, .type = BO_FIELD_##sort, .offset = offsetof(object, member), .required = true                     \
-    }
+    {.name = key, .type = BO_FIELD_##sort, .offset = offsetof(object, member), .required = true}
 #define BO_FIELD_LIST(...)                                                                                             \
     .list = (const char *const[])                                                                                      \
     {                                                                                                                  \
         __VA_ARGS__, NULL                                                                                              \
     }
 #define BO_FIELD_ENUM(object, key, member, word)                                                                       \
-    {                                                                                                                  \
-        .name = key, .type = BO_FIELD_NAME, .offset = offsetof(object, member), .names = word##_names                  \
-    }
+    {.name = key, .type = BO_FIELD_NAME, .offset = offsetof(object, member), .names = word##_names}
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 

@@ -176,9 +176,9 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
 static bo_status check_image(bo_context *context, const bo_model *model)
 {
     if (!model->adapter || model->adapter->aside) return BO_OK;
-    return bo_fail(
-        context, BO_UNSUPPORTED,
-        "model: it has adapters, and their base is not part of the file: merge them first (bo_model_merge), or save a folder");
+    return bo_fail(context, BO_UNSUPPORTED,
+                   "model: it has adapters, and their base is not part of the file: merge them first (bo_model_merge), "
+                   "or save a folder");
 }
 
 static bool ends_as_image(const char *path)

@@ -49,8 +49,8 @@ bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model 
 bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file,
                         bo_storage storage);
 
-/* recognize.c: fail with what a file is if it is in another format, with where its folder is if it holds weights without
- * config.json, and with what a folder without config.json holds. BO_OK: nothing is known to be wrong. */
+/* recognize.c: fail with what a file is if it is in another format, with where its folder is if it holds weights
+ * without config.json, and with what a folder without config.json holds. BO_OK: nothing is known to be wrong. */
 bo_status bo_model_refuse_file(bo_context *context, const char *path);
 bo_status bo_model_refuse_weights(bo_context *context, const char *path);
 bo_status bo_model_refuse_folder(bo_context *context, const char *path);

@@ -15,7 +15,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
     return hash;
 }
 
-#define HASH_WORDS(hash, ...)   hash_bytes(hash, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}))
+#define HASH_WORDS(hash, ...) hash_bytes(hash, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}))
 #define HASH_NUMBERS(hash, ...) hash_bytes(hash, (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}))
 
 /* ---- blocks that earlier versions could describe ----------------------------------------------------------------- */

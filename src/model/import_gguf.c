@@ -1,4 +1,5 @@
-/* Models in GGUF files: sizes from the metadata, and one table that maps the names of tensors to those of Hugging Face. */
+/* Models in GGUF files: sizes from the metadata, and one table that maps the names of tensors to those of Hugging
+ * Face. */
 #include "import_gguf.h"
 #include <math.h>
 #include <stdio.h>
@@ -261,8 +262,8 @@ static bo_status check_kind(bo_context *context, const bo_import_model *model)
     return check_settings(context, model);
 }
 
-/* Which layers of Gemma 3 have no window: every sixth one, unless the file states another period, as a number or as a flag
- * per layer. */
+/* Which layers of Gemma 3 have no window: every sixth one, unless the file states another period, as a number or as a
+ * flag per layer. */
 static bo_status read_window_period(bo_context *context, bo_import_model *m)
 {
     static const char key[] = "attention.sliding_window_pattern";

@@ -21,8 +21,8 @@ typedef enum bo_import_family {
     BO_IMPORT_STABLELM = 4096,
     BO_IMPORT_ALL = 8191,
     /* with LayerNorm */
-    BO_IMPORT_LAYER_NORM =
-        BO_IMPORT_GPT2 | BO_IMPORT_GPTNEOX | BO_IMPORT_PHI2 | BO_IMPORT_STARCODER2 | BO_IMPORT_STABLELM,
+    BO_IMPORT_LAYER_NORM = BO_IMPORT_GPT2 | BO_IMPORT_GPTNEOX | BO_IMPORT_PHI2 | BO_IMPORT_STARCODER2 |
+        BO_IMPORT_STABLELM,
     /* with RMSNorm and a gated MLP, under the names of Llama */
     BO_IMPORT_GATED = BO_IMPORT_ALL & ~BO_IMPORT_LAYER_NORM,
     /* files hold the weights of norms plus 1 */

@@ -113,7 +113,8 @@ double bo_import_tidy(double number)
     return number;
 }
 
-/* llama.cpp divides scores by the root of width / heads in the largest Gemma 3 (27B), which it knows by its 62 layers. */
+/* llama.cpp divides scores by the root of width / heads in the largest Gemma 3 (27B), which it knows by its 62
+ * layers. */
 static size_t score_scale(const bo_import_model *m)
 {
     return m->layers == 62 ? m->width / m->heads : m->head_dim;

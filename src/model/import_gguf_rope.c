@@ -39,9 +39,9 @@ static bo_status read_factors(bo_context *context, const bo_import_model *m, con
 
 /* ---- Llama 3 ----------------------------------------------------------------------------------------------------- */
 
-/* The scaling of Llama 3: wavelengths below context / high stay, those above context / low are multiplied by `factor`, and
- * 1 / multiplier is linear in the frequency between. Multiplying context, low and high by the same number changes nothing,
- * so `low` is 1. */
+/* The scaling of Llama 3: wavelengths below context / high stay, those above context / low are multiplied by `factor`,
+ * and 1 / multiplier is linear in the frequency between. Multiplying context, low and high by the same number changes
+ * nothing, so `low` is 1. */
 typedef struct llama3 {
     double factor, high, context;
 } llama3;

@@ -2,7 +2,8 @@
  *
  *     version 0   7 integers; a negative vocabulary: the output matrix is not the embedding
  *     version 1   "ak42", 1, 7 integers, a byte: the output matrix is the embedding; zeros up to byte 256
- *     version 2   the same with 2, and after that byte the size of groups: matrices are int8, with a float32 scale per group
+ *     version 2   the same with 2, and after that byte the size of groups: matrices are int8, with a float32 scale per
+ * group
  *
  * Integers have 32 bits. The two numbers that the rotary position encoding turns are neighbors. */
 #include "import.h"
@@ -74,7 +75,7 @@ static bo_status read_header(bo_context *context, model *m)
     for (size_t i = 0; i < 7; i++) *fields[i] = word_at(source->bytes, first + 4 * i);
     const int32_t vocab = (int32_t)(uint32_t)m->vocab;
     m->tied = newer ? ((const unsigned char *)source->bytes)[36] != 0 : vocab > 0;
-    if (!newer && vocab < 0) m->vocab = (size_t) - (int64_t)vocab;
+    if (!newer && vocab < 0) m->vocab = (size_t)-(int64_t)vocab;
     m->group = m->version == 2 ? word_at(source->bytes, 37) : 0;
     m->at = length;
     return check_header(context, m);
@@ -82,7 +83,8 @@ static bo_status read_header(bo_context *context, model *m)
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Takes the bytes of the next tensor of the file. Sizes in the header are at most 2^24: products of two do not overflow. */
+/* Takes the bytes of the next tensor of the file. Sizes in the header are at most 2^24: products of two do not
+ * overflow. */
 static bo_status take(bo_context *context, model *m, const char *name, bo_import_tensor *tensor)
 {
     const bool grouped = m->group && tensor->rank == 2;

@@ -1,7 +1,7 @@
-/* The merges of a SentencePiece vocabulary. SentencePiece joins the two neighbors whose concatenation has the best score,
- * the leftmost first. A BPE with merges in a fixed order does the same: each split of a piece into two pieces is a merge
- * with the score of the piece. Splits of the same score are in the order of Hugging Face's conversion, the longest left
- * part first. */
+/* The merges of a SentencePiece vocabulary. SentencePiece joins the two neighbors whose concatenation has the best
+ * score, the leftmost first. A BPE with merges in a fixed order does the same: each split of a piece into two pieces is
+ * a merge with the score of the piece. Splits of the same score are in the order of Hugging Face's conversion, the
+ * longest left part first. */
 #include "import.h"
 #include <stdlib.h>
 #include <string.h>

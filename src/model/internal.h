@@ -41,8 +41,8 @@ bo_status bo_model_require_language(bo_context *context, const bo_model *model, 
 bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, size_t capacity, size_t source_capacity,
                                bo_attention ***out);
 void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc); /* accepts NULL */
-/* Returns the branches of the place with this number (bo_model_place) and this attention (NULL: another mixer), without the tokens and
- * sequences, which depend on the graph. */
+/* Returns the branches of the place with this number (bo_model_place) and this attention (NULL: another mixer), without
+ * the tokens and sequences, which depend on the graph. */
 bo_branch bo_model_branch(const bo_model_desc *desc, size_t number, const bo_attention *attention);
 /* Returns the block of layer `layer` for its cross attention: queries, keys and outputs are normalized as its kind
  * requires, for every mixer. */
@@ -68,7 +68,8 @@ bo_status bo_storage_check(bo_context *context, bo_storage storage, bo_element *
 bo_status bo_model_reserve(bo_context *context, bo_model *model, bo_storage storage);
 /* Declares the weights of a model that has none yet, with these adapters or (NULL) without. */
 bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *lora);
-/* Adds adapters without values. any_rank: the rank may exceed the sides of a layer. The original weights are kept separately until the adapters are accepted (adapt.c). */
+/* Adds adapters without values. any_rank: the rank may exceed the sides of a layer. The original weights are kept
+ * separately until the adapters are accepted (adapt.c). */
 bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc, bool any_rank);
 void bo_model_keep_adapters(bo_model *model);
 void bo_adapter_destroy(bo_adapter *adapter); /* accepts NULL */

@@ -1,4 +1,5 @@
-/* Saved states of lanes: safetensors files with the bytes of each layer's state, and the logits after the last token. */
+/* Saved states of lanes: safetensors files with the bytes of each layer's state, and the logits after the last
+ * token. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -34,10 +34,11 @@ bo_status bo_lanes_check_fits(bo_context *context, const bo_lanes *lanes, size_t
     const unsigned long long read = lanes->all[lane].tokens;
     if (read + count <= bo_lanes_most_tokens(lanes->model, lanes->desc.capacity)) return BO_OK;
     if (keeper && read + count > lanes->desc.capacity)
-        return bo_fail(
-            context, BO_INVALID,
-            "%s: attention %s keeps all keys, and its capacity is %zu tokens; %llu have been read and %zu more are requested",
-            name.text, bo_attention_kind_name(bo_attention_describe(keeper)->kind), lanes->desc.capacity, read, count);
+        return bo_fail(context, BO_INVALID,
+                       "%s: attention %s keeps all keys, and its capacity is %zu tokens; %llu have been read and %zu "
+                       "more are requested",
+                       name.text, bo_attention_kind_name(bo_attention_describe(keeper)->kind), lanes->desc.capacity,
+                       read, count);
     if (bo_model_most_tokens(d) && read + count > bo_model_most_tokens(d))
         return bo_fail(context, BO_INVALID,
                        "%s: the model has only %zu positions; %llu tokens have been read and %zu more are requested",

@@ -8,7 +8,7 @@
 #include "../text/packs.h"
 #include "capacity.h"
 
-/* ---- lanes as their users see them ---------------------------------------------------------------------------------- */
+/* ---- lanes as their users see them ------------------------------------------------------------------------------- */
 
 /** Sequences of one model that read one token each per step, for language models and decoders.
  *
@@ -126,7 +126,8 @@ uint64_t bo_lanes_tokens(const bo_lanes *lanes, size_t lane);
 bo_status bo_lanes_feed(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
                         float *logits);
 
-/** LANGUAGE: reads a block of tokens in one lane and returns the logits after each of them, as bo_session_logits() does.
+/** LANGUAGE: reads a block of tokens in one lane and returns the logits after each of them, as bo_session_logits()
+ * does.
  *
  * @param context         the context
  * @param[in,out] lanes   the lanes
@@ -187,7 +188,7 @@ bo_status bo_lanes_load_memory(bo_context *context, bo_lanes *lanes, size_t lane
  */
 bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from);
 
-/* ---- internals ------------------------------------------------------------------------------------------------------ */
+/* ---- internals --------------------------------------------------------------------------------------------------- */
 
 /* Maximum number of lanes; maximum and default number of tokens of a block. */
 enum { BO_LANES_MOST = 1 << 16, BO_LANES_MOST_CHUNK = 1 << 16, BO_LANES_CHUNK = 256 };
@@ -250,7 +251,7 @@ struct bo_lanes {
     bool has_hashes, has_sources, broken;
 };
 
-/* ---- lanes.c: memory, graphs, rearranging ------------------------------------------------------------------------- */
+/* ---- lanes.c: memory, graphs, rearranging ------------------------------------------------------------------------ */
 
 /* Steps and sources have graphs for numbers of rows with at most three significant bits. Up to 64 lanes then need at
  * most two runs per step, and few rows of an encoder are filler. */
@@ -289,7 +290,7 @@ void *const *bo_lanes_table(bo_lanes *lanes, size_t first, size_t count);
 bo_device *bo_lanes_device(const bo_lanes *lanes);
 size_t bo_lanes_layer_bytes(const bo_lanes *lanes, size_t layer);
 
-/* ---- lane_reader.c: reading tokens -------------------------------------------------------------------------------- */
+/* ---- lane_reader.c: reading tokens ------------------------------------------------------------------------------- */
 
 /* How errors call a lane: "lane 3", or "session". */
 typedef struct bo_lane_name {
@@ -322,7 +323,8 @@ typedef struct bo_lane_run {
 /* Runs the graph, which is made if necessary, without checks. The lanes must have blocks. */
 bo_status bo_lanes_run(bo_context *context, bo_lanes *lanes, const bo_lane_run *run, bo_model_graph **out);
 
-/* Reads tokens in one lane. What may fail for lack of memory comes first; after a later failure the lanes are broken. */
+/* Reads tokens in one lane. What may fail for lack of memory comes first; after a later failure the lanes are
+ * broken. */
 bo_status bo_lanes_read_tokens(bo_context *context, bo_lanes *lanes, size_t lane, const bo_lane_reading *reading);
 /* As bo_lanes_step(), but if the numbers of a lane are not finite, only its logits are NaN (bo_graph_pass). */
 bo_status bo_lanes_step_isolated(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids,
@@ -332,7 +334,7 @@ uint64_t bo_lanes_most_tokens(const bo_model *model, size_t capacity);
 /* Fails, with the limit and its reason, if a lane cannot read this many tokens more. */
 bo_status bo_lanes_check_fits(bo_context *context, const bo_lanes *lanes, size_t lane, size_t count);
 
-/* ---- lane_files.c: saved states ----------------------------------------------------------------------------------- */
+/* ---- lane_files.c: saved states ---------------------------------------------------------------------------------- */
 
 /* The state of a lane as a safetensors file, with the logits after the last token or (NULL) without. */
 bo_status bo_lanes_write(bo_context *context, bo_lanes *lanes, size_t lane, const float *logits, bo_output *output);

@@ -28,16 +28,11 @@ typedef struct layout {
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-#define LAYER "model.layers.*."
-#define PART(mine, other, how, which)                                                                                  \
-    {                                                                                                                  \
-        .weight = mine, .tensor = other, .sharing = how, .part = which                                                 \
-    }
-#define WHOLE(mine, other) PART(mine, other, ALONE, 0)
+#define LAYER                         "model.layers.*."
+#define PART(mine, other, how, which) {.weight = mine, .tensor = other, .sharing = how, .part = which}
+#define WHOLE(mine, other)            PART(mine, other, ALONE, 0)
 #define TURNED(mine, other, how, which)                                                                                \
-    {                                                                                                                  \
-        .weight = mine, .tensor = other, .sharing = how, .part = which, .transposed = true                             \
-    }
+    {.weight = mine, .tensor = other, .sharing = how, .part = which, .transposed = true}
 
 /* The Conv1D of GPT-2 stores matrices transposed. */
 static const name gpt2_names[] = {

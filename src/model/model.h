@@ -207,21 +207,21 @@ bo_status bo_model_unmerge(bo_context *context, bo_model *model);
 
 /* The number of places where bo_model_probe measures activations (bo_model_activation). */
 size_t bo_model_activations(const bo_model *model);
-/* Runs one sequence of 1 to `context` tokens of a language model. sizes: one number per place, the mean absolute value over
- * tokens and columns; for a layer, that of its contribution to the residual stream. */
+/* Runs one sequence of 1 to `context` tokens of a language model. sizes: one number per place, the mean absolute value
+ * over tokens and columns; for a layer, that of its contribution to the residual stream. */
 bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count,
                          double *sizes);
-/* Computes the spectral norm |s (W - minus)|₂ to a tenth of a percent. W is the weight as a matrix whose columns are its
- * last extent, s its factor in the parametrization. minus: a matrix of the same shape; NULL: none. */
+/* Computes the spectral norm |s (W - minus)|₂ to a tenth of a percent. W is the weight as a matrix whose columns are
+ * its last extent, s its factor in the parametrization. minus: a matrix of the same shape; NULL: none. */
 bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name, const float *minus,
                                  double *out);
 
 /* ---- linearized models ------------------------------------------------------------------------------------------- */
 
 /* Measures how well attention imitates its teacher on a corpus of at least one window (BO_IMITATION_ATTENTION).
- * context_tokens: tokens per window; 0: the context of the model. most: maximum number of tokens, at least one window is
- * used; 0: all. errors: per layer, the relative squared error of what attention adds to the residual stream; NAN: the layer
- * is not linearized. */
+ * context_tokens: tokens per window; 0: the context of the model. most: maximum number of tokens, at least one window
+ * is used; 0: all. errors: per layer, the relative squared error of what attention adds to the residual stream; NAN:
+ * the layer is not linearized. */
 bo_status bo_model_imitation(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t context_tokens,
                              uint64_t most, double *errors);
 

@@ -52,11 +52,10 @@ bo_status bo_model_refuse_file(bo_context *context, const char *path)
     if (ends_with(path, ".json") && size > 0 && start[0] == '{')
         return refuse(context, path, "a JSON file", "load the folder that contains it");
     if (bo_foreign_refuse(context, path, start, size, EXPECTED) != BO_OK) return BO_FORMAT;
-    return size > 8
-               ? refuse(
-                     context, path, "another format",
-                     "load a model folder; GGUF and llama2.c files are converted by bo_convert() or the command: bochner convert FILE --out DIR")
-               : BO_OK;
+    return size > 8 ? refuse(context, path, "another format",
+                             "load a model folder; GGUF and llama2.c files are converted by bo_convert() or the "
+                             "command: bochner convert FILE --out DIR")
+                    : BO_OK;
 }
 
 bo_status bo_model_refuse_weights(bo_context *context, const char *path)

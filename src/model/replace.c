@@ -77,12 +77,13 @@ static bo_status choose_kept(bo_context *context, const bo_model_desc *d, const 
     while (!is_softmax(bo_model_block(d, first))) first++;
     return bo_fail(
         context, BO_INVALID,
-        "replace attention: all layers with softmax attention have a window (layer %zu: %zu tokens), so their state has "
-        "a fixed size already; to replace them all the same, give an empty list of layers to keep",
+        "replace attention: all layers with softmax attention have a window (layer %zu: %zu tokens), so their state "
+        "has a fixed size already; to replace them all the same, give an empty list of layers to keep",
         first, bo_model_block(d, first)->attention.window);
 }
 
-/* Kinds that estimate exp(s q·k) have the factor s of the attention that they replace, unless they are given another. */
+/* Kinds that estimate exp(s q·k) have the factor s of the attention that they replace, unless they are given
+ * another. */
 static void follow_scale(const bo_attention_desc *before, bo_attention_desc *a)
 {
     const bo_kernel kernel = a->features.kernel;

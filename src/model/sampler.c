@@ -1,5 +1,5 @@
-/* Sampling of the next token: repetition penalty, temperature, top-k, top-p, min-p, and the random draw. All in place, without
- * additional memory: logits become weights, and excluded tokens get -INFINITY, then the weight 0. */
+/* Sampling of the next token: repetition penalty, temperature, top-k, top-p, min-p, and the random draw. All in place,
+ * without additional memory: logits become weights, and excluded tokens get -INFINITY, then the weight 0. */
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
@@ -123,8 +123,9 @@ static uint32_t rank_of(float value)
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* Keeps the largest numbers until there are `target` of them (by_weight: until their sum reaches it) and sets the others
- * to `out`; equal ones in the order of their ids. The rank of the last one kept is found eight bits at a time. */
+/* Keeps the largest numbers until there are `target` of them (by_weight: until their sum reaches it) and sets the
+ * others to `out`; equal ones in the order of their ids. The rank of the last one kept is found eight bits at a
+ * time. */
 static void keep_largest(float *numbers, size_t vocab, bool by_weight, double target, float out)
 {
     uint32_t prefix = 0;

@@ -14,8 +14,8 @@ typedef struct part {
     size_t place; /* of the session in the call */
 } part;
 
-/* Sessions that are read together. Invariant: parts are ordered by the number of tokens, the largest first, so that those
- * that have tokens left come first. `view` has their lanes, and the graphs of the first session. */
+/* Sessions that are read together. Invariant: parts are ordered by the number of tokens, the largest first, so that
+ * those that have tokens left come first. `view` has their lanes, and the graphs of the first session. */
 typedef struct group {
     part *parts;
     size_t count;

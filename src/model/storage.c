@@ -39,8 +39,8 @@ bo_status bo_storage_check(bo_context *context, bo_storage storage, bo_element *
                    bo_storage_name(storage) ? bo_storage_name(storage) : "an unknown storage");
 }
 
-/* The elements of weight `i` if matrices are stored as `element`. The logits are more sensitive to the rounding of their
- * matrix than other layers, so that the embedding and the output projection have at least 8 bits. */
+/* The elements of weight `i` if matrices are stored as `element`. The logits are more sensitive to the rounding of
+ * their matrix than other layers, so that the embedding and the output projection have at least 8 bits. */
 static bo_element element_of(const bo_weights *weights, size_t i, bool matrix, bo_element element)
 {
     const bo_weight_role role = bo_weights_at(weights, i)->role;

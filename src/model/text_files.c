@@ -164,10 +164,10 @@ static bo_status find_custom(bo_context *context, const bo_origin *from, bo_cust
         out->name = name;
         return BO_OK;
     }
-    return bo_fail(
-        context, BO_UNSUPPORTED,
-        "%s: the MLP is the custom layer '%.60s', a function of the program that created the model: load it with bo_model_load, with its bo_custom_layer of that name",
-        from->config_path, name);
+    return bo_fail(context, BO_UNSUPPORTED,
+                   "%s: the MLP is the custom layer '%.60s', a function of the program that created the model: load it "
+                   "with bo_model_load, with its bo_custom_layer of that name",
+                   from->config_path, name);
 }
 
 static bo_status find_customs(bo_context *context, const bo_origin *from, bo_model_desc *d)
@@ -180,7 +180,7 @@ static bo_status find_customs(bo_context *context, const bo_origin *from, bo_mod
     return BO_OK;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------------------------ */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 bo_status bo_text_model_load(bo_context *context, const bo_origin *from, const bo_config_text *text, bo_model **out)
 {

@@ -130,9 +130,9 @@ bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *f
     const bool other_tokens = speaks_otherwise(model, from);
     size_t count = 0;
     if (other_tokens)
-        bo_log(
-            context, BO_LOG_WARNING,
-            "the tokenizer differs from that of the initial model: embedding and output are newly initialized, since their rows belong to other tokens");
+        bo_log(context, BO_LOG_WARNING,
+               "the tokenizer differs from that of the initial model: embedding and output are newly initialized, "
+               "since their rows belong to other tokens");
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *mine = bo_weights_at(model->weights, i), *theirs = bo_weights_find(from->weights, mine->name);
         if (!theirs || !same_shape(mine, theirs)) {

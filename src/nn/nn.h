@@ -1,5 +1,5 @@
-/* Layers beyond <bochner/layers.h>. Each records operations and declares their weights under a prefix, with the names of
- * Hugging Face. */
+/* Layers beyond <bochner/layers.h>. Each records operations and declares their weights under a prefix, with the names
+ * of Hugging Face. */
 #ifndef BO_NN_H
 #define BO_NN_H
 

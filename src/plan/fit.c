@@ -109,7 +109,7 @@ typedef struct row_set {
 
 static bool fit_rows(const row_set *set, unsigned terms, double cost[BO_PLAN_TERM_COUNT])
 {
-    return bo_plan_least_squares(set->count, (const double(*)[BO_PLAN_TERM_COUNT])set->rows, set->ones, terms, cost);
+    return bo_plan_least_squares(set->count, (const double (*)[BO_PLAN_TERM_COUNT])set->rows, set->ones, terms, cost);
 }
 
 /* Leave-one-out error: each shape is predicted from the others. */

@@ -222,7 +222,8 @@ static bool fit_rows(const step_rows *rows, const double *seconds, double costs[
         ones[i] = 1;
         for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) scaled[i][t] = rows->terms[i][t] / seconds[i];
     }
-    return bo_plan_least_squares(rows->count, (const double(*)[BO_PLAN_TERM_COUNT])scaled, ones, terms_of(rows), costs);
+    return bo_plan_least_squares(rows->count, (const double (*)[BO_PLAN_TERM_COUNT])scaled, ones, terms_of(rows),
+                                 costs);
 }
 
 static void replicate_steps(const step_rows *rows, bo_laws_block *block)
@@ -335,8 +336,8 @@ bo_status bo_plan_forecast_run(bo_context *context, const bo_plan_laws *laws, co
     return BO_OK;
 }
 
-/* Predicts one run from the others, without intervals. If they determine the same exponents, the search begins at the law of
- * all runs; otherwise it uses stored exponents, since those of the law are fitted to the left-out run too. */
+/* Predicts one run from the others, without intervals. If they determine the same exponents, the search begins at the
+ * law of all runs; otherwise it uses stored exponents, since those of the law are fitted to the left-out run too. */
 static bo_plan_forecast leave_out(const bo_laws_block *block, const bo_plan_scaling_law *start, size_t skip)
 {
     const bo_plan_observation *o = &block->laws.observations[skip];

@@ -31,7 +31,8 @@ typedef struct bo_laws_block {
     char text[]; /* the strings of the family and of the observations */
 } bo_laws_block;
 
-/* Parses the text of a file into a family and observations that point into *root, which is freed with bo_json_delete. */
+/* Parses the text of a file into a family and observations that point into *root, which is freed with
+ * bo_json_delete. */
 bo_status bo_plan_laws_parse(bo_context *context, const char *path, const char *text, size_t length, bo_json **root,
                              bo_plan_family *family, bo_plan_observation observations[BO_PLAN_RUNS], size_t *count);
 /* Writes the text of a file. */

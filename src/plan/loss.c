@@ -51,7 +51,7 @@ static double try_point(const law_search *search, const law_point *point, bo_pla
         rows[n][DATA] = pow(effective(run->tokens, run->batch, law->batch), -law->data_power) / run->loss;
         ones[n++] = 1;
     }
-    if (!bo_plan_least_squares(n, (const double(*)[BO_PLAN_TERM_COUNT])rows, ones, 7, factor)) return INFINITY;
+    if (!bo_plan_least_squares(n, (const double (*)[BO_PLAN_TERM_COUNT])rows, ones, 7, factor)) return INFINITY;
     law->floor = factor[FLOOR], law->size = factor[SIZE], law->data = factor[DATA];
     for (size_t r = 0; r < n; r++) {
         const double e = factor[FLOOR] * rows[r][FLOOR] + factor[SIZE] * rows[r][SIZE] + factor[DATA] * rows[r][DATA];

@@ -62,8 +62,8 @@ bo_status bo_plan_refuse(const bo_plan_search *search);
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-/* Fits the non-negative costs that minimize Σ (predicted / measured - 1)² to 5 to BO_PLAN_SHAPES timings of one attention and
- * one optimizer. terms: the terms to use, bits 1 << bo_plan_term; 0: all. */
+/* Fits the non-negative costs that minimize Σ (predicted / measured - 1)² to 5 to BO_PLAN_SHAPES timings of one
+ * attention and one optimizer. terms: the terms to use, bits 1 << bo_plan_term; 0: all. */
 bo_status bo_plan_machine_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
                               bo_plan_machine **out);
 /* The loss of a law, in nats per token. */

@@ -110,7 +110,7 @@ static double try_powers(const scaling_problem *p, bo_plan_scaling_law *law)
             right[i] = sqrt(weight[i]);
             for (size_t t = 0; t <= DATA; t++) weighted[i][t] = rows[i][t] * right[i];
         }
-        if (!bo_plan_least_squares(p->count, (const double(*)[BO_PLAN_TERM_COUNT])weighted, right, terms, factor))
+        if (!bo_plan_least_squares(p->count, (const double (*)[BO_PLAN_TERM_COUNT])weighted, right, terms, factor))
             return INFINITY;
         sum = 0;
         changed = false;

@@ -58,7 +58,8 @@ void bo_records_clear(bo_choice_records *records); /* after they were written */
 void bo_records_free(bo_choice_records *records);
 /* Drops tokens that begin after this number of bytes of text, because it ends before a stop text. */
 void bo_records_cut(bo_choice_records *records, size_t bytes);
-/* The value of "logprobs", in the form of completions or of conversations; with the ids of the most likely tokens if `ids`. */
+/* The value of "logprobs", in the form of completions or of conversations; with the ids of the most likely tokens if
+ * `ids`. */
 void bo_records_write(const bo_service *service, const bo_choice_records *records, bool chat, bool ids,
                       bo_json_text *out);
 void bo_records_write_ids(const bo_choice_records *records, bo_json_text *out);

@@ -1,4 +1,5 @@
-/* Counters and histograms of the server, in the text format of Prometheus. All functions may be called from any thread. */
+/* Counters and histograms of the server, in the text format of Prometheus. All functions may be called from any
+ * thread. */
 #ifndef BO_SERVE_COUNTERS_H
 #define BO_SERVE_COUNTERS_H
 

@@ -5,14 +5,14 @@
 #include <string.h>
 #include <time.h>
 
-/* A client that leaves this much of a stream unread, and has read nothing for this time, is treated as gone; so is one that
- * reads much more slowly than its texts are generated. */
+/* A client that leaves this much of a stream unread, and has read nothing for this time, is treated as gone; so is one
+ * that reads much more slowly than its texts are generated. */
 static const size_t MOST_UNREAD = (size_t)8 << 20, MOST_OUTPUT = (size_t)32 << 20;
 enum { UNREAD_SECONDS = 30 };
 /* Log probabilities that an answer may have: of all tokens of all prompts, with those of the most likely tokens. */
 static const size_t MOST_SCORES = (size_t)1 << 22;
 
-/* ---- ownership ---------------------------------------------------------------------------------------------------- */
+/* ---- ownership --------------------------------------------------------------------------------------------------- */
 
 static void destroy(bo_exchange *x)
 {
@@ -54,7 +54,7 @@ static void drop_failed_output(bo_exchange *x)
     x->out.length = x->out.capacity = x->taken = 0;
 }
 
-/* ---- the HTTP side ------------------------------------------------------------------------------------------------ */
+/* ---- the HTTP side ----------------------------------------------------------------------------------------------- */
 
 bool bo_exchange_streams(const bo_exchange *x)
 {
@@ -117,7 +117,7 @@ void bo_exchange_cancel(bo_exchange *x)
     for (size_t i = 0; i < x->choice_count; i++) bo_scheduler_cancel(x->service->scheduler, &x->choices[i].job);
 }
 
-/* ---- the side of the scheduler --------------------------------------------------------------------------------------- */
+/* ---- the side of the scheduler ----------------------------------------------------------------------------------- */
 
 static void wake(bo_exchange *x)
 {
@@ -146,7 +146,8 @@ static void hash_token(bo_choice_text *choice, int32_t id)
     choice->last = id;
 }
 
-/* Reserves memory for an answer that is not streamed, which grows until its last token: texts, records and their JSON. */
+/* Reserves memory for an answer that is not streamed, which grows until its last token: texts, records and their
+ * JSON. */
 static bool reserve_answer(bo_exchange *x, const bo_job_token *token, size_t bytes)
 {
     enum {
@@ -234,7 +235,8 @@ static bo_refusal *refusal_of_state(bo_exchange *x, bo_choice_text *choice)
     return x->request.kind == BO_REQUEST_STATE ? &x->refusal : &choice->state_refusal;
 }
 
-/* Reserves memory for the bytes of a state and its base64, until the client has read them. The text grows by doubling. */
+/* Reserves memory for the bytes of a state and its base64, until the client has read them. The text grows by
+ * doubling. */
 static bool return_state(bo_exchange *x, const bo_snapshot *state, bo_refusal *refusal)
 {
     const size_t size = bo_snapshot_size(state, NULL), needed = x->taken_memory + size + 2 * (size / 3 * 4);
@@ -243,8 +245,9 @@ static bool return_state(bo_exchange *x, const bo_snapshot *state, bo_refusal *r
     return true;
 }
 
-/* Keeps the state of a choice, or reserves the memory to return it, if the client wants it. Only a state that is returned stays:
- * the store counts those that it keeps, and the many choices of a request would hold others until the last one ends. */
+/* Keeps the state of a choice, or reserves the memory to return it, if the client wants it. Only a state that is
+ * returned stays: the store counts those that it keeps, and the many choices of a request would hold others until the
+ * last one ends. */
 static void keep_state(bo_context *context, bo_exchange *x, bo_choice_text *choice)
 {
     bo_refusal *refusal = refusal_of_state(x, choice);
@@ -269,8 +272,8 @@ static void keep_state(bo_context *context, bo_exchange *x, bo_choice_text *choi
     choice->job.state = NULL;
 }
 
-/* A text that ends inside a character ends before it. The state remembers the part, so that a continuation has the whole
- * character. */
+/* A text that ends inside a character ends before it. The state remembers the part, so that a continuation has the
+ * whole character. */
 static void hold_character(bo_choice_text *choice)
 {
     bo_snapshot *state = choice->job.state; /* not shared yet */
@@ -326,7 +329,7 @@ static void end_job(bo_context *context, bo_job *job)
     bo_exchange_release(x);
 }
 
-/* ---- starting ----------------------------------------------------------------------------------------------------- */
+/* ---- starting ---------------------------------------------------------------------------------------------------- */
 
 /* The hashes of the tokens to read. */
 static bool make_chain(bo_context *context, const bo_exchange *x, bo_exchange_prompt *prompt, bo_refusal *refusal)
@@ -351,8 +354,8 @@ static bool has_read(const bo_snapshot *state, const bo_ids *ids)
     return bo_xxh64_end(&hash) == state->ids_hash;
 }
 
-/* The tokens of a whole conversation, from those on that the state has not read. If the template renders the messages of the state
- * in other tokens, the state is of no use: the tokens are always those of the whole conversation. */
+/* The tokens of a whole conversation, from those on that the state has not read. If the template renders the messages
+ * of the state in other tokens, the state is of no use: the tokens are always those of the whole conversation. */
 static bool prepare_conversation(bo_context *context, bo_exchange *x, bo_refusal *refusal)
 {
     bo_exchange_prompt *prompt = &x->prompts[0];
@@ -422,7 +425,8 @@ static bool check_length(const bo_exchange *x, size_t index, bo_refusal *refusal
                      (unsigned long long)count, most);
 }
 
-/* Continuation k of a prompt has its own random numbers; the first has those of the seed itself, as bochner generate. */
+/* Continuation k of a prompt has its own random numbers; the first has those of the seed itself, as bochner
+ * generate. */
 static bool make_sampler(bo_context *context, const bo_exchange *x, bo_choice_text *choice, size_t k,
                          bo_refusal *refusal)
 {
@@ -538,9 +542,9 @@ static bool complete_request(bo_context *context, bo_exchange *x, bo_refusal *re
 static void name_exchange(bo_exchange *x)
 {
     unsigned char random[12] = {0};
-    static const char *const stems[] = {
-        [BO_REQUEST_COMPLETION] = "cmpl-", [BO_REQUEST_CHAT] = "chatcmpl-", [BO_REQUEST_EMBEDDING] = "embd-",
-        [BO_REQUEST_TOKENIZE] = "",        [BO_REQUEST_DETOKENIZE] = "",    [BO_REQUEST_STATE] = ""};
+    static const char *const stems[] = {[BO_REQUEST_COMPLETION] = "cmpl-", [BO_REQUEST_CHAT] = "chatcmpl-",
+                                        [BO_REQUEST_EMBEDDING] = "embd-",  [BO_REQUEST_TOKENIZE] = "",
+                                        [BO_REQUEST_DETOKENIZE] = "",      [BO_REQUEST_STATE] = ""};
     bo_random_bytes(random, sizeof random);
     int used = snprintf(x->id, sizeof x->id, "%s", stems[x->request.kind]);
     for (size_t i = 0; i < sizeof random; i++)

@@ -1,7 +1,7 @@
 /* An exchange: a request that the scheduler works on, and its answer, which is made while tokens arrive.
  *
- * The scheduler adds to the answer on its thread; an HTTP thread takes from it. If there is nothing to take, the HTTP thread
- * sleeps (its connection is suspended) until the scheduler wakes it. */
+ * The scheduler adds to the answer on its thread; an HTTP thread takes from it. If there is nothing to take, the HTTP
+ * thread sleeps (its connection is suspended) until the scheduler wakes it. */
 #ifndef BO_SERVE_EXCHANGE_H
 #define BO_SERVE_EXCHANGE_H
 
@@ -27,11 +27,12 @@ bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *req
 bool bo_exchange_streams(const bo_exchange *exchange);
 /* Sleeps unless the exchange is finished. Returns whether it is. */
 bool bo_exchange_wait(bo_exchange *exchange);
-/* Copies at most `room` bytes of the answer. 0: there are none now, and the thread sleeps; or it ended, as *end tells. */
+/* Copies at most `room` bytes of the answer. 0: there are none now, and the thread sleeps; or it ended, as *end
+ * tells. */
 typedef enum bo_stream_end { BO_STREAM_OPEN, BO_STREAM_COMPLETE, BO_STREAM_LOST } bo_stream_end;
 size_t bo_exchange_take(bo_exchange *exchange, char *out, size_t room, bo_stream_end *end);
-/* After the end, of an answer that is not streamed: writes its body, which the exchange owns, and returns the status. NULL:
- * there is no memory for it. */
+/* After the end, of an answer that is not streamed: writes its body, which the exchange owns, and returns the status.
+ * NULL: there is no memory for it. */
 int bo_exchange_finish(bo_context *context, bo_exchange *exchange, const char **body, size_t *size);
 void bo_exchange_measure(bo_exchange *exchange, bo_exchange_figures *out);
 /* The client is gone: its jobs end. The exchange stays until bo_exchange_release. */

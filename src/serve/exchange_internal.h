@@ -16,8 +16,8 @@ typedef struct bo_exchange_prompt {
     size_t given; /* tokens of the request */
 } bo_exchange_prompt;
 
-/* The fields from `out` on, and the choices after the jobs were submitted, are guarded by the lock. Invariants: `open` jobs
- * have not ended; bytes before `taken` were sent. */
+/* The fields from `out` on, and the choices after the jobs were submitted, are guarded by the lock. Invariants: `open`
+ * jobs have not ended; bytes before `taken` were sent. */
 struct bo_exchange {
     atomic_size_t owners; /* the HTTP thread and the jobs */
     bo_service *service;
@@ -44,7 +44,8 @@ struct bo_exchange {
 
 /* exchange_write.c; with the lock */
 void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last);
-/* Adds the text that is ready to the answer, if the state of the conversation is kept. If it fails, only the state is lost. */
+/* Adds the text that is ready to the answer, if the state of the conversation is kept. If it fails, only the state is
+ * lost. */
 void bo_exchange_keep_answer(bo_exchange *x, bo_choice_text *choice);
 void bo_exchange_write_end(bo_exchange *x);  /* usage or error, and [DONE] */
 void bo_exchange_write_body(bo_exchange *x); /* of an answer that is not streamed */

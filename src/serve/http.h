@@ -6,13 +6,14 @@
 #include <pthread.h>
 #include "exchange.h"
 
-/* An open connection. Guarded by the lock of the server, except the fields of the call, which belong to its HTTP thread. */
+/* An open connection. Guarded by the lock of the server, except the fields of the call, which belong to its HTTP
+ * thread. */
 typedef struct bo_peer {
     int socket;
     char address[64]; /* of the client, in full */
     char client[64];  /* what tells clients apart: the address, of IPv6 its network of 64 bits */
-    double
-        receiving_since;   /* when the connection began to wait for a request or its body; 0: the request is complete */
+    /* when the connection began to wait for a request or its body; 0: the request is complete */
+    double receiving_since;
     double closed_since;   /* when the client was first seen to have closed its side; 0: it has not */
     bool has_head;         /* the head of the request has arrived */
     bool leaving;          /* the connection was closed in favor of another one, or refused */
@@ -94,8 +95,8 @@ enum { BO_LEAVING_CONNECTIONS = 64 };
 /* http_watch.c. Notices clients that are gone, and connections that send too slowly. */
 bool bo_watch_start(struct bo_server *server);
 void bo_watch_stop(struct bo_server *server);
-/* Adds a connection. If there are too many, the one that has waited longest for a request is closed; if all are answered, the
- * new one is refused. */
+/* Adds a connection. If there are too many, the one that has waited longest for a request is closed; if all are
+ * answered, the new one is refused. */
 bo_peer *bo_watch_add(struct bo_server *server, int socket, const struct sockaddr *address);
 bool bo_watch_leaving(struct bo_server *server, const bo_peer *peer);
 void bo_watch_remove(struct bo_server *server, bo_peer *peer);

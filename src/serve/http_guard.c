@@ -1,5 +1,5 @@
-/* Who may send requests: keys, and the headers Host and Origin, which tell a browser's request for this server from one that
- * another site makes the browser send. */
+/* Who may send requests: keys, and the headers Host and Origin, which tell a browser's request for this server from one
+ * that another site makes the browser send. */
 #include "http.h"
 #include <string.h>
 #include <strings.h>

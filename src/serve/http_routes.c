@@ -10,7 +10,7 @@ static bool send_json(bo_reply *reply)
     return true;
 }
 
-/* ---- the page and the state of the server -------------------------------------------------------------------------- */
+/* ---- the page and the state of the server ------------------------------------------------------------------------ */
 
 static bool send_file(bo_reply *reply, const char *name, bo_refusal *refusal)
 {
@@ -55,7 +55,7 @@ static bool answer_metrics(bo_context *context, bo_http_call *call, bo_reply *re
     return true;
 }
 
-/* ---- the model ----------------------------------------------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------------------------------------------------- */
 
 static bool answer_models(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
@@ -102,7 +102,7 @@ static bool answer_detokenize(bo_context *context, bo_http_call *call, bo_reply 
     return done && send_json(reply);
 }
 
-/* ---- generation ---------------------------------------------------------------------------------------------------- */
+/* ---- generation -------------------------------------------------------------------------------------------------- */
 
 static void suspend(void *user)
 {
@@ -134,7 +134,7 @@ ANSWER_WITH_EXCHANGE(answer_chat, BO_REQUEST_CHAT)
 ANSWER_WITH_EXCHANGE(answer_embeddings, BO_REQUEST_EMBEDDING)
 ANSWER_WITH_EXCHANGE(answer_states, BO_REQUEST_STATE)
 
-/* ---- states -------------------------------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------------------------------------ */
 
 static bool no_state(const bo_http_call *call, bo_refusal *refusal)
 {
@@ -190,7 +190,7 @@ static bool answer_delete_state(bo_context *context, bo_http_call *call, bo_repl
     return send_json(reply);
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const bo_route routes[] = {
     {"GET", "/health", answer_health, true},

@@ -1,5 +1,5 @@
-/* The watcher: a thread that notices clients that are gone while their connection is suspended, and connections that send
- * their requests too slowly. */
+/* The watcher: a thread that notices clients that are gone while their connection is suspended, and connections that
+ * send their requests too slowly. */
 #include "http.h"
 #include <arpa/inet.h>
 #include <poll.h>
@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/* For the head of a request; and until a closed connection that sent a part of a request is given up: the rest may be on its
- * way to its HTTP thread. */
+/* For the head of a request; and until a closed connection that sent a part of a request is given up: the rest may be
+ * on its way to its HTTP thread. */
 enum { HEAD_SECONDS = 60, CLOSED_SECONDS = 1 };
 static const struct timespec PAUSE = {.tv_nsec = 50000000};
 
@@ -21,8 +21,8 @@ static bool waits_longer(const bo_peer *peer, const bo_peer *than)
     return peer->receiving_since > 0 && (!than || peer->receiving_since < than->receiving_since);
 }
 
-/* Whether one more connection of this client may be open, perhaps because another one is closed: of the same client if that
- * has too many, so that a client does not close the connections of others. With the lock. */
+/* Whether one more connection of this client may be open, perhaps because another one is closed: of the same client if
+ * that has too many, so that a client does not close the connections of others. With the lock. */
 static bool make_place(bo_server *server, const char *client)
 {
     const bo_server_desc *d = server->desc;
@@ -44,8 +44,8 @@ static bool make_place(bo_server *server, const char *client)
     return true;
 }
 
-/* The answer to a connection that is one too many. Its HTTP thread receives the whole request and closes the connection:
- * closing it before would discard the answer. */
+/* The answer to a connection that is one too many. Its HTTP thread receives the whole request and closes the
+ * connection: closing it before would discard the answer. */
 static void refuse(int socket)
 {
     static const char body[] =
@@ -60,7 +60,7 @@ static void refuse(int socket)
     if (send(socket, answer, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT) == length) shutdown(socket, SHUT_WR);
 }
 
-/* ---- connections -------------------------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------------------------- */
 
 /* Whoever has one IPv6 address has all those of its network: they are one client. */
 static void describe(const struct sockaddr *address, bo_peer *peer)
@@ -138,8 +138,8 @@ void bo_watch_answering(bo_server *server, bo_peer *peer, bo_exchange *exchange)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* What happens to a connection. A client that closes its side does not wait for an answer. libmicrohttpd does not notice the
- * end of a request that arrives in pieces and is never completed. */
+/* What happens to a connection. A client that closes its side does not wait for an answer. libmicrohttpd does not
+ * notice the end of a request that arrives in pieces and is never completed. */
 static void judge(const bo_server *server, bo_peer *peer, bool closed, double now)
 {
     const double timeout = server->desc->timeout;

@@ -42,8 +42,8 @@ typedef struct bo_client {
 
 typedef struct bo_job bo_job;
 
-/* The first part is filled in by the maker, who frees what it points to after `done`. The scheduler calls `token` and `done` on
- * its own thread and does not touch the job after `done`. */
+/* The first part is filled in by the maker, who frees what it points to after `done`. The scheduler calls `token` and
+ * `done` on its own thread and does not touch the job after `done`. */
 struct bo_job {
     const int32_t *prompt; /* the tokens to read, at least one; with `start`, those after its tokens read */
     size_t prompt_count;

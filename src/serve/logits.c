@@ -48,7 +48,7 @@ void bo_score_token(const float *logits, size_t vocab, int top, bo_job_token *to
     token->scored = true;
 }
 
-/* ---- choice ------------------------------------------------------------------------------------------------------- */
+/* ---- choice ------------------------------------------------------------------------------------------------------ */
 
 bo_status bo_occurrences_add(bo_context *context, bo_occurrences *all, int32_t id)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the table ---------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 enum {
     COMPLETION = 1 << BO_REQUEST_COMPLETION,
@@ -18,8 +18,8 @@ enum {
     ALL = TEXT | EMBEDDING | TOKENIZE | DETOKENIZE | STATE
 };
 
-/* A member that no code reads. `values`: the values, as JSON, with which the answer is what the client asks for; "": there is
- * none; NULL: any value, because the member never changes the answer. */
+/* A member that no code reads. `values`: the values, as JSON, with which the answer is what the client asks for; "":
+ * there is none; NULL: any value, because the member never changes the answer. */
 typedef struct member_rule {
     const char *name;
     unsigned kinds;
@@ -115,7 +115,7 @@ static const member_rule rules[] = {
     {"normalize", EMBEDDING, "false"},
 };
 
-/* ---- checks ------------------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 static bool was_read(const bo_member_names *read, const char *name)
 {

@@ -1,5 +1,5 @@
-/* Hashes of the tokens that were read: a chain, in which the hash of a text follows from that of the text without its last
- * token. It is keyed by a secret, so that nobody can construct two texts with the same hash. */
+/* Hashes of the tokens that were read: a chain, in which the hash of a text follows from that of the text without its
+ * last token. It is keyed by a secret, so that nobody can construct two texts with the same hash. */
 #ifndef BO_SERVE_PREFIX_H
 #define BO_SERVE_PREFIX_H
 

@@ -71,7 +71,7 @@ void bo_records_cut(bo_choice_records *r, size_t bytes)
     while (r->count > 0 && r->items[r->count - 1].bytes_before >= bytes) r->count--;
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 void bo_token_write_name(const bo_service *service, int32_t id, bo_json_text *out)
 {
@@ -114,8 +114,8 @@ static bool is_repeated(const bo_service *service, const bo_top *tops, size_t in
     return false;
 }
 
-/* The most likely tokens as an object of names with log probabilities, or ids. A name that two tokens share is written once,
- * for the more likely one. */
+/* The most likely tokens as an object of names with log probabilities, or ids. A name that two tokens share is written
+ * once, for the more likely one. */
 static void write_top_object(const bo_service *service, const bo_choice_records *r, const bo_record *record, bool ids,
                              bo_json_text *out)
 {

@@ -36,7 +36,7 @@ bool bo_state_id_is_valid(const char *id)
     return length >= 1 && length <= BO_SNAPSHOT_ID && strspn(id, letters) == length;
 }
 
-/* ---- members ------------------------------------------------------------------------------------------------------ */
+/* ---- members ----------------------------------------------------------------------------------------------------- */
 
 /* A body while it is read. */
 typedef struct reader {
@@ -97,7 +97,7 @@ static bool copy_text(const reader *r, const char *text, char **out)
     return *out || no_memory(r);
 }
 
-/* ---- prompts ------------------------------------------------------------------------------------------------------ */
+/* ---- prompts ----------------------------------------------------------------------------------------------------- */
 
 static bool read_tokens(const reader *r, const char *name, const bo_json *list, bo_prompt *out)
 {
@@ -158,7 +158,7 @@ static bool read_prompts(const reader *r, const char *name, bool several, bool r
     return true;
 }
 
-/* ---- conversations ------------------------------------------------------------------------------------------------ */
+/* ---- conversations ----------------------------------------------------------------------------------------------- */
 
 /* The text of {"type": "text", "text": …}, in which the type may be absent; NULL: it is something else. */
 static const char *text_of_part(const bo_json *part)
@@ -313,7 +313,7 @@ static bool read_messages(const reader *r)
     return done;
 }
 
-/* ---- sampling ----------------------------------------------------------------------------------------------------- */
+/* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
 static bool read_bias(const reader *r)
 {
@@ -399,7 +399,7 @@ static bool read_sampling(const reader *r)
     return read_bias(r) && read_stops(r) && read_flag(r, "ignore_eos", &q->ignore_end);
 }
 
-/* ---- states ------------------------------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------------------------------------ */
 
 static bool read_state(const reader *r)
 {
@@ -426,7 +426,7 @@ static bool read_wish(const reader *r)
     return true;
 }
 
-/* ---- requests ----------------------------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 static bool read_logprobs(const reader *r)
 {
@@ -558,7 +558,8 @@ static size_t skip_digits(const char *text, size_t size, size_t at)
     return at;
 }
 
-/* The end of the number that starts here (RFC 8259, section 6); 0: it is not written as JSON requires, such as 01 or 1. */
+/* The end of the number that starts here (RFC 8259, section 6); 0: it is not written as JSON requires, such as 01 or
+ * 1. */
 static size_t number_end(const char *text, size_t size, size_t at)
 {
     const size_t whole = at + (text[at] == '-');

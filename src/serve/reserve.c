@@ -31,8 +31,8 @@ static bo_reserved *find(bo_reservations *r, uint64_t client)
     return &r->items[r->count++];
 }
 
-/* `others`: bytes of other reservations, of the same client and of all. A request that begins alone is never refused, but it may
- * not grow beyond all: the texts of one request can have any number of states. */
+/* `others`: bytes of other reservations, of the same client and of all. A request that begins alone is never refused,
+ * but it may not grow beyond all: the texts of one request can have any number of states. */
 static bool fits(const bo_reservations *r, size_t held, size_t others, size_t others_of_all, size_t bytes)
 {
     if (others > 0 && (bytes > r->most / 2 || others > r->most / 2 - bytes)) return false;

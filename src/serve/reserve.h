@@ -1,4 +1,5 @@
-/* Memory that requests take beside the states in slots and in the cache: bodies, prompts that wait, states that are sent. */
+/* Memory that requests take beside the states in slots and in the cache: bodies, prompts that wait, states that are
+ * sent. */
 #ifndef BO_SERVE_RESERVE_H
 #define BO_SERVE_RESERVE_H
 
@@ -15,8 +16,8 @@ typedef struct bo_reserved {
     size_t bytes;
 } bo_reserved;
 
-/* Clients with reserved bytes. A client may reserve half of all, or, if it has nothing else, what is free. The first bytes of a
- * request are not refused if nothing else is reserved. */
+/* Clients with reserved bytes. A client may reserve half of all, or, if it has nothing else, what is free. The first
+ * bytes of a request are not refused if nothing else is reserved. */
 typedef struct bo_reservations {
     pthread_mutex_t lock;
     size_t most, all; /* bytes; most 0: not limited */

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-/* `first` to `last` is the queue, oldest first. It and `stopping` are guarded by the lock. The slots belong to the thread that
- * runs the scheduler. */
+/* `first` to `last` is the queue, oldest first. It and `stopping` are guarded by the lock. The slots belong to the
+ * thread that runs the scheduler. */
 struct bo_scheduler {
     bo_scheduler_desc desc;
     bo_store *store;
@@ -19,7 +19,7 @@ struct bo_scheduler {
     bool stopping, draining;
 };
 
-/* ---- creation and destruction ------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 /* Called from several threads: each call has its own context. */
 static bool accepts(void *user, const void *bytes, size_t size)
@@ -98,7 +98,7 @@ bo_status bo_scheduler_validate(bo_context *context, const bo_scheduler *schedul
     return bo_lanes_validate(context, scheduler->slots.lanes, true, bytes, size);
 }
 
-/* ---- the queue ---------------------------------------------------------------------------------------------------- */
+/* ---- the queue --------------------------------------------------------------------------------------------------- */
 
 bo_submission bo_scheduler_submit(bo_scheduler *scheduler, bo_job *const *jobs, size_t count)
 {
@@ -146,8 +146,8 @@ static size_t slots_of_client(const bo_scheduler *scheduler, uint64_t client)
     return count;
 }
 
-/* The job that gets the next slot: of the client with the fewest slots, the oldest. NULL: none can start now. A job that
- * waits for memory is not overtaken, so that its turn comes. */
+/* The job that gets the next slot: of the client with the fewest slots, the oldest. NULL: none can start now. A job
+ * that waits for memory is not overtaken, so that its turn comes. */
 static bo_job *next_job(bo_scheduler *scheduler)
 {
     bo_job *best = NULL, *before_best = NULL, *before = NULL;
@@ -201,7 +201,7 @@ static void admit(bo_context *context, bo_scheduler *scheduler)
     }
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 /* Waits until a job arrives, for at most a fifth of a second. */
 static void wait_for_jobs(bo_scheduler *scheduler)

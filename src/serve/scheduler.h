@@ -1,5 +1,5 @@
-/* The scheduler: sequences of many clients in the lanes of one model. Sequences join and leave at every step; prompts are read in
- * chunks between the steps; states of prefixes are cached.
+/* The scheduler: sequences of many clients in the lanes of one model. Sequences join and leave at every step; prompts
+ * are read in chunks between the steps; states of prefixes are cached.
  *
  * bo_scheduler_run() computes on the thread of its caller. bo_scheduler_submit() may be called from any thread. */
 #ifndef BO_SERVE_SCHEDULER_H

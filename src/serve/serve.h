@@ -41,11 +41,12 @@ typedef struct bo_server_desc {
     void *user;
 } bo_server_desc;
 
-/* Listens. BO_MEMORY if the slots do not fit; BO_IO if the address is in use; BO_INVALID if it is not loopback and there are no keys. */
+/* Listens. BO_MEMORY if the slots do not fit; BO_IO if the address is in use; BO_INVALID if it is not loopback and
+ * there are no keys. */
 bo_status bo_server_create(bo_context *context, const bo_server_desc *desc, bo_server **out);
 const char *bo_server_address(const bo_server *server); /* "http://127.0.0.1:8080" */
-/* Files of the cache folder that were discarded because they are damaged, that belong to other models, and whose states belong
- * to no key in use. */
+/* Files of the cache folder that were discarded because they are damaged, that belong to other models, and whose states
+ * belong to no key in use. */
 void bo_server_cache_files(const bo_server *server, size_t *discarded, size_t *foreign, size_t *unowned);
 /* What the states of running texts take. */
 const bo_slots_memory *bo_server_memory(const bo_server *server);

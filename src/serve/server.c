@@ -14,7 +14,7 @@
 
 enum { HTTP_THREADS = 4, IDLE_SECONDS = 60, HEAD_BYTES = 32 << 10, BLOCK = 32 << 10 };
 
-/* ---- answers ------------------------------------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 static void add_headers(const bo_http_call *call, struct MHD_Response *response, const char *type, bool page)
 {
@@ -113,7 +113,7 @@ static enum MHD_Result send_exchange(bo_http_call *call)
     return bo_exchange_wait(call->exchange) ? send_body(call) : MHD_YES;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------ */
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 typedef struct header_count {
     const char *name;
@@ -282,10 +282,10 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
     return answer_call(call);
 }
 
-/* ---- the end of a request ------------------------------------------------------------------------------------------ */
+/* ---- the end of a request ---------------------------------------------------------------------------------------- */
 
-/* A reader that is slow or gone must not stop the server: lines that cannot be written at once are lost. A line is short
- * enough for a pipe that is ready. */
+/* A reader that is slow or gone must not stop the server: lines that cannot be written at once are lost. A line is
+ * short enough for a pipe that is ready. */
 static void write_line(int file, const char *line, size_t length)
 {
     struct pollfd ready = {.fd = file, .events = POLLOUT};
@@ -367,7 +367,7 @@ static size_t unescape(void *user, struct MHD_Connection *connection, char *text
     return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
 }
 
-/* ---- creation and destruction -------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 static bool is_loopback(const struct sockaddr *address)
 {

@@ -11,7 +11,7 @@
 static const char PLAIN_TEMPLATE[] = "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n"
                                      "{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 
-/* ---- creation and destruction ------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 static void name_model(const char *folder, char *out, size_t size)
 {
@@ -95,7 +95,7 @@ void bo_service_destroy(bo_service *s)
     bo_reservations_close(&s->reservations);
 }
 
-/* ---- prompts ------------------------------------------------------------------------------------------------------ */
+/* ---- prompts ----------------------------------------------------------------------------------------------------- */
 
 static bool refuse_status(bo_context *context, bo_status status, const char *param, bo_refusal *refusal)
 {
@@ -177,7 +177,7 @@ bool bo_service_encode(bo_context *context, const bo_service *s, const bo_reques
     return continues || bo_service_check_count(s, request, out->count, refusal);
 }
 
-/* ---- states ------------------------------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------------------------------------ */
 
 bool bo_service_read_state(bo_context *context, const bo_service *s, const void *bytes, size_t size, bo_snapshot **out,
                            bo_refusal *refusal)
@@ -248,7 +248,7 @@ bool bo_service_reserve(bo_service *s, bo_client client, size_t *held, size_t by
                "large requests and states take the memory that the server has for them; send the request again later");
 }
 
-/* ---- bodies ------------------------------------------------------------------------------------------------------- */
+/* ---- bodies ------------------------------------------------------------------------------------------------------ */
 
 static void member(bo_json_text *out, const char *name)
 {

@@ -1,4 +1,5 @@
-/* The service: a model with its tokenizer and chat template, the scheduler, and the answers to requests that need no HTTP. */
+/* The service: a model with its tokenizer and chat template, the scheduler, and the answers to requests that need no
+ * HTTP. */
 #ifndef BO_SERVE_SERVICE_H
 #define BO_SERVE_SERVICE_H
 
@@ -25,7 +26,8 @@ typedef struct bo_service {
 bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_service *out);
 void bo_service_destroy(bo_service *service);
 
-/* The tokens of a prompt or of a whole conversation. `continues`: they follow a state, and their number is not checked. */
+/* The tokens of a prompt or of a whole conversation. `continues`: they follow a state, and their number is not
+ * checked. */
 bool bo_service_encode(bo_context *context, const bo_service *service, const bo_request *request, size_t prompt,
                        bool continues, bo_ids *out, bo_refusal *refusal);
 /* Refuses more tokens to read than a request may have. */

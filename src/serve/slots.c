@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prompts are read in chunks of at most CHUNK tokens, the largest block that lanes read at a time; scored prompts
- * hold the
- * logits of fewer tokens. Between two steps chunks are read until they have BUDGET tokens. A prompt is divided in the same
- * way whatever else runs, so that its logits have the same bits. A state is worth caching if it saves WORTH tokens. */
+/* Prompts are read in chunks of at most CHUNK tokens, the largest block that lanes read at a time; scored prompts hold
+ * the logits of fewer tokens. Between two steps chunks are read until they have BUDGET tokens. A prompt is divided in
+ * the same way whatever else runs, so that its logits have the same bits. A state is worth caching if it saves WORTH
+ * tokens. */
 enum { CHUNK = BO_SIZE(256, 8), SCORED_CHUNK = BO_SIZE(64, 4), BUDGET = 256, WORTH = BO_SIZE(32, 2) };
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Keys are kept in panels of PANEL tokens, and memory is taken in pages. */
 enum { PANEL = 64, PAGE = 4096 };
@@ -51,8 +51,8 @@ static size_t less(size_t bytes, size_t taken)
     return bytes == SIZE_MAX ? bytes : bytes > taken ? bytes - taken : 0;
 }
 
-/* What is left for texts beside `others` and the workspace: at most three quarters of the memory, and an eighth stays free for
- * requests. */
+/* What is left for texts beside `others` and the workspace: at most three quarters of the memory, and an eighth stays
+ * free for requests. */
 static size_t budget_of(bo_memory_bound limit, size_t others, size_t workspace)
 {
     const size_t quarter = limit.bytes / 4, free = limit.bytes / 8 + workspace;
@@ -89,7 +89,8 @@ static bo_status refuse_context(bo_context *context, const bo_slots_memory *m, s
 /* Address space of the stacks of the server's threads, beside those of the context. */
 enum { STACKS_BYTES = 6 * (8 << 20) };
 
-/* What the texts are compared with: the memory, and what can be reserved, the address space or the memory of a device. */
+/* What the texts are compared with: the memory, and what can be reserved, the address space or the memory of a
+ * device. */
 typedef struct bounds {
     const bo_scheduler_desc *desc;
     bo_memory_bound taken, reserved;
@@ -217,7 +218,7 @@ bool bo_slots_fits(const bo_slots *s, const bo_job *job)
     return s->used == 0 || used + bytes_of(s, job) <= s->memory.budget;
 }
 
-/* ---- creation and destruction ------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, const bo_slots_memory *memory,
                           bo_slots *s)
@@ -254,7 +255,7 @@ void bo_slots_destroy(bo_slots *s)
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
-/* ---- states ------------------------------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------------------------------------ */
 
 /* The state of a slot, with pending tokens. BO_NUMERIC: its numbers are not finite. */
 static bo_status snapshot_of(bo_context *context, bo_slots *s, size_t slot, const int32_t *pending, size_t count,
@@ -278,7 +279,7 @@ static void cache_state(bo_context *context, bo_slots *s, size_t slot)
     bo_snapshot_release(snapshot);
 }
 
-/* ---- ending ------------------------------------------------------------------------------------------------------- */
+/* ---- ending ------------------------------------------------------------------------------------------------------ */
 
 void bo_job_finish(bo_context *context, bo_counters *counters, bo_job *job, bo_job_end end)
 {
@@ -289,8 +290,8 @@ void bo_job_finish(bo_context *context, bo_counters *counters, bo_job *job, bo_j
     job->done(context, job);
 }
 
-/* Whether the state at the end of a job saves enough reading if the text is continued. A state that the client keeps is not
- * stored twice. */
+/* Whether the state at the end of a job saves enough reading if the text is continued. A state that the client keeps is
+ * not stored twice. */
 static bool is_worth_caching(const bo_slot *slot)
 {
     return !slot->job->embed && !slot->job->state && slot->read + slot->job->made >= slot->saved + WORTH;
@@ -398,7 +399,7 @@ void bo_slots_check(bo_context *context, bo_slots *s, double now)
     arrange(context, s);
 }
 
-/* ---- starting ----------------------------------------------------------------------------------------------------- */
+/* ---- starting ---------------------------------------------------------------------------------------------------- */
 
 /* The place up to which an earlier prompt was the same, if its state is not cached; remembers the prompt. */
 static size_t find_branch(bo_slots *s, const bo_job *job, size_t cached)
@@ -418,8 +419,8 @@ static bo_status load_snapshot(bo_context *context, bo_slots *s, size_t slot, co
     return from && from->tokens ? bo_lanes_load_memory(context, s->lanes, slot, from->bytes, from->size) : BO_OK;
 }
 
-/* Loads the longest cached prefix of the prompt, or the state that the job starts from, and makes sure that the lane has
- * memory. */
+/* Loads the longest cached prefix of the prompt, or the state that the job starts from, and makes sure that the lane
+ * has memory. */
 static bo_status load_state(bo_context *context, bo_slots *s, size_t slot)
 {
     bo_job *job = s->items[slot].job;
@@ -487,7 +488,7 @@ bool bo_slots_reads(const bo_slots *s, const bo_job *job)
     return false;
 }
 
-/* ---- reading prompts ---------------------------------------------------------------------------------------------- */
+/* ---- reading prompts --------------------------------------------------------------------------------------------- */
 
 /* Reports the log probabilities of the tokens that follow those just read. */
 static void report_scores(bo_context *context, bo_slots *s, bo_job *job, size_t first, size_t count)
@@ -591,7 +592,7 @@ static void read_prompts(bo_context *context, bo_slots *s)
     arrange(context, s);
 }
 
-/* ---- decoding ----------------------------------------------------------------------------------------------------- */
+/* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
 static void choose(void *arg, size_t slot, int worker)
 {

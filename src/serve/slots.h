@@ -43,8 +43,8 @@ typedef struct bo_slots {
     bo_slots_memory memory;
 } bo_slots;
 
-/* Fills in desc->slots (0: as many as fit, at most BO_SLOTS_DEFAULT), and checks that the memory suffices for one text of
- * the maximum length, and the address space, or the memory of the device, for all slots. */
+/* Fills in desc->slots (0: as many as fit, at most BO_SLOTS_DEFAULT), and checks that the memory suffices for one text
+ * of the maximum length, and the address space, or the memory of the device, for all slots. */
 bo_status bo_slots_plan(bo_context *context, bo_scheduler_desc *desc, bo_slots_memory *out);
 bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, const bo_slots_memory *memory,
                           bo_slots *out);

@@ -1,5 +1,6 @@
-/* A snapshot: what a model knows after a text. It is the state of a lane (tasks.h) and the tokens at the end of the text that
- * the lane has not read yet. The last token of a text is kept in this way, because reading it gives the logits that follow.
+/* A snapshot: what a model knows after a text. It is the state of a lane (tasks.h) and the tokens at the end of the
+ * text that the lane has not read yet. The last token of a text is kept in this way, because reading it gives the
+ * logits that follow.
  *
  * As bytes, in files and in downloads (little-endian):
  *
@@ -12,8 +13,8 @@
  *     48  8  XXH64 of all other bytes
  *     56  1  number of bytes at the end of the text that are a part of a character
  *     57  7  these bytes, and zeros
- *     64     pending tokens (4 bytes each), id, state (as bo_session_save writes it); of a conversation also the XXH64 of the
- *            tokens read (8 bytes) and the messages (a JSON list) */
+ *     64     pending tokens (4 bytes each), id, state (as bo_session_save writes it); of a conversation also the XXH64
+ * of the tokens read (8 bytes) and the messages (a JSON list) */
 #ifndef BO_SERVE_SNAPSHOT_H
 #define BO_SERVE_SNAPSHOT_H
 
@@ -21,12 +22,12 @@
 #include "prefix.h"
 
 enum { BO_SNAPSHOT_PENDING = 4, BO_SNAPSHOT_ID = 64, BO_SNAPSHOT_HEADER = 64, BO_SNAPSHOT_HELD = 3 };
-/* The memory of a snapshot and its entry in the store beside the bytes of the state: structures, and headers and alignment of
- * up to four allocations. */
+/* The memory of a snapshot and its entry in the store beside the bytes of the state: structures, and headers and
+ * alignment of up to four allocations. */
 enum { BO_SNAPSHOT_OVERHEAD = 768 };
 
-/* Immutable and shared: released by the last owner. Invariants: pending_count ≤ BO_SNAPSHOT_PENDING; bytes is NULL only if
- * tokens is 0: nothing was read. */
+/* Immutable and shared: released by the last owner. Invariants: pending_count ≤ BO_SNAPSHOT_PENDING; bytes is NULL only
+ * if tokens is 0: nothing was read. */
 typedef struct bo_snapshot {
     atomic_size_t owners;
     bo_prefix prefix; /* of the tokens read */
@@ -59,8 +60,8 @@ bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, co
                             size_t *size);
 /* Whether bytes are the first ones of a snapshot, as far as they go. */
 bool bo_snapshot_begins(const void *bytes, size_t count);
-/* Reads bytes. BO_FORMAT if they are not a snapshot or are damaged. `id` receives the id or "". The state inside is checked
- * when a lane loads it. */
+/* Reads bytes. BO_FORMAT if they are not a snapshot or are damaged. `id` receives the id or "". The state inside is
+ * checked when a lane loads it. */
 bo_status bo_snapshot_read(bo_context *context, const char *where, const void *bytes, size_t size,
                            char id[BO_SNAPSHOT_ID + 1], bo_snapshot **out);
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- lists, most recently used first ------------------------------------------------------------------------------ */
+/* ---- lists, most recently used first ----------------------------------------------------------------------------- */
 
 static void unlink_entry(bo_store_list *list, bo_store_links *links)
 {
@@ -34,7 +34,7 @@ static void use_on_disk(bo_store *store, bo_store_entry *entry)
     if (!entry->kept) put_first(&store->on_disk, entry);
 }
 
-/* ---- entries ------------------------------------------------------------------------------------------------------ */
+/* ---- entries ----------------------------------------------------------------------------------------------------- */
 
 static bo_store_entry **place_of(bo_store *store, bo_prefix key, bool kept)
 {
@@ -150,15 +150,15 @@ static void set_snapshot(bo_store *store, bo_store_entry *entry, bo_snapshot *sn
     use_in_memory(store, entry);
 }
 
-/* ---- budgets ------------------------------------------------------------------------------------------------------ */
+/* ---- budgets ----------------------------------------------------------------------------------------------------- */
 
 static bool may_leave_memory(const bo_store_entry *entry)
 {
     return entry->file_bytes || (!entry->kept && !entry->writing);
 }
 
-/* Whether `bytes` more of an owner fit into the budget of memory after the entries that may leave it have left. A snapshot
- * that never fits must not empty the cache. */
+/* Whether `bytes` more of an owner fit into the budget of memory after the entries that may leave it have left. A
+ * snapshot that never fits must not empty the cache. */
 static bool can_free_memory(const bo_store *store, const bo_store_owner *owner, size_t bytes)
 {
     const size_t budget = store->desc.memory_bytes;
@@ -175,8 +175,9 @@ static bool can_free_memory(const bo_store *store, const bo_store_owner *owner, 
     return used <= budget - bytes;
 }
 
-/* Frees memory until `bytes` more of an owner fit: what was used longest ago, except kept states that are only in memory,
- * entries that are being written, and those of others within their share. False: there is not enough, and nothing changed. */
+/* Frees memory until `bytes` more of an owner fit: what was used longest ago, except kept states that are only in
+ * memory, entries that are being written, and those of others within their share. False: there is not enough, and
+ * nothing changed. */
 static bool free_memory(bo_store *store, const bo_store_owner *owner, size_t bytes)
 {
     if (!can_free_memory(store, owner, bytes)) return false;
@@ -251,10 +252,10 @@ bool bo_store_free_disk(bo_store *store, bo_store_owner *owner, size_t bytes)
     return true;
 }
 
-/* ---- finding ------------------------------------------------------------------------------------------------------ */
+/* ---- finding ----------------------------------------------------------------------------------------------------- */
 
-/* The snapshot of an entry, read from its file if necessary. NULL: the file cannot be read. If it is damaged or gone, so is
- * the entry; a lack of memory or of file descriptors is no reason to lose a state. */
+/* The snapshot of an entry, read from its file if necessary. NULL: the file cannot be read. If it is damaged or gone,
+ * so is the entry; a lack of memory or of file descriptors is no reason to lose a state. */
 static bo_snapshot *take(bo_context *context, bo_store *store, bo_store_entry *entry)
 {
     if (entry->file_bytes) use_on_disk(store, entry);
@@ -302,7 +303,7 @@ bo_snapshot *bo_store_get(bo_context *context, bo_store *store, bo_prefix owner,
     return found;
 }
 
-/* ---- adding and dropping ------------------------------------------------------------------------------------------ */
+/* ---- adding and dropping ----------------------------------------------------------------------------------------- */
 
 void bo_store_cache(bo_context *context, bo_store *store, bo_snapshot *snapshot)
 {
@@ -330,7 +331,8 @@ bool bo_store_drop(bo_store *store, bo_prefix owner, const char *id)
     return entry != NULL;
 }
 
-/* Frees what the snapshot of an entry needs in place of its earlier one, which may be absent. *in_memory: in memory, too. */
+/* Frees what the snapshot of an entry needs in place of its earlier one, which may be absent. *in_memory: in memory,
+ * too. */
 static bool free_for(bo_store *store, bo_store_owner *owner, bo_store_entry *entry, const bo_snapshot *snapshot,
                      const char *id, bool *in_memory)
 {
@@ -384,7 +386,7 @@ const bo_prefix_secret *bo_store_secret(const bo_store *store)
     return &store->secret;
 }
 
-/* ---- owners ------------------------------------------------------------------------------------------------------- */
+/* ---- owners ------------------------------------------------------------------------------------------------------ */
 
 bo_prefix bo_store_owner_of(const bo_store *store, const char *key)
 {
@@ -442,7 +444,7 @@ bo_status bo_store_set_secret(bo_context *context, bo_store *store, const bo_pre
     return add_owners(context, store);
 }
 
-/* ---- creation and destruction ------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 static bo_status build(bo_context *context, const bo_store_desc *desc, bo_store *store)
 {

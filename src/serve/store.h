@@ -1,16 +1,16 @@
-/* The store of snapshots: the prefix cache, which is evicted by last use, and states that clients keep by id, which are not.
- * Both share a budget of memory. With a folder, both are also written to files, which survive a restart; then only the
- * budget of the disk limits kept states. All functions may be called from any thread.
+/* The store of snapshots: the prefix cache, which is evicted by last use, and states that clients keep by id, which are
+ * not. Both share a budget of memory. With a folder, both are also written to files, which survive a restart; then only
+ * the budget of the disk limits kept states. All functions may be called from any thread.
  *
- * A state has an owner: a hash of an API key, or zero without keys. Ids are those of an owner, and the hashes of prefixes
- * begin with their owner, so that nobody finds the states of others. Each key has an equal share of the budgets. Its kept
- * states must fit into the share. Its prefixes may use what others leave, but those of an owner within its share are not
- * evicted for others. Owners whose key is not in use any more have no share.
+ * A state has an owner: a hash of an API key, or zero without keys. Ids are those of an owner, and the hashes of
+ * prefixes begin with their owner, so that nobody finds the states of others. Each key has an equal share of the
+ * budgets. Its kept states must fit into the share. Its prefixes may use what others leave, but those of an owner
+ * within its share are not evicted for others. Owners whose key is not in use any more have no share.
  *
- * Files: `lock` (a folder belongs to one store at a time), `secret` (the key of the hashes), p-HASH.state (a cached prefix),
- * k-HASH.state (a kept state; HASH is that of its id); with keys p-HASH-OWNER.state and k-HASH-OWNER.state. A file is
- * written under this name with .part, then renamed. Damaged files and such parts are removed when they are found, if they
- * begin as states do. Other files, and those of other models, are left alone and not used. */
+ * Files: `lock` (a folder belongs to one store at a time), `secret` (the key of the hashes), p-HASH.state (a cached
+ * prefix), k-HASH.state (a kept state; HASH is that of its id); with keys p-HASH-OWNER.state and k-HASH-OWNER.state. A
+ * file is written under this name with .part, then renamed. Damaged files and such parts are removed when they are
+ * found, if they begin as states do. Other files, and those of other models, are left alone and not used. */
 #ifndef BO_SERVE_STORE_H
 #define BO_SERVE_STORE_H
 
@@ -50,15 +50,15 @@ const bo_prefix_secret *bo_store_secret(const bo_store *store);
 bo_prefix bo_store_owner_of(const bo_store *store, const char *key);
 void bo_store_measure(bo_store *store, bo_store_figures *out);
 
-/* The snapshot of the longest prefix among prefixes[0 … count - 1], which are ordered by length; *index is its number. NULL:
- * there is none. The caller releases it. */
+/* The snapshot of the longest prefix among prefixes[0 … count - 1], which are ordered by length; *index is its number.
+ * NULL: there is none. The caller releases it. */
 bo_snapshot *bo_store_find(bo_context *context, bo_store *store, const bo_prefix *prefixes, size_t count,
                            size_t *index);
 /* Caches a snapshot under its prefix. A snapshot that does not fit is dropped. */
 void bo_store_cache(bo_context *context, bo_store *store, bo_snapshot *snapshot);
 
-/* Keeps a snapshot under an id, in place of an earlier one. With a folder, it is on disk afterwards. *full: the share of the
- * owner is used up, and nothing changed. */
+/* Keeps a snapshot under an id, in place of an earlier one. With a folder, it is on disk afterwards. *full: the share
+ * of the owner is used up, and nothing changed. */
 bo_status bo_store_keep(bo_context *context, bo_store *store, bo_prefix owner, const char *id, bo_snapshot *snapshot,
                         bool *full);
 /* NULL: there is none of this id. The caller releases it. */

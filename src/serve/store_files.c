@@ -35,7 +35,7 @@ void bo_store_unlink(const bo_store *store, const bo_store_entry *entry)
     unlink(path);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* Reads the snapshot of a file, whose key may be another one if it was renamed, or belongs to another model. */
 static bo_status read_any(bo_context *context, const bo_store *store, const bo_store_entry *entry,
@@ -74,10 +74,10 @@ bool bo_store_file_exists(const bo_store *store, const bo_store_entry *entry)
     return access(path, F_OK) == 0 || errno != ENOENT;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------ */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Without waiting for the disk: a file survives the end of the process, and its checksum tells whether it survived a power
- * failure. */
+/* Without waiting for the disk: a file survives the end of the process, and its checksum tells whether it survived a
+ * power failure. */
 static bo_status write_file(bo_context *context, const char *path, const bo_snapshot *snapshot, const char *id,
                             size_t *size)
 {
@@ -160,7 +160,7 @@ static void *write_files(void *arg)
     return NULL;
 }
 
-/* ---- the start ---------------------------------------------------------------------------------------------------- */
+/* ---- the start --------------------------------------------------------------------------------------------------- */
 
 static bo_status read_secret(bo_context *context, const char *path, bo_prefix_secret *out)
 {

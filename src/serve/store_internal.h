@@ -23,8 +23,8 @@ typedef struct bo_store_links {
 } bo_store_links;
 
 /* Lists have only what may be evicted. Invariants: an entry with a snapshot is in the list of memory, except a kept one
- * without a folder; a cached one with file_bytes > 0 is in the list of the disk. An entry has a snapshot or a file, except
- * while it is made. */
+ * without a folder; a cached one with file_bytes > 0 is in the list of the disk. An entry has a snapshot or a file,
+ * except while it is made. */
 struct bo_store_entry {
     bo_prefix key; /* of the tokens, or of the id */
     bo_store_owner *owner;

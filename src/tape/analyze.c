@@ -180,7 +180,8 @@ bo_status bo_graph_analyze(bo_context *context, bo_graph *graph)
     mark_trained(graph);
     BO_TRY(mark_graded(context, graph));
     if (!bo_graph_tensor_at(graph, graph->desc.loss)->trained)
-        return bo_fail(context, BO_INVALID, "the loss does not depend on a trained weight: none is used, or all are frozen");
+        return bo_fail(context, BO_INVALID,
+                       "the loss does not depend on a trained weight: none is used, or all are frozen");
     BO_TRY(check_kept_gradients(context, graph));
     mark_late(graph);
     if (!graph->desc.checkpoint) return BO_OK;

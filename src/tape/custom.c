@@ -76,10 +76,10 @@ static bo_status custom_shape(bo_context *context, bo_op_call *call)
     for (size_t i = 0; i < c->desc.outputs; i++) {
         const bo_tensor *out = &outputs[i];
         if (!out->rows || !out->columns || (out->element != BO_ELEMENT_FLOAT32 && out->element != BO_ELEMENT_INT32))
-            return bo_fail(
-                context, BO_INVALID,
-                "%s: its shape function sets output %zu to %zu x %zu with element %d, expected at least 1 x 1 of float32 or int32",
-                c->op.name, i, out->rows, out->columns, (int)out->element);
+            return bo_fail(context, BO_INVALID,
+                           "%s: its shape function sets output %zu to %zu x %zu with element %d, expected at least 1 x "
+                           "1 of float32 or int32",
+                           c->op.name, i, out->rows, out->columns, (int)out->element);
         call->out[i] = (bo_tensor){.element = out->element, .rows = out->rows, .columns = out->columns};
     }
     call->outputs = c->desc.outputs;

@@ -202,9 +202,9 @@ static void put_title(FILE *out, const bo_profile_totals *totals)
     put_bytes(out, totals->bytes);
     fputs(" of activations and their gradients, ", out);
     put_bytes(out, totals->weight_bytes);
-    fputs(
-        " of weights<BR/><FONT POINT-SIZE=\"10\">Color: share of the time. Bytes of an operation: its outputs and the data that it saves for backward. ■ weight, ▷ input</FONT><BR/> >;\n",
-        out);
+    fputs(" of weights<BR/><FONT POINT-SIZE=\"10\">Color: share of the time. Bytes of an operation: its outputs and "
+          "the data that it saves for backward. ■ weight, ▷ input</FONT><BR/> >;\n",
+          out);
 }
 
 /* Writes the operations, with a frame around adjacent ones of the same scope. */

@@ -4,7 +4,8 @@
 #include <string.h>
 #include "internal.h"
 
-/* Invariants: indices of values and operations are below `value_count` and `operation_count`; strings are in `words`. */
+/* Invariants: indices of values and operations are below `value_count` and `operation_count`; strings are in
+ * `words`. */
 typedef struct profile_made {
     bo_profile out; /* first, so that bo_profile_destroy() finds the rest */
     bo_operation_info *operations;
@@ -46,8 +47,7 @@ static bo_status make_room(bo_context *context, const bo_graph *graph, const cha
         words += strlen(node->op->name) + 1 + strlen(bo_scope_of(graph, node)) + 1;
         numbers += node->inputs + node->outputs;
     }
-    p->out.operations = p->operations =
-        bo_alloc(context, p->out.operation_count, sizeof *p->operations, "a profile");
+    p->out.operations = p->operations = bo_alloc(context, p->out.operation_count, sizeof *p->operations, "a profile");
     p->out.values = p->values = bo_alloc(context, p->out.value_count, sizeof *p->values, "a profile");
     p->numbers = bo_alloc(context, numbers, sizeof *p->numbers, "a profile");
     p->words = bo_alloc(context, words, 1, "a profile");
@@ -111,9 +111,9 @@ static void copy_recorded(bo_context *context, const bo_graph *graph, const char
     char *words = p->words;
     size_t *numbers = p->numbers;
     p->out.totals = (bo_profile_totals){.subject = keep_word(&words, subject),
-                                    .threads = bo_context_threads(context),
-                                    .bytes = graph->facts.bytes,
-                                    .flops = graph->facts.flops};
+                                        .threads = bo_context_threads(context),
+                                        .bytes = graph->facts.bytes,
+                                        .flops = graph->facts.flops};
     for (size_t i = 0; i < p->out.value_count; i++) {
         copy_value(graph, bo_graph_tensor_at(graph, (bo_value)(i + 1)), &words, &p->values[i]);
         if (p->values[i].origin == BO_VALUE_ORIGIN_WEIGHT) p->out.totals.weight_bytes += p->values[i].bytes;

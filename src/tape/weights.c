@@ -412,8 +412,8 @@ static bool lacks_gradient(const bo_weight *weight)
     return !weight->frozen && !((const owned_weight *)weight)->gradient;
 }
 
-/* Appends a block with the gradients of the trained weights that have no memory yet. Blocks stay where they are, because
- * graphs and optimizers hold their addresses. */
+/* Appends a block with the gradients of the trained weights that have no memory yet. Blocks stay where they are,
+ * because graphs and optimizers hold their addresses. */
 static bo_status add_gradients(bo_context *context, bo_weights *weights)
 {
     size_t floats = 0;

@@ -184,7 +184,8 @@ static bo_status open_place(bo_context *context, const char *path, place *out)
     return bo_tensors_open(context, path, &out->image);
 }
 
-/* Reads one of the files; *text is NULL if there is none, else released with bo_free. `path` is its name for messages. */
+/* Reads one of the files; *text is NULL if there is none, else released with bo_free. `path` is its name for
+ * messages. */
 static bo_status read_part(bo_context *context, const place *from, const char *name, char path[PATH_BYTES], char **text,
                            size_t *length)
 {

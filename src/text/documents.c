@@ -25,8 +25,8 @@ bool bo_is_json_lines(const char *path)
     return false;
 }
 
-/* True if the line contains a NUL, literally or as \u0000 after an even number of backslashes. bo_json would end a string
- * there and lose the rest. */
+/* True if the line contains a NUL, literally or as \u0000 after an even number of backslashes. bo_json would end a
+ * string there and lose the rest. */
 static bool has_nul(const char *line, size_t length)
 {
     if (memchr(line, 0, length)) return true;

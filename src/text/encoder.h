@@ -44,8 +44,8 @@ typedef struct bo_encoder {
     bo_context *context;
     const bo_tokenizer *tokenizer;
     bool specials;
-    /* One per byte of the text of a run, and of the normalized text of a section: where it is 1, special tokens are plain text.
-     * NULL: nowhere. */
+    /* One per byte of the text of a run, and of the normalized text of a section: where it is 1, special tokens are
+     * plain text. NULL: nowhere. */
     const unsigned char *marks, *normal_marks;
     bo_matcher matcher;
     bo_normalizing normal;
@@ -75,8 +75,9 @@ bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const cha
 
 /* ---- parts of the encoder ---------------------------------------------------------------------------------------- */
 
-/* True if the model may not make this token of a text with marks: a special one of several characters. The template's own special
- * tokens were found before, so the text is that of a message. `single`: the text is one character, which has no other token. */
+/* True if the model may not make this token of a text with marks: a special one of several characters. The template's
+ * own special tokens were found before, so the text is that of a message. `single`: the text is one character, which
+ * has no other token. */
 static inline bool bo_encoder_avoids(const bo_encoder *encoder, int32_t id, bool single)
 {
     return encoder->marks && !single && bo_tokenizer_is_special(encoder->tokenizer, id);
@@ -89,8 +90,8 @@ static inline int32_t bo_encoder_symbol(const bo_encoder *encoder, const char *t
     return id >= 0 && bo_encoder_avoids(encoder, id, bo_utf8_length(text, length) == length) ? -1 : id;
 }
 
-/* Sends each word of the text, which is valid UTF-8, to bo_encode_word, from this splitter on. lead: the number of bytes
- * at the start that come from the first character of the input. */
+/* Sends each word of the text, which is valid UTF-8, to bo_encode_word, from this splitter on. lead: the number of
+ * bytes at the start that come from the first character of the input. */
 bo_status bo_split_text(bo_encoder *encoder, size_t step, const char *text, size_t length, size_t lead);
 /* Appends the ids of one word to encoder->out. */
 bo_status bo_encode_word(bo_encoder *encoder, const char *text, size_t length);

@@ -1,6 +1,6 @@
-/* Templates in a subset of Jinja2, as chat models of Hugging Face have them: docs/reference/chat-templates.md lists it. A
- * template is parsed once into a tree; rendering walks the tree. The meaning is that of Jinja2 3.1 with trim_blocks and
- * lstrip_blocks; whatever is outside the subset is refused with its name and line. */
+/* Templates in a subset of Jinja2, as chat models of Hugging Face have them: docs/reference/chat-templates.md lists it.
+ * A template is parsed once into a tree; rendering walks the tree. The meaning is that of Jinja2 3.1 with trim_blocks
+ * and lstrip_blocks; whatever is outside the subset is refused with its name and line. */
 #ifndef BO_TEXT_JINJA_H
 #define BO_TEXT_JINJA_H
 
@@ -120,8 +120,8 @@ typedef struct bo_jinja_value {
         bo_jinja_macro *macro;
         bo_jinja_loop *loop;
     };
-    /* TEXT and MARKUP: one per byte, 1 if it comes from an input, such as the content of a message; NULL: none does. Every
-     * operation on text passes the marks on: bo_jinja_part, bo_jinja_build_text. */
+    /* TEXT and MARKUP: one per byte, 1 if it comes from an input, such as the content of a message; NULL: none does.
+     * Every operation on text passes the marks on: bo_jinja_part, bo_jinja_build_text. */
     const unsigned char *marks;
 } bo_jinja_value;
 
@@ -233,8 +233,8 @@ typedef struct bo_jinja_render_desc {
     uint64_t most_work;     /* 0: BO_JINJA_WORK */
 } bo_jinja_render_desc;
 
-/* *out is followed by a NUL; *marks (NULL: not wanted) tells for each of its bytes whether it comes from a marked text. Both
- * are released with bo_free. */
+/* *out is followed by a NUL; *marks (NULL: not wanted) tells for each of its bytes whether it comes from a marked text.
+ * Both are released with bo_free. */
 bo_status bo_jinja_render(bo_context *context, const char *where, const bo_jinja_node *tree,
                           const bo_jinja_render_desc *desc, char **out, size_t *bytes, unsigned char **marks);
 

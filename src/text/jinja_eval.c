@@ -4,8 +4,8 @@
 
 /* ---- scopes ------------------------------------------------------------------------------------------------------ */
 
-/* The place of a name: its variable, or the empty place where it belongs; NULL: the scope has no places. A template can choose
- * names that share a place, so every probe is charged. */
+/* The place of a name: its variable, or the empty place where it belongs; NULL: the scope has no places. A template can
+ * choose names that share a place, so every probe is charged. */
 static bo_status find_place(bo_jinja_run *run, const bo_jinja_frame *frame, const char *name, size_t length,
                             bo_jinja_variable **out)
 {

@@ -1,5 +1,5 @@
-/* Tokens of a template. White space around tags follows the lexer of Jinja2 with trim_blocks (the newline after a block or
- * comment is dropped) and lstrip_blocks (blanks before a block or comment that starts a line are dropped). */
+/* Tokens of a template. White space around tags follows the lexer of Jinja2 with trim_blocks (the newline after a block
+ * or comment is dropped) and lstrip_blocks (blanks before a block or comment that starts a line are dropped). */
 #include "jinja_run.h"
 #include "../io/numbers.h"
 
@@ -58,7 +58,8 @@ static size_t text_end(const bo_jinja_lexer *lexer, size_t from, size_t to, char
     return skip_space(lexer, line) >= to ? line : to;
 }
 
-/* The end of a block or comment that ends at `at` with `close` ("%}" or "#}"), and what is dropped after it. 0: none. */
+/* The end of a block or comment that ends at `at` with `close` ("%}" or "#}"), and what is dropped after it. 0:
+ * none. */
 static size_t tag_end(const bo_jinja_lexer *lexer, size_t at, const char *close)
 {
     const char mark = at < lexer->length ? lexer->source[at] : 0;

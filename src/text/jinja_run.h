@@ -18,8 +18,8 @@ typedef struct bo_jinja_variable {
     bo_jinja_value value;
 } bo_jinja_variable;
 
-/* A scope: the template, an iteration of a loop, a call of a macro. A hash table with linear probing; the number of places is 0
- * or a power of two. */
+/* A scope: the template, an iteration of a loop, a call of a macro. A hash table with linear probing; the number of
+ * places is 0 or a power of two. */
 typedef struct bo_jinja_frame {
     struct bo_jinja_frame *parent;
     bo_jinja_variable *variables;

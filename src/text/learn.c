@@ -528,9 +528,9 @@ static bo_status train(bo_context *context, const bo_tokenizer_desc *desc, const
                           .pattern = desc->pattern && *desc->pattern ? desc->pattern : NULL};
     BO_TRY(bo_check_reserved(context, "bo_tokenizer_desc", desc->reserved));
     BO_TRY(check(context, desc, &learned));
-    int32_t(*merges)[2] = bo_alloc(context, desc->vocab, sizeof *merges, "merges");
+    int32_t (*merges)[2] = bo_alloc(context, desc->vocab, sizeof *merges, "merges");
     if (!merges) return BO_MEMORY;
-    learned.merges = (const int32_t(*)[2])merges;
+    learned.merges = (const int32_t (*)[2])merges;
     bo_json_text text = {0};
     bo_status status = learn_documents(context, desc, documents, &learned, merges);
     if (status == BO_OK) status = bo_tokenizer_write(context, &learned, &text);

@@ -10,8 +10,8 @@ typedef struct bo_loading {
     const char *where; /* prefix of every message */
     bo_tokenizer *tokenizer;
     uint64_t hash; /* hash of everything that determines ids, so far */
-    /* The file contains escaped NULs. Before it was parsed, they were replaced by a noncharacter that it does not contain,
-     * U+FDD0 + this number; -1: it contains none. */
+    /* The file contains escaped NULs. Before it was parsed, they were replaced by a noncharacter that it does not
+     * contain, U+FDD0 + this number; -1: it contains none. */
     int nul;
 } bo_loading;
 

@@ -11,9 +11,9 @@ typedef struct bo_normalizing {
         followed; /* the text is a part of another one: steps for the start or the end of a text do not apply */
 } bo_normalizing;
 
-/* *out is the text itself if nothing changes; otherwise it is in `work` until the next call. Bytes that are not UTF-8 are
- * kept. *lead is the number of bytes at the start that come from the first character of the input: in the text before,
- * in *out after. */
+/* *out is the text itself if nothing changes; otherwise it is in `work` until the next call. Bytes that are not UTF-8
+ * are kept. *lead is the number of bytes at the start that come from the first character of the input: in the text
+ * before, in *out after. */
 bo_status bo_normalize_text(bo_context *context, const bo_tokenizer *tokenizer, bo_matcher *matcher,
                             bo_normalizing *work, const char *text, size_t length, const char **out, size_t *out_length,
                             size_t *lead);

@@ -18,8 +18,8 @@ bool bo_utf8_blank(const char *text, size_t length); /* true if the text is all 
 int bo_utf8_control(const char *text, size_t length);
 bool bo_utf8_has_control(const char *text, size_t length);
 
-/* The position of the first character that has a stand-in (unicode_tables.h); `length` if there is none. If `out` is not
- * NULL, replaces all of them in it; it has the same bytes as the text or is the text. */
+/* The position of the first character that has a stand-in (unicode_tables.h); `length` if there is none. If `out` is
+ * not NULL, replaces all of them in it; it has the same bytes as the text or is the text. */
 size_t bo_utf8_stand_in(const char *text, size_t length, char *out);
 /* The code point of a character of `bytes` bytes (bo_utf8_length). */
 uint32_t bo_utf8_point(const char *text, size_t bytes);

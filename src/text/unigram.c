@@ -58,8 +58,8 @@ static void add_unknowns(bo_encoder *encoder, const char *text, size_t length)
     bo_add_unknown(encoder, text, first ? first : 1);
 }
 
-/* Links the path forward, so that it can be followed from the start: the end of the token at `start` is in paths[start].
- * Unknown tokens in sequence are one. */
+/* Links the path forward, so that it can be followed from the start: the end of the token at `start` is in
+ * paths[start]. Unknown tokens in sequence are one. */
 static void follow(bo_encoder *encoder, const char *text, size_t length)
 {
     bo_path *paths = encoder->merging.paths;

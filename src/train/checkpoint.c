@@ -421,10 +421,10 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
 static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer, size_t checkpoints)
 {
     if (checkpoints && !trainer->desc.resume)
-        return bo_fail(
-            context, BO_INVALID,
-            "%s: this folder already holds a run, at step %llu; resume it (bochner train --resume) or choose another folder",
-            trainer->folder, (unsigned long long)trainer->saved);
+        return bo_fail(context, BO_INVALID,
+                       "%s: this folder already holds a run, at step %llu; resume it (bochner train --resume) or "
+                       "choose another folder",
+                       trainer->folder, (unsigned long long)trainer->saved);
     for (const char *const *file = trainer->task->files; *file && !checkpoints; file++) {
         char path[BO_TRAIN_PATH];
         BO_TRY(bo_train_join(context, trainer->folder, *file, path));
@@ -472,8 +472,8 @@ static bo_status restore_from(bo_context *context, bo_trainer *trainer, uint64_t
     return read_files(context, trainer, place);
 }
 
-/* True if a file cannot be read because of the medium, is not a file, or is missing although it is required. Other errors
- * (too many open files, no permission, a server that does not answer) say nothing about the file. */
+/* True if a file cannot be read because of the medium, is not a file, or is missing although it is required. Other
+ * errors (too many open files, no permission, a server that does not answer) say nothing about the file. */
 static bool is_lost(const char *path, bool required)
 {
     char block[1 << 14];
@@ -506,8 +506,8 @@ static bool has_lost_files(bo_context *context, const bo_trainer *trainer, uint6
 }
 
 /* Restores the newest intact checkpoint. *left counts it and the older ones, which remain. If none is intact, the error
- * is that of the newest, and nothing has been changed. An error that does not mean damage ends the search: with the next
- * attempt the same checkpoint may be readable. */
+ * is that of the newest, and nothing has been changed. An error that does not mean damage ends the search: with the
+ * next attempt the same checkpoint may be readable. */
 static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const uint64_t *steps, size_t *left)
 {
     char words[1024];

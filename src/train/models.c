@@ -143,9 +143,9 @@ bo_status bo_train_model_check(bo_context *context, const bo_train_task *task)
     if (adapter && adapter->aside)
         return bo_fail(context, BO_INVALID, "training: the adapters of this model are already merged into its weights");
     if (adapter && task->desc->calibrate_every)
-        return bo_fail(
-            context, BO_INVALID,
-            "calibrate_every: adapters cannot draw new frequencies; train without adapters or set calibrate_every to 0");
+        return bo_fail(context, BO_INVALID,
+                       "calibrate_every: adapters cannot draw new frequencies; train without adapters or set "
+                       "calibrate_every to 0");
     return task->desc->redraw_every ? check_redraw(context, task->desc->model) : BO_OK;
 }
 

@@ -17,8 +17,8 @@
 #include "train.h"
 
 /* ====================================================================================================================
- * training.json: the position of a run, and the settings that a resumed run must share. Equal runs have equal files: the time is
- * in metrics.jsonl. */
+ * training.json: the position of a run, and the settings that a resumed run must share. Equal runs have equal files:
+ * the time is in metrics.jsonl. */
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
@@ -224,8 +224,8 @@ static bo_status compare_settings(bo_context *context, const bo_trainer *trainer
 static bo_status compare_length(bo_context *context, const bo_trainer_desc *desc, const char *path,
                                 const bo_training *was)
 {
-    static const char hint[] =
-        "to continue from its weights with other settings, start a new run that is initialized with them (bochner train --init DIR)";
+    static const char hint[] = "to continue from its weights with other settings, start a new run that is initialized "
+                               "with them (bochner train --init DIR)";
     if (desc->steps && desc->steps != was->steps)
         return bo_fail(context, BO_INVALID,
                        "%s: this run cannot be resumed with a different number of steps: expected %llu, found %llu; %s",

@@ -155,7 +155,8 @@ bo_status bo_train_states_create(bo_context *context, const bo_train_states_desc
     return status;
 }
 
-/* Allocates zeros for the pointer at `out`, unless none are needed or an earlier call that failed has allocated them. */
+/* Allocates zeros for the pointer at `out`, unless none are needed or an earlier call that failed has allocated
+ * them. */
 static bool take(bo_context *context, size_t count, size_t size, const char *what, void *out)
 {
     void *memory;

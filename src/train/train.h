@@ -95,7 +95,8 @@ uint64_t bo_train_interval(uint64_t given, uint64_t steps);
 
 /* ---- what is on disk --------------------------------------------------------------------------------------------- */
 
-/* A longer folder is refused before the first step, because the files of a checkpoint would have no room for their names. */
+/* A longer folder is refused before the first step, because the files of a checkpoint would have no room for their
+ * names. */
 enum { BO_TRAIN_PATH = 4096, BO_TRAIN_LONGEST_FOLDER = 3950 };
 
 /* checkpoint.c: file system functions; errors contain the path. */

@@ -1,6 +1,6 @@
-/* NULL in every pointer argument of every exported function, as include/bochner/base.h promises. The calls are generated
- * from the headers (cmake/api.awk). They run in a child process, so that a crash or a call that does not return is
- * reported with its function and its argument, and the calls after it are still made. */
+/* NULL in every pointer argument of every exported function, as include/bochner/base.h promises. The calls are
+ * generated from the headers (cmake/api.awk). They run in a child process, so that a crash or a call that does not
+ * return is reported with its function and its argument, and the calls after it are still made. */
 #include "objects.h"
 #include <signal.h>
 #include <sys/mman.h>
@@ -105,10 +105,7 @@ static objects made;
 /* The object of a type, NULL if the test has none. */
 static void *object_of(const char *type)
 {
-#define DESC(name)                                                                                                     \
-    {                                                                                                                  \
-        "bo_" #name, &made.name                                                                                        \
-    }
+#define DESC(name) {"bo_" #name, &made.name}
 #define OBJECT(name)                                                                                                   \
     {                                                                                                                  \
         "bo_" #name, made.name                                                                                         \
@@ -232,7 +229,8 @@ static arguments all_valid(const function *f, size_t size)
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-/* What the parent sees of the child: the number of calls begun, the text of the last one, and the number of complaints. */
+/* What the parent sees of the child: the number of calls begun, the text of the last one, and the number of
+ * complaints. */
 typedef struct progress {
     size_t calls, complaints;
     char last[256];

@@ -169,9 +169,10 @@ static inline void direct_run(direct *d)
                                 .m_k = d->gradient[M_K],
                                 .bias = d->gradient[BIAS],
                                 .bias_k = d->gradient[BIAS_K]};
-    assert_ok(d->context, bo_attention_forward_arrays(d->context, d->attention, &d->shape, &in, NULL, NULL, d->out, d->tape));
+    assert_ok(d->context,
+              bo_attention_forward_arrays(d->context, d->attention, &d->shape, &in, NULL, NULL, d->out, d->tape));
     assert_ok(d->context, bo_attention_backward_arrays(d->context, d->attention, &d->shape, &in, NULL, d->out, d->tape,
-                                                d->dout, NULL, &g));
+                                                       d->dout, NULL, &g));
 }
 
 /* ---- comparisons ------------------------------------------------------------------------------------------------- */
@@ -267,7 +268,8 @@ static inline void direct_check_causal(const direct *d)
         bo_attention_inputs in = direct_inputs(d, 0);
         for (size_t i = t * width; i < d->count[K]; i++) d->given[K][i] += 3;
         for (size_t i = t * desc->key_heads * desc->value_dim; i < d->count[V]; i++) d->given[V][i] *= -1e3f;
-        assert_ok(d->context, bo_attention_forward_arrays(d->context, d->attention, &d->shape, &in, NULL, NULL, out, NULL));
+        assert_ok(d->context,
+                  bo_attention_forward_arrays(d->context, d->attention, &d->shape, &in, NULL, NULL, out, NULL));
         assert_memory_equal(out, d->out, t * row * sizeof *out);
         for (size_t i = 0; i < d->count[K]; i++) d->given[K][i] = (float)d->x[K][i];
         for (size_t i = 0; i < d->count[V]; i++) d->given[V][i] = (float)d->x[V][i];

@@ -28,7 +28,8 @@ static inline bo_attention_call call_of_shape(const bo_attention_shape *shape)
      (call)->dm = (g)->m, (call)->dmix = (g)->mix, (call)->dlog_decay = (g)->log_decay, (call)->dlambda = (g)->lambda, \
      (call)->dm_k = (g)->m_k, (call)->dbias = (g)->bias, (call)->dbias_k = (g)->bias_k)
 
-static inline bo_attention_call call_of_arrays(const bo_attention_shape *shape, const bo_attention_inputs *in, float *out)
+static inline bo_attention_call call_of_arrays(const bo_attention_shape *shape, const bo_attention_inputs *in,
+                                               float *out)
 {
     bo_attention_call call = call_of_shape(shape);
     CALL_SET_INPUTS(&call, in);

@@ -304,7 +304,8 @@ static inline void run_close(run *r)
 
 static inline bo_status try_forward(run *r, void *tape)
 {
-    return bo_attention_forward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, r->final, r->out, tape);
+    return bo_attention_forward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, r->final, r->out,
+                                       tape);
 }
 
 static inline void run_forward(run *r, void *tape)
@@ -328,8 +329,8 @@ static inline bo_status try_backward(run *r)
                                  .beta = r->gradient[BETA],
                                  .lambda = r->gradient[LAMBDA],
                                  .initial = initial};
-    return bo_attention_backward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out, r->tape, r->dout,
-                                 p->carried ? final : NULL, &to);
+    return bo_attention_backward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out, r->tape,
+                                        r->dout, p->carried ? final : NULL, &to);
 }
 
 /* Inputs from token `first` on, for one sequence in layout TOKENS_FIRST. */

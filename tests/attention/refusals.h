@@ -6,51 +6,18 @@
 #include "trial.h"
 
 /* Fields that make a descriptor valid. */
-#define GOOD .heads = 4, .dim = 8
-#define EXACT_(...)                                                                                                    \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_SOFTMAX, __VA_ARGS__                                                                      \
-    }
-#define FAVOR_(...)                                                                                                    \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_FAVOR, .features.features = 16, __VA_ARGS__                                               \
-    }
-#define LINEAR_(...)                                                                                                   \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_LINEAR, .features.features = 16, __VA_ARGS__                                              \
-    }
-#define HYBRID_(...)                                                                                                   \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_HYBRID, .features.features = 16, __VA_ARGS__                                              \
-    }
-#define RFA_(...)                                                                                                      \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_RFA, .features.features = 16, __VA_ARGS__                                                 \
-    }
-#define DARK_(...)                                                                                                     \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_DARK, .features.features = 16, __VA_ARGS__                                                \
-    }
-#define POWER_(...)                                                                                                    \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_POWER, __VA_ARGS__                                                                        \
-    }
-#define GLA_(...)                                                                                                      \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_GLA, .causal = true, __VA_ARGS__                                                          \
-    }
-#define DELTA_(...)                                                                                                    \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_DELTA, .causal = true, __VA_ARGS__                                                        \
-    }
-#define RIDGE_(...)                                                                                                    \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_RIDGE, .causal = true, __VA_ARGS__                                                        \
-    }
-#define LEARNED_(...)                                                                                                  \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_LEARNED, __VA_ARGS__                                                                      \
-    }
+#define GOOD          .heads = 4, .dim = 8
+#define EXACT_(...)   {.kind = BO_ATTENTION_SOFTMAX, __VA_ARGS__}
+#define FAVOR_(...)   {.kind = BO_ATTENTION_FAVOR, .features.features = 16, __VA_ARGS__}
+#define LINEAR_(...)  {.kind = BO_ATTENTION_LINEAR, .features.features = 16, __VA_ARGS__}
+#define HYBRID_(...)  {.kind = BO_ATTENTION_HYBRID, .features.features = 16, __VA_ARGS__}
+#define RFA_(...)     {.kind = BO_ATTENTION_RFA, .features.features = 16, __VA_ARGS__}
+#define DARK_(...)    {.kind = BO_ATTENTION_DARK, .features.features = 16, __VA_ARGS__}
+#define POWER_(...)   {.kind = BO_ATTENTION_POWER, __VA_ARGS__}
+#define GLA_(...)     {.kind = BO_ATTENTION_GLA, .causal = true, __VA_ARGS__}
+#define DELTA_(...)   {.kind = BO_ATTENTION_DELTA, .causal = true, __VA_ARGS__}
+#define RIDGE_(...)   {.kind = BO_ATTENTION_RIDGE, .causal = true, __VA_ARGS__}
+#define LEARNED_(...) {.kind = BO_ATTENTION_LEARNED, __VA_ARGS__}
 
 enum { TOKENS = 5 };
 

@@ -287,7 +287,8 @@ static void nonsense_is_refused(void **state)
                  bo_attention_advise_arrays(context, NULL, &whole, d->q, d->k, NULL, 0, 0, &a));
     assert_null(a);
     bo_attention_advice_destroy(a);
-    assert_fails(context, BO_INVALID, "shape", bo_attention_advise_arrays(context, &desc, NULL, d->q, d->k, NULL, 0, 0, &a));
+    assert_fails(context, BO_INVALID, "shape",
+                 bo_attention_advise_arrays(context, &desc, NULL, d->q, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "argument 'q' is NULL",
                  bo_attention_advise_arrays(context, &desc, &whole, NULL, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "argument 'k' is NULL",
@@ -349,7 +350,8 @@ static bo_status use(bo_context *context, const data *d, int part)
     BO_TRY(bo_attention_create(context, &desc, &attention));
     bo_status status = BO_OK;
     if (part == 2) status = bo_attention_whiten_arrays(context, attention, &shape, d->q, d->k, 0, m);
-    if (part == 2 && status == BO_OK) status = bo_attention_propose_arrays(context, attention, &shape, d->q, d->k, NULL);
+    if (part == 2 && status == BO_OK)
+        status = bo_attention_propose_arrays(context, attention, &shape, d->q, d->k, NULL);
     if (status == BO_OK) status = bo_attention_measure_arrays(context, attention, &shape, &in, NULL, 0, &error);
     bo_attention_destroy(attention);
     return status;

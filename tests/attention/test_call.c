@@ -1,5 +1,5 @@
-/* bo_attention_call: each kind of call has the bits of the function that computes it; strides, workspaces and float64 agree
- * with plain calls, and calls that contradict themselves are refused. */
+/* bo_attention_call: each kind of call has the bits of the function that computes it; strides, workspaces and float64
+ * agree with plain calls, and calls that contradict themselves are refused. */
 #include "base/base.h"
 #include "../base/counting.h"
 #include "cases.h"
@@ -81,8 +81,8 @@ static void expect_states(const bo_attention *attention, void *const *expected, 
 
 /* ---- the same bits ----------------------------------------------------------------------------------------------- */
 
-/* A block in place, then one token: the bits of the functions for blocks and for single tokens, which for some kinds are not
- * those of a block of one token. */
+/* A block in place, then one token: the bits of the functions for blocks and for single tokens, which for some kinds
+ * are not those of a block of one token. */
 static void states_are_updated_in_place(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Causality: any change of a token keeps the bits of every output before it, of the gradients of a loss before it, and of
- * the state before it; the gradient of such a loss with respect to the token is zero. */
+/* Causality: any change of a token keeps the bits of every output before it, of the gradients of a loss before it, and
+ * of the state before it; the gradient of such a loss with respect to the token is zero. */
 #include "cases.h"
 
 enum { HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8 };
@@ -42,7 +42,8 @@ static void check_token(trial *t, const trial *original, size_t at, float factor
                      i / row, (double)t->array[OUT][i]);
 }
 
-/* The gradients of the rows before token `at` of each array that has rows per token; those of later rows must be zero. */
+/* The gradients of the rows before token `at` of each array that has rows per token; those of later rows must be
+ * zero. */
 static void check_gradients(trial *t, const trial *original, size_t at)
 {
     static const size_t heads[] = {[Q] = HEADS, [K] = 1, [V] = 1, [LOG_GATE] = 1, [BETA] = 1};
@@ -76,7 +77,8 @@ static void check_loss(trial *t, trial *original, size_t at, float factor)
     free(kept);
 }
 
-/* Reads the tokens before `at` and then single tokens, among them one that is changed: outputs before it keep their bits. */
+/* Reads the tokens before `at` and then single tokens, among them one that is changed: outputs before it keep their
+ * bits. */
 static void check_steps(trial *t, const trial *original, size_t at, float factor)
 {
     enum { STEPS = 5 };

@@ -513,7 +513,8 @@ static void nonsense_is_refused(void **state)
     assert_fails(context, BO_INVALID, "nan", bo_attention_whiten_arrays(context, dark, &whole, d->q, d->k, NAN, m));
     assert_fails(context, BO_INVALID, "argument 'k' is NULL",
                  bo_attention_whiten_arrays(context, dark, &whole, d->q, NULL, 0, m));
-    assert_fails(context, BO_INVALID, "needs keys", bo_attention_whiten_arrays(context, dark, &no_keys, d->q, d->k, 0, m));
+    assert_fails(context, BO_INVALID, "needs keys",
+                 bo_attention_whiten_arrays(context, dark, &no_keys, d->q, d->k, 0, m));
     assert_fails(context, BO_INVALID, "rank 2", bo_attention_propose_arrays(context, low, &whole, d->q, d->k, NULL));
     assert_fails(context, BO_INVALID, "argument 'shape' is NULL",
                  bo_attention_propose_arrays(context, dark, NULL, d->q, d->k, NULL));
@@ -527,13 +528,15 @@ static void nonsense_is_refused(void **state)
     desc.features = (bo_features_desc){.features = 16, .length_scales = lengths};
     bo_attention *scaled;
     assert_ok(context, bo_attention_create(context, &desc, &scaled));
-    assert_fails(context, BO_INVALID, "length scales", bo_attention_propose_arrays(context, scaled, &whole, d->q, d->q, NULL));
+    assert_fails(context, BO_INVALID, "length scales",
+                 bo_attention_propose_arrays(context, scaled, &whole, d->q, d->q, NULL));
     bo_attention_destroy(scaled);
     d->k[TOKENS * DIM + 17 * DIM + 3] = NAN;
     assert_fails(context, BO_NUMERIC, "k is nan at sequence 0, head 1, token 17, column 3",
                  bo_attention_propose_arrays(context, dark, &whole, d->q, d->k, NULL));
     memset(d, 0, sizeof *d);
-    assert_fails(context, BO_NUMERIC, "are constant", bo_attention_whiten_arrays(context, dark, &whole, d->q, d->k, 0, m));
+    assert_fails(context, BO_NUMERIC, "are constant",
+                 bo_attention_whiten_arrays(context, dark, &whole, d->q, d->k, 0, m));
     assert_ok(context, bo_attention_propose_arrays(context, dark, &whole, d->q, d->k, NULL)); /* Λ = 0: Σ* = I */
     bo_attention_destroy(favor);
     bo_attention_destroy(dark);

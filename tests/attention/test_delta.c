@@ -112,10 +112,11 @@ static void test_no_keys(void **state)
     r->shape.no_keys = true;
     float *initial = r->gradient[START];
     bo_attention_gradients gradients = {.q = r->gradient[Q], .initial = &initial};
+    assert_ok(r->context, bo_attention_forward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, NULL,
+                                                      r->out, r->tape));
     assert_ok(r->context,
-              bo_attention_forward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, NULL, r->out, r->tape));
-    assert_ok(r->context, bo_attention_backward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out,
-                                                r->tape, r->dout, (const float *const[]){r->dfinal}, &gradients));
+              bo_attention_backward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out, r->tape,
+                                           r->dout, (const float *const[]){r->dfinal}, &gradients));
     const double *s = d->in[START], *q = d->in[Q], scale = 1 / sqrt((double)DIM);
     double *out = d->out, *dq = doubles(TOKENS * DIM), *ds = d->dfinal; /* the gradient of the final state is added */
     for (size_t i = 0; i < TOKENS * DIM * VALUES; i++) {
@@ -149,7 +150,7 @@ static void test_some_gradients(void **state)
     r->dout = dout;
     bo_attention_gradients none = {0};
     assert_ok(r->context, bo_attention_backward_arrays(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out,
-                                                r->tape, dout, NULL, &none));
+                                                       r->tape, dout, NULL, &none));
     run_close(r);
 }
 

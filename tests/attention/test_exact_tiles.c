@@ -237,8 +237,8 @@ static void check_problem(bo_context *context, const problem *p)
 
     bo_attention_gradients gradients = {.q = dq, .k = dk, .v = dv, .initial = &d_initial};
     const float *d_finals[] = {a.d_final};
-    assert_ok(context, bo_attention_backward_arrays(context, attention, &shape, &in, initials, out, tape, a.dout, d_finals,
-                                             &gradients));
+    assert_ok(context, bo_attention_backward_arrays(context, attention, &shape, &in, initials, out, tape, a.dout,
+                                                    d_finals, &gradients));
     compare("dq", 1, p->heads * a.queries * d, dq, a.dq, 0, 0, size * (double)p->size);
     compare("dk", p->key_heads, p->fresh * d, dk, a.dk, a.keys * d, p->old * d, size * (double)p->size);
     compare("dv", p->key_heads, p->fresh * e, dv, a.dv, a.keys * e, p->old * e, size);

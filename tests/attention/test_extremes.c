@@ -282,7 +282,8 @@ static void values_beyond_float_are_not_given(void **unused)
         for (size_t i = 0; i < LENGTH * WIDTH; i++) q[i] = 0.1f * (float)(i % 7), v[i] = 2e38f;
         bo_attention_inputs in = {.q = q, .k = q, .v = v};
         bo_attention_shape shape = {.sequences = 1, .tokens = LENGTH};
-        assert_int_equal(bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL), BO_NUMERIC);
+        assert_int_equal(bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL),
+                         BO_NUMERIC);
         void *state = aligned_alloc(64, (bo_attention_state_bytes(attention) + 63) / 64 * 64);
         assert_ok(context, bo_attention_state_init(context, attention, state));
         bo_status status = BO_OK;
@@ -308,7 +309,7 @@ static bo_status backward_of_size(trial *t, float size)
     bo_attention_gradients g = trial_gradients(wanted, t->initial ? t->d_initial : NULL);
     bo_attention_inputs in = trial_inputs(t);
     return bo_attention_backward_arrays(t->context, t->attention, &t->desc.shape, &in, (const void *const *)t->initial,
-                                 t->array[OUT], t->tape, t->gradient[OUT], NULL, &g);
+                                        t->array[OUT], t->tape, t->gradient[OUT], NULL, &g);
 }
 
 /* Gradients that overflow float32 are not returned as finite numbers, for any kind. */
@@ -367,8 +368,9 @@ static void gradients_beyond_float_are_named(void **unused)
         bo_attention_gradients g = trial_gradients(wanted, cases[i].only == OUT ? t.d_initial : NULL);
         bo_attention_inputs in = trial_inputs(&t);
         assert_fails(context, BO_NUMERIC, cases[i].words,
-                     bo_attention_backward_arrays(context, t.attention, &t.desc.shape, &in, (const void *const *)t.initial,
-                                           t.array[OUT], t.tape, t.gradient[OUT], NULL, &g));
+                     bo_attention_backward_arrays(context, t.attention, &t.desc.shape, &in,
+                                                  (const void *const *)t.initial, t.array[OUT], t.tape, t.gradient[OUT],
+                                                  NULL, &g));
         trial_drop(&t);
     }
     bo_context_destroy(context);

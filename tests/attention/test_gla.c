@@ -58,9 +58,9 @@ static void run(bo_context *context, data *x)
     for (size_t s = 0; s < shape->sequences; s++) d0[s] = x->ds0 + s * x->state, d1[s] = x->ds1 + s * x->state;
     bo_attention_gradients gradients = {
         .q = x->gradient[Q], .k = x->gradient[K], .v = x->gradient[V], .log_gate = x->gradient[GATE], .initial = d0};
-    assert_ok(context,
-              bo_attention_backward_arrays(context, attention, shape, &in, begin, x->array[OUT], tape,
-                                    x->model.dout ? x->gradient[OUT] : NULL, x->model.states ? d1 : NULL, &gradients));
+    assert_ok(context, bo_attention_backward_arrays(context, attention, shape, &in, begin, x->array[OUT], tape,
+                                                    x->model.dout ? x->gradient[OUT] : NULL,
+                                                    x->model.states ? d1 : NULL, &gradients));
     take_states(context, x, attention, initial, NULL);
     take_states(context, x, attention, final, x->s1);
     free(d0), free(d1), free(tape);

@@ -34,7 +34,7 @@ static left_behind run(bo_context *context, const trial *t, bool alone)
     if (alone) wanted[Q] = NULL;
     bo_attention_gradients g = trial_gradients(wanted, t->initial ? out.d_initial : NULL);
     status = bo_attention_backward_arrays(context, t->attention, &shape, &in, initial, to, tape, NULL,
-                                   (const float *const *)t->d_final, &g);
+                                          (const float *const *)t->d_final, &g);
     if (status != BO_OK) fail_msg("%s: backward: %s", t->desc.name, bo_context_error(context));
     free(tape);
     return out;

@@ -136,10 +136,7 @@ FIELD(sampling, d->features.sampling = BO_SAMPLING_OPTIMAL,
 FIELD(normalizer, d->normalizer = BO_NORMALIZER_NONE,
       HAS(MEMORY) || (HAS(UNNORMALIZED) && !bo_kernel_is_scaled(kernel_of(d))))
 
-#define ROW(stem)                                                                                                      \
-    {                                                                                                                  \
-#stem, set_##stem, takes_##stem                                                                                \
-    }
+#define ROW(stem) {#stem, set_##stem, takes_##stem}
 static const field fields[] = {ROW(scale),      ROW(window),    ROW(capacity), ROW(rank),     ROW(temperature),
                                ROW(power),      ROW(unit),      ROW(clamp),    ROW(one_draw), ROW(chunk),
                                ROW(iterations), ROW(tolerance), ROW(proposal), ROW(sampling), ROW(normalizer)};

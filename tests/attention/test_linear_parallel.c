@@ -1,5 +1,5 @@
-/* Fewer heads than threads: the forward pass runs as a pipeline of rounds (softmax attention: in tiles and blocks) without any
- * visible effect. Outputs, tapes (by the gradients) and final states have the bits of one thread. */
+/* Fewer heads than threads: the forward pass runs as a pipeline of rounds (softmax attention: in tiles and blocks)
+ * without any visible effect. Outputs, tapes (by the gradients) and final states have the bits of one thread. */
 #include "attention/attention.h"
 #include "../testing.h"
 
@@ -25,7 +25,7 @@ static const wave_case cases[] = {
     {"softmax, cross", {.kind = BO_ATTENTION_SOFTMAX}, {600, 0}, {130, 70}},
     {"whole rounds and one token more",
      {.kind = BO_ATTENTION_FAVOR, .causal = true},
-     {CHUNKS * CHUNK, CHUNKS *CHUNK + 1},
+     {CHUNKS * CHUNK, CHUNKS * CHUNK + 1},
      {0}},
 };
 
@@ -70,8 +70,8 @@ static wave_result run(const wave_case *test, int threads)
     void *final[2] = {result.states[0], result.states[1]};
     assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, final, result.out, tape));
     bo_attention_gradients gradients = {.q = result.dq, .k = result.dk, .v = result.dv};
-    assert_ok(context,
-              bo_attention_backward_arrays(context, attention, &shape, &in, NULL, result.out, tape, dout, NULL, &gradients));
+    assert_ok(context, bo_attention_backward_arrays(context, attention, &shape, &in, NULL, result.out, tape, dout, NULL,
+                                                    &gradients));
     bo_attention_cost plan;
     assert_ok(context, bo_attention_estimate_arrays(context, attention, &shape, &plan));
     assert_true((plan.tasks < (size_t)threads) == (threads > 2)); /* otherwise the pass does not run in waves */

@@ -24,7 +24,8 @@ static void nonsense_is_refused(void **state)
     assert_fails(context, BO_INVALID, "calibration: no rows", bo_calibration_apply(context, c, attention, 0, NULL));
     assert_fails(context, BO_INVALID, "argument 'shape' is NULL", bo_calibration_add_arrays(context, c, NULL, &in));
     assert_fails(context, BO_INVALID, "argument 'inputs' is NULL", bo_calibration_add_arrays(context, c, &whole, NULL));
-    assert_fails(context, BO_INVALID, "argument 'inputs->k' is NULL", bo_calibration_add_arrays(context, c, &whole, &no_k));
+    assert_fails(context, BO_INVALID, "argument 'inputs->k' is NULL",
+                 bo_calibration_add_arrays(context, c, &whole, &no_k));
     assert_fails(context, BO_INVALID, "needs keys", bo_calibration_add_arrays(context, c, &no_keys, &in));
     assert_fails(context, BO_INVALID, "NULL", bo_calibration_add_arrays(context, NULL, &whole, &in));
     assert_fails(context, BO_INVALID, "NULL", bo_calibration_apply(context, NULL, attention, 0, NULL));

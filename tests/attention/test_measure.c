@@ -458,9 +458,11 @@ static void nonsense_is_refused(void **state)
     bo_attention *attention = make(context, &desc);
     bo_attention_shape no_keys = {.sequences = 1, .tokens = TOKENS, .no_keys = true};
     bo_attention_accuracy e;
-    assert_fails(context, BO_INVALID, "keys", bo_attention_measure_arrays(context, attention, &no_keys, &in, NULL, 0, &e));
+    assert_fails(context, BO_INVALID, "keys",
+                 bo_attention_measure_arrays(context, attention, &no_keys, &in, NULL, 0, &e));
     assert_fails(context, BO_INVALID, "NULL", bo_attention_measure_arrays(context, attention, NULL, &in, NULL, 0, &e));
-    assert_fails(context, BO_INVALID, "NULL", bo_attention_measure_arrays(context, attention, &whole, NULL, NULL, 0, &e));
+    assert_fails(context, BO_INVALID, "NULL",
+                 bo_attention_measure_arrays(context, attention, &whole, NULL, NULL, 0, &e));
     d->q[3] = NAN;
     assert_int_equal(bo_attention_measure_arrays(context, attention, &whole, &in, NULL, 0, &e), BO_NUMERIC);
     bo_attention_destroy(attention);

@@ -27,8 +27,8 @@ static bo_status use(bo_context *context, const trial *t)
     if (status == BO_OK)
         status = bo_attention_forward_arrays(context, attention, shape, &in, NULL, t->final, t->array[OUT], tape);
     if (status == BO_OK)
-        status = bo_attention_backward_arrays(context, attention, shape, &in, NULL, t->array[OUT], tape, t->gradient[OUT],
-                                       (const float *const *)t->d_final, &g);
+        status = bo_attention_backward_arrays(context, attention, shape, &in, NULL, t->array[OUT], tape,
+                                              t->gradient[OUT], (const float *const *)t->d_final, &g);
     if (status == BO_OK) status = bo_attention_extend(context, attention, shape, &in, t->final, t->array[OUT]);
     if (status == BO_OK) status = bo_attention_step(context, attention, shape->sequences, &in, t->final, t->array[OUT]);
     bo_attention_destroy(attention);

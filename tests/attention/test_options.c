@@ -24,7 +24,7 @@ static bo_status backward(const trial *t, const bo_attention_gradients *g)
 {
     bo_attention_inputs in = trial_inputs(t);
     return bo_attention_backward_arrays(t->context, t->attention, &t->desc.shape, &in, (const void *const *)t->initial,
-                                 t->array[OUT], t->tape, t->gradient[OUT], (const float *const *)t->d_final, g);
+                                        t->array[OUT], t->tape, t->gradient[OUT], (const float *const *)t->d_final, g);
 }
 
 static void check_single_gradients(trial *t)
@@ -80,8 +80,9 @@ static void no_output_gradient_is_a_zero_one(void **state)
                                     .log_gate = t.count[LOG_GATE] ? own[LOG_GATE] : NULL,
                                     .beta = t.count[BETA] ? own[BETA] : NULL};
         bo_attention_inputs in = trial_inputs(&t);
-        assert_ok(context, bo_attention_backward_arrays(context, t.attention, &desc.shape, &in, (const void *const *)t.initial,
-                                                 t.array[OUT], t.tape, NULL, (const float *const *)t.d_final, &g));
+        assert_ok(context,
+                  bo_attention_backward_arrays(context, t.attention, &desc.shape, &in, (const void *const *)t.initial,
+                                               t.array[OUT], t.tape, NULL, (const float *const *)t.d_final, &g));
         for (size_t which = Q; which <= BETA; which++)
             for (size_t j = 0; j < t.count[which]; j++)
                 if (!(own[which][j] == t.gradient[which][j])) /* 0 and -0 are equal */
@@ -119,7 +120,8 @@ static void outputs_depend_on_numbers_alone(void **state)
         in.q = shifted(in.q, t.count[Q], &blocks[0]);
         in.k = shifted(in.k, t.count[K], &blocks[1]);
         in.v = shifted(in.v, t.count[V], &blocks[2]);
-        assert_ok(context, bo_attention_forward_arrays(context, t.attention, &desc.shape, &in, from, t.final, out + 1, NULL));
+        assert_ok(context,
+                  bo_attention_forward_arrays(context, t.attention, &desc.shape, &in, from, t.final, out + 1, NULL));
         assert_bits(&t, "at odd addresses", out + 1, t.array[OUT], t.count[OUT]);
         for (size_t b = 0; b < 3; b++) free(blocks[b]);
         free(out);
@@ -179,7 +181,7 @@ static void *share(void *arg)
     s->status = bo_context_create(&desc, &context);
     for (size_t n = 0; s->status == BO_OK && n < 5; n++)
         s->status = bo_attention_forward_arrays(context, s->t->attention, &s->t->desc.shape, &in,
-                                         (const void *const *)s->t->initial, NULL, s->out, NULL);
+                                                (const void *const *)s->t->initial, NULL, s->out, NULL);
     bo_context_destroy(context);
     return NULL;
 }

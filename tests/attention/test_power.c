@@ -87,7 +87,8 @@ static void outputs_are_weighted_means(void **state)
         plain(&p, expected);
         trial *t = begin(&p);
         bo_attention_inputs in = {.q = t->q, .k = t->k, .v = t->v};
-        assert_ok(t->context, bo_attention_forward_arrays(t->context, t->attention, &shape, &in, NULL, NULL, t->out, NULL));
+        assert_ok(t->context,
+                  bo_attention_forward_arrays(t->context, t->attention, &shape, &in, NULL, NULL, t->out, NULL));
         for (size_t c = 0; c < V; c++) assert_close(t->out[c], expected[c], 1e-5);
         end(t);
     }
@@ -144,7 +145,8 @@ static void gradients_are_slopes(void **state)
         size_t bytes;
         assert_ok(t->context, bo_attention_tape_bytes(t->context, t->attention, &shape, &bytes));
         void *tape = malloc(bytes);
-        assert_ok(t->context, bo_attention_forward_arrays(t->context, t->attention, &shape, &in, NULL, NULL, t->out, tape));
+        assert_ok(t->context,
+                  bo_attention_forward_arrays(t->context, t->attention, &shape, &in, NULL, NULL, t->out, tape));
         bo_attention_gradients g = {.q = dq, .k = dk, .v = dv};
         assert_ok(t->context,
                   bo_attention_backward_arrays(t->context, t->attention, &shape, &in, NULL, t->out, tape, c, NULL, &g));

@@ -1,11 +1,11 @@
 /* Attention with products in bfloat16 compared with float32.
  *
- * A factor of a product is rounded by at most 2^-8 of its size, by about u = 2^-9 on average. Roundings are independent,
- * so the norm of the error of a product is about u times the norm of the terms. From q, k and v to the output there are at most six
- * roundings of factors in a row (x and w, then the features or q and k, the weights or scores, and v), to the gradients
- * at most twelve. The inputs are such that outputs are means with positive weights; gradients are differences of two such
- * means, which doubles the relative error. The bounds are 6 u and 24 u; a missing mask or a wrong key changes results by
- * their size. */
+ * A factor of a product is rounded by at most 2^-8 of its size, by about u = 2^-9 on average. Roundings are
+ * independent, so the norm of the error of a product is about u times the norm of the terms. From q, k and v to the
+ * output there are at most six roundings of factors in a row (x and w, then the features or q and k, the weights or
+ * scores, and v), to the gradients at most twelve. The inputs are such that outputs are means with positive weights;
+ * gradients are differences of two such means, which doubles the relative error. The bounds are 6 u and 24 u; a missing
+ * mask or a wrong key changes results by their size. */
 #include "cases.h"
 
 enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 24, VALUE = 20, FEATURES = 40 };

@@ -60,9 +60,10 @@ typedef struct pass {
 static bo_status run(const pass *p, bool backward)
 {
     const bo_attention_gradients gradients = {.q = p->dq};
-    if (!backward) return bo_attention_forward_arrays(p->context, p->attention, &p->shape, &p->in, NULL, NULL, p->out, p->tape);
-    return bo_attention_backward_arrays(p->context, p->attention, &p->shape, &p->in, NULL, p->out, p->tape, p->in.q, NULL,
-                                 &gradients);
+    if (!backward)
+        return bo_attention_forward_arrays(p->context, p->attention, &p->shape, &p->in, NULL, NULL, p->out, p->tape);
+    return bo_attention_backward_arrays(p->context, p->attention, &p->shape, &p->in, NULL, p->out, p->tape, p->in.q,
+                                        NULL, &gradients);
 }
 
 /* The callback is called by the calling thread, also if another thread does all the work on a busy host. */

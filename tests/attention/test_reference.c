@@ -13,8 +13,8 @@ static bool has_f64(const trial_desc *desc)
 }
 
 /* The oracle rounds some numbers to float32 that the library has in double: the importance weights of drawn
- * frequencies, the dense matrix of structured ones, and log scales, which are the unit of a clamp. A rounded exponent of
- * size E leaves a relative error of E 2^-24, with E of several hundred for norms of 30. */
+ * frequencies, the dense matrix of structured ones, and log scales, which are the unit of a clamp. A rounded exponent
+ * of size E leaves a relative error of E 2^-24, with E of several hundred for norms of 30. */
 static double precision_of(const trial *t)
 {
     const bo_features *map = bo_attention_features(t->attention, 0);

@@ -237,7 +237,8 @@ static void missing_arrays_are_refused(void **state)
     const bo_attention_shape *shape = &t.desc.shape;
     assert_fails(context, BO_INVALID, "NULL",
                  bo_attention_forward_arrays(context, t.attention, NULL, &good, NULL, NULL, out, NULL));
-    assert_fails(context, BO_INVALID, "NULL", bo_attention_forward_arrays(context, NULL, shape, &good, NULL, NULL, out, NULL));
+    assert_fails(context, BO_INVALID, "NULL",
+                 bo_attention_forward_arrays(context, NULL, shape, &good, NULL, NULL, out, NULL));
     assert_fails(context, BO_INVALID, "out",
                  bo_attention_forward_arrays(context, t.attention, shape, &good, NULL, NULL, NULL, NULL));
     assert_fails(context, BO_INVALID, "states", bo_attention_extend(context, t.attention, shape, &good, NULL, out));
@@ -279,7 +280,8 @@ static void bad_shapes_are_refused(void **state)
     bo_attention_cost plan;
     t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .key_tokens = 4};
     assert_fails(context, BO_INVALID, "4 keys", bo_attention_tape_bytes(context, t.attention, &t.desc.shape, &bytes));
-    assert_fails(context, BO_INVALID, "4 keys", bo_attention_estimate_arrays(context, t.attention, &t.desc.shape, &plan));
+    assert_fails(context, BO_INVALID, "4 keys",
+                 bo_attention_estimate_arrays(context, t.attention, &t.desc.shape, &plan));
     t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS};
     trial_drop(&t);
     bo_context_destroy(context);

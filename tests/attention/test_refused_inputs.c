@@ -49,8 +49,8 @@ static void numbers_out_of_range_are_refused(void **state)
         t.array[bad->which][bad->at] = bad->value;
         refuse(&t, &in, bad->status, bad->one, bad->two);
         t.array[bad->which][bad->at] = kept;
-        assert_ok(context,
-                  bo_attention_forward_arrays(context, t.attention, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL));
+        assert_ok(context, bo_attention_forward_arrays(context, t.attention, &t.desc.shape, &in, NULL, NULL,
+                                                       t.array[OUT], NULL));
         trial_drop(&t);
     }
     bo_context_destroy(context);
@@ -95,8 +95,8 @@ static void arrays_of_other_kinds_are_refused(void **state)
             bo_attention_gradients g = trial_gradients(wanted, NULL);
             in = trial_inputs(&t);
             assert_fails(context, BO_INVALID, trial_names[which],
-                         bo_attention_backward_arrays(context, t.attention, &t.desc.shape, &in, NULL, t.array[OUT], t.tape,
-                                               t.gradient[OUT], NULL, &g));
+                         bo_attention_backward_arrays(context, t.attention, &t.desc.shape, &in, NULL, t.array[OUT],
+                                                      t.tape, t.gradient[OUT], NULL, &g));
             refused++;
         }
         bo_attention_inputs in = trial_inputs(&t);
@@ -222,7 +222,8 @@ static void reserved_words_are_refused(void **state)
                      bo_attention_tape_bytes(context, t.attention, &wrong, &bytes));
         assert_fails(context, BO_INVALID, "bo_attention_shape",
                      bo_attention_estimate_arrays(context, t.attention, &wrong, &cost));
-        assert_fails(context, BO_INVALID, "bo_attention_shape", bo_calibration_add_arrays(context, seen, &wrong, &good));
+        assert_fails(context, BO_INVALID, "bo_attention_shape",
+                     bo_calibration_add_arrays(context, seen, &wrong, &good));
         assert_fails(
             context, BO_INVALID, "bo_attention_gradients",
             bo_attention_backward_arrays(context, t.attention, &shape, &good, NULL, out, out, NULL, NULL, &gradients));
@@ -264,7 +265,8 @@ static void reserved_words_are_filled_in(void **state)
     t = make(context, (bo_attention_desc)RIDGE_(GOOD), 0);
     in = trial_inputs(&t);
     in.solves = &solves;
-    assert_ok(context, bo_attention_forward_arrays(context, t.attention, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL));
+    assert_ok(context,
+              bo_attention_forward_arrays(context, t.attention, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL));
     trial_drop(&t);
     assert_zero(cost.reserved);
     assert_zero(accuracy.reserved);

@@ -209,7 +209,8 @@ static void shared_states_are_refused(void **state)
     assert_fails(context, BO_INVALID, "0 and 1", bo_attention_extend(context, t.attention, shape, &in, same, out));
     assert_fails(context, BO_INVALID, "0 and 1",
                  bo_attention_forward_arrays(context, t.attention, shape, &in, from, crossed, out, NULL));
-    assert_ok(context, bo_attention_forward_arrays(context, t.attention, shape, &in, one, t.final, out, NULL)); /* a fork */
+    /* a fork */
+    assert_ok(context, bo_attention_forward_arrays(context, t.attention, shape, &in, one, t.final, out, NULL));
     /* a fork that changes a state which the other sequence still reads */
     void *in_place[] = {t.initial[0], t.final[1]};
     assert_fails(context, BO_INVALID, "0 and 1",
@@ -328,7 +329,7 @@ static void tapes_are_wanted_without_queries(void **state)
     assert_ok(context, bo_attention_forward_arrays(context, t.attention, &shape, &in, NULL, t.final, NULL, NULL));
     assert_fails(context, BO_INVALID, "tape",
                  bo_attention_backward_arrays(context, t.attention, &shape, &in, NULL, NULL, NULL, NULL,
-                                       (const float *const *)t.d_final, &g));
+                                              (const float *const *)t.d_final, &g));
     trial_drop(&t);
     bo_context_destroy(context);
 }

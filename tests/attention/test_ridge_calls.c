@@ -59,8 +59,8 @@ static void test_asking(void **state)
         recur(r->d, 1);
         assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &in, r->final, found));
         compare(p.name, "step without a key", outs, found, r->d->out + 69 * outs, 1e-5);
-        assert_ok(r->context, bo_attention_forward_arrays(r->context, r->attention, &shape, &in, (const void *const *)r->final,
-                                                   NULL, found, NULL));
+        assert_ok(r->context, bo_attention_forward_arrays(r->context, r->attention, &shape, &in,
+                                                          (const void *const *)r->final, NULL, found, NULL));
         compare(p.name, "forward without keys", outs, found, r->d->out + 69 * outs, 1e-5);
         assert_memory_equal(before, r->final[0], bytes);
         free(before), free(found);
@@ -85,7 +85,8 @@ static void test_asking_changes_nothing(void **state)
         bo_attention_shape whole = {.sequences = 1, .tokens = 70, .layout = BO_LAYOUT_TOKENS_FIRST};
         float *found = floats_of(outs, NULL), *all = floats_of(70 * outs, NULL);
         other.lambda = NULL; /* the default 1; the state has 0.5 */
-        assert_ok(r->context, bo_attention_forward_arrays(r->context, r->attention, &whole, &other, NULL, NULL, all, NULL));
+        assert_ok(r->context,
+                  bo_attention_forward_arrays(r->context, r->attention, &whole, &other, NULL, NULL, all, NULL));
         memcpy(fresh, before, bytes);
         for (int which = 0; which < 2; which++) {
             void *asks = which ? r->final[0] : fresh;
@@ -286,8 +287,8 @@ static void test_closed_gates(void **state)
     run_forward(r, r->tape);
     const float *dgate = r->gradient[GATE];
     bo_attention_gradients to = {.log_gate = r->gradient[GATE]};
-    assert_ok(context, bo_attention_backward_arrays(context, r->attention, &r->shape, &r->inputs, r->past, r->out, r->tape,
-                                             r->dout, NULL, &to));
+    assert_ok(context, bo_attention_backward_arrays(context, r->attention, &r->shape, &r->inputs, r->past, r->out,
+                                                    r->tape, r->dout, NULL, &to));
     for (size_t t = 0; t < p.lengths[0]; t++) assert_true((dgate[t] == 0) == (t == 0 || t % 20 == 9));
     run_free(r);
     discard(&d);

@@ -191,7 +191,8 @@ static run *run_open(bo_context *context, const data *d, bool causal)
     size_t bytes;
     assert_ok(context, bo_attention_tape_bytes(context, r->attention, &r->shape, &bytes));
     r->tape = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_ok(context, bo_attention_forward_arrays(context, r->attention, &r->shape, &r->inputs, NULL, NULL, r->out, r->tape));
+    assert_ok(context,
+              bo_attention_forward_arrays(context, r->attention, &r->shape, &r->inputs, NULL, NULL, r->out, r->tape));
     return r;
 }
 
@@ -285,8 +286,8 @@ static void the_last_token_is_that_of_the_causal_form(void **state)
     double row[4];
     for (size_t t = 1; t <= TOKENS; t++) {
         pool->shape.tokens = pool->shape.key_tokens = t;
-        assert_ok(context, bo_attention_forward_arrays(context, pool->attention, &pool->shape, &pool->inputs, NULL, NULL,
-                                                pool->out, NULL));
+        assert_ok(context, bo_attention_forward_arrays(context, pool->attention, &pool->shape, &pool->inputs, NULL,
+                                                       NULL, pool->out, NULL));
         for (size_t j = 0; j < p.values; j++) row[j] = (double)causal->out[(t - 1) * p.values + j];
         compare(p.name, "the last row", p.values, pool->out + (t - 1) * p.values, row, 1e-6);
     }
@@ -310,7 +311,8 @@ static void the_order_of_the_pairs_does_not_matter(void **state)
         for (size_t i = 0; i < p.values; i++) r->in[V][t * p.values + i] = (float)d.in[V][from * p.values + i];
         r->in[BETA][t] = (float)d.in[BETA][from];
     }
-    assert_ok(context, bo_attention_forward_arrays(context, r->attention, &r->shape, &r->inputs, NULL, NULL, r->out, NULL));
+    assert_ok(context,
+              bo_attention_forward_arrays(context, r->attention, &r->shape, &r->inputs, NULL, NULL, r->out, NULL));
     compare(p.name, "out", d.outs, r->out, before, 2e-7);
     free(before);
     run_close(r);
@@ -329,7 +331,8 @@ static void sequences_do_not_mix(void **state)
     run *r = run_open(context, &d, false);
     float *together = floats_of(d.outs, NULL);
     bo_attention_shape packed = {.sequences = 3, .lengths = queries, .key_lengths = keys};
-    assert_ok(context, bo_attention_forward_arrays(context, r->attention, &packed, &r->inputs, NULL, NULL, together, NULL));
+    assert_ok(context,
+              bo_attention_forward_arrays(context, r->attention, &packed, &r->inputs, NULL, NULL, together, NULL));
     for (size_t s = 0, q = 0, k = 0; s < 3; q += queries[s], k += keys[s], s++) {
         bo_attention_shape alone = {.sequences = 1, .lengths = queries + s, .key_lengths = keys + s};
         bo_attention_inputs in = {.q = r->in[Q] + q * p.dim,
@@ -374,8 +377,8 @@ static void gradients_are_differences(void **state)
         for (int a = 0; a < ARRAYS; a++) found[a] = floats_of(d.count[a], NULL);
         bo_attention_gradients to = {
             .q = found[Q], .k = found[K], .v = found[V], .beta = found[BETA], .lambda = found[LAMBDA]};
-        assert_ok(context, bo_attention_backward_arrays(context, r->attention, &r->shape, &r->inputs, NULL, r->out, r->tape,
-                                                 dout, NULL, &to));
+        assert_ok(context, bo_attention_backward_arrays(context, r->attention, &r->shape, &r->inputs, NULL, r->out,
+                                                        r->tape, dout, NULL, &to));
         for (int a = 0; a < ARRAYS; a++) {
             double *wanted = doubles_of(d.count[a]);
             for (size_t i = 0; i < d.count[a]; i++) {

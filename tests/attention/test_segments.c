@@ -35,8 +35,9 @@ static void chain_forward(trial *t, chain *c)
         c->tapes[i] = aligned(bytes);
         c->states[i + 1] = aligned(bo_attention_state_bytes(t->attention));
         const void *initial[] = {c->states[i]};
-        assert_ok(t->context, bo_attention_forward_arrays(t->context, t->attention, &shape, &in, initial, &c->states[i + 1],
-                                                   t->array[OUT] + c->first[i] * HEADS * VALUE, c->tapes[i]));
+        assert_ok(t->context,
+                  bo_attention_forward_arrays(t->context, t->attention, &shape, &in, initial, &c->states[i + 1],
+                                              t->array[OUT] + c->first[i] * HEADS * VALUE, c->tapes[i]));
     }
 }
 
@@ -53,9 +54,9 @@ static void segment_backward(trial *t, const chain *c, size_t i, const float *d_
     }
     bo_attention_gradients g = trial_gradients(wanted, &d_initial);
     const void *initial[] = {c->states[i]};
-    assert_ok(t->context,
-              bo_attention_backward_arrays(t->context, t->attention, &shape, &in, initial, t->array[OUT] + at * HEADS * VALUE,
-                                    c->tapes[i], t->gradient[OUT] + at * HEADS * VALUE, &d_final, &g));
+    assert_ok(t->context, bo_attention_backward_arrays(t->context, t->attention, &shape, &in, initial,
+                                                       t->array[OUT] + at * HEADS * VALUE, c->tapes[i],
+                                                       t->gradient[OUT] + at * HEADS * VALUE, &d_final, &g));
     for (size_t a = SIGMA; a < OUT; a++) {
         for (size_t n = 0; n < t->count[a]; n++) t->gradient[a][n] += wanted[a][n];
         free(wanted[a]);

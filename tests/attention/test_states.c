@@ -156,7 +156,7 @@ static void initial_states_stay_as_they_are(void **unused)
         const void *from[] = {initial};
         memset(final, 0x77, bytes);
         assert_ok(context, bo_attention_forward_arrays(context, t.attention, &shape, &in, from, &final,
-                                                one + 37 * HEADS * VALUE, NULL));
+                                                       one + 37 * HEADS * VALUE, NULL));
         if (memcmp(initial, before, bytes)) fail_msg("%s: forward changed its initial state", kinds[i].name);
         extend(&t, 37, TOKENS - 37, initial, two);
         if (memcmp(one, two, out_bytes)) fail_msg("%s: extend and forward differ", kinds[i].name);

@@ -146,9 +146,9 @@ static void bad_numbers_are_reported(void **state)
                 bo_attention_gradients g = {.q = t.gradient[Q], .k = t.gradient[K], .v = t.gradient[V]};
                 bo_status status = cases[c].backward
                                        ? bo_attention_backward_arrays(t.context, t.attention, &t.desc.shape, &in, NULL,
-                                                               t.array[OUT], t.tape, t.gradient[OUT], NULL, &g)
-                                       : bo_attention_forward_arrays(t.context, t.attention, &t.desc.shape, &in, NULL, NULL,
-                                                              t.array[OUT], t.tape);
+                                                                      t.array[OUT], t.tape, t.gradient[OUT], NULL, &g)
+                                       : bo_attention_forward_arrays(t.context, t.attention, &t.desc.shape, &in, NULL,
+                                                                     NULL, t.array[OUT], t.tape);
                 assert_fails(t.context, BO_NUMERIC, cases[c].name, status);
                 trial_drop(&t);
             }

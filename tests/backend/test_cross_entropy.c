@@ -1,6 +1,6 @@
 /* Cross-entropy over a vocabulary compared with loops in double: rows without a target, a scale, a teacher, several
- * blocks of rows, logits that overflow a plain exponential, gradients that add or overwrite; the same bits for any number
- * of threads; no allocation. */
+ * blocks of rows, logits that overflow a plain exponential, gradients that add or overwrite; the same bits for any
+ * number of threads; no allocation. */
 #include "direct.h"
 
 typedef struct problem {
@@ -206,7 +206,8 @@ static run finish(const problem *p, double teacher)
 }
 
 /* If the teacher is the student, the divergence is exactly 0, and the gradient of p - (1 - α) e - α p' is (1 - α) times
- * that of p - e. Twice as many rows may be multiplied by another kernel, so that logits of about 20 differ by their rounding. */
+ * that of p - e. Twice as many rows may be multiplied by another kernel, so that logits of about 20 differ by their
+ * rounding. */
 static void check_equal(size_t rows, size_t vocabulary)
 {
     const problem p = {.rows = rows, .width = 24, .vocabulary = vocabulary, .size = 1, .without = 5, .teacher = 1};

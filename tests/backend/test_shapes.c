@@ -11,26 +11,11 @@ typedef struct shape_case {
     bo_tensor in[8], out[BO_OP_OUTPUTS]; /* as many as have rows */
 } shape_case;
 
-#define LIST(...)                                                                                                      \
-    {                                                                                                                  \
-        __VA_ARGS__                                                                                                    \
-    }
-#define FITS(of, with, inputs_, outputs_)                                                                              \
-    {                                                                                                                  \
-        .shape = (of), .attributes = (with), .in = inputs_, .out = outputs_                                            \
-    }
-#define REFUSED(sentence, of, with, inputs_)                                                                           \
-    {                                                                                                                  \
-        .shape = (of), .words = (sentence), .attributes = (with), .in = inputs_                                        \
-    }
-#define FLOATS(r, c)                                                                                                   \
-    {                                                                                                                  \
-        .element = BO_ELEMENT_FLOAT32, .rows = (r), .columns = (c)                                                     \
-    }
-#define INTEGERS(r, c)                                                                                                 \
-    {                                                                                                                  \
-        .element = BO_ELEMENT_INT32, .rows = (r), .columns = (c)                                                       \
-    }
+#define LIST(...)                            {__VA_ARGS__}
+#define FITS(of, with, inputs_, outputs_)    {.shape = (of), .attributes = (with), .in = inputs_, .out = outputs_}
+#define REFUSED(sentence, of, with, inputs_) {.shape = (of), .words = (sentence), .attributes = (with), .in = inputs_}
+#define FLOATS(r, c)                         {.element = BO_ELEMENT_FLOAT32, .rows = (r), .columns = (c)}
+#define INTEGERS(r, c)                       {.element = BO_ELEMENT_INT32, .rows = (r), .columns = (c)}
 
 static size_t how_many(size_t room, const bo_tensor *operands)
 {

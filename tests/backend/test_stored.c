@@ -1,5 +1,5 @@
-/* Weights stored as bfloat16, int8 and int4: products and lookups compared with loops in double over the dequantized weights,
- * for every instruction set, few rows and many; the same bits for any number of threads; no allocation; no
+/* Weights stored as bfloat16, int8 and int4: products and lookups compared with loops in double over the dequantized
+ * weights, for every instruction set, few rows and many; the same bits for any number of threads; no allocation; no
  * gradients. */
 #include "direct.h"
 #include "backend/cpu/cpu.h"
@@ -29,8 +29,9 @@ static bo_tensor stored(bo_context *context, bo_element element, size_t rows, si
 
 /* The largest error of a number: half a step of its group. int8: the largest number is 127 steps. int4: the scale is at
  * most that of the largest share (1.1, and 2^-8 for its rounding) of the shorter side; the values of the table are at
- * most 27 apart, so an error is at most 13.5, plus 0.5 because the nearest byte is looked up, or if a number lies beyond
- * the table, as far as the smallest share leaves it out. The least squares may move the scale by some percent. */
+ * most 27 apart, so an error is at most 13.5, plus 0.5 because the nearest byte is looked up, or if a number lies
+ * beyond the table, as far as the smallest share leaves it out. The least squares may move the scale by some
+ * percent. */
 static double half_step(bo_element element, double x, double largest)
 {
     if (element == BO_ELEMENT_BFLOAT16) return fabs(x) * 0x1p-8;

@@ -1,5 +1,5 @@
-/* The parsers of the client of `bochner bench serve`: responses and events are the same for any division of their bytes,
- * and malformed ones are refused. */
+/* The parsers of the client of `bochner bench serve`: responses and events are the same for any division of their
+ * bytes, and malformed ones are refused. */
 #include "testing.h"
 #include "bench/serve/response.h"
 
@@ -71,9 +71,11 @@ static const example good[] = {
      0},
     {"HTTP/1.0 200 OK\r\n\r\nuntil the end", 200, LOAD_UNTIL_CLOSE, true, "until the end", 0},
     {"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx", 200, LOAD_DONE, false, "x", 0},
-    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;name=\"v\"\r\n,\r\nA \r\n0123456789\r\n0\r\n\r\n",
+    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;name=\"v\"\r\n,\r\nA "
+     "\r\n0123456789\r\n0\r\n\r\n",
      200, LOAD_DONE, false, "hello,0123456789", 0},
-    {"HTTP/1.1 500 No\r\nTransfer-Encoding: CHUNKED\r\nContent-Length: 3\r\n\r\n00a\r\n\r\n\r\n\r\n\r\n\r\n\r\n0\r\nT: x\r\nU: y\r\n\r\nHTTP",
+    {"HTTP/1.1 500 No\r\nTransfer-Encoding: CHUNKED\r\nContent-Length: 3\r\n\r\n00a\r\n\r\n\r\n\r\n\r\n\r\n\r\n0\r\nT: "
+     "x\r\nU: y\r\n\r\nHTTP",
      500, LOAD_DONE, false, "\r\n\r\n\r\n\r\n\r\n", 4},
     {"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
      "8\r\ndata: {\"\r\n4\r\na\":1\r\n3\r\n}\n\n\r\ne\r\ndata: [DONE]\n\n\r\n0\r\n\r\n",

@@ -121,8 +121,8 @@ static void times_of_a_stream(void **state)
     stop(&s);
     const load_outcome *o = &outcomes[0];
     assert_true(o->status == 200 && o->count == 3 && o->prompt == 7 && o->generated == 4 && o->cached == 5);
-    /* The server pauses before the end of the first event, before each of the next two, and before it closes. Only times
-     * since the request have bounds: what arrives while the client does not run has the same time. */
+    /* The server pauses before the end of the first event, before each of the next two, and before it closes. Only
+     * times since the request have bounds: what arrives while the client does not run has the same time. */
     const double pause = PAUSE * 1e-6;
     for (size_t i = 0; i < 3; i++) assert_true(o->tokens[i] - o->sent >= (double)(i + 1) * pause);
     assert_true(o->tokens[1] >= o->tokens[0] && o->tokens[2] >= o->tokens[1] && o->ended - o->sent >= 4 * pause);

@@ -1,11 +1,11 @@
-/* Separation rank of the blocks of a language model: no interaction in the embedding, rank one where it is known, growth with
- * attention, bad input, memory. */
+/* Separation rank of the blocks of a language model: no interaction in the embedding, rank one where it is known,
+ * growth with attention, bad input, memory. */
 #include "base/counting.h"
 #include "cli/shared/separation.h"
 #include "model/models.h"
 
-/* The embedding of the last token does not depend on the first half, and an MLP acts on single tokens. Without attention (its
- * output projection is zero when a model is created) no place interacts. */
+/* The embedding of the last token does not depend on the first half, and an MLP acts on single tokens. Without
+ * attention (its output projection is zero when a model is created) no place interacts. */
 static void without_interaction(void **state)
 {
     (void)state;
@@ -21,8 +21,8 @@ static void without_interaction(void **state)
     bo_context_destroy(context);
 }
 
-/* With queries of 0, attention is the mean of the values of all tokens: a sum of a function of A and one of B, which do not
- * interact. */
+/* With queries of 0, attention is the mean of the values of all tokens: a sum of a function of A and one of B, which do
+ * not interact. */
 static void of_a_sum(void **state)
 {
     (void)state;
@@ -43,8 +43,8 @@ static void of_a_sum(void **state)
     bo_context_destroy(context);
 }
 
-/* Gated linear attention with one head of dimension 2: the last token reads q(B)ᵀ D(B) S(A) with a state S of two rows and the
- * gates D of the second half, so that what depends on A enters through two numbers. The rank is 2. */
+/* Gated linear attention with one head of dimension 2: the last token reads q(B)ᵀ D(B) S(A) with a state S of two rows
+ * and the gates D of the second half, so that what depends on A enters through two numbers. The rank is 2. */
 static void known_rank(void **state)
 {
     (void)state;
@@ -72,8 +72,8 @@ static void known_rank(void **state)
     bo_context_destroy(context);
 }
 
-/* Softmax attention has more than the memory of two numbers above, and two layers more than one. The same seed gives the same
- * bits for any number of threads. */
+/* Softmax attention has more than the memory of two numbers above, and two layers more than one. The same seed gives
+ * the same bits for any number of threads. */
 static void growth(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* bo_attention_call with a workspace allocates nothing after bo_attention_call_bytes: neither memory of the host, which an allocator
- * counts, nor
- * memory of the device, of which the emulator has none left. On a GPU it can be recorded, and the recording repeated. */
+/* bo_attention_call with a workspace allocates nothing after bo_attention_call_bytes: neither memory of the host, which
+ * an allocator counts, nor memory of the device, of which the emulator has none left. On a GPU it can be recorded, and
+ * the recording repeated. */
 #include <bochner/devices.h>
 #include "attention/attention.h"
 #include "base/counting.h"

@@ -1,5 +1,5 @@
-/* The public calls of attention on a GPU: with arrays of the host and of the GPU, and bo_attention_call with strides, offsets
- * and a stream. The results are those of the same calls on the CPU. */
+/* The public calls of attention on a GPU: with arrays of the host and of the GPU, and bo_attention_call with strides,
+ * offsets and a stream. The results are those of the same calls on the CPU. */
 #include <bochner/devices.h>
 #include "attention/attention.h"
 #include "features/propose.h"
@@ -183,8 +183,8 @@ static void *upload(bo_context *context, const void *from, size_t bytes)
     return to;
 }
 
-/* Copies of the arrays in memory of a context's device: with q, k and v packed (tokens, heads + 2 key heads, dim), or tokens
- * first without gaps. */
+/* Copies of the arrays in memory of a context's device: with q, k and v packed (tokens, heads + 2 key heads, dim), or
+ * tokens first without gaps. */
 typedef struct copies {
     char *q, *k, *v, *packed, *dpacked, *log_gate, *dlog_gate, *out, *dout;
     bool packs;

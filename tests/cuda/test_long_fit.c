@@ -1,5 +1,5 @@
-/* Fits of kernel machines on a GPU compared with those on the CPU, which have their own tests. The tables are small, but
- * the Gram matrix has several panels and blocks, and the rows several runs. */
+/* Fits of kernel machines on a GPU compared with those on the CPU, which have their own tests. The tables are small,
+ * but the Gram matrix has several panels and blocks, and the rows several runs. */
 #include <bochner/devices.h>
 #include "machines/enums.h"
 #include "machines/oracle.h"
@@ -69,8 +69,8 @@ static bo_machine_desc desc_of(const setting *s)
 }
 
 /* Errors of entries of the Gram matrix, relative to the geometric mean of their diagonal: features differ by rounding,
- * rounded features by a quantum where the number is near the middle of two, and sums of 1024 products in float32 by about
- * 1e-6. */
+ * rounded features by a quantum where the number is near the middle of two, and sums of 1024 products in float32 by
+ * about 1e-6. */
 static double gram_tolerance(const setting *s)
 {
     if (s->precision == BO_GRAM_PRECISION_INT8) return 1e-4;
@@ -191,8 +191,8 @@ static void test_systems(void **state)
         expect_near(s->name, "residual", outputs, ridge[0].rss, ridge[1].rss, 1e-8);
         expect_near(s->name, "freedom", 1, &ridge[0].freedom, &ridge[1].freedom, 1e-9);
         expect_near(s->name, "score", 1, &ridge[0].gcv, &ridge[1].gcv, 1e-8);
-        /* If each device computes the features of these rows in float32, they differ by a few 2^-24, to which predictions
-         * are proportional and leverages quadratic. */
+        /* If each device computes the features of these rows in float32, they differ by a few 2^-24, to which
+         * predictions are proportional and leverages quadratic. */
         const double rows = s->on_host ? 1e-8 : 16 * 0x1p-24;
         expect_near(s->name, "leverage", 20, left_out[0].leverage, left_out[1].leverage, rows);
         expect_near(s->name, "prediction", 20 * outputs, left_out[0].prediction, left_out[1].prediction, rows);
@@ -270,7 +270,8 @@ static void test_machines(void **state)
     }
 }
 
-/* The search of gamma and lambda runs on the device, too, and chooses the same. The defaults are those of the device. */
+/* The search of gamma and lambda runs on the device, too, and chooses the same. The defaults are those of the
+ * device. */
 static void test_search(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Attention on a device with strides (bo_gpu_strides): the same numbers in arrays with gaps, side by side in one array, and
- * with heads before tokens. Results have the same bits as those of arrays without gaps, or nearly the same numbers if other
- * kernels compute them. Everything between the numbers of results stays as it was. */
+/* Attention on a device with strides (bo_gpu_strides): the same numbers in arrays with gaps, side by side in one array,
+ * and with heads before tokens. Results have the same bits as those of arrays without gaps, or nearly the same numbers
+ * if other kernels compute them. Everything between the numbers of results stays as it was. */
 #include <bochner/devices.h>
 #include "testing.h"
 #include "attention/attention.h"

@@ -1,5 +1,5 @@
-/* Predictions of kernel machines on a GPU compared with those on the CPU: the same machines, fitted on the CPU. Emulated GPUs
- * have blocks of 64 rows. */
+/* Predictions of kernel machines on a GPU compared with those on the CPU: the same machines, fitted on the CPU.
+ * Emulated GPUs have blocks of 64 rows. */
 #include <bochner/devices.h>
 #include "math/metrics.h"
 #include "machines/gpu/predict.h"
@@ -65,9 +65,9 @@ static float *rows_of(uint64_t seed)
     return x;
 }
 
-/* Features of both devices are computed in float32 from projections |u| < 2^5 and are at most 1, so they differ by less than
- * 2^5 2^-24, and predictions by less than Σ |β| times that. Rounded features may differ by one quantum where they are
- * near the middle of two: errors of 2^-19 are less than 2^-9 of a quantum, so 3 of 150 are too many. Numbers are
+/* Features of both devices are computed in float32 from projections |u| < 2^5 and are at most 1, so they differ by less
+ * than 2^5 2^-24, and predictions by less than Σ |β| times that. Rounded features may differ by one quantum where they
+ * are near the middle of two: errors of 2^-19 are less than 2^-9 of a quantum, so 3 of 150 are too many. Numbers are
  * compared relative to 1 + their size, as the exponential of a logarithm multiplies its error. Deviations are roots of
  * 1 + q with q < 1 times exponentials of sums of features: their relative errors are smaller. */
 static double tolerance_of(const bo_machine *machine)

@@ -1,5 +1,5 @@
-/* Several devices in one process: contexts on the CPU and on two GPUs side by side, what belongs to which of them, exhausted
- * memory, reads beside other work, and what CUDA has as the current device. */
+/* Several devices in one process: contexts on the CPU and on two GPUs side by side, what belongs to which of them,
+ * exhausted memory, reads beside other work, and what CUDA has as the current device. */
 #include <bochner/devices.h>
 #include <bochner/graph.h>
 #include <dlfcn.h>

@@ -115,8 +115,8 @@ static void products_are_within_the_bound(void **state)
     }
 }
 
-/* exp_line writes rounded exponentials at the places of a sliver, then zeros, and returns their sum before rounding. The
- * error of exp_below is at most 2e-7 per number; rounding to bfloat16 is relative, at most 2^-8. */
+/* exp_line writes rounded exponentials at the places of a sliver, then zeros, and returns their sum before rounding.
+ * The error of exp_below is at most 2e-7 per number; rounding to bfloat16 is relative, at most 2^-8. */
 static void lines_hold_exponentials(void **state)
 {
     (void)state;

@@ -230,7 +230,8 @@ static void codes_are_widened(void **state)
     }
 }
 
-/* The sums of a group are exact; groups are added in float32 after two roundings of their factor and one of their sum. */
+/* The sums of a group are exact; groups are added in float32 after two roundings of their factor and one of their
+ * sum. */
 static void check_code_dots(const bo_kernels *table, size_t n)
 {
     enum { LDO = LINES + 2, LENGTH = (WIDE + BO_S4_BLOCK - 1) / BO_S4_BLOCK * BO_S4_BLOCK };

@@ -1,12 +1,13 @@
-/* A model of a disk that loses power. The functions that change files are replaced in this program by versions that record
- * every change below a watched folder. From the record, the folder is reconstructed as a crash could have left it.
+/* A model of a disk that loses power. The functions that change files are replaced in this program by versions that
+ * record every change below a watched folder. From the record, the folder is reconstructed as a crash could have left
+ * it.
  *
  * What survives a crash after n operations:
  *   - data of a file up to its last fsync, and any subset of its later writes, each of them whole or torn at a multiple
  *     of 512 bytes;
  *   - names in a folder up to the folder's last fsync, and any subset of its later changes. A rename is one change.
- * fsync of a file does not save its name, and fsync of a folder saves neither the data of its files nor the names in its
- * subfolders. Real file systems promise more. */
+ * fsync of a file does not save its name, and fsync of a folder saves neither the data of its files nor the names in
+ * its subfolders. Real file systems promise more. */
 #ifndef BO_TEST_DISK_H
 #define BO_TEST_DISK_H
 
@@ -35,8 +36,8 @@ typedef struct disk_operation {
     unsigned char *data;
 } disk_operation;
 
-/* A file or a folder. Object 0 is the watched folder. A folder is known by the path it was created with; files are known
- * while they have a name. */
+/* A file or a folder. Object 0 is the watched folder. A folder is known by the path it was created with; files are
+ * known while they have a name. */
 typedef struct disk_object {
     bool folder;
     size_t size; /* of the file, in the running program */
@@ -61,7 +62,7 @@ typedef struct disk_record {
 static disk_record disk;
 static bool disk_flushes = true; /* false: fsync does nothing, for speed */
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static inline disk_name *disk_entry(disk_name *names, int count, int folder, const char *name)
 {
@@ -116,7 +117,7 @@ static inline int disk_object_at(const char *path)
     return entry ? entry->object : -1;
 }
 
-/* ---- recording -------------------------------------------------------------------------------------------------- */
+/* ---- recording --------------------------------------------------------------------------------------------------- */
 
 static inline disk_operation *disk_add(disk_kind kind, int folder, int object, const char *name)
 {
@@ -314,8 +315,8 @@ static inline void disk_apply(disk_state *state, const disk_operation *operation
     }
 }
 
-/* The first `count` operations; fate[i] tells how much of operation i survives: 0 nothing, 1 all, more: this multiple of
- * a sector of a write. Operations that were flushed survive in any case. */
+/* The first `count` operations; fate[i] tells how much of operation i survives: 0 nothing, 1 all, more: this multiple
+ * of a sector of a write. Operations that were flushed survive in any case. */
 static inline void disk_crash(size_t count, const unsigned *fate, disk_state *state)
 {
     memset(state, 0, sizeof *state);

@@ -1,5 +1,5 @@
-/* A training run on a disk that loses power at any moment: it resumes from the last checkpoint that was complete, or from a
- * newer one, and ends with the bits of an uninterrupted run. */
+/* A training run on a disk that loses power at any moment: it resumes from the last checkpoint that was complete, or
+ * from a newer one, and ends with the bits of an uninterrupted run. */
 #ifndef BO_TEST_POWER_H
 #define BO_TEST_POWER_H
 

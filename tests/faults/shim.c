@@ -1,12 +1,13 @@
 /* Fails some calls of the C library, for LD_PRELOAD.
  *
- * BOCHNER_FAULT=NAME:FIRST:LAST:ERROR fails the calls FIRST to LAST (from 1) of the function NAME with errno ERROR; ERROR 0
- * is a short write of half of the bytes. BOCHNER_FAULT_COUNTS=FILE writes a line "NAME CALLS" per function when the
- * process ends. Children run without faults.
+ * BOCHNER_FAULT=NAME:FIRST:LAST:ERROR fails the calls FIRST to LAST (from 1) of the function NAME with errno ERROR;
+ * ERROR 0 is a short write of half of the bytes. BOCHNER_FAULT_COUNTS=FILE writes a line "NAME CALLS" per function when
+ * the process ends. Children run without faults.
  *
  * Calls inside the C library are not seen. For files of stdio the functions of stdio fail; streams in memory and
- * standard error do not count. The clock of a thread advances by a millisecond per call, so that files which contain times
- * are the same in every run; only the clock of the thread pool, which is read while threads wait, shows the time. */
+ * standard error do not count. The clock of a thread advances by a millisecond per call, so that files which contain
+ * times are the same in every run; only the clock of the thread pool, which is read while threads wait, shows the
+ * time. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,8 +29,24 @@
     X(read)                                                                                                            \
     X(pread)                                                                                                           \
     X(write)                                                                                                           \
-    X(pwrite) X(fsync) X(fdatasync) X(rename) X(link) X(open) X(mkdir) X(mmap) X(ftruncate) X(close) X(pthread_create) \
-        X(fopen) X(fdopen) X(fread) X(fwrite) X(fflush) X(fclose) X(opendir)
+    X(pwrite)                                                                                                          \
+    X(fsync)                                                                                                           \
+    X(fdatasync)                                                                                                       \
+    X(rename)                                                                                                          \
+    X(link)                                                                                                            \
+    X(open)                                                                                                            \
+    X(mkdir)                                                                                                           \
+    X(mmap)                                                                                                            \
+    X(ftruncate)                                                                                                       \
+    X(close)                                                                                                           \
+    X(pthread_create)                                                                                                  \
+    X(fopen)                                                                                                           \
+    X(fdopen)                                                                                                          \
+    X(fread)                                                                                                           \
+    X(fwrite)                                                                                                          \
+    X(fflush)                                                                                                          \
+    X(fclose)                                                                                                          \
+    X(opendir)
 #define NUMBER(name) NUMBER_##name,
 #define NAME(name)   #name,
 enum { CALLS(NUMBER) COUNT };

@@ -1,4 +1,5 @@
-/* The power fails during a training run: every moment, and a sample of what survives. test_long_power_loss.c tries more. */
+/* The power fails during a training run: every moment, and a sample of what survives. test_long_power_loss.c tries
+ * more. */
 #include "faults/power.h"
 
 #ifndef SUBSETS

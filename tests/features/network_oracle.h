@@ -1,5 +1,5 @@
-/* Reference for the kernels of infinitely wide networks: the recursion of features.h as it is written there, on covariances, in
- * long double. */
+/* Reference for the kernels of infinitely wide networks: the recursion of features.h as it is written there, on
+ * covariances, in long double. */
 #ifndef BO_TEST_NETWORK_ORACLE_H
 #define BO_TEST_NETWORK_ORACLE_H
 

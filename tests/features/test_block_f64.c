@@ -1,5 +1,5 @@
-/* Features of a block of rows in float64, for every map: compared with φ in float64, with the log scales of float32, and
- * at norms where φ would overflow or underflow. */
+/* Features of a block of rows in float64, for every map: compared with φ in float64, with the log scales of float32,
+ * and at norms where φ would overflow or underflow. */
 #include "maps.h"
 #include "features/facts.h"
 
@@ -78,8 +78,8 @@ static void check_moderate(bo_context *context, const bo_features_desc *desc, vo
     drop(b);
 }
 
-/* The log scale of float32 differs by the rounding of u, of |t|²/2 and of the scale itself, which are all below 1e6 at a
- * norm of 1000: at most a few units of 2^-24 1e6. The largest feature is near 1/√features. */
+/* The log scale of float32 differs by the rounding of u, of |t|²/2 and of the scale itself, which are all below 1e6 at
+ * a norm of 1000: at most a few units of 2^-24 1e6. The largest feature is near 1/√features. */
 static void check_large(bo_context *context, const bo_features_desc *desc, void *user)
 {
     (void)user;

@@ -23,8 +23,8 @@ static bo_features_desc describe(int kernel, size_t dim, const float *scales)
                               .length_scales = scales};
 }
 
-/* The bound that the header promises: roundings of s are independent, so that its relative error is about √dim 2⁻²⁴, and
- * |s f'(s)| < 1; f adds 5e-7. Values of the other kernels are rounded once. */
+/* The bound that the header promises: roundings of s are independent, so that its relative error is about √dim 2⁻²⁴,
+ * and |s f'(s)| < 1; f adds 5e-7. Values of the other kernels are rounded once. */
 static double block_limit(int kernel, double expected)
 {
     return is_fast(kernel) ? 1e-6 : 0x1.01p-24 * fabs(expected);

@@ -1,5 +1,5 @@
-/* Kernels of infinitely wide networks: the closed forms against the recursion in long double, against finite networks and their
- * Jacobians, and the features of random networks against the closed forms. */
+/* Kernels of infinitely wide networks: the closed forms against the recursion in long double, against finite networks
+ * and their Jacobians, and the features of random networks against the closed forms. */
 #include "features/enums.h"
 #include "features/facts.h"
 #include "maps.h"
@@ -25,8 +25,8 @@ static double value(bo_context *context, const bo_features_desc *desc, const flo
     return k;
 }
 
-/* Differences of 2⁻ᵉ between two rows. The reference has 64 bits and takes an angle from 1 - cos: its error is √2⁻⁶³ = 3e-10
- * at worst. The angle of a double would have an error of 1e-8. */
+/* Differences of 2⁻ᵉ between two rows. The reference has 64 bits and takes an angle from 1 - cos: its error is √2⁻⁶³ =
+ * 3e-10 at worst. The angle of a double would have an error of 1e-8. */
 static void closed_forms_match_the_recursion(void **state)
 {
     (void)state;
@@ -186,8 +186,8 @@ static double jacobians(const mlp *net, const bo_features_desc *desc, const pass
     return b + scale * h2 + d2 * (b + scale * h1) + d1 * (b + t);
 }
 
-/* The mean over networks tends to the limit, and the deviation of one network from it decreases like 1/√width: from 16 to 256
- * by a factor of 4. With 40 networks its logarithm has a standard error of 1/√80 at each width. */
+/* The mean over networks tends to the limit, and the deviation of one network from it decreases like 1/√width: from 16
+ * to 256 by a factor of 4. With 40 networks its logarithm has a standard error of 1/√80 at each width. */
 static void finite_networks_approach_the_kernels(void **state)
 {
     (void)state;
@@ -246,8 +246,8 @@ static double dot_of_features(bo_context *context, const bo_features_desc *desc,
     return sum;
 }
 
-/* Sixteen times the features: the error decreases by a factor of 4, or more for orthogonal weights. The mean agrees within its standard error and the stated
- * bias of order 1 / features for depth 3; there is none for depth 1. */
+/* Sixteen times the features: the error decreases by a factor of 4, or more for orthogonal weights. The mean agrees
+ * within its standard error and the stated bias of order 1 / features for depth 3; there is none for depth 1. */
 static void features_approach_the_kernels(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* An index and two shards: the input is a byte with the number of the shards that exist, the lengths of the index and of
- * the first shard as two bytes each, and then their bytes. */
+/* An index and two shards: the input is a byte with the number of the shards that exist, the lengths of the index and
+ * of the first shard as two bytes each, and then their bytes. */
 #include "fuzz.h"
 #include "io/shards.h"
 

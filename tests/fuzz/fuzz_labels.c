@@ -21,7 +21,8 @@ static const char *unquote(const char *at, bool tic, char *out)
     return at + 1;
 }
 
-/* Letters that pictures can show are kept. An invisible space (U+200B) stands between ]] and >, which XML does not allow. */
+/* Letters that pictures can show are kept. An invisible space (U+200B) stands between ]] and >, which XML does not
+ * allow. */
 static void compare(const char *label, const char *shown)
 {
     const char *start = label;

@@ -1,4 +1,5 @@
-/* A hostile llama2.c model with its tokenizer: the first two bytes are the length of the tokenizer, which comes next. */
+/* A hostile llama2.c model with its tokenizer: the first two bytes are the length of the tokenizer, which comes
+ * next. */
 #include "import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

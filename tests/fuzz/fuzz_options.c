@@ -1,6 +1,6 @@
-/* The command lines of all commands: parsed or refused, never run. The first byte selects the command; the words follow,
- * one per line. Options that were accepted are printed as JSON, read from a file in memory and parsed again, and must be
- * the same. */
+/* The command lines of all commands: parsed or refused, never run. The first byte selects the command; the words
+ * follow, one per line. Options that were accepted are printed as JSON, read from a file in memory and parsed again,
+ * and must be the same. */
 #include "fuzz.h"
 int bochner_main(int argc, char **argv);
 #define main bochner_main

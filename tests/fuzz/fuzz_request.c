@@ -1,5 +1,5 @@
-/* Bodies of requests to bochner serve: parsed or refused with a reason, and what was parsed is within its bounds. The first
- * byte selects the kind of the request. */
+/* Bodies of requests to bochner serve: parsed or refused with a reason, and what was parsed is within its bounds. The
+ * first byte selects the kind of the request. */
 #include <stdlib.h>
 #include "fuzz.h"
 #include "serve/request.h"

@@ -1,4 +1,5 @@
-/* A malicious tokenizer.json is applied to texts: loaded or refused; a loaded one encodes and decodes within its ids. */
+/* A malicious tokenizer.json is applied to texts: loaded or refused; a loaded one encodes and decodes within its
+ * ids. */
 #include "text/facts.h"
 #include "fuzz.h"
 #include "text/tokenizer.h"

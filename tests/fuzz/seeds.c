@@ -3,8 +3,8 @@
  *
  *     fuzz_seeds FOLDER
  *
- * writes FOLDER/features/…, machine/…, embedding/…, network_image/…, model/…, session/…, lab/…, record/…, optimizer/…, weights/…, adapter_weights/…,
- * gguf/… and llama2c/… */
+ * writes FOLDER/features/…, machine/…, embedding/…, network_image/…, model/…, session/…, lab/…, record/…, optimizer/…,
+ * weights/…, adapter_weights/…, gguf/… and llama2c/… */
 #include <bochner/bochner.h>
 #include "lab/lab.h"
 #include "foreign_seeds.h"

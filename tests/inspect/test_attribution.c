@@ -1,11 +1,11 @@
-/* Attribution: contributions of heads add up to those of their layers, and those of layers to the logits, for every family;
- * subspaces; arrays; sizes. */
+/* Attribution: contributions of heads add up to those of their layers, and those of layers to the logits, for every
+ * family; subspaces; arrays; sizes. */
 #include "collect.h"
 #include <dirent.h>
 
 enum { TOKENS = 16, WINDOWS = 2, ROWS = TOKENS * WINDOWS };
 
-/* ---- plain directions --------------------------------------------------------------------------------------------- */
+/* ---- plain directions -------------------------------------------------------------------------------------------- */
 
 /* The output matrix, its mean row, and the final norm. */
 typedef struct output {
@@ -53,7 +53,7 @@ static double contribution(const output *o, const float *x, const double *y, int
     return sum;
 }
 
-/* ---- sums --------------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 /* The residual stream after attention minus that before it is what the heads add, plus the bias. */
 static double *bias_of(bo_context *context, const bo_model *model, size_t layer)
@@ -69,8 +69,8 @@ static double *bias_of(bo_context *context, const bo_model *model, size_t layer)
     return bias;
 }
 
-/* The bias as it is added to the stream at token t. With a norm of the summand (RMSNorm in all families that have one) it
- * has the gain and the scale of that norm. */
+/* The bias as it is added to the stream at token t. With a norm of the summand (RMSNorm in all families that have one)
+ * it has the gain and the scale of that norm. */
 static void add_bias(bo_context *context, const bo_model *model, const collected *c, size_t layer, size_t t,
                      const double *bias, double *y)
 {
@@ -156,10 +156,10 @@ static void check_logits(bo_context *context, const bo_model *model, const colle
     output_free(&o);
 }
 
-/* ---- subspaces ---------------------------------------------------------------------------------------------------- */
+/* ---- subspaces --------------------------------------------------------------------------------------------------- */
 
-/* The basis is orthonormal, contains what the head writes (W_O of any vector in the range of W_V), and has the stated share
- * of the variance of the stream. */
+/* The basis is orthonormal, contains what the head writes (W_O of any vector in the range of W_V), and has the stated
+ * share of the variance of the stream. */
 static void check_subspace(const bo_model *model, const collected *c, size_t layer, size_t head)
 {
     const bo_model_desc *d = bo_model_describe(model);
@@ -189,7 +189,7 @@ static void check_subspace(const bo_model *model, const collected *c, size_t lay
     free(mean);
 }
 
-/* ---- all families ------------------------------------------------------------------------------------------------- */
+/* ---- all families ------------------------------------------------------------------------------------------------ */
 
 static void attribution_of_families(void **state)
 {
@@ -248,7 +248,7 @@ static void single_head(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static void sizes(void **state)
 {

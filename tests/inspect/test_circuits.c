@@ -1,12 +1,12 @@
-/* Circuits: W_QK and W_OV compared with whole matrices in double, and heads that are made by hand: one that attends to the
- * previous token, one that copies, and an induction head of two layers. */
+/* Circuits: W_QK and W_OV compared with whole matrices in double, and heads that are made by hand: one that attends to
+ * the previous token, one that copies, and an induction head of two layers. */
 #include "collect.h"
 #include "math/linalg.h"
 #include <dirent.h>
 
 enum { MOST = 80 };
 
-/* ---- whole matrices ----------------------------------------------------------------------------------------------- */
+/* ---- whole matrices ---------------------------------------------------------------------------------------------- */
 
 /* W_Q, W_K or W_V of a head (dim x width), with the gain of the input norm and of the norm of the head. */
 static double *read_side(bo_context *context, const bo_model *model, size_t layer, const char *side, size_t heads,
@@ -144,7 +144,7 @@ static void circuits_of_families(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- heads made by hand -------------------------------------------------------------------------------------------- */
+/* ---- heads made by hand ------------------------------------------------------------------------------------------ */
 
 /* The residual stream has three parts: one number per position, per token, and per previous token. */
 enum { POSITIONS = 32, TOKENS = 64, WIDTH = POSITIONS + 2 * TOKENS, TOKEN = POSITIONS, BEFORE = POSITIONS + TOKENS };
@@ -222,7 +222,8 @@ static void make_successor(bo_context *context, bo_model *model)
     set(context, model, "model.layers.1.self_attn.o_proj.weight", o);
 }
 
-/* On repeated tokens the induction head raises the logit of the next token; the other one writes where no logit is read. */
+/* On repeated tokens the induction head raises the logit of the next token; the other one writes where no logit is
+ * read. */
 static void logits_by_hand(bo_context *context, const bo_model *model)
 {
     int32_t ids[POSITIONS];
@@ -244,8 +245,7 @@ static void heads_by_hand(void **state)
     make_previous(context, model, BEFORE, 1);
     make_successor(context, model);
     collected c = collect(context, model, (bo_inspect_desc){.tokens = POSITIONS, .windows = 4}, 4 * POSITIONS, 12);
-    const bo_head_report *previous = &c.report->layers[0].heads[0],
-                         *induction = &c.report->layers[1].heads[0];
+    const bo_head_report *previous = &c.report->layers[0].heads[0], *induction = &c.report->layers[1].heads[0];
     assert_true(previous->previous > 0.99 && previous->previous_repeated > 0.99);
     assert_true(previous->induction < 0.3 && previous->induction_repeated < 0.1);
     /* the first token has no previous one and reads itself, which attracts its later occurrences, 1/12 of the text */
@@ -272,8 +272,8 @@ static void heads_by_hand(void **state)
     bo_context_destroy(context);
 }
 
-/* Random heads: Σ Re λ has mean 0. For 64 eigenvalues that are uniform on a disk, Σ Re λ / Σ |λ| has a deviation of about
- * 1/64 (Σ Re λ is the trace, of variance dim · dim⁻¹, and Σ|λ| is 2/3 dim): 0.15 is six deviations at dim 16. */
+/* Random heads: Σ Re λ has mean 0. For 64 eigenvalues that are uniform on a disk, Σ Re λ / Σ |λ| has a deviation of
+ * about 1/64 (Σ Re λ is the trace, of variance dim · dim⁻¹, and Σ|λ| is 2/3 dim): 0.15 is six deviations at dim 16. */
 static void random_heads(void **state)
 {
     (void)state;

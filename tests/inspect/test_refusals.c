@@ -46,8 +46,7 @@ static void refusals(void **state)
     assert_fails(context, BO_UNSUPPORTED, "with unit scaling",
                  INSPECT(64, .tokens = 16, .parts = BO_INSPECT_PART_CIRCUITS));
     assert_ok(context, INSPECT(64, .tokens = 16)); /* the other parts */
-    assert_int_equal(report->parts,
-                     BO_INSPECT_PART_STATISTICS | BO_INSPECT_PART_ERRORS | BO_INSPECT_PART_BEHAVIOR);
+    assert_int_equal(report->parts, BO_INSPECT_PART_STATISTICS | BO_INSPECT_PART_ERRORS | BO_INSPECT_PART_BEHAVIOR);
     assert_int_equal(report->layer_count, LAYERS);
     assert_int_equal(report->layers[0].head_count, 2);
     assert_true(report->candidate_count > 0 && report->choice < report->candidate_count);

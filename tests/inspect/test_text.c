@@ -1,10 +1,11 @@
-/* Statistics, behavior and errors on a text, compared with plain recomputation in double from the arrays of the model. */
+/* Statistics, behavior and errors on a text, compared with plain recomputation in double from the arrays of the
+ * model. */
 #include "attention/attention.h"
 #include "collect.h"
 
 enum { TOKENS = 24, WINDOWS = 4, MOST = 64 };
 
-/* ---- statistics --------------------------------------------------------------------------------------------------- */
+/* ---- statistics -------------------------------------------------------------------------------------------------- */
 
 /* Adds x xᵀ of the rows of a head over all windows, times `factor`; m: a matrix that is applied first (rank x dim). */
 static double add_second(const collected *c, bo_inspect_array_kind kind, size_t layer, size_t head, double factor,
@@ -52,7 +53,7 @@ static void check_moments(const collected *c, size_t layer, size_t head, const b
         assert_close(found->condition, values[0] / values[rank - 1], 1e-4 * found->condition);
 }
 
-/* ---- behavior ----------------------------------------------------------------------------------------------------- */
+/* ---- behavior ---------------------------------------------------------------------------------------------------- */
 
 typedef struct scores {
     double entropy, share, previous, self, first, induction, uniform;
@@ -103,7 +104,7 @@ static void check_behavior(const collected *c, size_t layer, size_t head)
     assert_close(found->induction_uniform, plain.uniform, 1e-12);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 /* The error of a window of exact attention, on the second half of the windows. */
 static double plain_window_error(const collected *c, size_t layer, size_t head, size_t window)
@@ -189,9 +190,9 @@ static void check_errors(bo_context *context, const collected *c, size_t layer, 
     }
 }
 
-/* The variance formula is an upper bound: errors that all keys of a query share cancel in the denominator, for small norms
- * half of the variance, and orthogonal frequencies leave less than independent ones, at most by a factor of 3.5 here:
- * together a factor of at most √7 in the error. */
+/* The variance formula is an upper bound: errors that all keys of a query share cancel in the denominator, for small
+ * norms half of the variance, and orthogonal frequencies leave less than independent ones, at most by a factor of 3.5
+ * here: together a factor of at most √7 in the error. */
 static void predictions_agree(const collected *c)
 {
     double measured = 0, predicted = 0;
@@ -252,7 +253,8 @@ static void text_of_models(void **state)
     bo_context_destroy(context);
 }
 
-/* Long texts are read in batches, the last of which is shorter: means over all windows are means of those of its parts. */
+/* Long texts are read in batches, the last of which is shorter: means over all windows are means of those of its
+ * parts. */
 static void batches(void **state)
 {
     (void)state;

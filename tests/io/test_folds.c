@@ -58,8 +58,8 @@ static void test_classes(void **state)
 }
 
 /* No group is in two folds. The classes follow the groups, of which each has at most about 40 rows. A fold has 1/7 of
- * the rows of a class, about 70, and the last groups are the smallest, with about 10 rows: the folds are within a quarter
- * of even shares. */
+ * the rows of a class, about 70, and the last groups are the smallest, with about 10 rows: the folds are within a
+ * quarter of even shares. */
 static void test_groups(void **state)
 {
     (void)state;

@@ -204,7 +204,8 @@ static void damaged(void **state)
     free(bytes.data);
 }
 
-/* The formulas of the file format, written for one number of a block. tests/peers compares all types with the package gguf. */
+/* The formulas of the file format, written for one number of a block. tests/peers compares all types with the package
+ * gguf. */
 static void blocks(void **state)
 {
     (void)state;

@@ -263,7 +263,8 @@ static void many_values(void **state)
     assert_ok(f->context, parse_zeros(f, 2 * BO_JSON_VALUES, true));
 }
 
-/* A file for which there is no room in the address space is reported as a lack of memory, not as a fault of the file. */
+/* A file for which there is no room in the address space is reported as a lack of memory, not as a fault of the
+ * file. */
 static void no_address_space(void **state)
 {
     test_folder *f = *state;

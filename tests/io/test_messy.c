@@ -23,7 +23,7 @@ static void refuse_text(test_folder *f, const char *text, bo_data_desc desc, con
     assert_int_not_equal(status, BO_OK);
 }
 
-/* ---- target encoding ---------------------------------------------------------------------------------------------- */
+/* ---- target encoding --------------------------------------------------------------------------------------------- */
 
 enum { ROWS = 400, TOWNS = 40 };
 
@@ -67,7 +67,8 @@ static double target_of(const towns *t, int i, int class_index)
     return class_index < 0 ? t->y[i] : t->y[i] == class_index;
 }
 
-/* The code of a town by its definition, from the rows that `use` marks; town TOWNS: unknown. The other input is i % 7 + 0.5. */
+/* The code of a town by its definition, from the rows that `use` marks; town TOWNS: unknown. The other input is i % 7 +
+ * 0.5. */
 static double code_of(const towns *t, const bool *use, int class_index, int town)
 {
     double n[TOWNS + 1] = {0}, s[TOWNS + 1] = {0}, all = 0, sum = 0, square = 0, between = 0, pairs = 0, k = 0;
@@ -188,7 +189,7 @@ static void no_leaks(void **state)
     free(t.text);
 }
 
-/* ---- streams, weights and groups ----------------------------------------------------------------------------------- */
+/* ---- streams, weights and groups --------------------------------------------------------------------------------- */
 
 static void write_groups(FILE *out)
 {
@@ -313,7 +314,7 @@ static void folds(void **state)
     free(text);
 }
 
-/* ---- kinds of columns ---------------------------------------------------------------------------------------------- */
+/* ---- kinds of columns -------------------------------------------------------------------------------------------- */
 
 static bo_schema_column_info column_of(const bo_data *data, size_t index)
 {
@@ -361,7 +362,8 @@ static void kinds(void **state)
                 "line 2, column 'flag': expected true or false");
     bo_schema_destroy(copy);
     bo_data_destroy(data);
-    /* 1/2/2024 is ambiguous alone; 13/2/2024 below decides for the whole column; hours are inputs if there are times. */
+    /* 1/2/2024 is ambiguous alone; 13/2/2024 below decides for the whole column; hours are inputs if there are
+     * times. */
     data = load_text(f, "d,y\n1/2/2024,.5\n13/2/2024,1\n", (bo_data_desc){0}, NULL);
     assert_true(data->x[1] == 32 && data->x[4] == 44);
     bo_data_destroy(data);
@@ -465,7 +467,7 @@ static void ids(void **state)
     }
 }
 
-/* ---- delimiters and numbers ---------------------------------------------------------------------------------------- */
+/* ---- delimiters and numbers -------------------------------------------------------------------------------------- */
 
 static void forms(void **state)
 {

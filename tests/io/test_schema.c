@@ -502,7 +502,8 @@ static void json(void **state)
                  bo_schema_load(f->context, &(bo_source){.bytes = "[[[[[[[[[[[[]]]]]]]]]]]]", .size = 24}, &copy));
 }
 
-/* A name is repeated for each category of its column: a name of a megabyte and 1000 categories would take a gigabyte. */
+/* A name is repeated for each category of its column: a name of a megabyte and 1000 categories would take a
+ * gigabyte. */
 static void long_names(void **state)
 {
     test_folder *f = *state;

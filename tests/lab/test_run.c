@@ -137,16 +137,14 @@ static void test_mistakes(void **state)
     for (int timed = 0; timed < 2; timed++) {
         assert_fails(context, BO_INVALID, "made, seed 11: claim each has no number",
                      run(context, no_number, timed, 2, &result));
-        assert_fails(context, BO_INVALID, "claim mean has two numbers",
-                     run(context, two_numbers, timed, 2, &result));
+        assert_fails(context, BO_INVALID, "claim mean has two numbers", run(context, two_numbers, timed, 2, &result));
         assert_fails(context, BO_INVALID, "claim main is not described",
                      run(context, unknown_claim, timed, 2, &result));
         assert_fails(context, BO_INVALID, "table kurve is not described",
                      run(context, unknown_table, timed, 2, &result));
         assert_fails(context, BO_INVALID, "two numbers for row 3, column measured",
                      run(context, two_cells, timed, 2, &result));
-        assert_fails(context, BO_INVALID, "both named and numeric rows",
-                     run(context, two_kinds, timed, 2, &result));
+        assert_fails(context, BO_INVALID, "both named and numeric rows", run(context, two_kinds, timed, 2, &result));
         assert_fails(context, BO_INVALID, "not finite", run(context, strange_row, timed, 2, &result));
         assert_null(result);
     }

@@ -67,9 +67,9 @@ static void test_whole(void **state)
         }
 }
 
-/* Width 1: the output is s^a g^b x up to a factor, with b = (3^L - 1)/2 for degree 3, a = 2^L - 1 for degree 2 and a = b
- * = (4^L - 1)/3 for degree 4. With several tokens, (s_A + s_B)^a (g_A + g_B)^b has (a + 1)(b + 1) terms. With one token
- * x in A, s = x and g = x² give the powers 0 to a + 2b of x. */
+/* Width 1: the output is s^a g^b x up to a factor, with b = (3^L - 1)/2 for degree 3, a = 2^L - 1 for degree 2 and a =
+ * b = (4^L - 1)/3 for degree 4. With several tokens, (s_A + s_B)^a (g_A + g_B)^b has (a + 1)(b + 1) terms. With one
+ * token x in A, s = x and g = x² give the powers 0 to a + 2b of x. */
 static void test_width_one(void **state)
 {
     (void)state;

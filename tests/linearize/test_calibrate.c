@@ -1,5 +1,5 @@
-/* Initial parameters of attention from text: never worse than the usual ones, set as reported, the same for any number of
- * threads; whitening; memory and refusals. */
+/* Initial parameters of attention from text: never worse than the usual ones, set as reported, the same for any number
+ * of threads; whitening; memory and refusals. */
 #include <bochner/names.h>
 #include "attention/attention.h"
 #include "features/facts.h"
@@ -77,8 +77,8 @@ static bo_attention_shape shape(void)
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
-/* Every preset: errors are finite and not above the start, in the order of layers and heads; layers without features have
- * none; the model is ready to read. */
+/* Every preset: errors are finite and not above the start, in the order of layers and heads; layers without features
+ * have none; the model is ready to read. */
 static void never_worse(void **state)
 {
     runs *r = *state;
@@ -122,8 +122,8 @@ static void never_worse(void **state)
     bo_model_destroy(teacher);
 }
 
-/* M is f I or f W as reported, W the result of bo_attention_whiten_arrays; the error is that of a separate forward pass, and no
- * other member of the family is better. */
+/* M is f I or f W as reported, W the result of bo_attention_whiten_arrays; the error is that of a separate forward
+ * pass, and no other member of the family is better. */
 static void set_as_reported(void **state)
 {
     runs *r = *state;
@@ -142,7 +142,8 @@ static void set_as_reported(void **state)
     values_of(r, teacher, 1, &values);
     const bo_attention *attention = bo_model_attention(student, 1);
     const bo_attention_shape s = shape();
-    assert_ok(r->context, bo_attention_whiten_arrays(r->context, attention, &s, values.arrays[0], values.arrays[1], 0, white));
+    assert_ok(r->context,
+              bo_attention_whiten_arrays(r->context, attention, &s, values.arrays[0], values.arrays[1], 0, white));
     float gates[TOKENS * HEADS] = {0};
     const bool gated = student->desc.block.attention.gate != BO_GATE_NONE;
     for (size_t i = 0; gated && i < TOKENS * HEADS; i++) gates[i] = (float)-log1p(exp(-3.0));
@@ -298,8 +299,8 @@ static void whitened(void **state)
             char name[80];
             values_of(r, student, 1, &values); /* of the model itself */
             const bo_attention_shape s = shape();
-            assert_ok(r->context, bo_attention_whiten_arrays(r->context, bo_model_attention(student, 1), &s, values.arrays[0],
-                                                      values.arrays[1], amount, white));
+            assert_ok(r->context, bo_attention_whiten_arrays(r->context, bo_model_attention(student, 1), &s,
+                                                             values.arrays[0], values.arrays[1], amount, white));
             assert_ok(r->context, bo_model_whiten(r->context, student, r->text, TOKENS, amount));
             weight_name(1, "m", name);
             assert_ok(r->context, bo_weights_get(r->context, bo_model_weights(student), name, found, NULL));

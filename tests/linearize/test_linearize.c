@@ -1,5 +1,5 @@
-/* Linearization from end to end: the student learns, its folder can be loaded, a call that is stopped anywhere continues to
- * the same bits, and nothing is overwritten or left behind by calls that are refused. */
+/* Linearization from end to end: the student learns, its folder can be loaded, a call that is stopped anywhere
+ * continues to the same bits, and nothing is overwritten or left behind by calls that are refused. */
 #include "base/counting.h"
 #include "model/internal.h"
 #include "train/runs.h"
@@ -395,8 +395,8 @@ static bo_status whole(void *what)
     return bo_linearize(s->context, &s->desc, NULL);
 }
 
-/* The call is resumed again and again from what an earlier one left. Steps need no memory; every 97th of the allocations
- * after the first thousand stands for the rest. */
+/* The call is resumed again and again from what an earlier one left. Steps need no memory; every 97th of the
+ * allocations after the first thousand stands for the rest. */
 static void every_allocation_may_fail(void **state)
 {
     runs *r = *state;

@@ -155,9 +155,9 @@ static void train_units(const units *start, bool tangent, double x[ALL][DIM], co
     free(now), free(gradient), free(movement), free(m);
 }
 
-/* The wider the network, the less its gradients change: f approaches the function that Adam fits to the gradients at the
- * start. The difference is of order 1/√m; from 64 to 4096 units it decreases by a factor of 8 on average, and at least 3 is
- * required. Functions that Adam and gradient descent reach differ by much more. */
+/* The wider the network, the less its gradients change: f approaches the function that Adam fits to the gradients at
+ * the start. The difference is of order 1/√m; from 64 to 4096 units it decreases by a factor of 8 on average, and at
+ * least 3 is required. Functions that Adam and gradient descent reach differ by much more. */
 static void test_wide_networks_approach_the_limit(void **state)
 {
     (void)state;

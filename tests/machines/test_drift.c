@@ -105,8 +105,8 @@ static void linear_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* The error of features is of order 1/√features: 16 times as many, a quarter of the error. The mean absolute error over 24
- * seeds has a standard error of about 15%, so that the ratio is within a factor of 2 with a wide margin. */
+/* The error of features is of order 1/√features: 16 times as many, a quarter of the error. The mean absolute error over
+ * 24 seeds has a standard error of about 15%, so that the ratio is within a factor of 2 with a wide margin. */
 static void gaussian_kernel(void **state)
 {
     (void)state;
@@ -135,8 +135,8 @@ static void gaussian_kernel(void **state)
 
 /* ---- p-values ---------------------------------------------------------------------------------------------------- */
 
-/* 3 + 3 rows have 20 partitions: the p-value is the fraction whose MMD² is at least as large. With 20,000 permutations its
- * standard error is below 0.0036. */
+/* 3 + 3 rows have 20 partitions: the p-value is the fraction whose MMD² is at least as large. With 20,000 permutations
+ * its standard error is below 0.0036. */
 static void enumeration(void **state)
 {
     (void)state;
@@ -166,9 +166,9 @@ static void enumeration(void **state)
     bo_context_destroy(context);
 }
 
-/* Under the null hypothesis p-values are uniform. 200 draws: the number below 0.05 has mean 10 and standard deviation 3.1,
- * and is outside [1, 24] with probability below 1e-4; their mean has standard deviation 0.0204. The columns of a draw are
- * tested together: at least one adjusted p-value below 0.05 at most as often. */
+/* Under the null hypothesis p-values are uniform. 200 draws: the number below 0.05 has mean 10 and standard deviation
+ * 3.1, and is outside [1, 24] with probability below 1e-4; their mean has standard deviation 0.0204. The columns of a
+ * draw are tested together: at least one adjusted p-value below 0.05 at most as often. */
 static void false_alarms(void **state)
 {
     (void)state;
@@ -268,10 +268,10 @@ static double category_p_value(bo_context *context, size_t categories, size_t ro
     return column.p_value;
 }
 
-/* Under the null hypothesis the p-values of a column are uniform, for categories of all sizes: the largest difference of 200
- * of them from a uniform distribution is above 1.95/√200 with probability 0.001 (Kolmogorov and Smirnov). Half of them are between 0.25
- * and 0.75, up to 3.3 standard deviations √(0.25/200); in the case of rare categories, whose variance is 0.39 times that of the sum of
- * squared normal variables, 72% would be. A shift is found. */
+/* Under the null hypothesis the p-values of a column are uniform, for categories of all sizes: the largest difference
+ * of 200 of them from a uniform distribution is above 1.95/√200 with probability 0.001 (Kolmogorov and Smirnov). Half
+ * of them are between 0.25 and 0.75, up to 3.3 standard deviations √(0.25/200); in the case of rare categories, whose
+ * variance is 0.39 times that of the sum of squared normal variables, 72% would be. A shift is found. */
 static void many_categories(void **state)
 {
     (void)state;
@@ -364,8 +364,8 @@ static void equal_tables(void **state)
     bo_context_destroy(context);
 }
 
-/* A column that has one value in A and another one in B differs, although no row varies inside its table; so does one that is missing in
- * one of them. The p-value is P(z² > N - 1) for N rows. */
+/* A column that has one value in A and another one in B differs, although no row varies inside its table; so does one
+ * that is missing in one of them. The p-value is P(z² > N - 1) for N rows. */
 static void constants(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Embeddings: linear PCA and polynomial kernel PCA agree with quadratic references to rounding, Gaussian kernel PCA up to an
- * error that falls as 1/√features; streams, threads, files, pre-images and refusals. */
+/* Embeddings: linear PCA and polynomial kernel PCA agree with quadratic references to rounding, Gaussian kernel PCA up
+ * to an error that falls as 1/√features; streams, threads, files, pre-images and refusals. */
 #include "testing.h"
 #include <bochner/embedding.h>
 #include "base/rng.h"

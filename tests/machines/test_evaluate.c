@@ -50,9 +50,9 @@ static void test_regression(void **state)
     bo_context_destroy(context);
 }
 
-/* Predictions of single rows, few rows and many. With one output the bits are the same. With several outputs the order of
- * a sum of n + 1 terms differs, n = features: each order has an error of at most (n + 1) 2^-53 (|b| + Σ|β_j (φ_j - c_j)|),
- * up to the second order. With |φ_j|, |c_j| <= √(2 / n), the sum is at most 2 √(2 / n) Σ|β_j| <= 2 √2 |β|. */
+/* Predictions of single rows, few rows and many. With one output the bits are the same. With several outputs the order
+ * of a sum of n + 1 terms differs, n = features: each order has an error of at most (n + 1) 2^-53 (|b| + Σ|β_j (φ_j -
+ * c_j)|), up to the second order. With |φ_j|, |c_j| <= √(2 / n), the sum is at most 2 √(2 / n) Σ|β_j| <= 2 √2 |β|. */
 static void test_single_rows(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Machines with an exact kernel: predictions, leave-one-out errors, standard deviations and files, compared with kernel ridge
- * regression written out. */
+/* Machines with an exact kernel: predictions, leave-one-out errors, standard deviations and files, compared with kernel
+ * ridge regression written out. */
 #include "features/enums.h"
 #include "oracle.h"
 
@@ -20,8 +20,8 @@ static double *kernel_of(bo_context *context, const bo_machine_desc *desc, size_
     return k;
 }
 
-/* Minimizes Σ w |Kα + b - y|² + λ αᵀKα: (W K + λ I) α + W 1 b = W y, and 1ᵀ(λα) = 0, which is the condition of b. The last
- * unknown is b. system: (n + 1)², right: n + 1. */
+/* Minimizes Σ w |Kα + b - y|² + λ αᵀKα: (W K + λ I) α + W 1 b = W y, and 1ᵀ(λα) = 0, which is the condition of b. The
+ * last unknown is b. system: (n + 1)², right: n + 1. */
 static void solve_directly(size_t n, const double *k, const double *y, const float *w, double lambda, bool intercept,
                            double *alpha)
 {
@@ -47,8 +47,8 @@ static double predict_directly(size_t n, const double *k, const double *alpha)
     return sum;
 }
 
-/* The variance of f(x), in units of the noise: k(x, x)/λ minus what the rows explain, with a flat prior on the intercept.
- * With C = K/λ + W⁻¹ and k = k(X, x)/λ: k(x, x)/λ - kᵀC⁻¹k + (1 - 1ᵀC⁻¹k)² / 1ᵀC⁻¹1. */
+/* The variance of f(x), in units of the noise: k(x, x)/λ minus what the rows explain, with a flat prior on the
+ * intercept. With C = K/λ + W⁻¹ and k = k(X, x)/λ: k(x, x)/λ - kᵀC⁻¹k + (1 - 1ᵀC⁻¹k)² / 1ᵀC⁻¹1. */
 static double variance_directly(size_t n, const double *all, const double *k, double diagonal, double lambda,
                                 bool intercept)
 {

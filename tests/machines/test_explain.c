@@ -1,5 +1,6 @@
-/* Explanations against their definitions: permutations written out, curves by loops, Shapley values by enumeration of all orders;
- * linear machines, whose explanations are known; columns of several inputs; threads, cancellation, refusals. */
+/* Explanations against their definitions: permutations written out, curves by loops, Shapley values by enumeration of
+ * all orders; linear machines, whose explanations are known; columns of several inputs; threads, cancellation,
+ * refusals. */
 #include "oracle.h"
 #include "math/metrics.h"
 #include <bochner/explain.h>
@@ -42,10 +43,11 @@ static void column_moments(const bo_samples *s, size_t j, double *mean, double *
     for (size_t i = 0; i < s->rows; i++) *variance += pow((double)s->x[i * s->dim + j] - *mean, 2) / (double)s->rows;
 }
 
-/* ---- permutations ------------------------------------------------------------------------------------------------------- */
+/* ---- permutations ------------------------------------------------------------------------------------------------ */
 
-/* With the same permutations, the increase is that of predictions of a permuted copy of the table. Machines that were fitted to
- * sparse rows predict them as sparse rows; the reference predicts dense ones, whose last bits of float differ. */
+/* With the same permutations, the increase is that of predictions of a permuted copy of the table. Machines that were
+ * fitted to sparse rows predict them as sparse rows; the reference predicts dense ones, whose last bits of float
+ * differ. */
 static void compare_importance(bool sparse, double tolerance)
 {
     bo_context *context = test_context(2);
@@ -117,9 +119,9 @@ static void test_importance_is_that_of_permuted_tables(void **state)
     compare_importance(true, 1e-5);
 }
 
-/* Without true values: f changes by slope_j (x' - x), whose mean square over permutations is 2 slope² variance; the relative
- * standard deviation of that mean over 200 rows and 5 permutations is below 10%. Two inputs that are equal up to noise and have
- * opposite slopes matter alone, but not as one column. */
+/* Without true values: f changes by slope_j (x' - x), whose mean square over permutations is 2 slope² variance; the
+ * relative standard deviation of that mean over 200 rows and 5 permutations is below 10%. Two inputs that are equal up
+ * to noise and have opposite slopes matter alone, but not as one column. */
 static void test_changes_of_linear_predictions(void **state)
 {
     (void)state;
@@ -187,7 +189,7 @@ static void test_classes_lose_log_loss_and_accuracy(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- slopes ---------------------------------------------------------------------------------------------------------------- */
+/* ---- slopes ------------------------------------------------------------------------------------------------------ */
 
 /* A linear machine has one direction, its slopes by standard deviation. */
 static void test_slopes_and_direction_of_a_linear_machine(void **state)
@@ -219,7 +221,7 @@ static void test_slopes_and_direction_of_a_linear_machine(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- curves ----------------------------------------------------------------------------------------------------------------- */
+/* ---- curves ------------------------------------------------------------------------------------------------------ */
 
 static void test_values_are_quantiles_or_all(void **state)
 {
@@ -339,7 +341,7 @@ static void test_curves_of_classes_stay_probabilities(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- contributions ---------------------------------------------------------------------------------------------------------- */
+/* ---- contributions ----------------------------------------------------------------------------------------------- */
 
 enum { BACKGROUND = 6, ORDERS = 24 };
 
@@ -433,7 +435,7 @@ static void test_contributions_of_a_linear_machine(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- threads, refusals ------------------------------------------------------------------------------------------------------ */
+/* ---- threads, refusals ------------------------------------------------------------------------------------------- */
 
 static void test_threads_give_the_same_bits(void **state)
 {

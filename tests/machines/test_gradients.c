@@ -1,6 +1,6 @@
-/* Gradients of machines by their scaled inputs, compared with central differences of predictions: every kernel with random
- * features and in exact form, classes, sparse machines, constant columns, clipped inputs; the mean of their outer products;
- * threads, refusals. */
+/* Gradients of machines by their scaled inputs, compared with central differences of predictions: every kernel with
+ * random features and in exact form, classes, sparse machines, constant columns, clipped inputs; the mean of their
+ * outer products; threads, refusals. */
 #include "features/enums.h"
 #include "features/facts.h"
 #include "oracle.h"
@@ -40,8 +40,8 @@ static bo_machine_desc describe(bo_kernel kernel, bool exact)
                              .seed = 1};
 }
 
-/* f of one machine in double from scaled inputs in double, before the metric: features by the float64 reference, exact kernels by
- * their closed form. The steps of the differences would be lost in float inputs. */
+/* f of one machine in double from scaled inputs in double, before the metric: features by the float64 reference, exact
+ * kernels by their closed form. The steps of the differences would be lost in float inputs. */
 static double predict64(bo_context *context, const bo_machine *machine, const double *scaled, size_t output)
 {
     const bo_metric *metric = &machine->scaler.metric;
@@ -59,8 +59,9 @@ static double predict64(bo_context *context, const bo_machine *machine, const do
     return sum;
 }
 
-/* The central difference of f in input j at a row, by the scaled inputs of this machine. With step h in double the truncation is
- * of order h² times the third derivative and the rounding of order 1e-15 Σ|β| / h: both below 1e-6 of the scale for h = 1e-4. */
+/* The central difference of f in input j at a row, by the scaled inputs of this machine. With step h in double the
+ * truncation is of order h² times the third derivative and the rounding of order 1e-15 Σ|β| / h: both below 1e-6 of the
+ * scale for h = 1e-4. */
 static double difference(bo_context *context, const bo_machine *machine, const float *row, size_t output, size_t j)
 {
     const double step = 1e-4;
@@ -80,8 +81,8 @@ static double difference(bo_context *context, const bo_machine *machine, const f
     return found;
 }
 
-/* Every row, output and column. Float32 sums over the features or rows have errors of 1e-6 of Σ |β ∂φ|; the tolerance is relative
- * to the largest gradient. */
+/* Every row, output and column. Float32 sums over the features or rows have errors of 1e-6 of Σ |β ∂φ|; the tolerance
+ * is relative to the largest gradient. */
 static void compare(bo_context *context, const bo_machine *machine, size_t rows, const float *x, double tolerance)
 {
     const size_t dim = machine->report.dim, outputs = machine->report.outputs;
@@ -240,7 +241,7 @@ static void test_machines_of_sparse_rows(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- outer products --------------------------------------------------------------------------------------------- */
+/* ---- outer products ---------------------------------------------------------------------------------------------- */
 
 /* Gradients are rounded to float here, but not in the products: relative errors below 1e-6. */
 static void test_products_are_means_of_outer_products(void **state)

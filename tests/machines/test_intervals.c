@@ -1,5 +1,5 @@
-/* Prediction intervals: quantiles, the deviations that are fitted to errors, and the coverage on new rows, also by size of the
- * prediction. */
+/* Prediction intervals: quantiles, the deviations that are fitted to errors, and the coverage on new rows, also by size
+ * of the prediction. */
 #include "math/metrics.h"
 #include "oracle.h"
 
@@ -50,7 +50,8 @@ static void test_few_scores(void **state)
     bo_context_destroy(context);
 }
 
-/* 1,000 scores: nine windows of 200 rows at even distances, each with a quantile for each side, and linear in between. */
+/* 1,000 scores: nine windows of 200 rows at even distances, each with a quantile for each side, and linear in
+ * between. */
 static void test_windows(void **state)
 {
     (void)state;
@@ -86,8 +87,8 @@ static void test_windows(void **state)
     bo_context_destroy(context);
 }
 
-/* Errors whose size depends on the prediction and on a column: log s is found, and its leave-one-out values are close to those of
- * fits without the row. */
+/* Errors whose size depends on the prediction and on a column: log s is found, and its leave-one-out values are close
+ * to those of fits without the row. */
 static void test_deviation(void **state)
 {
     (void)state;
@@ -109,16 +110,16 @@ static void test_deviation(void **state)
     i.bound = bo_alloc(context, 2, sizeof(double), "test");
     const bo_errors errors = {ROWS, prediction, error, columns};
     assert_ok(context, bo_deviation_fit(context, &errors, 0, &i, left));
-    /* E|N(0, 1)| = √(2/π). A row determines log s to about 0.76 (the deviation of |e|/E|e|), so that ten parameters have a root
-     * mean square error of 0.76 √(10 / 2000) = 0.054. */
+    /* E|N(0, 1)| = √(2/π). A row determines log s to about 0.76 (the deviation of |e|/E|e|), so that ten parameters
+     * have a root mean square error of 0.76 √(10 / 2000) = 0.054. */
     double squares = 0;
     for (size_t k = 0; k < ROWS; k++) {
         double found = bo_deviation_log(&i, 0, prediction[k], columns + k * COLUMNS);
         squares += pow(found - truth[k] - 0.5 * log(2 / M_PI), 2) / ROWS;
     }
     assert_true(sqrt(squares) < 0.1);
-    /* Groups of equal predictions, so that the knots do not change: leaving a row out changes log s as the approximation says, up to
-     * second order (h = 1/50 of a group, r up to about 3). */
+    /* Groups of equal predictions, so that the knots do not change: leaving a row out changes log s as the
+     * approximation says, up to second order (h = 1/50 of a group, r up to about 3). */
     i.knots = bo_deviation_knots(FEW), i.columns = 0;
     for (size_t k = 0; k < FEW; k++) prediction[k] = (double)(k % i.knots);
     const bo_errors few = {FEW, prediction, error, NULL};
@@ -156,9 +157,10 @@ static bo_samples noisy_rows(size_t rows, size_t targets, uint64_t seed)
     return samples;
 }
 
-/* Coverage on new rows, over SEEDS fits with 2,000 left-out rows (500 of CG) and FRESH new rows each. A fifth has windows of 400
- * (200) rows: the standard error of its coverage is √(.05 .95 (1/1200 + 1/2400)) = 0.8% (CG: 1.1%), and that of the total 0.35%
- * (0.6%). Normal intervals of one width cover more than 99% of the first fifth and less than 90% of the last. */
+/* Coverage on new rows, over SEEDS fits with 2,000 left-out rows (500 of CG) and FRESH new rows each. A fifth has
+ * windows of 400 (200) rows: the standard error of its coverage is √(.05 .95 (1/1200 + 1/2400)) = 0.8% (CG: 1.1%), and
+ * that of the total 0.35% (0.6%). Normal intervals of one width cover more than 99% of the first fifth and less than
+ * 90% of the last. */
 static void test_coverage(void **state)
 {
     (void)state;
@@ -203,8 +205,9 @@ static void test_coverage(void **state)
     bo_context_destroy(context);
 }
 
-/* With few rows the intervals are wider, so that they still contain the value. Over TRIALS independent fits with 20 new rows each,
- * which share the errors of a fit, the standard error of the coverage is at most √(.05 .95 / TRIALS) = 1.5%. */
+/* With few rows the intervals are wider, so that they still contain the value. Over TRIALS independent fits with 20 new
+ * rows each, which share the errors of a fit, the standard error of the coverage is at most √(.05 .95 / TRIALS) =
+ * 1.5%. */
 static void test_few_rows(void **state)
 {
     (void)state;

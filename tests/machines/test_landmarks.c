@@ -1,5 +1,5 @@
-/* Machines with landmarks: with all rows as landmarks they equal machines with the exact kernel; conjugate gradients on kernel
- * values give the predictions of the primal solver on the features. */
+/* Machines with landmarks: with all rows as landmarks they equal machines with the exact kernel; conjugate gradients on
+ * kernel values give the predictions of the primal solver on the features. */
 #include "machines/enums.h"
 #include "features/enums.h"
 #include "oracle.h"

@@ -1,4 +1,5 @@
-/* Columns far from 0: origins are chosen and subtracted in float64, so that the machine is that of the same rows near 0. */
+/* Columns far from 0: origins are chosen and subtracted in float64, so that the machine is that of the same rows near
+ * 0. */
 #include "io/stream.h"
 #include "../io/files.h"
 #include "oracle.h"
@@ -158,8 +159,9 @@ static void without_origin(void **state)
     }
 }
 
-/* A number such as 0 or -1 among far numbers, which stands for a missing one, does not cost them their digits: in memory, as text
- * and as an array. Neither do two of them, or one so near that the range of all numbers has an origin too. */
+/* A number such as 0 or -1 among far numbers, which stands for a missing one, does not cost them their digits: in
+ * memory, as text and as an array. Neither do two of them, or one so near that the range of all numbers has an origin
+ * too. */
 static void check_stand_ins(test_folder *folder, double first, double second)
 {
     bo_context *context = folder->context;
@@ -198,8 +200,8 @@ static void few_numbers_far_from_the_rest(void **state)
         check_stand_ins(*state, stand_ins[i][0], stand_ins[i][1]);
 }
 
-/* The sample of a column depends neither on the order of its rows nor on repetitions. A tenth of different values far from the
- * rest is recognized; half of the values are not few. */
+/* The sample of a column depends neither on the order of its rows nor on repetitions. A tenth of different values far
+ * from the rest is recognized; half of the values are not few. */
 static void samples_of_values(void **state)
 {
     (void)state;
@@ -251,7 +253,8 @@ static void absent_numbers(void **state)
     bo_data_destroy(data);
 }
 
-/* A column of libsvm text has an origin if at most half of its numbers are left out, because with it they have to be stored. */
+/* A column of libsvm text has an origin if at most half of its numbers are left out, because with it they have to be
+ * stored. */
 static void mostly_absent_numbers(void **state)
 {
     test_folder *folder = *state;
@@ -276,7 +279,7 @@ static void mostly_absent_numbers(void **state)
     bo_data_destroy(data);
 }
 
-/* ---- machines that are loaded or saved without the schema ------------------------------------------------------------ */
+/* ---- machines that are loaded or saved without the schema -------------------------------------------------------- */
 
 /* Rows whose numbers float32 holds at the offset too, so that numbers and their differences are the same rows. */
 static void make_exact_rows(size_t rows, uint64_t seed, double offset, double step, double *x, double *y)

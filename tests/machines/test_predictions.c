@@ -1,5 +1,5 @@
-/* One prediction call: any selection of its results has the bits of all of them, for dense and sparse rows, and the call writes
- * nothing else. */
+/* One prediction call: any selection of its results has the bits of all of them, for dense and sparse rows, and the
+ * call writes nothing else. */
 #include "oracle.h"
 
 enum { TRAIN = 260, NEW = 70, DIM = 3, MOST = NEW * 3, RESULTS = 6 };

@@ -29,7 +29,8 @@ static double test_rmse(bo_context *context, const bo_machine *machine, const bo
     return sqrt(squares / (double)fresh->rows);
 }
 
-/* AUTO takes logarithms, which predict better; means are corrected by E exp(0.5 e) = exp(1/8) = 1.13; intervals cover 95%. */
+/* AUTO takes logarithms, which predict better; means are corrected by E exp(0.5 e) = exp(1/8) = 1.13; intervals cover
+ * 95%. */
 static void test_chosen(void **state)
 {
     (void)state;
@@ -41,7 +42,8 @@ static void test_chosen(void **state)
         bo_machine *chosen = oracle_fit(context, &desc, &train);
         assert_int_equal(chosen->report.target_scale, BO_TARGET_SCALE_LOG);
         double ratio, rmse = test_rmse(context, chosen, &fresh, &ratio);
-        /* 1,200 values of exp(e) (120 of CG and SGD) of deviation 0.6: 1.8% (5.5%) of error, without the correction -12% */
+        /* 1,200 values of exp(e) (120 of CG and SGD) of deviation 0.6: 1.8% (5.5%) of error, without the correction
+         * -12% */
         assert_close(ratio, 1, s < 2 ? 0.06 : 0.11);
         bo_metrics *metrics;
         assert_ok(context, bo_machine_create_metrics(context, chosen, 0, &metrics));

@@ -1,5 +1,5 @@
-/* The choice of kernel, scaling and metric: learned metrics find the columns and directions that matter, quantiles follow their
- * definition, committees predict the mean of their members and survive a file. */
+/* The choice of kernel, scaling and metric: learned metrics find the columns and directions that matter, quantiles
+ * follow their definition, committees predict the mean of their members and survive a file. */
 #include "oracle.h"
 #include "machines/tune.h"
 #include "math/special.h"
@@ -33,10 +33,10 @@ static double rmse(bo_context *context, const bo_machine *machine, const bo_samp
     return sqrt(squares / (double)fresh->rows);
 }
 
-/* ---- the metric ---------------------------------------------------------------------------------------------------- */
+/* ---- the metric -------------------------------------------------------------------------------------------------- */
 
-/* A function of one direction: the metric weights it most, and the error falls to less than 0.7 of that without a metric, with
- * the exact kernel and with features. */
+/* A function of one direction: the metric weights it most, and the error falls to less than 0.7 of that without a
+ * metric, with the exact kernel and with features. */
 static void test_direction(void **state)
 {
     (void)state;
@@ -126,8 +126,9 @@ static void test_everywhere(void **state)
     bo_context_destroy(context);
 }
 
-/* Nothing can be learned from noise: the validation error says so, although a metric, γ and λ could fit the left-out errors of 40
- * columns well, and intervals cover fresh rows: the left-out prediction of a row, the mean of the others, tells its own target. */
+/* Nothing can be learned from noise: the validation error says so, although a metric, γ and λ could fit the left-out
+ * errors of 40 columns well, and intervals cover fresh rows: the left-out prediction of a row, the mean of the others,
+ * tells its own target. */
 static void test_noise(void **state)
 {
     (void)state;
@@ -156,8 +157,8 @@ static void test_noise(void **state)
 
 /* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
-/* Steps along columns need the Laplacian kernel; a smooth function of a direction does not. The chosen machine is better than
- * RBF features. */
+/* Steps along columns need the Laplacian kernel; a smooth function of a direction does not. The chosen machine is
+ * better than RBF features. */
 static void test_kernel(void **state)
 {
     (void)state;
@@ -181,10 +182,10 @@ static void test_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- committees ---------------------------------------------------------------------------------------------------- */
+/* ---- committees -------------------------------------------------------------------------------------------------- */
 
-/* The committee predicts the mean of its members with its shares, bit for bit after a file and for any number of threads, and is
- * at least as good as its leader on left-out rows. */
+/* The committee predicts the mean of its members with its shares, bit for bit after a file and for any number of
+ * threads, and is at least as good as its leader on left-out rows. */
 static void test_committee(void **state)
 {
     (void)state;
@@ -271,7 +272,7 @@ static void test_nested_committee(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- quantiles ------------------------------------------------------------------------------------------------------ */
+/* ---- quantiles --------------------------------------------------------------------------------------------------- */
 
 /* Ranks go to normal quantiles: heavy tails, ties and values outside; columns of two values are standardized. */
 static void test_quantiles(void **state)
@@ -306,7 +307,8 @@ static void test_quantiles(void **state)
     bo_context_destroy(context);
 }
 
-/* Targets without noise are interpolated, where λ decreases to the rounding of the kernel matrix: fits must not end there. */
+/* Targets without noise are interpolated, where λ decreases to the rounding of the kernel matrix: fits must not end
+ * there. */
 static void test_no_noise(void **state)
 {
     (void)state;

@@ -1,12 +1,12 @@
-/* Standard deviations for noise of equal size: the explicit formula, and the coverage of the 95% interval on new rows. Noise whose
- * size varies has its own tests: test_intervals.c. */
+/* Standard deviations for noise of equal size: the explicit formula, and the coverage of the 95% interval on new rows.
+ * Noise whose size varies has its own tests: test_intervals.c. */
 #include "machines/enums.h"
 #include "oracle.h"
 
 enum { ROWS = 120, DIM = 2, FEATURES = 32, NEW_ROWS = 40 };
 
-/* Without deviations from left-out rows, as in files of earlier versions, std² = s² (1 + 1/W + (φ - c)ᵀ (Σ w (φ - c)(φ - c)ᵀ + D)⁻¹ (φ - c)), where c is the weighted mean of φ; without an
- * intercept c = 0 and there is no 1/W. */
+/* Without deviations from left-out rows, as in files of earlier versions, std² = s² (1 + 1/W + (φ - c)ᵀ (Σ w (φ - c)(φ
+ * - c)ᵀ + D)⁻¹ (φ - c)), where c is the weighted mean of φ; without an intercept c = 0 and there is no 1/W. */
 static void expect_formula(bo_context *context, const bo_machine_desc *desc, const bo_samples *train)
 {
     bo_machine *machine = oracle_fit(context, desc, train);

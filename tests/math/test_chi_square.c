@@ -44,7 +44,8 @@ static void simulation(void **state)
     }
 }
 
-/* P(χ² > y) with an even number of degrees of freedom: the first terms of a Poisson distribution, from the last one down. */
+/* P(χ² > y) with an even number of degrees of freedom: the first terms of a Poisson distribution, from the last one
+ * down. */
 static double even_tail(int freedom, double y)
 {
     const int last = freedom / 2 - 1;
@@ -74,8 +75,8 @@ static void many_equal(void **state)
     free(weights);
 }
 
-/* A weight of 1 and n equal weights b: the tail given the first variable z, integrated over z by Simpson's rule. Before the path
- * avoided the poles of the small weights, such tails were 0 or 1. */
+/* A weight of 1 and n equal weights b: the tail given the first variable z, integrated over z by Simpson's rule. Before
+ * the path avoided the poles of the small weights, such tails were 0 or 1. */
 static void one_and_many(void **state)
 {
     (void)state;
@@ -104,8 +105,8 @@ static void one_and_many(void **state)
     free(weights);
 }
 
-/* Tails of draws are uniform: the largest difference of 300 from a uniform distribution is above 1.95/√300 with probability
- * 0.001 (Kolmogorov and Smirnov). The weights of 2,000 words in a text. */
+/* Tails of draws are uniform: the largest difference of 300 from a uniform distribution is above 1.95/√300 with
+ * probability 0.001 (Kolmogorov and Smirnov). The weights of 2,000 words in a text. */
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

@@ -71,8 +71,8 @@ static void test_parts(void **state)
     bo_context_destroy(context);
 }
 
-/* Many rows: a sample of 16,384, whose fifths have 3,277 rows: six standard errors of a fraction are 6 √(.05 .95/3277) = 2.3%.
- * Rows of bo_metrics_add have the interval mean ± 1.96 std. */
+/* Many rows: a sample of 16,384, whose fifths have 3,277 rows: six standard errors of a fraction are 6 √(.05 .95/3277)
+ * = 2.3%. Rows of bo_metrics_add have the interval mean ± 1.96 std. */
 static void test_sample(void **state)
 {
     (void)state;

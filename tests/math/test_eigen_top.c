@@ -1,5 +1,5 @@
-/* The largest eigenvalues and their eigenvectors agree with bo_eigen: decaying, clustered and flat spectra, low rank, any
- * number of threads. */
+/* The largest eigenvalues and their eigenvectors agree with bo_eigen: decaying, clustered and flat spectra, low rank,
+ * any number of threads. */
 #include "linalg_testing.h"
 
 enum { N = 400, COUNT = 7 };

@@ -24,8 +24,8 @@ static void of_small_matrices(void **state)
     bo_context_destroy(context);
 }
 
-/* I - 11ᵀ/n has the eigenvalue 1 n - 1 times, and 0; with shifts that are computed from sums of products, what is left of the
- * identity after the first eigenvalue is rounding, and QR never ends. Errors are some n rounding errors. */
+/* I - 11ᵀ/n has the eigenvalue 1 n - 1 times, and 0; with shifts that are computed from sums of products, what is left
+ * of the identity after the first eigenvalue is rounding, and QR never ends. Errors are some n rounding errors. */
 static void of_almost_equal_eigenvalues(void **state)
 {
     (void)state;

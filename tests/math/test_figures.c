@@ -73,8 +73,8 @@ static void test_numbers(void **state)
     bo_context_destroy(context);
 }
 
-/* The standard deviation of the RMSE over 400 samples of 100 normal errors; that estimate has a relative standard error of
- * 1/√800 = 3.5%, the mean of the standard errors one below it, and the delta method a bias of order 1/100. */
+/* The standard deviation of the RMSE over 400 samples of 100 normal errors; that estimate has a relative standard error
+ * of 1/√800 = 3.5%, the mean of the standard errors one below it, and the delta method a bias of order 1/100. */
 static void test_standard_error(void **state)
 {
     (void)state;
@@ -176,7 +176,8 @@ static void test_three_classes(void **state)
 
 enum { ROWS = 1500 };
 
-/* The definition: over all pairs of a row of the class and another row. The variance is that of DeLong et al. (1988). */
+/* The definition: over all pairs of a row of the class and another row. The variance is that of DeLong et al.
+ * (1988). */
 static bo_measure all_pairs(const size_t *y, const double *p, size_t classes, size_t index)
 {
     double m = 0, n = 0, sum = 0, inside = 0, outside = 0;
@@ -247,7 +248,8 @@ static void test_pairs(void **state)
     bo_context_destroy(context);
 }
 
-/* The bits do not depend on how the rows are divided into calls, also across the change to bins. NaN is the lowest score. */
+/* The bits do not depend on how the rows are divided into calls, also across the change to bins. NaN is the lowest
+ * score. */
 static void test_blocks(void **state)
 {
     (void)state;

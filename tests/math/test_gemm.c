@@ -22,7 +22,7 @@ static const size_t sizes[][3] = {
                     sum += product, total += fabs(product);                                                            \
                 }                                                                                                      \
                 double old = beta == 0 ? 0.0 : beta * (double)before[i * ldc + j];                                     \
-                assert_close(c[i * ldc + j], alpha *sum + old,                                                         \
+                assert_close(c[i * ldc + j], alpha * sum + old,                                                        \
                              sum_bound(k, u) * (fabs((double)alpha) * total + fabs(old)));                             \
             }                                                                                                          \
             for (size_t j = n; j < ldc; j++) assert_memory_equal(c + i * ldc + j, before + i * ldc + j, sizeof *c);    \

@@ -16,7 +16,8 @@ static void turned(const double *values, double *s, double u[D][D])
             for (size_t j = 0; j < D; j++) s[i * D + j] += values[k] * rows[k][i] * rows[k][j];
 }
 
-/* A is symmetric, and AᵀA has the eigenvectors of S with eigenvalues in proportion to powers of those of S, of mean 1. */
+/* A is symmetric, and AᵀA has the eigenvectors of S with eigenvalues in proportion to powers of those of S, of mean
+ * 1. */
 static void test_powers(void **state)
 {
     (void)state;

@@ -27,19 +27,26 @@ typedef struct stack {
 } stack;
 
 /* Lists of layers that map 8 numbers to 8: several types, wiring, maps, noise. */
-#define STACK_GATE                                                                                                                      \
-    "[{\"name\": \"gate\", \"type\": \"linear\", \"width\": 6}, {\"name\": \"open\", \"type\": \"sigmoid\"}, {\"name\": \"up\", "       \
-    "\"type\": \"linear\", \"width\": 6, \"bias\": false, \"from\": \"input\"}, {\"name\": \"both\", \"type\": \"product\", \"from\": " \
-    "[\"open\", \"up\"]}, {\"name\": \"wide\", \"type\": \"concat\", \"from\": [\"both\", \"input\"]}, {\"type\": \"norm\", \"kind\": " \
-    "\"layer\"}, {\"name\": \"down\", \"type\": \"linear\", \"width\": 8}, {\"type\": \"add\", \"from\": [\"down\", \"input\"]}, "      \
+#define STACK_GATE                                                                                                     \
+    "[{\"name\": \"gate\", \"type\": \"linear\", \"width\": 6}, {\"name\": \"open\", \"type\": \"sigmoid\"}, "         \
+    "{\"name\": \"up\", "                                                                                              \
+    "\"type\": \"linear\", \"width\": 6, \"bias\": false, \"from\": \"input\"}, {\"name\": \"both\", \"type\": "       \
+    "\"product\", \"from\": "                                                                                          \
+    "[\"open\", \"up\"]}, {\"name\": \"wide\", \"type\": \"concat\", \"from\": [\"both\", \"input\"]}, {\"type\": "    \
+    "\"norm\", \"kind\": "                                                                                             \
+    "\"layer\"}, {\"name\": \"down\", \"type\": \"linear\", \"width\": 8}, {\"type\": \"add\", \"from\": [\"down\", "  \
+    "\"input\"]}, "                                                                                                    \
     "{\"type\": \"scale\", \"first\": 0.5}]"
 #define STACK_MAPS                                                                                                     \
-    "[ {\"type\": \"random-features\", \"features\": 12},\n  {\"type\": \"linear\", \"width\": 8.0, \"bias\": false} ]"
-#define STACK_NOISE                                                                                                                     \
-    "[{\"type\": \"noise\", \"amount\": 0.20}, {\"type\": \"linear\", \"width\": \"input\"}, {\"type\": \"dropout\", \"rate\": 0.30}, " \
+    "[ {\"type\": \"random-features\", \"features\": 12},\n  {\"type\": \"linear\", \"width\": 8.0, \"bias\": false} " \
+    "]"
+#define STACK_NOISE                                                                                                    \
+    "[{\"type\": \"noise\", \"amount\": 0.20}, {\"type\": \"linear\", \"width\": \"input\"}, {\"type\": \"dropout\", " \
+    "\"rate\": 0.30}, "                                                                                                \
     "{\"type\": \"tanh\"}]"
-#define STACK_DEGREE                                                                                                                \
-    "[{\"type\": \"degree\", \"degree\": 3, \"width\": 5}, {\"type\": \"quadratic\", \"width\": 3}, {\"type\": \"mlp\", \"kind\": " \
+#define STACK_DEGREE                                                                                                   \
+    "[{\"type\": \"degree\", \"degree\": 3, \"width\": 5}, {\"type\": \"quadratic\", \"width\": 3}, {\"type\": "       \
+    "\"mlp\", \"kind\": "                                                                                              \
     "\"swiglu\", \"hidden\": 6}, {\"type\": \"linear\", \"width\": 8}]"
 
 static const stack stacks[] = {

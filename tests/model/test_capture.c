@@ -33,7 +33,7 @@ static void judge(const char *what, size_t layer, size_t count, const float *fou
     if (!(worst <= 2e-4 * largest)) fail_msg("layer %zu %s: error %g of numbers up to %g", layer, what, worst, largest);
 }
 
-/* ---- the graph in double ------------------------------------------------------------------------------------------ */
+/* ---- the graph in double ----------------------------------------------------------------------------------------- */
 
 static void against_interpreter(bo_context *context, bo_model *model, bo_capture *capture, const int32_t *ids)
 {
@@ -71,7 +71,7 @@ static void against_interpreter(bo_context *context, bo_model *model, bo_capture
     bo_model_graph_destroy(&g);
 }
 
-/* ---- softmax from q, k and v -------------------------------------------------------------------------------------- */
+/* ---- softmax from q, k and v ------------------------------------------------------------------------------------- */
 
 static void plain_softmax(const bo_attention_desc *d, const float *q, const float *k, const float *v, double *out)
 {
@@ -109,7 +109,7 @@ static void against_softmax(bo_context *context, const bo_model *model, bo_captu
     }
 }
 
-/* ---- batches ------------------------------------------------------------------------------------------------------ */
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
 
 /* The second sequence alone gives the same numbers, so sequences do not see each other; a second run replaces the
  * first. */
@@ -196,7 +196,7 @@ static void other_kinds(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- bad input and memory ------------------------------------------------------------------------------------------ */
+/* ---- bad input and memory ---------------------------------------------------------------------------------------- */
 
 static void refusals(void **state)
 {

@@ -1,5 +1,5 @@
-/* Texts that a model writes: what a model with a known distribution must write, the same bytes for any number of threads
- * and lanes, files that a corpus reads back, special tokens, and errors. */
+/* Texts that a model writes: what a model with a known distribution must write, the same bytes for any number of
+ * threads and lanes, files that a corpus reads back, special tokens, and errors. */
 #include "text/facts.h"
 #include "base/counting.h"
 #include "io/files.h"
@@ -36,8 +36,8 @@ typedef struct choice {
     double weight;
 } choice;
 
-/* A model that chooses among tokens with fixed probabilities, whatever it has read: all weights of the output are 0, and
- * a bias of -1e4 excludes other tokens. */
+/* A model that chooses among tokens with fixed probabilities, whatever it has read: all weights of the output are 0,
+ * and a bias of -1e4 excludes other tokens. */
 static bo_model *fixed_model(bo_context *context, const bo_tokenizer *tokenizer, const choice *choices, size_t count)
 {
     bo_model_desc desc = test_desc("rfa-gate");

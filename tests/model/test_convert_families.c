@@ -1,6 +1,6 @@
-/* GGUF files of families that llama.cpp names and orders differently from Hugging Face, written here from the small models
- * of tests/data/families: the converted model has the logits of the original one, whose logits test_reference.c compares
- * with those of transformers. */
+/* GGUF files of families that llama.cpp names and orders differently from Hugging Face, written here from the small
+ * models of tests/data/families: the converted model has the logits of the original one, whose logits test_reference.c
+ * compares with those of transformers. */
 #include <bochner/convert.h>
 #include "adapted.h"
 #include "foreign.h"

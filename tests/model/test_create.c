@@ -54,7 +54,8 @@ static void test_begins(void **unused)
     float bias[4], sigma[32], decay[2], gain[8];
     desc.block.heads = 4;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    assert_ok(context, bo_weights_get(context, bo_model_weights(model), "model.layers.1.self_attn.g_proj.bias", bias, NULL));
+    assert_ok(context,
+              bo_weights_get(context, bo_model_weights(model), "model.layers.1.self_attn.g_proj.bias", bias, NULL));
     assert_close((double)bias[0], bo_model_describe(model)->block.gate_first, 1e-6);
     assert_close((double)bias[3], bo_model_describe(model)->block.gate_last, 1e-6);
     assert_close((double)(bias[1] - bias[0]), (double)(bias[2] - bias[1]), 1e-5);

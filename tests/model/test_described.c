@@ -6,7 +6,7 @@
 #include "stacks.h"
 #include "translators.h"
 
-#define SIZES          "\"vocab_size\": 20, \"hidden_size\": 8, \"num_hidden_layers\": 2, \"max_position_embeddings\": 16, "
+#define SIZES "\"vocab_size\": 20, \"hidden_size\": 8, \"num_hidden_layers\": 2, \"max_position_embeddings\": 16, "
 #define MODEL(members) "{" SIZES members "}"
 #define BLOCK(members) MODEL("\"blocks\": [{\"heads\": 2, " members "}]")
 
@@ -33,19 +33,21 @@ static void every_member(void **state)
     bo_model_desc d;
     const char *text =
         "{\"about\": \"all of them\", \"input\": {\"kind\": \"text\"}, \"vocab_size\": 300, \"hidden_size\": 24, "
-        "\"num_hidden_layers\": 5, \"max_position_embeddings\": 77, \"tie_word_embeddings\": false, \"dropout\": 0.125, \"seed\": "
-        "\"18446744073709551615\", \"head_bias\": true, \"embedding_scale\": 3, \"logit_scale\": 0.5, \"parametrization\": \"mup\", "
-        "\"base_width\": 12, \"storage\": \"float8\", \"blocks\": [{\"repeat\": 2, \"residual\": \"parallel\", \"residual_scale\": "
-        "0.25, \"norm\": \"layer\", \"norm_epsilon\": 0.001, \"bias\": true, \"mixer\": \"attention\", \"heads\": 4, \"key_heads\": 2, "
-        "\"head_dim\": 6, \"attention\": {\"preset\": \"rfa-gate\", \"scale\": 0.5, \"one_draw\": true, \"clamp\": 0.01, \"features\": "
-        "{\"kernel\": \"rbf\", \"function\": \"sincos\", \"draw\": \"orthogonal\", \"features\": 16, \"gamma\": 0.75, \"seed\": \"9\"}}, "
-        "\"query_norm\": true, \"output_norm\": false, \"joint_norm\": true, \"sigma\": 2, \"gate_first\": -1, \"gate_last\": 4, "
-        "\"attention_bias\": true, \"output_bias\": false, \"positions\": \"rope\", \"rope_base\": 500, \"rotated\": 4, "
-        "\"rope_scaling\": {\"kind\": \"llama3\", \"factor\": 8, \"low\": 1, \"high\": 4, \"original\": 64}, \"mlp\": "
-        "\"random-features\", \"hidden\": 32, \"mlp_bias\": true, \"mlp_features\": {\"kernel\": \"matern32\", \"gamma\": 2, \"seed\": "
-        "\"3\"}}, {\"heads\": 2, \"mixer\": \"ssm\", \"ssm\": \"low-rank\", \"state_size\": 7, \"state_rank\": 3, \"kernel\": 5, \"mlp\": "
-        "\"degree-2\", \"degree_heads\": 2}, {\"heads\": 1, \"layers\": [{\"type\": \"tanh\"}]}, {\"heads\": 1, \"mlp\": \"custom\", "
-        "\"custom_mlp\": \"mine\", \"cross_attention\": \"linear\", \"replaced\": \"softmax\"}]}";
+        "\"num_hidden_layers\": 5, \"max_position_embeddings\": 77, \"tie_word_embeddings\": false, \"dropout\": "
+        "0.125, \"seed\": \"18446744073709551615\", \"head_bias\": true, \"embedding_scale\": 3, \"logit_scale\": 0.5, "
+        "\"parametrization\": \"mup\", \"base_width\": 12, \"storage\": \"float8\", \"blocks\": [{\"repeat\": 2, "
+        "\"residual\": \"parallel\", \"residual_scale\": 0.25, \"norm\": \"layer\", \"norm_epsilon\": 0.001, \"bias\": "
+        "true, \"mixer\": \"attention\", \"heads\": 4, \"key_heads\": 2, \"head_dim\": 6, \"attention\": {\"preset\": "
+        "\"rfa-gate\", \"scale\": 0.5, \"one_draw\": true, \"clamp\": 0.01, \"features\": {\"kernel\": \"rbf\", "
+        "\"function\": \"sincos\", \"draw\": \"orthogonal\", \"features\": 16, \"gamma\": 0.75, \"seed\": \"9\"}}, "
+        "\"query_norm\": true, \"output_norm\": false, \"joint_norm\": true, \"sigma\": 2, \"gate_first\": -1, "
+        "\"gate_last\": 4, \"attention_bias\": true, \"output_bias\": false, \"positions\": \"rope\", \"rope_base\": "
+        "500, \"rotated\": 4, \"rope_scaling\": {\"kind\": \"llama3\", \"factor\": 8, \"low\": 1, \"high\": 4, "
+        "\"original\": 64}, \"mlp\": \"random-features\", \"hidden\": 32, \"mlp_bias\": true, \"mlp_features\": "
+        "{\"kernel\": \"matern32\", \"gamma\": 2, \"seed\": \"3\"}}, {\"heads\": 2, \"mixer\": \"ssm\", \"ssm\": "
+        "\"low-rank\", \"state_size\": 7, \"state_rank\": 3, \"kernel\": 5, \"mlp\": \"degree-2\", \"degree_heads\": "
+        "2}, {\"heads\": 1, \"layers\": [{\"type\": \"tanh\"}]}, {\"heads\": 1, \"mlp\": \"custom\", \"custom_mlp\": "
+        "\"mine\", \"cross_attention\": \"linear\", \"replaced\": \"softmax\"}]}";
     assert_ok(context, bo_description_read(context, text, NULL, &d));
     assert_int_equal(d.vocab, 300);
     assert_int_equal(d.width, 24);
@@ -386,8 +388,8 @@ static void refusals(void **state)
          "\"id2label\" should be an object", 0},
         {MODEL("\"task\": \"translate\", \"blocks\": [{\"heads\": 2}], \"encoder_blocks\": []"),
          "\"encoder_blocks\" should be a list of 1 to 4096", 0},
-        {MODEL(
-             "\"task\": \"translate\", \"blocks\": [{\"heads\": 2}], \"encoder_blocks\": [{\"heads\": 2}, {\"heads\": 0}]"),
+        {MODEL("\"task\": \"translate\", \"blocks\": [{\"heads\": 2}], \"encoder_blocks\": [{\"heads\": 2}, "
+               "{\"heads\": 0}]"),
          "block 1 of \"encoder_blocks\": \"heads\" is missing", 0},
     };
     bo_context *context = test_context(1);
@@ -428,11 +430,10 @@ static void refusals(void **state)
 static char *many(size_t blocks, size_t layers)
 {
     char *text = malloc(16 * blocks + 256), *at = text;
-    at += sprintf(
-        at,
-        "{\"vocab_size\": 3, \"hidden_size\": 2, \"max_position_embeddings\": 4, \"num_hidden_layers\": %zu, \"block\": "
-        "{\"heads\": 1, \"mlp\": \"none\", \"mixer\": \"conv\", \"kernel\": 1}, \"blocks\": [",
-        layers);
+    at += sprintf(at,
+                  "{\"vocab_size\": 3, \"hidden_size\": 2, \"max_position_embeddings\": 4, \"num_hidden_layers\": %zu, "
+                  "\"block\": {\"heads\": 1, \"mlp\": \"none\", \"mixer\": \"conv\", \"kernel\": 1}, \"blocks\": [",
+                  layers);
     for (size_t i = 0; i < blocks; i++) at += sprintf(at, i ? ", {}" : "{}");
     strcpy(at, "]}");
     return text;
@@ -468,7 +469,8 @@ static void limits(void **state)
     bo_context_destroy(context);
 }
 
-/* Softmax attention is all zero in a descriptor, but it is given if the description names it, wherever the heads are. */
+/* Softmax attention is all zero in a descriptor, but it is given if the description names it, wherever the heads
+ * are. */
 static void explicit_softmax(void **state)
 {
     (void)state;

@@ -279,7 +279,8 @@ static void several_problems_at_once(void **state)
     bo_model_destroy(model);
 }
 
-/* The first files of GPT-2 have no prefix of the names, and masks beside the weights; some have the tied output, too. */
+/* The first files of GPT-2 have no prefix of the names, and masks beside the weights; some have the tied output,
+ * too. */
 static void former_names(void **state)
 {
     test_folder *folder = *state;

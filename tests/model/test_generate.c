@@ -1,4 +1,5 @@
-/* bo_generate: the tokens of a loop of sessions and samplers; ends, stop texts, UTF-8, conversations, wrong arguments. */
+/* bo_generate: the tokens of a loop of sessions and samplers; ends, stop texts, UTF-8, conversations, wrong
+ * arguments. */
 #include <bochner/generate.h>
 #include "base/counting.h"
 #include "io/files.h"

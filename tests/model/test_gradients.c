@@ -58,8 +58,8 @@ static void of_every_part(void **state)
     bo_context_destroy(context);
 }
 
-/* Options of pretrained models: blocks, biases, factors, RoPE of a part of each head with scaled frequencies, and windows
- * in some of the layers. */
+/* Options of pretrained models: blocks, biases, factors, RoPE of a part of each head with scaled frequencies, and
+ * windows in some of the layers. */
 static void of_every_option(void **state)
 {
     (void)state;

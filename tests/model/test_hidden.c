@@ -1,13 +1,14 @@
-/* The last hidden states of a text, and logits of every token in lanes: hidden states times the embedding are the logits of a
- * tied model; lanes give the same as sessions, for every kind of attention and every mixer; the size of saved states. */
+/* The last hidden states of a text, and logits of every token in lanes: hidden states times the embedding are the
+ * logits of a tied model; lanes give the same as sessions, for every kind of attention and every mixer; the size of
+ * saved states. */
 #include "model/lanes.h"
 #include "models.h"
 #include <bochner/tasks.h>
 
 enum { WIDTH = 16, FIRST = 7, LENGTH = 30 };
 
-/* hidden x embedding^T in double. Both sums of WIDTH products are rounded to float32: errors of WIDTH 2^-24 of the sum of
- * magnitudes, which is below 20 here. */
+/* hidden x embedding^T in double. Both sums of WIDTH products are rounded to float32: errors of WIDTH 2^-24 of the sum
+ * of magnitudes, which is below 20 here. */
 static void expect_product(const char *name, const float *hidden, const float *embedding, const float *logits)
 {
     for (size_t v = 0; v < VOCAB; v++) {
@@ -137,7 +138,7 @@ static void test_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- the size of saved states -------------------------------------------------------------------------------------- */
+/* ---- the size of saved states ------------------------------------------------------------------------------------ */
 
 static size_t saved_size(bo_context *context, const bo_session *session, void **bytes)
 {

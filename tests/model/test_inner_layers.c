@@ -259,7 +259,8 @@ static uint64_t fingerprint_of(bo_context *context, const bo_model_desc *desc)
     return found;
 }
 
-/* Lists with the same weights that compute something else, in the decoder and in the encoder, in one block or a list. */
+/* Lists with the same weights that compute something else, in the decoder and in the encoder, in one block or a
+ * list. */
 static void fingerprints(void **state)
 {
     (void)state;
@@ -427,7 +428,8 @@ static void refusals(void **state)
         {"[{\"type\": \"liner\", \"width\": 8}]", "layer 1: there is no type \"liner\"; did you mean \"linear\"?"},
         {"[{\"type\": \"linear\", \"width\": 7}]",
          "layer 0: layers: layer 1 (linear): its output is 7, expected the 8 numbers of the residual stream"},
-        {"[{\"name\": \"a\", \"type\": \"linear\", \"width\": 8}, {\"name\": \"b\", \"type\": \"linear\", \"width\": 9}]",
+        {"[{\"name\": \"a\", \"type\": \"linear\", \"width\": 8}, {\"name\": \"b\", \"type\": \"linear\", \"width\": "
+         "9}]",
          "layer 2 (b): its output is 9, expected the 8 numbers"},
         {"[{\"type\": \"linear\", \"width\": \"classes\"}]",
          "layers: layer 1 (linear): the number of classes is unknown"},

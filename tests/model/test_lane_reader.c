@@ -1,5 +1,5 @@
-/* Blocks of tokens and saved states of single lanes: the same as by a session, for every kind of attention and every mixer;
- * other lanes do not change; invalid calls. */
+/* Blocks of tokens and saved states of single lanes: the same as by a session, for every kind of attention and every
+ * mixer; other lanes do not change; invalid calls. */
 #include "model/lanes.h"
 #include "base/counting.h"
 #include "models.h"
@@ -161,8 +161,8 @@ static void test_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* A state is loaded into an empty lane with the memory of one lane, whether it had been reserved or not; a state that cannot be
- * loaded leaves the lane empty and usable. */
+/* A state is loaded into an empty lane with the memory of one lane, whether it had been reserved or not; a state that
+ * cannot be loaded leaves the lane empty and usable. */
 static void memory_of_a_loaded_lane(void **state)
 {
     (void)state;

@@ -102,7 +102,8 @@ static void of_every_cross_attention(void **state)
     (void)state;
     bo_context *context = test_context(2);
     for (size_t i = 0; bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i); i++)
-        check_kind(context, i % 2 ? "gru" : "softmax", NULL, BO_CROSS_ATTENTION, bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i));
+        check_kind(context, i % 2 ? "gru" : "softmax", NULL, BO_CROSS_ATTENTION,
+                   bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i));
     bo_context_destroy(context);
 }
 

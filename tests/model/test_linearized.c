@@ -429,7 +429,8 @@ static void adapters(void **state)
         logits_of(context, model, ids, CONTEXT, before);
         assert_ok(context, bo_model_merge(context, model));
         logits_of(context, model, ids, CONTEXT, after);
-        /* logits of a few units; W0 + BA is rounded once more than W0 x + B(A x): a few 1e-7 per product, four layers */
+        /* logits of a few units; W0 + BA is rounded once more than W0 x + B(A x): a few 1e-7 per product, four
+         * layers */
         for (size_t i = 0; i < CONTEXT * VOCAB; i++) assert_close((double)after[i], (double)before[i], 1e-3);
         assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = test_path(folder, "merged")}));
         assert_ok(context, bo_model_load(context, &(bo_source){.path = test_path(folder, "merged")}, NULL, &loaded));

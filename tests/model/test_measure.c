@@ -81,8 +81,8 @@ static void test_kinds(void **unused)
     bo_context_destroy(context);
 }
 
-/* In one layer without positions, keys depend on their token only. A state that repeats its past is then that of reading
- * the tokens again: also in a window, before and after it is full. */
+/* In one layer without positions, keys depend on their token only. A state that repeats its past is then that of
+ * reading the tokens again: also in a window, before and after it is full. */
 static void check_repeated(bo_context *context, size_t window, size_t read, size_t tokens)
 {
     bo_model_desc desc = test_desc("softmax");

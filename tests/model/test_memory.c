@@ -184,10 +184,9 @@ static void test_starved(void **state)
     check(*state, "softmax", BO_MLP_RANDOM_FEATURES, NULL);
     check(*state, "lstm", BO_MLP_RELU2, NULL);
     check(*state, "mlp", BO_MLP_RELU2, NULL);
-    check(
-        *state, "softmax", BO_MLP_LAYERS,
-        "[{\"type\": \"random-features\", \"features\": 6}, {\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": \"linear\", \"width\": "
-        "\"input\"}]");
+    check(*state, "softmax", BO_MLP_LAYERS,
+          "[{\"type\": \"random-features\", \"features\": 6}, {\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": "
+          "\"linear\", \"width\": \"input\"}]");
 }
 
 /* Descriptions of both kinds of models, with lists of blocks and of layers. */
@@ -195,15 +194,16 @@ static void test_described(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "{\"vocab_size\": 20, \"hidden_size\": 8, \"max_position_embeddings\": 16, \"task\": \"translate\", \"block\": {\"heads\": 2, "
-        "\"layers\": [{\"type\": \"random-features\", \"features\": 6}, {\"type\": \"linear\", \"width\": 8}]}, \"blocks\": [{}, "
-        "{\"attention\": {\"preset\": \"favor\", \"features\": 8}, \"mlp\": \"random-features\", \"hidden\": 6}], \"encoder_blocks\": "
-        "[{\"layers\": [{\"type\": \"tanh\"}]}]}",
-        "{\"vocab_size\": 20, \"hidden_size\": 8, \"max_position_embeddings\": 16, \"task\": \"classify\", \"id2label\": {\"0\": \"a\", "
-        "\"1\": \"b\"}, \"blocks\": [{\"heads\": 2, \"layers\": [{\"type\": \"tanh\"}]}]}",
-        "{\"input\": {\"kind\": \"sequence\", \"length\": 3, \"channels\": 4}, \"classes\": 2, \"layers\": [{\"type\": \"block\", "
-        "\"heads\": 2, \"attention\": {\"preset\": \"favor\", \"features\": 8}, \"mlp\": \"random-features\", \"hidden\": 6}, {\"type\": "
-        "\"last\"}, {\"type\": \"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}"};
+        "{\"vocab_size\": 20, \"hidden_size\": 8, \"max_position_embeddings\": 16, \"task\": \"translate\", \"block\": "
+        "{\"heads\": 2, \"layers\": [{\"type\": \"random-features\", \"features\": 6}, {\"type\": \"linear\", "
+        "\"width\": 8}]}, \"blocks\": [{}, {\"attention\": {\"preset\": \"favor\", \"features\": 8}, \"mlp\": "
+        "\"random-features\", \"hidden\": 6}], \"encoder_blocks\": [{\"layers\": [{\"type\": \"tanh\"}]}]}",
+        "{\"vocab_size\": 20, \"hidden_size\": 8, \"max_position_embeddings\": 16, \"task\": \"classify\", "
+        "\"id2label\": {\"0\": \"a\", \"1\": \"b\"}, \"blocks\": [{\"heads\": 2, \"layers\": [{\"type\": \"tanh\"}]}]}",
+        "{\"input\": {\"kind\": \"sequence\", \"length\": 3, \"channels\": 4}, \"classes\": 2, \"layers\": [{\"type\": "
+        "\"block\", \"heads\": 2, \"attention\": {\"preset\": \"favor\", \"features\": 8}, \"mlp\": "
+        "\"random-features\", \"hidden\": 6}, {\"type\": \"last\"}, {\"type\": \"linear\", \"width\": \"classes\"}], "
+        "\"loss\": \"cross-entropy\"}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         starve("a description", &(work){.text = texts[i]}, describe);
 }

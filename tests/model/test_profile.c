@@ -7,8 +7,7 @@
 static size_t in_scope(const bo_profile *p, const char *scope)
 {
     size_t count = 0;
-    for (size_t i = 0; i < p->operation_count; i++)
-        count += strcmp(p->operations[i].scope, scope) == 0;
+    for (size_t i = 0; i < p->operation_count; i++) count += strcmp(p->operations[i].scope, scope) == 0;
     return count;
 }
 

@@ -1,7 +1,7 @@
 /* Comparison with transformers (version 5): tiny models with random weights, written by transformers with their float32
- * logits, and made again by scripts/reference-models. Covers every family of src/model/families.c: RoPE and its scaling,
- * norms, activation functions, grouped queries, windows shorter than the text, parallel blocks, biases, tied and untied
- * output, and the names, layouts and storage of the weights. */
+ * logits, and made again by scripts/reference-models. Covers every family of src/model/families.c: RoPE and its
+ * scaling, norms, activation functions, grouped queries, windows shorter than the text, parallel blocks, biases, tied
+ * and untied output, and the names, layouts and storage of the weights. */
 #include "io/tensors.h"
 #include "io/files.h"
 #include "models.h"

@@ -1,5 +1,5 @@
-/* A teacher and its student in one graph: a student that computes what the teacher computes has no error and no gradient;
- * errors and divergences are those of separate computations in double; adapters do not change the teacher. */
+/* A teacher and its student in one graph: a student that computes what the teacher computes has no error and no
+ * gradient; errors and divergences are those of separate computations in double; adapters do not change the teacher. */
 #include "attention/attention.h"
 #include "adapted.h"
 #include "base/counting.h"
@@ -34,7 +34,8 @@ static bo_model *make_student(bo_context *context, const bo_model *teacher, cons
     return student;
 }
 
-/* The loss of a graph over ROWS tokens in sequences of WINDOW; `losses` and `gradients` (of all weights) may be NULL. */
+/* The loss of a graph over ROWS tokens in sequences of WINDOW; `losses` and `gradients` (of all weights) may be
+ * NULL. */
 static double run(bo_context *context, bo_model *model, bo_imitation imitate, double share, float *losses,
                   float *gradients)
 {

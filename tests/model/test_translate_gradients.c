@@ -1,6 +1,6 @@
 /* Losses and gradients of translators compared with a float64 interpreter of the same graph: several kinds of attention
- * within and across streams, different kinds in encoder and decoder, recurrent models with attention and with a summary only, packed with padding; the same
- * bits with checkpoints and for any number of threads. */
+ * within and across streams, different kinds in encoder and decoder, recurrent models with attention and with a summary
+ * only, packed with padding; the same bits with checkpoints and for any number of threads. */
 #include "gradients.h"
 #include "translators.h"
 

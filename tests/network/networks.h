@@ -139,36 +139,39 @@ static const layer_case layer_cases[] = {
     /* blocks of text models */
     {"block", SEQUENCE_INPUT, "{\"type\": \"block\", \"heads\": 2}, {\"type\": \"last\"}", 24, false},
     {"causal block", SEQUENCE_INPUT,
-     "{\"type\": \"block\", \"heads\": 2, \"causal\": true, \"positions\": \"none\", \"attention\": {\"kind\": \"softmax\", "
-     "\"window\": 3}, \"mlp\": \"swiglu\", \"hidden\": 6, \"residual\": \"sandwich\", \"bias\": false}, {\"type\": \"last\"}",
+     "{\"type\": \"block\", \"heads\": 2, \"causal\": true, \"positions\": \"none\", \"attention\": {\"kind\": "
+     "\"softmax\", \"window\": 3}, \"mlp\": \"swiglu\", \"hidden\": 6, \"residual\": \"sandwich\", \"bias\": false}, "
+     "{\"type\": \"last\"}",
      24, false},
     {"block with maps", SEQUENCE_INPUT,
-     "{\"type\": \"block\", \"heads\": 2, \"attention\": {\"preset\": \"favor\", \"features\": {\"features\": 8}}, \"mlp\": "
-     "\"random-features\", \"hidden\": 12, \"dropout\": 0.3, \"residual\": \"parallel\"}, {\"type\": \"flatten\"}",
+     "{\"type\": \"block\", \"heads\": 2, \"attention\": {\"preset\": \"favor\", \"features\": {\"features\": 8}}, "
+     "\"mlp\": \"random-features\", \"hidden\": 12, \"dropout\": 0.3, \"residual\": \"parallel\"}, {\"type\": "
+     "\"flatten\"}",
      24, false},
     {"blocks", SEQUENCE_INPUT,
      "{\"name\": \"a\", \"type\": \"block\", \"heads\": 2, \"key_heads\": 1, \"attention\": {\"preset\": \"rfa-gate\", "
-     "\"features\": 8}, \"causal\": true, \"norm\": \"layer\", \"mlp\": \"none\"}, {\"name\": \"b\", \"type\": \"block\", \"heads\": 1, "
-     "\"attention\": \"gated-delta\", \"mlp\": \"degree-3\", \"hidden\": 4, \"bias\": true}, {\"name\": \"c\", \"type\": \"block\", "
-     "\"heads\": 2, \"head_dim\": 4, \"attention\": \"linear\", \"mlp\": \"geglu\", \"hidden\": 5, \"from\": \"a\"}, {\"type\": "
-     "\"add\", \"from\": [\"b\", \"c\"]}, {\"type\": \"last\"}",
+     "\"features\": 8}, \"causal\": true, \"norm\": \"layer\", \"mlp\": \"none\"}, {\"name\": \"b\", \"type\": "
+     "\"block\", \"heads\": 1, \"attention\": \"gated-delta\", \"mlp\": \"degree-3\", \"hidden\": 4, \"bias\": true}, "
+     "{\"name\": \"c\", \"type\": \"block\", \"heads\": 2, \"head_dim\": 4, \"attention\": \"linear\", \"mlp\": "
+     "\"geglu\", \"hidden\": 5, \"from\": \"a\"}, {\"type\": \"add\", \"from\": [\"b\", \"c\"]}, {\"type\": \"last\"}",
      24, false},
     {"blocks with layers", SEQUENCE_INPUT,
-     "{\"type\": \"block\", \"heads\": 2, \"residual\": \"after\", \"layers\": [{\"name\": \"gate\", \"type\": \"linear\", "
-     "\"width\": 5}, {\"name\": \"open\", \"type\": \"sigmoid\"}, {\"name\": \"up\", \"type\": \"linear\", \"width\": 5, \"from\": "
-     "\"input\"}, {\"type\": \"product\", \"from\": [\"open\", \"up\"]}, {\"type\": \"linear\", \"width\": \"input\"}]}, "
-     "{\"type\": \"block\", \"heads\": 1, \"mixer\": \"conv\", \"causal\": true, \"layers\": [{\"type\": "
-     "\"random-features\", \"features\": 6}, {\"type\": \"noise\", \"amount\": 0.1}, {\"type\": \"linear\", \"width\": "
-     "\"input\"}]}, {\"type\": \"last\"}",
+     "{\"type\": \"block\", \"heads\": 2, \"residual\": \"after\", \"layers\": [{\"name\": \"gate\", \"type\": "
+     "\"linear\", \"width\": 5}, {\"name\": \"open\", \"type\": \"sigmoid\"}, {\"name\": \"up\", \"type\": \"linear\", "
+     "\"width\": 5, \"from\": \"input\"}, {\"type\": \"product\", \"from\": [\"open\", \"up\"]}, {\"type\": "
+     "\"linear\", \"width\": \"input\"}]}, {\"type\": \"block\", \"heads\": 1, \"mixer\": \"conv\", \"causal\": true, "
+     "\"layers\": [{\"type\": \"random-features\", \"features\": 6}, {\"type\": \"noise\", \"amount\": 0.1}, "
+     "{\"type\": \"linear\", \"width\": \"input\"}]}, {\"type\": \"last\"}",
      24, false},
     {"ssm block", SEQUENCE_INPUT,
      "{\"type\": \"block\", \"heads\": 1, \"mixer\": \"ssm\", \"state_size\": 3, \"causal\": true, \"mlp\": \"gelu\", "
-     "\"hidden\": 5}, {\"type\": \"block\", \"heads\": 1, \"mixer\": \"conv\", \"kernel\": 3, \"dropout\": 0.2, \"residual\": "
-     "\"shared\"}, {\"type\": \"block\", \"heads\": 1, \"mixer\": \"mlp\", \"causal\": true}, {\"type\": \"last\"}",
+     "\"hidden\": 5}, {\"type\": \"block\", \"heads\": 1, \"mixer\": \"conv\", \"kernel\": 3, \"dropout\": 0.2, "
+     "\"residual\": \"shared\"}, {\"type\": \"block\", \"heads\": 1, \"mixer\": \"mlp\", \"causal\": true}, {\"type\": "
+     "\"last\"}",
      24, false},
     {"block of an image", IMAGE_INPUT,
-     "{\"type\": \"block\", \"heads\": 1, \"attention\": \"hedgehog\", \"mlp\": \"degree-2\", \"hidden\": 4}, {\"type\": \"pool\", "
-     "\"kind\": \"mean\", \"global\": true}",
+     "{\"type\": \"block\", \"heads\": 1, \"attention\": \"hedgehog\", \"mlp\": \"degree-2\", \"hidden\": 4}, "
+     "{\"type\": \"pool\", \"kind\": \"mean\", \"global\": true}",
      32, false},
 };
 enum { LAYER_CASES = sizeof layer_cases / sizeof *layer_cases };

@@ -359,7 +359,8 @@ static void write_text(test_folder *folder, const char *name, const char *text)
     assert_ok(folder->context, bo_file_save(folder->context, test_path(folder, name), text, strlen(text)));
 }
 
-/* Writes the file that described a network in earlier versions, with this format, from config.json, and removes that. */
+/* Writes the file that described a network in earlier versions, with this format, from config.json, and removes
+ * that. */
 static void write_former(test_folder *folder, const char *format)
 {
     bo_context *context = folder->context;
@@ -414,10 +415,10 @@ static void test_lies(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context;
     static const char *const form =
-        "{\"model_type\": \"bochner\", \"task\": \"predict\", \"bochner_format\": %d, \"seed\": \"7\", \"width_multiplier\": 1, "
-        "\"parametrization\": \"standard\", \"dim\": 8, \"targets\": 0, \"classes\": 2, "
-        "\"schema\": null, \"network\": {\"input\": {\"kind\": \"array\"}, \"layers\": [%s], "
-        "\"loss\": \"cross-entropy\"}}";
+        "{\"model_type\": \"bochner\", \"task\": \"predict\", \"bochner_format\": %d, \"seed\": \"7\", "
+        "\"width_multiplier\": 1, \"parametrization\": \"standard\", \"dim\": 8, \"targets\": 0, \"classes\": 2, "
+        "\"schema\": null, \"network\": {\"input\": {\"kind\": \"array\"}, \"layers\": [%s], \"loss\": "
+        "\"cross-entropy\"}}";
     made *m = made_new(context, 8, 2, false);
     bo_model *network = network_new(context,
                                     "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"a\", \"type\": "

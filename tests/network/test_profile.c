@@ -45,10 +45,10 @@ static void other_losses(void **state)
     made *m = made_new(context, 8, 0, false);
     for (size_t i = 0; i < 2; i++) {
         char text[512];
-        snprintf(
-            text, sizeof text,
-            "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": \"targets\"}], \"loss\": \"%s\"}",
-            losses[i]);
+        snprintf(text, sizeof text,
+                 "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": \"targets\"}], "
+                 "\"loss\": \"%s\"}",
+                 losses[i]);
         profile(context, losses[i], text, m->examples);
     }
     bo_model *network = network_new(context,

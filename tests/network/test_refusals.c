@@ -7,9 +7,9 @@ typedef struct refusal {
 } refusal;
 
 /* For rows of 8 numbers in two classes. */
-#define BLOCK(members)                                                                                                                 \
-    "{\"input\": {\"kind\": \"sequence\", \"length\": 2, \"channels\": 4}, \"layers\": [{\"name\": \"b\", \"type\": \"block\"" members \
-    "}, {\"type\": \"flatten\"}, " LAST "], \"loss\": \"cross-entropy\"}"
+#define BLOCK(members)                                                                                                 \
+    "{\"input\": {\"kind\": \"sequence\", \"length\": 2, \"channels\": 4}, \"layers\": [{\"name\": \"b\", \"type\": "  \
+    "\"block\"" members "}, {\"type\": \"flatten\"}, " LAST "], \"loss\": \"cross-entropy\"}"
 #define WITH(layers) "{\"input\": {\"kind\": \"array\"}, \"layers\": [" layers "], \"loss\": \"cross-entropy\"}"
 #define LAST         "{\"type\": \"linear\", \"width\": \"classes\"}"
 #define IMAGE(layers)                                                                                                  \

@@ -235,8 +235,8 @@ static void test_zero(void **state)
     bo_context_destroy(context);
 }
 
-/* In bfloat16 the last two steps have factors of 8 significant bits; directions of small singular values grow, and their
- * errors with them. */
+/* In bfloat16 the last two steps have factors of 8 significant bits; directions of small singular values grow, and
+ * their errors with them. */
 static void test_bfloat16(void **state)
 {
     (void)state;

@@ -168,8 +168,8 @@ static void test_kinds(void **state)
     for (int kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) check_kind((bo_optimizer_kind)kind);
 }
 
-/* Without momentum, SGD is w - rate g, however large the gradient is: by default, nothing is clipped. The product with the
- * rate 1/2 is exact. */
+/* Without momentum, SGD is w - rate g, however large the gradient is: by default, nothing is clipped. The product with
+ * the rate 1/2 is exact. */
 static void test_bare(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The updates of a backend, each compared with the same formula in double; any number of threads gives the same bits, and
- * so do lists of any length. */
+/* The updates of a backend, each compared with the same formula in double; any number of threads gives the same bits,
+ * and so do lists of any length. */
 #include "vectors.h"
 #include "isas.h"
 #include "math/linalg.h"

@@ -28,11 +28,11 @@ static void least_squares_are_least(void **state)
             y[r] = 0;
             for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) y[r] += (a[r][t] = bo_rng_uniform(&rng)) * truth[t];
         }
-        if (!bo_plan_least_squares(ROWS, (const double(*)[BO_PLAN_TERM_COUNT])a, y, 15, x)) {
+        if (!bo_plan_least_squares(ROWS, (const double (*)[BO_PLAN_TERM_COUNT])a, y, 15, x)) {
             assert_true(trial % 2); /* no set of terms is positive: zero is best */
             continue;
         }
-        const double best = left((const double(*)[BO_PLAN_TERM_COUNT])a, y, x);
+        const double best = left((const double (*)[BO_PLAN_TERM_COUNT])a, y, x);
         if (trial % 2 == 0) assert_true(best < 1e-16);
         for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) {
             assert_true(x[t] >= 0);
@@ -40,7 +40,7 @@ static void least_squares_are_least(void **state)
                 double other[BO_PLAN_TERM_COUNT];
                 memcpy(other, x, sizeof x);
                 other[t] = fmax(0, other[t] + sign * 1e-3);
-                assert_true(left((const double(*)[BO_PLAN_TERM_COUNT])a, y, other) >= best - 1e-12);
+                assert_true(left((const double (*)[BO_PLAN_TERM_COUNT])a, y, other) >= best - 1e-12);
             }
         }
     }

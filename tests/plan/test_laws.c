@@ -111,8 +111,8 @@ static void two_sizes_use_the_stored_power(void **state)
     bo_context_destroy(context);
 }
 
-/* Four runs of four sizes determine an exponent, three do not: the prediction of the fourth uses the stored exponent, as a law
- * of the other three does, and not one that was fitted to the fourth as well. */
+/* Four runs of four sizes determine an exponent, three do not: the prediction of the fourth uses the stored exponent,
+ * as a law of the other three does, and not one that was fitted to the fourth as well. */
 static void left_out_runs_are_not_used(void **state)
 {
     (void)state;
@@ -182,8 +182,8 @@ static void unknown_numbers_are_left_out(void **state)
 /* ---- intervals --------------------------------------------------------------------------------------------------- */
 
 /* Of SETS simulated sets, the share whose 90% interval holds the truth is binomial: within 3.3 standard deviations,
- * sqrt(0.9 · 0.1 / SETS), with probability 0.999. The bootstrap is an approximation; its intervals may be too wide by more
- * than that (bounds of the exponents), so the upper limit is 1. */
+ * sqrt(0.9 · 0.1 / SETS), with probability 0.999. The bootstrap is an approximation; its intervals may be too wide by
+ * more than that (bounds of the exponents), so the upper limit is 1. */
 static void intervals_have_their_probability(void **state)
 {
     (void)state;

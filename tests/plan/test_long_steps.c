@@ -7,7 +7,8 @@ static void steps_take_what_was_predicted(void **state)
     (void)state;
     bo_context *context = test_context(1);
     const char *name;
-    for (size_t i = 0; (name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)); i++) assert_steps_are_predicted(context, name);
+    for (size_t i = 0; (name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)); i++)
+        assert_steps_are_predicted(context, name);
     bo_context_destroy(context);
 }
 

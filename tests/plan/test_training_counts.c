@@ -32,7 +32,8 @@ static void counts_agree_with_the_formula(void **state)
     bo_context_destroy(context);
 }
 
-/* Every mixer and MLP is counted. Twice the width has more than twice the operations, and 1.5 to 4.5 times the copies. */
+/* Every mixer and MLP is counted. Twice the width has more than twice the operations, and 1.5 to 4.5 times the
+ * copies. */
 static void every_layer_is_counted(void **state)
 {
     (void)state;

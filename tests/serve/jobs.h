@@ -37,7 +37,7 @@ typedef struct task {
     size_t order; /* number of jobs that were done before it */
 } task;
 
-/* ---- the scheduler ---------------------------------------------------------------------------------------------------- */
+/* ---- the scheduler ----------------------------------------------------------------------------------------------- */
 
 static inline bool test_stops(void *user)
 {
@@ -110,7 +110,7 @@ static inline void server_end(server *s)
     server_destroy(s);
 }
 
-/* ---- jobs ------------------------------------------------------------------------------------------------------------- */
+/* ---- jobs -------------------------------------------------------------------------------------------------------- */
 
 static inline bool task_token(bo_context *context, bo_job *job, const bo_job_token *token)
 {
@@ -214,7 +214,7 @@ static inline bo_job_end task_finish(task *t)
     return task_wait(t);
 }
 
-/* ---- the same by a session -------------------------------------------------------------------------------------------- */
+/* ---- the same by a session --------------------------------------------------------------------------------------- */
 
 static inline double test_logprob(const float *logits, int32_t id)
 {
@@ -238,8 +238,9 @@ static inline bo_session *test_reader(const server *s, const int32_t *ids, size_
     return session;
 }
 
-/* The tokens of a greedy job are those that a session finds most likely after `before` and the prompt. Logits differ by up to
- * 2e-4, as steps of lanes add in another order (test_lane_reader.c); so a token may be less likely by twice as much. */
+/* The tokens of a greedy job are those that a session finds most likely after `before` and the prompt. Logits differ by
+ * up to 2e-4, as steps of lanes add in another order (test_lane_reader.c); so a token may be less likely by twice as
+ * much. */
 static inline void task_check(const char *name, const task *t, const int32_t *before, size_t count)
 {
     const server *s = t->server;

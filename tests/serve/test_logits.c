@@ -17,8 +17,8 @@ static double exact_logprob(const float *logits, size_t count, int32_t id)
     return (double)logits[id] - largest - log(total);
 }
 
-/* Errors: expf and the difference before it have relative errors of 2^-23 or less each, so log Σ differs by at most 4 2^-23
- * plus |x| 2^-23 of the difference, which is below 1e-5 here; the result is rounded to float. */
+/* Errors: expf and the difference before it have relative errors of 2^-23 or less each, so log Σ differs by at most 4
+ * 2^-23 plus |x| 2^-23 of the difference, which is below 1e-5 here; the result is rounded to float. */
 static double bound(double logprob)
 {
     return 1e-5 + fabs(logprob) * 1e-6;

@@ -1,5 +1,5 @@
-/* SipHash-2-4 with 128 bits: the published vectors, and a simple second implementation for every length; the chain of the
- * hashes of a text; formats; random bytes. */
+/* SipHash-2-4 with 128 bits: the published vectors, and a simple second implementation for every length; the chain of
+ * the hashes of a text; formats; random bytes. */
 #include "testing.h"
 #include "serve/prefix.h"
 
@@ -16,7 +16,7 @@ static const struct {
                  {8, "3b62a9ba6258f5610f83e264f31497b4"},  {15, "5493e99933b0a8117e08ec0f97cfc3d9"},
                  {16, "6ee2a4ca67b054bbfd3315bf85230577"}, {63, "5150d1772f50834a503e069a973fbd7c"}};
 
-/* ---- the second implementation: byte by byte, as the paper describes it -------------------------------------------- */
+/* ---- the second implementation: byte by byte, as the paper describes it ------------------------------------------ */
 
 static uint64_t word_of(const unsigned char *bytes, size_t count)
 {
@@ -84,7 +84,7 @@ static void expected_hash(const unsigned char key[BYTES], const unsigned char *m
     }
 }
 
-/* ---- tests ---------------------------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 static void bytes_of(bo_prefix prefix, unsigned char out[BYTES])
 {

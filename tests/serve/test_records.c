@@ -1,5 +1,5 @@
-/* Tokens of an answer as JSON: both forms, names of tokens that are not UTF-8, tokens that share a name, offsets, the cut before
- * a stop text, models without a tokenizer, memory. */
+/* Tokens of an answer as JSON: both forms, names of tokens that are not UTF-8, tokens that share a name, offsets, the
+ * cut before a stop text, models without a tokenizer, memory. */
 #include <stdlib.h>
 #include "base/counting.h"
 #include "io/json.h"
@@ -8,9 +8,9 @@
 
 /* The letter a twice (as itself and as a byte), a quote, a line end, an ä and the two bytes of an ä. */
 static const char vocabulary[] =
-    "{\"added_tokens\": [], \"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}, {\"type\": "
-    "\"Fuse\"}]}, \"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {\"a\": 0, \"<0x61>\": 1, \"\\\"\": 2, "
-    "\"<0x0A>\": 3, \"\\u00e4\": 4, \"<0xC3>\": 5, \"<0xA4>\": 6}, \"merges\": []}}";
+    "{\"added_tokens\": [], \"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}, "
+    "{\"type\": \"Fuse\"}]}, \"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {\"a\": 0, \"<0x61>\": "
+    "1, \"\\\"\": 2, \"<0x0A>\": 3, \"\\u00e4\": 4, \"<0xC3>\": 5, \"<0xA4>\": 6}, \"merges\": []}}";
 enum { A, A_AGAIN, QUOTE, LINE, UMLAUT, FIRST_BYTE, SECOND_BYTE };
 
 typedef struct setting {
@@ -100,12 +100,11 @@ static void test_bytes(void **state)
     expect(s, false, false,
            "{\"tokens\": [\"bytes:\\\\xc3\", \"bytes:\\\\xa4\", \"a\"], \"token_logprobs\": [-1, -2, -3], "
            "\"top_logprobs\": [{\"bytes:\\\\xa4\": -0.5}, {}, {}], \"text_offset\": [0, 1, 1]}");
-    expect(
-        s, true, false,
-        "{\"content\": [{\"token\": \"bytes:\\\\xc3\", \"logprob\": -1, \"bytes\": [195], \"top_logprobs\": [{\"token\": "
-        "\"bytes:\\\\xa4\", \"logprob\": -0.5, \"bytes\": [164]}]}, {\"token\": \"bytes:\\\\xa4\", \"logprob\": -2, "
-        "\"bytes\": [164], \"top_logprobs\": []}, {\"token\": \"a\", \"logprob\": -3, \"bytes\": [97], "
-        "\"top_logprobs\": []}], \"refusal\": null}");
+    expect(s, true, false,
+           "{\"content\": [{\"token\": \"bytes:\\\\xc3\", \"logprob\": -1, \"bytes\": [195], \"top_logprobs\": "
+           "[{\"token\": \"bytes:\\\\xa4\", \"logprob\": -0.5, \"bytes\": [164]}]}, {\"token\": \"bytes:\\\\xa4\", "
+           "\"logprob\": -2, \"bytes\": [164], \"top_logprobs\": []}, {\"token\": \"a\", \"logprob\": -3, \"bytes\": "
+           "[97], \"top_logprobs\": []}], \"refusal\": null}");
 }
 
 /* A name that two tokens share is a member once, for the more likely token; in conversations both are listed. */

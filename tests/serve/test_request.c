@@ -1,5 +1,5 @@
-/* Requests: every member with right and wrong types and ranges, defaults, prompts, conversations, texts that are not JSON or
- * not UTF-8, and failures of memory at every allocation. */
+/* Requests: every member with right and wrong types and ranges, defaults, prompts, conversations, texts that are not
+ * JSON or not UTF-8, and failures of memory at every allocation. */
 #include <stdlib.h>
 #include "../../src/text/unicode.h"
 #include "base/counting.h"
@@ -7,7 +7,7 @@
 
 enum { VOCAB = 1000 };
 
-/* ---- help ------------------------------------------------------------------------------------------------------------ */
+/* ---- help -------------------------------------------------------------------------------------------------------- */
 
 typedef struct setting {
     counting counted;
@@ -62,10 +62,10 @@ static void refuse(setting *s, bo_request_kind kind, const char *body, const cha
     assert_true(!s->request.prompts && !s->request.variables && !s->request.biases && !s->request.stop_count);
 }
 
-/* ---- members --------------------------------------------------------------------------------------------------------- */
+/* ---- members ----------------------------------------------------------------------------------------------------- */
 
-/* Values of each member that are accepted (they end before NULL), and that are refused. Every member may also be null, and none
- * may have a value of another type. */
+/* Values of each member that are accepted (they end before NULL), and that are refused. Every member may also be null,
+ * and none may have a value of another type. */
 static const struct {
     const char *name, *words; /* of the refusal */
     unsigned kinds;           /* bits */
@@ -278,10 +278,9 @@ static void test_values(void **state)
     assert_string_equal(q->state_data, "QUJD");
     assert_null(q->state);
     assert_int_equal(q->wish, BO_STATE_NONE);
-    q = accept(
-        s, BO_REQUEST_CHAT,
-        "{\"messages\": [{\"role\": \"user\", \"content\": null}], \"logprobs\": true, \"top_logprobs\": 20, \"max_tokens\": 5,"
-        "\"max_completion_tokens\": 6}");
+    q = accept(s, BO_REQUEST_CHAT,
+               "{\"messages\": [{\"role\": \"user\", \"content\": null}], \"logprobs\": true, \"top_logprobs\": 20, "
+               "\"max_tokens\": 5,\"max_completion_tokens\": 6}");
     assert_int_equal(q->top, 20);
     assert_int_equal(q->max_tokens, 6);
     q = accept(s, BO_REQUEST_EMBEDDING, "{\"input\": \"a\", \"encoding_format\": \"base64\", \"dimensions\": 32}");
@@ -325,7 +324,7 @@ static void test_defaults(void **state)
     assert_int_equal(q->n, 1);
 }
 
-/* ---- prompts --------------------------------------------------------------------------------------------------------- */
+/* ---- prompts ----------------------------------------------------------------------------------------------------- */
 
 static void test_prompts(void **state)
 {
@@ -399,7 +398,7 @@ static void test_sizes(void **state)
     free(body);
 }
 
-/* ---- conversations --------------------------------------------------------------------------------------------------- */
+/* ---- conversations ----------------------------------------------------------------------------------------------- */
 
 static void test_messages(void **state)
 {
@@ -472,7 +471,7 @@ static void test_messages(void **state)
            "message 1");
 }
 
-/* ---- bodies ---------------------------------------------------------------------------------------------------------- */
+/* ---- bodies ------------------------------------------------------------------------------------------------------ */
 
 static void test_bodies(void **state)
 {
@@ -515,10 +514,10 @@ static void test_bodies(void **state)
     /* programs differ in which of two members with the same name they read */
     refuse(s, BO_REQUEST_COMPLETION, "{\"n\": 2, \"n\": 2}", "n", "n: the member occurs twice");
     refuse(s, BO_REQUEST_COMPLETION, "{\"user\": 1, \"prompt\": \"\", \"user\": null}", "user", "occurs twice");
-    refuse(
-        s, BO_REQUEST_CHAT,
-        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"messages\": [{\"role\": \"user\", \"content\": \"b\"}]}",
-        "messages", "occurs twice");
+    refuse(s, BO_REQUEST_CHAT,
+           "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"messages\": [{\"role\": \"user\", "
+           "\"content\": \"b\"}]}",
+           "messages", "occurs twice");
     /* null counts as absent */
     accept(s, BO_REQUEST_COMPLETION, "{\"nonsense\": null, \"grammar\": null, \"N\": null}");
     const bo_request *q = accept(s, BO_REQUEST_COMPLETION, "{\"n\": 3, \"best_of\": 3}");
@@ -597,12 +596,13 @@ static void test_refusal(void **state)
     assert_string_equal(refusal.message, "x");
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static const char *const long_bodies[] = {
     "{\"prompt\": [\"a\", \"b\"], \"stop\": [\"x\", \"y\"], \"logit_bias\": {\"1\": 1}, \"state\": \"a\"}",
-    "{\"messages\": [{\"role\": \"user\", \"content\": [{\"text\": \"a\"}, {\"text\": \"b\"}]}, {\"role\": \"user\", \"content\": null}], \"stop\":"
-    "\"x\", \"tools\": [1], \"chat_template_kwargs\": {\"a\": 1, \"b\": [2]}, \"state\": {\"data\": \"QQ==\"}}"};
+    "{\"messages\": [{\"role\": \"user\", \"content\": [{\"text\": \"a\"}, {\"text\": \"b\"}]}, {\"role\": \"user\", "
+    "\"content\": null}], \"stop\":\"x\", \"tools\": [1], \"chat_template_kwargs\": {\"a\": 1, \"b\": [2]}, \"state\": "
+    "{\"data\": \"QQ==\"}}"};
 
 static bo_status parse_all(void *what)
 {

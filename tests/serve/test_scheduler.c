@@ -1,5 +1,5 @@
-/* The scheduler: the bound of its queue, fairness, canceled jobs, deadlines, its end with and without grace, clients in many
- * threads, failures of memory. */
+/* The scheduler: the bound of its queue, fairness, canceled jobs, deadlines, its end with and without grace, clients in
+ * many threads, failures of memory. */
 #include "jobs.h"
 #include "base/counting.h"
 #include <dirent.h>
@@ -203,7 +203,7 @@ static void test_deadlines(void **state)
     for (size_t i = 0; i < 5; i++) task_free(all[i]);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 static void wait_for_tokens(const server *v, size_t count)
 {
@@ -286,7 +286,7 @@ static void test_no_grace(void **state)
     }
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct client {
     pthread_t thread;
@@ -338,7 +338,7 @@ static void test_threads(void **state)
     server_end(&v);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 typedef struct exhausted {
     counting counted;

@@ -1,5 +1,5 @@
-/* Jobs in slots: the tokens of a session, alone and in a crowd, for several kinds of attention and a mixer; prefixes from the
- * cache; states; embeddings; scores of prompts; ends of texts. */
+/* Jobs in slots: the tokens of a session, alone and in a crowd, for several kinds of attention and a mixer; prefixes
+ * from the cache; states; embeddings; scores of prompts; ends of texts. */
 #include "jobs.h"
 
 static const char *const kinds[] = {"softmax", "rfa-gate", "favor", "hybrid", "ssm", "gru", "delta"};
@@ -10,7 +10,7 @@ static bo_model *model_of(bo_context *context, const char *kind)
     return test_model(context, &desc, NULL);
 }
 
-/* ---- tokens ----------------------------------------------------------------------------------------------------------- */
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
 enum { JOBS = 12 };
 
@@ -82,7 +82,7 @@ static void test_crowd(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- the cache -------------------------------------------------------------------------------------------------------- */
+/* ---- the cache --------------------------------------------------------------------------------------------------- */
 
 static void check_cache(bo_context *context, const char *kind)
 {
@@ -107,8 +107,8 @@ static void check_cache(bo_context *context, const char *kind)
     task_finish(next);
     assert_int_equal(next->job.cached, LENGTH + MADE - 1);
     task_check(kind, next, NULL, 0);
-    /* another text is not found, up to the place where it branches; then that place is cached, or one of the few before it: another
-     * prefix may have taken its entry in the table of prompts, whose hashes have a random key */
+    /* another text is not found, up to the place where it branches; then that place is cached, or one of the few before
+     * it: another prefix may have taken its entry in the table of prompts, whose hashes have a random key */
     uint64_t place = 0;
     for (int i = 0; i < 3; i++) {
         test_text(1, PART, prompt);
@@ -170,7 +170,7 @@ static void test_same_prompt(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- states ----------------------------------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------------------------------------ */
 
 /* A text in three parts, from state to state, gives the tokens of the whole text. */
 static void check_states(bo_context *context, const char *kind)
@@ -314,7 +314,7 @@ static void test_bad_states(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- embeddings and scores -------------------------------------------------------------------------------------------- */
+/* ---- embeddings and scores --------------------------------------------------------------------------------------- */
 
 static void check_embedding(bo_context *context, const char *kind, server *s, size_t count)
 {
@@ -390,7 +390,7 @@ static void test_embeddings_and_scores(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------------- */
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 static void test_ends(void **state)
 {

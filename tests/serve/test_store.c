@@ -1,5 +1,5 @@
-/* The store in memory: the longest prefix, eviction by last use within the budget, kept states, many threads, failures of
- * memory. */
+/* The store in memory: the longest prefix, eviction by last use within the budget, kept states, many threads, failures
+ * of memory. */
 #include "stores.h"
 #include <pthread.h>
 
@@ -251,7 +251,8 @@ static void test_small(void **state)
     if (taken > counted) fail_msg("%d states take %zu bytes and count as %zu", COUNT, taken, counted);
 }
 
-/* The seconds of keeping a batch of states, of which there are `kept` already, and of caching as many that do not fit. */
+/* The seconds of keeping a batch of states, of which there are `kept` already, and of caching as many that do not
+ * fit. */
 static double keep_batch(setting *s, int32_t kept)
 {
     enum { BATCH = 200 };
@@ -282,7 +283,7 @@ static void test_many_kept(void **state)
     if (last > 8 * first) fail_msg("%g s at first, %g s with %d states", first, last, COUNT);
 }
 
-/* ---- threads -------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 static void *use_store(void *what)
 {
@@ -327,7 +328,7 @@ static void test_threads(void **state)
     assert_true(test_figures(store).hits > 0);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static bo_status use_once(void *what)
 {

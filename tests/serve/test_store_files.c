@@ -1,5 +1,5 @@
-/* The store with a folder: files survive reopening, damaged, foreign and temporary files, the budget of the disk, the lock, the
- * secret, many threads, failures of memory and of the disk. */
+/* The store with a folder: files survive reopening, damaged, foreign and temporary files, the budget of the disk, the
+ * lock, the secret, many threads, failures of memory and of the disk. */
 #include "stores.h"
 #include <dirent.h>
 #include <pthread.h>
@@ -289,7 +289,8 @@ static void test_two_models(void **state)
     assert_int_equal(count_files(s, "", ".state", NULL), 4);
 }
 
-/* Files of a process that was killed while it wrote are removed; files of others are left alone, whatever their names. */
+/* Files of a process that was killed while it wrote are removed; files of others are left alone, whatever their
+ * names. */
 static void test_other_files(void **state)
 {
     static const char *const left[] = {"notes.txt",
@@ -482,7 +483,7 @@ static void test_refused_folders(void **state)
     unlink(path);
 }
 
-/* ---- failures ------------------------------------------------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 /* A lack of memory or of file descriptors does not remove a state. */
 static void test_transient(void **state)
@@ -561,7 +562,7 @@ static void test_failed_write(void **state)
     bo_snapshot_release(snapshot);
 }
 
-/* ---- threads -------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 static const bo_store_desc tight = {
     .memory_bytes = 6 * (SIZE + BO_SNAPSHOT_OVERHEAD), .disk_bytes = 9 * BLOCK, .accepts = test_accepts, .user = "A"};

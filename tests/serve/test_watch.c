@@ -71,7 +71,8 @@ static void test_clients(void **state)
     }
 }
 
-/* The one that has waited longest is closed; one whose request is complete is not, and if all are, the new one is refused. */
+/* The one that has waited longest is closed; one whose request is complete is not, and if all are, the new one is
+ * refused. */
 static void test_waiting(void **state)
 {
     static const char *const same[PEERS] = {"192.0.2.1", "192.0.2.1", "192.0.2.1"};

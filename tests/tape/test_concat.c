@@ -1,5 +1,5 @@
-/* Concatenation of any number of tensors. One operation has at most BO_OP_INPUTS inputs, so that more become a tree: the
- * columns keep their order, and each tensor gets its columns of the gradient. */
+/* Concatenation of any number of tensors. One operation has at most BO_OP_INPUTS inputs, so that more become a tree:
+ * the columns keep their order, and each tensor gets its columns of the gradient. */
 #include "testing.h"
 #include "tape/graph.h"
 

@@ -77,8 +77,8 @@ static void a_loss_may_be_a_term(void **state)
     }
 }
 
-/* The teacher of a cross-entropy may depend on trained weights, but gives them no gradient. If it is the student times 1,
- * the loss and the gradients are half of those of the targets alone. */
+/* The teacher of a cross-entropy may depend on trained weights, but gives them no gradient. If it is the student times
+ * 1, the loss and the gradients are half of those of the targets alone. */
 static void a_teacher_gives_no_gradient(void **state)
 {
     (void)state;

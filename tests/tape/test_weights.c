@@ -85,15 +85,15 @@ static bo_weight_desc vector_of(const char *name, size_t *size)
     return (bo_weight_desc){.name = name, .rank = 1, .shape = size};
 }
 
-/* The index by name: many names, and names whose hashes end in the same 12 bits, all ones, so that searches start in the
- * last slot and continue in the first ones. Declared again, each is found at its place. */
+/* The index by name: many names, and names whose hashes end in the same 12 bits, all ones, so that searches start in
+ * the last slot and continue in the first ones. Declared again, each is found at its place. */
 static void every_name_is_found(void **state)
 {
     (void)state;
     enum { MANY = 5000, ALIKE = 60, ALL = MANY + ALIKE, LAST = 0xfff, NAME = 40 };
     bo_context *context = test_context(1);
     bo_weights *weights;
-    char(*names)[NAME] = calloc(ALL, sizeof *names);
+    char (*names)[NAME] = calloc(ALL, sizeof *names);
     assert_ok(context, bo_weights_create(context, &weights));
     assert_null(bo_weights_find(weights, "of an empty set"));
     for (size_t i = 0, number = 0; i < ALIKE; number++) {

@@ -1,5 +1,5 @@
-/* For test_long_sacrebleu.sh: reads corpora from standard input and prints the BLEU of each. A corpus is a line "TOKENIZE PAIRS"
- * and its pairs: a line "BYTES BYTES", then the bytes of hypothesis and reference and a line end. */
+/* For test_long_sacrebleu.sh: reads corpora from standard input and prints the BLEU of each. A corpus is a line
+ * "TOKENIZE PAIRS" and its pairs: a line "BYTES BYTES", then the bytes of hypothesis and reference and a line end. */
 #include <bochner/bochner.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -143,8 +143,8 @@ static void test_parts(void **state)
     close_setting(&s);
 }
 
-/* With lanes, a sequence continues that of the step before until its epoch ends; an epoch uses no token twice; parts are
- * those of the whole. */
+/* With lanes, a sequence continues that of the step before until its epoch ends; an epoch uses no token twice; parts
+ * are those of the whole. */
 static void test_lanes(void **state)
 {
     enum { LENGTH = 1003, CONTEXT = 8, BATCH = 6, EPOCHS = 3 };

@@ -150,7 +150,7 @@ static void test_brute_force(void **state)
         assert_ok(context, bo_bleu_add(context, &counts, text[0], strlen(text[0]), text[1], strlen(text[1]), false));
         for (size_t n = 1; n <= 4; n++) {
             expected.matches[n - 1] +=
-                cross_out((const char(*)[4])words[0], count[0], (const char(*)[4])words[1], count[1], n);
+                cross_out((const char (*)[4])words[0], count[0], (const char (*)[4])words[1], count[1], n);
             expected.totals[n - 1] += count[0] >= n ? count[0] - n + 1 : 0;
         }
         expected.length += count[0];

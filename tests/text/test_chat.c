@@ -1,5 +1,5 @@
-/* Chat templates: texts that transformers rendered (tests/data/chat, written by tests/peers/test_chat_templates.py), the
- * language, files of a folder, refusals, limits, and exhausted memory. */
+/* Chat templates: texts that transformers rendered (tests/data/chat, written by tests/peers/test_chat_templates.py),
+ * the language, files of a folder, refusals, limits, and exhausted memory. */
 #include <stdlib.h>
 #include "io/files.h"
 #include "base/counting.h"
@@ -268,7 +268,8 @@ static void test_limits(void **state)
         {"{{ range(100001) }}", "100000"},
         {"{{ 10 ** 10 ** 10 }}", "64 bits"},
         {"{{ 'a' | indent(99999999999) }}", "chat template"},
-        {"{% set x = 'a' * 50000 %}{% set y = 'a' * 25000 ~ 'b' %}{% for i in range(10000) %}{{ x.rfind(y) }}{% endfor %}",
+        {"{% set x = 'a' * 50000 %}{% set y = 'a' * 25000 ~ 'b' %}{% for i in range(10000) %}{{ x.rfind(y) }}{% endfor "
+         "%}",
          "steps"},
         {"{% set x = ' ' * 1000000 ~ '1' %}{% for i in range(1000) %}{{ x | int }}{% endfor %}", "steps"},
         {"{% set x = '0' * 1000000 %}{% for i in range(1000) %}{{ x | float }}{% endfor %}", "steps"},
@@ -354,8 +355,8 @@ static void test_colliding_names(void **state)
 
 /* ---- special tokens ---------------------------------------------------------------------------------------------- */
 
-/* Tokens of one letter; <e> and <f> are special, and <t> is another added token. `normalized`: so is the text that <e> and <f> are
- * found in. */
+/* Tokens of one letter; <e> and <f> are special, and <t> is another added token. `normalized`: so is the text that <e>
+ * and <f> are found in. */
 static bo_tokenizer *load_letters(bo_context *context, bool normalized, const char *normalizer)
 {
     char text[4096], *at = text;
@@ -483,8 +484,8 @@ static void test_normalized_special_tokens(void **state)
     }
 }
 
-/* A tokenizer whose model has the texts of the special tokens, too, as those of T5 and BERT have. Tokens of one letter and, with
- * number 3, "e>". */
+/* A tokenizer whose model has the texts of the special tokens, too, as those of T5 and BERT have. Tokens of one letter
+ * and, with number 3, "e>". */
 static bo_tokenizer *load_model(bo_context *context, const char *type, bool list, const char *more)
 {
     char text[8192], *at = text;
@@ -569,9 +570,9 @@ static void test_folders(void **state)
     expect_folder(f, NULL, "</s>");
     test_text(f, "special_tokens_map.json", "{\"sep_token\": {\"content\": \"[S]\"}, \"eos_token\": \"not this\"}");
     expect_folder(f, NULL, "</s>[S]");
-    test_text(
-        f, "tokenizer_config.json",
-        "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"T\"}, {\"name\": \"default\", \"template\": \"D\"}]}");
+    test_text(f, "tokenizer_config.json",
+              "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"T\"}, {\"name\": \"default\", "
+              "\"template\": \"D\"}]}");
     expect_folder(f, NULL, "D");
     expect_folder(f, "tool_use", "T");
     assert_fails(

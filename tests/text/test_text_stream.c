@@ -1,5 +1,5 @@
-/* Text that grows while it is generated: for every division of a text into pieces, what is ready is complete, is never taken
- * back, ends before the first stop text, and nothing is held back without a reason. */
+/* Text that grows while it is generated: for every division of a text into pieces, what is ready is complete, is never
+ * taken back, ends before the first stop text, and nothing is held back without a reason. */
 #include "base/counting.h"
 #include "text/text_stream.h"
 

@@ -1,5 +1,5 @@
-/* Damaged files: a flipped bit or a truncation of any file that the library writes is reported, and a run continues from an
- * older checkpoint. */
+/* Damaged files: a flipped bit or a truncation of any file that the library writes is reported, and a run continues
+ * from an older checkpoint. */
 #include "base/rng.h"
 #include "runs.h"
 #include "model/model.h"

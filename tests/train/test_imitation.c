@@ -1,5 +1,5 @@
-/* Training against a teacher: which weights move, what is refused, and runs that are stopped after any step and resumed to
- * the same bits, for any number of threads; and comparisons of models with their teachers on a text. */
+/* Training against a teacher: which weights move, what is refused, and runs that are stopped after any step and resumed
+ * to the same bits, for any number of threads; and comparisons of models with their teachers on a text. */
 #include "runs.h"
 #include "model/internal.h"
 
@@ -176,8 +176,8 @@ static void resumed_to_the_same_bits(void **state)
     bo_model_destroy(teacher);
 }
 
-/* With every N-th token, N steps compute the loss of each token once. The text has one window, which is every sequence of
- * every step, so the mean over the N steps is the loss of all tokens. */
+/* With every N-th token, N steps compute the loss of each token once. The text has one window, which is every sequence
+ * of every step, so the mean over the N steps is the loss of all tokens. */
 static void every_token_has_its_turn(void **state)
 {
     runs *r = *state;

@@ -42,8 +42,8 @@ static double timed_run(runs *r, const char *name)
     return seconds;
 }
 
-/* Steps of 100 microseconds on a shared host: other processes may slow down a run after its steps were counted, so one of
- * several runs has to meet a wide bound. */
+/* Steps of 100 microseconds on a shared host: other processes may slow down a run after its steps were counted, so one
+ * of several runs has to meet a wide bound. */
 static void steps_fill_the_time(void **state)
 {
     enum { TRIES = 8 };

@@ -25,7 +25,8 @@ static bo_training_score train(bo_context *context, runs *r, const char *attenti
     return score;
 }
 
-/* The loss starts at log 256 = 5.5; gradients with relative errors of about 2^-8 change the result by a similar amount. */
+/* The loss starts at log 256 = 5.5; gradients with relative errors of about 2^-8 change the result by a similar
+ * amount. */
 static void the_loss_is_nearly_the_same(void **state)
 {
     static const char *const kinds[] = {"softmax", "rfa-gate", "favor", "gla"};

@@ -1,6 +1,6 @@
-/* Stateful training: each sequence continues where it ended in the step before. Losses are those of a session that reads
- * the same text, several windows per step have the gradient of one long window, and interrupted runs have the same
- * bits. */
+/* Stateful training: each sequence continues where it ended in the step before. Losses are those of a session that
+ * reads the same text, several windows per step have the gradient of one long window, and interrupted runs have the
+ * same bits. */
 #include "text/batches.h"
 #include "runs.h"
 #include "model/session.h"
@@ -273,7 +273,8 @@ static void resumed_runs_and_threads_give_the_same_bits(void **state)
     }
 }
 
-/* Without its states a checkpoint is damaged: the one before it is used, which has the frequencies of an earlier draw. */
+/* Without its states a checkpoint is damaged: the one before it is used, which has the frequencies of an earlier
+ * draw. */
 static void lost_states_are_noticed(void **state)
 {
     runs *r = *state;

@@ -1,5 +1,5 @@
-/* Whitening before the first step: M of DARK, and of HYBRID with a rank, from the queries and keys of the training text;
- * once, also if gradients are computed several times; the same bits after a stop. */
+/* Whitening before the first step: M of DARK, and of HYBRID with a rank, from the queries and keys of the training
+ * text; once, also if gradients are computed several times; the same bits after a stop. */
 #include "lines.h"
 #include "model/capture.h"
 #include "model/whiten.h"

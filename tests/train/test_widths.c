@@ -113,8 +113,8 @@ static void layers_in_blocks(void **state)
     (void)state;
     static const char *const lists[] = {
         "[{\"type\": \"linear\", \"width\": 48}, {\"type\": \"gelu\"}, {\"type\": \"linear\", \"width\": 16}]",
-        "[{\"type\": \"linear\", \"width\": 32, \"bias\": false}, {\"type\": \"norm\"}, {\"type\": \"mlp\", \"hidden\": 24}, "
-        "{\"type\": \"linear\", \"width\": \"input\"}]",
+        "[{\"type\": \"linear\", \"width\": 32, \"bias\": false}, {\"type\": \"norm\"}, {\"type\": \"mlp\", "
+        "\"hidden\": 24}, {\"type\": \"linear\", \"width\": \"input\"}]",
         "[{\"type\": \"degree\", \"degree\": 2, \"width\": 24}, {\"type\": \"linear\", \"width\": \"input\"}]"};
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
@@ -260,7 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flat_or_not),      cmocka_unit_test(every_optimizer), cmocka_unit_test(every_mixer_and_mlp),
         cmocka_unit_test(layers_in_blocks), cmocka_unit_test(every_attention), cmocka_unit_test(spectral_condition),
-        cmocka_unit_test(base_is_standard), cmocka_unit_test(last_places),      cmocka_unit_test(refusals),
+        cmocka_unit_test(base_is_standard), cmocka_unit_test(last_places),     cmocka_unit_test(refusals),
         cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,7 +104,7 @@ static bo_gpu_attention describe(const bo_context *context, const bo_attention *
     return at;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static bo_status check_address(bo_context *context, const char *name, const void *at)
 {

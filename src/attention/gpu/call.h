@@ -10,10 +10,10 @@ bool bo_gpu_attention_exists(const bo_context *context, const bo_attention *atte
 /* BO_UNSUPPORTED if the GPU of the context has no kernels for an attention, or none for cross attention of a causal one
  * (bo_gpu_attention.reads_first). */
 bo_status bo_gpu_attention_check(bo_context *context, const bo_attention *attention, bool reads_first);
-/* Returns the description of a call without its arrays: the caller sets `given`, `wanted`, `keeps`, `continues`, the rows and
- * the type before sizes are computed, and the addresses before the call. Strides are those of arrays with tokens first and
- * without gaps; others are set before sizes are computed, like `unaligned`. Parameters that are not given have their
- * defaults. */
+/* Returns the description of a call without its arrays: the caller sets `given`, `wanted`, `keeps`, `continues`, the
+ * rows and the type before sizes are computed, and the addresses before the call. Strides are those of arrays with
+ * tokens first and without gaps; others are set before sizes are computed, like `unaligned`. Parameters that are not
+ * given have their defaults. */
 bo_gpu_attention bo_gpu_attention_of(const bo_context *context, const bo_attention *attention, bool cross);
 /* Bytes of `saved`, which forward writes for backward, and of `scratch`. */
 size_t bo_gpu_attention_saved_bytes(const bo_attention *attention, const bo_gpu_attention *call);

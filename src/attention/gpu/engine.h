@@ -6,9 +6,9 @@
 #include "../../device/gpu/launch.h"
 #include "../internal.h"
 
-/* All functions get a description of the call. Those that return sizes read no addresses, only `given`, `wanted`, `keeps` and
- * `continues` (which may be set later), and `queries`, `keys` have the largest shape. `scratch` of the call is that of the
- * engine. Gradients are overwritten. */
+/* All functions get a description of the call. Those that return sizes read no addresses, only `given`, `wanted`,
+ * `keeps` and `continues` (which may be set later), and `queries`, `keys` have the largest shape. `scratch` of the call
+ * is that of the engine. Gradients are overwritten. */
 typedef struct bo_gpu_engine {
     /* Returns why an attention is not supported on the GPU, as the end of a sentence; NULL: it is. */
     const char *(*refuses)(const bo_attention *attention, const bo_gpu_properties *gpu);
@@ -22,8 +22,8 @@ typedef struct bo_gpu_engine {
     bo_status (*backward)(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call);
 } bo_gpu_engine;
 
-/* Fails unless all arrays of a call begin at multiples of 16 bytes, in every row and head: for kernels that copy 16 bytes
- * at a time. Those of sizes have been chosen by bo_gpu_attention_is_aligned, which knows no addresses. */
+/* Fails unless all arrays of a call begin at multiples of 16 bytes, in every row and head: for kernels that copy 16
+ * bytes at a time. Those of sizes have been chosen by bo_gpu_attention_is_aligned, which knows no addresses. */
 bo_status bo_gpu_require_aligned(bo_context *context, const bo_gpu_attention *call);
 
 /* call.c has the table: a kind without an engine is refused by name. */

@@ -99,19 +99,19 @@ static bool is_cross(const bo_attention_shape *shape)
 
 /* offsets, key_offsets: in memory of the GPU; NULL if the batch is not packed. */
 static bo_strided_call shape_call(const bo_attention_shape *shape, const totals *rows, const int32_t *offsets,
-                                    const int32_t *key_offsets)
+                                  const int32_t *key_offsets)
 {
     const bool cross = is_cross(shape);
     return (bo_strided_call){.layout = BO_LAYOUT_TOKENS_FIRST,
-                               .no_keys = shape->no_keys,
-                               .sequences = shape->sequences,
-                               .tokens = shape->tokens,
-                               .key_tokens = cross ? shape->key_tokens : 0,
-                               .cross = cross,
-                               .offsets = offsets,
-                               .key_offsets = cross ? key_offsets : NULL,
-                               .rows = rows->queries,
-                               .key_rows = cross ? rows->keys : 0};
+                             .no_keys = shape->no_keys,
+                             .sequences = shape->sequences,
+                             .tokens = shape->tokens,
+                             .key_tokens = cross ? shape->key_tokens : 0,
+                             .cross = cross,
+                             .offsets = offsets,
+                             .key_offsets = cross ? key_offsets : NULL,
+                             .rows = rows->queries,
+                             .key_rows = cross ? rows->keys : 0};
 }
 
 /* Sets the strides that the layout of a shape means. */
@@ -282,8 +282,8 @@ static bo_status read_states(transfer *t)
     return BO_OK;
 }
 
-/* Backward computes the output again, but does not return it; a gradient of the output that is not given is zero, as is the
- * memory. */
+/* Backward computes the output again, but does not return it; a gradient of the output that is not given is zero, as is
+ * the memory. */
 static void list_backward(transfer *t)
 {
     const bo_call *call = t->call;

@@ -1,4 +1,5 @@
-/* The engine of the kinds with a matrix memory, GLA and DELTA, by chunks of tokens: device/cuda/gla.cu, delta.cu, memory.cu. */
+/* The engine of the kinds with a matrix memory, GLA and DELTA, by chunks of tokens: device/cuda/gla.cu, delta.cu,
+ * memory.cu. */
 #include "engine.h"
 
 enum { GLA_CHUNK = 64, MOST_DIM = 256 }; /* as in gla.cu; the largest dim that the kernels have shared memory for */

@@ -16,8 +16,9 @@ typedef struct layout {
     size_t y, a, b, room, bytes;
 } layout;
 
-/* An iteration multiplies small singular values by 3.4, and with them the rounding errors of earlier iterations. Only the
- * last two are computed in bfloat16: with all five, a language model had a higher loss after 400 steps (by 0.4%). */
+/* An iteration multiplies small singular values by 3.4, and with them the rounding errors of earlier iterations. Only
+ * the last two are computed in bfloat16: with all five, a language model had a higher loss after 400 steps (by
+ * 0.4%). */
 static bo_precision precision_of(const bo_context *context, size_t step, size_t steps)
 {
     return step + 2 < steps ? BO_PRECISION_FLOAT32 : bo_context_precision(context);

@@ -1,5 +1,6 @@
 /* Rotary positions (2104.09864): pairs (a, b) of the first `rotated` columns of each head are rotated by position times
- * base^(-2i / rotated), which a scaling may change: (a cos - b sin, a sin + b cos). Backward rotates by the negative angle. */
+ * base^(-2i / rotated), which a scaling may change: (a cos - b sin, a sin + b cos). Backward rotates by the negative
+ * angle. */
 #include "cpu.h"
 #include <string.h>
 #include "angles.h"

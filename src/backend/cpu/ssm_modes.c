@@ -156,7 +156,7 @@ void bo_ssm_modes(const bo_ssm_view *view, const bo_kernels *kernels, size_t gro
         for (size_t l = 0; l < L; l++)
             to->mu[n * BO_COMPLEX_ROW + l] = m.re[l], to->mu[n * BO_COMPLEX_ROW + L + l] = m.im[l];
         if (view->rank)
-            low_rank(view, group, to, n, step, &m, (const float(*)[L])shrink);
+            low_rank(view, group, to, n, step, &m, (const float (*)[L])shrink);
         else
             diagonal(view, group, to, n, step, &m);
     }

@@ -1,5 +1,5 @@
-/* Attention on a GPU (attention/gpu/call.h): rows are tokens, sequences follow each other. This file describes the call, and
- * brings inputs and gradients to the types that kernels use. */
+/* Attention on a GPU (attention/gpu/call.h): rows are tokens, sequences follow each other. This file describes the
+ * call, and brings inputs and gradients to the types that kernels use. */
 #include "gpu.h"
 #include "../shapes.h"
 #include "../attention.h"

@@ -1,9 +1,9 @@
 /* Cross-entropy of softmax(scale x Wᵀ + b), in chunks of rows: the logits of all rows never exist at once. A run with
- * gradients computes the logits once: they are replaced in place by their gradient, from which dx, dW and db are computed
- * before the next chunk. The number of targets and the gradient of the loss are read on the device.
+ * gradients computes the logits once: they are replaced in place by their gradient, from which dx, dW and db are
+ * computed before the next chunk. The number of targets and the gradient of the loss are read on the device.
  *
- * If W is converted (float32 to bfloat16), it is padded with zeros to a multiple of 128 classes, which suits the tiles of
- * products. The logits of a teacher are a second product of the same shape: equal rows get equal bits, so that the
+ * If W is converted (float32 to bfloat16), it is padded with zeros to a multiple of 128 classes, which suits the tiles
+ * of products. The logits of a teacher are a second product of the same shape: equal rows get equal bits, so that the
  * divergence of a student that equals its teacher is exactly 0. */
 #include "matrix.h"
 #include "../shapes.h"

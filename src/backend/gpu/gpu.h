@@ -1,5 +1,5 @@
-/* What operations on GPUs share. An operation is a C file here that describes its call (device/gpu/launches.h); its kernels
- * are in src/device/cuda. */
+/* What operations on GPUs share. An operation is a C file here that describes its call (device/gpu/launches.h); its
+ * kernels are in src/device/cuda. */
 #ifndef BO_BACKEND_GPU_H
 #define BO_BACKEND_GPU_H
 
@@ -30,8 +30,8 @@ void bo_gpu_unstage(bo_staged *staged);
 
 /* Writes zeros to the gradient of an input, or leaves it if it is added to. */
 bo_status bo_gpu_no_gradient(bo_context *context, const bo_op_call *call, size_t input);
-/* Backward of an operation whose outputs have no gradient: writes zeros to gradients that are not added to. Returns true
- * if the call was one of these. */
+/* Backward of an operation whose outputs have no gradient: writes zeros to gradients that are not added to. Returns
+ * true if the call was one of these. */
 bo_status bo_gpu_backward_zero(bo_context *context, const bo_op_call *call, bool *done);
 /* din[input] = or += dout[0]. */
 bo_status bo_gpu_hand_back(bo_context *context, const bo_op_call *call, size_t input);

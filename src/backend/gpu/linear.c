@@ -1,5 +1,5 @@
-/* y_i = s x W_iᵀ + b_i (+ keep r): one product per weight. Weights are float32; in bfloat16 they are converted in scratch
- * memory, in forward and again in backward, which costs 6 bytes per weight. */
+/* y_i = s x W_iᵀ + b_i (+ keep r): one product per weight. Weights are float32; in bfloat16 they are converted in
+ * scratch memory, in forward and again in backward, which costs 6 bytes per weight. */
 #include "matrix.h"
 #include "../shapes.h"
 

@@ -1,6 +1,6 @@
-/* Muon (Jordan et al. 2024): momentum that is approximately orthogonalized by Newton-Schulz iterations. Matrices with the
- * same sides follow each other in the list; they are processed as one batch, transposed so that X has no more rows than
- * columns. An iteration is three products: A = XXᵀ, B = cA² + bA, Y = BX + aX.
+/* Muon (Jordan et al. 2024): momentum that is approximately orthogonalized by Newton-Schulz iterations. Matrices with
+ * the same sides follow each other in the list; they are processed as one batch, transposed so that X has no more rows
+ * than columns. An iteration is three products: A = XXᵀ, B = cA² + bA, Y = BX + aX.
  *
  * In float32 all products are float32. In bfloat16 the last two iterations are bfloat16; an iteration multiplies small
  * singular values by 3.4, and with them the rounding errors of earlier iterations, whose products therefore round their

@@ -29,8 +29,8 @@ static inline bo_gpu_target bo_gpu_din(const bo_op_call *call, size_t i)
 /* out[0] = in[0]. */
 bo_status bo_gpu_pass_on(bo_context *context, const bo_op_call *call);
 
-/* The gradient of a table whose rows were selected by the indices of an input: sums of the rows of dout[0] with the same
- * index. Does nothing if din[table] is NULL. Uses bo_gpu_scatter_bytes of scratch memory. */
+/* The gradient of a table whose rows were selected by the indices of an input: sums of the rows of dout[0] with the
+ * same index. Does nothing if din[table] is NULL. Uses bo_gpu_scatter_bytes of scratch memory. */
 size_t bo_gpu_scatter_bytes(const bo_op_call *call, size_t indices, size_t table);
 bo_status bo_gpu_scatter_rows(bo_context *context, const bo_op_call *call, size_t indices, size_t table);
 

@@ -31,12 +31,13 @@ enum {
 typedef struct bo_micro_bf16 {
     /* Prepares the calling thread for `multiply`: call it at the start of a task. NULL: nothing to prepare. */
     void (*prepare)(void);
-    /* Pack `lines` lines times `scale` as consecutive slivers. Number (line i, depth p) is x[i * ld + p] if along (lines
-     * are rows in memory), else x[p * ld + i]. `out` is aligned to 64 bytes. */
+    /* Pack `lines` lines times `scale` as consecutive slivers. Number (line i, depth p) is x[i * ld + p] if along
+     * (lines are rows in memory), else x[p * ld + i]. `out` is aligned to 64 bytes. */
     void (*pack_a)(size_t lines, size_t k, float scale, const float *x, size_t ld, bool along, uint16_t *out);
     void (*pack_b)(size_t lines, size_t k, float scale, const float *x, size_t ld, bool along, uint16_t *out);
-    /* One line of a sliver of A: number p < n is exp(x[p] + shift), as exp_below, then zeros up to `depth`, a multiple of
-     * BO_BF16_DEPTH. `line` is aligned to 64 bytes. Returns the sum before rounding, in an order that depends only on n. */
+    /* One line of a sliver of A: number p < n is exp(x[p] + shift), as exp_below, then zeros up to `depth`, a multiple
+     * of BO_BF16_DEPTH. `line` is aligned to 64 bytes. Returns the sum before rounding, in an order that depends only
+     * on n. */
     float (*exp_line)(size_t n, const float *x, float shift, size_t depth, uint16_t *line);
     /* C (m x n, m and n at most BO_BF16_TILE) = A B, or C += A B if `add`, for one or two slivers of A and of B. */
     void (*multiply)(size_t k, const uint16_t *a, const uint16_t *b, float *c, size_t ldc, size_t m, size_t n,

@@ -57,8 +57,8 @@ typedef struct bo_adamw_step {
     float scale, keep, rate, beta1, rest1, beta2, rest2, correction, epsilon;
 } bo_adamw_step;
 
-/* Requests `bytes` bytes, 6 KiB after `from`, for products that read a matrix once: beyond the page where the prefetchers
- * of a CPU stop. Requests after the end of the matrix are harmless. */
+/* Requests `bytes` bytes, 6 KiB after `from`, for products that read a matrix once: beyond the page where the
+ * prefetchers of a CPU stop. Requests after the end of the matrix are harmless. */
 static inline void bo_fetch_ahead(const void *from, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const void *)((uintptr_t)from + 6144 + i), 0, 3);
@@ -80,8 +80,8 @@ static inline const float *bo_s8_scales(const int8_t *line, size_t n) /* lines s
 
 /* A line of 4-bit codes: 16 bytes per group of BO_S4_GROUP numbers (number j < 16 of a group is the lower half of byte
  * j, number j + 16 its upper half), then one bfloat16 scale per group. The words of 4 bytes of BO_S4_WIDE groups are
- * interleaved, so that each lane of a vector sums the products of one group: first the first word of each group, then the
- * second words, and so on; the last block may have fewer groups. Number i is the scale of its group times
+ * interleaved, so that each lane of a vector sums the products of one group: first the first word of each group, then
+ * the second words, and so on; the last block may have fewer groups. Number i is the scale of its group times
  * BO_S4_VALUES[code]. These values minimize the squared error of normally distributed numbers if each group has the
  * best scale (Lloyd's algorithm, rounded to bytes). Positive and negative scales use the longer side for the number of
  * the largest absolute value. Codes after the last number are arbitrary. */
@@ -116,10 +116,10 @@ static inline size_t bo_s4_stride(size_t groups, size_t g) /* groups: of the lin
 }
 
 /* Rows of bytes in [-127, 127] with one scale per group of BO_S4_GROUP, in blocks of BO_S4_WIDE groups, in the order in
- * which the codes of a whole block are unpacked: the lower halves of the first words, their upper halves, the lower halves
- * of the second words, … Number i of row r is bytes[r * length + bo_s4_place(i)] times scales[(r * length + i) /
- * BO_S4_GROUP]. `starts` has one integer per group, from which unsigned products start: -128 times the sum of its bytes.
- * The rows are padded with zeros to `length`, a multiple of BO_S4_BLOCK. */
+ * which the codes of a whole block are unpacked: the lower halves of the first words, their upper halves, the lower
+ * halves of the second words, … Number i of row r is bytes[r * length + bo_s4_place(i)] times scales[(r * length + i) /
+ * BO_S4_GROUP]. `starts` has one integer per group, from which unsigned products start: -128 times the sum of its
+ * bytes. The rows are padded with zeros to `length`, a multiple of BO_S4_BLOCK. */
 enum { BO_S4_BLOCK = BO_S4_WIDE * BO_S4_GROUP };
 
 static inline size_t bo_s4_place(size_t i)
@@ -312,9 +312,9 @@ typedef struct bo_kernels {
     /* With h = scale g: m = β₁ m + rest1 h, v = β₂ v + rest2 h², w = keep w - rate m / (√v correction + epsilon). The
      * arrays must not overlap. */
     void (*adamw)(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
-    /* With g = gain ∘ dy (gain NULL: g = dy): dx = rate (g - shift - (x - mean) slope), or added to dx if `add`; dgain +=
-     * dy ∘ x̂; dbias += dy. dx, dgain, dbias NULL: not requested. Every operation is rounded: all instruction sets give the
-     * same bits. The outputs overlap nothing else. */
+    /* With g = gain ∘ dy (gain NULL: g = dy): dx = rate (g - shift - (x - mean) slope), or added to dx if `add`; dgain
+     * += dy ∘ x̂; dbias += dy. dx, dgain, dbias NULL: not requested. Every operation is rounded: all instruction sets
+     * give the same bits. The outputs overlap nothing else. */
     void (*norm_back)(size_t n, const bo_norm_row *row, const float *x, const float *dy, const float *gain, bool add,
                       float *dx, float *dgain, float *dbias);
     /* Random words: groups of BO_RANDOM_GROUP, starting at group `first`. Word j of group g is word j / 16 of block 16
@@ -323,24 +323,25 @@ typedef struct bo_kernels {
     /* y[i] = f(x[i]), and y[i] = f'(x[i]) */
     void (*curve)(bo_curve curve, size_t n, const float *x, float *y);
     void (*curve_slope)(bo_curve curve, size_t n, const float *x, float *y);
-    /* Pairs of rows (pairs.h). out(i, j) = s(x_i, y_j) for `rows` rows x_i and the first `columns` <= BO_PAIR_ROWS rows y_j of
-     * a panel. weight NULL: all 1. Terms are added in the order of the coordinates; the bits of an element depend only on
-     * the two rows, and do not change if the rows are exchanged. */
+    /* Pairs of rows (pairs.h). out(i, j) = s(x_i, y_j) for `rows` rows x_i and the first `columns` <= BO_PAIR_ROWS rows
+     * y_j of a panel. weight NULL: all 1. Terms are added in the order of the coordinates; the bits of an element
+     * depend only on the two rows, and do not change if the rows are exchanged. */
     void (*distances)(bo_distance distance, size_t rows, size_t columns, size_t dim, const float *x, size_t ldx,
                       const float *weight, const float *panel, float *out, size_t ldo);
-    /* y[i] = f(s[i]), and y[i] = f'(s[i]), s >= 0; RECIPROCAL: the derivative with respect to log s; ROOT: f'(0) is taken
-     * to be 0. |error| of f and of -f' / (f' at 0, or f' of ROOT) is at most 5e-7. */
+    /* y[i] = f(s[i]), and y[i] = f'(s[i]), s >= 0; RECIPROCAL: the derivative with respect to log s; ROOT: f'(0) is
+     * taken to be 0. |error| of f and of -f' / (f' at 0, or f' of ROOT) is at most 5e-7. */
     void (*radial)(const bo_radial *radial, size_t n, const float *s, float *y);
     void (*radial_slope)(const bo_radial *radial, size_t n, const float *s, float *y);
-    /* sums[p * BO_PAIR_LANES + j % BO_PAIR_LANES] += factor[j] h_p(x, y_j) for the BO_PAIR_ROWS rows y_j of a panel, p < dim.
-     * h_p is the derivative of s with respect to d_p, up to constants: d_p for SQUARES, its sign (0 for 0) for ABSOLUTES,
-     * d_p / (1 + w_p d_p²) for PRODUCT, the only one that reads the weights. */
+    /* sums[p * BO_PAIR_LANES + j % BO_PAIR_LANES] += factor[j] h_p(x, y_j) for the BO_PAIR_ROWS rows y_j of a panel, p
+     * < dim. h_p is the derivative of s with respect to d_p, up to constants: d_p for SQUARES, its sign (0 for 0) for
+     * ABSOLUTES, d_p / (1 + w_p d_p²) for PRODUCT, the only one that reads the weights. */
     void (*pair_sums)(bo_distance distance, size_t dim, const float *x, const float *weight, const float *panel,
                       const float *factor, float *sums);
 } bo_kernels;
 
-/* Returns the table for `isa` ("amx", "avx512bf16", "avx512", "avx2", "neon", "ref"), or the fastest that this CPU supports if isa is NULL.
- * NULL: the CPU does not support it, or the name is unknown. Does not read environment variables. */
+/* Returns the table for `isa` ("amx", "avx512bf16", "avx512", "avx2", "neon", "ref"), or the fastest that this CPU
+ * supports if isa is NULL. NULL: the CPU does not support it, or the name is unknown. Does not read environment
+ * variables. */
 const bo_kernels *bo_kernels_find(const char *isa);
 /* Returns the name of the table, for modules that know only the pointer type. */
 const char *bo_kernels_isa(const bo_kernels *kernels);

@@ -2,8 +2,8 @@
 #ifndef BO_KERNELS_PAIRS_H
 #define BO_KERNELS_PAIRS_H
 
-/* The rows y are stored in panels of BO_PAIR_ROWS rows: coordinate p of row j is panel[p * BO_PAIR_ROWS + j]. A panel with fewer
- * rows is padded with zeros. */
+/* The rows y are stored in panels of BO_PAIR_ROWS rows: coordinate p of row j is panel[p * BO_PAIR_ROWS + j]. A panel
+ * with fewer rows is padded with zeros. */
 enum { BO_PAIR_ROWS = 64 };
 
 /* The quantity s of a pair, with d = x - y and one weight w_p > 0 per coordinate. */
@@ -13,8 +13,8 @@ typedef enum bo_distance {
     BO_DISTANCE_PRODUCT    /* Π (1 + w_p d_p²) */
 } bo_distance;
 
-/* A function f of s; a = scale √s. Values below exp(-BO_RADIAL_DEPTH) = 8.8e-27 are 0 (for RATIONAL with an exponent that
- * large): products with them would be subnormal numbers, which CPUs process slowly. */
+/* A function f of s; a = scale √s. Values below exp(-BO_RADIAL_DEPTH) = 8.8e-27 are 0 (for RATIONAL with an exponent
+ * that large): products with them would be subnormal numbers, which CPUs process slowly. */
 #define BO_RADIAL_DEPTH   60.0f
 #define BO_RADIAL_LARGEST 0x1.79dbcap+86f /* exp(BO_RADIAL_DEPTH) */
 

@@ -71,11 +71,11 @@ bo_gpu_error batch_norm(bo_gpu *cuda, const bo_gpu_batch_norm *a)
     const dim3 grid((unsigned)ceil_div(a->columns, BATCH_THREADS)), block(BATCH_THREADS);
     if (a->training) {
         if (bo_gpu_error e = column_sums<1>(cuda, a->rows, part_rows(a->rows), a->columns,
-                                             column_level{a->x, a->columns}, a->partial))
+                                            column_level{a->x, a->columns}, a->partial))
             return e;
         if (bo_gpu_error e = launch(cuda, grid, block, 0, batch_mean_kernel, *a, parts)) return e;
         if (bo_gpu_error e = column_sums<1>(cuda, a->rows, part_rows(a->rows), a->columns,
-                                             squares_of{a->x, a->columns, a->mean}, a->partial + parts * a->columns))
+                                            squares_of{a->x, a->columns, a->mean}, a->partial + parts * a->columns))
             return e;
     }
     if (bo_gpu_error e = launch(cuda, grid, block, 0, batch_rate_kernel, *a, parts)) return e;
@@ -138,10 +138,10 @@ bo_gpu_error batch_norm_back(bo_gpu *cuda, const bo_gpu_batch_norm_back *a)
     const size_t parts = ceil_div(a->rows, part_rows(a->rows));
     double *totals = a->partial + 2 * parts * a->columns;
     if (bo_gpu_error e = column_sums<2>(cuda, a->rows, part_rows(a->rows), a->columns,
-                                         batch_gradients{a->x, a->dy, a->columns, a->mean, a->rate}, a->partial))
+                                        batch_gradients{a->x, a->dy, a->columns, a->mean, a->rate}, a->partial))
         return e;
     if (bo_gpu_error e = launch(cuda, dim3((unsigned)ceil_div(a->columns, BATCH_THREADS)), dim3(BATCH_THREADS), 0,
-                                 batch_totals_kernel, *a, parts, totals))
+                                batch_totals_kernel, *a, parts, totals))
         return e;
     if (!a->dx.at) return nullptr;
     return map_numbers(cuda, a->rows * a->columns, sources<2>{{a->x, a->dy}}, targets<1>{{a->dx}},

@@ -46,7 +46,7 @@ __device__ inline void invert(int n, const double (*u)[STRIDE], double (*v)[STRI
 __global__ void cholesky_block_kernel(bo_gpu_cholesky_block a)
 {
     BO_SHARED(memory);
-    double(*u)[STRIDE] = (double(*)[STRIDE])memory, (*v)[STRIDE] = u + N;
+    double (*u)[STRIDE] = (double (*)[STRIDE])memory, (*v)[STRIDE] = u + N;
     const int n = (int)a.n;
     if (a.pivot->place != 0) return;
     for (int k = (int)threadIdx.x; k < n * n; k += THREADS) {

@@ -22,8 +22,8 @@ __global__ void add_rows_kernel(const float *from, size_t rows, size_t columns, 
     write_one(to, column, (float)sum);
 }
 
-bo_gpu_error add_rows(bo_gpu *cuda, const float *from, size_t rows, size_t columns, size_t apart,
-                       bo_gpu_target first, bo_gpu_target second)
+bo_gpu_error add_rows(bo_gpu *cuda, const float *from, size_t rows, size_t columns, size_t apart, bo_gpu_target first,
+                      bo_gpu_target second)
 {
     return launch(cuda, dim3((unsigned)ceil_div(columns, COLUMN_LANES), 2), dim3(COLUMN_LANES, ADD_PARTS), 0,
                   add_rows_kernel, from, rows, columns, apart, first, second);

@@ -66,10 +66,10 @@ __device__ inline double column_total(const double *partial, size_t parts, int n
     return total;
 }
 
-/* first[j] = Σ_i from[i apart + j] for `columns` columns, and second[j] the same for the columns after them. Does nothing
- * for a target that is absent. */
-bo_gpu_error add_rows(bo_gpu *cuda, const float *from, size_t rows, size_t columns, size_t apart,
-                       bo_gpu_target first, bo_gpu_target second);
+/* first[j] = Σ_i from[i apart + j] for `columns` columns, and second[j] the same for the columns after them. Does
+ * nothing for a target that is absent. */
+bo_gpu_error add_rows(bo_gpu *cuda, const float *from, size_t rows, size_t columns, size_t apart, bo_gpu_target first,
+                      bo_gpu_target second);
 
 } // namespace bo
 

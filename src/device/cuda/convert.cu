@@ -28,7 +28,8 @@ template <typename F, typename T> static bo_gpu_error convert_typed(bo_gpu *cuda
 bo_gpu_error convert(bo_gpu *cuda, const bo_gpu_convert *a)
 {
     if (a->from_type == BO_ELEMENT_FLOAT32)
-        return a->to_type == BO_ELEMENT_FLOAT32 ? convert_typed<float, float>(cuda, a) : convert_typed<float, bf16>(cuda, a);
+        return a->to_type == BO_ELEMENT_FLOAT32 ? convert_typed<float, float>(cuda, a)
+                                                : convert_typed<float, bf16>(cuda, a);
     return a->to_type == BO_ELEMENT_FLOAT32 ? convert_typed<bf16, float>(cuda, a) : convert_typed<bf16, bf16>(cuda, a);
 }
 
@@ -42,7 +43,8 @@ template <typename T> __global__ void finite_kernel(size_t count, const T *x, in
 {
     size_t step = (size_t)gridDim.x * blockDim.x;
     bool all = true;
-    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) all &= isfinite(to_float(x[i])) != 0;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
+        all &= isfinite(to_float(x[i])) != 0;
     if (!all) *out = 0;
 }
 

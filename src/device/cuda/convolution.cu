@@ -78,7 +78,7 @@ bo_gpu_error convolution(bo_gpu *cuda, const bo_gpu_convolution *c)
 {
     const size_t items = c->places * c->groups * c->out;
     if (bo_gpu_error error = launch(cuda, dim3((unsigned)ceil_div(items, CONVOLUTION_THREADS)),
-                                     dim3(CONVOLUTION_THREADS), 0, convolution_kernel, *c))
+                                    dim3(CONVOLUTION_THREADS), 0, convolution_kernel, *c))
         return error;
     if (!c->update) return nullptr;
     const size_t states = (size_t)c->sequences.sequences * c->windows.channels;
@@ -167,12 +167,12 @@ bo_gpu_error convolution_back(bo_gpu *cuda, const bo_gpu_convolution_back *a)
     const weight_terms terms = {c, a->dy};
     if (a->dx.at)
         if (bo_gpu_error error = launch(cuda, dim3((unsigned)ceil_div(items, CONVOLUTION_THREADS)), block, 0,
-                                         convolution_input_kernel, *a))
+                                        convolution_input_kernel, *a))
             return error;
     if (a->dweight.at) {
         if (bo_gpu_error error = column_sums<1>(cuda, c.places, each, weights, terms, a->partial)) return error;
         if (bo_gpu_error error = launch(cuda, dim3((unsigned)ceil_div(weights, CONVOLUTION_THREADS)), block, 0,
-                                         weight_totals_kernel, terms, a->partial, parts, weights, a->dweight))
+                                        weight_totals_kernel, terms, a->partial, parts, weights, a->dweight))
             return error;
     }
     if (!a->dbias.at) return nullptr;

@@ -1,12 +1,11 @@
 /* Losses of softmax distributions over many classes, one block per row of logits.
  *
  * softmax_loss reads a row once and writes it once: 4 bytes of memory traffic and two exponentials per logit in
- * bfloat16. Such a row waits in shared memory between the maximum, the sum of exponentials and the gradients; the blocks
- * of two rows fit into a processor, so that one row is read while the other is computed. Rows that do not fit, and those
- * of float32, are read twice (maximum and sum in one pass), the second time from the L2 cache. With a teacher both rows
- * are read three times.
- * Sums are float32 for logits in bfloat16, and float64 for logits in float32 and with a teacher, whose divergence is a
- * difference of sums. */
+ * bfloat16. Such a row waits in shared memory between the maximum, the sum of exponentials and the gradients; the
+ * blocks of two rows fit into a processor, so that one row is read while the other is computed. Rows that do not fit,
+ * and those of float32, are read twice (maximum and sum in one pass), the second time from the L2 cache. With a teacher
+ * both rows are read three times. Sums are float32 for logits in bfloat16, and float64 for logits in float32 and with a
+ * teacher, whose divergence is a difference of sums. */
 #include "device.cuh"
 #include "launches.cuh"
 
@@ -129,8 +128,8 @@ template <typename T, typename S> __global__ void __launch_bounds__(MANY, 3) sof
     }
 }
 
-/* The same for a row of bfloat16 that is kept in shared memory. A thread uses only numbers that it copied itself, but for
- * the logit of the target. */
+/* The same for a row of bfloat16 that is kept in shared memory. A thread uses only numbers that it copied itself, but
+ * for the logit of the target. */
 enum { HELD_BYTES = 110 * 1024 }; /* of a row; two of them fit into a processor */
 
 __global__ void __launch_bounds__(MANY, 2) held_softmax_loss_kernel(bo_gpu_softmax_loss a)
@@ -190,8 +189,8 @@ __global__ void __launch_bounds__(MANY, 2) held_softmax_loss_kernel(bo_gpu_softm
     }
 }
 
-/* With a teacher: KL(p' | p) = Σ_j p'_j (t_j - l_j) - log Σ exp(t_j) + log Σ exp(l_j), with the maxima subtracted from t
- * and l first. A class of probability 0 counts as 0, even if both logits are -INFINITY. */
+/* With a teacher: KL(p' | p) = Σ_j p'_j (t_j - l_j) - log Σ exp(t_j) + log Σ exp(l_j), with the maxima subtracted from
+ * t and l first. A class of probability 0 counts as 0, even if both logits are -INFINITY. */
 template <typename T> __global__ void __launch_bounds__(MANY, 2) taught_loss_kernel(bo_gpu_softmax_loss a)
 {
     enum { EACH = vector_of<T>::EACH };

@@ -1,5 +1,5 @@
-/* What kernels are written with. nvcc compiles them for GPUs; a C++ compiler compiles the same files for the emulator of
- * the tests (BO_GPU_EMULATED, tests/cuda/emulator), which runs blocks on the CPU, one fiber per thread.
+/* What kernels are written with. nvcc compiles them for GPUs; a C++ compiler compiles the same files for the emulator
+ * of the tests (BO_GPU_EMULATED, tests/cuda/emulator), which runs blocks on the CPU, one fiber per thread.
  *
  * Rules for kernels: shared memory that is sized at launch is declared by BO_SHARED; warp functions (warp_sum, mma, …)
  * are called by all threads of a warp that have not returned; block barriers by all threads of the block that have not
@@ -27,11 +27,23 @@ typedef __nv_bfloat16 bf16;
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-__host__ __device__ inline float to_float(float x) { return x; }
-__host__ __device__ inline float to_float(bf16 x) { return __bfloat162float(x); }
+__host__ __device__ inline float to_float(float x)
+{
+    return x;
+}
+__host__ __device__ inline float to_float(bf16 x)
+{
+    return __bfloat162float(x);
+}
 template <typename T> __host__ __device__ inline T from_float(float x);
-template <> __host__ __device__ inline float from_float<float>(float x) { return x; }
-template <> __host__ __device__ inline bf16 from_float<bf16>(float x) { return __float2bfloat16(x); }
+template <> __host__ __device__ inline float from_float<float>(float x)
+{
+    return x;
+}
+template <> __host__ __device__ inline bf16 from_float<bf16>(float x)
+{
+    return __float2bfloat16(x);
+}
 
 /* N numbers that are read and written by one instruction: N sizeof(T) is 4, 8 or 16, and so is the alignment. */
 template <typename T, int N> struct alignas(N * sizeof(T)) pack {
@@ -86,7 +98,10 @@ __device__ inline float reciprocal_fast(float x)
 #endif
 }
 
-__host__ __device__ inline size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
+__host__ __device__ inline size_t ceil_div(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
 
 /* ---- warps and blocks -------------------------------------------------------------------------------------------- */
 
@@ -124,7 +139,10 @@ template <typename S> __device__ inline S block_total(S x, S *room)
     return x;
 }
 
-__device__ inline float block_sum(float x, float *room) { return block_total(x, room); }
+__device__ inline float block_sum(float x, float *room)
+{
+    return block_total(x, room);
+}
 
 /* The same for the maximum. */
 __device__ inline float block_max(float x, float *room)
@@ -141,8 +159,8 @@ __device__ inline float block_max(float x, float *room)
 /* ---- tensor cores ------------------------------------------------------------------------------------------------ */
 
 /* d += A B for bfloat16 A (16 x 16, row-major fragments) and B (16 x 8, column-major fragments), in the layout of PTX
- * mma.m16n8k16: with g = lane / 4 and c = 2 (lane % 4), a = {A[g][c..], A[g + 8][c..], A[g][c + 8..], A[g + 8][c + 8..]},
- * b = {B[c..][g], B[c + 8..][g]}, d = {D[g][c], D[g][c + 1], D[g + 8][c], D[g + 8][c + 1]}. */
+ * mma.m16n8k16: with g = lane / 4 and c = 2 (lane % 4), a = {A[g][c..], A[g + 8][c..], A[g][c + 8..], A[g + 8][c +
+ * 8..]}, b = {B[c..][g], B[c + 8..][g]}, d = {D[g][c], D[g][c + 1], D[g + 8][c], D[g + 8][c + 1]}. */
 __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
 #ifdef BO_GPU_EMULATED

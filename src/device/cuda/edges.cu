@@ -1,6 +1,6 @@
-/* Sums, means and maxima over the neighbors of nodes. A thread computes one column of a node, in the order of the edges;
- * neighboring threads have neighboring columns, so that rows are read as a whole. Backward finds the edges of a source
- * in the sorted list of sources. Reads 2 or 4 bytes per edge and column. */
+/* Sums, means and maxima over the neighbors of nodes. A thread computes one column of a node, in the order of the
+ * edges; neighboring threads have neighboring columns, so that rows are read as a whole. Backward finds the edges of a
+ * source in the sorted list of sources. Reads 2 or 4 bytes per edge and column. */
 #include "arrays.cuh"
 #include "launches.cuh"
 #include "random.cuh"
@@ -49,8 +49,8 @@ __global__ void edge_targets_kernel(bo_gpu_edge_weights a)
 
 bo_gpu_error edge_weights(bo_gpu *cuda, const bo_gpu_edge_weights *a)
 {
-    if (bo_gpu_error error = launch(cuda, dim3((unsigned)ceil_div(a->graph.edges, EDGE_THREADS)), dim3(EDGE_THREADS),
-                                     0, edge_weights_kernel, *a))
+    if (bo_gpu_error error = launch(cuda, dim3((unsigned)ceil_div(a->graph.edges, EDGE_THREADS)), dim3(EDGE_THREADS), 0,
+                                    edge_weights_kernel, *a))
         return error;
     if (!a->mean && !a->into) return nullptr;
     return launch(cuda, dim3((unsigned)ceil_div(a->graph.targets, EDGE_THREADS)), dim3(EDGE_THREADS), 0,

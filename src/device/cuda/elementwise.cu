@@ -186,7 +186,7 @@ bo_gpu_error scale_sums(bo_gpu *cuda, const bo_gpu_scale_sums *a)
                       row_products_kernel, *a);
     const size_t parts = ceil_div(a->rows, part_rows(a->rows));
     if (bo_gpu_error error = column_sums<1>(cuda, a->rows, part_rows(a->rows), a->columns,
-                                             column_products{a->x, a->dy, a->columns}, a->partial))
+                                            column_products{a->x, a->dy, a->columns}, a->partial))
         return error;
     return launch(cuda, dim3(a->by == BO_GPU_ALL ? 1 : (unsigned)ceil_div(a->columns, TOTAL_THREADS)),
                   dim3(TOTAL_THREADS), 0, scale_totals_kernel, *a, parts);

@@ -105,8 +105,8 @@ __device__ inline float kept_value(const kept_keys &kept, int slot, int i)
     return kept.values[(size_t)slot * (size_t)kept.value_dim + (size_t)i];
 }
 
-/* Which kernels compute a call: those on tensor cores (bo_gpu_exact_in_tiles), tiles of floats for float32 and heads of at
- * most 128 numbers, else the simple ones. */
+/* Which kernels compute a call: those on tensor cores (bo_gpu_exact_in_tiles), tiles of floats for float32 and heads of
+ * at most 128 numbers, else the simple ones. */
 enum exact_way { EXACT_TENSOR_CORES, EXACT_FLOAT, EXACT_SIMPLE };
 inline exact_way exact_way_of(const bo_gpu_exact &a)
 {

@@ -250,8 +250,8 @@ __device__ inline void square_norms(const uint32_t (&x)[STEPS][4], const float *
     norm[0] = quad_sum(sum[0]), norm[1] = quad_sum(sum[1]);
 }
 
-/* u -> exp(±u + offset - top + constant), in place; the second sign to `minus`. Returns the maxima. Exponents are to the
- * base 2. */
+/* u -> exp(±u + offset - top + constant), in place; the second sign to `minus`. Returns the maxima. Exponents are to
+ * the base 2. */
 template <int TILES>
 __device__ inline void exponentials(const float *offset, bool both, float constant, float (&u)[TILES][4],
                                     float (&minus)[TILES][4], float (&top)[2])
@@ -391,7 +391,7 @@ __device__ inline chunk_end find_chunk(const arguments &a, int count, const lane
                                        const chunk_exponents &e)
 {
     const int lane = lane_id(), token = 2 * lane;
-    const float(&gate)[2] = gates.at;
+    const float (&gate)[2] = gates.at;
     float own[2];
     for (int i = 0; i < 2; i++) {
         const float entry = a.entries ? 0.0f : log_input(a, gate[i]);

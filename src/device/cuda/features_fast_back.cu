@@ -77,8 +77,8 @@ __device__ inline void share_features(const arguments &a, int key_head, const sh
     if (scale) share_scales(a, scales, first, count, key_head, scale);
 }
 
-/* The gradients and outputs of 16 rows of this warp, loaded early: rows 4 i + lane / 8 of them, the columns from 8 (lane %
- * 8) on. */
+/* The gradients and outputs of 16 rows of this warp, loaded early: rows 4 i + lane / 8 of them, the columns from 8
+ * (lane % 8) on. */
 struct lane_slopes {
     pack<uint32_t, 4> slopes[4], outputs[4];
     float norms[4];
@@ -177,8 +177,8 @@ __device__ inline void slopes_of_map(const shared_map &map, float factor, const 
         }
 }
 
-/* df (16 x D) -> dx of 16 rows, which are in `room` or being copied there. f: the features of the rows; flow receives f·df
- * of the rows lane_row() and + 8. */
+/* df (16 x D) -> dx of 16 rows, which are in `room` or being copied there. f: the features of the rows; flow receives
+ * f·df of the rows lane_row() and + 8. */
 template <typename Z>
 __device__ inline void back_through_map(const arguments &a, const shared_map &map, const bf16 *room,
                                         const uint32_t (&f)[Z::F_STEPS][4], float (&df)[Z::D / 8][4], float (&flow)[2],
@@ -223,7 +223,7 @@ __device__ inline void back_through_map(const arguments &a, const shared_map &ma
             for (int part = 0; part < 4; part++) {
                 float value[2];
                 unpack_bf16(x[s][part], value[0], value[1]);
-                const float(&d)[4] = dx[2 * s + part / 2];
+                const float (&d)[4] = dx[2 * s + part / 2];
                 inner[part % 2] += value[0] * d[part % 2 * 2] + value[1] * d[part % 2 * 2 + 1];
             }
         for (int r = 0; r < 2; r++) {
@@ -239,7 +239,7 @@ __device__ inline void back_through_map(const arguments &a, const shared_map &ma
             float value[2];
             unpack_bf16(x[s][part], value[0], value[1]);
             const int r = part % 2;
-            float(&d)[4] = dx[2 * s + part / 2];
+            float (&d)[4] = dx[2 * s + part / 2];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 if (sigma) sigma[4 * s + part / 2 * 2 + i] += d[2 * r + i] * value[i] * unit[r];

@@ -1,6 +1,6 @@
 /* Attention with features for all maps, types and sizes: a segment is a tile of rows in shared memory, products are
- * float32 (FFMA). Per token and head, with D features of d columns and C rows per tile: forward 4 d D + 2 C (D + d_v) + 4
- * D d_v operations, and 4 D d_v / C numbers of the sums are read or written. */
+ * float32 (FFMA). Per token and head, with D features of d columns and C rows per tile: forward 4 d D + 2 C (D + d_v) +
+ * 4 D d_v operations, and 4 D d_v / C numbers of the sums are read or written. */
 #include "features_general.cuh"
 #include "launches.cuh"
 
@@ -306,7 +306,8 @@ __device__ inline void step_z(const arguments &a, const step_room &m, float *z)
     __syncthreads();
 }
 
-/* The outputs of some query heads of a group from the parts of their numerators, for columns [column, column + wide). */
+/* The outputs of some query heads of a group from the parts of their numerators, for columns [column, column +
+ * wide). */
 template <typename T, int E>
 __device__ void step_outputs(const arguments &a, const step_room &m, const span &at, int key_head, int head, int heads,
                              int column, int wide, int parts)

@@ -1,5 +1,5 @@
-/* Features of the rows of a tile in shared memory, for all maps, transforms and sizes; and their gradients. All functions
- * are called by all threads of a block, and end with a barrier. */
+/* Features of the rows of a tile in shared memory, for all maps, transforms and sizes; and their gradients. All
+ * functions are called by all threads of a block, and end with a barrier. */
 #ifndef BO_CUDA_FEATURES_GENERAL_CUH
 #define BO_CUDA_FEATURES_GENERAL_CUH
 

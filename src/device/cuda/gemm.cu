@@ -1,5 +1,6 @@
-/* Products of matrices by cuBLASLt. The algorithm of a shape is chosen once by its heuristic, so that the same shape has
- * the same bits; row-major matrices are the transposes of what cuBLASLt takes, so it computes Dᵀ = op(B)ᵀ op(A)ᵀ. */
+/* Products of matrices by cuBLASLt. The algorithm of a shape is chosen once by its heuristic, so that the same shape
+ * has the same bits; row-major matrices are the transposes of what cuBLASLt takes, so it computes Dᵀ = op(B)ᵀ
+ * op(A)ᵀ. */
 #include <string.h>
 #include <stdio.h>
 #include <map>
@@ -136,7 +137,8 @@ static bo_gpu_error plan_make(bo_gpu *cuda, const bo_gpu_gemm *g, const void *c,
     if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return "cuBLASLt: no preference";
     const size_t workspace = workspace_of(cuda);
     const uint32_t aligned[4] = {alignment(g->b), alignment(g->a), alignment(c), alignment(g->d)};
-    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                         sizeof workspace);
     cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &aligned[0], 4);
     cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &aligned[1], 4);
     cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &aligned[2], 4);

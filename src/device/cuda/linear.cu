@@ -21,7 +21,7 @@ __device__ inline float stored_number(const bo_gpu_recast_item &item, size_t i)
     const unsigned char *line =
         static_cast<const unsigned char *>(item.from) + i / item.columns * stored_line(item.stored, item.columns);
     return item.stored == BO_ELEMENT_INT8 ? s8_number(line, item.columns, i % item.columns)
-                                              : s4_number(line, item.columns, i % item.columns);
+                                          : s4_number(line, item.columns, i % item.columns);
 }
 
 __device__ inline void stored_numbers(const bo_gpu_recast_item &item, size_t first, float (&x)[EACH])
@@ -112,8 +112,9 @@ bo_gpu_error put_scaled(bo_gpu *cuda, const bo_gpu_put_scaled *a)
 {
     if (a->from_type == BO_ELEMENT_FLOAT32)
         return a->to_type == BO_ELEMENT_FLOAT32 ? put_scaled_typed<float, float>(cuda, a)
-                                         : put_scaled_typed<float, bf16>(cuda, a);
-    return a->to_type == BO_ELEMENT_FLOAT32 ? put_scaled_typed<bf16, float>(cuda, a) : put_scaled_typed<bf16, bf16>(cuda, a);
+                                                : put_scaled_typed<float, bf16>(cuda, a);
+    return a->to_type == BO_ELEMENT_FLOAT32 ? put_scaled_typed<bf16, float>(cuda, a)
+                                            : put_scaled_typed<bf16, bf16>(cuda, a);
 }
 
 /* ---- sums of columns --------------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
-/* Linear layers of a few rows (decoding), limited by the memory that the weights take: they are read once per 8 rows, as
- * they are stored (4, 2, 1 or 0.56 bytes per weight); the rows of x come from the L1 cache. One to eight warps compute a few
- * outputs for up to 8 rows: as many as are needed to have enough warps, so that each of them reads as much as possible.
- * They split the columns, and their sums are added in a fixed order. 8 rows take 8 multiply-adds per weight, half of what a
- * processor can do while it reads weights of 2 bytes. */
+/* Linear layers of a few rows (decoding), limited by the memory that the weights take: they are read once per 8 rows,
+ * as they are stored (4, 2, 1 or 0.56 bytes per weight); the rows of x come from the L1 cache. One to eight warps
+ * compute a few outputs for up to 8 rows: as many as are needed to have enough warps, so that each of them reads as
+ * much as possible. They split the columns, and their sums are added in a fixed order. 8 rows take 8 multiply-adds per
+ * weight, half of what a processor can do while it reads weights of 2 bytes. */
 #include "device.cuh"
 #include "launches.cuh"
 #include "stored.cuh"
@@ -19,8 +19,8 @@ template <typename T, int N> __device__ inline void read_floats(const T *from, f
     for (int i = 0; i < N; i++) to[i] = to_float(in.at[i]);
 }
 
-/* A line of INT4 has one unit per 4 bytes, in the order of the bytes: numbers `place` to place + 3 of a line are the lower
- * halves of the bytes, place + 16 to place + 19 the upper halves. */
+/* A line of INT4 has one unit per 4 bytes, in the order of the bytes: numbers `place` to place + 3 of a line are the
+ * lower halves of the bytes, place + 16 to place + 19 the upper halves. */
 struct s4_unit {
     size_t group, place, byte;
 };
@@ -43,8 +43,7 @@ __device__ inline void read_weights(const void *w, size_t columns, size_t line, 
     } else if (STORED == BO_ELEMENT_BFLOAT16) {
         read_floats<bf16, EACH>(static_cast<const bf16 *>(w) + line * columns + unit * EACH, to);
     } else if (STORED == BO_ELEMENT_INT8) {
-        const signed char *from =
-            static_cast<const signed char *>(w) + line * stored_line(BO_ELEMENT_INT8, columns);
+        const signed char *from = static_cast<const signed char *>(w) + line * stored_line(BO_ELEMENT_INT8, columns);
         const float scale = reinterpret_cast<const float *>(from + columns)[unit * EACH / S8_GROUP];
         const pack<signed char, 4> *codes = reinterpret_cast<const pack<signed char, 4> *>(from + unit * EACH);
         const pack<signed char, 4> low = codes[0], high = codes[1];
@@ -78,11 +77,11 @@ template <int STORED> __device__ inline void read_inputs(const bf16 *x, size_t c
 
 __device__ inline float number_at(const void *from, bo_element type, size_t i)
 {
-    return type == BO_ELEMENT_BFLOAT16 ? to_float(static_cast<const bf16 *>(from)[i]) : static_cast<const float *>(from)[i];
+    return type == BO_ELEMENT_BFLOAT16 ? to_float(static_cast<const bf16 *>(from)[i])
+                                       : static_cast<const float *>(from)[i];
 }
 
-__device__ inline void finish(const bo_gpu_few_rows &a, const bo_gpu_few_item &item, size_t row, size_t line,
-                              float sum)
+__device__ inline void finish(const bo_gpu_few_rows &a, const bo_gpu_few_item &item, size_t row, size_t line, float sum)
 {
     const size_t at = row * item.n + line;
     float y = a.scale * sum;

@@ -1,6 +1,6 @@
 /* Mean losses of a prediction p against a target t (LOSS). Elementwise losses are memory-bound: 4 bytes per number
- * forward, 8 backward with one gradient. KL reads the rows three times, from caches if they fit. Sums are in double: per
- * thread, then per block, then over the blocks in order. */
+ * forward, 8 backward with one gradient. KL reads the rows three times, from caches if they fit. Sums are in double:
+ * per thread, then per block, then over the blocks in order. */
 #include "arrays.cuh"
 #include "launches.cuh"
 
@@ -169,7 +169,7 @@ bo_gpu_error loss(bo_gpu *cuda, const bo_gpu_loss *a)
     const size_t wanted = rows ? a->items : ceil_div(a->items, LOSS_THREADS * OCTET),
                  blocks = wanted < BO_GPU_LOSS_BLOCKS ? wanted : (size_t)BO_GPU_LOSS_BLOCKS;
     if (bo_gpu_error error = launch(cuda, dim3((unsigned)blocks), dim3(LOSS_THREADS), 0,
-                                     rows ? loss_rows_kernel : loss_elements_kernel, *a))
+                                    rows ? loss_rows_kernel : loss_elements_kernel, *a))
         return error;
     return launch(cuda, dim3(1), dim3(LOSS_THREADS), 0, loss_total_kernel, *a, blocks);
 }

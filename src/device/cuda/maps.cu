@@ -1,5 +1,5 @@
-/* Feature maps (FEATURES) from their projections u = w x, which are a product of matrices. A warp computes a row. Reads u
- * once and writes φ once; backward reads φ and dφ once and writes du: memory-bound. Formulas: gpu/maps.h. */
+/* Feature maps (FEATURES) from their projections u = w x, which are a product of matrices. A warp computes a row. Reads
+ * u once and writes φ once; backward reads φ and dφ once and writes du: memory-bound. Formulas: gpu/maps.h. */
 #include "arrays.cuh"
 #include "launches.cuh"
 
@@ -80,8 +80,8 @@ bo_gpu_error map_features(bo_gpu *cuda, const bo_gpu_map_features *f)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* du of one frequency from its features a, b and their gradients; *total += the gradient of norm |t|²/2. u: of COS. inner: of
- * HEDGEHOG, Σ φ dφ of the row. */
+/* du of one frequency from its features a, b and their gradients; *total += the gradient of norm |t|²/2. u: of COS.
+ * inner: of HEDGEHOG, Σ φ dφ of the row. */
 __device__ inline float slope_of(const bo_gpu_map_features &f, size_t i, float u, float a, float b, float da, float db,
                                  float inner, double *total)
 {
@@ -121,8 +121,9 @@ __global__ void map_features_back_kernel(bo_gpu_map_features_back a)
     for (size_t i = lane; i < f.frequencies; i += WARP) {
         const size_t other = first + f.frequencies + i;
         float &du = a.du[row * f.frequencies + i];
-        du = slope_of(f, i, f.form == BO_MAP_COS ? du : 0.0f, read_one(a.phi, first + i), both ? read_one(a.phi, other) : 0.0f,
-                     read_one(a.dphi, first + i), both ? read_one(a.dphi, other) : 0.0f, inner, &total);
+        du = slope_of(f, i, f.form == BO_MAP_COS ? du : 0.0f, read_one(a.phi, first + i),
+                      both ? read_one(a.phi, other) : 0.0f, read_one(a.dphi, first + i),
+                      both ? read_one(a.dphi, other) : 0.0f, inner, &total);
     }
     total = warp_sum_double(total);
     if (lane == 0) a.dt[row] = (float)total;

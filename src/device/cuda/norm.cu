@@ -1,9 +1,9 @@
 /* LayerNorm and RMSNorm. Memory-bound: with bfloat16, forward moves 4 bytes per number (x, y), backward 6 (x, dy, dx).
  *
- * A team of `lanes` threads handles a group of columns and keeps it in registers: lane l has the octets l, l + lanes, …,
- * SLOTS of them. Teams of up to a warp share a block; wider groups have a block each. In backward, a team
- * handles many groups and sums dgain and dbias of its columns in registers; teams of a block are added in order in
- * shared memory, and blocks by a second kernel.
+ * A team of `lanes` threads handles a group of columns and keeps it in registers: lane l has the octets l, l + lanes,
+ * …, SLOTS of them. Teams of up to a warp share a block; wider groups have a block each. In backward, a team handles
+ * many groups and sums dgain and dbias of its columns in registers; teams of a block are added in order in shared
+ * memory, and blocks by a second kernel.
  *
  * Rows of up to 1024 columns of bfloat16 have kernels of their own (norm_rows_kernel, norm_rows_back_kernel). */
 #include "arrays.cuh"
@@ -160,9 +160,9 @@ template <int SLOTS> __global__ void __launch_bounds__(WIDEST_TEAM) norm_kernel(
 
 /* ---- forward of rows of bfloat16 --------------------------------------------------------------------------------- */
 
-/* Kernels for rows of up to 1024 columns of bfloat16: a warp handles every n-th group for n warps in one wave of blocks.
- * While it computes one group, the next one is on its way from memory to shared memory. A lane reads only what it copied
- * itself. */
+/* Kernels for rows of up to 1024 columns of bfloat16: a warp handles every n-th group for n warps in one wave of
+ * blocks. While it computes one group, the next one is on its way from memory to shared memory. A lane reads only what
+ * it copied itself. */
 enum { ROWS_WARPS = 8, ROWS_THREADS = ROWS_WARPS * WARP, ROWS_STAGES = 2, FORWARD_BLOCKS = 4 /* per processor */ };
 
 static bool is_row_of_octets(size_t width, team_shape shape)
@@ -256,11 +256,12 @@ template <int SLOTS> __global__ void __launch_bounds__(ROWS_THREADS, FORWARD_BLO
 bo_gpu_error norm(bo_gpu *cuda, const bo_gpu_norm *a)
 {
     static void (*const kernels[MOST_SLOTS])(bo_gpu_norm, int) = {norm_kernel<1>, norm_kernel<2>, norm_kernel<3>,
-                                                                   norm_kernel<4>};
+                                                                  norm_kernel<4>};
     static void (*const of_rows[MOST_SLOTS])(bo_gpu_norm) = {norm_rows_kernel<1>, norm_rows_kernel<2>,
-                                                              norm_rows_kernel<3>, norm_rows_kernel<4>};
+                                                             norm_rows_kernel<3>, norm_rows_kernel<4>};
     const team_shape shape = team_for(a->width);
-    if (is_row_of_octets(a->width, shape) && a->x.type == BO_ELEMENT_BFLOAT16 && a->y.type == BO_ELEMENT_BFLOAT16 && !a->y.add)
+    if (is_row_of_octets(a->width, shape) && a->x.type == BO_ELEMENT_BFLOAT16 && a->y.type == BO_ELEMENT_BFLOAT16 &&
+        !a->y.add)
         return launch(cuda, dim3(rows_blocks(a->groups, a->processors * FORWARD_BLOCKS)), dim3(ROWS_THREADS), 0,
                       of_rows[shape.slots - 1], *a);
     return launch(cuda, dim3((unsigned)ceil_div(a->groups, (size_t)shape.teams())), dim3((unsigned)shape.threads), 0,
@@ -359,8 +360,8 @@ static bo_gpu_error norm_back_of(bo_gpu *cuda, const bo_gpu_norm_back *a, team_s
 
 /* ---- backward of rows of bfloat16 -------------------------------------------------------------------------------- */
 
-/* Streams of rows: x, dy and, if the gradient is added to, dx. Bytes: 6 per number, 8 if added to; about 15 instructions
- * per number. */
+/* Streams of rows: x, dy and, if the gradient is added to, dx. Bytes: 6 per number, 8 if added to; about 15
+ * instructions per number. */
 template <int SLOTS, bool ADD> struct rows_shape {
     enum { STREAMS = ADD ? 3 : 2, COLUMNS = SLOTS * WARP * OCTET, BLOCKS = SLOTS < 4 ? 2 : 1 /* per processor */ };
     enum { RING = ROWS_WARPS * ROWS_STAGES * STREAMS * SLOTS * WARP * 16, SHARED = RING + COLUMNS * 4 }; /* bytes */
@@ -474,8 +475,8 @@ __global__ void __launch_bounds__(ROWS_THREADS, rows_shape<SLOTS, ADD>::BLOCKS)
 
 static bool has_rows_of_bf16(const bo_gpu_norm_back *a, team_shape shape)
 {
-    return (a->dgain.at || a->dbias.at) && a->dx.at && is_row_of_octets(a->width, shape) && a->x.type == BO_ELEMENT_BFLOAT16 &&
-           a->dy.type == BO_ELEMENT_BFLOAT16 && a->dx.type == BO_ELEMENT_BFLOAT16;
+    return (a->dgain.at || a->dbias.at) && a->dx.at && is_row_of_octets(a->width, shape) &&
+           a->x.type == BO_ELEMENT_BFLOAT16 && a->dy.type == BO_ELEMENT_BFLOAT16 && a->dx.type == BO_ELEMENT_BFLOAT16;
 }
 
 template <int SLOTS> static bo_gpu_error norm_rows_back(bo_gpu *cuda, const bo_gpu_norm_back *a)
@@ -493,8 +494,7 @@ template <int SLOTS> static bo_gpu_error norm_rows_back(bo_gpu *cuda, const bo_g
 
 /* ---- launch of backward ------------------------------------------------------------------------------------------ */
 
-template <int SLOTS>
-static bo_gpu_error norm_back_of_warps(bo_gpu *cuda, const bo_gpu_norm_back *a, team_shape shape)
+template <int SLOTS> static bo_gpu_error norm_back_of_warps(bo_gpu *cuda, const bo_gpu_norm_back *a, team_shape shape)
 {
     return has_rows_of_bf16(a, shape) ? norm_rows_back<SLOTS>(cuda, a)
                                       : norm_back_of<SLOTS, NORM_THREADS>(cuda, a, shape);

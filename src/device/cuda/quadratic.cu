@@ -96,7 +96,8 @@ bo_gpu_error quadratic_expand(bo_gpu *cuda, const bo_gpu_quadratic *a)
     const size_t shared = a->width * sizeof(float);
     if (a->type == BO_ELEMENT_FLOAT32)
         return launch(cuda, grid, dim3(THREADS), shared,
-                      a->outer_type == BO_ELEMENT_FLOAT32 ? expand_kernel<float, float> : expand_kernel<bf16, float>, *a);
+                      a->outer_type == BO_ELEMENT_FLOAT32 ? expand_kernel<float, float> : expand_kernel<bf16, float>,
+                      *a);
     return launch(cuda, grid, dim3(THREADS), shared,
                   a->outer_type == BO_ELEMENT_FLOAT32 ? expand_kernel<float, bf16> : expand_kernel<bf16, bf16>, *a);
 }

@@ -1,5 +1,5 @@
-/* The random words of the CPU (src/base/rng.h, the kernel `random`): Philox4x32-10 (Salmon et al. 2011), a pure function
- * of seed, stream and number. Word j of group g of 64 is word j / 16 of block 16 g + j % 16. */
+/* The random words of the CPU (src/base/rng.h, the kernel `random`): Philox4x32-10 (Salmon et al. 2011), a pure
+ * function of seed, stream and number. Word j of group g of 64 is word j / 16 of block 16 g + j % 16. */
 #ifndef BO_CUDA_RANDOM_CUH
 #define BO_CUDA_RANDOM_CUH
 

@@ -91,8 +91,8 @@ bo_gpu_error recurrent(bo_gpu *cuda, const bo_gpu_recurrent *a)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* The gradients of number j of a token: of U h + b into dproduct[g size + j], of x into dx. `back`: gradient of h through
- * U from the next token; carry: other gradients from it, which become those for the token before. */
+/* The gradients of number j of a token: of U h + b into dproduct[g size + j], of x into dx. `back`: gradient of h
+ * through U from the next token; carry: other gradients from it, which become those for the token before. */
 __device__ inline void back_cell(const bo_gpu_recurrent_back &a, size_t row, bool first, size_t j, const float *back,
                                  float *carry, float *dproduct)
 {

@@ -94,7 +94,8 @@ static bo_gpu_error retain(int device, CUcontext *out)
 {
     *out = nullptr;
     if (!functions_of_driver().complete) return "the driver lacks functions of CUDA 12";
-    const CUresult status = driver.retain(out, device); /* devices have the same numbers in the runtime and the driver */
+    /* devices have the same numbers in the runtime and the driver */
+    const CUresult status = driver.retain(out, device);
     return status == CUDA_SUCCESS ? nullptr : bo::complain("the device: error %d of the driver", (int)status);
 }
 

@@ -33,8 +33,10 @@ bo_gpu_error describe(const char *what, cudaError_t status);
 class current_device {
     bool pushed;
 
-public:
-    explicit current_device(const bo_gpu *gpu) : current_device(gpu->context) {}
+  public:
+    explicit current_device(const bo_gpu *gpu) : current_device(gpu->context)
+    {
+    }
     explicit current_device(CUcontext context);
     ~current_device();
     current_device(const current_device &) = delete;

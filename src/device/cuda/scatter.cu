@@ -3,10 +3,10 @@
  * Gather: with bfloat16 results and a float32 table, 6 bytes per number, 8 with x.
  *
  * Scatter: the rows of dy are added in the order of the sorted keys. A warp adds a tile of 32 entries, 256 columns. The
- * rows of a key that lie within a tile are summed in registers and written once. Keys at the start and the end of a tile
- * may continue in other tiles: their sums are kept in `partial` (two rows per tile) and added by a second kernel, in the
- * order of the tiles. For 32768 tokens of 768 bfloat16 columns: 50 MB of dy, and 3 or 6 KB per row of the table that is
- * written or added to. */
+ * rows of a key that lie within a tile are summed in registers and written once. Keys at the start and the end of a
+ * tile may continue in other tiles: their sums are kept in `partial` (two rows per tile) and added by a second kernel,
+ * in the order of the tiles. For 32768 tokens of 768 bfloat16 columns: 50 MB of dy, and 3 or 6 KB per row of the table
+ * that is written or added to. */
 #include "arrays.cuh"
 #include "launches.cuh"
 
@@ -130,7 +130,7 @@ bo_gpu_error scatter(bo_gpu *cuda, const bo_gpu_scatter *a)
     const size_t tiles = ceil_div(a->count, TILE), strips = ceil_div(a->columns, TILE_COLUMNS),
                  octets = ceil_div(a->columns, OCTET);
     if (bo_gpu_error error = launch(cuda, dim3((unsigned)ceil_div(tiles * strips * WARP, ROW_THREADS)),
-                                     dim3(ROW_THREADS), 0, scatter_kernel, *a, strips))
+                                    dim3(ROW_THREADS), 0, scatter_kernel, *a, strips))
         return error;
     return launch(cuda, dim3((unsigned)ceil_div(tiles * octets, ROW_THREADS)), dim3(ROW_THREADS), 0,
                   scatter_join_kernel, *a, tiles, octets);

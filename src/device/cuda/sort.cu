@@ -1,6 +1,6 @@
-/* A stable radix sort of integers (least significant bits first), without atomics. Every pass sorts by eight bits: tiles
- * of 1024 keys count their digits, one block computes where the digits of every tile begin, and tiles move their keys.
- * Per pass 16 bytes per key and 2 KB per tile; 32768 keys below 2^16 take two passes of three launches. */
+/* A stable radix sort of integers (least significant bits first), without atomics. Every pass sorts by eight bits:
+ * tiles of 1024 keys count their digits, one block computes where the digits of every tile begin, and tiles move their
+ * keys. Per pass 16 bytes per key and 2 KB per tile; 32768 keys below 2^16 take two passes of three launches. */
 #include "arrays.cuh"
 #include "launches.cuh"
 
@@ -42,8 +42,8 @@ __device__ inline unsigned lanes_with(int digit, bool there)
     return same;
 }
 
-/* Counts the digits of the keys of each warp: counts[warp][digit]. Keys are in the order warp, step, lane; ranks receive
- * the number of earlier keys of the warp with the same digit. */
+/* Counts the digits of the keys of each warp: counts[warp][digit]. Keys are in the order warp, step, lane; ranks
+ * receive the number of earlier keys of the warp with the same digit. */
 __device__ inline void count_digits(const sort_pass &p, int32_t (*counts)[DIGITS], int32_t (&keys)[SORT_STEPS],
                                     int32_t (&ranks)[SORT_STEPS])
 {
@@ -140,8 +140,7 @@ static bo_gpu_error sort_by_digit(bo_gpu *cuda, const sort_pass &p)
 {
     const dim3 grid((unsigned)p.tiles), block(SORT_THREADS);
     if (bo_gpu_error error = launch(cuda, grid, block, 0, sort_count_kernel, p)) return error;
-    if (bo_gpu_error error =
-            launch(cuda, dim3(1), dim3(SCAN_THREADS), 0, sort_scan_kernel, p.begins, p.tiles * DIGITS))
+    if (bo_gpu_error error = launch(cuda, dim3(1), dim3(SCAN_THREADS), 0, sort_scan_kernel, p.begins, p.tiles * DIGITS))
         return error;
     return launch(cuda, grid, block, 0, sort_move_kernel, p);
 }

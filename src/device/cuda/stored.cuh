@@ -34,8 +34,7 @@ __device__ inline float s4_number(const unsigned char *line, size_t columns, siz
 
 __device__ inline size_t stored_line(bo_element stored, size_t columns)
 {
-    if (stored == BO_ELEMENT_INT8)
-        return (columns + 3) / 4 * 4 + (columns + S8_GROUP - 1) / S8_GROUP * sizeof(float);
+    if (stored == BO_ELEMENT_INT8) return (columns + 3) / 4 * 4 + (columns + S8_GROUP - 1) / S8_GROUP * sizeof(float);
     return (columns + S4_GROUP - 1) / S4_GROUP * (S4_BYTES + sizeof(uint16_t));
 }
 

@@ -1,6 +1,6 @@
-/* Arguments that all launches of attention share: the sequences, the arrays and the states of one call. Rows are tokens;
- * a row of q and out has `heads` heads, a row of k and v `key_heads`, at the places that `strides` states. Query head h
- * uses key head h / (heads / key_heads). */
+/* Arguments that all launches of attention share: the sequences, the arrays and the states of one call. Rows are
+ * tokens; a row of q and out has `heads` heads, a row of k and v `key_heads`, at the places that `strides` states.
+ * Query head h uses key head h / (heads / key_heads). */
 #ifndef BO_DEVICE_GPU_ATTENTION_H
 #define BO_DEVICE_GPU_ATTENTION_H
 
@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sequence s has the rows starts[s] … starts[s + 1] - 1; if starts is NULL, s tokens … (s + 1) tokens - 1. A kernel with
- * one block per tile of C rows launches rows / C + sequences blocks: those of sequence s begin at block
+/* Sequence s has the rows starts[s] … starts[s + 1] - 1; if starts is NULL, s tokens … (s + 1) tokens - 1. A kernel
+ * with one block per tile of C rows launches rows / C + sequences blocks: those of sequence s begin at block
  * first_row(s) / C + s, and blocks after its last tile return. */
 typedef struct bo_gpu_rows {
     const int32_t *starts; /* on the device; may change between replays of a recording */
@@ -19,10 +19,10 @@ typedef struct bo_gpu_rows {
     size_t rows; /* of all sequences */
 } bo_gpu_rows;
 
-/* Where the numbers of a head of a row are in an array: `width` consecutive numbers from number row * .row + head * .head +
- * sequence * .sequence on. Rows are numbered through all sequences, so arrays with tokens first have .sequence 0; arrays
- * with heads first (sequences, heads, tokens, width) have .row width, .head tokens * width and .sequence (heads - 1) *
- * tokens * width. With `starts`, .sequence is 0. */
+/* Where the numbers of a head of a row are in an array: `width` consecutive numbers from number row * .row + head *
+ * .head + sequence * .sequence on. Rows are numbered through all sequences, so arrays with tokens first have .sequence
+ * 0; arrays with heads first (sequences, heads, tokens, width) have .row width, .head tokens * width and .sequence
+ * (heads - 1) * tokens * width. With `starts`, .sequence is 0. */
 typedef struct bo_gpu_strides {
     size_t row, head;
     ptrdiff_t sequence;
@@ -35,8 +35,8 @@ static inline bo_gpu_strides bo_gpu_tokens_first(int heads, int width)
     return by;
 }
 
-/* True if the numbers of every head and row begin at a multiple of 8 numbers, 16 bytes of bfloat16: kernels that copy 16
- * bytes at a time require it. */
+/* True if the numbers of every head and row begin at a multiple of 8 numbers, 16 bytes of bfloat16: kernels that copy
+ * 16 bytes at a time require it. */
 static inline bool bo_gpu_by_eight(bo_gpu_strides by)
 {
     return by.row % 8 == 0 && by.head % 8 == 0 && by.sequence % 8 == 0;
@@ -66,9 +66,9 @@ typedef struct bo_gpu_attention {
      * whether a backward pass follows, and sequences continue from states. */
     unsigned given, wanted;
     bool keeps, continues;
-    /* Strides, and whether the address of an array is not a multiple of 16 bytes, are known while sizes are computed, too:
-     * kernels for tensor cores require that q, k, v and out begin at multiples of 16 bytes in every row and head. The
-     * gradients of a call that they take must, too. */
+    /* Strides, and whether the address of an array is not a multiple of 16 bytes, are known while sizes are computed,
+     * too: kernels for tensor cores require that q, k, v and out begin at multiples of 16 bytes in every row and head.
+     * The gradients of a call that they take must, too. */
     bo_gpu_attention_strides strides;
     bool unaligned;
     bo_gpu_rows queries, keys; /* the same rows unless the call is cross attention */
@@ -78,9 +78,9 @@ typedef struct bo_gpu_attention {
     /* Parameters, always float32: shapes as in bo_attention_inputs; NULL: the default stated there. log_decay is never
      * NULL with gate FIXED. */
     const float *sigma, *m, *mix, *log_decay, *lambda, *m_k, *bias, *bias_k;
-    /* states[s] is the state of sequence s (an address of the device), with the bytes of bo_attention_state: read before
-     * the first token and updated after the last if there are keys, else only read. The header holds the number of
-     * tokens before this call; states_count adds those of the call after forward. NULL: no states. */
+    /* states[s] is the state of sequence s (an address of the device), with the bytes of bo_attention_state: read
+     * before the first token and updated after the last if there are keys, else only read. The header holds the number
+     * of tokens before this call; states_count adds those of the call after forward. NULL: no states. */
     void *const *states;
     size_t sums_bytes, kept_bytes; /* of one key head in a state: src/attention/internal.h */
     void *saved, *scratch;         /* saved NULL: no backward follows */

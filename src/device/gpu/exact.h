@@ -21,7 +21,8 @@ typedef struct bo_gpu_exact {
     int parts;
 } bo_gpu_exact;
 
-/* True if bfloat16 numbers are multiplied on tensor cores: exponentials (power 0), rows of heads in pieces of 16 bytes. */
+/* True if bfloat16 numbers are multiplied on tensor cores: exponentials (power 0), rows of heads in pieces of 16
+ * bytes. */
 static inline bool bo_gpu_exact_in_tiles(const bo_gpu_attention *call, bool power)
 {
     return call->type == BO_ELEMENT_BFLOAT16 && !power && call->dim <= 128 && call->value_dim <= 128 &&

@@ -58,9 +58,9 @@ typedef struct bo_gpu_linear_attention {
     size_t partial_floats; /* per key head: σ, M, W', b, b', as far as wanted */
 } bo_gpu_linear_attention;
 
-/* row_transform: t = M x + b for each head of rows of `heads` heads; each key head has an M and a b, which heads / key_heads
- * heads share. row_transform_back: dx = Mᵀ dt, dM = Σ dt xᵀ, db = Σ dt over the rows of these heads. Rows are bfloat16
- * with BO_GPU_ROW_TRANSFORM_DIM columns per head, in t and dt without gaps. */
+/* row_transform: t = M x + b for each head of rows of `heads` heads; each key head has an M and a b, which heads /
+ * key_heads heads share. row_transform_back: dx = Mᵀ dt, dM = Σ dt xᵀ, db = Σ dt over the rows of these heads. Rows are
+ * bfloat16 with BO_GPU_ROW_TRANSFORM_DIM columns per head, in t and dt without gaps. */
 enum { BO_GPU_ROW_TRANSFORM_DIM = 64 };
 typedef struct bo_gpu_row_transform {
     size_t rows, tokens; /* of all sequences, of one; tokens = rows if the strides of x and dx have no .sequence */

@@ -6,8 +6,8 @@
 /* D = alpha op(A) op(B) + beta C + bias, all row-major: op(A) is m x k, op(B) is k x n. `ta`: A is stored as k x m;
  * `tb`: B is stored as n x k. A and B have the type `factors`; C and D have the type `result`. Sums are float32; with
  * factors F32 products are float32 too, unless `tf32` is set: then factors are rounded to 11 significant bits. The same
- * arguments give the same bits. Factors F64 have results F64, in float64. Factors I8 have results I32, which are exact: for
- * tb without ta, alpha 1, beta 0 or 1, no bias, multiples of 16 as sizes and strides. */
+ * arguments give the same bits. Factors F64 have results F64, in float64. Factors I8 have results I32, which are exact:
+ * for tb without ta, alpha 1, beta 0 or 1, no bias, multiples of 16 as sizes and strides. */
 typedef struct bo_gpu_gemm {
     size_t m, n, k;
     bool ta, tb;
@@ -40,8 +40,8 @@ typedef struct bo_gpu_recast {
     bo_gpu_recast_item items[BO_GPU_RECASTS];
 } bo_gpu_recast;
 
-/* y = scale x Wᵀ + bias + keep residual for a few rows of x in bfloat16, and one to four weights, which are read once, as
- * they are stored. `columns` is a multiple of BO_GPU_FEW_COLUMNS. */
+/* y = scale x Wᵀ + bias + keep residual for a few rows of x in bfloat16, and one to four weights, which are read once,
+ * as they are stored. `columns` is a multiple of BO_GPU_FEW_COLUMNS. */
 enum { BO_GPU_FEW_COLUMNS = 32, BO_GPU_FEW_WEIGHTS = 4 };
 
 typedef struct bo_gpu_few_item {
@@ -103,8 +103,8 @@ typedef struct bo_gpu_count_targets {
 
 /* The losses of some rows of logits l, and the gradients of the loss with respect to l, which replace l. With t the
  * target distribution ((1 - smoothing) e_target + smoothing / columns, or with a teacher (1 - α) e_target + α p'), the
- * gradient is (p - t) (dmean / counted + dlosses[row]). Rows with a negative target have loss and gradient 0; the loss of
- * a target beyond the classes is NAN. The numbers after `columns` of a row become 0. */
+ * gradient is (p - t) (dmean / counted + dlosses[row]). Rows with a negative target have loss and gradient 0; the loss
+ * of a target beyond the classes is NAN. The numbers after `columns` of a row become 0. */
 typedef struct bo_gpu_softmax_loss {
     bo_element type; /* of the logits */
     size_t rows, columns, ld;

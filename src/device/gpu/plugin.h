@@ -1,11 +1,12 @@
-/* The interface between the library and its plugin for GPUs (libbochner_cuda.so, src/device/cuda), which the library opens
- * when a GPU is used for the first time. Only plain data crosses it: the plugin needs no symbol of the library, and the
- * library none of CUDA.
+/* The interface between the library and its plugin for GPUs (libbochner_cuda.so, src/device/cuda), which the library
+ * opens when a GPU is used for the first time. Only plain data crosses it: the plugin needs no symbol of the library,
+ * and the library none of CUDA.
  *
  * The library describes calls; the plugin launches kernels. Addresses in the arguments of launches are those of the
- * device. Every function returns NULL, or a text that describes the error, which is valid until the next call of the same
- * thread. Launches are asynchronous, in order. They never allocate. The device that is current for CUDA in the calling
- * thread is the same before and after every call. One thread at a time calls the functions of a GPU that submit work. */
+ * device. Every function returns NULL, or a text that describes the error, which is valid until the next call of the
+ * same thread. Launches are asynchronous, in order. They never allocate. The device that is current for CUDA in the
+ * calling thread is the same before and after every call. One thread at a time calls the functions of a GPU that submit
+ * work. */
 #ifndef BO_DEVICE_GPU_PLUGIN_H
 #define BO_DEVICE_GPU_PLUGIN_H
 
@@ -61,8 +62,8 @@ typedef struct bo_gpu_functions {
     bo_gpu_error (*write)(bo_gpu *gpu, void *to, const void *host, size_t bytes);
     bo_gpu_error (*fill)(bo_gpu *gpu, void *to, int byte, size_t bytes);
     bo_gpu_error (*copy)(bo_gpu *gpu, void *to, const void *from, size_t bytes);
-    /* fence: marks the work that has been submitted. read: waits for a fence, destroys it, and copies to the host; wait_for
-     * does the same without a copy. These two may be called while another thread submits work. */
+    /* fence: marks the work that has been submitted. read: waits for a fence, destroys it, and copies to the host;
+     * wait_for does the same without a copy. These two may be called while another thread submits work. */
     bo_gpu_error (*fence)(bo_gpu *gpu, void **out);
     bo_gpu_error (*read)(bo_gpu *gpu, void *fence, void *host, const void *from, size_t bytes);
     bo_gpu_error (*wait_for)(bo_gpu *gpu, void *fence);

@@ -162,8 +162,8 @@ typedef struct bo_gpu_turns {
 } bo_gpu_turns;
 
 /* Rotates pairs of columns of each head by sign position turns; see backend/cpu/angles.h for high and low. Pair i has
- * the columns i step and i step + partner; columns from `rotated` on are copied. Few frequencies are part of the launch:
- * then high and low are NULL. */
+ * the columns i step and i step + partner; columns from `rotated` on are copied. Few frequencies are part of the
+ * launch: then high and low are NULL. */
 enum { BO_GPU_FEW_TURNS = 64 };
 typedef struct bo_gpu_rope {
     size_t rows, heads, dim, rotated, partner, step;
@@ -322,8 +322,9 @@ typedef struct bo_gpu_aggregate_back {
     bo_gpu_target dx;
 } bo_gpu_aggregate_back;
 
-/* φ from u = w x, and gradients (maps.h, without a gradient of w). Offsets and weights have m numbers, squares dim. ldx,
- * ldphi: numbers between two rows of x, and of phi and its gradient. root: φ of a row is multiplied by its number; NULL: all
+/* φ from u = w x, and gradients (maps.h, without a gradient of w). Offsets and weights have m numbers, squares dim.
+ * ldx, ldphi: numbers between two rows of x, and of phi and its gradient. root: φ of a row is multiplied by its number;
+ * NULL: all
  * 1. IDENTITY reads nothing but u and root. phi may be float64, without `add`. */
 typedef struct bo_gpu_map_features {
     bo_map_form form;

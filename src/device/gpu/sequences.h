@@ -28,8 +28,8 @@ typedef struct bo_gpu_convolution_back {
     double *partial;
 } bo_gpu_convolution_back;
 
-/* The cells of RECURRENT (bo_recurrence): gates in the order of operations.h. `kept` has, for each token, r, z, n and q =
- * U_n h + b_n for GRU, and i, f, g, o and c for LSTM; NULL: not kept. A state is h and, for LSTM, c, in float32. */
+/* The cells of RECURRENT (bo_recurrence): gates in the order of operations.h. `kept` has, for each token, r, z, n and q
+ * = U_n h + b_n for GRU, and i, f, g, o and c for LSTM; NULL: not kept. A state is h and, for LSTM, c, in float32. */
 typedef struct bo_gpu_recurrent {
     bo_recurrence cell;
     bo_gpu_rows sequences;
@@ -54,8 +54,8 @@ typedef struct bo_gpu_recurrent_back {
 } bo_gpu_recurrent_back;
 enum { BO_GPU_RECURRENT_LARGEST = 4096 }; /* size of h: h, U h and gradients are in shared memory */
 
-/* y_t = Σ_s W_h[t, s] x_s over the tokens of a sequence, at most `most`. A state holds the number of its tokens (uint32)
- * and, from byte `head`, their rows in float32: new rows are appended first, unless `again`. */
+/* y_t = Σ_s W_h[t, s] x_s over the tokens of a sequence, at most `most`. A state holds the number of its tokens
+ * (uint32) and, from byte `head`, their rows in float32: new rows are appended first, unless `again`. */
 typedef struct bo_gpu_mix {
     bo_gpu_rows sequences;
     size_t columns, heads, most;

@@ -1,8 +1,8 @@
-/* φ(x) = W k(Z, x): the Nyström features of landmarks Z (landmarks.c). Without W, φ(x) = k(Z, x). Features beyond the number of
- * landmarks are 0.
+/* φ(x) = W k(Z, x): the Nyström features of landmarks Z (landmarks.c). Without W, φ(x) = k(Z, x). Features beyond the
+ * number of landmarks are 0.
  *
- * Gradients: with dk = Wᵀ dφ, dt = Σ_i dk_i ∂k(t, t_i)/∂t, by the slopes of the kernel with respect to the members of the pair
- * that it depends on (slopes.c). */
+ * Gradients: with dk = Wᵀ dφ, dt = Σ_i dk_i ∂k(t, t_i)/∂t, by the slopes of the kernel with respect to the members of
+ * the pair that it depends on (slopes.c). */
 #ifdef REAL
 
 /* The pair of a scaled row and landmark i. */
@@ -63,7 +63,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #define BO_TEMPLATE "functions/landmarks.c"
 #include "../both_precisions.h"
 
-/* ---- the reference ------------------------------------------------------------------------------------------------ */
+/* ---- the reference ----------------------------------------------------------------------------------------------- */
 
 static void forward_f64(const bo_features *f, size_t rows, const double *u, const double *t, double *z, size_t ldz,
                         void *scratch)
@@ -137,8 +137,8 @@ static double distance2(const float *x, const float *y, size_t dim)
     return sum;
 }
 
-/* Kernel values of one row from its inner products with the landmarks, in k. Squared distances below 1% of the norms would
- * lose digits in the difference and are computed directly. */
+/* Kernel values of one row from its inner products with the landmarks, in k. Squared distances below 1% of the norms
+ * would lose digits in the difference and are computed directly. */
 static void values_of_products(const bo_features *f, const float *t, double norm, double sum, float *k)
 {
     const bo_landmarks *l = f->landmarks;

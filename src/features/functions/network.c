@@ -5,8 +5,9 @@
  *   u^l = φ^{l-1} W_l,   φ^l = [σ_b, σ_w act(u^l)/√n_l],   s^l = σ_w act'(u^l),
  * E[φ^l(x)·φ^l(y)] tends to Σ^l as the widths of the layers below l grow, and equals it for l = 1. nngp: φ = φ^L.
  *
- * ntk: since Θ^L = Σ^L + Σ_l σ_w²F'_l Σ^{l-1} Π_{p>l} σ_w²F'_p, φ has L + 1 blocks of about the same length. The first is
- * φ^L, the gradient of the output weights. Feature k of block l is an entry of the gradient of W_l, from input j to unit i:
+ * ntk: since Θ^L = Σ^L + Σ_l σ_w²F'_l Σ^{l-1} Π_{p>l} σ_w²F'_p, φ has L + 1 blocks of about the same length. The first
+ * is φ^L, the gradient of the output weights. Feature k of block l is an entry of the gradient of W_l, from input j to
+ * unit i:
  *   z_k = c_j s^l_i φ^{l-1}_j Π_{p>l} v^p_k,   v^p_k = Σ_i G^p_{ik} s^p_i / √n_p,
  * where v, with standard normal G, is the derivative that layer p passes back, and c_j² divides by the share of the
  * inputs that the block contains. Initial output weights are 1 or -1. Any φ with E[φ·φ] = Θ could replace it; this one
@@ -148,9 +149,9 @@ static void R(block_back)(const bo_features *f, size_t l, size_t r, const REAL *
         dphi[e.input] += dz[k] * product * (REAL)e.scale * s[e.unit];
         ds[e.unit] += dz[k] * product * (REAL)e.scale * phi[e.input];
     }
-    for (size_t p = l + 1; p <= n->layers; p++) R(turned)
-    (n->width[p], size, f->network->g + n->mixes[l][p], (REAL)(1 / sqrt((double)n->width[p])),
-     d->v + p * GROUP * n->longest, d->s[p] + r * n->width[p]);
+    for (size_t p = l + 1; p <= n->layers; p++)
+        R(turned)(n->width[p], size, f->network->g + n->mixes[l][p], (REAL)(1 / sqrt((double)n->width[p])),
+                  d->v + p * GROUP * n->longest, d->s[p] + r * n->width[p]);
 }
 
 /* From the gradients of φ^L, …, φ^0 and of s to that of t. */
@@ -338,8 +339,8 @@ float *bo_random_network_matrices(bo_random_network *network)
     return network->g;
 }
 
-/* Chooses the entries of the gradient of W_l: the bias gets its share σ_b²/(σ_b² + σ_w²) of the block, and the inputs, in
- * the order of the permutation, take turns in the rest. */
+/* Chooses the entries of the gradient of W_l: the bias gets its share σ_b²/(σ_b² + σ_w²) of the block, and the inputs,
+ * in the order of the permutation, take turns in the rest. */
 static void choose_entries(const bo_features *f, size_t l, const size_t *order, entry *out)
 {
     const network_shape *n = &f->network->shape;
@@ -382,9 +383,9 @@ bo_status bo_random_network_finish(bo_context *context, bo_features *f)
     return BO_OK;
 }
 
-/* Draws W_l: orthogonal columns, in blocks. The columns of a ReLU layer come in pairs w, -w of norm √inputs: relu(u) relu(v) +
- * relu(-u) relu(-v) = (uv + |uv|)/2, whose first term orthogonal columns sum exactly, and the norm does not matter for the mean,
- * because relu is homogeneous. */
+/* Draws W_l: orthogonal columns, in blocks. The columns of a ReLU layer come in pairs w, -w of norm √inputs: relu(u)
+ * relu(v) + relu(-u) relu(-v) = (uv + |uv|)/2, whose first term orthogonal columns sum exactly, and the norm does not
+ * matter for the mean, because relu is homogeneous. */
 static bo_status draw_weights(bo_context *context, bo_features *f, size_t l)
 {
     const network_shape *n = &f->network->shape;

@@ -1,6 +1,6 @@
-/* φ(x)_i = k(x, w_i), where the "frequencies" w_i are rows of data: the sections of the kernel, of which a function fitted with
- * the exact kernel is a linear combination (representer theorem). φ(x)·φ(y) is not the kernel, so that only kernel machines
- * create this map (bo_sections_create). */
+/* φ(x)_i = k(x, w_i), where the "frequencies" w_i are rows of data: the sections of the kernel, of which a function
+ * fitted with the exact kernel is a linear combination (representer theorem). φ(x)·φ(y) is not the kernel, so that only
+ * kernel machines create this map (bo_sections_create). */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,

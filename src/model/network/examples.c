@@ -31,7 +31,7 @@ static bo_status add_pair(bo_context *context, pairs *p, int32_t from, int32_t t
 {
     if (p->count == p->room) {
         const size_t room = 2 * p->room + 1024;
-        int32_t(*larger)[2] = bo_realloc(context, p->list, room, sizeof *larger, "the edges");
+        int32_t (*larger)[2] = bo_realloc(context, p->list, room, sizeof *larger, "the edges");
         if (!larger) return BO_MEMORY;
         p->list = larger;
         p->room = room;
@@ -437,10 +437,10 @@ bo_status bo_classes_check(bo_context *context, const bo_network *network, const
     for (size_t i = 0; i < classes->count; i++) {
         const bo_category *class = &classes->items[i];
         if (!class->numeric || class->number == floor(class->number)) continue;
-        return bo_fail(
-            context, BO_INVALID,
-            "loss cross-entropy: the target '%.60s' has %zu different values in %zu rows, such as %g, so it looks numeric: use the loss mse, or choose another target",
-            schema->target_names[0], classes->count, examples->rows, class->number);
+        return bo_fail(context, BO_INVALID,
+                       "loss cross-entropy: the target '%.60s' has %zu different values in %zu rows, such as %g, so it "
+                       "looks numeric: use the loss mse, or choose another target",
+                       schema->target_names[0], classes->count, examples->rows, class->number);
     }
     return BO_OK;
 }

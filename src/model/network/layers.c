@@ -422,9 +422,7 @@ static bo_aggregate_layer layer_of(const bo_recorder *r)
      BO_FIELD_LIST("sum", "mean", "max"),                                                                              \
      .otherwise = BO_AGGREGATE_MEAN},                                                                                  \
         {.name = "edge-dropout", .type = BO_FIELD_RANGE, .offset = AT(edges), .most = 1},                              \
-    {                                                                                                                  \
-        .name = "node-dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .most = 1                                  \
-    }
+        {.name = "node-dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .most = 1}
 
 static const bo_field graph_fields[] = {
     AGGREGATE,

@@ -201,7 +201,8 @@ void emulate_grid(dim3 grid, dim3 block, size_t shared, const std::function<void
     now->shared.resize(shared + 256);
     gridDim = grid, blockDim = block;
     for (int i = 0; i < now->count; i++)
-        now->fibers[i].index = dim3((unsigned)i % block.x, (unsigned)i / block.x % block.y, (unsigned)i / block.x / block.y);
+        now->fibers[i].index =
+            dim3((unsigned)i % block.x, (unsigned)i / block.x % block.y, (unsigned)i / block.x / block.y);
     for (unsigned z = 0; z < grid.z; z++)
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++) {

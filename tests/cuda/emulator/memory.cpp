@@ -1,5 +1,5 @@
-/* Memory of the emulated devices. It can be accessed only while work of its device is executed, so that code of the host, or
- * of another device, that uses its addresses ends with a segmentation fault, as it would with a GPU. */
+/* Memory of the emulated devices. It can be accessed only while work of its device is executed, so that code of the
+ * host, or of another device, that uses its addresses ends with a segmentation fault, as it would with a GPU. */
 #include "emulator.h"
 #include <sys/mman.h>
 #include <map>

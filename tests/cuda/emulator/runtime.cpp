@@ -1,5 +1,5 @@
-/* The functions of the plugin that are not kernels, with memory of the host: the counterpart of src/device/cuda/runtime.cu and
- * gemm.cu. */
+/* The functions of the plugin that are not kernels, with memory of the host: the counterpart of
+ * src/device/cuda/runtime.cu and gemm.cu. */
 #include "emulator.h"
 #include <stdio.h>
 #include <time.h>
@@ -10,8 +10,8 @@ typedef std::vector<std::function<void()>> recording_list;
 
 /* ---- the current device ------------------------------------------------------------------------------------------ */
 
-/* As with CUDA, each thread has a stack of contexts, here the addresses of these bytes. The caller uses it by the functions
- * of the driver. */
+/* As with CUDA, each thread has a stack of contexts, here the addresses of these bytes. The caller uses it by the
+ * functions of the driver. */
 static char primary[bo::MOST_DEVICES];
 static thread_local std::vector<void *> contexts;
 
@@ -56,7 +56,7 @@ DRIVER cuDevicePrimaryCtxRetain(void **out, int device)
 }
 #undef DRIVER
 
-/* ---- devices, memory, streams, recordings ------------------------------------------------------------------------- */
+/* ---- devices, memory, streams, recordings ------------------------------------------------------------------------ */
 
 /* Tests with several GPUs set BOCHNER_EMULATED_GPUS. */
 static int devices(void)
@@ -290,7 +290,8 @@ bo_gpu_error sum(bo_gpu *, float *, size_t)
 bo_gpu_error gemm(bo_gpu *cuda, const bo_gpu_gemm *a)
 {
     bo_gpu_gemm g = *a;
-    if ((g.factors == BO_ELEMENT_FLOAT64) != (g.result == BO_ELEMENT_FLOAT64) || (g.factors == BO_ELEMENT_INT8) != (g.result == BO_ELEMENT_INT32))
+    if ((g.factors == BO_ELEMENT_FLOAT64) != (g.result == BO_ELEMENT_FLOAT64) ||
+        (g.factors == BO_ELEMENT_INT8) != (g.result == BO_ELEMENT_INT32))
         return "a product: these types cannot be combined";
     if (g.factors == BO_ELEMENT_INT8 && (g.ta || !g.tb || g.bias || (g.m | g.n | g.k | g.lda | g.ldb | g.ldd) % 16))
         return "a product of integers: sizes, strides or options are not supported";

@@ -1,6 +1,6 @@
-/* Products with 4-bit codes by VNNI: vpdpbusd adds four products of an unsigned byte and a signed byte. The values of the
- * codes are therefore taken plus 128, and the sums start at -128 times the sums of the rows (bo_byte_rows.starts). Sixteen
- * groups are processed at a time, one in each lane. */
+/* Products with 4-bit codes by VNNI: vpdpbusd adds four products of an unsigned byte and a signed byte. The values of
+ * the codes are therefore taken plus 128, and the sums start at -128 times the sums of the rows (bo_byte_rows.starts).
+ * Sixteen groups are processed at a time, one in each lane. */
 #if defined(__x86_64__)
 #include "avx512.h"
 #include <immintrin.h>

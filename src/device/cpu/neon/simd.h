@@ -203,8 +203,8 @@ static inline void decode_group(const uint8_t *codes, size_t stride, int8_t *val
     vst1q_s8(values + 16, codes_to_bytes(vshrq_n_u8(pairs, 4)));
 }
 
-/* Adds the products of 16 bytes in [-127, 127], four per lane. Two products of bytes fit in 16 bits, because no value is
- * -128. */
+/* Adds the products of 16 bytes in [-127, 127], four per lane. Two products of bytes fit in 16 bits, because no value
+ * is -128. */
 static inline int32x4_t add_bytes(int32x4_t sum, int8x16_t w, int8x16_t x)
 {
     int16x8_t low = vmull_s8(vget_low_s8(w), vget_low_s8(x)), high = vmull_high_s8(w, x);

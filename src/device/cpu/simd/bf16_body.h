@@ -1,6 +1,6 @@
-/* Products of bfloat16 numbers for instruction sets without them, in the vector operations of the including file. Numbers
- * are widened to float32 on the way to the registers. A vector of B holds pairs of depths of LANES / 2 columns, so even and
- * odd depths have separate sums, which are added at the end. */
+/* Products of bfloat16 numbers for instruction sets without them, in the vector operations of the including file.
+ * Numbers are widened to float32 on the way to the registers. A vector of B holds pairs of depths of LANES / 2 columns,
+ * so even and odd depths have separate sums, which are added at the end. */
 
 enum { BF16_ROWS = 4, BF16_VECTORS = 2 * BO_BF16_LINES / LANES /* vectors of one sliver of B per pair of depths */ };
 

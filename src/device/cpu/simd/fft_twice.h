@@ -22,7 +22,4 @@
 #undef REAL
 #undef R
 
-#define BO_FFT_KERNELS                                                                                                 \
-    {                                                                                                                  \
-        forward_f32, forward_f64, inverse_f32, inverse_f64                                                             \
-    }
+#define BO_FFT_KERNELS {forward_f32, forward_f64, inverse_f32, inverse_f64}
