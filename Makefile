@@ -110,7 +110,7 @@ cuda-bundle: ## pack the tests for a GPU host without packages and network: buil
 	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
 	@scripts/cuda-bundle $(BUILD) $(PLUGIN)
 
-test-peers: ## compare with transformers, tokenizers, peft and others, which are installed from PyPI into the build folder
+test-peers: ## compare with transformers, tokenizers, peft and others, which are installed from PyPI into the build directory
 	@scripts/setup test peers
 	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
 	@$(call compile,$(BUILD)) --target program peer_tails
@@ -192,12 +192,12 @@ fuzz: ## fuzz every parser with libFuzzer (build-fuzz); SECONDS=60 for each, or 
 	@$(call compile,build-fuzz) --target fuzz
 	@scripts/fuzz build-fuzz jobs=$(JOBS) $(if $(RUNS),runs=$(RUNS),seconds=$(or $(SECONDS),60)) $(if $(ONLY),only='$(ONLY)')
 
-bench: all ## run benchmarks; rates are relative to the GEMM of this host; BENCH="--mnist FOLDER ..." for more data
+bench: all ## run benchmarks; rates are relative to the GEMM of this host; BENCH="--mnist DIRECTORY ..." for more data
 	$(BUILD)/bochner bench machines --scratch $(BUILD) $(BENCH)
 	$(BUILD)/bochner bench attention
 	$(BUILD)/bochner bench train
 
-bench-peers: all ## compare training, attention and layers with the newest PyTorch, installed from PyPI into the build folder (6 GB)
+bench-peers: all ## compare training, attention and layers with the newest PyTorch, installed from PyPI into the build directory (6 GB)
 	@scripts/setup peers
 	@scripts/bench-peers $(BUILD); status=$$?; [ $$status = 77 ] && exit 0; [ $$status = 0 ] || exit $$status; \
 	    $(BUILD)/bochner bench train --only step --python $(BUILD)/peers-bench/bin/python && \
@@ -210,7 +210,7 @@ bench-python: python ## compare the Python package with the C benchmark, the new
 	    PYTHONPATH=$$($(BUILD)/python/bin/python -c 'import bochner, pathlib; print(pathlib.Path(bochner.__file__).parent.parent)') \
 	    $(BUILD)/peers-bench/bin/python bench/python/compare.py $(BUILD)/bochner $(PARTS)
 
-speed: all ## measure every table of speed of the documentation again, hours on an idle host; PARTS="train scale" (scripts/speed --list), DATA=FOLDER
+speed: all ## measure every table of speed of the documentation again, hours on an idle host; PARTS="train scale" (scripts/speed --list), DATA=DIRECTORY
 	@BUILD=$(BUILD) DATA='$(DATA)' scripts/speed $(PARTS)
 
 analyze: ## run clang-tidy and cppcheck over src, cli, lab and bench; check spelling (codespell) and the links of the documentation
@@ -230,7 +230,7 @@ format: ## clang-format every C file in place
 	@scripts/setup format
 	find include src cli lab tests bench examples -name '*.[ch]' -exec clang-format -i {} +
 
-clean: ## remove the build folders
+clean: ## remove the build directories
 	rm -rf build build-sanitize build-sanitize-clang build-tsan build-tiny build-cover build-arm64 build-cuda
 
 help: ## this list

@@ -1,6 +1,6 @@
 """Builds libbochner with CMake and puts it into the package, beside the declarations made from its headers.
 
-BOCHNER_BUILD names a build folder of CMake to use (make python does this); otherwise the library is built in a folder of
+BOCHNER_BUILD names a build directory of CMake to use (make python does this); otherwise the library is built in a directory of
 setuptools. BOCHNER_NOTICES lists license files of libraries that the wheel will carry (make wheel). Everything else is in
 pyproject.toml.
 """

@@ -157,7 +157,7 @@ char *bench_peer(bench_run *bench, const bench_library *library, const char *scr
         bench->missed = library;
         cli_warn(bench->session,
                  there ? "no comparison with %s: it is not installed (%s)"
-                       : "no comparison with %s: there is no %s (--peers FOLDER)",
+                       : "no comparison with %s: there is no %s (--peers DIRECTORY)",
                  library->name, there ? library->package : path);
         return NULL;
     }
@@ -384,11 +384,11 @@ static int measure_machines(bench_run *bench, void *options)
 
 static const cli_option rows[] = {
     SECTION("Data"),
-    TEXT("mnist", "FOLDER", bench_options, mnist, "folder with the four IDX files of MNIST, for speed and quality"),
-    TEXT("fashion", "FOLDER", bench_options, fashion, "folder with the four IDX files of Fashion-MNIST",
+    TEXT("mnist", "DIR", bench_options, mnist, "directory with the four IDX files of MNIST, for speed and quality"),
+    TEXT("fashion", "DIR", bench_options, fashion, "directory with the four IDX files of Fashion-MNIST",
          .otherwise = "Debian's dataset-fashion-mnist"),
-    TEXT("tables", "FOLDER", bench_options, tables, "folder with uci/ and tables/, for the part tables"),
-    TEXT("scratch", "FOLDER", bench_options, scratch, "folder for the temporary file of the part stream, 1.3 GB"),
+    TEXT("tables", "DIR", bench_options, tables, "directory with uci/ and tables/, for the part tables"),
+    TEXT("scratch", "DIR", bench_options, scratch, "directory for the temporary file of the part stream, 1.3 GB"),
     SECTION("Measuring"),
     TEXT("only", "PARTS", bench_options, run.only, "parts to measure: speed, quality, stream, tables",
          .otherwise = "all"),
@@ -415,7 +415,7 @@ static const cli_option rows[] = {
     COUNT("columns", "N", bench_options, columns, "with --device cuda: columns of the random rows", .low = 1,
           .high = 100000, .initial = "90"),
     SECTION("Comparison"),
-    TEXT("peers", "FOLDER", bench_options, run.peers, "folder with the comparison scripts", .initial = "bench/peers"),
+    TEXT("peers", "DIR", bench_options, run.peers, "directory with the comparison scripts", .initial = "bench/peers"),
     TEXT("python", "FILE", bench_options, run.python, "Python interpreter with scikit-learn", .otherwise = "python3"),
     TEXT("tables-peers", "FILE", bench_options, tables_peers, "saved output of tables.py, which takes hours"),
     END_OF_OPTIONS,

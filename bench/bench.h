@@ -17,7 +17,7 @@ typedef struct bench_figure {
 
 typedef struct bench_run {
     cli_session *session;
-    /* options of every benchmark: parts to measure, Python interpreter, folder of the peers' scripts */
+    /* options of every benchmark: parts to measure, Python interpreter, directory of the peers' scripts */
     const char *only, *python, *peers;
     const struct bench_options *options; /* options of `bochner bench machines`; NULL for other subjects */
     size_t gemm;                         /* rows of the matrices of the yardstick; 0: default */

@@ -295,7 +295,7 @@ static int measure(bench_run *run, void *given)
 {
     decode_options *o = given;
     if (device_wanted(&o->device)) return measure_device(run, o);
-    if (!o->model) return cli_wrong_use("bench decode", "--model is missing: the folder of a pretrained model");
+    if (!o->model) return cli_wrong_use("bench decode", "--model is missing: the directory of a pretrained model");
     for (size_t i = 0; i < 2; i++)
         if (o->programs[i] && !o->models[i])
             return cli_wrong_use("bench decode", "--llama2c%s needs --llama2c%s-model", i ? "-int8" : "",
@@ -312,7 +312,7 @@ static int measure(bench_run *run, void *given)
 
 static const cli_option rows[] = {
     SECTION("Model"),
-    TEXT("model", "DIR", decode_options, model, "folder of a pretrained model"),
+    TEXT("model", "DIR", decode_options, model, "directory of a pretrained model"),
     COUNT("tokens", "N", decode_options, tokens, "tokens of a prompt, and tokens that are decoded", .low = 2,
           .high = 1 << 20, .initial = "200"),
     COUNT("repeats", "N", decode_options, repeats, "number of measurements; medians are reported", .low = 1,

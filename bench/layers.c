@@ -168,7 +168,7 @@ static const cli_option rows[] = {
     COUNT("repeats", "N", layers_options, repeats, "number of runs; medians are reported", .low = 1, .high = 99,
           .initial = "9"),
     SECTION("Comparison"),
-    TEXT("peers", "FOLDER", layers_options, run.peers, "folder with the comparison scripts", .initial = "bench/peers"),
+    TEXT("peers", "DIR", layers_options, run.peers, "directory with the comparison scripts", .initial = "bench/peers"),
     TEXT("python", "FILE", layers_options, run.python, "Python interpreter with PyTorch", .otherwise = "python3"),
     END_OF_OPTIONS,
 };

@@ -21,31 +21,31 @@ static void close_images(images *set)
     *set = (images){0};
 }
 
-static void image_path(char *path, size_t room, const char *folder, const char *name)
+static void image_path(char *path, size_t room, const char *directory, const char *name)
 {
     struct stat info;
-    snprintf(path, room, "%s/%s.gz", folder, name);
-    if (stat(path, &info) != 0) snprintf(path, room, "%s/%s", folder, name);
+    snprintf(path, room, "%s/%s.gz", directory, name);
+    if (stat(path, &info) != 0) snprintf(path, room, "%s/%s", directory, name);
 }
 
-static bool load_part(bench_run *bench, const char *folder, const char *part, const bo_schema *schema, bo_data **out)
+static bool load_part(bench_run *bench, const char *directory, const char *part, const bo_schema *schema, bo_data **out)
 {
     char pixels[1024], labels[1024], name[64];
     snprintf(name, sizeof name, "%s-images-idx3-ubyte", part);
-    image_path(pixels, sizeof pixels, folder, name);
+    image_path(pixels, sizeof pixels, directory, name);
     snprintf(name, sizeof name, "%s-labels-idx1-ubyte", part);
-    image_path(labels, sizeof labels, folder, name);
+    image_path(labels, sizeof labels, directory, name);
     bo_data_desc desc = {.path = pixels, .labels = labels};
     bo_status status = bo_data_load(bench->session->context, &desc, schema, out);
     if (status != BO_OK) cli_fail_status(bench->session, status);
     return status == BO_OK;
 }
 
-static bool load_images(bench_run *bench, const char *folder, images *set)
+static bool load_images(bench_run *bench, const char *directory, images *set)
 {
     *set = (images){0};
-    return load_part(bench, folder, "train", NULL, &set->train) &&
-           load_part(bench, folder, "t10k", set->train->schema, &set->test);
+    return load_part(bench, directory, "train", NULL, &set->train) &&
+           load_part(bench, directory, "t10k", set->train->schema, &set->test);
 }
 
 /* Fits and tests. The time is that of the whole call of bo_machine_fit. */
@@ -153,15 +153,15 @@ bool bench_mnist(bench_run *bench)
     return ok;
 }
 
-static bool quality_of(bench_run *bench, const char *name, const char *folder, double goal)
+static bool quality_of(bench_run *bench, const char *name, const char *directory, double goal)
 {
-    if (!folder) return true;
+    if (!directory) return true;
     images set;
     bo_machine_desc desc = {.features = {.features = bench->options->quality_features},
                             .seed = bench->session->common.seed};
     double seconds = 0, accuracy = 0;
     bo_fit_report report;
-    bool ok = load_images(bench, folder, &set) && fit_images(bench, &set, &desc, &seconds, &accuracy, &report);
+    bool ok = load_images(bench, directory, &set) && fit_images(bench, &set, &desc, &seconds, &accuracy, &report);
     if (ok) {
         char title[96];
         snprintf(title, sizeof title, "%s, accuracy with default settings", name);

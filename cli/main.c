@@ -72,7 +72,7 @@ static const command commands[] = {
     COMMAND(NULL, "serve", cli_serve, "Serve a language model over HTTP, with a playground", &cli_serve_usage),
     COMMAND(NULL, "tokenizer", cli_tokenizer, "Train a tokenizer; encode and decode text", &cli_tokenizer_usage),
     COMMAND(NULL, "lora", cli_lora, "Merge an adapter into a model, or remove it again", &cli_lora_usage),
-    COMMAND(NULL, "convert", cli_convert, "Convert a GGUF or llama2.c model to a Hugging Face folder",
+    COMMAND(NULL, "convert", cli_convert, "Convert a GGUF or llama2.c model to a Hugging Face directory",
             &cli_convert_usage),
     COMMAND(NULL, "linearize", cli_linearize, "Replace the softmax attention of a model by linear attention",
             &cli_linearize_usage),

@@ -19,7 +19,7 @@ add_compile_options($<$<COMPILE_LANGUAGE:C>:-Wall> $<$<COMPILE_LANGUAGE:C>:-Wext
 if(BOCHNER_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:C>:-Werror>)
 endif()
-# No implicit fused multiply-add: the same source gives the same bits with every compiler. The folders of compute
+# No implicit fused multiply-add: the same source gives the same bits with every compiler. The directories of compute
 # kernels enable it, because their order of operations is explicit.
 add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>)
 

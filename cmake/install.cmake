@@ -10,7 +10,7 @@ include(CMakePackageConfigHelpers)
 set(BOCHNER_COMPONENTS runtime development program lab bench mpi cuda)
 set(BOCHNER_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/bochner)
 
-# At the start: enable stripping and record which folders do not exist yet. At the end: record the added files for
+# At the start: enable stripping and record which directories do not exist yet. At the end: record the added files for
 # scripts/uninstall. A project that includes Bochner installs in its own way.
 configure_file(cmake/installed.cmake.in installed.cmake @ONLY)
 foreach(component ${BOCHNER_COMPONENTS})
@@ -18,7 +18,7 @@ foreach(component ${BOCHNER_COMPONENTS})
     install(CODE "set(CMAKE_INSTALL_DO_STRIP ON)" COMPONENT ${component})
   endif()
   if(BOCHNER_ON_TOP)
-    install(CODE "include(\"${PROJECT_BINARY_DIR}/installed.cmake\")\nnote_folders()" COMPONENT ${component})
+    install(CODE "include(\"${PROJECT_BINARY_DIR}/installed.cmake\")\nnote_directories()" COMPONENT ${component})
   endif()
 endforeach()
 

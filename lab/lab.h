@@ -97,7 +97,7 @@ typedef struct bo_lab_options {
     size_t seeds;       /* 0: BO_LAB_SEEDS, or BO_LAB_QUICK_SEEDS for quick */
     uint64_t seed;      /* the first seed; the others follow it. 0: 1 */
     const char *text;   /* a text file for experiments with language models; NULL: synthetic text */
-    const char *images; /* a folder with images in IDX files, like MNIST; NULL: synthetic images */
+    const char *images; /* a directory with images in IDX files, like MNIST; NULL: synthetic images */
 } bo_lab_options;
 
 typedef struct bo_lab_result bo_lab_result;
@@ -116,7 +116,7 @@ typedef struct bo_lab_about {
     bool quick;
     size_t seeds;
     uint64_t seed;             /* the first */
-    const char *text, *images; /* file names without their folders; NULL: synthetic */
+    const char *text, *images; /* file names without their directories; NULL: synthetic */
     int threads;
     const char *isa, *version;
     double seconds;

@@ -111,7 +111,7 @@ static const cli_option rows[] = {
           .low = 16, .high = 1 << 24, .initial = "65536"),
     PRECISION(attention_options, .traits = 0),
     SECTION("Comparison"),
-    TEXT("peers", "FOLDER", attention_options, run.peers, "folder with the comparison scripts",
+    TEXT("peers", "DIR", attention_options, run.peers, "directory with the comparison scripts",
          .initial = "bench/peers"),
     TEXT("python", "FILE", attention_options, run.python, "Python interpreter with PyTorch", .otherwise = "python3"),
     END_OF_OPTIONS,

@@ -1,4 +1,4 @@
-"""Principal components of MNIST with scikit-learn and with Bochner: embed_sklearn.py BOCHNER FOLDER [components] [features] [gamma]
+"""Principal components of MNIST with scikit-learn and with Bochner: embed_sklearn.py BOCHNER DIRECTORY [components] [features] [gamma]
 
 Times of a fit and of the coordinates of the 60,000 training rows, without reading and writing files:
 
@@ -42,19 +42,19 @@ def features(x, components, sampler, solver):
 
 
 def bochner(program, x, *options):
-    with tempfile.TemporaryDirectory() as folder:
-        np.save(f"{folder}/x.npy", x)
-        words = [program, "embed", f"{folder}/x.npy", "--scaling", "none", "--json", "--out", f"{folder}/c.npy", *options]
+    with tempfile.TemporaryDirectory() as directory:
+        np.save(f"{directory}/x.npy", x)
+        words = [program, "embed", f"{directory}/x.npy", "--scaling", "none", "--json", "--out", f"{directory}/c.npy", *options]
         report = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
     return report["fit_seconds"] + report["apply_seconds"], 1 - report["feature_error"]
 
 
 def main():
-    program, folder = sys.argv[1], sys.argv[2]
+    program, directory = sys.argv[1], sys.argv[2]
     components = int(sys.argv[3]) if len(sys.argv) > 3 else 20
     count = int(sys.argv[4]) if len(sys.argv) > 4 else 2048
     gamma = float(sys.argv[5]) if len(sys.argv) > 5 else 0.01
-    x, _ = load(folder, "train")
+    x, _ = load(directory, "train")
     k = str(components)
     runs = {
         "pca, covariance": pca(x, components, "covariance_eigh"),

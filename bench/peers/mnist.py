@@ -1,4 +1,4 @@
-"""The images and labels of MNIST from its IDX files, for the scripts in this folder."""
+"""The images and labels of MNIST from its IDX files, for the scripts in this directory."""
 import gzip, os
 import numpy as np
 
@@ -10,6 +10,6 @@ def idx(path):
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
 
 
-def load(folder, part):
-    x = idx(f"{folder}/{part}-images-idx3-ubyte.gz")
-    return x.reshape(len(x), -1).astype(np.float32) / 255, idx(f"{folder}/{part}-labels-idx1-ubyte.gz")
+def load(directory, part):
+    x = idx(f"{directory}/{part}-images-idx3-ubyte.gz")
+    return x.reshape(len(x), -1).astype(np.float32) / 255, idx(f"{directory}/{part}-labels-idx1-ubyte.gz")

@@ -1,4 +1,4 @@
-"""Shared by the scripts of this folder: settings with which the libraries are fastest on this CPU.
+"""Shared by the scripts of this directory: settings with which the libraries are fastest on this CPU.
 
 `for_torch()` and `for_numpy()` are called before PyTorch or NumPy is imported, because both read the environment and the CPU then."""
 import ctypes, os, shutil, subprocess, sys, tempfile
@@ -89,8 +89,8 @@ def describe_tiles():
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not compiler:
         return False
-    with tempfile.TemporaryDirectory() as folder:
-        library = os.path.join(folder, "cpuid.so")
+    with tempfile.TemporaryDirectory() as directory:
+        library = os.path.join(directory, "cpuid.so")
         run = subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, os.path.join(HERE, "cpuid.c")], capture_output=True)
         if run.returncode == 0:
             ctypes.CDLL(library)

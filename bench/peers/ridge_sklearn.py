@@ -1,4 +1,4 @@
-"""Ridge regression on random features with scikit-learn, on MNIST: ridge_sklearn.py FOLDER [features] [gamma] [alpha]
+"""Ridge regression on random features with scikit-learn, on MNIST: ridge_sklearn.py DIRECTORY [features] [gamma] [alpha]
 
 A typical pipeline: RBFSampler, then Ridge on one-hot targets, pixels divided by 255, all in float32. Ridge is timed with
 the default solver and with the Cholesky solver; the faster time and the higher accuracy count. Reading the files is not
@@ -14,12 +14,12 @@ from mnist import load
 
 
 def main():
-    folder = sys.argv[1]
+    directory = sys.argv[1]
     features = int(sys.argv[2]) if len(sys.argv) > 2 else 4096
     gamma = float(sys.argv[3]) if len(sys.argv) > 3 else 0.02
     alpha = float(sys.argv[4]) if len(sys.argv) > 4 else 0.1
-    x, y = load(folder, "train")
-    test_x, test_y = load(folder, "t10k")
+    x, y = load(directory, "train")
+    test_x, test_y = load(directory, "t10k")
     targets = np.eye(int(y.max()) + 1, dtype=np.float32)[y]
     runs = []
     for solver in ("auto", "cholesky"):

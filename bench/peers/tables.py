@@ -1,6 +1,6 @@
-"""Boosting and xRFM on twelve tables: tables.py FOLDER [--out FILE] [options]
+"""Boosting and xRFM on twelve tables: tables.py DIRECTORY [--out FILE] [options]
 
-FOLDER has uci/NAME/{data,index_features,index_target,index_train_I,index_test_I}.txt for nine regression tables, and
+DIRECTORY has uci/NAME/{data,index_features,index_target,index_train_I,index_test_I}.txt for nine regression tables, and
 tables/{california-housing.csv,letter.csv,a9a.libsvm,a9a-test.libsvm}. Peers: HistGradientBoosting of scikit-learn, XGBoost,
 LightGBM, CatBoost and xRFM; a peer that is not installed is skipped with a note. Each peer runs with default settings and
 tuned, on five splits. The splits are those of `bochner bench machines --only tables`: the given index files 0 to 4 (uci), a
@@ -65,18 +65,18 @@ def load_libsvm(path, columns):
 
 
 @functools.lru_cache(maxsize=None)
-def load(folder, name):
+def load(directory, name):
     if name in UCI:
-        read = lambda what: np.loadtxt(f"{folder}/uci/{name}/{what}.txt")
+        read = lambda what: np.loadtxt(f"{directory}/uci/{name}/{what}.txt")
         data, columns, target = read("data"), read("index_features").astype(int), int(read("index_target"))
         indices = lambda split: tuple(read(f"index_{part}_{split}").astype(int) for part in ("train", "test"))
         return Table(pd.DataFrame(data[:, columns]), data[:, target], indices)
     if name == "a9a":
-        (x, y), (test_x, test_y) = (load_libsvm(f"{folder}/tables/{part}.libsvm", 123) for part in ("a9a", "a9a-test"))
+        (x, y), (test_x, test_y) = (load_libsvm(f"{directory}/tables/{part}.libsvm", 123) for part in ("a9a", "a9a-test"))
         rows = np.arange(len(x) + len(test_x))
         return Table(pd.DataFrame(np.vstack([x, test_x])), np.concatenate([y, test_y]),
                      lambda split: (rows[:len(x)], rows[len(x):]), 2)
-    x = pd.read_csv(f"{folder}/tables/{'california-housing' if name == 'california' else name}.csv")
+    x = pd.read_csv(f"{directory}/tables/{'california-housing' if name == 'california' else name}.csv")
     hashed = lambda split: tuple(np.flatnonzero((split_hash(split, len(x)) < 0.2) == test) for test in (False, True))
     if name == "letter":
         classes, y = np.unique(x.pop("lettr"), return_inverse=True)
@@ -264,7 +264,7 @@ def warm_up(peer, fit, threads):
 
 def run_job(job):
     """Runs one fit and returns its line."""
-    table = load(job["folder"], job["table"])
+    table = load(job["directory"], job["table"])
     x, y, classes, threads, peer = table.x, table.y, table.classes, job["threads"], job["peer"]
     if peer == "catboost" and table.categories:
         x = x.copy()
@@ -329,7 +329,7 @@ class Plan:
 
     def add(self, table, peer, mode, split, params, trial=None):
         device = self.options.device if peer == "xrfm" else "cpu"
-        job = dict(folder=self.options.folder, table=table, peer=peer, mode=mode, split=split, params=params, trial=trial,
+        job = dict(directory=self.options.directory, table=table, peer=peer, mode=mode, split=split, params=params, trial=trial,
                    threads=self.options.threads, device=device, memory=self.options.memory / self.options.jobs)
         if key(job) not in self.done:
             self.ready.append(job)
@@ -371,7 +371,7 @@ def some_of(known):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder")
+    parser.add_argument("directory")
     parser.add_argument("--out", help="file to which lines are appended (default: standard output)")
     parser.add_argument("--tables", type=some_of(ORDER), default=ORDER)
     parser.add_argument("--peers", type=some_of(list(SPACES)), default=list(SPACES))

@@ -46,7 +46,7 @@ static bool make_command(const load_bench *bench, size_t cache, command_line *li
 {
     const load_options *o = bench->options;
     const cli_common *common = &bench->run->session->common;
-    *line = (command_line){.words = {line->program, "serve", o->folder, "--port", "0"}, .count = 5};
+    *line = (command_line){.words = {line->program, "serve", o->directory, "--port", "0"}, .count = 5};
     if (!cli_find_program(line->program)) {
         cli_fail(bench->run->session, "the program bochner was not found: %s", line->program);
         return false;

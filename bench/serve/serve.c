@@ -19,7 +19,8 @@ static int check(load_options *o)
     if (!bench_parts_known(command, o->run.only, CLI_COUNT_OF(parts), part_name) ||
         !cli_read_counts(command, "clients", o->clients_text, 1, 4096, &o->clients))
         return CLI_WRONG_USE;
-    if (!o->folder == !o->url) return cli_wrong_use(command, "expected the folder of a model or --url, and not both");
+    if (!o->directory == !o->url)
+        return cli_wrong_use(command, "expected the directory of a model or --url, and not both");
     if (o->pid && !o->url) return cli_wrong_use(command, "--pid is the process of the server at --url");
     return CLI_DONE;
 }
@@ -99,6 +100,6 @@ const cli_usage bench_serve_usage = {
 int bench_serve(int argc, char **argv)
 {
     load_options o = {0};
-    o.run.argument = &o.folder;
+    o.run.argument = &o.directory;
     return bench_command(&bench_serve_usage, argc, argv, &o.run, measure, &o);
 }

@@ -8,8 +8,8 @@
 typedef struct load_options {
     cli_given was_given;
     bench_run run;
-    const char *folder, *url; /* one of them is NULL */
-    size_t pid;               /* of the server at the url; 0: not known */
+    const char *directory, *url; /* one of them is NULL */
+    size_t pid;                  /* of the server at the url; 0: not known */
     const char *clients_text;
     cli_counts clients;
     size_t prompt, tokens, requests; /* tokens of a prompt and of its continuation; requests per client */

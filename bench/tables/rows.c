@@ -28,17 +28,17 @@ const char *bench_table_name(const void *unused, size_t index)
 
 enum { PATH_ROOM = 2048 };
 
-static void table_path(char *path, const char *folder, const bench_table *table, const char *file)
+static void table_path(char *path, const char *directory, const bench_table *table, const char *file)
 {
-    snprintf(path, PATH_ROOM, "%s/%s%s/%s", folder, table->file ? "tables" : "uci/", table->file ? "" : table->name,
+    snprintf(path, PATH_ROOM, "%s/%s%s/%s", directory, table->file ? "tables" : "uci/", table->file ? "" : table->name,
              file);
 }
 
-bool bench_table_present(const char *folder, const bench_table *table)
+bool bench_table_present(const char *directory, const bench_table *table)
 {
     char path[PATH_ROOM];
     struct stat info;
-    table_path(path, folder, table, table->file ? table->file : "data.txt");
+    table_path(path, directory, table, table->file ? table->file : "data.txt");
     return stat(path, &info) == 0;
 }
 

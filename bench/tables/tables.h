@@ -10,8 +10,8 @@ enum { BENCH_TABLES = 12, BENCH_SPLITS = 5 };
 
 typedef struct bench_table {
     const char *name;
-    /* A file in FOLDER/tables, its target and its test file. Without a file: FOLDER/uci/NAME with files of row numbers.
-     * Without a test file: a fifth of the rows is held out, with the number of the split as seed. */
+    /* A file in DIRECTORY/tables, its target and its test file. Without a file: DIRECTORY/uci/NAME with files of row
+     * numbers. Without a test file: a fifth of the rows is held out, with the number of the split as seed. */
     const char *file, *target, *test_file;
 } bench_table;
 extern const bench_table bench_tables[BENCH_TABLES];
@@ -25,7 +25,7 @@ typedef struct bench_parts {
     double *y[2];
 } bench_parts;
 
-bool bench_table_present(const char *folder, const bench_table *table);
+bool bench_table_present(const char *directory, const bench_table *table);
 /* Returns false after a message. The caller closes the parts in either case. */
 bool bench_parts_load(bench_run *bench, const bench_table *table, size_t split, bench_parts *out);
 void bench_parts_close(bench_parts *parts);

@@ -64,9 +64,9 @@ bo_trainer_desc train_trainer(const train_bench *bench, bo_model *model, size_t 
 bool train_open(train_bench *bench)
 {
     const train_options *o = bench->options;
-    const char *folder = getenv("TMPDIR");
+    const char *directory = getenv("TMPDIR");
     char path[1024];
-    snprintf(path, sizeof path, "%s/bochner-bench-XXXXXX", folder ? folder : "/tmp");
+    snprintf(path, sizeof path, "%s/bochner-bench-XXXXXX", directory ? directory : "/tmp");
     int descriptor = mkstemp(path);
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     if (!file) {
@@ -150,7 +150,7 @@ static const cli_option rows[] = {
           .initial = "5"),
     PRECISION(train_options, .traits = 0),
     SECTION("Comparison"),
-    TEXT("peers", "FOLDER", train_options, run.peers, "folder with the comparison scripts", .initial = "bench/peers"),
+    TEXT("peers", "DIR", train_options, run.peers, "directory with the comparison scripts", .initial = "bench/peers"),
     TEXT("python", "FILE", train_options, run.python, "Python interpreter with PyTorch", .otherwise = "python3"),
     END_OF_OPTIONS,
 };

@@ -58,7 +58,7 @@ static bool read_rows(cli_attention_job *job, const cli_inspected *from)
 
 bool cli_attention_load_model(cli_attention_job *job)
 {
-    const cli_inspect_source source = {.folder = job->options->model, .data = &job->options->data};
+    const cli_inspect_source source = {.directory = job->options->model, .data = &job->options->data};
     cli_inspected from;
     const bool ok = cli_inspected_open(job->session, &source, &from) && read_rows(job, &from);
     cli_inspected_close(&from);

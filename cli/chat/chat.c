@@ -247,12 +247,12 @@ static int converse(cli_chat_job *job, lines *in)
 static bool open_template(cli_chat_job *job)
 {
     bo_context *context = job->session->context;
-    const bo_chat_template_desc desc = {.folder = job->folder, .path = job->options->template};
+    const bo_chat_template_desc desc = {.directory = job->directory, .path = job->options->template};
     const bo_status status = bo_chat_template_create(context, &desc, &job->chat);
     if (status == BO_OK) return true;
     char *words = strdup(bo_context_error(context));
     if (status == BO_IO && !job->options->template) {
-        if (!cli_fail_foreign(job->session, job->folder))
+        if (!cli_fail_foreign(job->session, job->directory))
             cli_fail(job->session, "%s; give one with --template FILE, or continue text with bochner generate",
                      words ? words : bo_status_string(status));
     } else {
@@ -281,7 +281,7 @@ static bool check_variables(cli_chat_job *job)
 
 static int run(cli_chat_job *job)
 {
-    if (!cli_is_no_network(job->session, job->folder) || !check_variables(job) || !open_template(job))
+    if (!cli_is_no_network(job->session, job->directory) || !check_variables(job) || !open_template(job))
         return CLI_FAILED;
     if (job->options->render) return cli_chat_render(job);
     if (!cli_chat_open(job)) return CLI_FAILED;
@@ -300,13 +300,13 @@ static int chat(void *options, const cli_common *common, const cli_arguments *ar
 {
     const cli_chat_options *o = options;
     if (arguments->count != 1)
-        return cli_wrong_use("chat", "expected one model folder, found %zu arguments", arguments->count);
+        return cli_wrong_use("chat", "expected one model directory, found %zu arguments", arguments->count);
     int checked = cli_sampling_check("chat", &o->sampling);
     if (checked == CLI_DONE) checked = cli_outside_model("chat", "state", o->state, arguments->items[0]);
     if (checked != CLI_DONE) return checked;
     cli_session session;
     if (!cli_session_open_in(&session, "chat", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
-    cli_chat_job job = {.session = &session, .options = o, .folder = arguments->items[0]};
+    cli_chat_job job = {.session = &session, .options = o, .directory = arguments->items[0]};
     const int status = run(&job);
     cli_chat_close(&job);
     cli_session_close(&session);
@@ -349,7 +349,7 @@ const cli_usage cli_chat_usage = {
     .command = "chat",
     .synopsis = "DIR [--system TEXT] [options]",
     .about =
-        "Talks with a chat model. DIR is a model folder with a chat template (chat_template.jinja or "
+        "Talks with a chat model. DIR is a model directory with a chat template (chat_template.jinja or "
         "tokenizer_config.json). Each line of standard input is a message, and the answers are printed as they are "
         "generated; with --json, one object per line and answer. At the prompt, /help lists commands, Ctrl-C stops "
         "an answer, and Ctrl-D leaves.",

@@ -50,7 +50,7 @@ typedef struct cli_chat_options {
 typedef struct cli_chat_job {
     cli_session *session;
     const cli_chat_options *options;
-    const char *folder;
+    const char *directory;
     bo_model *model;
     const bo_tokenizer *tokenizer;
     bo_chat_template *chat;

@@ -368,7 +368,7 @@ static bool resume(cli_chat_job *job, const void *bytes, size_t size)
             bo_session_load(context, job->reader, &(bo_source){.bytes = file.state, .size = file.state_bytes}) == BO_OK;
         if (!done)
             cli_fail(job->session, "%s: the conversation cannot be resumed with %s: %s", job->options->state,
-                     job->folder, bo_context_error(context));
+                     job->directory, bo_context_error(context));
     }
     if (done) {
         job->messages = file.messages;
@@ -408,14 +408,14 @@ static bool open_state(cli_chat_job *job)
 
 static bool open_model(cli_chat_job *job)
 {
-    const bo_status status = bo_model_load(job->session->context, &(bo_source){.path = job->folder},
+    const bo_status status = bo_model_load(job->session->context, &(bo_source){.path = job->directory},
                                            &(bo_model_load_desc){.storage = job->options->weights}, &job->model);
-    if (status != BO_OK) return cli_fail_model(job->session, job->folder, status), false;
+    if (status != BO_OK) return cli_fail_model(job->session, job->directory, status), false;
     const bo_model_task task = bo_model_describe(job->model)->task;
-    if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, job->folder, task), false;
+    if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, job->directory, task), false;
     job->tokenizer = bo_model_tokenizer(job->model);
     if (!job->tokenizer)
-        cli_fail(job->session, "%s: no tokenizer.json, which is needed to convert tokens to text", job->folder);
+        cli_fail(job->session, "%s: no tokenizer.json, which is needed to convert tokens to text", job->directory);
     return job->tokenizer != NULL;
 }
 

@@ -74,7 +74,7 @@ typedef struct cli_session {
     bool terse;       /* notes of the library are not printed */
     size_t answered;  /* lines and rows that were written to standard output */
     size_t generated; /* tokens whose text was written to standard output */
-    size_t files;     /* files and folders that were written … */
+    size_t files;     /* files and directories that were written … */
     char names[1024]; /* … and their names, separated by commas */
 } cli_session;
 
@@ -104,7 +104,7 @@ int cli_fail(cli_session *session, const char *format, ...) BO_PRINTF(2, 3);
 int cli_fail_status(cli_session *session, bo_status status);
 int cli_wrong_use(const char *command, const char *format, ...) BO_PRINTF(2, 3);
 
-/* Records a file or folder for the message of a later stop if `status`, that of writing it, is BO_OK. Returns
+/* Records a file or directory for the message of a later stop if `status`, that of writing it, is BO_OK. Returns
  * `status`. */
 bo_status cli_wrote(cli_session *session, const char *path, bo_status status);
 

@@ -4,28 +4,28 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Splits a path into its folder and the name in it, which is returned. */
-static const char *split(const char *path, char *folder, size_t room)
+/* Splits a path into its directory and the name in it, which is returned. */
+static const char *split(const char *path, char *directory, size_t room)
 {
     const char *slash = strrchr(path, '/');
     if (!slash)
-        snprintf(folder, room, ".");
+        snprintf(directory, room, ".");
     else
-        snprintf(folder, room, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+        snprintf(directory, room, "%.*s", slash == path ? 1 : (int)(slash - path), path);
     return slash ? slash + 1 : path;
 }
 
 /* Existing files are compared by device and inode, so that links and ./ are recognized; files that do not exist yet
- * by folder and name. Devices and pipes may be shared. */
+ * by directory and name. Devices and pipes may be shared. */
 static bool same_file(const char *a, const char *b)
 {
     struct stat first, second;
     bool is_first = stat(a, &first) == 0, is_second = stat(b, &second) == 0;
     if (is_first != is_second) return false;
     if (is_first) return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-    char folder_a[4096], folder_b[4096];
-    const char *name_a = split(a, folder_a, sizeof folder_a), *name_b = split(b, folder_b, sizeof folder_b);
-    if (strcmp(name_a, name_b) != 0 || stat(folder_a, &first) != 0 || stat(folder_b, &second) != 0) return false;
+    char directory_a[4096], directory_b[4096];
+    const char *name_a = split(a, directory_a, sizeof directory_a), *name_b = split(b, directory_b, sizeof directory_b);
+    if (strcmp(name_a, name_b) != 0 || stat(directory_a, &first) != 0 || stat(directory_b, &second) != 0) return false;
     return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 

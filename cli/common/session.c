@@ -274,22 +274,22 @@ bool cli_can_write(cli_session *session, const char *path)
 {
     struct stat info;
     const char *slash = strrchr(path, '/');
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    if (slash == path) snprintf(folder, sizeof folder, "/");
+    char directory[4096];
+    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if (slash == path) snprintf(directory, sizeof directory, "/");
     if (stat(path, &info) == 0) {
         if (S_ISDIR(info.st_mode)) {
-            cli_fail(session, "cannot write %s: it is a folder", path);
+            cli_fail(session, "cannot write %s: it is a directory", path);
             return false;
         }
         if (!S_ISREG(info.st_mode)) return true; /* a device or a pipe is written in place */
     }
-    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        cli_fail(session, "cannot write %s: there is no folder %s", path, folder);
+    if (stat(directory, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        cli_fail(session, "cannot write %s: there is no directory %s", path, directory);
         return false;
     }
-    if (access(folder, W_OK) != 0) {
-        cli_fail(session, "cannot write %s: folder %s: %s", path, folder, strerror(errno));
+    if (access(directory, W_OK) != 0) {
+        cli_fail(session, "cannot write %s: directory %s: %s", path, directory, strerror(errno));
         return false;
     }
     return true;

@@ -1,4 +1,4 @@
-/* bochner compare: reads the folders of several runs, warns if they are not comparable, prints a table or JSON. */
+/* bochner compare: reads the directories of several runs, warns if they are not comparable, prints a table or JSON. */
 #include "compare.h"
 #include "../common/json.h"
 #include "../common/plot.h"
@@ -32,24 +32,24 @@ typedef struct compare_job {
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
-static bool is_folder(const char *path)
+static bool is_directory(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-static bool has_options(const char *folder)
+static bool has_options(const char *directory)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/train.json", folder);
+    snprintf(path, sizeof path, "%s/train.json", directory);
     return access(path, F_OK) == 0;
 }
 
 static bool read_metrics(compare_job *job, cli_compared *run)
 {
-    if (!is_folder(run->name)) {
-        cli_fail(job->session, "%s: %s; expected a folder written by bochner train --out", run->name,
-                 access(run->name, F_OK) == 0 ? "not a folder" : "no such folder");
+    if (!is_directory(run->name)) {
+        cli_fail(job->session, "%s: %s; expected a directory written by bochner train --out", run->name,
+                 access(run->name, F_OK) == 0 ? "not a directory" : "no such directory");
         return false;
     }
     errno = 0;
@@ -65,7 +65,7 @@ static bool read_metrics(compare_job *job, cli_compared *run)
     }
     if (!read) {
         cli_fail(job->session,
-                 "%s: not a training run: it has no metrics.jsonl; expected a folder written by bochner train --out",
+                 "%s: not a training run: it has no metrics.jsonl; expected a directory written by bochner train --out",
                  run->name);
         return false;
     }
@@ -192,12 +192,12 @@ static double median_rate(const cli_run_metrics *m)
     return median;
 }
 
-static bool read_run(compare_job *job, const char *folder, cli_compared *run)
+static bool read_run(compare_job *job, const char *directory, cli_compared *run)
 {
-    size_t length = strlen(folder);
-    while (length > 1 && folder[length - 1] == '/') length--;
+    size_t length = strlen(directory);
+    while (length > 1 && directory[length - 1] == '/') length--;
     run->name = cli_allocate(length + 1, 1, "a name");
-    memcpy(run->name, folder, length);
+    memcpy(run->name, directory, length);
     if (!read_metrics(job, run)) return false;
     cli_run_find(job->session, run->name, &run->record);
     read_options(job->session, run);
@@ -539,7 +539,8 @@ static int run(compare_job *job, const cli_arguments *arguments)
 static int compare(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const compare_options *o = options;
-    if (arguments->count == 0) return cli_wrong_use("compare", "no runs; give one or more folders of bochner train");
+    if (arguments->count == 0)
+        return cli_wrong_use("compare", "no runs; give one or more directories of bochner train");
     if (arguments->count > CLI_LIST_ROOM)
         return cli_wrong_use("compare", "expected at most %d runs, found %zu", CLI_LIST_ROOM, arguments->count);
     if (o->plot && !cli_plot_known(o->plot))
@@ -583,10 +584,11 @@ static const cli_option rows[] = {
 const cli_usage cli_compare_usage = {
     .command = "compare",
     .synopsis = "RUN... [--plot FILE]",
-    .about = "Compares training runs. RUN is a folder written by bochner train. It prints one row per run: attention, "
-             "parameters, steps, tokens, validation loss, throughput, state and training time, sorted by the best "
-             "validation loss. It warns if the losses are not comparable because tasks, tokenizers or validation data "
-             "differ, and if a run is not finished.",
+    .about =
+        "Compares training runs. RUN is a directory written by bochner train. It prints one row per run: attention, "
+        "parameters, steps, tokens, validation loss, throughput, state and training time, sorted by the best "
+        "validation loss. It warns if the losses are not comparable because tasks, tokenizers or validation data "
+        "differ, and if a run is not finished.",
     .examples = "  bochner compare model softmax\n"
                 "  bochner compare model softmax --plot curves.svg --by seconds\n"
                 "  bochner compare model softmax --tokens 65536 --json\n",

@@ -9,7 +9,7 @@ typedef enum cli_compare_axis { CLI_COMPARE_STEP, CLI_COMPARE_TOKENS, CLI_COMPAR
 
 /* One run. Numbers are NAN if they are unknown. */
 typedef struct cli_compared {
-    char *name;     /* the folder */
+    char *name;     /* the directory */
     char *data;     /* train.json: options that select the data */
     bool network;   /* not a text model */
     bool has_model; /* the first checkpoint was written */

@@ -9,20 +9,20 @@
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* A file or folder that does not exist is not an error. */
+/* A file or directory that does not exist is not an error. */
 static bool is_missing(const char *path)
 {
     return access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
-bo_json *cli_read_json(cli_session *session, const char *folder, const char *name)
+bo_json *cli_read_json(cli_session *session, const char *directory, const char *name)
 {
     enum { MOST = 1 << 20 };
     char path[4096];
     void *text = NULL;
     size_t length = 0;
     bo_json *json = NULL;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     if (is_missing(path)) return NULL;
     if (bo_file_load(session->context, path, MOST, &text, &length) != BO_OK)
         cli_warn(session, "%s is ignored, because it cannot be read: %s", path, bo_context_error(session->context));
@@ -52,11 +52,11 @@ static void copy_setting(const bo_json *settings, const char *const names[3], ch
     }
 }
 
-static bool read_record(cli_session *session, const char *folder, cli_run_record *out)
+static bool read_record(cli_session *session, const char *directory, cli_run_record *out)
 {
     static const char *const seed[3] = {"seed"}, *const train[3] = {"corpus", "texts", "examples"},
                              *const valid[3] = {"validation_corpus", "validation_texts", "held_out"};
-    bo_json *json = cli_read_json(session, folder, "training.json");
+    bo_json *json = cli_read_json(session, directory, "training.json");
     const bo_json *settings = bo_json_member(json, "settings");
     *out = (cli_run_record){.step = cli_json_number(json, "step"),
                             .steps = cli_json_number(json, "steps"),
@@ -81,21 +81,21 @@ static bool is_checkpoint(const char *name)
     return digits[strspn(digits, "0123456789")] == 0;
 }
 
-bool cli_run_find(cli_session *session, const char *folder, cli_run_record *out)
+bool cli_run_find(cli_session *session, const char *directory, cli_run_record *out)
 {
     char path[4096];
     cli_run_record found;
-    if (read_record(session, folder, out)) return true;
-    snprintf(path, sizeof path, "%s/checkpoints", folder);
-    DIR *directory = opendir(path);
-    if (!directory && !is_missing(path))
+    if (read_record(session, directory, out)) return true;
+    snprintf(path, sizeof path, "%s/checkpoints", directory);
+    DIR *listing = opendir(path);
+    if (!listing && !is_missing(path))
         cli_warn(session, "%s is ignored, because it cannot be read: %s", path, strerror(errno));
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
         if (!is_checkpoint(entry->d_name)) continue;
-        snprintf(path, sizeof path, "%s/checkpoints/%s", folder, entry->d_name);
+        snprintf(path, sizeof path, "%s/checkpoints/%s", directory, entry->d_name);
         if (read_record(session, path, &found) && !(found.step <= out->step)) *out = found;
     }
-    if (directory) closedir(directory);
+    if (listing) closedir(listing);
     return !isnan(out->step);
 }
 
@@ -145,24 +145,24 @@ static void add(cli_run_metrics *m, size_t *room, cli_run_point point)
 
 /* Only a regular file of bounded size: a pipe would wait for a writer, a device may be endless. On failure errno is
  * set. */
-static FILE *open_metrics(const char *folder)
+static FILE *open_metrics(const char *directory)
 {
     enum { MOST = 1 << 28 };
     char path[4096];
     struct stat info;
-    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
     if (stat(path, &info) != 0) return NULL;
     if (S_ISREG(info.st_mode) && info.st_size <= MOST) return fopen(path, "rb");
     errno = S_ISREG(info.st_mode) ? EFBIG : EINVAL;
     return NULL;
 }
 
-bool cli_run_read(const char *folder, cli_run_metrics *out)
+bool cli_run_read(const char *directory, cli_run_metrics *out)
 {
     char *line = NULL;
     size_t size = 0, room = 0;
     *out = (cli_run_metrics){.count = 0};
-    FILE *file = open_metrics(folder);
+    FILE *file = open_metrics(directory);
     if (!file) return false;
     while (getline(&line, &size, file) > 0) {
         bo_json *json = bo_json_read(line, strlen(line), NULL);

@@ -1,4 +1,4 @@
-/* The files that bochner train writes into the folder of a run. */
+/* The files that bochner train writes into the directory of a run. */
 #ifndef CLI_COMPARE_RUN_H
 #define CLI_COMPARE_RUN_H
 
@@ -7,17 +7,17 @@
 
 /* A JSON file of at most 1 MiB. NULL if there is no such file, if it is not JSON, or, after a warning, if it cannot be
  * read or its checksum does not match. Freed with bo_json_delete. */
-bo_json *cli_read_json(cli_session *session, const char *folder, const char *name);
+bo_json *cli_read_json(cli_session *session, const char *directory, const char *name);
 double cli_json_number(const bo_json *json, const char *name); /* NAN: there is none */
 
-/* training.json of the folder or of its latest checkpoint. Numbers are NAN if they are unknown. */
+/* training.json of the directory or of its latest checkpoint. Numbers are NAN if they are unknown. */
 typedef struct cli_run_record {
     double step, steps, tokens, valid_loss, best_valid_loss;
     double waited;                                 /* evaluations without a better validation loss */
     char seed[24], train_data[24], valid_data[24]; /* fingerprints of the data; "" if unknown */
 } cli_run_record;
 /* False: there is none. Warns about files that cannot be read. */
-bool cli_run_find(cli_session *session, const char *folder, cli_run_record *out);
+bool cli_run_find(cli_session *session, const char *directory, cli_run_record *out);
 
 /* metrics.jsonl: one point per report. */
 typedef struct cli_run_point {
@@ -36,7 +36,7 @@ typedef struct cli_run_metrics {
 } cli_run_metrics;
 /* False: the file cannot be read, and errno tells why; EINVAL: it is not a regular file. An incomplete last line is
  * ignored. Freed with cli_run_forget. */
-bool cli_run_read(const char *folder, cli_run_metrics *out);
+bool cli_run_read(const char *directory, cli_run_metrics *out);
 void cli_run_forget(cli_run_metrics *metrics);
 
 #endif

@@ -1,4 +1,5 @@
-/* bochner convert: writes a model of another program, or a model folder, as a folder in the layout of Hugging Face. */
+/* bochner convert: writes a model of another program, or a model directory, as a directory in the layout of Hugging
+ * Face. */
 #include "../common/cli.h"
 #include "../common/json.h"
 #include "../text/text_tasks.h"
@@ -21,25 +22,25 @@ static const char *dtype_name(unsigned value)
 }
 
 /* A file of an existing model, which may also be the source, is not replaced. */
-static int check_folder(const char *folder)
+static int check_directory(const char *directory)
 {
     static const char *const names[] = {"config.json",           "generation_config.json",      "tokenizer.json",
                                         "tokenizer_config.json", "special_tokens_map.json",     "chat_template.jinja",
                                         "model.safetensors",     "model.safetensors.index.json"};
     char path[4096];
     struct stat about;
-    if (stat(folder, &about) == 0 && !S_ISDIR(about.st_mode))
-        return cli_wrong_use("convert", "--out %s: a file of this name exists; give another name", folder);
+    if (stat(directory, &about) == 0 && !S_ISDIR(about.st_mode))
+        return cli_wrong_use("convert", "--out %s: a file of this name exists; give another name", directory);
     for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
         if (access(path, F_OK) == 0)
-            return cli_wrong_use("convert", "--out %s: the folder already holds a model (%s); give another name",
-                                 folder, names[i]);
+            return cli_wrong_use("convert", "--out %s: the directory already holds a model (%s); give another name",
+                                 directory, names[i]);
     }
     return CLI_DONE;
 }
 
-static bool is_folder(const char *path)
+static bool is_directory(const char *path)
 {
     struct stat about;
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
@@ -48,15 +49,15 @@ static bool is_folder(const char *path)
 static int check(const convert_options *o, const cli_arguments *arguments)
 {
     if (arguments->count != 1)
-        return cli_wrong_use("convert", "expected one file or folder, found %zu", arguments->count);
-    if (!o->out) return cli_wrong_use("convert", "no output folder; give --out DIR");
-    if (is_folder(arguments->items[0])) {
+        return cli_wrong_use("convert", "expected one file or directory, found %zu", arguments->count);
+    if (!o->out) return cli_wrong_use("convert", "no output directory; give --out DIR");
+    if (is_directory(arguments->items[0])) {
         const char *foreign = o->tokenizer ? "tokenizer" : o->shard ? "shard" : NULL;
-        if (foreign) return cli_wrong_use("convert", "--%s does not apply to a model folder", foreign);
+        if (foreign) return cli_wrong_use("convert", "--%s does not apply to a model directory", foreign);
         if (o->dtype == BO_CONVERT_DTYPE_FLOAT16)
-            return cli_wrong_use("convert", "--dtype: model folders are written as float32 or bfloat16");
+            return cli_wrong_use("convert", "--dtype: model directories are written as float32 or bfloat16");
     }
-    return check_folder(o->out);
+    return check_directory(o->out);
 }
 
 /* What was found, before the work. */
@@ -98,9 +99,9 @@ static void print_json(const bo_conversion_info *info, const char *from, const c
     cli_json_end(&json);
 }
 
-static void say_next(const cli_session *session, const char *folder)
+static void say_next(const cli_session *session, const char *directory)
 {
-    char *word = cli_quoted_word(folder);
+    char *word = cli_quoted_word(directory);
     cli_say_next(session, "bochner generate %s --prompt 'Once upon a time' --tokens 100", word);
     free(word);
 }
@@ -118,7 +119,7 @@ static int run(cli_session *session, const convert_options *o, const char *from)
     if (status == BO_OK && json) print_json(&info, from, o->out);
     if (status == BO_OK && !json) printf("Model       %s: %s\n", o->out, cli_bytes(info.bytes).s);
     if (status == BO_OK && !info.tokenizer && strncmp(info.format, "llama2.c", 8) == 0)
-        cli_warn(session, "the folder has no tokenizer; give --tokenizer tokenizer.bin");
+        cli_warn(session, "the directory has no tokenizer; give --tokenizer tokenizer.bin");
     const bool text = status == BO_OK && info.tokenizer && info.runs;
     bo_conversion_close(conversion);
     if (status != BO_OK) return cli_fail_status(session, status);
@@ -126,8 +127,8 @@ static int run(cli_session *session, const convert_options *o, const char *from)
     return CLI_DONE;
 }
 
-/* A model folder is loaded and saved: adapters are merged, shards joined, and the numbers converted. */
-static int run_folder(cli_session *session, const convert_options *o, const char *from)
+/* A model directory is loaded and saved: adapters are merged, shards joined, and the numbers converted. */
+static int run_directory(cli_session *session, const convert_options *o, const char *from)
 {
     bo_model *model = NULL;
     const bo_storage storage = o->dtype == BO_CONVERT_DTYPE_BFLOAT16 ? BO_STORAGE_BFLOAT16 : BO_STORAGE_FLOAT32;
@@ -160,18 +161,18 @@ static int convert(void *options, const cli_common *common, const cli_arguments 
     if (ended != CLI_DONE) return ended;
     cli_session session;
     if (!cli_session_open(&session, "convert", common, false)) return CLI_FAILED;
-    ended = (is_folder(arguments->items[0]) ? run_folder : run)(&session, o, arguments->items[0]);
+    ended = (is_directory(arguments->items[0]) ? run_directory : run)(&session, o, arguments->items[0]);
     cli_session_close(&session);
     return ended;
 }
 
 static const cli_option rows[] = {
-    TEXT("out", "DIR", convert_options, out, "output folder, which may not hold a model yet"),
+    TEXT("out", "DIR", convert_options, out, "output directory, which may not hold a model yet"),
     TEXT("tokenizer", "FILE", convert_options, tokenizer, "tokenizer.bin of a llama2.c model"),
     CHOICE_OF(
         "dtype", "TYPE", convert_options, dtype, dtype_name,
         "type of the numbers of the result; source: that of each tensor, and float32 for quantized tensors and model "
-        "folders, which can only become float32 or bfloat16",
+        "directories, which can only become float32 or bfloat16",
         .initial = "source"),
     BYTES("shard", "SIZE", convert_options, shard,
           "GGUF and llama2.c: largest size of the tensors of a file; more are written to several", .otherwise = "5 GB",
@@ -182,12 +183,14 @@ static const cli_option rows[] = {
 const cli_usage cli_convert_usage = {
     .command = "convert",
     .synopsis = "FILE|DIR --out DIR [--tokenizer tokenizer.bin]",
-    .about = "Converts a model of another program to a folder in the layout of Hugging Face: config.json, "
-             "model.safetensors, tokenizer.json and their companions. FILE is a GGUF file (llama, mistral, qwen2, "
-             "qwen3, gemma, gemma3, olmo2, granite, phi2, phi3, gpt2, gptneox, starcoder2, stablelm) or a llama2.c "
-             "model; the format is found by content. What the folder cannot express is refused by name. A model folder "
-             "or the folder of an adapter is written as one folder of float32 or bfloat16 numbers, under its true "
-             "model type if it is one of the families of Hugging Face.",
+    .about =
+        "Converts a model of another program to a directory in the layout of Hugging Face: config.json, "
+        "model.safetensors, tokenizer.json and their companions. FILE is a GGUF file (llama, mistral, qwen2, "
+        "qwen3, gemma, gemma3, olmo2, granite, phi2, phi3, gpt2, gptneox, starcoder2, stablelm) or a llama2.c "
+        "model; the format is found by content. What the directory cannot express is refused by name. A model "
+        "directory "
+        "or the directory of an adapter is written as one directory of float32 or bfloat16 numbers, under its true "
+        "model type if it is one of the families of Hugging Face.",
     .examples = "  bochner convert model.gguf --out converted\n"
                 "  bochner convert model.gguf --out narrow --dtype bfloat16\n"
                 "  bochner convert stories15M.bin --tokenizer tokenizer.bin --out stories15M\n"

@@ -77,17 +77,19 @@ static int unknown_verb(const char *word)
 /* An existing model is not replaced. */
 static int check(const char *word, const cli_arguments *arguments, const char *out)
 {
-    enum { LONGEST_FOLDER = 4000 }; /* with space for the names of its files, also those of the folder `adapter` */
+    enum {
+        LONGEST_DIRECTORY = 4000
+    }; /* with space for the names of its files, also those of the directory `adapter` */
     char path[4096];
     if (arguments->count != 2)
-        return cli_wrong_use("lora", "%s: expected one folder, found %zu", word, arguments->count - 1);
-    if (!out) return cli_wrong_use("lora", "%s: no output folder; give --out DIR", word);
-    if (strlen(out) > LONGEST_FOLDER)
+        return cli_wrong_use("lora", "%s: expected one directory, found %zu", word, arguments->count - 1);
+    if (!out) return cli_wrong_use("lora", "%s: no output directory; give --out DIR", word);
+    if (strlen(out) > LONGEST_DIRECTORY)
         return cli_wrong_use("lora", "--out %.80s…: the path is too long: %zu bytes, expected at most %d", out,
-                             strlen(out), LONGEST_FOLDER);
+                             strlen(out), LONGEST_DIRECTORY);
     snprintf(path, sizeof path, "%s/config.json", out);
     if (access(path, F_OK) == 0)
-        return cli_wrong_use("lora", "--out %s: the folder already holds a model; give another name", out);
+        return cli_wrong_use("lora", "--out %s: the directory already holds a model; give another name", out);
     struct stat about;
     if (stat(out, &about) == 0 && S_ISREG(about.st_mode))
         return cli_wrong_use("lora", "--out %s: the file already exists; give another name", out);
@@ -123,7 +125,7 @@ static int lora(void *options, const cli_common *common, const cli_arguments *ar
 
 static const cli_option rows[] = {
     TEXT("out", "DIR", lora_options, out,
-         "output folder; if the name ends in .safetensors, one file without a copy of the adapter"),
+         "output directory; if the name ends in .safetensors, one file without a copy of the adapter"),
     END_OF_OPTIONS,
 };
 
@@ -131,9 +133,9 @@ const cli_usage cli_lora_usage = {
     .command = "lora",
     .synopsis = "merge ADAPTER --out MODEL   or   unmerge MODEL --out BASE",
     .about = "Merges adapters of `bochner train --lora`. merge adds an adapter to the weights of its base, in double "
-             "precision with one rounding, and writes an ordinary model that is as fast as the base. The folder "
+             "precision with one rounding, and writes an ordinary model that is as fast as the base. The directory "
              "adapter/ inside it keeps the adapter and the original weights. unmerge writes the base again, bit for "
-             "bit. bochner eval and bochner generate also read the folder of an adapter directly.",
+             "bit. bochner eval and bochner generate also read the directory of an adapter directly.",
     .examples = "  bochner train --data text.txt --init model --lora 8 --out adapter --minutes 2\n"
                 "  bochner lora merge adapter --out merged\n"
                 "  bochner lora unmerge merged --out model-again\n",

@@ -32,7 +32,7 @@ typedef struct eval_options {
 typedef struct eval_job {
     cli_session *session;
     const eval_options *options;
-    const char *folder;
+    const char *directory;
     bo_model *model;
     const bo_model_desc *desc;
     bo_corpus *corpus;    /* of a language model */
@@ -216,11 +216,11 @@ static int eval_ids(eval_job *job)
 static int eval_language(eval_job *job)
 {
     const char *foreign = task_option(job->options);
-    if (foreign) return cli_wrong_task_option(job->session, foreign, job->folder, BO_MODEL_TASK_LANGUAGE);
+    if (foreign) return cli_wrong_task_option(job->session, foreign, job->directory, BO_MODEL_TASK_LANGUAGE);
     if (job->options->ids.ids) return eval_ids(job);
     if (!bo_model_tokenizer(job->model))
         return cli_fail(job->session, "%s: no tokenizer.json, which is needed to read text; give --ids IDS.npy",
-                        job->folder);
+                        job->directory);
     const bo_status status = evaluate_language(job);
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
@@ -360,7 +360,7 @@ static int eval_texts(eval_job *job)
     const bool translates = job->desc->task == BO_MODEL_TASK_TRANSLATE;
     const char *foreign = language_option(o);
     if (!foreign) foreign = translates ? label_option(o) : translation_option(o);
-    if (foreign) return cli_wrong_task_option(session, foreign, job->folder, job->desc->task);
+    if (foreign) return cli_wrong_task_option(session, foreign, job->directory, job->desc->task);
     bo_texts_desc desc = cli_texts_desc(job->model, false, o->context);
     desc.paths = o->data.items;
     desc.path_count = o->data.count;
@@ -417,7 +417,7 @@ static int evaluate_network(cli_session *session, const cli_network_use *use, co
 static int eval_network(cli_session *session, const cli_network_use *use)
 {
     bo_model *network;
-    const bo_status status = bo_model_load(session->context, &(bo_source){.path = use->folder}, NULL, &network);
+    const bo_status status = bo_model_load(session->context, &(bo_source){.path = use->directory}, NULL, &network);
     if (status != BO_OK) return cli_fail_status(session, status);
     const int ended = evaluate_network(session, use, network);
     bo_model_destroy(network);
@@ -428,8 +428,8 @@ static int eval_network(cli_session *session, const cli_network_use *use)
 
 static int eval_model(eval_job *job)
 {
-    bo_status status = bo_model_load(job->session->context, &(bo_source){.path = job->folder}, NULL, &job->model);
-    if (status != BO_OK) return cli_fail_model(job->session, job->folder, status);
+    bo_status status = bo_model_load(job->session->context, &(bo_source){.path = job->directory}, NULL, &job->model);
+    if (status != BO_OK) return cli_fail_model(job->session, job->directory, status);
     job->desc = bo_model_describe(job->model);
     if (job->desc->task == BO_MODEL_TASK_LANGUAGE) return eval_language(job);
     status = bo_model_set_storage(job->session->context, job->model, job->options->weights);
@@ -462,23 +462,23 @@ static int eval(void *options, const cli_common *common, const cli_arguments *ar
 {
     const eval_options *o = options;
     if (arguments->count != 1)
-        return cli_wrong_use("eval", "expected one model folder, found %zu arguments", arguments->count);
+        return cli_wrong_use("eval", "expected one model directory, found %zu arguments", arguments->count);
     if (o->data.count == 0 && !o->ids.ids) return cli_wrong_use("eval", "no data; give --data FILE or --ids IDS.npy");
     if (o->stateful && CLI_GIVEN(o, context)) return cli_wrong_use("eval", "give --stateful or --context, not both");
     const cli_network_use use = {
-        .data = o->network, .folder = arguments->items[0], .path = o->data.count ? o->data.items[0] : NULL};
+        .data = o->network, .directory = arguments->items[0], .path = o->data.count ? o->data.items[0] : NULL};
     int checked = cli_network_use_check("eval", &use, text_option(o));
     if (checked == CLI_DONE) checked = check_plot(o);
     if (checked == CLI_DONE) checked = check_ids(o);
     if (checked != CLI_DONE) return checked;
     cli_session session;
     if (!cli_session_open_in(&session, "eval", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
-    if (cli_is_network(use.folder)) {
+    if (cli_is_network(use.directory)) {
         const int done = eval_network(&session, &use);
         cli_session_close(&session);
         return done;
     }
-    eval_job job = {.session = &session, .options = o, .folder = use.folder};
+    eval_job job = {.session = &session, .options = o, .directory = use.directory};
     const int ended = eval_model(&job);
     bo_texts_close(job.texts);
     bo_corpus_close(job.corpus);
@@ -531,7 +531,7 @@ const cli_usage cli_eval_usage = {
     .command = "eval",
     .synopsis = "DIR --data FILE [options]   or   DIR --ids IDS.npy [--logits-out L.npy]",
     .about =
-        "Measures a model on data. DIR is a folder written by bochner train or Hugging Face, or a model in one "
+        "Measures a model on data. DIR is a directory written by bochner train or Hugging Face, or a model in one "
         ".safetensors file. For a language model, it reports loss, bits per byte and perplexity; each token except "
         "the first is predicted once, from the tokens before it in its window. For a model that classifies or "
         "matches texts, it reports accuracy, loss and the confusion matrix; for a model that translates, BLEU, loss "

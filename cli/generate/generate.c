@@ -31,7 +31,7 @@ typedef struct generate_job {
     const generate_options *options;
     bo_model *model;
     const bo_tokenizer *tokenizer;
-    const char *folder;
+    const char *directory;
     void *input;      /* the prompt, if it was read from standard input; otherwise NULL */
     const char *echo; /* the prompt, if it is printed */
     size_t echo_length;
@@ -76,7 +76,8 @@ static bool read_text(generate_job *job)
     const char *prompt = job->options->prompt;
     size_t length = prompt ? strlen(prompt) : 0;
     if (!job->tokenizer) {
-        cli_fail(job->session, "%s: no tokenizer.json, which is needed to read text; give --ids IDS.npy", job->folder);
+        cli_fail(job->session, "%s: no tokenizer.json, which is needed to read text; give --ids IDS.npy",
+                 job->directory);
         return false;
     }
     if (prompt && strcmp(prompt, "-") == 0) {
@@ -311,16 +312,16 @@ static bool check_sampling(generate_job *job)
     return done;
 }
 
-static bool open_model(generate_job *job, const char *folder)
+static bool open_model(generate_job *job, const char *directory)
 {
     bo_context *context = job->session->context;
-    if (!can_keep(job) || !cli_is_no_network(job->session, folder)) return false;
+    if (!can_keep(job) || !cli_is_no_network(job->session, directory)) return false;
     if (!check_sampling(job)) return false;
-    const bo_status status = bo_model_load(context, &(bo_source){.path = folder},
+    const bo_status status = bo_model_load(context, &(bo_source){.path = directory},
                                            &(bo_model_load_desc){.storage = job->options->weights}, &job->model);
-    if (status != BO_OK) return cli_fail_model(job->session, folder, status), false;
+    if (status != BO_OK) return cli_fail_model(job->session, directory, status), false;
     job->tokenizer = bo_model_tokenizer(job->model);
-    job->folder = folder;
+    job->directory = directory;
     return true;
 }
 
@@ -337,13 +338,13 @@ static const char *language_option(const generate_options *o)
                             : cli_sampling_given(&o->sampling);
 }
 
-static int translate(generate_job *job, const char *folder)
+static int translate(generate_job *job, const char *directory)
 {
     const generate_options *o = job->options;
     const cli_generate_use use = {
-        .folder = folder, .prompt = o->prompt, .tokens = o->tokens, .translate = o->translate};
+        .directory = directory, .prompt = o->prompt, .tokens = o->tokens, .translate = o->translate};
     const char *foreign = language_option(o);
-    if (foreign) return cli_wrong_task_option(job->session, foreign, folder, BO_MODEL_TASK_TRANSLATE);
+    if (foreign) return cli_wrong_task_option(job->session, foreign, directory, BO_MODEL_TASK_TRANSLATE);
     return cli_generate_translate(job->session, job->model, &use);
 }
 
@@ -353,14 +354,14 @@ static bool continue_text(generate_job *job)
     return read_prompt(job) && open_reader(job) && make(job) && finish(job);
 }
 
-static int run(generate_job *job, const char *folder)
+static int run(generate_job *job, const char *directory)
 {
-    if (!open_model(job, folder)) return CLI_FAILED;
+    if (!open_model(job, directory)) return CLI_FAILED;
     const bo_model_task task = bo_model_describe(job->model)->task;
     const char *of_translation = cli_translate_given(&job->options->translate);
-    if (task == BO_MODEL_TASK_TRANSLATE) return translate(job, folder);
-    if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, folder, task);
-    if (of_translation) return cli_wrong_task_option(job->session, of_translation, folder, task);
+    if (task == BO_MODEL_TASK_TRANSLATE) return translate(job, directory);
+    if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, directory, task);
+    if (of_translation) return cli_wrong_task_option(job->session, of_translation, directory, task);
     return continue_text(job) ? CLI_DONE : CLI_FAILED;
 }
 
@@ -370,7 +371,7 @@ static int generate(void *options, const cli_common *common, const cli_arguments
 {
     const generate_options *o = options;
     if (arguments->count != 1)
-        return cli_wrong_use("generate", "expected one model folder, found %zu arguments", arguments->count);
+        return cli_wrong_use("generate", "expected one model directory, found %zu arguments", arguments->count);
     if (o->ids && (o->prompt || o->echo))
         return cli_wrong_use("generate", "--ids gives the prompt as tokens; leave out --%s",
                              o->prompt ? "prompt" : "echo");
@@ -426,10 +427,11 @@ static const cli_option model_rows[] = {
 const cli_usage cli_generate_usage = {
     .command = "generate",
     .synopsis = "DIR [--prompt TEXT] [options]",
-    .about = "Continues a text with a language model and prints the continuation as it is generated. DIR is a folder "
-             "written by bochner train or Hugging Face, or a model in one .safetensors file. With linear attention, "
-             "the state has a fixed size for texts of any length. A model that translates prints one line per line of "
-             "standard input, or for --prompt; with --json, one object per line.",
+    .about =
+        "Continues a text with a language model and prints the continuation as it is generated. DIR is a directory "
+        "written by bochner train or Hugging Face, or a model in one .safetensors file. With linear attention, "
+        "the state has a fixed size for texts of any length. A model that translates prints one line per line of "
+        "standard input, or for --prompt; with --json, one object per line.",
     .examples = "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"
                 "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
                 "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"

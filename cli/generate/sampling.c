@@ -33,7 +33,7 @@ bo_sampler_desc cli_sampling_desc(const cli_sampling_options *o, uint64_t seed)
                              .seed = seed};
 }
 
-int cli_outside_model(const char *command, const char *option, const char *output, const char *folder)
+int cli_outside_model(const char *command, const char *option, const char *output, const char *directory)
 {
     static const char *const names[] = {"",
                                         "/config.json",
@@ -46,7 +46,7 @@ int cli_outside_model(const char *command, const char *option, const char *outpu
                                         "/chat_template.jinja"};
     for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
         char path[4096];
-        snprintf(path, sizeof path, "%s%s", folder, names[i]);
+        snprintf(path, sizeof path, "%s%s", directory, names[i]);
         const int status = cli_paths_apart(command, &(cli_path){option, output}, 1, &(cli_path){NULL, path}, 1);
         if (status != CLI_DONE) return status;
     }

@@ -7,27 +7,27 @@
 
 /* layer-03-q.npy: shape (windows, heads, tokens, width), as bochner attention reads it; stream-00.npy is the
  * embedding. */
-static char *name_of(const char *folder, const bo_inspect_array *array)
+static char *name_of(const char *directory, const bo_inspect_array *array)
 {
     static const char *const names[] = {"q", "k", "v", "out", "pattern", "", "writes"};
-    const size_t room = strlen(folder) + 48;
+    const size_t room = strlen(directory) + 48;
     char *path = cli_allocate(room, 1, "a file name");
     if (array->kind == BO_INSPECT_ARRAY_STREAM)
-        snprintf(path, room, "%s/stream-%02zu.npy", folder, array->layer);
+        snprintf(path, room, "%s/stream-%02zu.npy", directory, array->layer);
     else
-        snprintf(path, room, "%s/layer-%02zu-%s.npy", folder, array->layer, names[array->kind]);
+        snprintf(path, room, "%s/layer-%02zu-%s.npy", directory, array->layer, names[array->kind]);
     return path;
 }
 
 bool cli_inspect_dump(void *user, const bo_inspect_array *array)
 {
     cli_inspect_job *job = user;
-    const char *folder = job->options->dump;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        cli_fail(job->session, "--dump %s: %s", folder, strerror(errno));
+    const char *directory = job->options->dump;
+    if (mkdir(directory, 0777) != 0 && errno != EEXIST) {
+        cli_fail(job->session, "--dump %s: %s", directory, strerror(errno));
         return false;
     }
-    char *path = name_of(folder, array);
+    char *path = name_of(directory, array);
     const bo_array file = {.rank = array->rank, .shape = array->shape, .values = (float *)array->values};
     const bo_status status =
         cli_wrote(job->session, path, bo_array_save(job->session->context, &file, &(bo_sink){.path = path}));

@@ -168,7 +168,7 @@ static bo_status measure(cli_inspect_job *job, unsigned wanted)
 static int run(cli_inspect_job *job, unsigned wanted)
 {
     const cli_inspect_options *o = job->options;
-    const cli_inspect_source source = {.folder = job->folder,
+    const cli_inspect_source source = {.directory = job->directory,
                                        .data = &o->data,
                                        .field = o->field,
                                        .separator = o->separator,
@@ -214,12 +214,12 @@ static int inspect(void *options, const cli_common *common, const cli_arguments 
     const cli_inspect_options *o = options;
     unsigned wanted;
     if (arguments->count != 1)
-        return cli_wrong_use("inspect", "expected one model folder, found %zu arguments", arguments->count);
+        return cli_wrong_use("inspect", "expected one model directory, found %zu arguments", arguments->count);
     int status = check(o, &wanted);
     if (status != CLI_DONE) return status;
     cli_session session;
     if (!cli_session_open(&session, "inspect", common, false)) return CLI_FAILED;
-    cli_inspect_job job = {.session = &session, .options = o, .folder = arguments->items[0]};
+    cli_inspect_job job = {.session = &session, .options = o, .directory = arguments->items[0]};
     status = run(&job, wanted);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_inspection_destroy(job.report);
@@ -251,7 +251,7 @@ static const cli_option rows[] = {
     COUNT("context", "N", cli_inspect_options, context, "tokens for which memory and operations are counted", .low = 1,
           .high = 1 << 24, .otherwise = "the context of the model"),
     TEXT("html", "FILE", cli_inspect_options, html, "write the report as one page with heat maps: .html"),
-    TEXT("dump", "FOLDER", cli_inspect_options, dump,
+    TEXT("dump", "DIR", cli_inspect_options, dump,
          "write queries, keys, values, outputs, attention patterns, residual streams and the subspaces of heads as "
          ".npy"),
     END_OF_OPTIONS,

@@ -16,7 +16,7 @@ typedef struct cli_inspected {
 
 /* Where they come from. */
 typedef struct cli_inspect_source {
-    const char *folder;
+    const char *directory;
     const cli_list *data; /* files of text; may be empty */
     const char *field, *separator;
     const char *ids; /* a .npy file; NULL: none */
@@ -38,7 +38,7 @@ typedef struct cli_inspect_options {
 typedef struct cli_inspect_job {
     cli_session *session;
     const cli_inspect_options *options;
-    const char *folder;
+    const char *directory;
     cli_inspected inspected;
     const bo_model_desc *desc;
     bo_model_sizes sizes;
@@ -70,7 +70,7 @@ const char *cli_inspect_map_name(const bo_inspect_candidate *candidate, char out
 void cli_inspect_print(const cli_inspect_job *job);
 void cli_inspect_json(const cli_inspect_job *job);
 void cli_inspect_page(FILE *out, const cli_inspect_job *job);
-/* bo_inspect_receive_fn of a job: writes an array to the folder of --dump. */
+/* bo_inspect_receive_fn of a job: writes an array to the directory of --dump. */
 bool cli_inspect_dump(void *job, const bo_inspect_array *array);
 
 #endif

@@ -35,7 +35,7 @@ static void put_model(FILE *out, const cli_inspect_job *job)
     const bo_model_desc *d = job->desc;
     const bo_model_sizes *s = &job->sizes;
     char text[96], count[64];
-    cli_html_element(out, "<h1>", job->folder, "</h1>\n<p>");
+    cli_html_element(out, "<h1>", job->directory, "</h1>\n<p>");
     char heads[CLI_HEAD_WORDS];
     fprintf(out, "A language model of %zu layers and width %zu, with %s", d->layers, d->width,
             cli_head_words(d, " and ", heads));
@@ -364,7 +364,7 @@ static void put_separation(FILE *out, const cli_inspect_job *job)
 
 void cli_inspect_page(FILE *out, const cli_inspect_job *job)
 {
-    cli_page_begin(out, job->folder, " inspected", style);
+    cli_page_begin(out, job->directory, " inspected", style);
     put_model(out, job);
     put_errors(out, job);
     put_heats(out, job);

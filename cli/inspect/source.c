@@ -34,7 +34,7 @@ static bool read_text(cli_session *session, const cli_inspect_source *source, cl
     const size_t length = window_length(source, out->model);
     bo_corpus *corpus;
     if (!desc.tokenizer) {
-        cli_fail(session, "%s: no tokenizer.json, which is needed to read text; give --ids IDS.npy", source->folder);
+        cli_fail(session, "%s: no tokenizer.json, which is needed to read text; give --ids IDS.npy", source->directory);
         return false;
     }
     bo_status status = bo_corpus_open(session->context, &desc, &corpus);
@@ -62,12 +62,13 @@ static bool read_ids(cli_session *session, const cli_inspect_source *source, cli
 bool cli_inspected_open(cli_session *session, const cli_inspect_source *source, cli_inspected *out)
 {
     *out = (cli_inspected){0};
-    if (!cli_is_no_network(session, source->folder)) return false;
-    const bo_status status = bo_model_load(session->context, &(bo_source){.path = source->folder}, NULL, &out->model);
-    if (status != BO_OK) return cli_fail_model(session, source->folder, status), false;
+    if (!cli_is_no_network(session, source->directory)) return false;
+    const bo_status status =
+        bo_model_load(session->context, &(bo_source){.path = source->directory}, NULL, &out->model);
+    if (status != BO_OK) return cli_fail_model(session, source->directory, status), false;
     const bo_model_task task = bo_model_describe(out->model)->task;
     if (task != BO_MODEL_TASK_LANGUAGE) {
-        cli_fail(session, "%s: expected a language model, found %s", source->folder, cli_task_words(task));
+        cli_fail(session, "%s: expected a language model, found %s", source->directory, cli_task_words(task));
         return false;
     }
     if (source->ids) return read_ids(session, source, out);

@@ -43,7 +43,7 @@ static void print_model(const cli_inspect_job *job)
     const bo_model_desc *d = job->desc;
     const bo_model_sizes *s = &job->sizes;
     char heads[CLI_HEAD_WORDS];
-    printf("%s: %zu layer%s, width %zu, %s", job->folder, d->layers, d->layers == 1 ? "" : "s", d->width,
+    printf("%s: %zu layer%s, width %zu, %s", job->directory, d->layers, d->layers == 1 ? "" : "s", d->width,
            cli_head_words(d, ", ", heads));
     printf("\n%-12s%s parameters, %s\n", "Weights", cli_count((size_t)s->parameters).s,
            cli_bytes((double)s->weight_bytes).s);

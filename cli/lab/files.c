@@ -1,4 +1,4 @@
-/* Reads the folder of results. */
+/* Reads the directory of results. */
 #include "lab.h"
 #include <dirent.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 
 char *cli_lab_file(const cli_lab_job *lab, const bo_lab_experiment *experiment, const bo_lab_table *table)
 {
-    const size_t room = strlen(lab->folder) + strlen(experiment->name) + (table ? strlen(table->name) : 0) + 16;
+    const size_t room = strlen(lab->directory) + strlen(experiment->name) + (table ? strlen(table->name) : 0) + 16;
     char *path = cli_allocate(room, 1, "file name");
-    snprintf(path, room, "%s/%s%s%s%s", lab->folder, experiment->name, table ? "-" : "", table ? table->name : "",
+    snprintf(path, room, "%s/%s%s%s%s", lab->directory, experiment->name, table ? "-" : "", table ? table->name : "",
              table ? ".svg" : ".json");
     return path;
 }
@@ -61,13 +61,13 @@ static bool is_ours(const char *file)
 /* Reports files that look like results but do not have the name of an experiment. */
 static void name_strangers(cli_lab_job *lab)
 {
-    DIR *folder = opendir(lab->folder);
-    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+    DIR *directory = opendir(lab->directory);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
         const size_t length = strlen(entry->d_name);
         if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0 && !is_ours(entry->d_name))
-            cli_say(&lab->session, "Skipped     %s/%s: no experiment has this name", lab->folder, entry->d_name);
+            cli_say(&lab->session, "Skipped     %s/%s: no experiment has this name", lab->directory, entry->d_name);
     }
-    if (folder) closedir(folder);
+    if (directory) closedir(directory);
 }
 
 void cli_lab_read(cli_lab_job *lab, cli_lab_results *out)

@@ -153,7 +153,7 @@ static int lab_command(void *options, const cli_common *common, const cli_argume
     const verb *asked = find_verb(arguments->items[0]);
     if (!asked) return CLI_WRONG_USE;
     cli_lab_job lab = {
-        .options = o, .folder = o->out, .names = arguments->items + 1, .name_count = arguments->count - 1};
+        .options = o, .directory = o->out, .names = arguments->items + 1, .name_count = arguments->count - 1};
     int status = check_use(&lab, asked);
     if (status != CLI_DONE) return status;
     if (!cli_session_open(&lab.session, "lab", common, false)) return CLI_FAILED;
@@ -164,14 +164,14 @@ static int lab_command(void *options, const cli_common *common, const cli_argume
 
 static const cli_option rows[] = {
     SECTION("Results"),
-    TEXT("out", "DIR", cli_lab_options, out, "folder of results and plots", .initial = "lab-results"),
+    TEXT("out", "DIR", cli_lab_options, out, "directory of results and plots", .initial = "lab-results"),
     SECTION("Running"),
     FLAG("quick", cli_lab_options, quick, "use smaller sizes and fewer seeds, for a quick check"),
     COUNT("seeds", "N", cli_lab_options, seeds, "number of seeds", .low = 1, .high = 1000,
           .otherwise = "5, or 3 with --quick"),
     FLAG("missing", cli_lab_options, missing, "skip experiments whose result with the same settings is in DIR"),
     TEXT("text", "FILE", cli_lab_options, text, "text for language models", .otherwise = "synthetic text"),
-    TEXT("images", "DIR", cli_lab_options, images, "folder with images in IDX format, like MNIST",
+    TEXT("images", "DIR", cli_lab_options, images, "directory with images in IDX format, like MNIST",
          .otherwise = "synthetic images"),
     SECTION("Reporting"),
     TEXT("page", "FILE", cli_lab_options, page, "HTML file to write", .otherwise = "DIR/report.html"),

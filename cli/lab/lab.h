@@ -11,14 +11,14 @@ typedef struct cli_lab_options {
     bool quick, missing;
     size_t seeds;
     const char *text, *images;
-    const char *out;             /* the folder of results: NAME.json, NAME-TABLE.svg */
+    const char *out;             /* the directory of results: NAME.json, NAME-TABLE.svg */
     const char *page, *markdown; /* files of the report */
 } cli_lab_options;
 
 typedef struct cli_lab_job {
     cli_session session;
     const cli_lab_options *options;
-    const char *folder;
+    const char *directory;
     const char **names; /* of experiments; a single "all" selects all */
     size_t name_count;
 } cli_lab_job;
@@ -60,7 +60,7 @@ void cli_lab_count(const bo_lab_result *result, size_t verdicts[3]); /* adds to 
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* FOLDER/NAME.json, or the plot of a table: FOLDER/NAME-TABLE.svg. Freed with free. */
+/* DIRECTORY/NAME.json, or the plot of a table: DIRECTORY/NAME-TABLE.svg. Freed with free. */
 char *cli_lab_file(const cli_lab_job *lab, const bo_lab_experiment *experiment, const bo_lab_table *table);
 
 /* Reads the result of an experiment. Returns NULL if there is none (why is "") or if its file is not usable (why

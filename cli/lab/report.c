@@ -1,4 +1,4 @@
-/* bochner lab report: the results in a folder as an HTML page and as Markdown. */
+/* bochner lab report: the results in a directory as an HTML page and as Markdown. */
 #include "lab.h"
 #include "../common/output.h"
 #include "../common/paths.h"
@@ -162,12 +162,12 @@ static void put_markdown(FILE *out, const cli_lab_results *results)
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Draws all plots from the numbers. If the folder is not writable or gnuplot is missing, existing plots are used. */
+/* Draws all plots from the numbers. If the directory is not writable or gnuplot is missing, existing plots are used. */
 static size_t draw_pictures(cli_lab_job *lab, const cli_lab_results *results)
 {
     size_t failed = 0;
-    if (access(lab->folder, W_OK) != 0) {
-        cli_warn(&lab->session, "%s is not writable: the page uses the existing plots", lab->folder);
+    if (access(lab->directory, W_OK) != 0) {
+        cli_warn(&lab->session, "%s is not writable: the page uses the existing plots", lab->directory);
         return 0;
     }
     for (size_t i = 0; i < bo_lab_count(); i++) {
@@ -228,14 +228,14 @@ static int report(cli_lab_job *lab, const char *page)
     size_t missing = 0, failed = 0;
     struct stat info;
     errno = 0;
-    if (stat(lab->folder, &info) != 0) return cli_fail(&lab->session, "%s: %s", lab->folder, strerror(errno));
-    if (!S_ISDIR(info.st_mode)) return cli_fail(&lab->session, "%s: not a folder", lab->folder);
+    if (stat(lab->directory, &info) != 0) return cli_fail(&lab->session, "%s: %s", lab->directory, strerror(errno));
+    if (!S_ISDIR(info.st_mode)) return cli_fail(&lab->session, "%s: not a directory", lab->directory);
     if (!cli_can_write(&lab->session, page) || (markdown && !cli_can_write(&lab->session, markdown))) return CLI_FAILED;
     cli_lab_read(lab, &results);
     bool done = results.count > 0;
     if (!done)
-        cli_fail(&lab->session, "no results in %s (create some with bochner lab run all --quick --out %s)", lab->folder,
-                 lab->folder);
+        cli_fail(&lab->session, "no results in %s (create some with bochner lab run all --quick --out %s)",
+                 lab->directory, lab->directory);
     if (done) failed = draw_pictures(lab, &results);
     if (done) done = write_page(lab, page, &results, &missing);
     if (done && markdown) done = write_markdown(lab, markdown, &results);
@@ -265,9 +265,9 @@ static int check_outputs(const cli_lab_job *lab, const char *page)
 int cli_lab_report(cli_lab_job *lab)
 {
     const cli_lab_options *o = lab->options;
-    const size_t room = strlen(lab->folder) + 16;
+    const size_t room = strlen(lab->directory) + 16;
     char *usual = cli_allocate(room, 1, "file name");
-    snprintf(usual, room, "%s/report.html", lab->folder);
+    snprintf(usual, room, "%s/report.html", lab->directory);
     const char *page = o->page ? o->page : usual;
     int status = check_outputs(lab, page);
     if (status == CLI_DONE) status = report(lab, page);

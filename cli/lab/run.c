@@ -19,13 +19,13 @@ typedef struct batch {
 
 /* ---- preparation ----------------------------------------------------------------------------- */
 
-/* Creates the folder and its parents. */
-static bool make_folder(cli_lab_job *lab)
+/* Creates the directory and its parents. */
+static bool make_directory(cli_lab_job *lab)
 {
     struct stat info;
     char path[4096];
-    if (strlen(lab->folder) >= sizeof path) return cli_fail(&lab->session, "--out: the path is too long"), false;
-    strcpy(path, lab->folder);
+    if (strlen(lab->directory) >= sizeof path) return cli_fail(&lab->session, "--out: the path is too long"), false;
+    strcpy(path, lab->directory);
     for (char *at = path + 1; *at; at++) {
         if (*at != '/') continue;
         *at = 0;
@@ -34,13 +34,13 @@ static bool make_folder(cli_lab_job *lab)
     }
     errno = 0;
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
-        cli_fail(&lab->session, "cannot create the folder %s: %s", path, strerror(errno));
+        cli_fail(&lab->session, "cannot create the directory %s: %s", path, strerror(errno));
         return false;
     }
     errno = 0;
-    const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    if (folder && access(path, W_OK | X_OK) == 0) return true;
-    cli_fail(&lab->session, "cannot write results to %s: %s", path, folder ? strerror(errno) : "not a folder");
+    const bool directory = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    if (directory && access(path, W_OK | X_OK) == 0) return true;
+    cli_fail(&lab->session, "cannot write results to %s: %s", path, directory ? strerror(errno) : "not a directory");
     return false;
 }
 
@@ -58,12 +58,12 @@ static bool check_text(cli_lab_job *lab, const char *text)
 }
 
 /* Plain or gzipped. */
-static bool has_file(const char *folder, const char *name)
+static bool has_file(const char *directory, const char *name)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s.gz", folder, name);
+    snprintf(path, sizeof path, "%s/%s.gz", directory, name);
     const bool gzipped = access(path, R_OK) == 0;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     return gzipped || access(path, R_OK) == 0;
 }
 
@@ -72,7 +72,7 @@ static bool check_images(cli_lab_job *lab, const char *images)
     static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"};
     struct stat info;
     if (stat(images, &info) != 0) return cli_fail(&lab->session, "--images %s: %s", images, strerror(errno)), false;
-    if (!S_ISDIR(info.st_mode)) return cli_fail(&lab->session, "--images %s: not a folder", images), false;
+    if (!S_ISDIR(info.st_mode)) return cli_fail(&lab->session, "--images %s: not a directory", images), false;
     for (size_t i = 0; i < CLI_COUNT_OF(names); i++)
         if (!has_file(images, names[i]))
             return cli_fail(&lab->session, "--images %s: expected a file %s or %s.gz", images, names[i], names[i]),
@@ -87,7 +87,7 @@ static bool check_inputs(cli_lab_job *lab)
     return (!o->text || check_text(lab, o->text)) && (!o->images || check_images(lab, o->images));
 }
 
-/* The file name without its folder, as stored in results. */
+/* The file name without its directory, as stored in results. */
 static const char *base_of(const char *path)
 {
     const char *slash = path ? strrchr(path, '/') : NULL;
@@ -139,13 +139,13 @@ static void say_plan(const batch *b)
     const size_t seeds = cli_lab_seeds(o->quick, o->seeds);
     size_t claims = 0;
     for (size_t i = 0; i < b->count; i++) claims += b->chosen[i]->claim_count;
-    if (b->skipped) cli_say(session, "Skipped     %zu whose results are already in %s", b->skipped, b->lab->folder);
+    if (b->skipped) cli_say(session, "Skipped     %zu whose results are already in %s", b->skipped, b->lab->directory);
     if (!b->count) return;
     cli_say(session, "Experiments %zu, %s claim%s, %s, %zu seed%s each", b->count, cli_count(claims).s,
             claims == 1 ? "" : "s", o->quick ? "quick run (smaller sizes)" : "full run", seeds, seeds == 1 ? "" : "s");
     cli_say(session, "Data        text: %s; images: %s", o->text ? o->text : "synthetic",
             o->images ? o->images : "synthetic");
-    cli_say(session, "Results     %s/NAME.json, plots %s/NAME-TABLE.svg", b->lab->folder, b->lab->folder);
+    cli_say(session, "Results     %s/NAME.json, plots %s/NAME-TABLE.svg", b->lab->directory, b->lab->directory);
     cli_say(session, "Verdicts    apply to this setting and these sizes\n");
 }
 
@@ -224,19 +224,19 @@ static void sum_up(batch *b)
     }
 }
 
-/* Only for a folder whose name needs no quotes. */
+/* Only for a directory whose name needs no quotes. */
 static void say_next(const batch *b)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-";
-    const char *folder = b->lab->folder;
-    if (b->kept && strspn(folder, plain) == strlen(folder))
-        cli_say_next(&b->lab->session, "bochner lab report --out %s", folder);
+    const char *directory = b->lab->directory;
+    if (b->kept && strspn(directory, plain) == strlen(directory))
+        cli_say_next(&b->lab->session, "bochner lab report --out %s", directory);
 }
 
 int cli_lab_run(cli_lab_job *lab)
 {
     batch b = {.lab = lab};
-    if (!check_inputs(lab) || !make_folder(lab)) return CLI_FAILED;
+    if (!check_inputs(lab) || !make_directory(lab)) return CLI_FAILED;
     choose(&b);
     say_plan(&b);
     begin_json(&b);
@@ -249,12 +249,12 @@ int cli_lab_run(cli_lab_job *lab)
         if (cli_signal())
             cli_fail(&lab->session,
                      "stopped on request; %zu of %zu results are in %s (use --missing to run the others)",
-                     b.skipped + b.kept, b.skipped + b.count, lab->folder);
+                     b.skipped + b.kept, b.skipped + b.count, lab->directory);
         return CLI_INTERRUPTED;
     }
     say_next(&b);
     if (b.failed && b.count > 1)
         cli_fail(&lab->session, "%zu of %zu experiments ended with an error; the results of the others are in %s",
-                 b.failed, b.count, lab->folder);
+                 b.failed, b.count, lab->directory);
     return b.failed ? CLI_FAILED : CLI_DONE;
 }

@@ -23,10 +23,10 @@ static bool ok(cli_linearize_job *job, bo_status status)
 
 static int check(const cli_linearize_options *o)
 {
-    if (!o->out) return cli_wrong_use("linearize", "no folder for the result; give --out DIR");
+    if (!o->out) return cli_wrong_use("linearize", "no directory for the result; give --out DIR");
     if (o->resume && access(o->out, F_OK) != 0 && !o->teacher)
-        return cli_wrong_use("linearize", "--resume: there is no folder %s", o->out);
-    if (!o->teacher) return cli_wrong_use("linearize", "no model; give its folder as the first argument");
+        return cli_wrong_use("linearize", "--resume: there is no directory %s", o->out);
+    if (!o->teacher) return cli_wrong_use("linearize", "no model; give its directory as the first argument");
     if (!o->data.count && !o->teacher_text)
         return cli_wrong_use("linearize",
                              "no text: give --data FILE, or --teacher-text N to let the model write N tokens of text");
@@ -284,7 +284,7 @@ static bo_linearize_desc describe_run(cli_linearize_job *job)
     return (bo_linearize_desc){.teacher = job->teacher,
                                .train = job->train,
                                .valid = job->valid,
-                               .folder = o->out,
+                               .directory = o->out,
                                .resume = o->resume,
                                .attention = job->attention,
                                .kept_layers = kept_layers(o),
@@ -314,21 +314,21 @@ static bo_linearize_desc describe_run(cli_linearize_job *job)
 
 static int stopped(cli_linearize_job *job)
 {
-    char *folder = cli_quoted_word(job->options->out);
-    cli_warn(job->session, "stopped; to continue: bochner linearize --resume --out %s", folder);
-    free(folder);
+    char *directory = cli_quoted_word(job->options->out);
+    cli_warn(job->session, "stopped; to continue: bochner linearize --resume --out %s", directory);
+    free(directory);
     return CLI_INTERRUPTED;
 }
 
-static bool holds(const char *folder, const char *name)
+static bool holds(const char *directory, const char *name)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     return access(path, F_OK) == 0;
 }
 
-/* Refuses a folder whose options and text would be replaced by those of another run. */
-static bool make_folder(cli_linearize_job *job)
+/* Refuses a directory whose options and text would be replaced by those of another run. */
+static bool make_directory(cli_linearize_job *job)
 {
     static const char *const names[] = {"config.json", "model.safetensors", "adapter_config.json", "transfer",
                                         "finetune"};
@@ -336,19 +336,19 @@ static bool make_folder(cli_linearize_job *job)
     const char *out = job->options->out;
     for (size_t i = 0; i < sizeof names / sizeof *names && !job->options->resume; i++)
         if (holds(out, names[i])) {
-            cli_fail(job->session, "--out: %s already holds a %s; %sgive another folder", out,
+            cli_fail(job->session, "--out: %s already holds a %s; %sgive another directory", out,
                      i >= MODELS ? "linearization" : "model",
                      i >= MODELS || holds(out, "transfer") ? "continue it with --resume, or " : "");
             return false;
         }
     job->made = mkdir(out, 0777) == 0;
     if (job->made || errno == EEXIST) return true;
-    cli_fail(job->session, "%s: the folder cannot be created: %s", out, strerror(errno));
+    cli_fail(job->session, "%s: the directory cannot be created: %s", out, strerror(errno));
     return false;
 }
 
-/* Removes the folder of a run that was refused before anything was done in it. */
-static void remove_folder(const cli_linearize_job *job)
+/* Removes the directory of a run that was refused before anything was done in it. */
+static void remove_directory(const cli_linearize_job *job)
 {
     char path[4096];
     const char *out = job->options->out;
@@ -382,9 +382,9 @@ static int run(cli_linearize_job *job, const cli_linearize_words *words)
     if (!describe(job)) return CLI_FAILED;
     say_plan(job);
     session->terse = true; /* no list of new weights */
-    if (!check_replacement(job) || !make_folder(job)) return CLI_FAILED;
+    if (!check_replacement(job) || !make_directory(job)) return CLI_FAILED;
     const int trained = train(job, words);
-    if (trained == CLI_FAILED) remove_folder(job);
+    if (trained == CLI_FAILED) remove_directory(job);
     if (trained != CLI_DONE) return trained;
     session->progress.note[0] = 0;
     const bo_status status = cli_linearize_measure(job);
@@ -392,9 +392,9 @@ static int run(cli_linearize_job *job, const cli_linearize_words *words)
     if (status == BO_CANCELED) return stopped(job); /* the report is missing */
     if (status != BO_OK) return cli_fail_status(session, status);
     (session->common.json ? cli_linearize_json : cli_linearize_print)(job);
-    char *folder = cli_quoted_word(o->out);
-    cli_say_next(session, "bochner generate %s --prompt 'Once upon a time'", folder);
-    free(folder);
+    char *directory = cli_quoted_word(o->out);
+    cli_say_next(session, "bochner generate %s --prompt 'Once upon a time'", directory);
+    free(directory);
     return CLI_DONE;
 }
 

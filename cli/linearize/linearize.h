@@ -32,7 +32,7 @@ typedef struct cli_linearize_options {
 
 enum { CLI_LINEARIZE_LENGTHS = 3 };
 
-#define CLI_LINEARIZE_KEPT "linearize.json" /* in the folder: the options that it was started with */
+#define CLI_LINEARIZE_KEPT "linearize.json" /* in the directory: the options that it was started with */
 
 /* What the report states about the teacher and the student. */
 typedef struct cli_linearize_side {
@@ -45,7 +45,7 @@ typedef struct cli_linearize_job {
     const cli_linearize_options *options;
     bo_model *teacher, *student;
     bo_corpus *train, *valid;
-    bool made; /* this call created the folder */
+    bool made; /* this call created the directory */
     bo_attention_desc attention;
     bo_linearize_stage stage;    /* the latest stage of which a report arrived */
     uint64_t steps[3];           /* steps taken, by stage */

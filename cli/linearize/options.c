@@ -98,10 +98,11 @@ static const cli_option result_rows[] = {
     SECTION("Results"),
     DEVICE(cli_linearize_options),
     PRECISION(cli_linearize_options, .traits = 0),
-    TEXT("out", "DIR", cli_linearize_options, out, "folder of the result: the model and the runs that made it"),
+    TEXT("out", "DIR", cli_linearize_options, out, "directory of the result: the model and the runs that made it"),
     FLAG("resume", cli_linearize_options, resume, "continue in --out with the options it was started with"),
     FLAG("merge", cli_linearize_options, merge,
-         "keep only the merged weights; otherwise the folder adapter holds the adapters and the weights without them"),
+         "keep only the merged weights; otherwise the directory adapter holds the adapters and the weights without "
+         "them"),
     COUNT("eval-tokens", "N", cli_linearize_options, eval_tokens, "maximum held-out tokens per evaluation", .low = 2,
           .otherwise = "16384; in the report all"),
     FLAG("no-timing", cli_linearize_options, no_timing, "do not measure the speed of decoding"),
@@ -162,10 +163,10 @@ static cli_parsed parse(int argc, char **argv, cli_linearize_words *words)
     return parsed;
 }
 
-static cli_parsed parse_kept(cli_linearize_words *words, const char *folder)
+static cli_parsed parse_kept(cli_linearize_words *words, const char *directory)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, CLI_LINEARIZE_KEPT);
+    snprintf(path, sizeof path, "%s/%s", directory, CLI_LINEARIZE_KEPT);
     if (access(path, F_OK) != 0) return CLI_PARSED;
     cli_parsed parsed = cli_config_read("linearize", path, &words->stored_count, &words->stored);
     if (parsed == CLI_PARSED) parsed = parse(words->stored_count, words->stored, words);
@@ -178,9 +179,9 @@ cli_parsed cli_linearize_parse(int argc, char **argv, cli_linearize_words *words
     begin(words);
     cli_parsed parsed = parse(argc, argv, words);
     if (parsed != CLI_PARSED || !words->options.resume || !words->options.out) return parsed;
-    const char *folder = words->options.out;
+    const char *directory = words->options.out;
     begin(words);
-    parsed = parse_kept(words, folder);
+    parsed = parse_kept(words, directory);
     return parsed == CLI_PARSED ? parse(argc, argv, words) : parsed;
 }
 
@@ -192,7 +193,7 @@ void cli_linearize_forget(cli_linearize_words *words)
 
 /* ---- linearize.json ---------------------------------------------------------------------------------------------- */
 
-/* Replaces a path by its absolute form, so that a run can be resumed from any folder; to be freed. */
+/* Replaces a path by its absolute form, so that a run can be resumed from any directory; to be freed. */
 static void make_whole(const char **path, char **names, size_t *count)
 {
     char *whole = *path ? realpath(*path, NULL) : NULL;

@@ -13,7 +13,7 @@ typedef struct cli_linearize_words {
 
 cli_parsed cli_linearize_parse(int argc, char **argv, cli_linearize_words *words);
 void cli_linearize_forget(cli_linearize_words *words);
-/* Stores the options in the folder. Returns false after a message. */
+/* Stores the options in the directory. Returns false after a message. */
 bool cli_linearize_keep(cli_session *session, const cli_linearize_words *words);
 
 #endif

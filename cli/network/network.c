@@ -53,12 +53,12 @@ static const char *given(const cli_network_data *o)
 
 int cli_network_use_check(const char *command, const cli_network_use *use, const char *other)
 {
-    const bool network = cli_is_network(use->folder);
+    const bool network = cli_is_network(use->directory);
     if (network && other)
-        return cli_wrong_use(command, "--%s does not apply to networks; %s holds a network", other, use->folder);
+        return cli_wrong_use(command, "--%s does not apply to networks; %s holds a network", other, use->directory);
     if (!network && given(&use->data))
         return cli_wrong_use(command, "--%s applies to networks only; %s does not hold a network", given(&use->data),
-                             use->folder);
+                             use->directory);
     if (CLI_GIVEN(&use->data, part) && !use->data.split)
         return cli_wrong_use(command, "--part needs --split FILE, which assigns a part to each row");
     return cli_network_data_check(command, &use->data);
@@ -96,13 +96,13 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
     return status == BO_OK;
 }
 
-/* Reads the beginning of a file of a folder as text. False: there is none, or a pipe or device, which is not waited for
- * and which the loader refuses. */
-static bool read_head(const char *folder, const char *name, char out[4096])
+/* Reads the beginning of a file of a directory as text. False: there is none, or a pipe or device, which is not waited
+ * for and which the loader refuses. */
+static bool read_head(const char *directory, const char *name, char out[4096])
 {
     char path[4096];
     struct stat status;
-    const int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    const int length = snprintf(path, sizeof path, "%s/%s", directory, name);
     if (length >= (int)sizeof path || stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
     FILE *file = fopen(path, "rb");
     if (!file) return false;
@@ -156,9 +156,9 @@ bool cli_is_network(const char *path)
     return predicts(head);
 }
 
-bool cli_is_no_network(cli_session *session, const char *folder)
+bool cli_is_no_network(cli_session *session, const char *directory)
 {
-    if (!cli_is_network(folder)) return true;
-    cli_fail(session, "%s holds a network, expected a text model; use bochner eval, predict or info", folder);
+    if (!cli_is_network(directory)) return true;
+    cli_fail(session, "%s holds a network, expected a text model; use bochner eval, predict or info", directory);
     return false;
 }

@@ -1,4 +1,4 @@
-/* Networks on the command line: options of their data, and the commands that read a network folder. */
+/* Networks on the command line: options of their data, and the commands that read a network directory. */
 #ifndef CLI_NETWORK_H
 #define CLI_NETWORK_H
 
@@ -29,16 +29,16 @@ typedef struct cli_network_source {
 /* False after an error message. */
 bool cli_network_examples(cli_session *session, const cli_network_source *source, bo_examples **out);
 
-bool cli_is_network(const char *path); /* true if the folder, or the model as one file, holds a network */
-/* False after an error message that the folder holds a network, where a text model is expected. */
-bool cli_is_no_network(cli_session *session, const char *folder);
+bool cli_is_network(const char *path); /* true if the directory, or the model as one file, holds a network */
+/* False after an error message that the directory holds a network, where a text model is expected. */
+bool cli_is_no_network(cli_session *session, const char *directory);
 
 typedef struct cli_network_use {
     cli_network_data data;
-    const char *folder, *path, *out; /* out NULL: standard output */
+    const char *directory, *path, *out; /* out NULL: standard output */
     bool proba;
 } cli_network_use;
-/* Checks the options against the content of the folder. `other`: a given option that does not apply to networks, or
+/* Checks the options against the content of the directory. `other`: a given option that does not apply to networks, or
  * NULL. */
 int cli_network_use_check(const char *command, const cli_network_use *use, const char *other);
 int cli_predict_network(cli_session *session, const cli_network_use *use);

@@ -23,8 +23,8 @@ typedef struct cli_plan_run {
     bo_plan_observation observation; /* its name is `name` */
 } cli_plan_run;
 
-/* False after a message: the folder is not a run of a language model, or it is damaged. */
-bool cli_plan_run_read(cli_session *session, const char *folder, cli_plan_run *out);
+/* False after a message: the directory is not a run of a language model, or it is damaged. */
+bool cli_plan_run_read(cli_session *session, const char *directory, cli_plan_run *out);
 void cli_plan_run_forget(cli_plan_run *run);
 
 /* False after a message that names both runs: they do not belong to one law. `timed`: times must be comparable. */

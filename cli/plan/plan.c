@@ -77,7 +77,7 @@ static int run(cli_plan_job *job)
 /* Options that fitted laws determine by the runs. */
 static int plan_fitted(const cli_plan_options *o, const cli_common *common, const cli_arguments *runs)
 {
-    if (o->fit && !runs->count) return cli_wrong_use("plan", "--fit: no runs; give folders of bochner train");
+    if (o->fit && !runs->count) return cli_wrong_use("plan", "--fit: no runs; give directories of bochner train");
     if (!o->fit && runs->count) return cli_wrong_use("plan", "found '%s'; runs need --fit", runs->items[0]);
     if (runs->count + o->holdout.count > CLI_LIST_ROOM)
         return cli_wrong_use("plan", "expected at most %d runs, found %zu", CLI_LIST_ROOM,
@@ -140,7 +140,7 @@ static const cli_option rows[] = {
     FLAG("quick", cli_plan_options, quick, "measure fewer and smaller models: takes seconds instead of a minute"),
     SECTION("Laws of own runs"),
     FLAG("fit", cli_plan_options, fit,
-         "fit a loss law and a time law to the runs that are given as arguments, folders of bochner train"),
+         "fit a loss law and a time law to the runs that are given as arguments, directories of bochner train"),
     TEXT("law", "FILE", cli_plan_options, law, "with --fit, write the laws to this file; otherwise plan with its laws"),
     LIST("holdout", "RUN", cli_plan_options, holdout,
          "with --fit, predict this run and compare; it is not used for the fit; may be given several times"),
@@ -148,7 +148,7 @@ static const cli_option rows[] = {
          "with --fit, do not use times, so that runs of several hosts can be fitted"),
     SECTION("Command"),
     TEXT("data", "FILE", cli_plan_options, data, "text in the printed command", .otherwise = "text.txt"),
-    TEXT("out", "DIR", cli_plan_options, out, "folder of the run in the printed command", .otherwise = "model"),
+    TEXT("out", "DIR", cli_plan_options, out, "directory of the run in the printed command", .otherwise = "model"),
     END_OF_OPTIONS,
 };
 

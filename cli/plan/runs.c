@@ -1,4 +1,4 @@
-/* Reads the folders of runs for bochner plan --fit, and checks that they belong to one law. */
+/* Reads the directories of runs for bochner plan --fit, and checks that they belong to one law. */
 #include "fit.h"
 #include <errno.h>
 #include <math.h>
@@ -51,27 +51,28 @@ static double median_rate(const cli_run_metrics *m, bool *changed)
     return median;
 }
 
-static bool read_metrics(cli_session *session, const char *folder, cli_run_metrics *out)
+static bool read_metrics(cli_session *session, const char *directory, cli_run_metrics *out)
 {
     struct stat info;
-    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        cli_fail(session, "%s: no such folder; expected a folder written by bochner train --out", folder);
+    if (stat(directory, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        cli_fail(session, "%s: no such directory; expected a directory written by bochner train --out", directory);
         return false;
     }
     errno = 0;
-    if (!cli_run_read(folder, out)) {
-        cli_fail(session, "%s/metrics.jsonl: %s; expected a folder written by bochner train --out", folder,
+    if (!cli_run_read(directory, out)) {
+        cli_fail(session, "%s/metrics.jsonl: %s; expected a directory written by bochner train --out", directory,
                  errno == EINVAL ? "not a regular file" : strerror(errno));
         return false;
     }
     if (out->count && strcmp(out->metric, "bits_per_byte") == 0) return true;
     if (out->count)
-        cli_fail(session, "%s: expected a run of a language model, with valid_bits_per_byte in metrics.jsonl", folder);
+        cli_fail(session, "%s: expected a run of a language model, with valid_bits_per_byte in metrics.jsonl",
+                 directory);
     else
         cli_fail(session,
                  "%s/metrics.jsonl: it has no readable lines; the run has not completed a step, or the file is "
                  "damaged",
-                 folder);
+                 directory);
     cli_run_forget(out);
     return false;
 }
@@ -126,7 +127,7 @@ static bool read_options(cli_session *session, cli_plan_run *run)
     return false;
 }
 
-/* Counts the step of the model, whose weights are read from the folder. */
+/* Counts the step of the model, whose weights are read from the directory. */
 static bool count_step(cli_session *session, cli_plan_run *run)
 {
     bo_model *model = NULL;
@@ -190,13 +191,13 @@ static bool fill(cli_session *session, const cli_run_metrics *m, cli_plan_run *r
     return false;
 }
 
-bool cli_plan_run_read(cli_session *session, const char *folder, cli_plan_run *out)
+bool cli_plan_run_read(cli_session *session, const char *directory, cli_plan_run *out)
 {
     cli_run_metrics metrics;
-    size_t length = strlen(folder);
-    while (length > 1 && folder[length - 1] == '/') length--;
+    size_t length = strlen(directory);
+    while (length > 1 && directory[length - 1] == '/') length--;
     *out = (cli_plan_run){.name = cli_allocate(length + 1, 1, "a name")};
-    memcpy(out->name, folder, length);
+    memcpy(out->name, directory, length);
     if (!read_metrics(session, out->name, &metrics)) return false;
     if (drop_repeated(&metrics))
         cli_warn(session, "%s: metrics.jsonl repeats steps, as after an interrupted run; the later lines are used",

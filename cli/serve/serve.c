@@ -14,7 +14,7 @@
 
 typedef struct serve_options {
     cli_given was_given;
-    const char *host, *key_file, *cache_folder, *origin;
+    const char *host, *key_file, *cache_directory, *origin;
     size_t port, slots, context, queue, connections, client_connections, max_body, max_prompt, cache_bytes, disk_bytes;
     double timeout, grace;
     bool no_key;
@@ -121,14 +121,14 @@ static void announce(cli_session *session, const bo_server *server, const bo_mod
     say_memory(session, model, memory, cache_bytes);
     cli_say(session, "Server      %s; the playground is at the same address; Ctrl-C stops", bo_server_address(server));
     if (discarded)
-        cli_warn(session, "%s damaged file%s of the cache folder %s removed", cli_count(discarded).s,
+        cli_warn(session, "%s damaged file%s of the cache directory %s removed", cli_count(discarded).s,
                  discarded == 1 ? "" : "s", discarded == 1 ? "was" : "were");
     if (foreign)
-        cli_say(session, "Cache       %s file%s of other models are in the cache folder and are not used",
+        cli_say(session, "Cache       %s file%s of other models are in the cache directory and are not used",
                 cli_count(foreign).s, foreign == 1 ? "" : "s");
     if (unowned)
         cli_say(session, "Cache       %s state%s to no key in use and cannot be reached", cli_count(unowned).s,
-                unowned == 1 ? " in the cache folder belongs" : "s in the cache folder belong");
+                unowned == 1 ? " in the cache directory belongs" : "s in the cache directory belong");
     cli_json json = {.out = stdout, .line = true};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "listening", bo_server_address(server));
@@ -142,13 +142,13 @@ static void announce(cli_session *session, const bo_server *server, const bo_mod
     cli_streams_flush();
 }
 
-static int run(cli_session *session, const serve_options *o, const bo_model *model, const char *folder,
+static int run(cli_session *session, const serve_options *o, const bo_model *model, const char *directory,
                const key_list *keys)
 {
     const bo_model_desc *d = bo_model_describe(model);
     const size_t capacity = d->context < CLI_MOST_CONTEXT ? d->context : CLI_MOST_CONTEXT;
     const bo_server_desc desc = {.model = model,
-                                 .folder = folder,
+                                 .directory = directory,
                                  .host = o->host,
                                  .port = (int)o->port,
                                  .open = o->no_key,
@@ -167,7 +167,7 @@ static int run(cli_session *session, const serve_options *o, const bo_model *mod
                                  .grace = o->grace,
                                  .cache_bytes = CLI_GIVEN(o, cache_bytes) ? o->cache_bytes : default_cache(),
                                  .disk_bytes = o->disk_bytes,
-                                 .cache_folder = o->cache_folder,
+                                 .cache_directory = o->cache_directory,
                                  .log = session->common.quiet ? NULL : stdout,
                                  .stop = interrupted};
     bo_server *server;
@@ -183,20 +183,20 @@ static int run(cli_session *session, const serve_options *o, const bo_model *mod
     return status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
 }
 
-static int serve_folder(cli_session *session, const serve_options *o, const char *folder)
+static int serve_directory(cli_session *session, const serve_options *o, const char *directory)
 {
     key_list keys = {0};
     bo_model *model = NULL;
     int result = CLI_FAILED;
-    if (!cli_is_no_network(session, folder)) return CLI_FAILED;
-    const bo_status status = bo_model_load(session->context, &(bo_source){.path = folder},
+    if (!cli_is_no_network(session, directory)) return CLI_FAILED;
+    const bo_status status = bo_model_load(session->context, &(bo_source){.path = directory},
                                            &(bo_model_load_desc){.storage = o->weights}, &model);
-    if (status != BO_OK) return cli_fail_model(session, folder, status);
+    if (status != BO_OK) return cli_fail_model(session, directory, status);
     const bo_model_task task = bo_model_describe(model)->task;
     if (task != BO_MODEL_TASK_LANGUAGE)
-        result = cli_wrong_task(session, folder, task);
+        result = cli_wrong_task(session, directory, task);
     else if (load_keys(session, o->key_file, &keys))
-        result = run(session, o, model, folder, &keys);
+        result = run(session, o, model, directory, &keys);
     free_keys(&keys);
     bo_model_destroy(model);
     return result;
@@ -208,10 +208,10 @@ static int serve(void *options, const cli_common *common, const cli_arguments *a
 {
     const serve_options *o = options;
     if (arguments->count != 1)
-        return cli_wrong_use("serve", "expected one model folder, found %zu arguments", arguments->count);
+        return cli_wrong_use("serve", "expected one model directory, found %zu arguments", arguments->count);
     cli_session session;
     if (!cli_session_open_in(&session, "serve", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
-    const int status = serve_folder(&session, o, arguments->items[0]);
+    const int status = serve_directory(&session, o, arguments->items[0]);
     cli_session_close(&session);
     return status;
 }
@@ -237,7 +237,7 @@ static const cli_option rows[] = {
     SECTION("States"),
     BYTES("cache-bytes", "B", serve_options, cache_bytes, "memory for states of prompts and of kept conversations",
           .otherwise = "1G, but at most a quarter of the memory"),
-    TEXT("cache-dir", "DIR", serve_options, cache_folder, "folder for states, which survive a restart there"),
+    TEXT("cache-dir", "DIR", serve_options, cache_directory, "directory for states, which survive a restart there"),
     BYTES("disk-bytes", "B", serve_options, disk_bytes, "maximum size of the files in --cache-dir", .initial = "16G",
           .low = 1),
     SECTION("Limits"),
@@ -268,7 +268,7 @@ const cli_usage cli_serve_usage = {
     .synopsis = "DIR [options]",
     .about =
         "Serves a language model over HTTP, with the interface of OpenAI and a playground for browsers at the same "
-        "address. DIR is a folder written by bochner train, linearize or convert, or by Hugging Face. Requests are "
+        "address. DIR is a directory written by bochner train, linearize or convert, or by Hugging Face. Requests are "
         "generated together. States of prompts are cached, so that a repeated beginning is not read again; with "
         "attention with features they have a fixed size. Standard output receives one line of JSON with the address, "
         "then one per request.",

@@ -264,7 +264,7 @@ static bool open_model(predict_job *job)
     bo_context *context = job->session->context;
     struct stat about;
     if (stat(job->model_path, &about) == 0 && S_ISDIR(about.st_mode)) {
-        cli_fail(job->session, "%s: not a model folder: it has no config.json", job->model_path);
+        cli_fail(job->session, "%s: not a model directory: it has no config.json", job->model_path);
         return false;
     }
     bo_status status = bo_machine_load(context, &(bo_source){.path = job->model_path}, &job->machine, &job->schema);
@@ -400,9 +400,9 @@ static const char *compute_option(const predict_options *o)
 }
 
 /* Predicts with a network or a text model. */
-static int predict_folder(cli_session *session, const predict_options *o, const cli_network_use *use)
+static int predict_directory(cli_session *session, const predict_options *o, const cli_network_use *use)
 {
-    const cli_texts_use texts = {.folder = use->folder,
+    const cli_texts_use texts = {.directory = use->directory,
                                  .path = use->path,
                                  .out = o->out,
                                  .plot = o->plot,
@@ -412,7 +412,7 @@ static int predict_folder(cli_session *session, const predict_options *o, const 
                                  .proba = o->proba,
                                  .labeled = o->labeled,
                                  .other = table_option(o)};
-    return cli_is_network(use->folder) ? cli_predict_network(session, use) : cli_predict_texts(session, &texts);
+    return cli_is_network(use->directory) ? cli_predict_network(session, use) : cli_predict_texts(session, &texts);
 }
 
 static void close_job(predict_job *job)
@@ -434,7 +434,7 @@ static void close_job(predict_job *job)
 /* Predicts with a kernel machine. */
 static int predict_table(cli_session *session, const predict_options *o, const cli_network_use *use)
 {
-    predict_job job = {.session = session, .options = o, .model_path = use->folder, .data_path = use->path};
+    predict_job job = {.session = session, .options = o, .model_path = use->directory, .data_path = use->path};
     cli_spools spools = {0};
     int status = o->copy ? cli_spool_all(session, &spools, &job.data_path, 1) : CLI_DONE; /* read twice */
     if (status == CLI_DONE) status = run(&job);
@@ -454,25 +454,25 @@ static int check_options(const predict_options *o, const cli_network_use *use)
     if (o->copy && o->out && cli_ends_with(o->out, ".npy"))
         return cli_wrong_use("predict", "--copy: a .npy file has only numbers; use a name ending in .csv or .tsv");
     const cli_path outputs[] = {{"out", o->out}, {"plot", o->plot}};
-    const cli_path inputs[] = {{NULL, use->folder}, {NULL, use->path}, {"labels", o->labels}};
+    const cli_path inputs[] = {{NULL, use->directory}, {NULL, use->path}, {"labels", o->labels}};
     const int apart = cli_paths_apart("predict", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
     if (apart != CLI_DONE) return apart;
     const char *of_table = table_option(o);
     return cli_network_use_check("predict", use, of_table ? of_table : o->plot ? "plot" : text_option(o));
 }
 
-/* Predicts with a model of the kind that the file or folder holds, which the options must suit. */
+/* Predicts with a model of the kind that the file or directory holds, which the options must suit. */
 static int predict_with(cli_session *session, const predict_options *o, const cli_network_use *use)
 {
     const char *of_text = text_option(o), *of_compute = compute_option(o);
-    const bool model = bo_model_exists(session->context, use->folder);
+    const bool model = bo_model_exists(session->context, use->directory);
     if (!model && of_text)
         return cli_wrong_use("predict", "--%s applies to text models only; %s does not hold a text model", of_text,
-                             use->folder);
-    if (model || cli_is_network(use->folder)) return predict_folder(session, o, use);
+                             use->directory);
+    if (model || cli_is_network(use->directory)) return predict_directory(session, o, use);
     if (of_compute)
         return cli_wrong_use("predict", "--%s applies to text models and networks only; %s does not hold one",
-                             of_compute, use->folder);
+                             of_compute, use->directory);
     return predict_table(session, o, use);
 }
 
@@ -483,7 +483,7 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
         return cli_wrong_use("predict", "expected MODEL and DATA, found %zu argument%s", arguments->count,
                              arguments->count == 1 ? "" : "s");
     const cli_network_use use = {.data = o->network,
-                                 .folder = arguments->items[0],
+                                 .directory = arguments->items[0],
                                  .path = arguments->items[1],
                                  .out = o->out,
                                  .proba = o->proba};
@@ -531,7 +531,7 @@ const cli_usage cli_predict_usage = {
     .synopsis = "MODEL DATA [options]",
     .about = "Applies a model to each row of DATA. Columns are matched by name if both files have names, otherwise by "
              "position. If DATA also has the target column, the predictions are compared with it, and the metrics are "
-             "printed on standard error. MODEL may also be the folder of a network, or of a model of bochner train "
+             "printed on standard error. MODEL may also be the directory of a network, or of a model of bochner train "
              "--task classify or match. For the latter, DATA has one text per line, or two texts separated by a tab; "
              "- reads standard input line by line.",
     .examples = "  bochner predict price.model new.csv\n"

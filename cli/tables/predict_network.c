@@ -99,11 +99,11 @@ static bool predict(predict_job *job)
 int cli_predict_network(cli_session *session, const cli_network_use *use)
 {
     bo_model *network;
-    const bo_status status = bo_model_load(session->context, &(bo_source){.path = use->folder}, NULL, &network);
+    const bo_status status = bo_model_load(session->context, &(bo_source){.path = use->directory}, NULL, &network);
     if (status != BO_OK) return cli_fail_status(session, status);
     predict_job job = {.session = session, .use = use, .network = network, .info = bo_model_report(network)->network};
     bool done = !use->proba || job.info->classes > 0;
-    if (!done) cli_fail(session, "--proba: %s predicts numbers, not classes", use->folder);
+    if (!done) cli_fail(session, "--proba: %s predicts numbers, not classes", use->directory);
     done = done && (!use->out || cli_can_write(session, use->out)) && predict(&job);
     free(job.answers);
     bo_examples_destroy(job.examples);

@@ -87,7 +87,7 @@ static int report(predict_job *job)
     const cli_texts_use *use = job->use;
     if (job->session->common.json) {
         cli_json *json = cli_answers_json(&job->answers);
-        cli_json_add_text(json, "model", use->folder);
+        cli_json_add_text(json, "model", use->directory);
         cli_json_add_text(json, "data", use->path);
         cli_json_add_count(json, "rows", job->rows);
         cli_json_add_text(json, "out", use->out);
@@ -140,8 +140,8 @@ static int check(const predict_job *job)
     const cli_texts_use *use = job->use;
     const bo_model_task task = job->desc->task;
     if (task != BO_MODEL_TASK_CLASSIFY && task != BO_MODEL_TASK_MATCH)
-        return cli_wrong_task(job->session, use->folder, task);
-    if (use->other) return cli_wrong_task_option(job->session, use->other, use->folder, task);
+        return cli_wrong_task(job->session, use->directory, task);
+    if (use->other) return cli_wrong_task_option(job->session, use->other, use->directory, task);
     if (use->plot && !use->labeled)
         return cli_wrong_use("predict", "--plot needs labels: give --labeled if %s has them", use->path);
     return cli_plot_suits(job->session, use->plot_kind, job->desc->classes) ? CLI_DONE : CLI_FAILED;
@@ -150,7 +150,7 @@ static int check(const predict_job *job)
 int cli_predict_texts(cli_session *session, const cli_texts_use *use)
 {
     predict_job job = {.session = session, .use = use};
-    const bo_status status = bo_model_load(session->context, &(bo_source){.path = use->folder},
+    const bo_status status = bo_model_load(session->context, &(bo_source){.path = use->directory},
                                            &(bo_model_load_desc){.storage = use->weights}, &job.model);
     if (status != BO_OK) return bo_model_destroy(job.model), cli_fail_status(session, status);
     job.desc = bo_model_describe(job.model);

@@ -16,16 +16,16 @@ const char *cli_task_words(bo_model_task task)
     return words[task];
 }
 
-int cli_wrong_task(cli_session *session, const char *folder, bo_model_task task)
+int cli_wrong_task(cli_session *session, const char *directory, bo_model_task task)
 {
     const bool labels = task == BO_MODEL_TASK_CLASSIFY || task == BO_MODEL_TASK_MATCH;
-    return cli_fail(session, "%s holds %s; use bochner %s, eval or info, not %s", folder, cli_task_words(task),
+    return cli_fail(session, "%s holds %s; use bochner %s, eval or info, not %s", directory, cli_task_words(task),
                     labels ? "predict" : "generate", session->command);
 }
 
-int cli_wrong_task_option(const cli_session *session, const char *option, const char *folder, bo_model_task task)
+int cli_wrong_task_option(const cli_session *session, const char *option, const char *directory, bo_model_task task)
 {
-    return cli_wrong_use(session->command, "--%s does not apply: %s holds %s", option, folder, cli_task_words(task));
+    return cli_wrong_use(session->command, "--%s does not apply: %s holds %s", option, directory, cli_task_words(task));
 }
 
 bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context)
@@ -82,17 +82,18 @@ bool cli_fail_foreign(cli_session *session, const char *path)
 int cli_fail_model(cli_session *session, const char *path, bo_status status)
 {
     struct stat about;
-    const bool found = stat(path, &about) == 0, folder = found && S_ISDIR(about.st_mode);
+    const bool found = stat(path, &about) == 0, directory = found && S_ISDIR(about.st_mode);
     if (!found && errno == ENOENT)
-        return cli_fail(session,
-                        "%s: no such file or folder; expected a folder written by bochner train or Hugging Face, or a "
-                        "text model in one .safetensors file",
-                        path);
-    if (status != BO_FORMAT || folder) return cli_fail_status(session, status);
+        return cli_fail(
+            session,
+            "%s: no such file or directory; expected a directory written by bochner train or Hugging Face, or a "
+            "text model in one .safetensors file",
+            path);
+    if (status != BO_FORMAT || directory) return cli_fail_status(session, status);
     char *words = strdup(bo_context_error(session->context));
     if (!cli_fail_foreign(session, path))
         cli_fail(session,
-                 "%s; supported: a folder written by bochner train or Hugging Face, or a text model in one "
+                 "%s; supported: a directory written by bochner train or Hugging Face, or a text model in one "
                  ".safetensors file",
                  words ? words : bo_status_string(status));
     free(words);

@@ -7,9 +7,9 @@
 
 const char *cli_task_words(bo_model_task task); /* "a model that classifies texts" */
 /* Reports that the command does not accept models of this task, and the commands that do. Returns CLI_FAILED. */
-int cli_wrong_task(cli_session *session, const char *folder, bo_model_task task);
+int cli_wrong_task(cli_session *session, const char *directory, bo_model_task task);
 /* Reports that --option does not apply to models of this task. Returns CLI_WRONG_USE. */
-int cli_wrong_task_option(const cli_session *session, const char *option, const char *folder, bo_model_task task);
+int cli_wrong_task_option(const cli_session *session, const char *option, const char *directory, bo_model_task task);
 
 /* How to open texts for a model. Texts longer than `context` are truncated (0: as in training, or no limit if the model
  * can stream); if the model translates, they are refused. */
@@ -41,7 +41,7 @@ bool cli_texts_each(cli_session *session, const cli_texts_source *source);
 /* ---- commands for such models ------------------------------------------------------------------------------------ */
 
 typedef struct cli_texts_use {
-    const char *folder, *path;
+    const char *directory, *path;
     const char *out, *plot; /* NULL: standard output, and no plot */
     cli_plot_kind plot_kind;
     size_t context; /* 0: as in training */
@@ -63,7 +63,7 @@ const char *cli_translate_given(const cli_translate_options *options); /* the fi
 bo_translate_desc cli_translate_desc(const cli_translate_options *options);
 
 typedef struct cli_generate_use {
-    const char *folder;
+    const char *directory;
     const char *prompt; /* NULL or "-": the lines of standard input */
     size_t tokens;      /* maximum tokens per translation; 0: the library's default */
     cli_translate_options translate;

@@ -138,7 +138,7 @@ static int check_coding(const tokenizer_job *job)
 {
     const char *verb = job->arguments->items[0];
     if (job->arguments->count == 1)
-        return cli_wrong_use("tokenizer", "%s: no tokenizer; give a tokenizer.json or a model folder", verb);
+        return cli_wrong_use("tokenizer", "%s: no tokenizer; give a tokenizer.json or a model directory", verb);
     if (job->arguments->count > 2)
         return cli_wrong_use("tokenizer", "%s reads standard input; unexpected argument '%s'", verb,
                              job->arguments->items[2]);
@@ -479,13 +479,14 @@ const cli_usage cli_tokenizer_usage = {
     .command = "tokenizer",
     .synopsis = "train FILE... --vocab N --out tokenizer.json   or   encode DIR|FILE <text   or   decode DIR|FILE "
                 "<ids",
-    .about = "Trains tokenizers, and converts text to token ids and back. train learns a byte-level byte-pair encoding "
-             "from text files or JSON lines (.jsonl, field \"text\"), which may be gzipped, and writes a "
-             "tokenizer.json in the format of Hugging Face. encode and decode use such a file or a model folder, and "
-             "read standard input; their results are those of the package tokenizers. With --json, encode prints "
-             "{\"ids\": [...]} and decode {\"text\": ...}. With --lines, encode reads one JSON string or "
-             "{\"text\": ...} per line, and decode one list or {\"ids\": [...]}. The decoder of a byte-level "
-             "tokenizer restores the encoded text byte for byte.",
+    .about =
+        "Trains tokenizers, and converts text to token ids and back. train learns a byte-level byte-pair encoding "
+        "from text files or JSON lines (.jsonl, field \"text\"), which may be gzipped, and writes a "
+        "tokenizer.json in the format of Hugging Face. encode and decode use such a file or a model directory, and "
+        "read standard input; their results are those of the package tokenizers. With --json, encode prints "
+        "{\"ids\": [...]} and decode {\"text\": ...}. With --lines, encode reads one JSON string or "
+        "{\"text\": ...} per line, and decode one list or {\"ids\": [...]}. The decoder of a byte-level "
+        "tokenizer restores the encoded text byte for byte.",
     .examples = "  bochner tokenizer train text.txt --vocab 4096 --out tokenizer.json\n"
                 "  echo 'A tale of two cities' | bochner tokenizer encode tokenizer.json\n"
                 "  bochner tokenizer encode tokenizer.json <text.txt | bochner tokenizer decode tokenizer.json\n",

@@ -1,4 +1,4 @@
-/* bochner info: describes a file or a folder. */
+/* bochner info: describes a file or a directory. */
 #include "../common/columns.h"
 #include "../common/json.h"
 #include "../model/mixer_words.h"
@@ -18,12 +18,13 @@
 /* ---- a network ------------------------------------------------ */
 
 /* `profile` may be NULL. */
-static void network_json(const char *folder, const bo_model *network, const bo_profile *profile)
+static void network_json(const char *directory, const bo_model *network, const bo_profile *profile)
 {
     const bo_network_facts *info = bo_model_report(network)->network;
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
-    cli_json_add_text(&json, "folder", folder);
+    cli_json_add_text(&json, "directory", directory);
+    cli_json_add_text(&json, "folder", directory); /* its former name */
     cli_json_add_text(&json, "holds", "network");
     cli_json_add_text(&json, "input", bo_enum_name(BO_ENUM_NETWORK_INPUT, info->input));
     cli_json_add_count(&json, "dim", info->dim);
@@ -48,10 +49,10 @@ static void network_json(const char *folder, const bo_model *network, const bo_p
     cli_json_end(&json);
 }
 
-static void network_print(const char *folder, const bo_model *network, const bo_profile *profile)
+static void network_print(const char *directory, const bo_model *network, const bo_profile *profile)
 {
     const bo_network_facts *info = bo_model_report(network)->network;
-    printf("%s: a network with %zu layers and %s parameters\n", folder, bo_model_report(network)->network->layers,
+    printf("%s: a network with %zu layers and %s parameters\n", directory, bo_model_report(network)->network->layers,
            cli_count((size_t)info->parameters).s);
     printf("%-12s%s, %s numbers%s\n", "Input", bo_enum_name(BO_ENUM_NETWORK_INPUT, info->input), cli_count(info->dim).s,
            info->input == BO_NETWORK_INPUT_GRAPH ? " per node" : " per example");
@@ -71,16 +72,16 @@ static void network_print(const char *folder, const bo_model *network, const bo_
     if (profile) cli_profile_print(profile);
 }
 
-static int describe_network(cli_session *session, const char *folder, const cli_profile_options *options)
+static int describe_network(cli_session *session, const char *directory, const cli_profile_options *options)
 {
     bo_model *network = NULL;
     bo_profile *profile = NULL;
     const bo_profile_desc desc = cli_profile_desc(options, &session->common);
-    bo_status status = bo_model_load(session->context, &(bo_source){.path = folder}, NULL, &network);
+    bo_status status = bo_model_load(session->context, &(bo_source){.path = directory}, NULL, &network);
     if (status == BO_OK && options->graph) status = bo_model_profile(session->context, network, &desc, &profile);
     int result = status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
     if (profile) result = cli_profile_draw(session, options, profile);
-    if (result == CLI_DONE) (session->common.json ? network_json : network_print)(folder, network, profile);
+    if (result == CLI_DONE) (session->common.json ? network_json : network_print)(directory, network, profile);
     bo_profile_destroy(profile);
     bo_model_destroy(network);
     return result;
@@ -94,7 +95,7 @@ typedef struct adapter {
 } adapter;
 
 typedef struct model_report {
-    const char *folder;
+    const char *directory;
     const bo_model_desc *desc;
     const bo_model *model;
     const bo_tokenizer *tokenizer; /* NULL: none */
@@ -106,10 +107,10 @@ typedef struct model_report {
 
 /* ---- its adapter ------------------------------------------------------------------------------------------------- */
 
-/* The adapter in the folder, which bo_model_load has merged. */
-static adapter find_adapter(cli_session *session, const char *folder)
+/* The adapter in the directory, which bo_model_load has merged. */
+static adapter find_adapter(cli_session *session, const char *directory)
 {
-    bo_json *json = cli_read_json(session, folder, "adapter_config.json");
+    bo_json *json = cli_read_json(session, directory, "adapter_config.json");
     const char *base = bo_json_text_or_null(bo_json_member(json, "base_model_name_or_path"));
     adapter found = {.rank = cli_json_number(json, "r")};
     snprintf(found.base, sizeof found.base, "%s", base ? base : "");
@@ -256,7 +257,7 @@ static void model_print(const model_report *r)
     const bo_block *b = cli_main_block(d);
     const cli_run_record *run = &r->run;
     char heads[CLI_HEAD_WORDS];
-    printf("%s: %s, %s parameters (%s)", r->folder, cli_task_words(d->task),
+    printf("%s: %s, %s parameters (%s)", r->directory, cli_task_words(d->task),
            cli_count((size_t)bo_model_report(r->model)->parameters).s,
            cli_bytes((double)bo_model_report(r->model)->bytes).s);
     if (bo_model_report(r->model)->frozen_parameters)
@@ -435,7 +436,8 @@ static void model_json(const model_report *r)
     const char *words = !r->tokenizer ? NULL : bo_tokenizer_describe(r->tokenizer)->bytes ? "bytes" : "bpe";
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
-    cli_json_add_text(&json, "folder", r->folder);
+    cli_json_add_text(&json, "directory", r->directory);
+    cli_json_add_text(&json, "folder", r->directory); /* its former name */
     cli_json_add_text(&json, "holds", "model");
     if (!isnan(r->adapter.rank)) {
         cli_json_add_number(&json, "adapter_rank", r->adapter.rank);
@@ -472,24 +474,24 @@ static void model_json(const model_report *r)
     cli_json_end(&json);
 }
 
-static int describe_model(cli_session *session, const char *folder, const cli_profile_options *options)
+static int describe_model(cli_session *session, const char *directory, const cli_profile_options *options)
 {
     bo_model *model = NULL;
-    model_report report = {.folder = folder};
+    model_report report = {.directory = directory};
     const bo_profile_desc desc = cli_profile_desc(options, &session->common);
-    bo_status status = bo_model_load(session->context, &(bo_source){.path = folder}, NULL, &model);
+    bo_status status = bo_model_load(session->context, &(bo_source){.path = directory}, NULL, &model);
     if (status == BO_OK) status = find_state(session->context, model, &report.state_bytes);
     if (status == BO_OK && options->graph) status = bo_model_profile(session->context, model, &desc, &report.profile);
     int result = status == BO_OK ? CLI_DONE
                  : model         ? cli_fail_status(session, status)
-                                 : cli_fail_model(session, folder, status);
+                                 : cli_fail_model(session, directory, status);
     if (report.profile) result = cli_profile_draw(session, options, report.profile);
     if (result == CLI_DONE) {
         report.model = model;
         report.desc = bo_model_describe(model);
         report.tokenizer = bo_model_tokenizer(model);
-        cli_run_find(session, folder, &report.run);
-        report.adapter = find_adapter(session, folder);
+        cli_run_find(session, directory, &report.run);
+        report.adapter = find_adapter(session, directory);
         (session->common.json ? model_json : model_print)(&report);
         if (report.profile && !session->common.json) cli_profile_print(report.profile);
     }
@@ -750,7 +752,7 @@ static int list_devices(cli_session *session)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static bool is_folder(const char *path)
+static bool is_directory(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
@@ -759,7 +761,7 @@ static bool is_folder(const char *path)
 static int describe(cli_session *session, const char *path, const cli_profile_options *options)
 {
     if (cli_is_network(path)) return describe_network(session, path, options);
-    if (is_folder(path) || bo_model_exists(session->context, path)) return describe_model(session, path, options);
+    if (is_directory(path) || bo_model_exists(session->context, path)) return describe_model(session, path, options);
     if (options->graph)
         return cli_fail(session,
                         "--graph: %s is not a text model or a network; other files have no graph of operations", path);
@@ -819,7 +821,7 @@ const cli_usage cli_info_usage = {
     .command = "info",
     .synopsis = "FILE|DIR [--graph PICTURE]   or   --devices",
     .about =
-        "Describes a kernel machine, a feature map, a text model or a network: a file or folder written by bochner. "
+        "Describes a kernel machine, a feature map, a text model or a network: a file or directory written by bochner. "
         "With --graph, it also times one training step by operation and draws the graph of operations.",
     .examples = "  bochner info price.model\n"
                 "  bochner info model\n"

@@ -86,7 +86,7 @@ static bool fits_context(const cli_train_job *job)
 
 /* ---- another attention ------------------------------------------------------------------------------------------- */
 
-/* The model of --init with the new attention is in no folder yet, so it is written into that of the run. */
+/* The model of --init with the new attention is in no directory yet, so it is written into that of the run. */
 const char *cli_train_base(const cli_train_job *job, char out[CLI_TRAIN_FILES])
 {
     const cli_train_options *o = job->options;
@@ -186,7 +186,7 @@ static bool open_replaced(cli_train_job *job)
     return cli_train_ok(job, status) && fits_context(job);
 }
 
-/* Before the first step, and only once the trainer has locked the folder. */
+/* Before the first step, and only once the trainer has locked the directory. */
 static bool write_files(cli_train_job *job)
 {
     char base[CLI_TRAIN_FILES];

@@ -157,9 +157,10 @@ int cli_train_check_text(const cli_train_options *o, const cli_train_kind *kind)
 int cli_train_check(const cli_train_words *words)
 {
     const cli_train_options *o = &words->options;
-    if (!o->out) return cli_wrong_use("train", "no folder for the run; give --out DIR");
+    if (!o->out) return cli_wrong_use("train", "no directory for the run; give --out DIR");
     if (o->resume && access(o->out, F_OK) != 0 && o->data.count == 0 && words->files.count == 0)
-        return cli_wrong_use("train", "--resume: there is no folder %s; to start a new run, give --data FILE", o->out);
+        return cli_wrong_use("train", "--resume: there is no directory %s; to start a new run, give --data FILE",
+                             o->out);
     if (o->data.count == 0 && words->files.count == 0)
         return cli_wrong_use("train",
                              o->resume ? "%s/train.json does not name the training data; give --data FILE"

@@ -118,12 +118,12 @@ static void print(const cli_train_job *job)
     if (!isnan(r->valid_loss))
         printf("Validation  %.4f nats per token, %.4f bits per byte; best %.4f nats per token\n", r->valid_loss,
                r->valid_metric, r->best_valid_loss);
-    cli_train_print_folder(job, "Model");
+    cli_train_print_directory(job, "Model");
 }
 
-static void say_next(const cli_train_job *job, const char *folder)
+static void say_next(const cli_train_job *job, const char *directory)
 {
-    cli_say_next(job->session, "bochner generate %s --prompt 'The '", folder);
+    cli_say_next(job->session, "bochner generate %s --prompt 'The '", directory);
 }
 
 static void json(const cli_train_job *job)

@@ -21,8 +21,8 @@ static const char **data_paths(const cli_train_job *job, size_t *count)
     return paths;
 }
 
-/* The tokenizer is trained on the data if --vocab is above 256. A resumed run loads the tokenizer of its folder, or of
- * the base of its adapters: their folder does not have the file of special tokens. */
+/* The tokenizer is trained on the data if --vocab is above 256. A resumed run loads the tokenizer of its directory, or
+ * of the base of its adapters: their directory does not have the file of special tokens. */
 static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t count)
 {
     const cli_train_options *o = job->options;
@@ -46,7 +46,7 @@ static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t 
     return job->kind->learn_tokenizer(job, paths, count, &desc);
 }
 
-/* A resumed run loads its weights from its checkpoint: the folder of --init need not exist any more. */
+/* A resumed run loads its weights from its checkpoint: the directory of --init need not exist any more. */
 static bool open_init(cli_train_job *job)
 {
     const char *from = job->resumed ? job->options->out : job->options->init;

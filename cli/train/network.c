@@ -91,7 +91,7 @@ static int check_readout(const cli_train_words *words)
         return cli_wrong_use(
             "train", "--readout ridge solves without steps; leave out --epochs, --steps, --minutes and --resume");
     if (cli_is_network(o->out))
-        return cli_wrong_use("train", "%s already holds a network; give another folder", o->out);
+        return cli_wrong_use("train", "%s already holds a network; give another directory", o->out);
     return check(words);
 }
 
@@ -144,7 +144,7 @@ static bool open_held_out(cli_train_job *job)
     return cli_network_examples(job->session, &source, &job->held_out);
 }
 
-/* A resumed run has its weights and scalings in its folder; the trainer refuses a different description. */
+/* A resumed run has its weights and scalings in its directory; the trainer refuses a different description. */
 static bool open_network(cli_train_job *job, const char *text)
 {
     bo_context *context = job->session->context;
@@ -251,16 +251,16 @@ static void print(const cli_train_job *job)
     else if (tested)
         printf("Validation  RMSE %.5g, loss %.4g; best loss %.4g\n", r->valid_metric, r->valid_loss,
                r->best_valid_loss);
-    cli_train_print_folder(job, "Network");
+    cli_train_print_directory(job, "Network");
 }
 
-static void say_next(const cli_train_job *job, const char *folder)
+static void say_next(const cli_train_job *job, const char *directory)
 {
     const cli_train_options *o = job->options;
     const cli_network_data *d = &o->network.data;
     char *data = cli_quoted_word(o->valid ? o->valid : o->data.count ? o->data.items[0] : job->words->files.items[0]);
     char *graph = d->graph ? cli_quoted_word(d->graph) : NULL;
-    cli_say_next(job->session, "bochner predict %s %s%s%s%s%s", folder, data, graph ? " --graph " : "",
+    cli_say_next(job->session, "bochner predict %s %s%s%s%s%s", directory, data, graph ? " --graph " : "",
                  graph ? graph : "", d->undirected ? " --undirected" : "", d->self_loops ? " --self-loops" : "");
     free(graph);
     free(data);

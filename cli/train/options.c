@@ -14,7 +14,7 @@ const cli_option cli_train_text_rows[] = {
          "without --valid, fraction of the data that is used for validation: the end of the text or, with --task, "
          "random lines; 0 turns validation off",
          .high = 0.9, .initial = "0.1"),
-    TEXT("tokenizer", "FILE|DIR", cli_train_options, tokenizer, "tokenizer.json, or a folder that contains it",
+    TEXT("tokenizer", "FILE|DIR", cli_train_options, tokenizer, "tokenizer.json, or a directory that contains it",
          .otherwise = "one token per byte"),
     COUNT("vocab", "N", cli_train_options, vocab,
           "vocabulary size; above 256, a byte-pair tokenizer is trained on the data first", .low = 256, .high = 1 << 24,
@@ -36,7 +36,7 @@ const cli_option cli_train_text_rows[] = {
 
 static const cli_option result_rows[] = {
     SECTION("Results"),
-    TEXT("out", "DIR", cli_train_options, out, "folder of the run: model, checkpoints and metrics.jsonl"),
+    TEXT("out", "DIR", cli_train_options, out, "directory of the run: model, checkpoints and metrics.jsonl"),
     FLAG("resume", cli_train_options, resume, "resume the run in --out with the options it was started with"),
     COUNT("eval-every", "N", cli_train_options, eval_every, "steps between evaluations on the validation data",
           .low = 1, .otherwise = "a tenth of all steps"),

@@ -128,7 +128,7 @@ bool cli_train_progress(void *user, const bo_training_report *r)
 
 /* ---- the report -------------------------------------------------------------------------------------------------- */
 
-void cli_train_print_folder(const cli_train_job *job, const char *title)
+void cli_train_print_directory(const cli_train_job *job, const char *title)
 {
     const bool tested = !isnan(bo_trainer_report(job->trainer)->valid_loss);
     printf("%-12s%s", title, job->options->out);

@@ -1,4 +1,4 @@
-/* The sources of the options of `bochner train`: the folder of a resumed run, --config and the command line; and the
+/* The sources of the options of `bochner train`: the directory of a resumed run, --config and the command line; and the
  * file train.json that stores them. */
 #include "../common/output.h"
 #include "../common/streams.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char KEPT[] = "train.json"; /* in the folder of a run: the options it was started with */
+static const char KEPT[] = "train.json"; /* in the directory of a run: the options it was started with */
 
 /* Parses one source over the earlier ones. If it names data files, they replace all earlier data files. */
 static cli_parsed parse(int argc, char **argv, cli_train_words *words)
@@ -58,10 +58,10 @@ static void begin(cli_train_words *words)
 
 /* The options the run was started with; --resume is not among them. The program wrote them: if they cannot be parsed,
  * the file is damaged, and the command line is not wrong. */
-static cli_parsed parse_kept(cli_train_words *words, const char *folder)
+static cli_parsed parse_kept(cli_train_words *words, const char *directory)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, KEPT);
+    snprintf(path, sizeof path, "%s/%s", directory, KEPT);
     if (access(path, F_OK) != 0) return CLI_PARSED;
     const cli_parsed parsed = parse_file(words, 0, path);
     CLI_SET_GIVEN(&words->options, precision, true); /* also on another device */
@@ -81,10 +81,10 @@ cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words)
     begin(words);
     cli_parsed parsed = parse(argc, argv, words);
     if (parsed != CLI_PARSED) return parsed;
-    const char *config = words->options.config, *folder = words->options.resume ? words->options.out : NULL;
-    if (!config && !folder) return CLI_PARSED;
+    const char *config = words->options.config, *directory = words->options.resume ? words->options.out : NULL;
+    if (!config && !directory) return CLI_PARSED;
     begin(words);
-    if (folder) parsed = parse_kept(words, folder);
+    if (directory) parsed = parse_kept(words, directory);
     if (parsed == CLI_PARSED && config) parsed = parse_file(words, 1, config);
     if (parsed != CLI_PARSED) return parsed;
     const cli_train_options before = words->options; /* --steps or --minutes on the command line replaces both */
@@ -116,7 +116,7 @@ static void list_texts(const cli_arguments *files, cli_list *data)
         for (size_t i = 0; i < files->count; i++) data->items[data->count++] = files->items[i];
 }
 
-/* Absolute paths of the files that a run reads, so that it can be resumed from any folder. To be freed. */
+/* Absolute paths of the files that a run reads, so that it can be resumed from any directory. To be freed. */
 typedef struct whole_names {
     char *items[CLI_LIST_ROOM + 8];
     size_t count;
@@ -128,11 +128,12 @@ static void make_whole(const char **path, whole_names *names)
     if (whole) *path = names->items[names->count++] = whole;
 }
 
-static bool write_kept(cli_session *session, const cli_train_options *now, const cli_common *common, const char *folder)
+static bool write_kept(cli_session *session, const cli_train_options *now, const cli_common *common,
+                       const char *directory)
 {
     char path[4096];
     cli_output output;
-    snprintf(path, sizeof path, "%s/%s", folder, KEPT);
+    snprintf(path, sizeof path, "%s/%s", directory, KEPT);
     if (!cli_output_text(session, &output, path)) return false;
     if (cli_config_print(output.file, &cli_train_usage, now, common)) return cli_output_commit(session, &output);
     cli_streams_print("bochner train: %s: %s\n", path, strerror(errno));

@@ -547,16 +547,16 @@ static void print(const cli_train_job *job)
     if (tested)
         printf("Validation  %s, %.4f nats per %s; best %.4f\n", score, r->valid_loss, translates ? "token" : "example",
                r->best_valid_loss);
-    cli_train_print_folder(job, "Model");
+    cli_train_print_directory(job, "Model");
 }
 
 /* Both commands read standard input. */
-static void say_next(const cli_train_job *job, const char *folder)
+static void say_next(const cli_train_job *job, const char *directory)
 {
     if (bo_texts_describe(job->texts)->labels)
-        cli_say_next(job->session, "bochner predict %s -", folder);
+        cli_say_next(job->session, "bochner predict %s -", directory);
     else
-        cli_say_next(job->session, "bochner generate %s", folder);
+        cli_say_next(job->session, "bochner generate %s", directory);
 }
 
 static void json_data(const cli_train_job *job, cli_json *json)

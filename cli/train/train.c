@@ -62,7 +62,7 @@ void cli_train_describe_run(cli_train_job *job)
     const bool length = o->steps || o->minutes > 0 || job->resumed;
     job->ranks = cli_ranks_collective(&job->session->ranks);
     job->desc = (bo_trainer_desc){
-        .folder = o->out,
+        .directory = o->out,
         .resume = o->resume,
         .optimizer = optimizer(o),
         .schedule = {.kind = o->schedule,
@@ -116,9 +116,9 @@ void cli_train_say_next(const cli_train_job *job)
 {
     char best[4096];
     snprintf(best, sizeof best, "%s/best", job->options->out);
-    char *folder = cli_quoted_word(access(best, F_OK) == 0 ? best : job->options->out);
-    job->kind->say_next(job, folder);
-    free(folder);
+    char *directory = cli_quoted_word(access(best, F_OK) == 0 ? best : job->options->out);
+    job->kind->say_next(job, directory);
+    free(directory);
 }
 
 /* Stopped by a signal: the trainer wrote a checkpoint if at least one step was done. */
@@ -128,11 +128,11 @@ static int stopped(cli_train_job *job)
     if (!report || report->step == 0) {
         cli_warn(job->session, "stopped before the first step; no checkpoint was written");
     } else {
-        char *folder = cli_quoted_word(job->options->out);
+        char *directory = cli_quoted_word(job->options->out);
         cli_warn(job->session,
                  "stopped after step %llu; a checkpoint was written. To resume: bochner train --resume --out %s",
-                 (unsigned long long)report->step, folder);
-        free(folder);
+                 (unsigned long long)report->step, directory);
+        free(directory);
     }
     return CLI_INTERRUPTED;
 }
@@ -147,12 +147,12 @@ static void say_if_complete(const cli_train_job *job)
 {
     const bo_training_report *report = bo_trainer_report(job->trainer);
     if (!job->resumed || !isnan(report->seconds_left)) return;
-    char *folder = cli_quoted_word(job->options->out);
+    char *directory = cli_quoted_word(job->options->out);
     cli_say(job->session,
             "Complete    the run has already taken all %s steps; to train longer, start a new run: "
             "bochner train --init %s --data FILE --out DIR",
-            cli_count((size_t)report->steps).s, folder);
-    free(folder);
+            cli_count((size_t)report->steps).s, directory);
+    free(directory);
 }
 
 static int run(cli_train_job *job)

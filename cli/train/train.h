@@ -114,7 +114,7 @@ void cli_train_clear(cli_train_options *options);
  * --out was started with (--resume); settings.c. */
 cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words);
 void cli_train_forget(cli_train_words *words);
-/* Stores the options in the folder of the run, for --resume. */
+/* Stores the options in the directory of the run, for --resume. */
 bool cli_train_keep(cli_session *session, const cli_train_words *words);
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
@@ -145,8 +145,8 @@ typedef struct cli_train_kind {
     void (*describe)(cli_train_job *job);
     /* Replaces the run of the trainer; NULL: the trainer is run. */
     int (*solve)(cli_train_job *job);
-    /* Prints the command to run next (cli_say_next); `folder` has the best weights. */
-    void (*say_next)(const cli_train_job *job, const char *folder);
+    /* Prints the command to run next (cli_say_next); `directory` has the best weights. */
+    void (*say_next)(const cli_train_job *job, const char *directory);
 
     void (*say_plan)(const cli_train_job *job);
     void (*loss_words)(const cli_train_job *job, const bo_training_report *report, char out[CLI_TRAIN_LOSS]);
@@ -186,11 +186,11 @@ const cli_option *cli_train_attention_given(const cli_train_options *options, co
 
 /* The source of the weights: a new model, perhaps with weights of --init, or adapters of the model in --init. */
 typedef struct cli_train_weights {
-    const char *file; /* in the folder of a run */
+    const char *file; /* in the directory of a run */
     /* Opens the model of --init, before the data, and the model that is trained, after the data. */
     bool (*open_init)(cli_train_job *job);
     bool (*open_model)(cli_train_job *job);
-    /* Writes the files that the weights need into the folder of the run, which exists. NULL: there are none. */
+    /* Writes the files that the weights need into the directory of the run, which exists. NULL: there are none. */
     bool (*write_files)(cli_train_job *job);
 } cli_train_weights;
 extern const cli_train_weights cli_train_new_model; /* model.c */
@@ -241,7 +241,7 @@ bool cli_train_describe_model(cli_train_job *job, bo_model_desc *out); /* valid 
 bool cli_train_replaces(const cli_train_options *options);
 /* A description as text; NULL after an error message. Freed by bo_free. */
 char *cli_train_read_description(cli_session *session, const char *path);
-/* The folder of the model that has the adapters' frozen weights, and its tokenizer with its special tokens. */
+/* The directory of the model that has the adapters' frozen weights, and its tokenizer with its special tokens. */
 const char *cli_train_base(const cli_train_job *job, char out[CLI_TRAIN_FILES]);
 /* Returns the tokens per training sequence of adapters; 0: no adapters, and the context of the model (adapters.c). */
 size_t cli_train_window(const cli_train_job *job);
@@ -260,7 +260,7 @@ void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE]);
 /* The JSON report on a model; `data` adds members about the data (may be NULL). */
 void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train_job *job, cli_json *json));
 /* "Model       DIR; weights with the best validation loss: DIR/best" */
-void cli_train_print_folder(const cli_train_job *job, const char *title);
+void cli_train_print_directory(const cli_train_job *job, const char *title);
 int cli_train_plot(cli_train_job *job); /* plot.c */
 /* Prints the command to run after this one. */
 void cli_train_say_next(const cli_train_job *job);

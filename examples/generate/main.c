@@ -1,6 +1,6 @@
-/* Loads a language model from a folder and generates text: generate [FOLDER [PROMPT]]
+/* Loads a language model from a directory and generates text: generate [DIRECTORY [PROMPT]]
  *
- * `bochner train --data text.txt --out model --minutes 2` makes such a folder. */
+ * `bochner train --data text.txt --out model --minutes 2` makes such a directory. */
 #include <bochner/bochner.h>
 #include <stdio.h>
 
@@ -21,11 +21,11 @@ static bool show(void *user, const bo_token *token)
 
 int main(int argc, char **argv)
 {
-    const char *folder = argc > 1 ? argv[1] : "model", *prompt = argc > 2 ? argv[2] : "In the beginning";
+    const char *directory = argc > 1 ? argv[1] : "model", *prompt = argc > 2 ? argv[2] : "In the beginning";
     bo_context *context;
     bo_model *model;
     if (bo_context_create(NULL, &context) != BO_OK) return 1;
-    const bo_source source = {.path = folder};
+    const bo_source source = {.path = directory};
     if (bo_model_load(context, &source, NULL, &model) != BO_OK) return fail(context);
 
     bo_generate_desc desc = {.prompt = prompt, .max_tokens = 100};

@@ -1,4 +1,4 @@
-"""Stream tokens, save the state of a conversation, and continue it twice: python stream_tokens.py [FOLDER]"""
+"""Stream tokens, save the state of a conversation, and continue it twice: python stream_tokens.py [DIRECTORY]"""
 import sys
 
 import bochner

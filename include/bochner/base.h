@@ -15,7 +15,7 @@
  *
  *     create, destroy   an object in memory, made from a descriptor (made from data: fit, train)
  *     open, close       something that is read piece by piece
- *     load, save        a whole object from a source and to a sink: a file, a folder, memory, a callback
+ *     load, save        a whole object from a source and to a sink: a file, a directory, memory, a callback
  *     describe          the descriptor that an object was made from, with the defaults filled in, or facts about it
  *     estimate          the cost of an operation in memory, floating-point operations or time, before it is run
  *     report            facts about an object

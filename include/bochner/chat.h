@@ -2,7 +2,7 @@
  * Chat templates: the text that a chat model reads for a conversation.
  *
  *     bo_chat_template *chat;
- *     bo_chat_template_create(context, &(bo_chat_template_desc){.folder = "model"}, &chat);
+ *     bo_chat_template_create(context, &(bo_chat_template_desc){.directory = "model"}, &chat);
  *     bo_chat_message messages[] = {{.role = "system", .content = "Be brief."}, {.role = "user", .content = "Hello"}};
  *     bo_ids ids = {0};
  *     bo_chat_encode(context, chat, tokenizer, messages, 2, &(bo_chat_options){.add_generation_prompt = true}, &ids);
@@ -29,22 +29,22 @@ extern "C" {
 /** A chat template with the special tokens of a tokenizer. Immutable; may be shared by threads. */
 typedef struct bo_chat_template bo_chat_template;
 
-/** Describes a template. One of `folder`, `path` and `text` is required. */
+/** Describes a template. One of `directory`, `path` and `text` is required. */
 typedef struct bo_chat_template_desc {
-    /** A model folder or file: the special tokens, and the template unless one is given below; or NULL. */
-    const char *folder;
+    /** A model directory or file: the special tokens, and the template unless one is given below; or NULL. */
+    const char *directory;
     const char *path;     /**< a file that contains a template; or NULL */
     const char *text;     /**< the text of a template; or NULL */
-    const char *name;     /**< the name of the template, if the folder has several (default: "default"); or NULL */
+    const char *name;     /**< the name of the template, if the directory has several (default: "default"); or NULL */
     uint64_t reserved[4]; /**< must be zero */
 } bo_chat_template_desc;
 
 /** Creates a template.
  *
- * The template of a folder is the file chat_template.jinja, or the member `chat_template` of tokenizer_config.json: a
- * string, or a list of {"name", "template"}. The special tokens (bos_token, eos_token, …) are those of
- * tokenizer_config.json and special_tokens_map.json. What the folder of an adapter lacks comes from its base. A model
- * in one .safetensors file (bo_model_save()) has these files in its metadata.
+ * The template of a directory is the file chat_template.jinja, or the member `chat_template` of tokenizer_config.json:
+ * a string, or a list of {"name", "template"}. The special tokens (bos_token, eos_token, …) are those of
+ * tokenizer_config.json and special_tokens_map.json. What the directory of an adapter lacks comes from its base. A
+ * model in one .safetensors file (bo_model_save()) has these files in its metadata.
  *
  * @param context    the context
  * @param desc       the template
@@ -125,7 +125,7 @@ BO_API bo_status bo_chat_encode(bo_context *context, const bo_chat_template *cha
  *
  * @param chat   the template
  * @param name   the name, such as "eos_token"
- * @return the text, owned by the template; NULL if the folder does not define it
+ * @return the text, owned by the template; NULL if the directory does not define it
  */
 BO_API const char *bo_chat_template_token(const bo_chat_template *chat, const char *name);
 

@@ -4,7 +4,7 @@
  *     bo_convert(context, &(bo_convert_desc){.from = "model.gguf", .to = "model"});
  *     bo_model_load(context, &(bo_source){.path = "model"}, NULL, &model);
  *
- * The result is a folder with config.json, generation_config.json, model.safetensors (or shards and
+ * The result is a directory with config.json, generation_config.json, model.safetensors (or shards and
  * model.safetensors.index.json), tokenizer.json and tokenizer_config.json. Its model is a true one of its family
  * (`"model_type": "llama"`, …), which other programs load, too.
  *
@@ -16,7 +16,7 @@
  *   byte-level BPE.
  * - llama2.c files, versions 0, 1 and 2, with a tokenizer.bin.
  *
- * Whatever the folder cannot express is refused by name: nothing is left out silently.
+ * Whatever the directory cannot express is refused by name: nothing is left out silently.
  *
  * **Memory.** The source is mapped. Tensors are decoded and written in blocks of rows; a matrix of GPT-2, which is
  * transposed, is held as a whole. All files get their names after the last one is complete.
@@ -45,14 +45,14 @@ typedef enum bo_convert_dtype {
 /** The settings of a conversion. `from` has no default. */
 typedef struct bo_convert_desc {
     const char *from;       /**< the file to convert */
-    const char *tokenizer;  /**< tokenizer.bin of a llama2.c model; or NULL: the folder gets no tokenizer */
-    const char *to;         /**< the folder, which is created if it does not exist; bo_convert() only */
+    const char *tokenizer;  /**< tokenizer.bin of a llama2.c model; or NULL: the directory gets no tokenizer */
+    const char *to;         /**< the directory, which is created if it does not exist; bo_convert() only */
     bo_convert_dtype dtype; /**< the type of the result (default: that of the source) */
     uint64_t shard_bytes;   /**< the largest size of the tensors of a file (default: 5,000,000,000) */
     uint64_t reserved[4];   /**< must be zero */
 } bo_convert_desc;
 
-/** Converts a model. Existing files of the folder are replaced.
+/** Converts a model. Existing files of the directory are replaced.
  *
  * @param context   the context
  * @param desc      the settings
@@ -106,14 +106,14 @@ typedef struct bo_conversion_info {
 BO_API bo_status bo_conversion_open(bo_context *context, const bo_convert_desc *desc, bo_conversion_info *info,
                                     bo_conversion **out);
 
-/** Writes the folder. Existing files of the same names are replaced.
+/** Writes the directory. Existing files of the same names are replaced.
  *
  * @param context      the context
  * @param conversion   the conversion
- * @param folder       the folder, which is created if it does not exist
+ * @param directory       the directory, which is created if it does not exist
  * @return as bo_convert()
  */
-BO_API bo_status bo_conversion_write(bo_context *context, const bo_conversion *conversion, const char *folder);
+BO_API bo_status bo_conversion_write(bo_context *context, const bo_conversion *conversion, const char *directory);
 
 /** Releases a conversion.
  *

@@ -534,8 +534,8 @@ BO_API size_t bo_array_format(const bo_array *array, char *out, size_t size);
 
 /** A file that is being written. It appears completely or not at all.
  *
- * All functions that save write to a temporary file in the same folder, flush it and rename it: a reader sees the old
- * file or the new one, never a part. A path that exists and is not a regular file (a device, a pipe) is written
+ * All functions that save write to a temporary file in the same directory, flush it and rename it: a reader sees the
+ * old file or the new one, never a part. A path that exists and is not a regular file (a device, a pipe) is written
  * directly. A process that is killed leaves the temporary file FILE.bochner-N.part; the next one that writes FILE
  * removes it.
  */
@@ -567,7 +567,7 @@ BO_API bo_status bo_output_write(bo_context *context, bo_output *output, const v
  */
 BO_API int bo_output_descriptor(const bo_output *output);
 
-/** Completes the file: flushes it, gives it its name and flushes the folder.
+/** Completes the file: flushes it, gives it its name and flushes the directory.
  *
  * @param context   the context
  * @param output    the output, which is released, also if writing fails; a refused call (NULL) releases nothing
@@ -608,15 +608,15 @@ BO_API bo_status bo_file_load(bo_context *context, const char *path, size_t most
 /** Copies a text that can be read only once, from standard input or a pipe, to a temporary file, so that it can be read
  * several times.
  *
- * The file is in the folder TMPDIR (default: /tmp). It has no name and disappears when it is closed; the path of the
+ * The file is in the directory TMPDIR (default: /tmp). It has no name and disappears when it is closed; the path of the
  * copy is /dev/fd/N, where N is the descriptor. The copy is not decompressed.
  *
  * @param context            the context; its progress function is called while the text is awaited and copied
  * @param path               the text; "-": standard input
  * @param[out] descriptor    the temporary file, to be closed by the caller; -1 if the text is a regular file, which can
  *     be read again
- * @return BO_OK; BO_IO if the text cannot be read or copied, or is a device or a folder; BO_FORMAT if it is too large;
- *     BO_UNSUPPORTED if it has the format of another program; BO_INVALID if it is empty; BO_CANCELED
+ * @return BO_OK; BO_IO if the text cannot be read or copied, or is a device or a directory; BO_FORMAT if it is too
+ * large; BO_UNSUPPORTED if it has the format of another program; BO_INVALID if it is empty; BO_CANCELED
  */
 BO_API bo_status bo_file_spool(bo_context *context, const char *path, int *descriptor);
 

@@ -2,7 +2,7 @@
  * Linearization: a softmax transformer becomes one that decodes from a state of fixed size.
  *
  *     bo_model_load(context, &(bo_source){.path = "stories15M"}, NULL, &teacher);
- *     bo_linearize_desc desc = {.teacher = teacher, .train = text, .valid = held_out, .folder = "linear", .minutes =
+ *     bo_linearize_desc desc = {.teacher = teacher, .train = text, .valid = held_out, .directory = "linear", .minutes =
  * 60}; bo_attention_preset("dark", &desc.attention); desc.attention.gate = BO_GATE_DECAY; bo_linearize(context, &desc,
  * &student);    // progress through desc.report; BO_CANCELED after a checkpoint
  *
@@ -12,14 +12,14 @@
  * residual stream what the teacher's layer adds, for the teacher's q, k and v. **Finetuning** trains them together with
  * adapters of q, k, v and o, so that the distribution of the next token is that of the teacher.
  *
- * The folder contains:
+ * The directory contains:
  *
  *     config.json, model.safetensors, …   the student, with the adapters merged into its weights
  *     adapter/                            the adapters and the weights before merging (lora.h), unless `merge` is set
  *     transfer/, finetune/                the runs (train.h), from which an interrupted call continues
  *
  * **Ownership.** The teacher and the corpora must outlive the call; the teacher is not changed, and its tokenizer must
- * outlive the student. **Threads.** No other thread may use the folder.
+ * outlive the student. **Threads.** No other thread may use the directory.
  */
 #ifndef BOCHNER_LINEARIZE_H
 #define BOCHNER_LINEARIZE_H
@@ -79,13 +79,13 @@ typedef void (*bo_calibrated_fn)(void *user, const bo_head_fit *fits, size_t cou
  */
 typedef void (*bo_transferred_fn)(void *user, const double *errors, size_t layers);
 
-/** Describes a linearization. Zero means the default, except in teacher, train and folder. */
+/** Describes a linearization. Zero means the default, except in teacher, train and directory. */
 typedef struct bo_linearize_desc {
     const bo_model *teacher; /**< a language model with softmax attention */
     const bo_corpus *train;  /**< training text, with the tokenizer of the teacher */
     const bo_corpus *valid;  /**< validation text; NULL: no evaluation */
-    const char *folder;      /**< the folder to write */
-    bool resume;             /**< continue an interrupted linearization of the folder; start if there is none */
+    const char *directory;   /**< the directory to write */
+    bool resume;             /**< continue an interrupted linearization of the directory; start if there is none */
     /** The new attention: start from a preset (bo_attention_preset()); heads, dim and similar fields are filled in. */
     bo_attention_desc attention;
     /** Layers that keep the attention of the teacher: numbers from 0, ranges and blocks, "0,5-7,block-1"; "": none.
@@ -108,7 +108,7 @@ typedef struct bo_linearize_desc {
     double alpha;         /**< α of the adapters (default: twice the rank) */
     const char *targets;  /**< layers with adapters (default: "q_proj,k_proj,v_proj,o_proj") */
     uint64_t eval_tokens; /**< number of validation tokens to use in evaluations (default: 16384) */
-    bool merge;           /**< the folder does not keep the adapters apart */
+    bool merge;           /**< the directory does not keep the adapters apart */
     uint64_t seed;        /**< seed of frequencies, adapters and batches */
     bo_linearize_report_fn report; /**< receives the reports, or NULL */
     bo_calibrated_fn calibrated;   /**< receives the result of the calibration, or NULL */
@@ -117,13 +117,13 @@ typedef struct bo_linearize_desc {
     uint64_t reserved[4];          /**< must be zero */
 } bo_linearize_desc;
 
-/** Linearizes a model and writes the result to a folder.
+/** Linearizes a model and writes the result to a directory.
  *
  * @param context   the context
  * @param desc      the linearization
  * @param[out] out  the student, release it with bo_model_destroy(); or NULL
  * @return BO_OK; BO_INVALID if the teacher is not a language model with softmax attention, if the attention, the layers
- *     or the text do not fit, or if the folder contains something else; BO_CANCELED after a checkpoint if a callback
+ *     or the text do not fit, or if the directory contains something else; BO_CANCELED after a checkpoint if a callback
  *     requested a stop; errors of bo_trainer_run()
  */
 BO_API bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc, bo_model **out);

@@ -19,8 +19,9 @@
  * **Files** are those of PEFT. bo_model_save() of an adapted model writes adapter_config.json, which names the base,
  * and adapter_model.safetensors. An adapter whose initial values are not zero is written with twice the rank, so that
  * it subtracts them. Layers that are trained fully are written as a whole and listed in "modules_to_save".
- * bo_model_save() of a merged model writes the model as usual, and a folder `adapter` with the adapter and
- * base.safetensors, the weights before merging. bo_model_load() of the folder of an adapter loads the base and merges.
+ * bo_model_save() of a merged model writes the model as usual, and a directory `adapter` with the adapter and
+ * base.safetensors, the weights before merging. bo_model_load() of the directory of an adapter loads the base and
+ * merges.
  *
  * **Ownership.** Adapters belong to the model. **Threads.** The functions change the model and need exclusive access.
  */
@@ -51,7 +52,7 @@ typedef struct bo_lora_desc {
     const bo_corpus *data; /**< GRADIENT: the corpus on which the gradient of the mean loss is computed */
     size_t sequences;      /**< GRADIENT: number of windows of the corpus (default: 32) */
     uint64_t seed;         /**< seed of the initial values */
-    const char *base;      /**< folder or file of the base, which the files of the adapter name; or NULL */
+    const char *base;      /**< directory or file of the base, which the files of the adapter name; or NULL */
     size_t window;         /**< GRADIENT: tokens per window, at most the context (default: the context of the model) */
     uint64_t reserved[3];  /**< must be zero */
 } bo_lora_desc;
@@ -85,7 +86,7 @@ BO_API bo_status bo_model_merge(bo_context *context, bo_model *model);
  *
  * @param context        the context
  * @param[in,out] model  a model with adapters
- * @param base           folder or file of the base, which exists; stored as an absolute path
+ * @param base           directory or file of the base, which exists; stored as an absolute path
  * @return BO_OK; BO_INVALID if the model has no adapters or the base is not a model
  */
 BO_API bo_status bo_model_set_base(bo_context *context, bo_model *model, const char *base);

@@ -1,7 +1,7 @@
 /** @file
  * Models of text: transformers with any attention of attention.h.
  *
- * Models are stored as by Hugging Face: a folder with config.json, model.safetensors and tokenizer.json, or one
+ * Models are stored as by Hugging Face: a directory with config.json, model.safetensors and tokenizer.json, or one
  * safetensors file that contains all three. Language models are read and continue texts through generate.h. Models that
  * classify or translate texts are described here and used through tasks.h.
  *
@@ -381,7 +381,7 @@ typedef struct bo_agreement {
  */
 BO_API bo_status bo_model_widen(bo_context *context, const bo_model_desc *desc, size_t width, bo_model_desc *out);
 
-/** Tests whether a path contains a model: a folder with config.json or adapter_config.json, or one file of
+/** Tests whether a path contains a model: a directory with config.json or adapter_config.json, or one file of
  * bo_model_save().
  *
  * @param context  the context
@@ -396,7 +396,7 @@ BO_API bool bo_model_exists(bo_context *context, const char *path);
  *
  * @param model  the model
  * @param name   the name of the file
- * @return the text, owned by the model; NULL if the folder had no such file, or the one that bo_model_save() writes
+ * @return the text, owned by the model; NULL if the directory had no such file, or the one that bo_model_save() writes
  */
 BO_API const char *bo_model_companion(const bo_model *model, const char *name);
 

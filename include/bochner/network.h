@@ -8,7 +8,7 @@
  *     bo_model_create_described(context, &(bo_description){.text = json, .examples = examples}, &model);
  *     …                                                                  // bo_trainer_run of train.h
  *     bo_model_predict(context, model, examples, BO_SPLIT_VALID, out);
- *     bo_model_save(context, model, &(bo_sink){.path = "folder"});
+ *     bo_model_save(context, model, &(bo_sink){.path = "directory"});
  *
  * docs/guides/network.md describes the format of a description. Text models have descriptions in the same language.
  *

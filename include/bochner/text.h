@@ -68,10 +68,11 @@ BO_API bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc
 
 /** Loads a tokenizer.
  *
- * The file is a tokenizer.json, a folder that contains one, or a model that was saved as one ".safetensors" file
- * (model.h). A folder of a Bochner model without a tokenizer.json has the tokenizer of bytes. Supported are the models
- * BPE, Unigram, WordPiece and WordLevel, with almost all normalizers, pre-tokenizers, decoders and post-processors of
- * the package `tokenizers`; ids and decoded texts are those of that package (docs/reference/tokenizers.md).
+ * The file is a tokenizer.json, a directory that contains one, or a model that was saved as one ".safetensors" file
+ * (model.h). A directory of a Bochner model without a tokenizer.json has the tokenizer of bytes. Supported are the
+ * models BPE, Unigram, WordPiece and WordLevel, with almost all normalizers, pre-tokenizers, decoders and
+ * post-processors of the package `tokenizers`; ids and decoded texts are those of that package
+ * (docs/reference/tokenizers.md).
  *
  * @param context    the context
  * @param source     a tokenizer.json, or a directory that contains one

@@ -2,16 +2,16 @@
  * Training. A trainer owns a run: it loads batches, takes steps, evaluates, and writes checkpoints. A run that was
  * interrupted continues with the same bits.
  *
- *     bo_trainer_desc desc = {.model = model, .train.corpus = text, .valid.corpus = held_out, .folder = "run"};
+ *     bo_trainer_desc desc = {.model = model, .train.corpus = text, .valid.corpus = held_out, .directory = "run"};
  *     desc.steps = 400;
  *     bo_trainer *trainer;
  *     bo_trainer_create(context, &desc, &trainer);
  *     bo_trainer_run(context, trainer);                 // progress through desc.report; BO_CANCELED after a checkpoint
  *     bo_trainer_destroy(trainer);                      // the model has the weights of the last step
  *
- * The folder of a run contains:
+ * The directory of a run contains:
  *
- *     config.json, model.safetensors, tokenizer.json   the latest checkpoint; the folder can be loaded as a model
+ *     config.json, model.safetensors, tokenizer.json   the latest checkpoint; the directory can be loaded as a model
  *     best/                                            the checkpoint with the lowest validation loss
  *     checkpoints/step-…                               with optimizer.safetensors, training.json and, for stateful
  *                                                      runs, states.safetensors, for resuming
@@ -84,8 +84,8 @@ typedef struct bo_trainer_desc {
     bo_model *model;        /**< the model; changed by training */
     bo_training_data train; /**< training data; the part TRAIN of examples */
     bo_training_data valid; /**< validation data, the part VALID of examples; all NULL: no evaluation */
-    const char *folder;     /**< the folder of the run; NULL: nothing is written */
-    bool resume;            /**< continue from the latest checkpoint of the folder; start if there is none */
+    const char *directory;  /**< the directory of the run; NULL: nothing is written */
+    bool resume;            /**< continue from the latest checkpoint of the directory; start if there is none */
     uint64_t steps;         /**< number of steps; or `minutes` instead */
     double minutes;         /**< time limit in minutes; converted to a number of steps after a few timed steps */
     /** Sequences, packs or examples per step, over all ranks (default: 16; graphs: 1; packs: 16384 tokens, for
@@ -149,9 +149,9 @@ typedef struct bo_trainer bo_trainer;
  * @param context   the context
  * @param desc      the run; copied, but not what it points to
  * @param[out] out  the new trainer; release it with bo_trainer_destroy() before the model and the data
- * @return BO_OK; BO_INVALID if the data does not fit the model, if the folder contains another run or files that would
- *     be overwritten, if another process is training there, or if a run is resumed with other settings; BO_IO if a file
- *     cannot be read or written, or if another rank failed; BO_FORMAT if a checkpoint is malformed
+ * @return BO_OK; BO_INVALID if the data does not fit the model, if the directory contains another run or files that
+ * would be overwritten, if another process is training there, or if a run is resumed with other settings; BO_IO if a
+ * file cannot be read or written, or if another rank failed; BO_FORMAT if a checkpoint is malformed
  */
 BO_API bo_status bo_trainer_create(bo_context *context, const bo_trainer_desc *desc, bo_trainer **out);
 
@@ -241,8 +241,8 @@ BO_API bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, b
  *
  * @param context  the context
  * @param trainer  the trainer
- * @return BO_OK; BO_INVALID if the trainer has no folder; BO_NUMERIC if a weight is not finite; BO_IO if a file cannot
- *     be written
+ * @return BO_OK; BO_INVALID if the trainer has no directory; BO_NUMERIC if a weight is not finite; BO_IO if a file
+ * cannot be written
  */
 BO_API bo_status bo_trainer_checkpoint(bo_context *context, bo_trainer *trainer);
 

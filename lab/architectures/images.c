@@ -81,11 +81,11 @@ typedef struct path {
     char text[1024];
 } path;
 
-static bool find_file(const char *folder, const char *name, path *out)
+static bool find_file(const char *directory, const char *name, path *out)
 {
     static const char *const ends[] = {"", ".gz"};
     for (size_t i = 0; i < LAB_COUNT_OF(ends); i++) {
-        const int length = snprintf(out->text, sizeof out->text, "%s/%s%s", folder, name, ends[i]);
+        const int length = snprintf(out->text, sizeof out->text, "%s/%s%s", directory, name, ends[i]);
         if (length > 0 && (size_t)length < sizeof out->text && access(out->text, R_OK) == 0) return true;
     }
     return false;
@@ -142,18 +142,18 @@ static void shuffle(lab_run *run, lab_images *images)
 
 bo_status lab_images_open(lab_run *run, size_t count, lab_images *out)
 {
-    const char *folder = lab_options(run)->images;
+    const char *directory = lab_options(run)->images;
     path images, labels;
     *out = (lab_images){0};
-    if (!folder) {
+    if (!directory) {
         const bo_status status = make_up(run, count, out);
         if (status != BO_OK) lab_images_close(out);
         return status;
     }
-    if (!find_file(folder, "train-images-idx3-ubyte", &images) ||
-        !find_file(folder, "train-labels-idx1-ubyte", &labels))
+    if (!find_file(directory, "train-images-idx3-ubyte", &images) ||
+        !find_file(directory, "train-labels-idx1-ubyte", &labels))
         return bo_fail(lab_context(run), BO_IO,
-                       "%s has no train-images-idx3-ubyte and train-labels-idx1-ubyte, gzipped or not", folder);
+                       "%s has no train-images-idx3-ubyte and train-labels-idx1-ubyte, gzipped or not", directory);
     const bo_status status = read_files(run, &images, &labels, count, out);
     if (status == BO_OK)
         shuffle(run, out);

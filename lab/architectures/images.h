@@ -11,7 +11,7 @@ typedef struct lab_images {
     int32_t *labels; /* count */
 } lab_images;
 
-/* Opens `count` images: a random sample, by the seed of the run, of the training files in the folder of --images
+/* Opens `count` images: a random sample, by the seed of the run, of the training files in the directory of --images
  * (train-images-idx3-ubyte and train-labels-idx1-ubyte, gzipped or not), or synthetic images. */
 bo_status lab_images_open(lab_run *run, size_t count, lab_images *out);
 void lab_images_close(lab_images *images);

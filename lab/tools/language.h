@@ -1,4 +1,4 @@
-/* Language models in experiments: text, training without a run folder, evaluation. */
+/* Language models in experiments: text, training without a run directory, evaluation. */
 #ifndef BO_LAB_TOOLS_LANGUAGE_H
 #define BO_LAB_TOOLS_LANGUAGE_H
 
@@ -26,7 +26,7 @@ void lab_made_up_text(uint64_t seed, size_t bytes, char *out);
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
-/* Zero means the default of bo_trainer_desc, except that there is no run folder and only a final evaluation. */
+/* Zero means the default of bo_trainer_desc, except that there is no run directory and only a final evaluation. */
 typedef struct lab_training {
     bo_optimizer_desc optimizer;
     bo_schedule schedule;

@@ -23,12 +23,12 @@ _FILES = ("chat_template.jinja", "tokenizer_config.json", "special_tokens_map.js
 def open_template(core: Core, text: str | None) -> Handle:
     """The chat template of a model, from the files that it was loaded with. `text` takes the place of its template."""
     out = ctypes.c_void_p()
-    with tempfile.TemporaryDirectory() as folder, core.reading() as taken:
+    with tempfile.TemporaryDirectory() as directory, core.reading() as taken:
         for name in _FILES:
             if found := lib.bo_model_companion(core.handle, name.encode()):
-                with open(os.path.join(folder, name), "wb") as file:
+                with open(os.path.join(directory, name), "wb") as file:
                     file.write(found)
-        desc = c.bo_chat_template_desc(folder=os.fsencode(folder), text=None if text is None else text_bytes(text, "template"))
+        desc = c.bo_chat_template_desc(directory=os.fsencode(directory), text=None if text is None else text_bytes(text, "template"))
         lib.bo_chat_template_create(taken, ctypes.byref(desc), ctypes.byref(out))
     return Handle(out.value, lib.bo_chat_template_destroy)
 

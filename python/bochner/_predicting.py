@@ -195,7 +195,7 @@ class Predictor:
         minutes: float | None = None, batch: int | None = None, learning_rate: float | None = None,
         optimizer: Optimizer | None = None, schedule: Schedule | None = None, validation: float | tuple[Any, Any] | None = 0.1,
         edges: Any = None, undirected: bool = False, self_loops: bool = False, split: Any = None,
-        folder: Path | None = None, seed: int = 0, callback: Callback | None = None, progress: bool | None = None,
+        directory: Path | None = None, seed: int = 0, callback: Callback | None = None, progress: bool | None = None,
         **settings: Unpack[FitSettings],
     ) -> History:  # fmt: skip
         """Train the model on examples or on texts, in place. Language models have :meth:`train`.
@@ -215,7 +215,7 @@ class Predictor:
             Length of the run, instead of `epochs`. Texts require one of them.
         batch : int, optional
             Examples per step (default: 128). A graph is one example. For texts, packs of texts per step.
-        learning_rate, optimizer, schedule, folder, callback, progress : optional
+        learning_rate, optimizer, schedule, directory, callback, progress : optional
             As in :meth:`train`.
         validation : float or tuple, optional
             Fraction of the rows that is held out, chosen by `seed` (default: 0.1), or other rows as a tuple (x, y).
@@ -250,7 +250,7 @@ class Predictor:
         """
         core = self._open
         given = {"steps": steps, "minutes": minutes, "batch": batch, "learning_rate": learning_rate,
-                 "optimizer": optimizer, "schedule": schedule, "folder": folder, "seed": seed}  # fmt: skip
+                 "optimizer": optimizer, "schedule": schedule, "directory": directory, "seed": seed}  # fmt: skip
         run = _training.ExampleRun(core, {**settings, **given}, callback, progress)
         graph = {"edges": edges, "undirected": undirected, "self_loops": self_loops}
         if core.desc.task == c.BO_MODEL_TASK_LANGUAGE:

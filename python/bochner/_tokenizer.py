@@ -109,7 +109,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
-        """Load a tokenizer.json, or that of a model folder."""
+        """Load a tokenizer.json, or that of a model directory."""
         out = ctypes.c_void_p()
         with context() as taken:
             lib.bo_tokenizer_load(taken, ctypes.byref(file_source(path)), ctypes.byref(out))

@@ -37,7 +37,7 @@ _RUN = {
     "seed": "seed", "eval_every": "eval_every", "eval_tokens": "eval_tokens", "checkpoint_every": "checkpoint_every",
     "keep": "keep", "patience": "patience", "checkpointing": "checkpointing", "activations": "activations",
     "documents": "documents", "freeze": "freeze", "calibrate_every": "calibrate_every", "redraw_every": "redraw_every",
-    "state_windows": "state_windows", "stateful": "stateful", "whiten": "whiten", "resume": "resume", "folder": "folder",
+    "state_windows": "state_windows", "stateful": "stateful", "whiten": "whiten", "resume": "resume", "directory": "directory",
 }  # fmt: skip
 _OPTIMIZER = {
     "optimizer": "kind", "learning_rate": "rate", "other_learning_rate": "other_rate", "weight_decay": "decay",
@@ -295,8 +295,8 @@ def _trainer_desc(settings: dict[str, Any]) -> Any:
         given["warmup"] = NONE
     if "freeze" in given:
         given["freeze"] = text_bytes(given["freeze"], "freeze")
-    if "folder" in given:
-        given["folder"] = path_bytes(given["folder"])
+    if "directory" in given:
+        given["directory"] = path_bytes(given["directory"])
     for struct, members in ((desc, {**_RUN, **_TEXTS}), (desc.optimizer, _OPTIMIZER), (desc.schedule, _SCHEDULE)):
         fill(struct, {name: value for name, value in given.items() if name in members}, members, _NAMED)
     return desc
@@ -371,7 +371,7 @@ def _values(report: Any) -> dict[str, Any]:
 def linearize(
     core: Core, data: Any, *, kind: Any, features: int | None, window: int | None, gate: str | None,
     keep_softmax: str | Iterable[int] | None, validation: Any, field: str | None, separator: str | None,
-    folder: Path | None, callback: Callback | None, progress: bool | None, settings: dict[str, Any],
+    directory: Path | None, callback: Callback | None, progress: bool | None, settings: dict[str, Any],
 ) -> tuple[Handle, LinearizationReport]:  # fmt: skip
     _check_callback(callback)
     for name, number in (("features", features), ("window", window)):
@@ -395,7 +395,7 @@ def linearize(
         train_text, held_out = open_corpora(taken, tokenizer, data, validation, field, separator)
         desc.train = train_text._as_parameter_
         desc.valid = held_out._as_parameter_ if held_out else None
-        desc.folder = path_bytes(stack.enter_context(tempfile.TemporaryDirectory()) if folder is None else folder)
+        desc.directory = path_bytes(stack.enter_context(tempfile.TemporaryDirectory()) if directory is None else directory)
         return _linearized(taken, core, desc, held_out, bar, callback)
 
 

@@ -120,7 +120,7 @@ class Model(Predictor):
     Parameters
     ----------
     path : path
-        A folder that Bochner wrote (`bochner train`, `bochner linearize`, :meth:`save`), a pretrained model of Hugging Face,
+        A directory that Bochner wrote (`bochner train`, `bochner linearize`, :meth:`save`), a pretrained model of Hugging Face,
         an adapter, or a model in one .safetensors file.
     storage : {"float32", "bfloat16", "float8", "int8", "int4"}, optional
         Storage of the matrices in memory (default: float32). Fewer bytes make generation faster. Such a model cannot be
@@ -312,7 +312,7 @@ class Model(Predictor):
         return cls._described(number, description, x, y, data, impute, validation, tokenizer, seed, settings)
 
     def save(self, path: Path) -> None:
-        """Save the model to a folder, or to one file if the path ends with ".safetensors"."""
+        """Save the model to a directory, or to one file if the path ends with ".safetensors"."""
         core = self._open
         with core.reading() as taken:
             lib.bo_model_save(taken, core.handle, ctypes.byref(file_sink(path)))
@@ -654,7 +654,7 @@ class Model(Predictor):
         messages : list of dict
             The conversation: [{"role": "user", "content": "Hello"}, ...].
         template : str, optional
-            A chat template in Jinja (default: that of the folder of the model).
+            A chat template in Jinja (default: that of the directory of the model).
         variables : dict, optional
             Further variables of the template.
         parse_special : bool
@@ -676,7 +676,7 @@ class Model(Predictor):
         self, data: Data, *, steps: int | None = None, minutes: float | None = None, batch: int | None = None,
         context: int | None = None, learning_rate: float | None = None, optimizer: Optimizer | None = None,
         schedule: Schedule | None = None, validation: float | Data | None = 0.1, field: str | None = None,
-        separator: str | None = None, folder: Path | None = None, seed: int = 0,
+        separator: str | None = None, directory: Path | None = None, seed: int = 0,
         lora: int | LoraSettings | None = None, callback: Callback | None = None, progress: bool | None = None,
         **settings: Unpack[TrainingSettings],
     ) -> History:  # fmt: skip
@@ -702,8 +702,8 @@ class Model(Predictor):
             Text to evaluate on, or the fraction at the end of `data` that is held out (default: 0.1). None: no evaluation.
         field, separator : str, optional
             As in :meth:`evaluate`.
-        folder : path, optional
-            Folder for checkpoints, which can be resumed (`resume=True`) and loaded as models.
+        directory : path, optional
+            Directory for checkpoints, which can be resumed (`resume=True`) and loaded as models.
         seed : int
             Seed of batches and dropout.
         lora : int or mapping, optional
@@ -724,7 +724,7 @@ class Model(Predictor):
             The last report, and all reports as `reports`.
         """
         given = {"steps": steps, "minutes": minutes, "batch": batch, "context": context, "learning_rate": learning_rate,
-                 "optimizer": optimizer, "schedule": schedule, "folder": folder, "seed": seed}  # fmt: skip
+                 "optimizer": optimizer, "schedule": schedule, "directory": directory, "seed": seed}  # fmt: skip
         return _training.train(
             self._open, data, validation=validation, field=field, separator=separator, lora=lora, callback=callback,
             progress=progress, settings={**settings, **given},
@@ -735,7 +735,7 @@ class Model(Predictor):
         self, data: Data, kind: Kind = "hybrid", *, features: int | None = None, window: int | None = None,
         gate: Gate | None = None, keep_softmax: str | Iterable[int] | None = None, steps: int | None = None,
         transfer_steps: int | None = None, minutes: float | None = None, validation: float | Data | None = 0.1,
-        field: str | None = None, separator: str | None = None, folder: Path | None = None, seed: int = 0,
+        field: str | None = None, separator: str | None = None, directory: Path | None = None, seed: int = 0,
         callback: Callback | None = None, progress: bool | None = None,
         **settings: Unpack[LinearizationSettings],
     ) -> Model:  # fmt: skip
@@ -761,8 +761,8 @@ class Model(Predictor):
             Time of both runs (default: 60 if no steps are given).
         validation, field, separator, seed, callback, progress :
             As in :meth:`train`. Reports have a `stage`: "transfer" or "finetune".
-        folder : path, optional
-            Folder of the result and of checkpoints, from which an interrupted run continues (`resume=True`).
+        directory : path, optional
+            Directory of the result and of checkpoints, from which an interrupted run continues (`resume=True`).
         **settings
             batch, context, learning_rate, transfer_learning_rate, rank, alpha, targets, share, sparsity, gate_bias,
             eval_tokens, merge, ..., as in the C header linearize.h; :class:`bochner.typing.LinearizationSettings` lists all.
@@ -776,7 +776,7 @@ class Model(Predictor):
         given = {"steps": steps, "transfer_steps": transfer_steps, "minutes": minutes, "seed": seed}
         handle, report = _training.linearize(
             core, data, kind=kind, features=features, window=window, gate=gate, keep_softmax=keep_softmax,
-            validation=validation, field=field, separator=separator, folder=folder, callback=callback, progress=progress,
+            validation=validation, field=field, separator=separator, directory=directory, callback=callback, progress=progress,
             settings={**settings, **given},
         )  # fmt: skip
         return self._with(Core(handle, core.precision, core.tokenizer), report)

@@ -1,4 +1,4 @@
-"""GPT-2 for the scripts of this folder: a minimal model with fused attention of PyTorch."""
+"""GPT-2 for the scripts of this directory: a minimal model with fused attention of PyTorch."""
 import torch
 from torch import nn
 from torch.nn import functional as F

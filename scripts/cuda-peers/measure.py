@@ -1,4 +1,4 @@
-"""Shared by the scripts of this folder: timing on the GPU, and one line of JSON per measurement.
+"""Shared by the scripts of this directory: timing on the GPU, and one line of JSON per measurement.
 
 Times are taken with events of the device, without transfers. A call is captured as a CUDA graph if possible, so that launches cost
 little; otherwise it is called as it is, and the line says so."""

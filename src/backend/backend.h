@@ -1,5 +1,5 @@
 /* Tensor operations on memory that only a backend accesses. Layers and models hold addresses and never read through
- * them: a device is a folder that fills this table (cpu/, cuda/).
+ * them: a device is a directory that fills this table (cpu/, cuda/).
  *
  * An operation has one forward and one backward. A tensor is `rows` rows of `columns` elements, contiguous. Further
  * structure (heads, channels) is described by the attributes of an operation. The same inputs give the same bits for

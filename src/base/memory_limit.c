@@ -41,7 +41,7 @@ static size_t limit_in(const char *path)
     return end == text || errno || bytes > SIZE_MAX ? SIZE_MAX : (size_t)bytes;
 }
 
-/* The smallest limit of `group` and of the groups that contain it. In a container the folder of the group may be
+/* The smallest limit of `group` and of the groups that contain it. In a container the directory of the group may be
  * missing, because the root of its hierarchy is what the container sees: the walk up ends there. */
 static size_t limit_of_group(const char *hierarchy, const char *group, const char *name)
 {

@@ -14,7 +14,7 @@ typedef struct bo_memory_facts {
 
 /* The smallest limit of these. */
 bo_memory_bound bo_memory_bound_of(const bo_memory_facts *facts);
-/* The smallest memory limit of the cgroups, versions 1 and 2, of the process whose root folder is `root` ("" for the
+/* The smallest memory limit of the cgroups, versions 1 and 2, of the process whose root directory is `root` ("" for the
  * real one): <root>/proc/self/cgroup names the groups, <root>/sys/fs/cgroup has their limits. SIZE_MAX: there is
  * none. */
 size_t bo_cgroup_limit(const char *root);

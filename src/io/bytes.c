@@ -136,8 +136,8 @@ static bo_status detect_gzip(bo_context *context, bo_bytes *bytes)
     return count_made(context, bytes, bytes->end);
 }
 
-static bo_status write_all(bo_context *context, int fd, const char *name, const char *folder, const unsigned char *data,
-                           size_t size)
+static bo_status write_all(bo_context *context, int fd, const char *name, const char *directory,
+                           const unsigned char *data, size_t size)
 {
     while (size > 0) {
         ssize_t n = write(fd, data, size);
@@ -145,8 +145,8 @@ static bo_status write_all(bo_context *context, int fd, const char *name, const 
         if (n < 0)
             return bo_fail(
                 context, BO_IO,
-                "%s: cannot be copied to a temporary file in %s: %s (set TMPDIR to a folder with enough space)", name,
-                folder, strerror(errno));
+                "%s: cannot be copied to a temporary file in %s: %s (set TMPDIR to a directory with enough space)",
+                name, directory, strerror(errno));
         data += n;
         size -= (size_t)n;
     }
@@ -169,7 +169,7 @@ static bo_status refuse_foreign(bo_context *context, const bo_bytes *bytes, cons
     return gzip || npy || idx ? BO_OK : bo_foreign_unknown(context, path, BO_READABLE_TABLES);
 }
 
-static bo_status copy_input(bo_context *context, bo_bytes *bytes, int fd, const char *folder, uint64_t *total)
+static bo_status copy_input(bo_context *context, bo_bytes *bytes, int fd, const char *directory, uint64_t *total)
 {
     unsigned char *copy = bo_alloc_raw(context, BO_RAW_BYTES, 1, "an input buffer");
     bo_status status = copy ? BO_OK : BO_MEMORY;
@@ -179,7 +179,7 @@ static bo_status copy_input(bo_context *context, bo_bytes *bytes, int fd, const 
         if (status == BO_OK && *total == 0) status = refuse_foreign(context, bytes, copy, got);
         if (status == BO_OK && got > bytes->limits.bytes - *total)
             status = bo_input_too_large(context, bytes->path, bytes->limits.bytes + 1, true, bytes->limits.bytes);
-        if (status == BO_OK) status = write_all(context, fd, bytes->path, folder, copy, got);
+        if (status == BO_OK) status = write_all(context, fd, bytes->path, directory, copy, got);
         if (status == BO_OK) status = bo_progress(context, "copying the input", (double)*total, 0);
     }
     bo_free(copy);
@@ -189,19 +189,19 @@ static bo_status copy_input(bo_context *context, bo_bytes *bytes, int fd, const 
 /* Copies a pipe into an unlinked temporary file and reads from that instead. */
 static bo_status spool_input(bo_context *context, bo_bytes *bytes)
 {
-    const char *folder = getenv("TMPDIR");
+    const char *directory = getenv("TMPDIR");
     char name[4096];
-    if (!folder || !*folder) folder = "/tmp";
-    if (snprintf(name, sizeof name, "%s/bochner-XXXXXX", folder) >= (int)sizeof name)
+    if (!directory || !*directory) directory = "/tmp";
+    if (snprintf(name, sizeof name, "%s/bochner-XXXXXX", directory) >= (int)sizeof name)
         return bo_fail(context, BO_INVALID, "TMPDIR: expected a path of fewer than %zu characters", sizeof name);
     int fd = mkostemp(name, O_CLOEXEC);
     if (fd < 0)
         return bo_fail(context, BO_IO,
-                       "%s: cannot create a temporary file for it in %s: %s (set TMPDIR to another folder)",
-                       bytes->path, folder, strerror(errno));
+                       "%s: cannot create a temporary file for it in %s: %s (set TMPDIR to another directory)",
+                       bytes->path, directory, strerror(errno));
     unlink(name);
     uint64_t total;
-    bo_status status = copy_input(context, bytes, fd, folder, &total);
+    bo_status status = copy_input(context, bytes, fd, directory, &total);
     if (status != BO_OK) {
         close(fd);
         return status;

@@ -41,13 +41,13 @@ static bo_status check_all(bo_context *context, const bo_tensors *file, const ch
 {
     enum { PATH = 4096 };
     const char *slash = strrchr(weights, '/');
-    const int folder = slash ? (int)(slash + 1 - weights) : 0;
+    const int directory = slash ? (int)(slash + 1 - weights) : 0;
     for (size_t i = 0; i < bo_tensors_meta_count(file); i++) {
         char path[PATH];
         const bo_meta meta = bo_tensors_meta_at(file, i);
         const size_t length = name_length(meta.key);
         if (!length) continue;
-        const int size = snprintf(path, sizeof path, "%.*s%.*s", folder, weights, (int)length, meta.key);
+        const int size = snprintf(path, sizeof path, "%.*s%.*s", directory, weights, (int)length, meta.key);
         if (size < 0 || size >= PATH) return bo_fail(context, BO_INVALID, "the path %.80s… is too long", weights);
         BO_TRY(check(context, path, meta.value, weights));
     }

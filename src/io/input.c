@@ -25,7 +25,7 @@ const bo_limits bo_limits_weights = {.bytes = UINT64_MAX, .whole = true};
 
 static const char *kind_of(mode_t mode)
 {
-    return S_ISDIR(mode)    ? "a folder"
+    return S_ISDIR(mode)    ? "a directory"
            : S_ISFIFO(mode) ? "a pipe"
            : S_ISCHR(mode)  ? "a device"
            : S_ISBLK(mode)  ? "a block device"

@@ -113,8 +113,8 @@ static bo_status open_beside(bo_context *context, bo_output *output, const struc
     /* a name may have 255 bytes; the temporary name of a longer one starts with a part of it */
     enum { SUFFIX = sizeof ".bochner-1000.part", NAME = 255 - SUFFIX };
     const char *slash = strrchr(output->path, '/');
-    const size_t folder = slash ? (size_t)(slash + 1 - output->path) : 0;
-    const size_t kept = folder + bo_min(strlen(output->path + folder), NAME), room = kept + SUFFIX + 1;
+    const size_t directory = slash ? (size_t)(slash + 1 - output->path) : 0;
+    const size_t kept = directory + bo_min(strlen(output->path + directory), NAME), room = kept + SUFFIX + 1;
     output->temporary = bo_alloc(context, room, 1, "a file name");
     if (!output->temporary) return BO_MEMORY;
     for (unsigned i = 0; i < WRITERS; ++i) {
@@ -278,17 +278,17 @@ bo_status bo_output_flush(bo_context *context, const char *path)
 
 bo_status bo_output_flush_name(bo_context *context, const char *path)
 {
-    char folder[4096] = ".";
+    char directory[4096] = ".";
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
     while (length > 0 && path[length - 1] != '/') length--; /* the name */
     while (length > 1 && path[length - 1] == '/') length--;
-    if (length >= sizeof folder) return bo_fail(context, BO_INVALID, "the path %.80s… is too long", path);
+    if (length >= sizeof directory) return bo_fail(context, BO_INVALID, "the path %.80s… is too long", path);
     if (length > 0) {
-        memcpy(folder, path, length);
-        folder[length] = 0;
+        memcpy(directory, path, length);
+        directory[length] = 0;
     }
-    return bo_output_flush(context, folder);
+    return bo_output_flush(context, directory);
 }
 
 /* ---- the end of an output ---------------------------------------------------------------------------------------- */
@@ -346,14 +346,14 @@ bo_status bo_output_finish_all(bo_context *context, bo_output *const *outputs, s
     return status;
 }
 
-bo_status bo_output_folder(bo_context *context, const char *path)
+bo_status bo_output_directory(bo_context *context, const char *path)
 {
     struct stat about;
     const int error = mkdir(path, 0777) == 0 ? 0 : errno;
-    /* an existing folder may have been created by a program that was killed before it flushed the name */
+    /* an existing directory may have been created by a program that was killed before it flushed the name */
     if (!error || (error == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)))
         return bo_output_flush_name(context, path);
-    return bo_fail(context, BO_IO, "%s: the folder cannot be created: %s", path,
+    return bo_fail(context, BO_IO, "%s: the directory cannot be created: %s", path,
                    strerror(error == EEXIST ? ENOTDIR : error));
 }
 

@@ -22,12 +22,13 @@ bo_status bo_output_finish(bo_context *context, bo_output *output, bo_status sta
 /* The same for files that belong together: all are on disk before the first one gets its name. They get their names in
  * this order. */
 bo_status bo_output_finish_all(bo_context *context, bo_output *const *outputs, size_t count, bo_status status);
-/* Flushes a file or a folder to disk; bo_output_flush_name flushes the folder that contains the path, and with it the
- * name. File systems that do not support this for folders, and folders that may not be read, are not errors. */
+/* Flushes a file or a directory to disk; bo_output_flush_name flushes the directory that contains the path, and with it
+ * the name. File systems that do not support this for directories, and directories that may not be read, are not
+ * errors. */
 bo_status bo_output_flush(bo_context *context, const char *path);
 bo_status bo_output_flush_name(bo_context *context, const char *path);
-/* Creates a folder unless it exists, and flushes its name. */
-bo_status bo_output_folder(bo_context *context, const char *path);
+/* Creates a directory unless it exists, and flushes its name. */
+bo_status bo_output_directory(bo_context *context, const char *path);
 
 /* Writes a matrix as a .npy file, atomically. */
 bo_status bo_npy_save_f32(bo_context *context, const char *path, size_t rows, size_t columns, const float *values);

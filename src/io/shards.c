@@ -39,7 +39,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A shard is a file of the folder: the index may come from anywhere and must not open other files. */
+/* A shard is a file of the directory: the index may come from anywhere and must not open other files. */
 static bool is_plain(const char *name)
 {
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
@@ -53,7 +53,7 @@ static bo_status read_entry(bo_context *context, listing *index, const bo_json *
                        index->path, item->key);
     if (!is_plain(shard))
         return bo_fail(context, BO_FORMAT,
-                       "%s: tensor '%.100s': expected the name of a file in the same folder, found '%.100s'",
+                       "%s: tensor '%.100s': expected the name of a file in the same directory, found '%.100s'",
                        index->path, item->key, shard);
     index->entries[index->count++] = (entry){item->key, shard};
     return BO_OK;
@@ -183,7 +183,8 @@ bo_status bo_shards_open_memory(bo_context *context, const char *path, const cha
     return status;
 }
 
-/* ---- a folder ---------------------------------------------------------------------------------------------------- */
+/* ---- a directory ----------------------------------------------------------------------------------------------------
+ */
 
 enum { PATH = 4096 };
 
@@ -191,8 +192,8 @@ enum { PATH = 4096 };
 static bool beside(const char *index, const char *name, char out[PATH])
 {
     const char *slash = strrchr(index, '/');
-    const int folder = slash ? (int)(slash + 1 - index) : 0;
-    return snprintf(out, PATH, "%.*s%s", folder, index, name) < PATH;
+    const int directory = slash ? (int)(slash + 1 - index) : 0;
+    return snprintf(out, PATH, "%.*s%s", directory, index, name) < PATH;
 }
 
 static bool is_there(void *user, const char *name)

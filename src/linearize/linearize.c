@@ -9,13 +9,13 @@
 #include "../io/output.h"
 #include "../model/model.h"
 
-enum { MOST_WINDOW = 1024, PATH = 4096, LONGEST_FOLDER = 3900 }; /* with space for the names of its two runs */
+enum { MOST_WINDOW = 1024, PATH = 4096, LONGEST_DIRECTORY = 3900 }; /* with space for the names of its two runs */
 
 typedef struct work {
     const bo_linearize_desc *desc;
     bo_model *student;
     bo_linearize_stage stage;
-    bool transferred; /* the folder of the transfer has been written */
+    bool transferred; /* the directory of the transfer has been written */
     bool reported;    /* a report of the current run has been delivered */
     bool stop;        /* the latest report asked to stop */
 } work;
@@ -42,10 +42,10 @@ static bool has_steps(const bo_linearize_desc *d)
 static bo_status check(bo_context *context, const bo_linearize_desc *d)
 {
     BO_TRY(bo_check_reserved(context, "bo_linearize_desc", d->reserved));
-    BO_REQUIRE(context, d->teacher, d->train, d->folder);
-    if (strlen(d->folder) > LONGEST_FOLDER)
+    BO_REQUIRE(context, d->teacher, d->train, d->directory);
+    if (strlen(d->directory) > LONGEST_DIRECTORY)
         return bo_fail(context, BO_INVALID, "linearize: the path %.80s… is too long: %zu bytes, expected at most %d",
-                       d->folder, strlen(d->folder), LONGEST_FOLDER);
+                       d->directory, strlen(d->directory), LONGEST_DIRECTORY);
     if (!(d->minutes >= 0) || !(d->transfer_share >= 0 && d->transfer_share < 1) || !(d->share >= 0 && d->share <= 1))
         return bo_fail(context, BO_INVALID,
                        "linearize: expected minutes of at least 0, a transfer_share below 1 and a share from 0 to 1, "
@@ -123,22 +123,22 @@ static bool report(void *user, const bo_training_report *r)
 
 static void path_of(const work *w, bo_linearize_stage stage, char out[PATH])
 {
-    snprintf(out, PATH, "%s/%s", w->desc->folder, stage == BO_LINEARIZE_STAGE_TRANSFER ? "transfer" : "finetune");
+    snprintf(out, PATH, "%s/%s", w->desc->directory, stage == BO_LINEARIZE_STAGE_TRANSFER ? "transfer" : "finetune");
 }
 
 static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
 {
     const bo_linearize_desc *d = w->desc;
     const bool transfer = stage == BO_LINEARIZE_STAGE_TRANSFER;
-    char folder[PATH];
-    path_of(w, stage, folder);
+    char directory[PATH];
+    path_of(w, stage, directory);
     w->stage = stage;
     w->reported = false;
     bo_trainer_desc desc = {
         .model = w->student,
         .train.corpus = d->train,
         .valid.corpus = d->valid,
-        .folder = folder,
+        .directory = directory,
         .resume = d->resume,
         .optimizer = {.kind = BO_OPTIMIZER_ADAMW,
                       .rate = transfer ? or_usual(d->transfer_rate, 1e-2) : or_usual(d->finetune_rate, 1e-3)},
@@ -194,7 +194,8 @@ static bo_status check_adapters(bo_context *context, work *w)
     return status;
 }
 
-/* Adapters name the folder of the transfer as their base. Without a transfer, the calibrated model is written there. */
+/* Adapters name the directory of the transfer as their base. Without a transfer, the calibrated model is written there.
+ */
 static bo_status adapt(bo_context *context, work *w)
 {
     const bo_linearize_desc *d = w->desc;
@@ -272,28 +273,29 @@ static bo_status make_student(bo_context *context, work *w)
     return bo_model_replace_attention(context, d->teacher, &desc, &w->student);
 }
 
-static bool holds(const char *folder, const char *name)
+static bool holds(const char *directory, const char *name)
 {
     char path[PATH];
-    snprintf(path, PATH, "%s/%s", folder, name);
+    snprintf(path, PATH, "%s/%s", directory, name);
     return access(path, F_OK) == 0;
 }
 
-/* Refuses a folder with another model, such as the teacher, or with a linearization that is not to be continued. */
+/* Refuses a directory with another model, such as the teacher, or with a linearization that is not to be continued. */
 static bo_status refuse_occupied(bo_context *context, const bo_linearize_desc *d)
 {
     static const char *const files[] = {"config.json", "model.safetensors", "adapter_config.json"};
-    const bool runs = holds(d->folder, "transfer") || holds(d->folder, "finetune");
+    const bool runs = holds(d->directory, "transfer") || holds(d->directory, "finetune");
     if (runs && !d->resume)
         return bo_fail(context, BO_INVALID,
-                       "%s: this folder already holds a linearization; resume it or choose another folder", d->folder);
+                       "%s: this directory already holds a linearization; resume it or choose another directory",
+                       d->directory);
     for (size_t i = 0; i < sizeof files / sizeof *files && !runs; i++)
-        if (holds(d->folder, files[i]))
+        if (holds(d->directory, files[i]))
             return bo_fail(
                 context, BO_INVALID,
-                "%s: this folder already holds a model (%s) and no linearization that can be resumed; choose "
-                "another folder",
-                d->folder, files[i]);
+                "%s: this directory already holds a model (%s) and no linearization that can be resumed; choose "
+                "another directory",
+                d->directory, files[i]);
     return BO_OK;
 }
 
@@ -307,11 +309,11 @@ bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc, bo_mo
     if (status == BO_OK) status = check_texts(context, desc);
     if (status == BO_OK) status = check_adapters(context, &w);
     if (status == BO_OK) status = refuse_occupied(context, desc);
-    if (status == BO_OK) status = bo_output_folder(context, desc->folder);
+    if (status == BO_OK) status = bo_output_directory(context, desc->directory);
     if (status == BO_OK) status = transfer(context, &w);
     if (status == BO_OK) status = finetune(context, &w);
     if (status == BO_OK && desc->merge) bo_model_drop_adapters(w.student);
-    if (status == BO_OK) status = bo_model_save(context, w.student, &(bo_sink){.path = desc->folder});
+    if (status == BO_OK) status = bo_model_save(context, w.student, &(bo_sink){.path = desc->directory});
     if (status == BO_OK && out)
         *out = w.student;
     else

@@ -30,7 +30,7 @@ static const char *usual_whole(bo_model_task task)
     return task == BO_MODEL_TASK_CLASSIFY ? "score" : task == BO_MODEL_TASK_MATCH ? "match,score" : "";
 }
 
-/* Makes the path absolute, so that the adapter can be loaded from any folder. */
+/* Makes the path absolute, so that the adapter can be loaded from any directory. */
 static bo_status name_base(bo_context *context, const char *base, bo_adapter *adapter)
 {
     char *whole = realpath(base, NULL), *name = bo_strdup(context, whole ? whole : base);

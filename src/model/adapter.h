@@ -100,7 +100,7 @@ bo_status bo_adapter_derive(bo_context *context, const bo_model *base, const bo_
 bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, bo_output *output);
 
 /* Load the model of an adapter, which stays apart, and the base of a merged model. The argument is a directory. */
-bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_model **out);
-bo_status bo_model_load_unmerged(bo_context *context, const char *folder, bo_model **out);
+bo_status bo_model_load_adapted(bo_context *context, const char *directory, bo_model **out);
+bo_status bo_model_load_unmerged(bo_context *context, const char *directory, bo_model **out);
 
 #endif

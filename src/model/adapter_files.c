@@ -1,5 +1,5 @@
-/* Folders of adapters in the format of PEFT: loading an adapter with the base that it names, and extracting it from a
- * merged model. */
+/* Directories of adapters in the format of PEFT: loading an adapter with the base that it names, and extracting it from
+ * a merged model. */
 #include <bochner/data.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,16 +101,16 @@ static bo_status take_metadata(bo_context *context, const bo_tensors *file, bo_a
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-static bo_status no_base(bo_context *context, const char *folder, const char *base)
+static bo_status no_base(bo_context *context, const char *directory, const char *base)
 {
-    if (!base) return bo_fail(context, BO_FORMAT, "%s: adapter_config.json does not name a base model", folder);
+    if (!base) return bo_fail(context, BO_FORMAT, "%s: adapter_config.json does not name a base model", directory);
     return bo_fail(context, BO_IO,
                    "%s: its base %s is missing or is not a model; set base_model_name_or_path in adapter_config.json "
-                   "to its folder",
-                   folder, base);
+                   "to its directory",
+                   directory, base);
 }
 
-static bo_status check_base(bo_context *context, const char *folder, const bo_model *model,
+static bo_status check_base(bo_context *context, const char *directory, const bo_model *model,
                             const bo_adapter_config *config)
 {
     uint64_t digest;
@@ -118,13 +118,14 @@ static bo_status check_base(bo_context *context, const char *folder, const bo_mo
     BO_TRY(bo_model_digest(context, model, &digest));
     if (digest == config->digest) return BO_OK;
     return bo_fail(context, BO_FORMAT,
-                   "%s: the weights of its base %s have changed: expected digest %016llx, found %016llx", folder,
+                   "%s: the weights of its base %s have changed: expected digest %016llx, found %016llx", directory,
                    config->base, (unsigned long long)config->digest, (unsigned long long)digest);
 }
 
 /* Adds the adapters. An error that would be the caller's mistake in a descriptor is reported as an error in the
  * file. */
-static bo_status put_adapters(bo_context *context, const char *folder, bo_model *model, const bo_adapter_config *config)
+static bo_status put_adapters(bo_context *context, const char *directory, bo_model *model,
+                              const bo_adapter_config *config)
 {
     const bo_lora_desc desc = {.rank = config->rank,
                                .alpha = config->applied,
@@ -134,31 +135,31 @@ static bo_status put_adapters(bo_context *context, const char *folder, bo_model 
                                .base = config->base};
     const bo_status status = bo_model_put_adapters(context, model, &desc, true);
     if (status != BO_INVALID) return status;
-    return bo_fail(context, BO_FORMAT, "%s/adapter_config.json: %s", folder, bo_context_error(context));
+    return bo_fail(context, BO_FORMAT, "%s/adapter_config.json: %s", directory, bo_context_error(context));
 }
 
-static bo_status load_onto(bo_context *context, const char *folder, const bo_tensors *file, bo_adapter_config *config,
-                           bo_model *model)
+static bo_status load_onto(bo_context *context, const char *directory, const bo_tensors *file,
+                           bo_adapter_config *config, bo_model *model)
 {
-    BO_TRY(check_base(context, folder, model, config));
+    BO_TRY(check_base(context, directory, model, config));
     if (!config->own) BO_TRY(bo_adapter_derive(context, model, file, config));
     if (!config->targets)
         return bo_fail(context, BO_FORMAT, "%s/adapter_config.json: 'target_modules': expected a list of names",
-                       folder);
-    BO_TRY(put_adapters(context, folder, model, config));
+                       directory);
+    BO_TRY(put_adapters(context, directory, model, config));
     bo_model_keep_adapters(model);
     return bo_adapter_take(context, model, file, config->own ? NULL : config);
 }
 
-static bo_status load_base(bo_context *context, const char *folder, const bo_tensors *file, bo_adapter_config *config,
-                           bo_model **out)
+static bo_status load_base(bo_context *context, const char *directory, const bo_tensors *file,
+                           bo_adapter_config *config, bo_model **out)
 {
     bo_model *model;
     BO_TRY(take_metadata(context, file, config));
-    if (!config->base || !bo_model_is_whole(context, config->base)) return no_base(context, folder, config->base);
+    if (!config->base || !bo_model_is_whole(context, config->base)) return no_base(context, directory, config->base);
     BO_TRY(bo_model_load(context, &(bo_source){.path = config->base}, NULL, &model));
-    bo_status status = load_onto(context, folder, file, config, model);
-    if (status == BO_OK) status = bo_model_read_template(context, model, folder);
+    bo_status status = load_onto(context, directory, file, config, model);
+    if (status == BO_OK) status = bo_model_read_template(context, model, directory);
     if (status == BO_OK)
         *out = model;
     else
@@ -166,13 +167,13 @@ static bo_status load_base(bo_context *context, const char *folder, const bo_ten
     return status;
 }
 
-static bo_status load(bo_context *context, const char *folder, const char *path, const char *tensors, bo_model **out)
+static bo_status load(bo_context *context, const char *directory, const char *path, const char *tensors, bo_model **out)
 {
     bo_adapter_config config;
     bo_tensors *file;
     BO_TRY(read_config(context, path, &config));
     bo_status status = bo_tensors_open(context, tensors, &file);
-    if (status == BO_OK) status = load_base(context, folder, file, &config, out);
+    if (status == BO_OK) status = load_base(context, directory, file, &config, out);
     bo_tensors_close(file);
     bo_adapter_config_free(&config);
     return status;
@@ -184,40 +185,41 @@ static bo_status no_adapter(bo_context *context, const char *path)
     if (stat(path, &about) == 0 && S_ISREG(about.st_mode)) BO_TRY(bo_model_refuse_file(context, path));
     return bo_fail(
         context, BO_IO,
-        "%s: not the folder of an adapter: it has no adapter_config.json; bochner train --lora and the Python "
+        "%s: not the directory of an adapter: it has no adapter_config.json; bochner train --lora and the Python "
         "package peft write one",
         path);
 }
 
-bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_model **out)
+bo_status bo_model_load_adapted(bo_context *context, const char *directory, bo_model **out)
 {
-    if (!*folder) return bo_fail(context, BO_INVALID, "model: no folder is given");
-    if (access(folder, F_OK) == 0 && !bo_model_holds(folder, "adapter_config.json")) return no_adapter(context, folder);
-    char *config = bo_model_path(context, folder, "adapter_config.json");
-    char *tensors = bo_model_path(context, folder, "adapter_model.safetensors");
-    if (!bo_model_holds(folder, "adapter_model.safetensors") && bo_model_holds(folder, "adapter_model.bin")) {
+    if (!*directory) return bo_fail(context, BO_INVALID, "model: no directory is given");
+    if (access(directory, F_OK) == 0 && !bo_model_holds(directory, "adapter_config.json"))
+        return no_adapter(context, directory);
+    char *config = bo_model_path(context, directory, "adapter_config.json");
+    char *tensors = bo_model_path(context, directory, "adapter_model.safetensors");
+    if (!bo_model_holds(directory, "adapter_model.safetensors") && bo_model_holds(directory, "adapter_model.bin")) {
         bo_free(config);
         bo_free(tensors);
         return bo_fail(
             context, BO_UNSUPPORTED,
             "%s: the adapter is in adapter_model.bin, which only PyTorch reads; save it again with the Python "
             "package peft: PeftModel.save_pretrained(\"DIR\", safe_serialization=True)",
-            folder);
+            directory);
     }
-    const bo_status status = config && tensors ? load(context, folder, config, tensors, out) : BO_MEMORY;
+    const bo_status status = config && tensors ? load(context, directory, config, tensors, out) : BO_MEMORY;
     bo_free(config);
     bo_free(tensors);
     return status;
 }
 
-bo_status bo_model_load_unmerged(bo_context *context, const char *folder, bo_model **out)
+bo_status bo_model_load_unmerged(bo_context *context, const char *directory, bo_model **out)
 {
     bo_model *model;
-    BO_TRY(bo_model_load(context, &(bo_source){.path = folder}, NULL, &model));
-    char *path = bo_model_path(context, folder, "adapter/base.safetensors");
+    BO_TRY(bo_model_load(context, &(bo_source){.path = directory}, NULL, &model));
+    char *path = bo_model_path(context, directory, "adapter/base.safetensors");
     bo_status status = path ? BO_OK : BO_MEMORY;
     if (path && access(path, F_OK) != 0)
-        status = bo_fail(context, BO_INVALID, "%s: not a merged model: adapter/base.safetensors is missing", folder);
+        status = bo_fail(context, BO_INVALID, "%s: not a merged model: adapter/base.safetensors is missing", directory);
     if (status == BO_OK) status = read_base(context, model, path);
     bo_free(path);
     if (status != BO_OK) {

@@ -142,12 +142,12 @@ bo_status bo_conversion_open(bo_context *context, const bo_convert_desc *desc, b
     return BO_OK;
 }
 
-bo_status bo_conversion_write(bo_context *context, const bo_conversion *conversion, const char *folder)
+bo_status bo_conversion_write(bo_context *context, const bo_conversion *conversion, const char *directory)
 {
-    BO_REQUIRE(context, conversion, folder);
+    BO_REQUIRE(context, conversion, directory);
     BO_SPAN(context, "data", "convert model");
-    if (!*folder) return bo_fail(context, BO_INVALID, "convert: no folder is given");
-    return bo_import_write(context, &conversion->import, folder, conversion->shard);
+    if (!*directory) return bo_fail(context, BO_INVALID, "convert: no directory is given");
+    return bo_import_write(context, &conversion->import, directory, conversion->shard);
 }
 
 bo_status bo_convert(bo_context *context, const bo_convert_desc *desc)

@@ -1,4 +1,4 @@
-/* A model as a folder or as one file. */
+/* A model as a directory or as one file. */
 #include <assert.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include "origin.h"
 
 /* ====================================================================================================================
- * A model as a folder: config.json, model.safetensors, tokenizer.json; or as one file (image), with the texts of the
+ * A model as a directory: config.json, model.safetensors, tokenizer.json; or as one file (image), with the texts of the
  * other two in its metadata. */
 
 static const char CONFIG[] = BO_CONFIG_FILE, TOKENIZER[] = BO_TOKENIZER_FILE, FORMER_CONFIG[] = BO_NETWORK_FORMER_FILE,
@@ -21,7 +21,7 @@ static const char CONFIG[] = BO_CONFIG_FILE, TOKENIZER[] = BO_TOKENIZER_FILE, FO
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Adds the texts of the folder's other files as metadata. */
+/* Adds the texts of the directory's other files as metadata. */
 static bo_status note_texts(bo_context *context, const bo_model *model, bo_package *package)
 {
     char *config;
@@ -98,7 +98,7 @@ static bo_status write_tokenizer(bo_context *context, const bo_model *model, bo_
     return status;
 }
 
-/* A file of a folder, and the function that writes it; NULL: it is a companion. */
+/* A file of a directory, and the function that writes it; NULL: it is a companion. */
 typedef struct piece {
     const char *name;
     bo_status (*write)(bo_context *, const bo_model *, bo_output *);
@@ -111,10 +111,10 @@ static bool is_written(const bo_model *model, const piece *file)
     return file->write != write_tokenizer || model->tokenizer;
 }
 
-static bo_status write_piece(bo_context *context, const bo_model *model, const char *folder, const piece *file,
+static bo_status write_piece(bo_context *context, const bo_model *model, const char *directory, const piece *file,
                              bo_output **out)
 {
-    char *path = bo_model_path(context, folder, file->write ? file->name : bo_companion_name(file->companion));
+    char *path = bo_model_path(context, directory, file->write ? file->name : bo_companion_name(file->companion));
     if (!path) return BO_MEMORY;
     bo_status status = bo_output_open(context, path, out);
     bo_free(path);
@@ -125,8 +125,8 @@ static bo_status write_piece(bo_context *context, const bo_model *model, const c
 }
 
 /* All files are complete before one of them gets its name. model.safetensors is the last and holds the checksums of the
- * other files, so that a load detects a folder in which only some files were replaced. */
-static bo_status write_pieces(bo_context *context, const bo_model *model, const char *folder, const piece *files,
+ * other files, so that a load detects a directory in which only some files were replaced. */
+static bo_status write_pieces(bo_context *context, const bo_model *model, const char *directory, const piece *files,
                               size_t count)
 {
     enum { MOST = 3 + BO_COMPANION_COUNT };
@@ -136,24 +136,24 @@ static bo_status write_pieces(bo_context *context, const bo_model *model, const 
     assert(count <= MOST);
     for (size_t i = 0; i < count && status == BO_OK; i++) {
         if (!is_written(model, &files[i])) continue;
-        status = write_piece(context, model, folder, &files[i], &outputs[written]);
+        status = write_piece(context, model, directory, &files[i], &outputs[written]);
         written += status == BO_OK;
     }
     return bo_output_finish_all(context, outputs, written, status);
 }
 
 /* Writes the adapter of a merged model and the original weights that it changed. */
-static bo_status write_apart(bo_context *context, const bo_model *model, const char *folder, const piece *files,
+static bo_status write_apart(bo_context *context, const bo_model *model, const char *directory, const piece *files,
                              size_t count)
 {
-    char *place = bo_model_path(context, folder, "adapter");
-    bo_status status = place ? bo_output_folder(context, place) : BO_MEMORY;
+    char *place = bo_model_path(context, directory, "adapter");
+    bo_status status = place ? bo_output_directory(context, place) : BO_MEMORY;
     if (status == BO_OK) status = write_pieces(context, model, place, files, count);
     bo_free(place);
     return status;
 }
 
-bo_status bo_model_write(bo_context *context, const bo_model *model, const char *folder)
+bo_status bo_model_write(bo_context *context, const bo_model *model, const char *directory)
 {
     static const piece whole[] = {{.name = TOKENIZER, write_tokenizer},
                                   {.companion = BO_COMPANION_TOKENIZER},
@@ -167,9 +167,9 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
                                     {.name = "adapter_config.json", bo_adapter_config_write},
                                     {.name = "adapter_model.safetensors", bo_adapter_write}};
     const bool adapted = model->adapter, merged = adapted && model->adapter->aside;
-    if (adapted && !merged) return write_pieces(context, model, folder, adapter + 1, 3); /* the base is not copied */
-    BO_TRY(write_pieces(context, model, folder, whole, sizeof whole / sizeof *whole));
-    return merged ? write_apart(context, model, folder, adapter, 4) : BO_OK;
+    if (adapted && !merged) return write_pieces(context, model, directory, adapter + 1, 3); /* the base is not copied */
+    BO_TRY(write_pieces(context, model, directory, whole, sizeof whole / sizeof *whole));
+    return merged ? write_apart(context, model, directory, adapter, 4) : BO_OK;
 }
 
 /* An unmerged adapter cannot be written into a single file: the weights that it belongs to are in its base. */
@@ -178,7 +178,7 @@ static bo_status check_image(bo_context *context, const bo_model *model)
     if (!model->adapter || model->adapter->aside) return BO_OK;
     return bo_fail(context, BO_UNSUPPORTED,
                    "model: it has adapters, and their base is not part of the file: merge them first (bo_model_merge), "
-                   "or save a folder");
+                   "or save a directory");
 }
 
 static bool ends_as_image(const char *path)
@@ -205,8 +205,8 @@ bo_status bo_model_save(bo_context *context, const bo_model *model, const bo_sin
     BO_SPAN(context, "data", "save model");
     BO_TRY(bo_sink_check(context, sink));
     if (!sink->path || ends_as_image(sink->path)) return save_image(context, model, sink);
-    if (!*sink->path) return bo_fail(context, BO_INVALID, "model: no folder is given");
-    BO_TRY(bo_output_folder(context, sink->path));
+    if (!*sink->path) return bo_fail(context, BO_INVALID, "model: no directory is given");
+    BO_TRY(bo_output_directory(context, sink->path));
     return bo_model_write(context, model, sink->path);
 }
 
@@ -269,7 +269,7 @@ static bo_status load_image(bo_context *context, const bo_tensors *image, bo_ori
     if (!bo_tensors_meta(image, from.config))
         return bo_fail(
             context, BO_FORMAT,
-            "%s: not a model: \"config.json\" is missing in the metadata; a model is a folder, or a file that "
+            "%s: not a model: \"config.json\" is missing in the metadata; a model is a directory, or a file that "
             "bo_model_save wrote",
             from.name);
     char *where = bo_model_path(context, from.name, from.config);
@@ -279,11 +279,12 @@ static bo_status load_image(bo_context *context, const bo_tensors *image, bo_ori
     return status;
 }
 
-static bo_status load_folder(bo_context *context, const char *folder, bo_origin from, bo_model **out)
+static bo_status load_directory(bo_context *context, const char *directory, bo_origin from, bo_model **out)
 {
-    from.config = bo_model_holds(folder, CONFIG) || !bo_model_holds(folder, FORMER_CONFIG) ? CONFIG : FORMER_CONFIG;
-    char *config = bo_model_path(context, folder, from.config);
-    from.name = folder;
+    from.config =
+        bo_model_holds(directory, CONFIG) || !bo_model_holds(directory, FORMER_CONFIG) ? CONFIG : FORMER_CONFIG;
+    char *config = bo_model_path(context, directory, from.config);
+    from.name = directory;
     from.config_path = config;
     const bo_status status = config ? load(context, &from, out) : BO_MEMORY;
     bo_free(config);
@@ -310,10 +311,10 @@ bool bo_model_exists(bo_context *context, const char *path)
 }
 
 /* Loads the base with the adapter merged into it. */
-static bo_status load_merged(bo_context *context, const char *folder, bo_model **out)
+static bo_status load_merged(bo_context *context, const char *directory, bo_model **out)
 {
     bo_model *model;
-    BO_TRY(bo_model_load_adapted(context, folder, &model));
+    BO_TRY(bo_model_load_adapted(context, directory, &model));
     const bo_status status = bo_model_merge(context, model);
     if (status == BO_OK) {
         bo_model_drop_adapters(model);
@@ -327,14 +328,14 @@ static bo_status load_merged(bo_context *context, const char *folder, bo_model *
 static bo_status load_path(bo_context *context, const char *path, bo_origin from, bo_model **out)
 {
     bo_tensors *image;
-    if (!*path) return bo_fail(context, BO_INVALID, "model: no folder is given");
+    if (!*path) return bo_fail(context, BO_INVALID, "model: no directory is given");
     if (!bo_model_holds(path, CONFIG) && bo_model_holds(path, "adapter_config.json")) {
         BO_TRY(load_merged(context, path, out));
         return bo_model_set_storage(context, *out, from.storage);
     }
     if (!is_file(path)) {
-        if (!bo_model_is_whole(context, path)) BO_TRY(bo_model_refuse_folder(context, path));
-        return load_folder(context, path, from, out);
+        if (!bo_model_is_whole(context, path)) BO_TRY(bo_model_refuse_directory(context, path));
+        return load_directory(context, path, from, out);
     }
     BO_TRY(bo_model_refuse_file(context, path));
     BO_TRY(bo_tensors_open(context, path, &image));
@@ -396,20 +397,20 @@ bo_status bo_model_load(bo_context *context, const bo_source *source, const bo_m
     return status;
 }
 
-static bo_status read_network(bo_context *context, bo_model *model, const char *folder)
+static bo_status read_network(bo_context *context, bo_model *model, const char *directory)
 {
     bo_tensors *file;
-    BO_TRY(bo_model_open_weights(context, folder, &file));
+    BO_TRY(bo_model_open_weights(context, directory, &file));
     const bo_status status = bo_network_fill(context, model->network, file);
     bo_tensors_close(file);
     return status;
 }
 
-static bo_status read_folder(bo_context *context, bo_model *model, const char *folder)
+static bo_status read_directory(bo_context *context, bo_model *model, const char *directory)
 {
     bo_config_text text;
-    char *path = bo_model_path(context, folder, CONFIG);
-    const bo_origin from = {.name = folder, .config = CONFIG, .config_path = path};
+    char *path = bo_model_path(context, directory, CONFIG);
+    const bo_origin from = {.name = directory, .config = CONFIG, .config_path = path};
     if (!path) return BO_MEMORY;
     bo_status status = read_config_text(context, &from, &text);
     if (status == BO_OK) {
@@ -420,11 +421,11 @@ static bo_status read_folder(bo_context *context, bo_model *model, const char *f
     return status;
 }
 
-bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder)
+bo_status bo_model_read(bo_context *context, bo_model *model, const char *directory)
 {
-    if (model->network) return read_network(context, model, folder);
-    if (!model->adapter) return read_folder(context, model, folder);
-    char *path = bo_model_path(context, folder, "adapter_model.safetensors");
+    if (model->network) return read_network(context, model, directory);
+    if (!model->adapter) return read_directory(context, model, directory);
+    char *path = bo_model_path(context, directory, "adapter_model.safetensors");
     if (!path) return BO_MEMORY;
     const bo_status status = bo_adapter_read(context, model, path);
     bo_free(path);

@@ -1,32 +1,33 @@
-/* Models as folders and files: weights and feature maps in model.safetensors. */
+/* Models as directories and files: weights and feature maps in model.safetensors. */
 #ifndef BO_MODEL_FILES_H
 #define BO_MODEL_FILES_H
 
 #include "../nn/weight_files.h"
 #include "config.h"
 
-/* Returns "folder/name", freed with bo_free. */
-char *bo_model_path(bo_context *context, const char *folder, const char *name);
-/* True if the path is a folder with a config.json or a file that contains one, and not an adapter. */
+/* Returns "directory/name", freed with bo_free. */
+char *bo_model_path(bo_context *context, const char *directory, const char *name);
+/* True if the path is a directory with a config.json or a file that contains one, and not an adapter. */
 bool bo_model_is_whole(bo_context *context, const char *path);
 
-/* True if the folder has a file of this name. */
-bool bo_model_holds(const char *folder, const char *name);
-/* Opens the weights of a folder: model.safetensors, else the shards that model.safetensors.index.json lists. */
-bo_status bo_model_open_weights(bo_context *context, const char *folder, bo_tensors **out);
+/* True if the directory has a file of this name. */
+bool bo_model_holds(const char *directory, const char *name);
+/* Opens the weights of a directory: model.safetensors, else the shards that model.safetensors.index.json lists. */
+bo_status bo_model_open_weights(bo_context *context, const char *directory, bo_tensors **out);
 
-/* Reads the special tokens of a folder, or of a single file (image, else NULL), from config.json and the companions. */
-bo_status bo_model_read_specials(bo_context *context, bo_model *model, const char *folder, const bo_tensors *image);
-/* Replaces the chat template of a base by that of the folder of an adapter, if it has one. */
-bo_status bo_model_read_template(bo_context *context, bo_model *model, const char *folder);
+/* Reads the special tokens of a directory, or of a single file (image, else NULL), from config.json and the companions.
+ */
+bo_status bo_model_read_specials(bo_context *context, bo_model *model, const char *directory, const bo_tensors *image);
+/* Replaces the chat template of a base by that of the directory of an adapter, if it has one. */
+bo_status bo_model_read_template(bo_context *context, bo_model *model, const char *directory);
 /* Warns if companions are not those that were written with the tensors. */
-bo_status bo_model_compare_companions(bo_context *context, const char *folder, const bo_tensors *file,
+bo_status bo_model_compare_companions(bo_context *context, const char *directory, const bo_tensors *file,
                                       const bo_model *model);
 bo_status bo_model_write_companion(bo_context *context, const bo_model *model, bo_companion which, bo_output *output);
 /* Adds the companions that the model was loaded with as metadata. Those that follow from the model are not needed in a
  * single file. */
 bo_status bo_package_companions(bo_context *context, const bo_model *model, bo_package *package);
-/* Adds the checksums of the companions in a folder as metadata. */
+/* Adds the checksums of the companions in a directory as metadata. */
 bo_status bo_package_companion_sums(bo_context *context, const bo_model *model, bo_package *package);
 
 /* Returns the number of feature maps. */
@@ -49,10 +50,10 @@ bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model 
 bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file,
                         bo_storage storage);
 
-/* recognize.c: fail with what a file is if it is in another format, with where its folder is if it holds weights
- * without config.json, and with what a folder without config.json holds. BO_OK: nothing is known to be wrong. */
+/* recognize.c: fail with what a file is if it is in another format, with where its directory is if it holds weights
+ * without config.json, and with what a directory without config.json holds. BO_OK: nothing is known to be wrong. */
 bo_status bo_model_refuse_file(bo_context *context, const char *path);
 bo_status bo_model_refuse_weights(bo_context *context, const char *path);
-bo_status bo_model_refuse_folder(bo_context *context, const char *path);
+bo_status bo_model_refuse_directory(bo_context *context, const char *path);
 
 #endif

@@ -1,4 +1,5 @@
-/* Models of other programs, read for conversion: the tensors and texts of the Hugging Face folder that they become. */
+/* Models of other programs, read for conversion: the tensors and texts of the Hugging Face directory that they become.
+ */
 #ifndef BO_MODEL_IMPORT_H
 #define BO_MODEL_IMPORT_H
 
@@ -17,7 +18,7 @@ typedef enum bo_row_order {
     BO_ROWS_COLUMNS     /* the whole matrix is transposed */
 } bo_row_order;
 
-/* A tensor of the folder, and where its numbers are in the source. Numbers of the source are decoded row by row. */
+/* A tensor of the directory, and where its numbers are in the source. Numbers of the source are decoded row by row. */
 typedef struct bo_import_tensor {
     char *name;
     size_t rank, shape[2]; /* of the result */
@@ -102,7 +103,7 @@ typedef struct bo_import_source {
     bo_dtype dtype; /* otherwise: the type of all tensors */
 } bo_import_source;
 
-/* The texts of the folder. */
+/* The texts of the directory. */
 typedef enum bo_import_text {
     BO_IMPORT_CONFIG,
     BO_IMPORT_GENERATION,
@@ -150,7 +151,7 @@ bo_status bo_import_any(bo_context *context, const bo_import_source *source, bo_
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Writes the folder: the texts, and the tensors in one file or in shards of about `shard` bytes. */
-bo_status bo_import_write(bo_context *context, const bo_import *import, const char *folder, uint64_t shard);
+/* Writes the directory: the texts, and the tensors in one file or in shards of about `shard` bytes. */
+bo_status bo_import_write(bo_context *context, const bo_import *import, const char *directory, uint64_t shard);
 
 #endif

@@ -1,4 +1,4 @@
-/* Writes an imported model as a folder, tensor by tensor: memory holds a block of rows, or one small tensor. */
+/* Writes an imported model as a directory, tensor by tensor: memory holds a block of rows, or one small tensor. */
 #include "import.h"
 #include <errno.h>
 #include <math.h>
@@ -193,17 +193,18 @@ static bo_status write_tensors(writer *w, const bo_import *import, size_t first,
     return seal(w);
 }
 
-/* ---- folder ------------------------------------------------------------------------------------------------------ */
+/* ---- directory ------------------------------------------------------------------------------------------------------
+ */
 
-/* The outputs of a folder. They get their names together, the weights last. */
-typedef struct folder {
+/* The outputs of a directory. They get their names together, the weights last. */
+typedef struct directory {
     bo_context *context;
     const char *path;
     bo_output **outputs;
     size_t count;
-} folder;
+} directory;
 
-static bo_status open_in(folder *f, const char *name)
+static bo_status open_in(directory *f, const char *name)
 {
     char *path = bo_model_path(f->context, f->path, name);
     if (!path) return BO_MEMORY;
@@ -213,7 +214,7 @@ static bo_status open_in(folder *f, const char *name)
     return status;
 }
 
-static bo_status write_text(folder *f, const char *name, const bo_json_text *text)
+static bo_status write_text(directory *f, const char *name, const bo_json_text *text)
 {
     if (text->failed) return BO_MEMORY;
     if (text->length == 0) return BO_OK;
@@ -254,7 +255,7 @@ static void shard_name(size_t index, size_t count, char out[NAME])
         snprintf(out, NAME, "model-%05zu-of-%05zu.safetensors", index + 1, count);
 }
 
-static bo_status write_index(folder *f, const bo_import *import, size_t shards, uint64_t most)
+static bo_status write_index(directory *f, const bo_import *import, size_t shards, uint64_t most)
 {
     char name[NAME];
     bo_json_text text = {.context = f->context};
@@ -280,7 +281,7 @@ static bo_status write_index(folder *f, const bo_import *import, size_t shards, 
     return status;
 }
 
-static bo_status write_files(folder *f, const bo_import *import, size_t shards, uint64_t most)
+static bo_status write_files(directory *f, const bo_import *import, size_t shards, uint64_t most)
 {
     static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
                                         "tokenizer_config.json"};
@@ -304,8 +305,8 @@ static bo_status write_files(folder *f, const bo_import *import, size_t shards, 
 bo_status bo_import_write(bo_context *context, const bo_import *import, const char *path, uint64_t shard)
 {
     const size_t shards = count_shards(import, shard);
-    folder f = {.context = context, .path = path};
-    BO_TRY(bo_output_folder(context, path));
+    directory f = {.context = context, .path = path};
+    BO_TRY(bo_output_directory(context, path));
     f.outputs = bo_alloc(context, BO_IMPORT_TEXTS + shards + 1, sizeof *f.outputs, "a list of files");
     if (!f.outputs) return BO_MEMORY;
     bo_status status = write_files(&f, import, shards, shard);

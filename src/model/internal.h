@@ -4,9 +4,9 @@
  * blocks.c       the blocks of layers       fingerprint.c  hash of a model
  * stack.c        a stack of layers          graph.c      embedding to loss    mlp.c       kinds of MLP
  * families.c     pretrained families        layouts.c    their tensors        reading.c, packing.c   weights in files
- * config.c       config.json                files.c      folders and files    adapt.c, adapter_*.c  LoRA
+ * config.c       config.json                files.c      directories and files    adapt.c, adapter_*.c  LoRA
  * specials.c     special tokens             map_files.c  feature maps in files
- * folder.c       shards and companions      weights.c    digest, copies
+ * directory.c       shards and companions      weights.c    digest, copies
  * lanes.c        sequences with states      lane_reader.c  reading tokens     lane_sources.c  sources of translations
  * lane_files.c   saved states               session.c    one lane             sampler.c   the next token
  * classify.c     classification             translate.c  translation          evaluate.c  evaluation

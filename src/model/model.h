@@ -13,7 +13,7 @@
 /* Data of a model with adapters. */
 typedef struct bo_adapter {
     bo_lora lora;
-    char *base;      /* folder of the base; NULL: unknown */
+    char *base;      /* directory of the base; NULL: unknown */
     uint64_t digest; /* digest of the base's weights */
     float *whole;    /* original values of the layers that are trained in full, weight after weight; NULL: none */
     /* weights with the adapters, if they are merged into those of the model; NULL: the model's weights have the
@@ -21,7 +21,7 @@ typedef struct bo_adapter {
     bo_weights *aside;
 } bo_adapter;
 
-/* The names and layout of the members and weights of a folder (families.h), those of Bochner first. */
+/* The names and layout of the members and weights of a directory (families.h), those of Bochner first. */
 typedef enum bo_family {
     BO_FAMILY_BOCHNER = 0,
     BO_FAMILY_LLAMA,
@@ -51,7 +51,7 @@ typedef char bo_activation_name[48];
  * network, and no layers in `desc`. */
 struct bo_model {
     bo_model_desc desc;
-    bo_family family; /* that of the folder that the model was loaded from: preferred when it is saved */
+    bo_family family; /* that of the directory that the model was loaded from: preferred when it is saved */
     const bo_tokenizer *tokenizer;
     bo_tokenizer *owned; /* the tokenizer if bo_model_load created it, else NULL */
     bo_weights *weights;
@@ -164,12 +164,12 @@ bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, bo_mod
 bo_status bo_model_graph_compute(bo_context *context, const bo_model *model, bo_model_graph *graph,
                                  const bo_model_batch *batch, bo_value value, float *out);
 
-/* Writes the files that bo_model_save writes, under the names of the files of the folder. Training writes the same
+/* Writes the files that bo_model_save writes, under the names of the files of the directory. Training writes the same
  * files into checkpoints. */
-bo_status bo_model_write(bo_context *context, const bo_model *model, const char *folder);
-/* Overwrites weights (and frequencies that were sampled from data) with those of a folder written for the same
+bo_status bo_model_write(bo_context *context, const bo_model *model, const char *directory);
+/* Overwrites weights (and frequencies that were sampled from data) with those of a directory written for the same
  * descriptor. */
-bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder);
+bo_status bo_model_read(bo_context *context, bo_model *model, const char *directory);
 /* The state of a layer: its size in bytes, and that size rounded up to a multiple of 64. */
 size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
 size_t bo_layer_state_room(const bo_model_desc *desc, size_t layer, const bo_attention *attention);

@@ -1,4 +1,4 @@
-/* Files and folders that are no models, by what they are: the message names the format and what to do. */
+/* Files and directories that are no models, by what they are: the message names the format and what to do. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,11 +8,12 @@
 
 enum { START = 512 };
 
-#define EXPECTED "a model folder or a file of bo_model_save()"
+#define EXPECTED "a model directory or a file of bo_model_save()"
 
-#define CONVERT "convert it to a model folder first, with bo_convert() or the command: bochner convert FILE --out DIR"
+#define CONVERT                                                                                                        \
+    "convert it to a model directory first, with bo_convert() or the command: bochner convert FILE --out DIR"
 #define SAVE                                                                                                           \
-    "save the model as a folder with safetensors, with the Python package transformers: "                              \
+    "save the model as a directory with safetensors, with the Python package transformers: "                           \
     "model.save_pretrained(\"DIR\", safe_serialization=True)"
 
 static const struct format {
@@ -48,12 +49,12 @@ bo_status bo_model_refuse_file(bo_context *context, const char *path)
         if (size >= formats[i].length && memcmp(start, formats[i].bytes, formats[i].length) == 0)
             return refuse(context, path, formats[i].name, formats[i].advice);
     if (ends_with(path, ".onnx"))
-        return refuse(context, path, "an ONNX model", "load the folder of the original model from Hugging Face");
+        return refuse(context, path, "an ONNX model", "load the directory of the original model from Hugging Face");
     if (ends_with(path, ".json") && size > 0 && start[0] == '{')
-        return refuse(context, path, "a JSON file", "load the folder that contains it");
+        return refuse(context, path, "a JSON file", "load the directory that contains it");
     if (bo_foreign_refuse(context, path, start, size, EXPECTED) != BO_OK) return BO_FORMAT;
     return size > 8 ? refuse(context, path, "another format",
-                             "load a model folder; GGUF and llama2.c files are converted by bo_convert() or the "
+                             "load a model directory; GGUF and llama2.c files are converted by bo_convert() or the "
                              "command: bochner convert FILE --out DIR")
                     : BO_OK;
 }
@@ -61,15 +62,15 @@ bo_status bo_model_refuse_file(bo_context *context, const char *path)
 bo_status bo_model_refuse_weights(bo_context *context, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    if (bo_model_holds(folder, "config.json"))
-        return refuse(context, path, "the weights of a model folder",
-                      "load the folder that contains them and config.json");
+    char directory[4096];
+    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if (bo_model_holds(directory, "config.json"))
+        return refuse(context, path, "the weights of a model directory",
+                      "load the directory that contains them and config.json");
     return BO_OK;
 }
 
-bo_status bo_model_refuse_folder(bo_context *context, const char *path)
+bo_status bo_model_refuse_directory(bo_context *context, const char *path)
 {
     char found[256] = "";
     DIR *listing = opendir(path);
@@ -81,12 +82,12 @@ bo_status bo_model_refuse_folder(bo_context *context, const char *path)
     if (*found)
         return bo_fail(
             context, BO_IO,
-            "%s: not a model folder: it has no config.json; it holds a GGUF model, %s: convert that file first, "
+            "%s: not a model directory: it has no config.json; it holds a GGUF model, %s: convert that file first, "
             "with bo_convert() or the command: bochner convert FILE --out DIR",
             path, found);
     return bo_fail(
         context, BO_IO,
-        "%s: not a model folder: it has no config.json; bo_model_save(), bochner train --out DIR and Hugging Face "
+        "%s: not a model directory: it has no config.json; bo_model_save(), bochner train --out DIR and Hugging Face "
         "write one",
         path);
 }

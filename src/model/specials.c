@@ -268,7 +268,7 @@ static void write_ids(bo_json_text *text, int32_t begin, const int32_t *ends, si
     write_id(text, pad);
 }
 
-/* A folder keeps the ids of its config.json, also those outside of the vocabulary. */
+/* A directory keeps the ids of its config.json, also those outside of the vocabulary. */
 void bo_specials_write_members(bo_json_text *text, const bo_model *model)
 {
     const bo_specials *s = &model->specials;

@@ -6,7 +6,7 @@
 #include <bochner/model.h>
 #include "../io/json.h"
 
-/* Files of a folder besides config.json, tokenizer.json and the weights. */
+/* Files of a directory besides config.json, tokenizer.json and the weights. */
 typedef enum bo_companion {
     BO_COMPANION_GENERATION = 0, /* generation_config.json: ids for generation */
     BO_COMPANION_TOKENIZER = 1,  /* tokenizer_config.json: special tokens by their text, the chat template */
@@ -28,7 +28,7 @@ typedef struct bo_special_ids {
 typedef struct bo_specials {
     bo_special_ids config, generation; /* as in config.json and generation_config.json */
     bool known;                        /* config.json has ids, or states that there are none */
-    char *texts[BO_COMPANION_COUNT];   /* the files as they were loaded; NULL: the folder has none */
+    char *texts[BO_COMPANION_COUNT];   /* the files as they were loaded; NULL: the directory has none */
     int32_t begin;                     /* the ids that apply */
     int32_t ends[BO_MOST_ENDS];
     size_t end_count;
@@ -59,7 +59,7 @@ void bo_specials_free(bo_specials *specials);
 
 /* Appends the members `,"bos_token_id": …, "eos_token_id": …, "pad_token_id": …` of config.json. */
 void bo_specials_write_members(bo_json_text *text, const bo_model *model);
-/* True if a folder of the model has this file: it was loaded, or it follows from the model. */
+/* True if a directory of the model has this file: it was loaded, or it follows from the model. */
 bool bo_specials_has(const bo_model *model, bo_companion which);
 /* The text of the file, freed with bo_free. */
 bo_status bo_specials_text(bo_context *context, const bo_model *model, bo_companion which, char **out);

@@ -144,7 +144,8 @@ static bo_status build(bo_context *context, const bo_origin *from, const bo_conf
     return blame_file(context, bo_model_build(context, &config->desc, tokenizer, out), from->config_path);
 }
 
-/* Reads the tensors of a folder, whose config.json has this checksum. `tokenizer` may be NULL: it is not compared. */
+/* Reads the tensors of a directory, whose config.json has this checksum. `tokenizer` may be NULL: it is not compared.
+ */
 static bo_status read_beside(bo_context *context, const bo_origin *from, const char *sum, const bo_tokenizer *tokenizer,
                              bo_family family, const bo_tensors *file, bo_model *model)
 {
@@ -215,12 +216,12 @@ bo_status bo_text_model_load(bo_context *context, const bo_origin *from, const b
 
 /* ---- reading again ----------------------------------------------------------------------------------------------- */
 
-/* Replaces the special tokens by those of a folder; after an error they are unchanged. */
-static bo_status update_specials(bo_context *context, bo_model *model, const char *folder)
+/* Replaces the special tokens by those of a directory; after an error they are unchanged. */
+static bo_status update_specials(bo_context *context, bo_model *model, const char *directory)
 {
     bo_specials before = model->specials;
     model->specials = bo_specials_none();
-    bo_status status = bo_model_read_specials(context, model, folder, NULL);
+    bo_status status = bo_model_read_specials(context, model, directory, NULL);
     if (status == BO_OK) status = bo_specials_settle(context, model);
     if (status != BO_OK) bo_specials_replace(model, &before);
     bo_specials_free(&before);

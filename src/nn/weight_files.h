@@ -26,7 +26,7 @@ bo_status bo_package_weights(bo_context *context, const bo_weights *weights, siz
 bo_status bo_package_begin(bo_context *context, size_t tensors, size_t bytes, bo_package *out);
 /* Adds a tensor. The name is copied; the data must stay valid. */
 bo_status bo_package_add(bo_context *context, bo_package *package, const char *name, const bo_file_tensor *tensor);
-/* Adds a text to the metadata: a file that is beside the tensors in a folder, or within a single file. Copied. */
+/* Adds a text to the metadata: a file that is beside the tensors in a directory, or within a single file. Copied. */
 bo_status bo_package_text(bo_context *context, bo_package *package, const char *name, const char *text);
 /* Adds a map, with tensors named prefix + "features.w", … */
 bo_status bo_package_map(bo_context *context, bo_package *package, const bo_features *map, const char *prefix);

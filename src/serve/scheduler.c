@@ -40,7 +40,7 @@ static bo_status build(bo_context *context, const bo_scheduler_desc *desc, bo_sc
     BO_TRY(bo_slots_create(context, &scheduler->desc, &memory, &scheduler->slots));
     const bo_store_desc store = {.memory_bytes = desc->memory_bytes,
                                  .disk_bytes = desc->disk_bytes,
-                                 .folder = desc->folder,
+                                 .directory = desc->directory,
                                  .keys = desc->keys,
                                  .key_count = desc->key_count,
                                  .model = {scheduler->slots.lanes->fingerprint, scheduler->slots.lanes->digest},

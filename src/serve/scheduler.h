@@ -19,7 +19,7 @@ typedef struct bo_scheduler_desc {
     size_t queue;    /* maximum number of waiting jobs */
     double grace;    /* seconds to finish jobs after a stop was requested */
     size_t memory_bytes, disk_bytes; /* of the store */
-    const char *folder;
+    const char *directory;
     const char *const *keys; /* the owners of states */
     size_t key_count;
     bo_counters *counters;

@@ -1,7 +1,7 @@
 /* A server that answers HTTP requests with a language model (docs/reference/http.md). Only the program links it.
  *
  *     bo_server *server;
- *     bo_server_create(context, &(bo_server_desc){.model = model, .folder = "model", …}, &server);
+ *     bo_server_create(context, &(bo_server_desc){.model = model, .directory = "model", …}, &server);
  *     puts(bo_server_address(server));
  *     bo_server_run(context, server); // until desc.stop
  *     bo_server_destroy(server); */
@@ -17,10 +17,10 @@ typedef struct bo_server bo_server;
 /* All fields are required, except where a default is named. Everything must outlive the server. */
 typedef struct bo_server_desc {
     const bo_model *model;
-    const char *folder; /* of the model: its chat template and its name */
-    const char *host;   /* an address such as "127.0.0.1" or "::1" */
-    int port;           /* 0: chosen by the system */
-    bool open;          /* allow an address that is not loopback without keys */
+    const char *directory; /* of the model: its chat template and its name */
+    const char *host;      /* an address such as "127.0.0.1" or "::1" */
+    int port;              /* 0: chosen by the system */
+    bool open;             /* allow an address that is not loopback without keys */
     const char *const *keys;
     size_t key_count;   /* 0: requests need no key */
     const char *origin; /* another site whose pages may send requests (CORS); NULL: none */
@@ -34,8 +34,8 @@ typedef struct bo_server_desc {
     double timeout;            /* seconds of a request */
     double grace;              /* seconds to finish requests after `stop` */
     size_t cache_bytes, disk_bytes;
-    const char *cache_folder; /* NULL: none */
-    FILE *log;                /* one line of JSON per request; NULL: none */
+    const char *cache_directory; /* NULL: none */
+    FILE *log;                   /* one line of JSON per request; NULL: none */
     /* Polled at least five times per second; true: stop. */
     bool (*stop)(void *user);
     void *user;
@@ -45,8 +45,8 @@ typedef struct bo_server_desc {
  * there are no keys. */
 bo_status bo_server_create(bo_context *context, const bo_server_desc *desc, bo_server **out);
 const char *bo_server_address(const bo_server *server); /* "http://127.0.0.1:8080" */
-/* Files of the cache folder that were discarded because they are damaged, that belong to other models, and whose states
- * belong to no key in use. */
+/* Files of the cache directory that were discarded because they are damaged, that belong to other models, and whose
+ * states belong to no key in use. */
 void bo_server_cache_files(const bo_server *server, size_t *discarded, size_t *foreign, size_t *unowned);
 /* What the states of running texts take. */
 const bo_slots_memory *bo_server_memory(const bo_server *server);

@@ -13,20 +13,20 @@ static const char PLAIN_TEMPLATE[] = "{% for message in messages %}{{ message['r
 
 /* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
-static void name_model(const char *folder, char *out, size_t size)
+static void name_model(const char *directory, char *out, size_t size)
 {
-    size_t end = strlen(folder);
-    while (end > 1 && folder[end - 1] == '/') end--;
+    size_t end = strlen(directory);
+    while (end > 1 && directory[end - 1] == '/') end--;
     size_t start = end;
-    while (start > 0 && folder[start - 1] != '/') start--;
-    snprintf(out, size, "%.*s", (int)(end - start), folder + start);
+    while (start > 0 && directory[start - 1] != '/') start--;
+    snprintf(out, size, "%.*s", (int)(end - start), directory + start);
     if (!out[0] || strcmp(out, ".") == 0 || strcmp(out, "..") == 0) snprintf(out, size, "model");
 }
 
 static bo_status load_template(bo_context *context, bo_service *s)
 {
     const bo_status status =
-        bo_chat_template_create(context, &(bo_chat_template_desc){.folder = s->desc->folder}, &s->chat);
+        bo_chat_template_create(context, &(bo_chat_template_desc){.directory = s->desc->directory}, &s->chat);
     if (status == BO_MEMORY) return status;
     s->has_template = status == BO_OK;
     if (!s->has_template) {
@@ -64,7 +64,7 @@ bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_
 {
     *s = (bo_service){.desc = desc, .turn_end = -1, .started = (int64_t)time(NULL)};
     s->tokenizer = bo_model_tokenizer(desc->model);
-    name_model(desc->folder, s->name, sizeof s->name);
+    name_model(desc->directory, s->name, sizeof s->name);
     /* a half of what the states in slots and in the cache leave free */
     bo_memory_bound memory;
     bo_context_memory(NULL, &memory);
@@ -77,7 +77,7 @@ bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_
                                         .grace = desc->grace,
                                         .memory_bytes = desc->cache_bytes,
                                         .disk_bytes = desc->disk_bytes,
-                                        .folder = desc->cache_folder,
+                                        .directory = desc->cache_directory,
                                         .keys = desc->keys,
                                         .key_count = desc->key_count,
                                         .counters = &s->counters,

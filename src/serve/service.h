@@ -18,7 +18,7 @@ typedef struct bo_service {
     bo_chat_template *chat;        /* of the model, or a plain one; NULL without a tokenizer */
     bool has_template;             /* the model has one */
     int32_t turn_end;              /* the token that ends an answer, in addition to those of the model; -1: none */
-    char name[256];                /* of the model: of its folder, which the system limits to 255 bytes */
+    char name[256];                /* of the model: of its directory, which the system limits to 255 bytes */
     int64_t started;               /* Unix time */
     size_t state_bytes, state_bytes_per_token, kv_bytes_per_token;
 } bo_service;

@@ -1,4 +1,4 @@
-/* The store of snapshots in memory: a table by hash, and the order of last use. store_files.c has its folder. */
+/* The store of snapshots in memory: a table by hash, and the order of last use. store_files.c has its directory. */
 #include "store_internal.h"
 #include <assert.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void put_first(bo_store_list *list, bo_store_entry *entry)
 /* Only entries that may be evicted are listed, so that others cost no time. */
 static void use_in_memory(bo_store *store, bo_store_entry *entry)
 {
-    if (!entry->kept || store->desc.folder) put_first(&store->in_memory, entry);
+    if (!entry->kept || store->desc.directory) put_first(&store->in_memory, entry);
 }
 
 static void use_on_disk(bo_store *store, bo_store_entry *entry)
@@ -67,7 +67,7 @@ static void forget_bytes(bo_store *store, bo_store_entry *entry)
     if (!entry->snapshot) return;
     store->figures.memory_bytes -= bo_snapshot_memory(entry->snapshot);
     entry->owner->memory -= bo_snapshot_memory(entry->snapshot);
-    if (entry->kept && !store->desc.folder) entry->owner->kept -= bo_snapshot_memory(entry->snapshot);
+    if (entry->kept && !store->desc.directory) entry->owner->kept -= bo_snapshot_memory(entry->snapshot);
     bo_snapshot_release(entry->snapshot);
     entry->snapshot = NULL;
     unlink_entry(&store->in_memory, &entry->memory_links);
@@ -146,7 +146,7 @@ static void set_snapshot(bo_store *store, bo_store_entry *entry, bo_snapshot *sn
     entry->snapshot = bo_snapshot_share(snapshot);
     store->figures.memory_bytes += bo_snapshot_memory(snapshot);
     entry->owner->memory += bo_snapshot_memory(snapshot);
-    if (entry->kept && !store->desc.folder) entry->owner->kept += bo_snapshot_memory(snapshot);
+    if (entry->kept && !store->desc.directory) entry->owner->kept += bo_snapshot_memory(snapshot);
     use_in_memory(store, entry);
 }
 
@@ -314,7 +314,7 @@ void bo_store_cache(bo_context *context, bo_store *store, bo_snapshot *snapshot)
     if (!entry && fits) {
         entry = add_entry(context, store, owner, snapshot->prefix, false);
         if (entry) set_snapshot(store, entry, snapshot);
-        if (entry && store->desc.folder) bo_store_write_later(store, entry);
+        if (entry && store->desc.directory) bo_store_write_later(store, entry);
     } else if (entry && entry->snapshot) {
         use_in_memory(store, entry);
     }
@@ -336,16 +336,16 @@ bool bo_store_drop(bo_store *store, bo_prefix owner, const char *id)
 static bool free_for(bo_store *store, bo_store_owner *owner, bo_store_entry *entry, const bo_snapshot *snapshot,
                      const char *id, bool *in_memory)
 {
-    const bool folder = store->desc.folder;
+    const bool directory = store->desc.directory;
     const size_t memory = bo_snapshot_memory(snapshot);
-    const size_t bytes = folder ? bo_store_file_bytes(bo_snapshot_size(snapshot, id)) : memory;
-    const size_t old = !entry ? 0 : folder ? entry->file_bytes : bo_snapshot_memory(entry->snapshot);
+    const size_t bytes = directory ? bo_store_file_bytes(bo_snapshot_size(snapshot, id)) : memory;
+    const size_t old = !entry ? 0 : directory ? entry->file_bytes : bo_snapshot_memory(entry->snapshot);
     const size_t more = bytes > old ? bytes - old : 0;
     *in_memory = false;
-    if (owner->kept - old + bytes > (folder ? owner->disk_share : owner->memory_share)) return false;
-    if (entry && folder) forget_bytes(store, entry);
-    *in_memory = free_memory(store, owner, folder ? memory : more);
-    return folder ? bo_store_free_disk(store, owner, more) : *in_memory;
+    if (owner->kept - old + bytes > (directory ? owner->disk_share : owner->memory_share)) return false;
+    if (entry && directory) forget_bytes(store, entry);
+    *in_memory = free_memory(store, owner, directory ? memory : more);
+    return directory ? bo_store_free_disk(store, owner, more) : *in_memory;
 }
 
 bo_status bo_store_keep(bo_context *context, bo_store *store, bo_prefix owner, const char *id, bo_snapshot *snapshot,
@@ -366,7 +366,7 @@ bo_status bo_store_keep(bo_context *context, bo_store *store, bo_prefix owner, c
     }
     if (found && !*full && entry) {
         /* if it cannot be written, the earlier state stays */
-        if (store->desc.folder) status = bo_store_write_now(context, store, entry, id, snapshot);
+        if (store->desc.directory) status = bo_store_write_now(context, store, entry, id, snapshot);
         if (status == BO_OK && in_memory) set_snapshot(store, entry, snapshot);
         if (status != BO_OK && added) bo_store_remove(store, added);
     }
@@ -455,7 +455,7 @@ static bo_status build(bo_context *context, const bo_store_desc *desc, bo_store 
     store->table_size = PLACES;
     store->table = bo_alloc(context, PLACES, sizeof *store->table, "the table of states");
     if (!store->table) return BO_MEMORY;
-    if (desc->folder) return bo_store_open_folder(context, store);
+    if (desc->directory) return bo_store_open_directory(context, store);
     bo_prefix_secret secret;
     if (!bo_random_bytes(&secret, sizeof secret))
         return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
@@ -478,7 +478,7 @@ bo_status bo_store_create(bo_context *context, const bo_store_desc *desc, bo_sto
 void bo_store_destroy(bo_store *store)
 {
     if (!store) return;
-    bo_store_close_folder(store);
+    bo_store_close_directory(store);
     for (size_t i = 0; store->table && i < store->table_size; i++)
         for (bo_store_entry *entry = store->table[i], *next; entry; entry = next) {
             next = entry->next;
@@ -490,7 +490,7 @@ void bo_store_destroy(bo_store *store)
         bo_free(owner);
     }
     bo_free(store->table);
-    bo_free(store->folder);
+    bo_free(store->directory);
     pthread_cond_destroy(&store->changed);
     pthread_mutex_destroy(&store->lock);
     bo_free(store);

@@ -1,13 +1,13 @@
 /* The store of snapshots: the prefix cache, which is evicted by last use, and states that clients keep by id, which are
- * not. Both share a budget of memory. With a folder, both are also written to files, which survive a restart; then only
- * the budget of the disk limits kept states. All functions may be called from any thread.
+ * not. Both share a budget of memory. With a directory, both are also written to files, which survive a restart; then
+ * only the budget of the disk limits kept states. All functions may be called from any thread.
  *
  * A state has an owner: a hash of an API key, or zero without keys. Ids are those of an owner, and the hashes of
  * prefixes begin with their owner, so that nobody finds the states of others. Each key has an equal share of the
  * budgets. Its kept states must fit into the share. Its prefixes may use what others leave, but those of an owner
  * within its share are not evicted for others. Owners whose key is not in use any more have no share.
  *
- * Files: `lock` (a folder belongs to one store at a time), `secret` (the key of the hashes), p-HASH.state (a cached
+ * Files: `lock` (a directory belongs to one store at a time), `secret` (the key of the hashes), p-HASH.state (a cached
  * prefix), k-HASH.state (a kept state; HASH is that of its id); with keys p-HASH-OWNER.state and k-HASH-OWNER.state. A
  * file is written under this name with .part, then renamed. Damaged files and such parts are removed when they are
  * found, if they begin as states do. Other files, and those of other models, are left alone and not used. */
@@ -23,8 +23,8 @@ enum { BO_STORE_BLOCK = 4096 };
 
 typedef struct bo_store_desc {
     size_t memory_bytes;     /* budget of memory */
-    size_t disk_bytes;       /* budget of the folder */
-    const char *folder;      /* NULL: none; created if it does not exist */
+    size_t disk_bytes;       /* budget of the directory */
+    const char *directory;   /* NULL: none; created if it does not exist */
     const char *const *keys; /* the owners that share the budgets; none: all states have the same owner */
     size_t key_count;
     uint64_t model[2]; /* hashes of the model: another model has other hashes of the same tokens and ids */
@@ -39,10 +39,10 @@ typedef struct bo_store_figures {
     size_t memory_bytes, disk_bytes; /* in use */
     size_t discarded;                /* damaged files, and parts of files, that were removed */
     size_t foreign;                  /* files of other models */
-    size_t unowned;                  /* states that were found in the folder and belong to no key in use */
+    size_t unowned;                  /* states that were found in the directory and belong to no key in use */
 } bo_store_figures;
 
-/* BO_IO if the folder cannot be used, or another store uses it. */
+/* BO_IO if the directory cannot be used, or another store uses it. */
 bo_status bo_store_create(bo_context *context, const bo_store_desc *desc, bo_store **out);
 void bo_store_destroy(bo_store *store); /* writes what is not yet on disk */
 const bo_prefix_secret *bo_store_secret(const bo_store *store);
@@ -57,8 +57,8 @@ bo_snapshot *bo_store_find(bo_context *context, bo_store *store, const bo_prefix
 /* Caches a snapshot under its prefix. A snapshot that does not fit is dropped. */
 void bo_store_cache(bo_context *context, bo_store *store, bo_snapshot *snapshot);
 
-/* Keeps a snapshot under an id, in place of an earlier one. With a folder, it is on disk afterwards. *full: the share
- * of the owner is used up, and nothing changed. */
+/* Keeps a snapshot under an id, in place of an earlier one. With a directory, it is on disk afterwards. *full: the
+ * share of the owner is used up, and nothing changed. */
 bo_status bo_store_keep(bo_context *context, bo_store *store, bo_prefix owner, const char *id, bo_snapshot *snapshot,
                         bool *full);
 /* NULL: there is none of this id. The caller releases it. */

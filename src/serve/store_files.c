@@ -1,4 +1,4 @@
-/* The folder of the store: its files, the thread that writes cached prefixes, and what is found at the start. */
+/* The directory of the store: its files, the thread that writes cached prefixes, and what is found at the start. */
 #include "store_internal.h"
 #include "../io/output.h"
 #include <assert.h>
@@ -24,7 +24,7 @@ static void path_of(const bo_store *store, const bo_store_entry *entry, file_pat
     const bool owned = !bo_prefix_equal(entry->owner->id, bo_prefix_of_nothing());
     bo_prefix_format(entry->key, digits);
     if (owned) bo_prefix_format(entry->owner->id, owner);
-    snprintf(out, PATH, "%s/%c-%s%s%s%s", store->folder, entry->kept ? 'k' : 'p', digits, owned ? "-" : "", owner,
+    snprintf(out, PATH, "%s/%c-%s%s%s%s", store->directory, entry->kept ? 'k' : 'p', digits, owned ? "-" : "", owner,
              STATE);
 }
 
@@ -92,7 +92,7 @@ static bo_status write_file(bo_context *context, const char *path, const bo_snap
     bo_free(bytes);
     done = file && fclose(file) == 0 && done && rename(part, path) == 0;
     if (done) return BO_OK;
-    /* clients see this message, but not where the folder is */
+    /* clients see this message, but not where the directory is */
     const bo_status status = bo_fail(context, BO_IO, "the state cannot be written to the disk: %s", strerror(errno));
     unlink(part);
     return status;
@@ -173,8 +173,8 @@ static bo_status read_secret(bo_context *context, const char *path, bo_prefix_se
     if (whole) return BO_OK;
     return bo_fail(
         context, BO_FORMAT,
-        "%s: expected %zu bytes of a server, found %zu; choose another folder, or remove the file if the states "
-        "in the folder are not needed",
+        "%s: expected %zu bytes of a server, found %zu; choose another directory, or remove the file if the states "
+        "in the directory are not needed",
         path, sizeof *out, size);
 }
 
@@ -194,7 +194,7 @@ static bo_status open_secret(bo_context *context, bo_store *store)
     file_path path;
     struct stat about;
     bo_prefix_secret secret;
-    snprintf(path, sizeof path, "%s/secret", store->folder);
+    snprintf(path, sizeof path, "%s/secret", store->directory);
     const bool exists = stat(path, &about) == 0 && (about.st_size > 0 || !S_ISREG(about.st_mode));
     BO_TRY((exists ? read_secret : make_secret)(context, path, &secret));
     return bo_store_set_secret(context, store, &secret);
@@ -261,7 +261,7 @@ static void take_file(bo_context *context, bo_store *store, const char *name)
     bo_prefix owner;
     file_path path;
     size_t bytes = 0;
-    if (snprintf(path, sizeof path, "%s/%s", store->folder, name) >= PATH) return;
+    if (snprintf(path, sizeof path, "%s/%s", store->directory, name) >= PATH) return;
     /* left by a process that was killed while it wrote */
     if (is_state_name(name, PART, &as, &owner)) discard(store, path);
     if (!is_state_name(name, STATE, &as, &owner)) return;
@@ -294,47 +294,47 @@ static size_t count_unowned(const bo_store *store)
 
 static bo_status list_files(bo_context *context, bo_store *store)
 {
-    DIR *folder = opendir(store->folder);
-    if (!folder) return bo_fail(context, BO_IO, "%s: %s", store->folder, strerror(errno));
-    for (const struct dirent *file; (file = readdir(folder)) != NULL;) take_file(context, store, file->d_name);
-    closedir(folder);
+    DIR *directory = opendir(store->directory);
+    if (!directory) return bo_fail(context, BO_IO, "%s: %s", store->directory, strerror(errno));
+    for (const struct dirent *file; (file = readdir(directory)) != NULL;) take_file(context, store, file->d_name);
+    closedir(directory);
     bo_store_trim_disk(store);
     store->figures.unowned = count_unowned(store);
     return BO_OK;
 }
 
-/* Two stores in a folder would remove the files of each other. File systems that have no locks count as locked. */
-static bo_status lock_folder(bo_context *context, bo_store *store)
+/* Two stores in a directory would remove the files of each other. File systems that have no locks count as locked. */
+static bo_status lock_directory(bo_context *context, bo_store *store)
 {
     file_path path;
-    snprintf(path, sizeof path, "%s/lock", store->folder);
+    snprintf(path, sizeof path, "%s/lock", store->directory);
     store->lock_file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (store->lock_file < 0) return bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
     if (flock(store->lock_file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return BO_OK;
-    return bo_fail(context, BO_IO, "%s: another server uses this folder; stop it, or choose another folder",
-                   store->folder);
+    return bo_fail(context, BO_IO, "%s: another server uses this directory; stop it, or choose another directory",
+                   store->directory);
 }
 
-bo_status bo_store_open_folder(bo_context *context, bo_store *store)
+bo_status bo_store_open_directory(bo_context *context, bo_store *store)
 {
     enum { SUFFIX = 96 };
-    store->folder = bo_strdup(context, store->desc.folder);
-    if (!store->folder) return BO_MEMORY;
-    store->desc.folder = store->folder;
-    if (strlen(store->folder) + SUFFIX > PATH)
+    store->directory = bo_strdup(context, store->desc.directory);
+    if (!store->directory) return BO_MEMORY;
+    store->desc.directory = store->directory;
+    if (strlen(store->directory) + SUFFIX > PATH)
         return bo_fail(context, BO_INVALID,
-                       "the path %.80s… of the cache folder is too long: %zu bytes, expected at most %d", store->folder,
-                       strlen(store->folder), PATH - SUFFIX);
-    if (mkdir(store->folder, 0700) != 0 && errno != EEXIST)
-        return bo_fail(context, BO_IO, "%s: %s", store->folder, strerror(errno));
-    BO_TRY(lock_folder(context, store));
+                       "the path %.80s… of the cache directory is too long: %zu bytes, expected at most %d",
+                       store->directory, strlen(store->directory), PATH - SUFFIX);
+    if (mkdir(store->directory, 0700) != 0 && errno != EEXIST)
+        return bo_fail(context, BO_IO, "%s: %s", store->directory, strerror(errno));
+    BO_TRY(lock_directory(context, store));
     BO_TRY(open_secret(context, store));
     BO_TRY(list_files(context, store));
     store->has_writer = pthread_create(&store->writer, NULL, write_files, store) == 0;
     return store->has_writer ? BO_OK : bo_fail(context, BO_MEMORY, "a thread could not be started");
 }
 
-void bo_store_close_folder(bo_store *store)
+void bo_store_close_directory(bo_store *store)
 {
     if (store->has_writer) {
         pthread_mutex_lock(&store->lock);

@@ -11,7 +11,7 @@ typedef struct bo_store_entry bo_store_entry;
 typedef struct bo_store_owner {
     bo_prefix id;
     size_t memory, disk;             /* bytes in use */
-    size_t kept;                     /* of these, bytes of kept states: on disk if there is a folder, or in memory */
+    size_t kept;                     /* of these, bytes of kept states: on disk if there is a directory, or in memory */
     size_t memory_share, disk_share; /* 0: its key is not in use */
     size_t left;                     /* scratch memory: of `memory` or `disk` after an eviction */
     struct bo_store_owner *next;
@@ -23,7 +23,7 @@ typedef struct bo_store_links {
 } bo_store_links;
 
 /* Lists have only what may be evicted. Invariants: an entry with a snapshot is in the list of memory, except a kept one
- * without a folder; a cached one with file_bytes > 0 is in the list of the disk. An entry has a snapshot or a file,
+ * without a directory; a cached one with file_bytes > 0 is in the list of the disk. An entry has a snapshot or a file,
  * except while it is made. */
 struct bo_store_entry {
     bo_prefix key; /* of the tokens, or of the id */
@@ -49,13 +49,13 @@ static inline bo_store_links *bo_store_links_of(const bo_store_list *list, bo_st
 
 struct bo_store {
     bo_store_desc desc;
-    char *folder;
+    char *directory;
     bo_prefix_secret secret; /* for this model */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* the queue of the writer */
     pthread_t writer;
     bool has_writer, closing;
-    int lock_file; /* locked: the folder belongs to this store; -1: none */
+    int lock_file; /* locked: the directory belongs to this store; -1: none */
     bo_store_entry **table;
     size_t table_size, count; /* a power of two; entries */
     bo_store_owner *owners;
@@ -86,8 +86,8 @@ void bo_store_trim_disk(bo_store *store);
 bo_status bo_store_set_secret(bo_context *context, bo_store *store, const bo_prefix_secret *secret);
 
 /* store_files.c; with the lock */
-bo_status bo_store_open_folder(bo_context *context, bo_store *store);
-void bo_store_close_folder(bo_store *store); /* without the lock; waits until everything is written */
+bo_status bo_store_open_directory(bo_context *context, bo_store *store);
+void bo_store_close_directory(bo_store *store); /* without the lock; waits until everything is written */
 /* BO_FORMAT: the file is damaged. */
 bo_status bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry,
                              bo_snapshot **out);

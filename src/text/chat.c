@@ -143,7 +143,8 @@ static bo_status set_member(bo_context *context, bo_chat_template *chat, const c
                    "%s: chat_template must be a string, or a list of objects with name and template", path);
 }
 
-/* ---- folders ----------------------------------------------------------------------------------------------------- */
+/* ---- directories
+ * ----------------------------------------------------------------------------------------------------- */
 
 static bool exists(const char *path)
 {
@@ -159,16 +160,17 @@ static bo_status parse_json(bo_context *context, const char *path, const char *t
     return bo_fail(context, BO_FORMAT, "%s: a string contains a NUL", path);
 }
 
-static bo_status join_path(bo_context *context, char out[PATH_BYTES], const char *folder, const char *name)
+static bo_status join_path(bo_context *context, char out[PATH_BYTES], const char *directory, const char *name)
 {
-    if (snprintf(out, PATH_BYTES, "%s/%s", folder, name) < PATH_BYTES) return BO_OK;
-    return bo_fail(context, BO_INVALID, "%s: the path is too long", folder);
+    if (snprintf(out, PATH_BYTES, "%s/%s", directory, name) < PATH_BYTES) return BO_OK;
+    return bo_fail(context, BO_INVALID, "%s: the path is too long", directory);
 }
 
-/* Where the files of a model are: in a folder, in the metadata of the one file that holds the model, or in memory. */
+/* Where the files of a model are: in a directory, in the metadata of the one file that holds the model, or in memory.
+ */
 typedef struct place {
     const char *path;
-    bo_tensors *image;       /* NULL: a folder, */
+    bo_tensors *image;       /* NULL: a directory, */
     bo_chat_files_find find; /* or texts in memory */
     const void *files;
 } place;
@@ -254,14 +256,14 @@ static bo_status read_model(bo_context *context, bo_chat_template *chat, const c
     return status;
 }
 
-/* What the folder of an adapter lacks comes from its base. */
-static bo_status read_base(bo_context *context, bo_chat_template *chat, const char *folder, const char *name,
+/* What the directory of an adapter lacks comes from its base. */
+static bo_status read_base(bo_context *context, bo_chat_template *chat, const char *directory, const char *name,
                            bool needed)
 {
     char path[PATH_BYTES], *text;
     size_t length;
     bo_json *config;
-    BO_TRY(read_part(context, &(place){.path = folder}, "adapter_config.json", path, &text, &length));
+    BO_TRY(read_part(context, &(place){.path = directory}, "adapter_config.json", path, &text, &length));
     if (!text) return BO_OK;
     bo_status status = parse_json(context, path, text, length, &config);
     bo_free(text);
@@ -271,22 +273,22 @@ static bo_status read_base(bo_context *context, bo_chat_template *chat, const ch
     if (status == BO_OK && needed && !chat->where && base && !exists(base))
         status = bo_fail(context, BO_IO,
                          "%s: no chat template, and its base %s is missing; set base_model_name_or_path in "
-                         "adapter_config.json to its folder",
-                         folder, base);
+                         "adapter_config.json to its directory",
+                         directory, base);
     bo_json_delete(config);
     return status;
 }
 
-static bo_status read_folder(bo_context *context, bo_chat_template *chat, const bo_chat_template_desc *desc)
+static bo_status read_directory(bo_context *context, bo_chat_template *chat, const bo_chat_template_desc *desc)
 {
     const bool given = desc->path || desc->text;
-    BO_TRY(read_model(context, chat, desc->folder, desc->name, !given));
-    BO_TRY(read_base(context, chat, desc->folder, desc->name, !given && !chat->where));
+    BO_TRY(read_model(context, chat, desc->directory, desc->name, !given));
+    BO_TRY(read_base(context, chat, desc->directory, desc->name, !given && !chat->where));
     if (chat->where || given) return BO_OK;
     return bo_fail(context, BO_IO,
                    "%s: no chat template (neither chat_template.jinja nor the member \"chat_template\" of "
                    "tokenizer_config.json)",
-                   desc->folder);
+                   desc->directory);
 }
 
 static bo_status start(bo_context *context, bo_chat_template *chat)
@@ -299,7 +301,7 @@ static bo_status start(bo_context *context, bo_chat_template *chat)
 static bo_status fill(bo_context *context, bo_chat_template *chat, const bo_chat_template_desc *desc)
 {
     BO_TRY(start(context, chat));
-    if (desc->folder) BO_TRY(read_folder(context, chat, desc));
+    if (desc->directory) BO_TRY(read_directory(context, chat, desc));
     if (desc->path) return set_file(context, chat, desc->path);
     return desc->text ? set_text(context, chat, NULL, desc->text, strlen(desc->text)) : BO_OK;
 }
@@ -309,8 +311,8 @@ bo_status bo_chat_template_create(bo_context *context, const bo_chat_template_de
     if (out) *out = NULL;
     BO_REQUIRE(context, desc, out);
     BO_TRY(bo_check_reserved(context, "bo_chat_template_desc", desc->reserved));
-    if (!desc->folder && !desc->path && !desc->text)
-        return bo_fail(context, BO_INVALID, "chat template: expected a folder, a path or a text, found none");
+    if (!desc->directory && !desc->path && !desc->text)
+        return bo_fail(context, BO_INVALID, "chat template: expected a directory, a path or a text, found none");
     if (desc->path && desc->text)
         return bo_fail(context, BO_INVALID, "chat template: expected a path or a text, found both");
     bo_chat_template *chat = bo_alloc(context, 1, sizeof *chat, "a chat template");

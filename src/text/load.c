@@ -212,9 +212,9 @@ bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char 
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static bool join_path(char *out, const char *folder, const char *name)
+static bool join_path(char *out, const char *directory, const char *name)
 {
-    return snprintf(out, PATH_BYTES, "%s/%s", folder, name) < PATH_BYTES;
+    return snprintf(out, PATH_BYTES, "%s/%s", directory, name) < PATH_BYTES;
 }
 
 static bo_status load_file(bo_context *context, const char *path, bo_tokenizer **out)
@@ -222,7 +222,7 @@ static bo_status load_file(bo_context *context, const char *path, bo_tokenizer *
     char *text;
     size_t length;
     BO_TRY(bo_bytes_text(context, path, &bo_limits_tokenizer, &text, &length));
-    bo_status status = bo_foreign_refuse(context, path, text, length, "a tokenizer.json or the folder of a model");
+    bo_status status = bo_foreign_refuse(context, path, text, length, "a tokenizer.json or the directory of a model");
     if (status == BO_OK)
         status = bo_tokenizer_parse(context, path, text, length, out);
     else
@@ -242,12 +242,12 @@ static bo_status read_json(bo_context *context, const char *path, bo_json **out)
     return status;
 }
 
-/* The folder's tokenizer_config.json may name the end-of-text token. */
-static bo_status read_end(bo_context *context, const char *folder, bo_tokenizer *tokenizer)
+/* The directory's tokenizer_config.json may name the end-of-text token. */
+static bo_status read_end(bo_context *context, const char *directory, bo_tokenizer *tokenizer)
 {
     char path[PATH_BYTES];
     bo_json *config;
-    if (tokenizer->info.bytes || !join_path(path, folder, "tokenizer_config.json") || access(path, F_OK) != 0)
+    if (tokenizer->info.bytes || !join_path(path, directory, "tokenizer_config.json") || access(path, F_OK) != 0)
         return BO_OK;
     BO_TRY(read_json(context, path, &config));
     const bo_json *named = bo_json_member(config, "eos_token");
@@ -259,20 +259,20 @@ static bo_status read_end(bo_context *context, const char *folder, bo_tokenizer 
 }
 
 /* A model of bytes needs no tokenizer.json. */
-static bo_status load_bytes(bo_context *context, const char *folder, bo_tokenizer **out)
+static bo_status load_bytes(bo_context *context, const char *directory, bo_tokenizer **out)
 {
     char path[PATH_BYTES];
     bo_json *config;
     size_t vocab = 0;
-    if (!join_path(path, folder, "config.json") || access(path, F_OK) != 0)
-        return bo_fail(context, BO_IO, "%s: the folder has neither a tokenizer.json nor a config.json", folder);
+    if (!join_path(path, directory, "config.json") || access(path, F_OK) != 0)
+        return bo_fail(context, BO_IO, "%s: the directory has neither a tokenizer.json nor a config.json", directory);
     BO_TRY(read_json(context, path, &config));
     bo_json_size(bo_json_member(config, "vocab_size"), &vocab);
     bo_json_delete(config);
     if (vocab != 256)
         return bo_fail(context, BO_IO,
-                       "%s: the folder has no tokenizer.json, and its vocabulary of %zu does not consist of bytes",
-                       folder, vocab);
+                       "%s: the directory has no tokenizer.json, and its vocabulary of %zu does not consist of bytes",
+                       directory, vocab);
     return bo_tokenizer_create(context, out);
 }
 

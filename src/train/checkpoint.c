@@ -1,4 +1,4 @@
-/* Checkpoints, and the folders and files of a run. */
+/* Checkpoints, and the directories and files of a run. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,8 @@
 #include "train.h"
 
 /* ====================================================================================================================
- * Folders and files of a run. A file appears atomically: it is written under a temporary name, flushed and renamed. */
+ * Directories and files of a run. A file appears atomically: it is written under a temporary name, flushed and renamed.
+ */
 
 static const char RENAMING[] = "cannot be renamed from its temporary name";
 
@@ -25,44 +26,44 @@ static bo_status failed(bo_context *context, const char *path, const char *what)
     return bo_fail(context, BO_IO, "%s: %s: %s", path, what, strerror(errno));
 }
 
-bo_status bo_train_join(bo_context *context, const char *folder, const char *name, char out[BO_TRAIN_PATH])
+bo_status bo_train_join(bo_context *context, const char *directory, const char *name, char out[BO_TRAIN_PATH])
 {
-    const int length = snprintf(out, BO_TRAIN_PATH, "%s/%s", folder, name);
+    const int length = snprintf(out, BO_TRAIN_PATH, "%s/%s", directory, name);
     if (length >= 0 && length < BO_TRAIN_PATH - 32) return BO_OK; /* space for temporary names */
-    return bo_fail(context, BO_INVALID, "the path %.80s… is too long", folder);
+    return bo_fail(context, BO_INVALID, "the path %.80s… is too long", directory);
 }
 
-/* Creates a folder and its parents. */
-static bo_status make_folders(bo_context *context, const char *path)
+/* Creates a directory and its parents. */
+static bo_status make_directories(bo_context *context, const char *path)
 {
     char part[BO_TRAIN_PATH];
     for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
-        BO_TRY(bo_output_folder(context, part));
+        BO_TRY(bo_output_directory(context, part));
     }
-    return bo_output_folder(context, path);
+    return bo_output_directory(context, path);
 }
 
-/* Removes a folder with its files. A missing folder is not an error. */
-static bo_status remove_folder(bo_context *context, const char *path)
+/* Removes a directory with its files. A missing directory is not an error. */
+static bo_status remove_directory(bo_context *context, const char *path)
 {
-    DIR *folder = opendir(path);
-    if (!folder) return errno == ENOENT ? BO_OK : failed(context, path, "cannot be removed");
+    DIR *directory = opendir(path);
+    if (!directory) return errno == ENOENT ? BO_OK : failed(context, path, "cannot be removed");
     bo_status status = BO_OK;
     struct dirent *entry;
-    while (status == BO_OK && (entry = readdir(folder))) {
+    while (status == BO_OK && (entry = readdir(directory))) {
         char file[BO_TRAIN_PATH];
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
         status = bo_train_join(context, path, entry->d_name, file);
         if (status == BO_OK && unlink(file) != 0) status = failed(context, file, "cannot be removed");
     }
-    closedir(folder);
+    closedir(directory);
     if (status == BO_OK && rmdir(path) != 0) status = failed(context, path, "cannot be removed");
     return status;
 }
 
-/* Renames a folder and flushes its parent. */
-static bo_status rename_folder(bo_context *context, const char *from, const char *to)
+/* Renames a directory and flushes its parent. */
+static bo_status rename_directory(bo_context *context, const char *from, const char *to)
 {
     if (rename(from, to) != 0) return failed(context, to, RENAMING);
     return bo_output_flush_name(context, to);
@@ -105,22 +106,22 @@ static bo_status link_file(bo_context *context, const char *from, const char *to
     return status;
 }
 
-static bo_status lock_folder(bo_context *context, const char *folder, int *out)
+static bo_status lock_directory(bo_context *context, const char *directory, int *out)
 {
     char path[BO_TRAIN_PATH];
-    BO_TRY(bo_train_join(context, folder, ".lock", path));
+    BO_TRY(bo_train_join(context, directory, ".lock", path));
     *out = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (*out < 0) return failed(context, path, "cannot be written");
     /* some file systems do not support locks */
     if (flock(*out, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return BO_OK;
     close(*out);
     *out = -1;
-    return bo_fail(context, BO_INVALID, "%s: another process is training in this folder", folder);
+    return bo_fail(context, BO_INVALID, "%s: another process is training in this directory", directory);
 }
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
-/* Parses "step-120" as 120. Temporary folders have other names. */
+/* Parses "step-120" as 120. Temporary directories have other names. */
 static bool parse_step(const char *name, uint64_t *step)
 {
     char *end;
@@ -133,18 +134,18 @@ static bool parse_step(const char *name, uint64_t *step)
 /* Removes partly written or partly removed checkpoints that killed runs have left. */
 static bo_status sweep(bo_context *context, const char *checkpoints)
 {
-    DIR *folder = opendir(checkpoints);
-    if (!folder) return failed(context, checkpoints, "cannot be read");
+    DIR *directory = opendir(checkpoints);
+    if (!directory) return failed(context, checkpoints, "cannot be read");
     bo_status status = BO_OK;
     struct dirent *entry;
-    while (status == BO_OK && (entry = readdir(folder))) {
+    while (status == BO_OK && (entry = readdir(directory))) {
         char path[BO_TRAIN_PATH];
         const size_t length = strlen(entry->d_name);
         if (length < 5 || strcmp(entry->d_name + length - 5, ".part") != 0) continue;
         status = bo_train_join(context, checkpoints, entry->d_name, path);
-        if (status == BO_OK) status = remove_folder(context, path);
+        if (status == BO_OK) status = remove_directory(context, path);
     }
-    closedir(folder);
+    closedir(directory);
     return status;
 }
 
@@ -154,11 +155,11 @@ static int ascending(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static bo_status collect(bo_context *context, DIR *folder, uint64_t **steps, size_t *count)
+static bo_status collect(bo_context *context, DIR *directory, uint64_t **steps, size_t *count)
 {
     size_t capacity = 0;
     struct dirent *entry;
-    while ((entry = readdir(folder))) {
+    while ((entry = readdir(directory))) {
         uint64_t step;
         if (!parse_step(entry->d_name, &step)) continue;
         if (*count == capacity) {
@@ -173,14 +174,14 @@ static bo_status collect(bo_context *context, DIR *folder, uint64_t **steps, siz
     return BO_OK;
 }
 
-/* Lists the steps of the checkpoints in folder/checkpoints in ascending order. *steps is freed with bo_free. A missing
- * folder has none. */
-static bo_status list_checkpoints(bo_context *context, const char *folder, uint64_t **steps, size_t *count)
+/* Lists the steps of the checkpoints in directory/checkpoints in ascending order. *steps is freed with bo_free. A
+ * missing directory has none. */
+static bo_status list_checkpoints(bo_context *context, const char *directory, uint64_t **steps, size_t *count)
 {
     char path[BO_TRAIN_PATH];
     *steps = NULL;
     *count = 0;
-    BO_TRY(bo_train_join(context, folder, "checkpoints", path));
+    BO_TRY(bo_train_join(context, directory, "checkpoints", path));
     DIR *checkpoints = opendir(path);
     if (!checkpoints) return errno == ENOENT || errno == ENOTDIR ? BO_OK : failed(context, path, "cannot be read");
     const bo_status status = collect(context, checkpoints, steps, count);
@@ -193,34 +194,35 @@ static bo_status list_checkpoints(bo_context *context, const char *folder, uint6
 }
 
 /* ====================================================================================================================
- * Checkpoints: the folders checkpoints/step-N of the run. A checkpoint is written under a temporary name, every file
- * is flushed, and then the folder is renamed, so a folder of that name is complete. The newest one counts. The files
- * of the run itself (config.json, model.safetensors, …) and those of best/ are hard links to files of a checkpoint. */
+ * Checkpoints: the directories checkpoints/step-N of the run. A checkpoint is written under a temporary name, every
+ * file is flushed, and then the directory is renamed, so a directory of that name is complete. The newest one counts.
+ * The files of the run itself (config.json, model.safetensors, …) and those of best/ are hard links to files of a
+ * checkpoint. */
 
 static bo_status place_of(bo_context *context, const bo_trainer *trainer, uint64_t step, const char *ending,
                           char out[BO_TRAIN_PATH])
 {
     char name[64];
     snprintf(name, sizeof name, "checkpoints/step-%llu%s", (unsigned long long)step, ending);
-    return bo_train_join(context, trainer->folder, name, out);
+    return bo_train_join(context, trainer->directory, name, out);
 }
 
 const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PATH])
 {
-    if (!trainer->folder || trainer->saved == UINT64_MAX)
+    if (!trainer->directory || trainer->saved == UINT64_MAX)
         snprintf(out, BO_TRAIN_PATH, "; there is no checkpoint yet");
     else
-        snprintf(out, BO_TRAIN_PATH, "; the last good checkpoint is %.3900s/checkpoints/step-%llu", trainer->folder,
+        snprintf(out, BO_TRAIN_PATH, "; the last good checkpoint is %.3900s/checkpoints/step-%llu", trainer->directory,
                  (unsigned long long)trainer->saved);
     return out;
 }
 
 /* ---- the optimizer ----------------------------------------------------------------------------------------------- */
 
-static bo_status write_optimizer(bo_context *context, const bo_trainer *trainer, const char *folder)
+static bo_status write_optimizer(bo_context *context, const bo_trainer *trainer, const char *directory)
 {
     char path[BO_TRAIN_PATH];
-    BO_TRY(bo_train_join(context, folder, "optimizer.safetensors", path));
+    BO_TRY(bo_train_join(context, directory, "optimizer.safetensors", path));
     return bo_optimizer_save(context, trainer->optimizer, &(bo_sink){.path = path});
 }
 
@@ -242,32 +244,32 @@ static const char *weights_of(const bo_train_task *task)
 }
 
 /* The file of the weights holds the checksums of the other files. */
-static bo_status check_companions(bo_context *context, const bo_train_task *task, const char *folder)
+static bo_status check_companions(bo_context *context, const bo_train_task *task, const char *directory)
 {
     char path[BO_TRAIN_PATH];
-    BO_TRY(bo_train_join(context, folder, weights_of(task), path));
+    BO_TRY(bo_train_join(context, directory, weights_of(task), path));
     return bo_companions_check(context, path);
 }
 
 /* After the model, whose frequencies states depend on. */
-static bo_status read_state(bo_context *context, bo_train_task *task, const char *folder)
+static bo_status read_state(bo_context *context, bo_train_task *task, const char *directory)
 {
     char path[BO_TRAIN_PATH];
     if (!task->state_file) return BO_OK;
-    BO_TRY(bo_train_join(context, folder, task->state_file, path));
+    BO_TRY(bo_train_join(context, directory, task->state_file, path));
     return task->methods->read_state(context, task, path);
 }
 
 /* Reads the files of write_files: with averaging, the model file holds the average and the optimizer file the
  * weights. */
-static bo_status read_files(bo_context *context, bo_trainer *trainer, const char *folder)
+static bo_status read_files(bo_context *context, bo_trainer *trainer, const char *directory)
 {
     char path[BO_TRAIN_PATH];
-    BO_TRY(bo_train_join(context, folder, "optimizer.safetensors", path));
+    BO_TRY(bo_train_join(context, directory, "optimizer.safetensors", path));
     bo_optimizer_set_steps(trainer->optimizer, trainer->now.step);
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
-    bo_status status = bo_model_read(context, trainer->desc.model, folder);
-    if (status == BO_OK) status = read_state(context, trainer->task, folder);
+    bo_status status = bo_model_read(context, trainer->desc.model, directory);
+    if (status == BO_OK) status = read_state(context, trainer->task, directory);
     if (status == BO_OK) status = take_optimizer(context, trainer, path);
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
     return status == BO_OK ? back : status;
@@ -292,10 +294,10 @@ static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
 {
     char newest[BO_TRAIN_PATH], best[BO_TRAIN_PATH];
     BO_TRY(place_of(context, trainer, trainer->saved, "", newest));
-    BO_TRY(show(context, trainer->task, newest, trainer->folder));
+    BO_TRY(show(context, trainer->task, newest, trainer->directory));
     if (isnan(trainer->now.best_loss) || trainer->now.best_step != trainer->saved) return BO_OK;
-    BO_TRY(bo_train_join(context, trainer->folder, "best", best));
-    BO_TRY(bo_output_folder(context, best));
+    BO_TRY(bo_train_join(context, trainer->directory, "best", best));
+    BO_TRY(bo_output_directory(context, best));
     return show(context, trainer->task, newest, best);
 }
 
@@ -314,32 +316,32 @@ static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
                    (unsigned long long)trainer->now.step, bo_train_last_words(trainer, words));
 }
 
-static bo_status write_state(bo_context *context, bo_train_task *task, const char *folder)
+static bo_status write_state(bo_context *context, bo_train_task *task, const char *directory)
 {
     char path[BO_TRAIN_PATH];
     if (!task->state_file) return BO_OK;
-    BO_TRY(bo_train_join(context, folder, task->state_file, path));
+    BO_TRY(bo_train_join(context, directory, task->state_file, path));
     return task->methods->write_state(context, task, path);
 }
 
 /* With averaging, the visible model is the average, and the optimizer file holds the weights in its place. */
-static bo_status write_files(bo_context *context, bo_trainer *trainer, const char *folder)
+static bo_status write_files(bo_context *context, bo_trainer *trainer, const char *directory)
 {
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
-    bo_status status = bo_model_write(context, trainer->desc.model, folder);
-    if (status == BO_OK) status = write_optimizer(context, trainer, folder);
-    if (status == BO_OK) status = write_state(context, trainer->task, folder);
+    bo_status status = bo_model_write(context, trainer->desc.model, directory);
+    if (status == BO_OK) status = write_optimizer(context, trainer, directory);
+    if (status == BO_OK) status = write_state(context, trainer->task, directory);
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
     if (status == BO_OK) status = back;
-    if (status == BO_OK) status = bo_train_record_write(context, trainer, folder);
-    return status == BO_OK ? bo_output_flush(context, folder) : status;
+    if (status == BO_OK) status = bo_train_record_write(context, trainer, directory);
+    return status == BO_OK ? bo_output_flush(context, directory) : status;
 }
 
 /* The lines up to this step must not be lost once the checkpoint exists, because the step is not computed again. */
 static bo_status flush_metrics(bo_context *context, const bo_trainer *trainer)
 {
     char path[BO_TRAIN_PATH];
-    BO_TRY(bo_train_join(context, trainer->folder, "metrics.jsonl", path));
+    BO_TRY(bo_train_join(context, trainer->directory, "metrics.jsonl", path));
     if (access(path, F_OK) != 0) return BO_OK;
     BO_TRY(bo_output_flush(context, path));
     return bo_output_flush_name(context, path);
@@ -360,15 +362,15 @@ static bo_status write_checkpoint(bo_context *context, bo_trainer *trainer)
     const uint64_t step = trainer->now.step;
     BO_TRY(place_of(context, trainer, step, ".part", beside));
     BO_TRY(place_of(context, trainer, step, "", place));
-    BO_TRY(remove_folder(context, beside));
-    bo_status status = bo_output_folder(context, beside);
+    BO_TRY(remove_directory(context, beside));
+    bo_status status = bo_output_directory(context, beside);
     if (status == BO_OK) status = write_files(context, trainer, beside);
     if (status == BO_OK) status = flush_metrics(context, trainer);
     if (status == BO_OK && rename(beside, place) != 0) status = failed(context, place, RENAMING);
     if (status == BO_OK) return flush_checkpoint(context, place, step);
     char words[1024], last[BO_TRAIN_PATH];
     snprintf(words, sizeof words, "%s", bo_context_error(context)); /* removing may replace the error message */
-    remove_folder(context, beside);
+    remove_directory(context, beside);
     return bo_fail(context, status, "the checkpoint of step %llu was not written: %s%s", (unsigned long long)step,
                    words, bo_train_last_words(trainer, last));
 }
@@ -378,15 +380,15 @@ static bo_status remove_old(bo_context *context, const bo_trainer *trainer)
 {
     uint64_t *steps;
     size_t count;
-    BO_TRY(list_checkpoints(context, trainer->folder, &steps, &count));
+    BO_TRY(list_checkpoints(context, trainer->directory, &steps, &count));
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i + trainer->desc.keep < count; i++) {
         char old[BO_TRAIN_PATH], away[BO_TRAIN_PATH];
         status = place_of(context, trainer, steps[i], "", old);
         if (status == BO_OK) status = place_of(context, trainer, steps[i], ".part", away);
-        /* a folder with this name is never incomplete: files are removed after the new name is on disk */
-        if (status == BO_OK) status = rename_folder(context, old, away);
-        if (status == BO_OK) status = remove_folder(context, away);
+        /* a directory with this name is never incomplete: files are removed after the new name is on disk */
+        if (status == BO_OK) status = rename_directory(context, old, away);
+        if (status == BO_OK) status = remove_directory(context, away);
     }
     bo_free(steps);
     return status;
@@ -396,7 +398,7 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
 {
     BO_SPAN(context, "train", "checkpoint");
     const bool new = trainer->saved != trainer->now.step;
-    if (!trainer->folder) return BO_OK;
+    if (!trainer->directory) return BO_OK;
     if (new && trainer->task->state_file) BO_TRY(trainer->task->methods->gather_state(context, trainer->task));
     if (!bo_train_first(trainer)) {
         trainer->saved = trainer->now.step; /* set on all ranks, because all of them decide by it what is due */
@@ -415,23 +417,24 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
     return show_newest(context, trainer);
 }
 
-/* ---- the folder before a run ------------------------------------------------------------------------------------- */
+/* ---- the directory before a run -------------------------------------------------------------------------------------
+ */
 
-/* Refuses a folder with another run, or with a model whose files the checkpoints would replace. */
+/* Refuses a directory with another run, or with a model whose files the checkpoints would replace. */
 static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer, size_t checkpoints)
 {
     if (checkpoints && !trainer->desc.resume)
         return bo_fail(context, BO_INVALID,
-                       "%s: this folder already holds a run, at step %llu; resume it (bochner train --resume) or "
-                       "choose another folder",
-                       trainer->folder, (unsigned long long)trainer->saved);
+                       "%s: this directory already holds a run, at step %llu; resume it (bochner train --resume) or "
+                       "choose another directory",
+                       trainer->directory, (unsigned long long)trainer->saved);
     for (const char *const *file = trainer->task->files; *file && !checkpoints; file++) {
         char path[BO_TRAIN_PATH];
-        BO_TRY(bo_train_join(context, trainer->folder, *file, path));
+        BO_TRY(bo_train_join(context, trainer->directory, *file, path));
         if (access(path, F_OK) == 0)
-            return bo_fail(context, BO_INVALID,
-                           "%s: this path already exists and holds no run that can be resumed; choose another folder",
-                           path);
+            return bo_fail(
+                context, BO_INVALID,
+                "%s: this path already exists and holds no run that can be resumed; choose another directory", path);
     }
     return BO_OK;
 }
@@ -441,20 +444,20 @@ bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer)
     char checkpoints[BO_TRAIN_PATH];
     uint64_t *steps;
     size_t count;
-    trainer->folder = bo_strdup(context, trainer->desc.folder);
-    if (!trainer->folder) return BO_MEMORY;
+    trainer->directory = bo_strdup(context, trainer->desc.directory);
+    if (!trainer->directory) return BO_MEMORY;
     if (!bo_train_first(trainer)) return BO_OK;
-    if (strlen(trainer->folder) > BO_TRAIN_LONGEST_FOLDER)
+    if (strlen(trainer->directory) > BO_TRAIN_LONGEST_DIRECTORY)
         return bo_fail(context, BO_INVALID, "the path %.80s… is too long for a run: %zu bytes, expected at most %d",
-                       trainer->folder, strlen(trainer->folder), BO_TRAIN_LONGEST_FOLDER);
-    BO_TRY(list_checkpoints(context, trainer->folder, &steps, &count));
+                       trainer->directory, strlen(trainer->directory), BO_TRAIN_LONGEST_DIRECTORY);
+    BO_TRY(list_checkpoints(context, trainer->directory, &steps, &count));
     if (count) trainer->saved = steps[count - 1];
     bo_free(steps);
     BO_TRY(refuse_occupied(context, trainer, count));
-    BO_TRY(make_folders(context, trainer->folder));
-    BO_TRY(lock_folder(context, trainer->folder, &trainer->lock));
-    BO_TRY(bo_train_join(context, trainer->folder, "checkpoints", checkpoints));
-    BO_TRY(bo_output_folder(context, checkpoints));
+    BO_TRY(make_directories(context, trainer->directory));
+    BO_TRY(lock_directory(context, trainer->directory, &trainer->lock));
+    BO_TRY(bo_train_join(context, trainer->directory, "checkpoints", checkpoints));
+    BO_TRY(bo_output_directory(context, checkpoints));
     return sweep(context, checkpoints);
 }
 
@@ -537,10 +540,10 @@ static bo_status set_aside(bo_context *context, const bo_trainer *trainer, uint6
         snprintf(ending, sizeof ending, ".damaged-%u", i);
         BO_TRY(place_of(context, trainer, step, ending, away));
     }
-    return rename_folder(context, place, away);
+    return rename_directory(context, place, away);
 }
 
-/* True if both folders hold the same weights: two names of one file, or a copy, which has the same checksum. */
+/* True if both directories hold the same weights: two names of one file, or a copy, which has the same checksum. */
 static bool share_weights(bo_context *context, const bo_train_task *task, const char *a, const char *b)
 {
     char left[BO_TRAIN_PATH], right[BO_TRAIN_PATH], start[2][64] = {{0}};
@@ -566,7 +569,7 @@ static bo_status repair_best(bo_context *context, const bo_trainer *trainer, con
 {
     char best[BO_TRAIN_PATH], place[BO_TRAIN_PATH];
     size_t stale = left;
-    BO_TRY(bo_train_join(context, trainer->folder, "best", best));
+    BO_TRY(bo_train_join(context, trainer->directory, "best", best));
     for (; stale < count; stale++) {
         BO_TRY(place_of(context, trainer, steps[stale], "", place));
         if (share_weights(context, trainer->task, best, place)) break;
@@ -599,7 +602,7 @@ bo_status bo_train_restore(bo_context *context, bo_trainer *trainer)
 {
     uint64_t *steps;
     size_t count;
-    BO_TRY(list_checkpoints(context, trainer->folder, &steps, &count));
+    BO_TRY(list_checkpoints(context, trainer->directory, &steps, &count));
     const bo_status status = restore(context, trainer, steps, count);
     bo_free(steps);
     return status;

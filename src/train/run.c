@@ -229,7 +229,7 @@ static bo_status send_report(bo_context *context, bo_trainer *trainer, bool eval
     trainer->now.loss_sum = trainer->step_seconds = 0;
     trainer->now.loss_steps = trainer->timed_steps = 0;
     if (!bo_train_first(trainer)) return BO_OK;
-    if (trainer->folder) BO_TRY(bo_train_metrics_add(context, trainer));
+    if (trainer->directory) BO_TRY(bo_train_metrics_add(context, trainer));
     if (trainer->desc.report && !trainer->desc.report(trainer->desc.user, &trainer->report)) trainer->stop = true;
     return BO_OK;
 }
@@ -439,6 +439,7 @@ bo_status bo_trainer_step(bo_context *context, bo_trainer *trainer, double *loss
 bo_status bo_trainer_checkpoint(bo_context *context, bo_trainer *trainer)
 {
     BO_REQUIRE(context, trainer);
-    if (!trainer->folder) return bo_fail(context, BO_INVALID, "checkpoint: the trainer was created without a folder");
+    if (!trainer->directory)
+        return bo_fail(context, BO_INVALID, "checkpoint: the trainer was created without a directory");
     return bo_train_agree(context, trainer, bo_train_save(context, trainer));
 }

@@ -163,11 +163,11 @@ static void settings(bo_json_text *text, const bo_trainer *trainer)
     bo_json_raw(text, "\n  }");
 }
 
-bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, const char *folder)
+bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, const char *directory)
 {
     char path[BO_TRAIN_PATH];
     bo_json_text text = {.context = context}, same = {.context = context};
-    BO_TRY(bo_train_join(context, folder, "training.json", path));
+    BO_TRY(bo_train_join(context, directory, "training.json", path));
     settings(&same, trainer);
     bo_json_raw(&text, BO_JSON_SEALED "\n");
     write_numbers(&text, &trainer->now, trainer->task->metric);
@@ -260,11 +260,11 @@ bo_status bo_train_record_parse(bo_context *context, bo_trainer *trainer, const 
     return status;
 }
 
-bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const char *folder)
+bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const char *directory)
 {
     char path[BO_TRAIN_PATH], *text;
     size_t length;
-    BO_TRY(bo_train_join(context, folder, "training.json", path));
+    BO_TRY(bo_train_join(context, directory, "training.json", path));
     BO_TRY(bo_bytes_text(context, path, &bo_limits_record, &text, &length));
     bo_status status = bo_json_check(context, path, text, length);
     if (status == BO_OK) status = bo_train_record_parse(context, trainer, path, text, length);
@@ -331,7 +331,7 @@ bo_status bo_train_metrics_add(bo_context *context, const bo_trainer *trainer)
 {
     char path[BO_TRAIN_PATH];
     bo_json_text text = {.context = context};
-    BO_TRY(bo_train_join(context, trainer->folder, "metrics.jsonl", path));
+    BO_TRY(bo_train_join(context, trainer->directory, "metrics.jsonl", path));
     line_of(&text, &trainer->report);
     const bo_status status = text.failed ? BO_MEMORY : append(context, path, &text);
     bo_free(text.bytes);
@@ -390,7 +390,7 @@ bo_status bo_train_metrics_cut(bo_context *context, bo_trainer *trainer)
 {
     char path[BO_TRAIN_PATH], *text;
     size_t length, unreadable;
-    BO_TRY(bo_train_join(context, trainer->folder, "metrics.jsonl", path));
+    BO_TRY(bo_train_join(context, trainer->directory, "metrics.jsonl", path));
     if (access(path, F_OK) != 0) return BO_OK;
     BO_TRY(bo_bytes_text(context, path, &bo_limits_metrics, &text, &length));
     const size_t kept = cut(text, length, trainer->now.step, &unreadable);

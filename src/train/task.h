@@ -73,7 +73,7 @@ struct bo_train_task {
     const bo_train_methods *methods;
     const bo_trainer_desc *desc;
     const char *metric;       /* second number of the score: "bits_per_byte", "accuracy" */
-    const char *const *files; /* names of the files of a folder that loads as the model; set after creation */
+    const char *const *files; /* names of the files of a directory that loads as the model; set after creation */
     size_t units;             /* units per item: the tokens of a sequence, or 1 for an example; known after open */
     size_t batch;             /* default number of items per step; 0: the trainer's default */
     bool evaluates;           /* held-out data exists */

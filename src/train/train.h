@@ -36,8 +36,8 @@ enum { BO_TRAIN_EXCHANGE = BO_SIZE(1 << 20, 64) }; /* gradients exchanged at a t
 struct bo_trainer {
     bo_trainer_desc desc;
     bo_precision precision; /* of the context that created it */
-    char *folder;           /* NULL: nothing is written. Rank 0 writes; the others read */
-    int lock;               /* lock file in the folder, held for the life of the trainer; -1: none */
+    char *directory;        /* NULL: nothing is written. Rank 0 writes; the others read */
+    int lock;               /* lock file in the directory, held for the life of the trainer; -1: none */
     bo_train_task *task;    /* its descriptor is `desc` */
     bo_optimizer *optimizer;
     size_t pieces;                /* micro-batches per step on each rank */
@@ -62,8 +62,8 @@ bo_status bo_train_sum(bo_context *context, const bo_trainer *trainer, double *v
 bo_status bo_train_broadcast(bo_context *context, const bo_trainer *trainer, double *values, size_t count);
 /* Checks that every rank succeeded. Returns this rank's failure, or reports that another rank failed. */
 bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_status mine);
-/* Checks that all ranks are at the same step of the same run. Hosts may have different folders or texts under the same
- * name. */
+/* Checks that all ranks are at the same step of the same run. Hosts may have different directories or texts under the
+ * same name. */
 bo_status bo_train_same(bo_context *context, const bo_trainer *trainer);
 /* Sets *flag on all ranks if it is true on any. */
 bo_status bo_train_any(bo_context *context, const bo_trainer *trainer, bool *flag);
@@ -95,25 +95,25 @@ uint64_t bo_train_interval(uint64_t given, uint64_t steps);
 
 /* ---- what is on disk --------------------------------------------------------------------------------------------- */
 
-/* A longer folder is refused before the first step, because the files of a checkpoint would have no room for their
+/* A longer directory is refused before the first step, because the files of a checkpoint would have no room for their
  * names. */
-enum { BO_TRAIN_PATH = 4096, BO_TRAIN_LONGEST_FOLDER = 3950 };
+enum { BO_TRAIN_PATH = 4096, BO_TRAIN_LONGEST_DIRECTORY = 3950 };
 
 /* checkpoint.c: file system functions; errors contain the path. */
-bo_status bo_train_join(bo_context *context, const char *folder, const char *name, char out[BO_TRAIN_PATH]);
+bo_status bo_train_join(bo_context *context, const char *directory, const char *name, char out[BO_TRAIN_PATH]);
 
 /* run_file.c: training.json. */
-bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, const char *folder);
-/* BO_INVALID if the run in `folder` has different settings; the message names the setting, the expected and the found
- * value. */
-bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const char *folder);
+bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, const char *directory);
+/* BO_INVALID if the run in `directory` has different settings; the message names the setting, the expected and the
+ * found value. */
+bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const char *directory);
 /* The same for the text of the file, without its checksum. */
 bo_status bo_train_record_parse(bo_context *context, bo_trainer *trainer, const char *where, const char *text,
                                 size_t length);
 
 /* checkpoint.c */
 bo_status bo_train_save(bo_context *context, bo_trainer *trainer);
-bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer); /* prepares the folder before a run */
+bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer); /* prepares the directory before a run */
 /* restores the newest intact checkpoint, if any */
 bo_status bo_train_restore(bo_context *context, bo_trainer *trainer);
 /* states which checkpoint remains */

@@ -42,8 +42,8 @@ static size_t default_micro_batch(const bo_train_task *task)
 
 static bo_status check(bo_context *context, const bo_trainer_desc *desc)
 {
-    if (desc->resume && !desc->folder)
-        return bo_fail(context, BO_INVALID, "resume: expected the folder of a run, found NULL");
+    if (desc->resume && !desc->directory)
+        return bo_fail(context, BO_INVALID, "resume: expected the directory of a run, found NULL");
     if (desc->steps && desc->minutes > 0)
         return bo_fail(context, BO_INVALID, "steps or minutes: expected one of them, found both");
     if (!desc->resume && !desc->steps && !(desc->minutes > 0))
@@ -215,8 +215,8 @@ static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_tra
     BO_TRY(make_task(context, &trainer->desc, &trainer->task));
     begin(trainer);
     BO_TRY(bo_train_agree(context, trainer, make_optimizer(context, trainer)));
-    if (desc->folder) BO_TRY(bo_train_agree(context, trainer, bo_train_prepare(context, trainer)));
-    if (desc->folder && desc->resume) BO_TRY(bo_train_agree(context, trainer, bo_train_restore(context, trainer)));
+    if (desc->directory) BO_TRY(bo_train_agree(context, trainer, bo_train_prepare(context, trainer)));
+    if (desc->directory && desc->resume) BO_TRY(bo_train_agree(context, trainer, bo_train_restore(context, trainer)));
     BO_TRY(bo_train_same(context, trainer));
     BO_TRY(bo_train_agree(context, trainer, bo_train_connect(context, trainer)));
     if (!trainer->now.steps && !(trainer->now.minutes > 0))
@@ -248,7 +248,7 @@ void bo_trainer_destroy(bo_trainer *trainer)
     bo_optimizer_destroy(trainer->optimizer);
     bo_train_task_destroy(trainer->task);
     bo_free(trainer->exchange);
-    bo_free(trainer->folder);
+    bo_free(trainer->directory);
     if (trainer->lock >= 0) close(trainer->lock);
     bo_free(trainer);
 }

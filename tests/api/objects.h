@@ -12,7 +12,7 @@ enum { DIM = 2, ROWS = 16, BYTES = 1 << 16 };
 
 /* Objects and valid descriptors. The pointers of descriptors belong to other members. */
 typedef struct objects {
-    char folder[512], path[600], foreign[600], converted[600], linear[600];
+    char directory[512], path[600], foreign[600], converted[600], linear[600];
     float x[ROWS * DIM];
     double y[ROWS], predicted[3][ROWS];
     const char *paths[1];
@@ -181,11 +181,11 @@ static inline void objects_make_models(objects *o)
     o->compose_desc = (bo_compose_desc){.tokens = 4};
     o->replacement_desc =
         (bo_replacement_desc){.attention = {.kind = BO_ATTENTION_DARK, .features = {.features = 8}}, .kept_layers = ""};
-    snprintf(o->linear, sizeof o->linear, "%s/linear", o->folder);
+    snprintf(o->linear, sizeof o->linear, "%s/linear", o->directory);
     o->linearize_desc = (bo_linearize_desc){.teacher = o->used_model,
                                             .train = o->corpus,
                                             .valid = o->corpus,
-                                            .folder = o->linear,
+                                            .directory = o->linear,
                                             .attention = o->replacement_desc.attention,
                                             .kept_layers = "",
                                             .transfer_steps = 1,
@@ -216,8 +216,8 @@ static inline void objects_make_conversion(objects *o)
 {
     bo_context *c = o->context;
     foreign_bytes bytes = tiny_gguf();
-    snprintf(o->foreign, sizeof o->foreign, "%s/model.gguf", o->folder);
-    snprintf(o->converted, sizeof o->converted, "%s/converted", o->folder);
+    snprintf(o->foreign, sizeof o->foreign, "%s/model.gguf", o->directory);
+    snprintf(o->converted, sizeof o->converted, "%s/converted", o->directory);
     assert_ok(c, bo_file_save(c, o->foreign, bytes.data, bytes.size));
     free(bytes.data);
     o->convert_desc = (bo_convert_desc){.from = o->foreign, .to = o->converted};
@@ -231,9 +231,9 @@ static inline void objects_make(objects *o)
     o->floats = calloc(1, BYTES);
     o->file = fopen("/dev/null", "w");
     assert_non_null(o->file);
-    snprintf(o->folder, sizeof o->folder, "%s/bochner-test-XXXXXX", base && *base ? base : "/tmp");
-    assert_non_null(mkdtemp(o->folder));
-    snprintf(o->path, sizeof o->path, "%s/file", o->folder);
+    snprintf(o->directory, sizeof o->directory, "%s/bochner-test-XXXXXX", base && *base ? base : "/tmp");
+    assert_non_null(mkdtemp(o->directory));
+    snprintf(o->path, sizeof o->path, "%s/file", o->directory);
     o->paths[0] = o->path;
     objects_make_kernels(o);
     objects_make_tables(o);
@@ -251,7 +251,7 @@ static inline int objects_remove(const char *path, const struct stat *about, int
 
 static inline void objects_destroy(objects *o)
 {
-    nftw(o->folder, objects_remove, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(o->directory, objects_remove, 8, FTW_DEPTH | FTW_PHYS);
     bo_widths_destroy(o->widths);
     bo_plan_laws_destroy(o->laws);
     bo_plan_losses_destroy(o->losses);

@@ -199,7 +199,7 @@ static bool is_output(const parameter *p)
 
 static void *text_of(const parameter *p)
 {
-    if (strcmp(p->name, "folder") == 0) return made.folder;
+    if (strcmp(p->name, "directory") == 0) return made.directory;
     return strcmp(p->name, "path") == 0 ? made.path : "x";
 }
 

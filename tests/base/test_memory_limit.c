@@ -45,7 +45,7 @@ static void test_smallest_limit(void **state)
     assert_bound(facts, SIZE_MAX, "physical memory");
 }
 
-/* Writes <root>/<path> with its folders. */
+/* Writes <root>/<path> with its directories. */
 static void put_file(const char *root, const char *path, const char *text)
 {
     char whole[512];

@@ -288,14 +288,14 @@ static void not_writable(void **state)
 {
     (void)state;
     bo_context *context = (bo_context *)1;
-    bo_context_desc desc = {.threads = 2, .trace = "/no such folder/trace.json"};
+    bo_context_desc desc = {.threads = 2, .trace = "/no such directory/trace.json"};
     assert_int_equal(bo_context_create(&desc, &context), BO_IO);
     assert_int_equal(errno, ENOENT);
     assert_null(context);
     desc.trace = "/tmp";
     assert_int_equal(bo_context_create(&desc, &context), BO_IO);
     assert_int_equal(errno, EISDIR);
-    setenv("BOCHNER_TRACE", "/no such folder/trace.json", 1);
+    setenv("BOCHNER_TRACE", "/no such directory/trace.json", 1);
     assert_int_equal(bo_context_create(NULL, &context), BO_IO);
     unsetenv("BOCHNER_TRACE");
 }

@@ -1,4 +1,4 @@
-/* Runs the program from tests in C, in a temporary folder. */
+/* Runs the program from tests in C, in a temporary directory. */
 #ifndef TEST_CLI_PROGRAM_H
 #define TEST_CLI_PROGRAM_H
 
@@ -8,13 +8,13 @@
 
 /* Returns the output of the command, including standard error if it must fail; the caller frees it. `status` is the
  * expected exit status. Lines that contain the word `without` (or NULL), such as times, are removed. */
-static inline char *program_prints(const char *folder, int status, const char *arguments, const char *without)
+static inline char *program_prints(const char *directory, int status, const char *arguments, const char *without)
 {
     enum { ROOM = 1 << 16 };
     const char *program = getenv("BOCHNER");
     if (!program) skip();
     char command[1024], line[4096], *text = calloc(ROOM, 1);
-    snprintf(command, sizeof command, "cd '%s' && '%s' %s 2>%s", folder, program, arguments,
+    snprintf(command, sizeof command, "cd '%s' && '%s' %s 2>%s", directory, program, arguments,
              status ? "&1" : "/dev/null");
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
@@ -29,8 +29,8 @@ static inline char *program_prints(const char *folder, int status, const char *a
     return text;
 }
 
-/* Teardown of a test whose state is the name of a folder, allocated with malloc. */
-static inline int remove_folder(void **state)
+/* Teardown of a test whose state is the name of a directory, allocated with malloc. */
+static inline int remove_directory(void **state)
 {
     char command[300];
     snprintf(command, sizeof command, "rm -rf '%s'", (char *)*state);

@@ -20,7 +20,7 @@ numbers() {
         s = s (j ? " " : "") g[w]; t = t (j ? " " : "") e[w] } print s "\t" t } }'
 }
 
-# trained TASK OUT DATA OPTIONS...: trains a model in folder OUT.
+# trained TASK OUT DATA OPTIONS...: trains a model in directory OUT.
 trained() {
     task=$1 out=$2 data=$3
     shift 3

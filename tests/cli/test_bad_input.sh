@@ -46,7 +46,7 @@ refused "twice.csv|rooms" twice.csv
 fails 1 "--features: expected at least 1, found 0" "$BOCHNER" fit train.csv --features 0 --out bad.model
 fails 1 "--features: expected at least 1, found 0" "$BOCHNER" features train.csv --features 0 --out bad.npy
 refused "nowhere.csv|No such file" nowhere.csv
-refused "folder" "$work"
+refused "directory" "$work"
 refused "train.csv|cost" train.csv --target cost
 refused "train.csv|17" train.csv --target 17
 refused "nolabels.txt" train.csv --labels nolabels.txt
@@ -140,9 +140,9 @@ fails 1 "newer.model|newer|9" "$BOCHNER" info newer.model
 fails 1 "newer.model|newer|9" "$BOCHNER" predict newer.model train.csv
 
 # Unwritable locations are detected before the work starts.
-fails 1 "no folder" "$BOCHNER" fit train.csv --features 64 --out nowhere/price.model
-fails 1 "it is a folder" "$BOCHNER" fit train.csv --features 64 --out "$work"
-fails 1 "no folder" "$BOCHNER" predict good.model train.csv --out nowhere/p.csv
+fails 1 "no directory" "$BOCHNER" fit train.csv --features 64 --out nowhere/price.model
+fails 1 "it is a directory" "$BOCHNER" fit train.csv --features 64 --out "$work"
+fails 1 "no directory" "$BOCHNER" predict good.model train.csv --out nowhere/p.csv
 
 # Control characters of files and arguments do not reach the terminal; other characters do.
 escape=$(printf '\033')

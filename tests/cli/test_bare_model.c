@@ -18,15 +18,15 @@ static void make_rows(float *x, double *y)
 
 static int make_models(void **state)
 {
-    char *folder = strdup("/tmp/bochner-bare-XXXXXX"), path[256];
-    if (!mkdtemp(folder)) return -1;
+    char *directory = strdup("/tmp/bochner-bare-XXXXXX"), path[256];
+    if (!mkdtemp(directory)) return -1;
     bo_context *context = test_context(1);
     float x[ROWS * DIM];
     double y[ROWS];
     make_rows(x, y);
-    snprintf(path, sizeof path, "%s/rows.npy", folder);
+    snprintf(path, sizeof path, "%s/rows.npy", directory);
     assert_ok(context, bo_npy_save_f32(context, path, ROWS, DIM, x));
-    snprintf(path, sizeof path, "%s/rows.csv", folder);
+    snprintf(path, sizeof path, "%s/rows.csv", directory);
     FILE *file = fopen(path, "w");
     for (size_t i = 0; i < ROWS; i++) fprintf(file, "%g,%g\n", (double)x[DIM * i], (double)x[DIM * i + 1]);
     fclose(file);
@@ -35,23 +35,23 @@ static int make_models(void **state)
         bo_samples samples = {.rows = ROWS, .dim = DIM, .targets = 1, .x = x, .y = y, .classes = classes};
         bo_machine *machine = NULL;
         assert_ok(context, bo_machine_fit(context, &desc, &samples, &machine));
-        snprintf(path, sizeof path, "%s/%s.model", folder, classes ? "classes" : "numbers");
+        snprintf(path, sizeof path, "%s/%s.model", directory, classes ? "classes" : "numbers");
         assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.path = path}));
         bo_machine_destroy(machine);
     }
     bo_context_destroy(context);
-    *state = folder;
+    *state = directory;
     return 0;
 }
 
-static char *printed(const char *folder, bool succeeds, const char *arguments)
+static char *printed(const char *directory, bool succeeds, const char *arguments)
 {
-    return program_prints(folder, succeeds ? 0 : 1, arguments, NULL);
+    return program_prints(directory, succeeds ? 0 : 1, arguments, NULL);
 }
 
-static void expect_text(const char *folder, const char *arguments, const char *expected)
+static void expect_text(const char *directory, const char *arguments, const char *expected)
 {
-    char *text = printed(folder, true, arguments);
+    char *text = printed(directory, true, arguments);
     if (strncmp(text, expected, strlen(expected)) != 0)
         fail_msg("bochner %s prints '%.100s', expected '%s'", arguments, text, expected);
     free(text);
@@ -101,5 +101,5 @@ int main(void)
         cmocka_unit_test(classes_without_names_go_into_an_array),
         cmocka_unit_test(numbers_and_info_need_no_names),
     };
-    return cmocka_run_group_tests(tests, make_models, remove_folder);
+    return cmocka_run_group_tests(tests, make_models, remove_directory);
 }

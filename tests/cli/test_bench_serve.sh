@@ -78,8 +78,8 @@ wait $server
 fails 1 "refused" "$BOCHNER" bench serve --url "$url"
 
 fails 1 "an address such as" "$BOCHNER" bench serve --url localhost:80
-fails 2 "the folder of a model or --url" "$BOCHNER" bench serve
-fails 2 "the folder of a model or --url" "$BOCHNER" bench serve $model --url http://127.0.0.1:1
+fails 2 "the directory of a model or --url" "$BOCHNER" bench serve
+fails 2 "the directory of a model or --url" "$BOCHNER" bench serve $model --url http://127.0.0.1:1
 fails 2 "one argument|again" "$BOCHNER" bench serve $model again
 fails 2 "--pid" "$BOCHNER" bench serve $model --pid 1
 fails 2 "no part 'client'|did you mean clients" "$BOCHNER" bench serve $model --only client

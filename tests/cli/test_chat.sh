@@ -15,7 +15,7 @@ cat >plain.jinja <<'END'
 {{- '<bot>' if add_generation_prompt }}
 END
 
-# A model without a template is refused, and a template of the folder is found.
+# A model without a template is refused, and a template of the directory is found.
 fails 1 "model|no chat template|--template|generate" "$BOCHNER" chat model --quiet </dev/null
 cp plain.jinja model/chat_template.jinja
 cp plain.jinja exact/chat_template.jinja
@@ -183,7 +183,7 @@ for text in 'a\\u0000b' 'a\0b'; do
 done
 fails 1 "missing.jinja" "$BOCHNER" chat model --template missing.jinja --quiet </dev/null
 fails 1 "nowhere" "$BOCHNER" chat nowhere --template plain.jinja --quiet </dev/null
-fails 2 "folder" "$BOCHNER" chat
+fails 2 "directory" "$BOCHNER" chat
 fails 2 "greedy|top-k" "$BOCHNER" chat model --greedy --top-k 5
 succeeds "$BOCHNER" chat model --quiet </dev/null
 [ -s out ] && complain "an answer without a question: $(cat out)"
@@ -235,7 +235,7 @@ cp plain.jinja own.jinja && echo 'own' >>own.jinja && cp own.jinja adapter/chat_
 # The template of an adapter replaces that of its base in all models that are made of the two.
 succeeds "$BOCHNER" lora merge adapter --out own --quiet
 succeeds "$BOCHNER" convert adapter --out own-converted --quiet
-# A model in one file has the template of the folder, and so have adapters of it.
+# A model in one file has the template of the directory, and so have adapters of it.
 succeeds "$BOCHNER" lora merge adapter --out own.safetensors --quiet
 succeeds "$BOCHNER" train --data text.txt --init own.safetensors --lora 2 --batch 2 --steps 1 --out of-file --quiet
 for each in own own-converted own.safetensors of-file; do

@@ -1,4 +1,4 @@
-# bochner compare: the table, its order, warnings, JSON, the plot, folders that are not runs.
+# bochner compare: the table, its order, warnings, JSON, the plot, directories that are not runs.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/cli/tasks.sh"
 awk 'BEGIN { srand(3); for (i = 0; i < 1500; i++) print "line " i " has the number " int(9 * rand()) "." }' >text.txt
@@ -97,8 +97,8 @@ fails 2 "no runs" "$BOCHNER" compare
 fails 2 "--plot|.svg" "$BOCHNER" compare gate --plot picture.txt
 fails 2 "--by needs --plot" "$BOCHNER" compare gate --by tokens
 fails 2 "--by|expected one of" "$BOCHNER" compare gate --plot a.svg --by hours
-fails 1 "nowhere|no such folder" "$BOCHNER" compare nowhere gate
-fails 1 "text.txt|not a folder" "$BOCHNER" compare text.txt
+fails 1 "nowhere|no such directory" "$BOCHNER" compare nowhere gate
+fails 1 "text.txt|not a directory" "$BOCHNER" compare text.txt
 fails 1 "gate/best|not a training run|metrics.jsonl" "$BOCHNER" compare gate/best
 mkdir young empty
 cp gate/train.json young

@@ -30,28 +30,28 @@ succeeds "$BOCHNER" convert model.bin --out four # without a tokenizer
 grep -q "no tokenizer; give --tokenizer tokenizer.bin" err || complain "no warning: $(cat err)"
 [ -e four/tokenizer.json ] && complain "a tokenizer was made up"
 
-# A model folder is written again: with shards joined, with the same text, in fewer bytes.
+# A model directory is written again: with shards joined, with the same text, in fewer bytes.
 succeeds "$BOCHNER" generate three --prompt "a" --tokens 3 --greedy --quiet
 cp out text
 succeeds "$BOCHNER" convert three --out joined
 succeeds "$BOCHNER" generate joined --prompt "a" --tokens 3 --greedy --quiet
-cmp -s out text || complain "a folder that was written again gives another text"
+cmp -s out text || complain "a directory that was written again gives another text"
 grep -q '"model_type": "llama"' joined/config.json || complain "the model type changed: $(cat joined/config.json)"
 succeeds "$BOCHNER" convert three --out half --dtype bfloat16 --json
 [ "$(wc -c <half/model.safetensors)" -lt "$(wc -c <joined/model.safetensors)" ] || complain "bfloat16 is not smaller"
 
 # an existing model is not replaced
 cp one/config.json kept.json
-fails 2 "--out one: the folder already holds a model" "$BOCHNER" convert model.gguf --out one
+fails 2 "--out one: the directory already holds a model" "$BOCHNER" convert model.gguf --out one
 cmp -s one/config.json kept.json || complain "the model was replaced"
 mkdir source
 cp model.gguf source/model.safetensors # a strange name, but it is the source
-fails 2 "--out source: the folder already holds a model (model.safetensors)" "$BOCHNER" convert source/model.safetensors --out source
+fails 2 "--out source: the directory already holds a model (model.safetensors)" "$BOCHNER" convert source/model.safetensors --out source
 cmp -s model.gguf source/model.safetensors || complain "the source was replaced"
 fails 2 "--out model.gguf: a file of this name exists" "$BOCHNER" convert model.bin --out model.gguf
-fails 2 "no output folder" "$BOCHNER" convert model.gguf
-fails 2 "expected one file or folder, found 2" "$BOCHNER" convert model.gguf model.bin --out five
-fails 2 "--shard does not apply to a model folder" "$BOCHNER" convert one --out five --shard 1K
+fails 2 "no output directory" "$BOCHNER" convert model.gguf
+fails 2 "expected one file or directory, found 2" "$BOCHNER" convert model.gguf model.bin --out five
+fails 2 "--shard does not apply to a model directory" "$BOCHNER" convert one --out five --shard 1K
 fails 2 "float32 or bfloat16" "$BOCHNER" convert one --out five --dtype float16
 fails 2 "--dtype" "$BOCHNER" convert model.gguf --out five --dtype int8
 fails 1 "No such file" "$BOCHNER" convert absent.gguf --out five
@@ -84,7 +84,7 @@ fails 1 "text.txt: not a model of llama2.c, or damaged" "$BOCHNER" convert text.
 fails 1 "expected a header of 28 bytes, found a file of 0 bytes" "$BOCHNER" convert empty --out five
 { printf GGUF; word 3; printf '\0\0\0\0\0\0\0\200'; zeros 100; } >hostile.gguf
 fails 1 "the number of tensors at byte 8 is 9223372036854775808" "$BOCHNER" convert hostile.gguf --out five
-[ -e five ] && complain "a folder was made for a file that cannot be converted"
+[ -e five ] && complain "a directory was made for a file that cannot be converted"
 
 # Every command that reads a model or its tokenizer says what a GGUF file is.
 echo "a a a a" >text.txt
@@ -93,9 +93,9 @@ for words in "generate model.gguf --prompt a" "chat model.gguf" "eval model.gguf
     fails 1 "model.gguf is a GGUF model, which must be converted first: bochner convert model.gguf --out DIR" "$BOCHNER" $words --quiet
 done
 for words in "lora merge model.gguf --out never" "lora unmerge model.gguf --out never"; do
-    fails 1 "model.gguf: expected a model folder|found a GGUF model; convert it" "$BOCHNER" $words --quiet
+    fails 1 "model.gguf: expected a model directory|found a GGUF model; convert it" "$BOCHNER" $words --quiet
 done
-fails 1 "expected a tokenizer.json or the folder of a model, found a GGUF model" "$BOCHNER" tokenizer encode model.gguf --quiet
-fails 1 "one: not the folder of an adapter: it has no adapter_config.json" "$BOCHNER" lora merge one --out never --quiet
+fails 1 "expected a tokenizer.json or the directory of a model, found a GGUF model" "$BOCHNER" tokenizer encode model.gguf --quiet
+fails 1 "one: not the directory of an adapter: it has no adapter_config.json" "$BOCHNER" lora merge one --out never --quiet
 [ -e never ] && complain "something was written: $(find never)"
 finish

@@ -10,12 +10,12 @@ default() {
         sed -n 's/.*(default: \(.*\)) *$/\1/p' | sed "${2:+s/.*$2: //; }s/^[^0-9]*//; s/[^0-9.e-].*//"
 }
 
-# run FOLDER OPTION...: one training step; the recorded settings are in the file settings.
+# run DIRECTORY OPTION...: one training step; the recorded settings are in the file settings.
 run() {
-    folder=$1
+    directory=$1
     shift
-    succeeds "$BOCHNER" train --data text.txt --out "$folder" --steps 1 --layers 1 --width 16 --heads 2 --context 16 --quiet "$@"
-    cat "$folder/config.json" "$folder"/checkpoints/*/training.json >settings
+    succeeds "$BOCHNER" train --data text.txt --out "$directory" --steps 1 --layers 1 --width 16 --heads 2 --context 16 --quiet "$@"
+    cat "$directory/config.json" "$directory"/checkpoints/*/training.json >settings
 }
 
 # same FIELD OPTION [NAME]

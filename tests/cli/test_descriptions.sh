@@ -48,7 +48,7 @@ fails 1 "layer 2: layers: layer 3 (linear): its output is 9, expected the 16 num
 sed 's/"heads": 2/"head": 2/' list.json >bad.json
 fails 1 'bad.json: block 0 of "blocks": "block": unknown member "head"' "$BOCHNER" train --data text.txt --blocks bad.json --out no
 
-# A stopped run and one that is killed continue to the same weights, from any folder; other blocks are refused.
+# A stopped run and one that is killed continue to the same weights, from any directory; other blocks are refused.
 run="--data text.txt --blocks list.json --steps 24 --batch 2 --checkpoint-every 4 --quiet"
 succeeds "$BOCHNER" train $run --out whole
 succeeds "$BOCHNER" train $run --out cut
@@ -117,7 +117,7 @@ fails 1 "give --task translate" "$BOCHNER" train --task classify --data labels.t
 sed 's/"task": "translate", //' translate.json >lacking.json
 fails 1 '"encoder_blocks" is for the task translate, found language' "$BOCHNER" train --task translate --data pairs.tsv --blocks lacking.json --out no
 
-# Descriptions and models of the task predict, as folders and as single files, in the place of text models, and the other way round.
+# Descriptions and models of the task predict, as directories and as single files, in the place of text models, and the other way round.
 awk 'BEGIN { for (i = 0; i < 60; i++) print i % 7 "," i % 3 }' >table.csv
 echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": "classes"}], "loss": "cross-entropy"}' >layers.json
 succeeds "$BOCHNER" train --model layers.json --data table.csv --out net --steps 2 --quiet

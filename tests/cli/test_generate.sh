@@ -100,7 +100,7 @@ expect "state of a long prompt" "$(field long.json state_bytes)" == "$(field out
 "$BOCHNER" generate exact --prompt - --tokens 5 --json <long.txt >long.json 2>err || complain "a long prompt, exact: $(cat err)"
 expect "tokens of a long prompt" "$(field long.json prompt_tokens)" == 8000
 
-fails 2 "folder" "$BOCHNER" generate
+fails 2 "directory" "$BOCHNER" generate
 fails 2 "greedy|top-k" "$BOCHNER" generate gate --greedy --top-k 5
 fails 1 "nowhere" "$BOCHNER" generate nowhere --prompt x
 fails 1 "no.state" "$BOCHNER" generate gate --load-state no.state

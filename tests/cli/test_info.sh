@@ -1,4 +1,4 @@
-# bochner info of a model folder and of a kernel machine.
+# bochner info of a model directory and of a kernel machine.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); for (i = 0; i < 800; i++) print "the " a[1 + int(4 * rand())] " eats." }' >text.txt
 small="--layers 2 --width 16 --heads 2 --context 32 --batch 4 --steps 20 --checkpoint-every 10 --quiet"
@@ -26,7 +26,7 @@ mv gate/checkpoints/step-20 gate/checkpoints/step-20.damaged # as train --resume
 succeeds "$BOCHNER" info gate --json
 expect "step beside a damaged checkpoint" "$(field out step)" == 10
 mv gate/checkpoints/step-20.damaged gate/checkpoints/step-20
-succeeds "$BOCHNER" info gate/best --json # this folder has no step
+succeeds "$BOCHNER" info gate/best --json # this directory has no step
 [ "$(field out step)" = null ] || complain "the best model claims a step"
 
 awk 'BEGIN { print "x,y"; for (i = 0; i < 60; i++) print i / 60 "," sin(i / 9) }' >table.csv
@@ -63,9 +63,9 @@ fails 2 "ending in .dot or .svg|step.png" "$BOCHNER" info gate --graph step.png
 fails 2 "--tokens|--graph" "$BOCHNER" info gate --tokens 8
 fails 2 "--checkpointing|--forward" "$BOCHNER" info gate --graph step.dot --forward --checkpointing
 fails 1 "33 tokens|context of 32" "$BOCHNER" info gate --graph step.dot --tokens 33
-fails 1 "no folder nowhere" "$BOCHNER" info gate --graph nowhere/step.dot
+fails 1 "no directory nowhere" "$BOCHNER" info gate --graph nowhere/step.dot
 fails 1 "table.model|no graph" "$BOCHNER" info table.model --graph step.dot
 
 mkdir empty
-fails 1 "empty: not a model folder|config.json" "$BOCHNER" info empty
+fails 1 "empty: not a model directory|config.json" "$BOCHNER" info empty
 finish

@@ -78,7 +78,7 @@ fails 2 "did you mean circuits" "$BOCHNER" inspect model --parts circits
 fails 2 "need a text" "$BOCHNER" inspect model --parts errors
 fails 2 "--dump needs a text" "$BOCHNER" inspect model --dump none
 fails 2 "ending in .html" "$BOCHNER" inspect model --html page.txt
-fails 2 "one model folder" "$BOCHNER" inspect
+fails 2 "one model directory" "$BOCHNER" inspect
 fails 2 "data or --ids" "$BOCHNER" inspect model --data text.txt --ids ids.npy
 fails 1 "layers 0 to 1, found 7" "$BOCHNER" attention --advise --model model --data text.txt --layer 7
 fails 2 "option of --advise" "$BOCHNER" attention --model model --data text.txt

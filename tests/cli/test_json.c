@@ -123,12 +123,12 @@ static void numbers_survive(void **state)
 
 /* ---- the program ------------------------------------------------------------------------------------------------- */
 
-static bo_json *run(const char *folder, const char *arguments)
+static bo_json *run(const char *directory, const char *arguments)
 {
     const char *program = getenv("BOCHNER");
     if (!program) skip();
     char command[1024];
-    snprintf(command, sizeof command, "cd '%s' && '%s' %s 2>/dev/null", folder, program, arguments);
+    snprintf(command, sizeof command, "cd '%s' && '%s' %s 2>/dev/null", directory, program, arguments);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     enum { ROOM = 1 << 20 };
@@ -155,26 +155,26 @@ static void has(const bo_json *json, const char *const *keys)
         if (!bo_json_member(json, *keys)) fail_msg("the field %s is missing", *keys);
 }
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
-    char *folder = strdup("/tmp/bochner-json-XXXXXX"), path[256];
-    if (!mkdtemp(folder)) return -1;
-    snprintf(path, sizeof path, "%s/waves.csv", folder);
+    char *directory = strdup("/tmp/bochner-json-XXXXXX"), path[256];
+    if (!mkdtemp(directory)) return -1;
+    snprintf(path, sizeof path, "%s/waves.csv", directory);
     FILE *file = fopen(path, "w");
     fputs("a,b,y\n", file);
     for (int i = 0; i < 200; i++) fprintf(file, "%.4f,%.4f,%.4f\n", i * 0.031, i * i % 17 * 0.1, sin(i * 0.1) + i % 3);
     fclose(file);
-    snprintf(path, sizeof path, "%s/kinds.csv", folder);
+    snprintf(path, sizeof path, "%s/kinds.csv", directory);
     file = fopen(path, "w");
     fputs("a,b,kind\n", file);
     for (int i = 0; i < 200; i++)
         fprintf(file, "%.4f,%d,\"%s\"\n", i % 2 + 0.001 * i, i % 7, i % 2 ? "say \"\"hi\"\"" : "caf\xe9");
     fclose(file);
-    *state = folder;
+    *state = directory;
     return 0;
 }
 
-static int remove_folder(void **state)
+static int remove_directory(void **state)
 {
     char command[300];
     snprintf(command, sizeof command, "rm -rf '%s'", (char *)*state);
@@ -265,9 +265,9 @@ int main(void)
         cmocka_unit_test(texts_survive),
         cmocka_unit_test(too_deep_is_null),
         cmocka_unit_test(numbers_survive),
-        cmocka_unit_test_setup_teardown(regression_has_its_fields, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(classification_has_its_fields, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(other_commands_print_one_object, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(regression_has_its_fields, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(classification_has_its_fields, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(other_commands_print_one_object, make_directory, remove_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

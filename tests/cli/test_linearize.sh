@@ -1,4 +1,4 @@
-# bochner linearize: reports, results, interruption in every stage, folders that must not change, and bad input.
+# bochner linearize: reports, results, interruption in every stage, directories that must not change, and bad input.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 words() {
     awk -v list="$1" -v n="$2" 'BEGIN { srand(3); m = split(list, a, ",");
@@ -12,7 +12,7 @@ small="--attention dark --features 16 --batch 4 --lora 2 --eval-tokens 1000 --ca
 steps="--transfer-steps 3 --steps 3"
 linearize="$BOCHNER linearize base --data text.txt $small"
 
-# The text report, progress and the folder.
+# The text report, progress and the directory.
 succeeds $linearize $steps --out plain
 for word in "Student  *dark, decay gate, 16 features attention; 3 steps of transfer and 3 of finetuning" \
     "Perplexity  teacher [0-9.]*, student [0-9.]* (x [0-9.]*), on " "Agreement   [0-9.]*% of the most likely tokens" \
@@ -102,14 +102,14 @@ succeeds "$BOCHNER" linearize --resume --out written --json --quiet
 cmp -s written/teacher.txt before || complain "a resumed call writes another text"
 succeeds $linearize $steps --teacher-text 500 --out both --no-timing --quiet
 
-# A second call in the folder is refused and changes nothing; --resume repeats the report.
+# A second call in the directory is refused and changes nothing; --resume repeats the report.
 find plain -type f | sort | xargs cksum >before
 fails 1 "plain already holds|--resume" $linearize $steps --out plain --attention rfa --quiet
 fails 1 "base already holds a model" $linearize $steps --out base --quiet
 fails 1 "cannot be resumed with a different attention" "$BOCHNER" linearize --resume --out plain --attention rfa --quiet
 fails 1 "cannot be resumed with a different batch" "$BOCHNER" linearize --resume --out plain --batch 5 --quiet
 find plain -type f | sort | xargs cksum >after
-cmp -s before after || complain "a refused call changed the folder"
+cmp -s before after || complain "a refused call changed the directory"
 diff -r base kept >/dev/null || complain "the teacher was changed"
 mkdir elsewhere
 (cd elsewhere && "$BOCHNER" linearize --resume --out ../plain --quiet --no-timing) >out 2>err || complain "resuming elsewhere: $(cat err)"
@@ -159,7 +159,7 @@ cmp -s whole/model.safetensors killed/model.safetensors || complain "another mod
 fails 2 "--out" "$BOCHNER" linearize base --data text.txt
 fails 2 "no model" "$BOCHNER" linearize --data text.txt --out never
 fails 2 "--data FILE|--teacher-text" "$BOCHNER" linearize base --out never
-fails 2 "there is no folder nowhere" "$BOCHNER" linearize --resume --out nowhere
+fails 2 "there is no directory nowhere" "$BOCHNER" linearize --resume --out nowhere
 fails 2 "--minutes or steps" $linearize --minutes 1 --steps 3 --out never
 fails 2 "--no-transfer or --transfer-steps" $linearize --no-transfer --transfer-steps 3 --out never
 fails 2 "--no-finetune or --steps" $linearize --no-finetune --steps 3 --out never
@@ -181,8 +181,8 @@ fails 1 "requires a language model" "$BOCHNER" linearize labels --data text.txt 
 grep -q "fixed size already" err || complain "a model that cannot be linearized: $(cat err)"
 fails 1 "nomodel" "$BOCHNER" linearize nomodel --data text.txt $small $steps --out never
 fails 1 "missing.txt" "$BOCHNER" linearize base --data missing.txt $small $steps --out never
-mkdir folder
-fails 1 "folder" "$BOCHNER" linearize base --data folder $small $steps --out never
+mkdir directory
+fails 1 "directory" "$BOCHNER" linearize base --data directory $small $steps --out never
 head -c 30 text.txt >short.txt
 fails 1 "training text has|expected at least 33" "$BOCHNER" linearize base --data short.txt $small $steps --out never
 head -c 300 text.txt >short.txt

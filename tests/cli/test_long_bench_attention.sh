@@ -122,7 +122,7 @@ for name in "forward, 16 features" "forward + backward, 16 features" "forward, s
 done
 grep -q "at its best 3000 ms (bfloat16, scan, chunks of 32, threads: 1)" out || complain "the best variant is not named: $(cat out)"
 measures --only peer --lengths 64 --python ./python
-grep -q "no comparison with PyTorch.*--peers FOLDER" err || complain "a missing script is not reported: $(cat err)"
+grep -q "no comparison with PyTorch.*--peers DIRECTORY" err || complain "a missing script is not reported: $(cat err)"
 
 fails 2 "no part 'forwards'|did you mean forward" "$BOCHNER" bench attention --only softmax,forwards
 fails 2 "--lengths|ascending|'512,64'" "$BOCHNER" bench attention --lengths 512,64

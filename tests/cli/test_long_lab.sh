@@ -1,4 +1,4 @@
-# bochner lab: list, run and report, stored results, wrong use, and damaged files in the results folder.
+# bochner lab: list, run and report, stored results, wrong use, and damaged files in the results directory.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { for (i = 0; i < 400; i++) print "line " i " of a text" }' >text.txt
 
@@ -86,12 +86,12 @@ PATH=$work/empty_path "$BOCHNER" lab report --out bare >out 2>err || complain "a
 grep -q 'scaled-dot-[a-z]*.svg</code> is missing' bare/report.html || complain "the page does not list missing plots"
 grep -q 'missing; the page lists them' out || complain "the report does not mention missing plots: $(cat out)"
 
-# The name of a folder is not executed and not changed.
+# The name of a directory is not executed and not changed.
 succeeds "$BOCHNER" lab run gnn --quick --seeds 1 --out '|touch broken;#' --quiet
-[ -e broken ] && complain "the name of a folder was run"
+[ -e broken ] && complain "the name of a directory was run"
 if command -v gnuplot >/dev/null; then
     succeeds "$BOCHNER" lab run gnn --quick --seeds 1 --out "it's	odd" --quiet
-    [ -s "it's	odd/gnn-walks.svg" ] || complain "no plot in a folder with an unusual name: $(ls "it's	odd")"
+    [ -s "it's	odd/gnn-walks.svg" ] || complain "no plot in a directory with an unusual name: $(ls "it's	odd")"
 fi
 
 # Numbers whose quotient overflows are drawn.
@@ -128,7 +128,7 @@ grep -A1 '^  gnn ' out | grep -q '[0-9] of 7 claims held.*(quick run)' || compla
 succeeds "$BOCHNER" lab list --out results/first --json
 grep -q '"result": {"held": [0-9]*, "inconclusive": ' out || complain "the list as JSON has no results: $(head -c 400 out)"
 
-# ---- a folder with damaged files ---------------------------------------------------------------------------------
+# ---- a directory with damaged files ---------------------------------------------------------------------------------
 cp results/first/gnn.json json/gnn.json
 head -c 200 kept.json >json/scaled-dot.json
 echo '{"a": 1}' >json/foreign.json
@@ -144,8 +144,8 @@ fails 1 "json/gnn.json|not a regular file|no results in json" "$BOCHNER" lab rep
 mkdir nothing
 fails 1 "no results in nothing|lab run all" "$BOCHNER" lab report --out nothing
 fails 1 "nowhere" "$BOCHNER" lab report --out nowhere
-fails 1 "text.txt|not a folder" "$BOCHNER" lab report --out text.txt
-fails 1 "no folder missing" "$BOCHNER" lab report --out t4 --page missing/page.html
+fails 1 "text.txt|not a directory" "$BOCHNER" lab report --out text.txt
+fails 1 "no directory missing" "$BOCHNER" lab report --out t4 --page missing/page.html
 fails 2 "--page|--markdown|the same file" "$BOCHNER" lab report --out t4 --page same --markdown same
 
 # ---- wrong use -----------------------------------------------------------------------------------------------------
@@ -162,13 +162,13 @@ fails 2 "options of lab run" "$BOCHNER" lab report --seeds 3
 fails 2 "options of lab report" "$BOCHNER" lab run gnn --page x
 fails 2 "found 'gnn'" "$BOCHNER" lab list gnn
 fails 1 "text.txt/lab|Not a directory" "$BOCHNER" lab run gnn --quick --out text.txt/lab
-fails 1 "text.txt|not a folder" "$BOCHNER" lab run gnn --quick --out text.txt
+fails 1 "text.txt|not a directory" "$BOCHNER" lab run gnn --quick --out text.txt
 fails 1 "--text none.txt|No such file" "$BOCHNER" lab run gnn --quick --text none.txt
 head -c 100 text.txt >short.txt
 fails 1 "--text short.txt|4096 bytes|found 100" "$BOCHNER" lab run gnn --quick --text short.txt
 fails 1 "--text .|not a regular file" "$BOCHNER" lab run gnn --quick --text .
 fails 1 "--images none|No such file" "$BOCHNER" lab run gnn --quick --images none
-fails 1 "--images text.txt|not a folder" "$BOCHNER" lab run gnn --quick --images text.txt
+fails 1 "--images text.txt|not a directory" "$BOCHNER" lab run gnn --quick --images text.txt
 fails 1 "--images nothing|expected a file train-images-idx3-ubyte" "$BOCHNER" lab run gnn --quick --images nothing
 
 # ---- Ctrl-C keeps completed results ----------------------------------------------------------------------------------

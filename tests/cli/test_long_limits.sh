@@ -1,5 +1,5 @@
 # Hostile files in the place of every file that the program reads: a link to an endless device, a pipe without a writer, a
-# folder, a huge sparse file, a gzip file that expands to gigabytes. Each is refused quickly, with its name and the
+# directory, a huge sparse file, a gzip file that expands to gigabytes. Each is refused quickly, with its name and the
 # reason, and within an address space that such a file would exceed.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 [ -n "$SANITIZE" ] || ulimit -v 3000000 # KiB; sanitizers reserve terabytes
@@ -25,7 +25,7 @@ hostile() {
     case $1 in
     device) ln -s /dev/zero "$2" ;;
     pipe) mkfifo "$2" ;;
-    folder) mkdir "$2" ;;
+    directory) mkdir "$2" ;;
     sparse) truncate -s 400G "$2" ;;
     bomb | ratio) cp bomb "$2" ;;
     esac
@@ -40,7 +40,7 @@ refuses() {
     for kind in $kinds; do
         hostile $kind "$file"
         case $kind in
-        device | pipe | folder) words="not a regular file|(it is a $kind" ;;
+        device | pipe | directory) words="not a regular file|(it is a $kind" ;;
         sparse) words="429,496,729,600 bytes, expected at most " ;;
         bomb) words="bytes, expected at most" ;;
         ratio) words="expands to more than 250 times its size" ;;
@@ -51,17 +51,17 @@ refuses() {
     [ -e original ] && mv original "$file"
 }
 
-mapped="device pipe folder" # weights have any size, and are not compressed
-stream="device folder"      # a pipe is an input
+mapped="device pipe directory" # weights have any size, and are not compressed
+stream="device directory"      # a pipe is an input
 for name in config.json tokenizer.json; do
-    all="device pipe folder sparse $([ $name = config.json ] && echo bomb || echo ratio)"
+    all="device pipe directory sparse $([ $name = config.json ] && echo bomb || echo ratio)"
     refuses "$all" model/$name "$BOCHNER" info model
     refuses "$all" model/$name "$BOCHNER" generate model --prompt a --tokens 1
 done
-all="device pipe folder sparse bomb"
+all="device pipe directory sparse bomb"
 refuses "$mapped" model/model.safetensors "$BOCHNER" info model
 refuses "$all" model/checkpoints/step-1/training.json "$BOCHNER" train --resume --out model
-for kind in device pipe folder sparse; do
+for kind in device pipe directory sparse; do
     mv model/metrics.jsonl original
     hostile $kind model/metrics.jsonl
     fails 1 "model/metrics.jsonl: |$([ $kind = sparse ] && echo large || echo not a regular file)" timeout 20 "$BOCHNER" compare model
@@ -70,13 +70,13 @@ for kind in device pipe folder sparse; do
 done
 refuses "$all" adapter/adapter_config.json "$BOCHNER" generate adapter --prompt a --tokens 1
 refuses "$mapped" adapter/adapter_model.safetensors "$BOCHNER" generate adapter --prompt a --tokens 1
-refuses "device pipe folder sparse ratio" net/config.json "$BOCHNER" predict net table.csv
+refuses "device pipe directory sparse ratio" net/config.json "$BOCHNER" predict net table.csv
 refuses "$mapped" net/model.safetensors "$BOCHNER" predict net table.csv
 refuses "$mapped" state "$BOCHNER" generate model --load-state state --tokens 1
 refuses "device pipe" machine "$BOCHNER" predict machine table.csv
 refuses "device pipe sparse ratio" given.json "$BOCHNER" tokenizer encode given.json
 refuses "$all" calibration.json "$BOCHNER" plan --threads 1 --minutes 1 --calibration calibration.json
-refuses "device pipe folder sparse" model/train.json "$BOCHNER" train --resume --out model
+refuses "device pipe directory sparse" model/train.json "$BOCHNER" train --resume --out model
 refuses "$stream sparse" described.json "$BOCHNER" train --model described.json --data table.csv --out none
 refuses "$all" gnn.json "$BOCHNER" lab report --out .
 refuses "$stream" table.csv "$BOCHNER" fit table.csv --target price --out none

@@ -38,7 +38,7 @@ fails 1 "measured with --attention rfa-gate, expected softmax" "$BOCHNER" plan -
 fails 1 "threads" "$BOCHNER" plan --threads 3 --minutes 1 --calibration machine.json
 echo '{}' >empty.json
 fails 1 "empty.json|format" "$BOCHNER" plan --threads 1 --minutes 1 --calibration empty.json
-fails 1 "no folder nowhere" "$BOCHNER" plan --threads 1 --minutes 1 --quick --calibration nowhere/machine.json
+fails 1 "no directory nowhere" "$BOCHNER" plan --threads 1 --minutes 1 --quick --calibration nowhere/machine.json
 fails 1 "/dev/zero: not a regular file (it is a device)" timeout 20 "$BOCHNER" plan --threads 1 --minutes 1 --calibration /dev/zero
 fails 2 "no budget|--minutes" "$BOCHNER" plan
 fails 2 "--minutes or --tokens" "$BOCHNER" plan --threads 1 --minutes 1 --tokens 1e6

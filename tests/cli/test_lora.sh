@@ -42,7 +42,7 @@ grep -q '"r": 2,' zero/adapter_config.json || complain "the rank: $(cat zero/ada
 grep -q '"r": 4,' weight/adapter_config.json || complain "twice the rank: $(cat weight/adapter_config.json)"
 grep -q "\"base_model_name_or_path\": \"$(realpath base)\"" zero/adapter_config.json || complain "the base is not named"
 
-# A run that is stopped and resumed, also from another folder, gives the same adapter.
+# A run that is stopped and resumed, also from another directory, gives the same adapter.
 succeeds "$BOCHNER" train --data other.txt --init base --lora 2 --lora-init weight --out again --steps 60 --lr 0.02 \
     --other-lr 0.02 $run --checkpoint-every 20 --keep 9
 cmp -s again/adapter_model.safetensors weight/adapter_model.safetensors || complain "the same run, other bits"

@@ -1,5 +1,5 @@
 # bochner train --lora --attention: a model with softmax attention gets another attention, whose parameters are trained in
-# full beside the adapters. The folder of the run has the base. And train --whiten.
+# full beside the adapters. The directory of the run has the base. And train --whiten.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 1200; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] ".|" } }' >text.txt
@@ -9,7 +9,7 @@ succeeds "$BOCHNER" train $run --out base --attention softmax $small --vocab 270
 adapt="--init base --lora 2 --optim adamw --lr 0.02 --steps 6 --checkpoint-every 2 --keep 9 --batch 8"
 
 # ---- every kind trains, resumes, is loaded and merged --------------------------------------------------------------
-# adapted NAME OPTIONS...: the loss of the adapter is that of the merged model, whose base is in the folder
+# adapted NAME OPTIONS...: the loss of the adapter is that of the merged model, whose base is in the directory
 adapted() {
     name=$1
     shift
@@ -73,7 +73,7 @@ fails 1 "dark/base is missing" "$BOCHNER" eval dark --data text.txt
 mv gone dark/base
 
 # ---- special tokens of the base ------------------------------------------------------------------------------------
-# The folder of an adapter has no tokenizer_config.json, which names the token at the end of a document; a resumed run reads
+# The directory of an adapter has no tokenizer_config.json, which names the token at the end of a document; a resumed run reads
 # the same tokens all the same.
 cp -r base special
 echo '{"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "z"}' >special/tokenizer_config.json

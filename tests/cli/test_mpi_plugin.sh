@@ -6,7 +6,7 @@
 readelf -d "$BOCHNER" | grep NEEDED | grep -qi 'mpi\|open-rte\|pmix' && complain "bochner links MPI: $(readelf -d "$BOCHNER" | grep NEEDED)"
 
 house 200 5 >train.csv
-cp "$BOCHNER" bochner # no plugin in the same folder
+cp "$BOCHNER" bochner # no plugin in the same directory
 fit="./bochner fit train.csv --features 16 --gamma 1 --lambda 1 --threads 1 --quiet --out model"
 # An environment without a launcher, even if the tests run under one: variables of launchers, then the command.
 unset OMPI_COMM_WORLD_SIZE MV2_COMM_WORLD_SIZE PMI_SIZE SLURM_STEP_NUM_TASKS PMIX_RANK BOCHNER_MPI
@@ -67,7 +67,7 @@ refused "does not load|bochner_ranks_plugin" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI
 refused "BOCHNER_MPI must be an absolute path, found libabsent.so" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=libabsent.so"
 refused "/nowhere/x.so does not exist" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=/nowhere/x.so"
 
-# The same with a real launcher; the real plugin in the folder of the program, and where an install puts it
+# The same with a real launcher; the real plugin in the directory of the program, and where an install puts it
 # (cli.parallel tests more).
 if [ -n "${MPIEXEC:-}" ]; then
     . "$BOCHNER_SOURCE/tests/cli/ranks.sh"

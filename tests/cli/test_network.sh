@@ -1,4 +1,4 @@
-# bochner train --model: a network on a table, images and a graph; eval, predict and info of its folder.
+# bochner train --model: a network on a table, images and a graph; eval, predict and info of its directory.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 # Three classes around three corners, and a numeric target.
 awk 'BEGIN { srand(2); print "a,b,kind"; split("red,green,blue", names, ",");
@@ -31,7 +31,7 @@ succeeds "$BOCHNER" info net --graph net.dot --repeats 1
 grep -q 'a training step of 32 examples' out || complain "no profile of a network: $(cat out)"
 grep -q '<B>linear</B>' net.dot || complain "net.dot has no linear layer"
 
-# A stopped run resumes from any folder and ends with the same weights.
+# A stopped run resumes from any directory and ends with the same weights.
 run="--model mlp.json --data table.csv --batch 24 --quiet --seed 5"
 succeeds "$BOCHNER" train $run --out whole --steps 30
 succeeds "$BOCHNER" train $run --out cut --steps 30 --checkpoint-every 10
@@ -131,12 +131,12 @@ text += b" " * (-len(text) % 8)
 with open("net.safetensors", "wb") as file:
     file.write(struct.pack("<Q", len(text)) + text + data)
 END
-succeeds "$BOCHNER" predict net table.csv --out folder.csv
+succeeds "$BOCHNER" predict net table.csv --out directory.csv
 succeeds "$BOCHNER" predict net.safetensors table.csv --out file.csv
-cmp folder.csv file.csv || complain "a network as one file predicts something else"
+cmp directory.csv file.csv || complain "a network as one file predicts something else"
 succeeds "$BOCHNER" eval net.safetensors --data table.csv
 fails 1 "net.safetensors holds a network, expected a text model" "$BOCHNER" generate net.safetensors --prompt x
 sed 's/classes/targets/; s/cross-entropy/mse/; s/"width": 8/"width": 300/' mlp.json >wide.json
 fails 1 "lambda 0 has no solution, use a larger one" "$BOCHNER" train --model wide.json --data points.csv --readout ridge --lambda 0 --out no
-[ -e no ] && complain "a folder was made though nothing was trained"
+[ -e no ] && complain "a directory was made though nothing was trained"
 finish

@@ -1,8 +1,8 @@
-/* The program accepts a model in one file wherever it accepts a model folder, and prints the same. */
+/* The program accepts a model in one file wherever it accepts a model directory, and prints the same. */
 #include "program.h"
 #include <bochner/bochner.h>
 
-static void save_both(bo_context *context, const char *folder, const char *name, bo_model_desc desc)
+static void save_both(bo_context *context, const char *directory, const char *name, bo_model_desc desc)
 {
     char path[256];
     bo_tokenizer *bytes;
@@ -12,18 +12,18 @@ static void save_both(bo_context *context, const char *folder, const char *name,
     desc.seed = 5;
     assert_ok(context, bo_tokenizer_create(context, &bytes));
     assert_ok(context, bo_model_create(context, &desc, bytes, &model));
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = path}));
-    snprintf(path, sizeof path, "%s/%s.safetensors", folder, name);
+    snprintf(path, sizeof path, "%s/%s.safetensors", directory, name);
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = path}));
     bo_model_destroy(model);
     bo_tokenizer_destroy(bytes);
 }
 
-static void write_text(const char *folder, const char *name, const char *text)
+static void write_text(const char *directory, const char *name, const char *text)
 {
     char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(text, file);
@@ -32,34 +32,34 @@ static void write_text(const char *folder, const char *name, const char *text)
 
 static int make_models(void **state)
 {
-    char *folder = strdup("/tmp/bochner-file-XXXXXX");
-    if (!mkdtemp(folder)) return -1;
+    char *directory = strdup("/tmp/bochner-file-XXXXXX");
+    if (!mkdtemp(directory)) return -1;
     bo_context *context = test_context(1);
-    save_both(context, folder, "words", (bo_model_desc){0});
-    save_both(context, folder, "labels", (bo_model_desc){.task = BO_MODEL_TASK_CLASSIFY, .classes = 2});
-    write_text(folder, "text.txt", "the cat sat on the mat, and the bat sat on the cat; the cat sat on the mat.\n");
-    write_text(folder, "labeled.tsv", "0\tno cat\n1\ta cat\n");
-    write_text(folder, "alone.txt", "no cat\na cat\n");
+    save_both(context, directory, "words", (bo_model_desc){0});
+    save_both(context, directory, "labels", (bo_model_desc){.task = BO_MODEL_TASK_CLASSIFY, .classes = 2});
+    write_text(directory, "text.txt", "the cat sat on the mat, and the bat sat on the cat; the cat sat on the mat.\n");
+    write_text(directory, "labeled.tsv", "0\tno cat\n1\ta cat\n");
+    write_text(directory, "alone.txt", "no cat\na cat\n");
     bo_context_destroy(context);
-    *state = folder;
+    *state = directory;
     return 0;
 }
 
 /* The output of the command, without times. */
-static char *printed(const char *folder, int status, const char *arguments)
+static char *printed(const char *directory, int status, const char *arguments)
 {
-    return program_prints(folder, status, arguments, "second");
+    return program_prints(directory, status, arguments, "second");
 }
 
 /* `%s` is replaced by the model. */
-static void same(const char *folder, const char *format, const char *name)
+static void same(const char *directory, const char *format, const char *name)
 {
     char file[128], first[512], second[512];
     snprintf(file, sizeof file, "%s.safetensors", name);
     snprintf(first, sizeof first, format, name);
     snprintf(second, sizeof second, format, file);
-    char *a = printed(folder, 0, first), *b = printed(folder, 0, second);
-    if (strcmp(a, b) != 0) fail_msg("bochner %s prints '%.300s', of the folder '%.300s'", second, b, a);
+    char *a = printed(directory, 0, first), *b = printed(directory, 0, second);
+    if (strcmp(a, b) != 0) fail_msg("bochner %s prints '%.300s', of the directory '%.300s'", second, b, a);
     assert_true(strlen(a) > 0);
     free(a);
     free(b);
@@ -74,9 +74,9 @@ static void test_commands(void **state)
     same(*state, "predict %s labeled.tsv --labeled --proba --quiet", "labels");
 }
 
-static void expect(const char *folder, int status, const char *arguments, const char *words)
+static void expect(const char *directory, int status, const char *arguments, const char *words)
 {
-    char *text = printed(folder, status, arguments);
+    char *text = printed(directory, status, arguments);
     if (!strstr(text, words)) fail_msg("bochner %s prints '%.300s' without '%s'", arguments, text, words);
     free(text);
 }
@@ -101,8 +101,8 @@ static void test_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_commands, make_models, remove_folder),
-        cmocka_unit_test_setup_teardown(test_more, make_models, remove_folder),
+        cmocka_unit_test_setup_teardown(test_commands, make_models, remove_directory),
+        cmocka_unit_test_setup_teardown(test_more, make_models, remove_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

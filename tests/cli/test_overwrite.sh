@@ -5,7 +5,7 @@ cp train.csv kept.csv
 ln -s train.csv link.csv
 ln train.csv hard.svg
 cut -d, -f4 train.csv >labels.csv
-mkdir folder
+mkdir directory
 options="--features 16 --gamma 0.3 --lambda 0.1 --quiet"
 
 # untouched: the table has not changed.
@@ -17,16 +17,16 @@ untouched() {
     fails 2 "--out train.csv would replace|another name" "$BOCHNER" fit train.csv $options --out train.csv
     untouched "fit --out"
     fails 2 "--out ./link.csv would replace|(train.csv)" "$BOCHNER" fit train.csv $options --out ./link.csv
-    fails 2 "--out folder/../train.csv would replace" "$BOCHNER" fit kept.csv train.csv $options --out folder/../train.csv
+    fails 2 "--out directory/../train.csv would replace" "$BOCHNER" fit kept.csv train.csv $options --out directory/../train.csv
     fails 2 "--plot hard.svg would replace" "$BOCHNER" fit train.csv $options --holdout 0.2 --plot hard.svg
     untouched "fit --plot"
     fails 2 "--test train.csv" "$BOCHNER" fit kept.csv --test train.csv $options --out train.csv
     fails 2 "--labels labels.csv" "$BOCHNER" fit train.csv --labels labels.csv $options --out labels.csv
-    fails 2 "--out and --plot name the same file" "$BOCHNER" fit train.csv $options --holdout 0.2 --out both.svg --plot folder/../both.svg
+    fails 2 "--out and --plot name the same file" "$BOCHNER" fit train.csv $options --holdout 0.2 --out both.svg --plot directory/../both.svg
     [ -e both.svg ] && complain "one of two outputs of a name was written"
     succeeds "$BOCHNER" fit train.csv $options --out good.model
     succeeds "$BOCHNER" fit train.csv $options --out good.model # an existing output may be replaced
-    succeeds "$BOCHNER" fit train.csv $options --out folder/train.csv # another file with the same name
+    succeeds "$BOCHNER" fit train.csv $options --out directory/train.csv # another file with the same name
 }
 cp good.model model.csv
 fails 2 "--out train.csv would replace" "$BOCHNER" predict good.model train.csv --out train.csv

@@ -1,14 +1,14 @@
-# Folders with paths of almost 4,096 bytes, the limit of the system: runs and linearizations are complete there, and those that
+# Directories with paths of almost 4,096 bytes, the limit of the system: runs and linearizations are complete there, and those that
 # would have no room for the names of their files are refused before anything is computed or written.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { for (i = 0; i < 200; i++) print "the cat number " i " sleeps." }' >text.txt
 tiny="--attention softmax --layers 1 --width 8 --heads 1 --context 16 --batch 1 --steps 2 --checkpoint-every 1 --quiet"
 small="--attention dark --features 8 --lora 2 --calibrate-tokens 32 --transfer-steps 1 --steps 1 --no-timing --batch 1 --eval-tokens 64 --quiet"
 mkdir "$(printf 'd%.0s' $(seq 200))"
-# path LENGTH NAME: a path of this length to NAME in that folder, which is not created
+# path LENGTH NAME: a path of this length to NAME in that directory, which is not created
 path() {
-    awk -v folder="$(ls -d d*)" -v length_="$1" -v name="$2" 'BEGIN { p = folder "/"
-        while (length(p) + length(name) + 204 < length_) p = p "../" folder "/"
+    awk -v directory="$(ls -d d*)" -v length_="$1" -v name="$2" 'BEGIN { p = directory "/"
+        while (length(p) + length(name) + 204 < length_) p = p "../" directory "/"
         while (length(p) + length(name) < length_ - 1) p = p "./"
         while (length(p) + length(name) < length_) p = p "/"
         print p name }'
@@ -34,7 +34,7 @@ linear=$(path 3900 linear)
     done
 }
 
-# bochner lora writes a model and the folder of its adapter; the server writes names of states into the folder of its cache.
+# bochner lora writes a model and the directory of its adapter; the server writes names of states into the directory of its cache.
 succeeds "$BOCHNER" train --init "$run" --data text.txt --out adapter --lora 2 --steps 1 --batch 1 --quiet
 merged=$(path 4000 merged)
 succeeds "$BOCHNER" lora merge adapter --out "$merged" --quiet
@@ -43,7 +43,7 @@ succeeds "$BOCHNER" generate "$merged" --prompt "the " --tokens 2 --greedy --qui
 for length in 4001 4050; do
     fails 2 "too long: $length bytes, expected at most 4000" "$BOCHNER" lora merge adapter --out "$(path $length other)" --quiet
 done
-fails 1 "the cache folder is too long: 4001 bytes, expected at most 4000" "$BOCHNER" serve "$run" --port 0 --cache-dir "$(path 4001 other)"
+fails 1 "the cache directory is too long: 4001 bytes, expected at most 4000" "$BOCHNER" serve "$run" --port 0 --cache-dir "$(path 4001 other)"
 rm -r "$merged"
 [ "$(ls d*)" = "$(printf 'linear\nrun')" ] || complain "something else was written: $(ls d*)"
 [ "$(ls "$linear" | tr '\n' ' ')" = "adapter config.json finetune generation_config.json linearize.json model.safetensors tokenizer.json tokenizer_config.json transfer " ] ||

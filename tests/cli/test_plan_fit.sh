@@ -106,7 +106,7 @@ echo '{' >broken/config.json
 fails 1 "broken/config.json" "$BOCHNER" plan --fit a/* broken
 rm broken/metrics.jsonl
 fails 1 "broken/metrics.jsonl" "$BOCHNER" plan --fit a/* broken
-fails 1 "nowhere|folder" "$BOCHNER" plan --fit a/* nowhere
+fails 1 "nowhere|directory" "$BOCHNER" plan --fit a/* nowhere
 
 # Maps whose size or bandwidth follows from the width do not separate runs; other tokenizers share a law per byte.
 for width in 16 32; do

@@ -12,7 +12,7 @@ for tool in sh rm; do ln -s "$(command -v $tool)" empty_path/$tool; done
     grep -q "gnuplot is not installed" err || complain "a missing gnuplot is not named: $(cat err)"
     grep -q "^Test" out || complain "a missing gnuplot loses the numbers"
     [ -e lost.svg ] && complain "a picture without gnuplot"
-    fails 1 "no folder" "$BOCHNER" fit train.csv $options --plot nowhere/p.svg
+    fails 1 "no directory" "$BOCHNER" fit train.csv $options --plot nowhere/p.svg
 }
 command -v gnuplot >/dev/null || finish
 

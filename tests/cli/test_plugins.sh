@@ -35,8 +35,8 @@ END
 
 # The current directory and every place relative to it contain poison under every name.
 mkdir -p here/bochner "$lib/bochner" "here/$lib/bochner"
-for folder in here here/bochner "$lib/bochner" "here/$lib/bochner"; do
-    for name in libbochner_cuda.so bochner-mpi.so; do cp poison.so "$folder/$name"; done
+for directory in here here/bochner "$lib/bochner" "here/$lib/bochner"; do
+    for name in libbochner_cuda.so bochner-mpi.so; do cp poison.so "$directory/$name"; done
 done
 house 60 5 >here/train.csv
 cd here || exit 1

@@ -10,7 +10,7 @@ awk '{ print (NR % 2 ? "good" : "bad") "\t" $0 }' text.txt | head -200 >labels.t
 echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": 8}, {"type": "linear", "width": "classes"}], "loss": "cross-entropy"}' >net.json
 lm="--layers 1 --width 16 --heads 1 --context 32 --batch 2 --steps 6 --checkpoint-every 2"
 
-# The same commands, in a folder of the same name, because files name the models that they come from.
+# The same commands, in a directory of the same name, because files name the models that they come from.
 for run in a b; do
     mkdir run
     cd run || exit 1
@@ -41,7 +41,7 @@ for run in a b; do
     cd ..
     mv run $run
 done
-equal() { # equal ONE OTHER: folders or files, except for logs and empty locks
+equal() { # equal ONE OTHER: directories or files, except for logs and empty locks
     diff -rq -x metrics.jsonl -x .lock "$1" "$2" >differences || complain "$1 and $2 are not equal: $(cat differences)"
 }
 equal a b
@@ -99,7 +99,7 @@ few="--attention dark --features 16 --batch 2 --lora 2 --calibrate-tokens 64 --t
 # shellcheck disable=SC2086
 {
     succeeds "$BOCHNER" linearize a/softmax --data text.txt $few --out linear
-    mv linear whole-linear # the adapter names the folder of the transfer
+    mv linear whole-linear # the adapter names the directory of the transfer
     "$BOCHNER" linearize a/softmax --data text.txt $few --out linear >out 2>err &
 }
 for stage in transfer finetune; do

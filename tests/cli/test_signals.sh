@@ -142,7 +142,7 @@ cmp -s house.out.csv closed.out.csv || complain "closed streams: another model"
 unread() {
     "$@" <. >out 2>err
     [ $? -eq 1 ] && grep -q "standard input.*Is a directory\|/dev/stdin.*Is a directory" err ||
-        complain "a folder as standard input: $*: status $?: $(head -c 300 err) $(head -c 100 out)"
+        complain "a directory as standard input: $*: status $?: $(head -c 300 err) $(head -c 100 out)"
     "$@" <&- >out 2>err
     [ $? -eq 1 ] && grep -q "standard input.*Bad file descriptor\|/dev/stdin" err ||
         complain "a closed standard input: $*: $(head -c 300 err) $(head -c 100 out)"

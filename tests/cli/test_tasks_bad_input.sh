@@ -119,7 +119,7 @@ fails 2 "--beam" "$BOCHNER" generate deen --beam 0
 fails 2 "--beam|1 to 1024" "$BOCHNER" generate deen --beam 1025
 fails 2 "--penalty" "$BOCHNER" generate deen --penalty -1
 mkdir hollow
-fails 1 "hollow: not a model folder|config.json" "$BOCHNER" predict hollow moods.txt
+fails 1 "hollow: not a model directory|config.json" "$BOCHNER" predict hollow moods.txt
 fails 1 "nowhere" "$BOCHNER" eval nowhere --data moods.tsv
 fails 1 "no/such" "$BOCHNER" predict moods moods.txt --out no/such/labels.csv
 succeeds "$BOCHNER" predict moods moods.txt --out kept.csv

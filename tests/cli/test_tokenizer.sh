@@ -68,7 +68,7 @@ fails 2 "give one or more files" "$BOCHNER" tokenizer train --out x.json
 fails 2 "--out" "$BOCHNER" tokenizer train text.txt
 fails 2 "would replace" "$BOCHNER" tokenizer train text.txt --out text.txt
 fails 2 "--vocab|256" "$BOCHNER" tokenizer train text.txt --vocab 12 --out x.json
-fails 2 "tokenizer.json or a model folder" "$BOCHNER" tokenizer encode
+fails 2 "tokenizer.json or a model directory" "$BOCHNER" tokenizer encode
 fails 2 "standard input" "$BOCHNER" tokenizer encode tokenizer.json text.txt
 fails 1 "nowhere.txt" "$BOCHNER" tokenizer train nowhere.txt --out x.json
 : >empty.txt

@@ -36,8 +36,8 @@ grep -q BOCHNER_TRACE out || complain "bochner help does not list BOCHNER_TRACE"
 
 fails 1 "cannot write the trace|no/such/trace.json|BOCHNER_TRACE|No such file" \
     env BOCHNER_TRACE=no/such/trace.json "$BOCHNER" info model
-mkdir folder
-fails 1 "cannot write the trace folder|directory" env BOCHNER_TRACE=folder "$BOCHNER" info model
+mkdir directory
+fails 1 "cannot write the trace directory|directory" env BOCHNER_TRACE=directory "$BOCHNER" info model
 
 # After Ctrl-C the file is complete and contains the steps up to that point.
 attended BOCHNER_TRACE=stopped.json "$BOCHNER" train --data text.txt --out stopped $small --steps 1000000 --quiet >out 2>err &

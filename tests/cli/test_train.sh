@@ -53,7 +53,7 @@ fails 1 "freeze|no.such" "$BOCHNER" train --data text.txt --out no1 --init run -
 fails 1 "a… has 256 bytes, expected at most 255" "$BOCHNER" train --data text.txt --out no1 --init run --freeze "$(printf 'a%.0s' $(seq 256))" --steps 2 --quiet
 fails 2 "attention" "$BOCHNER" train --data text.txt --out no --init run --features 8 --steps 2
 
-# Resuming needs only the folder; a run with different options is refused with their names.
+# Resuming needs only the directory; a run with different options is refused with their names.
 succeeds "$BOCHNER" train --resume --out run --quiet
 succeeds "$BOCHNER" train --resume --out run
 grep -q "already taken all 60 steps" err || complain "a complete run is not reported as complete: $(cat err)"
@@ -80,17 +80,17 @@ fails 1 "different seed" "$BOCHNER" train --resume --out run --seed 4 --quiet
 head -c 20000 text.txt >other.txt
 fails 1 "corpus" "$BOCHNER" train --resume --out run --data other.txt --quiet
 
-# A run resumes from any folder, and its own folder may have parents that do not exist yet.
-succeeds "$BOCHNER" train --data text.txt --out new/folders/run $small --steps 3 --quiet
+# A run resumes from any directory, and its own directory may have parents that do not exist yet.
+succeeds "$BOCHNER" train --data text.txt --out new/directories/run $small --steps 3 --quiet
 mkdir elsewhere
-(cd elsewhere && "$BOCHNER" train --resume --out ../new/folders/run --quiet >out 2>err) ||
-    complain "a run cannot be resumed from another folder: $(head -c 300 elsewhere/err)"
+(cd elsewhere && "$BOCHNER" train --resume --out ../new/directories/run --quiet >out 2>err) ||
+    complain "a run cannot be resumed from another directory: $(head -c 300 elsewhere/err)"
 
-# A folder that contains another model is not changed.
+# A directory that contains another model is not changed.
 mkdir foreign
 echo '{}' >foreign/config.json
-fails 1 "foreign/config.json|another folder" "$BOCHNER" train --data text.txt --out foreign $small --steps 2
-fails 2 "no folder nowhere" "$BOCHNER" train --resume --out nowhere
+fails 1 "foreign/config.json|another directory" "$BOCHNER" train --data text.txt --out foreign $small --steps 2
+fails 2 "no directory nowhere" "$BOCHNER" train --resume --out nowhere
 fails 2 "clip" "$BOCHNER" train --data text.txt --out no $small --steps 2 --clip 0
 
 # Bad input is reported before the work starts.
@@ -106,8 +106,8 @@ fails 1 "paper.pdf: expected text|found a PDF document" "$BOCHNER" eval run --da
 fails 1 "paper.pdf|supported|Hugging Face" "$BOCHNER" eval paper.pdf --data text.txt
 fails 1 "paper.pdf|supported|bochner fit --out" "$BOCHNER" info paper.pdf
 mkdir hollow
-fails 1 "hollow: not a model folder|config.json" "$BOCHNER" eval hollow --data text.txt
-fails 1 "hollow: not a model folder|config.json" "$BOCHNER" generate hollow
+fails 1 "hollow: not a model directory|config.json" "$BOCHNER" eval hollow --data text.txt
+fails 1 "hollow: not a model directory|config.json" "$BOCHNER" generate hollow
 fails 2 "out" "$BOCHNER" train --data text.txt --steps 2
 fails 2 "data" "$BOCHNER" train --out no --steps 2
 fails 2 "steps|minutes" "$BOCHNER" train --data text.txt --out no --steps 2 --minutes 1

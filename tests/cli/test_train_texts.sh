@@ -11,7 +11,7 @@ awk 'BEGIN { srand(5); for (i = 0; i < 200; i++) { n = 1 + int(3 * rand()); s = 
     print s "\t" t } }' >translate.tsv
 small="--layers 1 --width 16 --heads 2 --features 16 --batch 2 --pack 64 --optim adamw --lr 0.02 --threads 2"
 
-# The first use: the data is described, the model learns, and the folder contains a model.
+# The first use: the data is described, the model learns, and the directory contains a model.
 succeeds "$BOCHNER" train --task classify --data labels.tsv --out labels $small --steps 60 --eval-every 30 --json
 for words in "180 examples for training, 20 for validation" "Classes     bad" "longest text" "packs of 64 tokens" "% full" "Step     60/60"; do
     grep -q -- "$words" err || complain "the notes lack '$words': $(cat err)"
@@ -110,7 +110,7 @@ wrong() {
     task=$2
     shift 2
     fails 1 "$words" "$BOCHNER" train --task "$task" --data bad.tsv --out never $small --steps 3 "$@"
-    [ -e never ] && complain "a run that could not begin left its folder ($words)"
+    [ -e never ] && complain "a run that could not begin left its directory ($words)"
 }
 { head -5 labels.tsv; echo "no tab here"; } >bad.tsv
 wrong "bad.tsv, line 6|tab" classify
@@ -131,5 +131,5 @@ wrong "bad.tsv" classify
 fails 1 "missing.tsv" "$BOCHNER" train --task classify --data labels.tsv --valid missing.tsv --out never $small --steps 3
 { head -5 labels.tsv; printf 'new\tabc\n'; } >unseen.tsv
 fails 1 "unseen.tsv, line 6|new" "$BOCHNER" train --task classify --data labels.tsv --valid unseen.tsv --out never $small --steps 3
-[ -e never ] && complain "a class unseen in training: the run left its folder"
+[ -e never ] && complain "a class unseen in training: the run left its directory"
 finish

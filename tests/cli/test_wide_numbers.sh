@@ -8,7 +8,7 @@ shapes 60 1 >shapes.csv
 echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": 4}, {"type": "linear", "width": "classes"}], "loss": "cross-entropy"}' >net.json
 small="--layers 1 --width 8 --heads 1 --context 16 --batch 2 --features 8 --threads 1 --quiet"
 
-# resumes NAME OPTIONS...: a run that lost its last checkpoint is resumed from its folder alone.
+# resumes NAME OPTIONS...: a run that lost its last checkpoint is resumed from its directory alone.
 resumes() {
     name=$1
     shift

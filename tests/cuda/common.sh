@@ -1,4 +1,4 @@
-# For the scripts of this folder: a text, the options of a tiny model, and the comparison of loss curves. Skipped without
+# For the scripts of this directory: a text, the options of a tiny model, and the comparison of loss curves. Skipped without
 # an emulator or a GPU.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 "$BOCHNER" info --devices --json | grep -q '"device": "cuda:0"' || { "$BOCHNER" info --devices; exit 77; }
@@ -8,9 +8,9 @@ tiny="--layers 2 --width 32 --heads 2 --context 16 --batch 2 --lr 0.05 --other-l
 features="--features 8"
 run="--steps 12 --eval-every 6 --checkpoint-every 6 --quiet --json"
 
-# same_curve FOLDER FOLDER ROOM: the losses of all steps differ by at most this number.
+# same_curve DIRECTORY DIRECTORY ROOM: the losses of all steps differ by at most this number.
 same_curve() {
-    for folder in "$1" "$2"; do sed 's/.*"loss": \([^,]*\),.*/\1/' "$folder/metrics.jsonl" >"$folder.curve"; done
+    for directory in "$1" "$2"; do sed 's/.*"loss": \([^,]*\),.*/\1/' "$directory/metrics.jsonl" >"$directory.curve"; done
     paste "$1.curve" "$2.curve" | awk -v room="$3" 'NF != 2 { print "lines differ"; exit 1 }
         { d = $1 - $2; if (d < 0) d = -d; if (!(d <= room)) { print "step " NR ": " $1 " and " $2; bad = 1; exit } }
         END { exit bad || NR != 12 }' >differences || complain "the loss curves of $1 and $2: $(cat differences)"

@@ -53,5 +53,5 @@ fails 1 "stateful|train on the CPU" "$BOCHNER" train --data text.txt --out no $t
 fails 1 "cuda:9 does not exist" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device cuda:9
 fails 1 "device gpu is unknown" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device gpu
 BOCHNER_CUDA=$work/absent.so fails 1 "absent.so does not exist" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device cuda
-[ -e no ] && complain "a refused run left a folder"
+[ -e no ] && complain "a refused run left a directory"
 finish

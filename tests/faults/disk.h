@@ -1,13 +1,13 @@
 /* A model of a disk that loses power. The functions that change files are replaced in this program by versions that
- * record every change below a watched folder. From the record, the folder is reconstructed as a crash could have left
- * it.
+ * record every change below a watched directory. From the record, the directory is reconstructed as a crash could have
+ * left it.
  *
  * What survives a crash after n operations:
  *   - data of a file up to its last fsync, and any subset of its later writes, each of them whole or torn at a multiple
  *     of 512 bytes;
- *   - names in a folder up to the folder's last fsync, and any subset of its later changes. A rename is one change.
- * fsync of a file does not save its name, and fsync of a folder saves neither the data of its files nor the names in
- * its subfolders. Real file systems promise more. */
+ *   - names in a directory up to the directory's last fsync, and any subset of its later changes. A rename is one
+ * change. fsync of a file does not save its name, and fsync of a directory saves neither the data of its files nor the
+ * names in its subdirectories. Real file systems promise more. */
 #ifndef BO_TEST_DISK_H
 #define BO_TEST_DISK_H
 
@@ -22,29 +22,30 @@
 enum { DISK_OPERATIONS = 4096, DISK_OBJECTS = 1024, DISK_DESCRIPTORS = 256, DISK_PATH = 256, DISK_SECTOR = 512 };
 
 typedef enum disk_kind {
-    DISK_WRITE, /* data of object */
-    DISK_NAME,  /* object gets the name in the folder; `other` is the name it had before in the same folder, or empty */
-    DISK_REMOVE, /* the name is removed from the folder */
+    DISK_WRITE,  /* data of object */
+    DISK_NAME,   /* object gets the name in the directory; `other` is the name it had before in the same directory, or
+                    empty */
+    DISK_REMOVE, /* the name is removed from the directory */
     DISK_FLUSH   /* fsync of object */
 } disk_kind;
 
 typedef struct disk_operation {
     disk_kind kind;
-    int folder, object;
+    int directory, object;
     char name[96], other[96];
     size_t offset, size;
     unsigned char *data;
 } disk_operation;
 
-/* A file or a folder. Object 0 is the watched folder. A folder is known by the path it was created with; files are
- * known while they have a name. */
+/* A file or a directory. Object 0 is the watched directory. A directory is known by the path it was created with; files
+ * are known while they have a name. */
 typedef struct disk_object {
-    bool folder;
+    bool directory;
     size_t size; /* of the file, in the running program */
 } disk_object;
 
 typedef struct disk_name {
-    int folder, object;
+    int directory, object;
     char name[96];
 } disk_name;
 
@@ -64,44 +65,44 @@ static bool disk_flushes = true; /* false: fsync does nothing, for speed */
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-static inline disk_name *disk_entry(disk_name *names, int count, int folder, const char *name)
+static inline disk_name *disk_entry(disk_name *names, int count, int directory, const char *name)
 {
     for (int i = 0; i < count; i++)
-        if (names[i].folder == folder && strcmp(names[i].name, name) == 0) return &names[i];
+        if (names[i].directory == directory && strcmp(names[i].name, name) == 0) return &names[i];
     return NULL;
 }
 
-static inline void disk_set(disk_name *names, int *count, int folder, const char *name, int object)
+static inline void disk_set(disk_name *names, int *count, int directory, const char *name, int object)
 {
-    disk_name *entry = disk_entry(names, *count, folder, name);
+    disk_name *entry = disk_entry(names, *count, directory, name);
     if (!entry) {
         if (*count == DISK_OBJECTS) abort();
         entry = &names[(*count)++];
-        entry->folder = folder;
+        entry->directory = directory;
         snprintf(entry->name, sizeof entry->name, "%s", name);
     }
     entry->object = object;
 }
 
-static inline void disk_unset(disk_name *names, int *count, int folder, const char *name)
+static inline void disk_unset(disk_name *names, int *count, int directory, const char *name)
 {
-    disk_name *entry = disk_entry(names, *count, folder, name);
+    disk_name *entry = disk_entry(names, *count, directory, name);
     if (entry) *entry = names[--*count];
 }
 
-/* The folder that contains the path and its last name. False: the path is not below the watched folder. */
-static inline bool disk_find(const char *path, int *folder, char name[96])
+/* The directory that contains the path and its last name. False: the path is not below the watched directory. */
+static inline bool disk_find(const char *path, int *directory, char name[96])
 {
     const size_t length = strlen(disk.root);
     if (!length || strncmp(path, disk.root, length) != 0 || path[length] != '/') return false;
     path += length + 1;
-    *folder = 0;
+    *directory = 0;
     for (const char *slash; (slash = strchr(path, '/')); path = slash + 1) {
         char part[96];
         snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
-        const disk_name *entry = disk_entry(disk.names, disk.name_count, *folder, part);
+        const disk_name *entry = disk_entry(disk.names, disk.name_count, *directory, part);
         if (!entry) return false;
-        *folder = entry->object;
+        *directory = entry->object;
     }
     snprintf(name, 96, "%s", path);
     return true;
@@ -109,42 +110,42 @@ static inline bool disk_find(const char *path, int *folder, char name[96])
 
 static inline int disk_object_at(const char *path)
 {
-    int folder;
+    int directory;
     char name[96];
     if (strcmp(path, disk.root) == 0 && *path) return 0;
-    if (!disk_find(path, &folder, name)) return -1;
-    const disk_name *entry = disk_entry(disk.names, disk.name_count, folder, name);
+    if (!disk_find(path, &directory, name)) return -1;
+    const disk_name *entry = disk_entry(disk.names, disk.name_count, directory, name);
     return entry ? entry->object : -1;
 }
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
-static inline disk_operation *disk_add(disk_kind kind, int folder, int object, const char *name)
+static inline disk_operation *disk_add(disk_kind kind, int directory, int object, const char *name)
 {
     if (disk.count == DISK_OPERATIONS) abort();
     disk_operation *operation = &disk.operations[disk.count++];
-    *operation = (disk_operation){.kind = kind, .folder = folder, .object = object};
+    *operation = (disk_operation){.kind = kind, .directory = directory, .object = object};
     snprintf(operation->name, sizeof operation->name, "%s", name);
     return operation;
 }
 
-static inline void disk_create(const char *path, bool is_folder)
+static inline void disk_create(const char *path, bool is_directory)
 {
-    int folder;
+    int directory;
     char name[96];
-    if (!disk_find(path, &folder, name)) return;
+    if (!disk_find(path, &directory, name)) return;
     if (disk.object_count == DISK_OBJECTS) abort();
-    disk.objects[disk.object_count] = (disk_object){.folder = is_folder};
-    disk_set(disk.names, &disk.name_count, folder, name, disk.object_count);
-    disk_add(DISK_NAME, folder, disk.object_count++, name);
+    disk.objects[disk.object_count] = (disk_object){.directory = is_directory};
+    disk_set(disk.names, &disk.name_count, directory, name, disk.object_count);
+    disk_add(DISK_NAME, directory, disk.object_count++, name);
 }
 
-/* Watches a folder that exists and is empty. */
+/* Watches a directory that exists and is empty. */
 static inline void disk_watch(const char *root)
 {
     memset(&disk, 0, sizeof disk);
     snprintf(disk.root, sizeof disk.root, "%s", root);
-    disk.objects[disk.object_count++] = (disk_object){.folder = true};
+    disk.objects[disk.object_count++] = (disk_object){.directory = true};
 }
 
 static inline void disk_stop(void)
@@ -207,40 +208,40 @@ int fsync(int fd)
 
 int rename(const char *from, const char *to)
 {
-    int folder, target;
+    int directory, target;
     char name[96], other[96];
     const int object = disk_object_at(from);
     const int result = (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
-    if (result != 0 || !disk_find(to, &target, name) || !disk_find(from, &folder, other)) return result;
-    if (folder != target) abort();                   /* not modeled: every rename is within one folder */
+    if (result != 0 || !disk_find(to, &target, name) || !disk_find(from, &directory, other)) return result;
+    if (directory != target) abort();                /* not modeled: every rename is within one directory */
     if (disk_object_at(to) == object) return result; /* two names of one file: rename does nothing */
-    disk_operation *operation = disk_add(DISK_NAME, folder, object, name);
+    disk_operation *operation = disk_add(DISK_NAME, directory, object, name);
     snprintf(operation->other, sizeof operation->other, "%s", other);
-    disk_unset(disk.names, &disk.name_count, folder, other);
-    disk_set(disk.names, &disk.name_count, folder, name, object);
+    disk_unset(disk.names, &disk.name_count, directory, other);
+    disk_set(disk.names, &disk.name_count, directory, name, object);
     return result;
 }
 
 int link(const char *from, const char *to)
 {
-    int folder;
+    int directory;
     char name[96];
     const int object = disk_object_at(from);
     const int result = (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
-    if (result != 0 || !disk_find(to, &folder, name)) return result;
-    disk_add(DISK_NAME, folder, object, name);
-    disk_set(disk.names, &disk.name_count, folder, name, object);
+    if (result != 0 || !disk_find(to, &directory, name)) return result;
+    disk_add(DISK_NAME, directory, object, name);
+    disk_set(disk.names, &disk.name_count, directory, name, object);
     return result;
 }
 
 static inline int disk_remove(const char *path, int flags)
 {
-    int folder;
+    int directory;
     char name[96];
     const int result = (int)syscall(SYS_unlinkat, AT_FDCWD, path, flags);
-    if (result != 0 || !disk_find(path, &folder, name)) return result;
-    disk_add(DISK_REMOVE, folder, -1, name);
-    disk_unset(disk.names, &disk.name_count, folder, name);
+    if (result != 0 || !disk_find(path, &directory, name)) return result;
+    disk_add(DISK_REMOVE, directory, -1, name);
+    disk_unset(disk.names, &disk.name_count, directory, name);
     return result;
 }
 
@@ -268,7 +269,7 @@ static inline bool disk_pending(size_t index, size_t count)
 {
     const disk_operation *operation = &disk.operations[index];
     if (operation->kind == DISK_FLUSH) return false;
-    const int flushed = operation->kind == DISK_WRITE ? operation->object : operation->folder;
+    const int flushed = operation->kind == DISK_WRITE ? operation->object : operation->directory;
     for (size_t i = index + 1; i < count; i++)
         if (disk.operations[i].kind == DISK_FLUSH && disk.operations[i].object == flushed) return false;
     return true;
@@ -279,7 +280,7 @@ typedef struct disk_file {
     size_t size;
 } disk_file;
 
-/* The contents of files and folders after a crash. */
+/* The contents of files and directories after a crash. */
 typedef struct disk_state {
     disk_file files[DISK_OBJECTS];
     disk_name names[DISK_OBJECTS];
@@ -304,11 +305,11 @@ static inline void disk_apply(disk_state *state, const disk_operation *operation
         disk_apply_write(&state->files[operation->object], operation, keep);
         break;
     case DISK_NAME:
-        if (operation->other[0]) disk_unset(state->names, &state->name_count, operation->folder, operation->other);
-        disk_set(state->names, &state->name_count, operation->folder, operation->name, operation->object);
+        if (operation->other[0]) disk_unset(state->names, &state->name_count, operation->directory, operation->other);
+        disk_set(state->names, &state->name_count, operation->directory, operation->name, operation->object);
         break;
     case DISK_REMOVE:
-        disk_unset(state->names, &state->name_count, operation->folder, operation->name);
+        disk_unset(state->names, &state->name_count, operation->directory, operation->name);
         break;
     case DISK_FLUSH:
         break;
@@ -340,22 +341,22 @@ static inline uint64_t disk_hash(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 
-/* Writes what is reachable from a folder below `path`, and continues a hash of it. path NULL: only the hash. */
-static inline uint64_t disk_restore(const disk_state *state, int folder, const char *path, uint64_t hash)
+/* Writes what is reachable from a directory below `path`, and continues a hash of it. path NULL: only the hash. */
+static inline uint64_t disk_restore(const disk_state *state, int directory, const char *path, uint64_t hash)
 {
     for (int i = 0; i < state->name_count; i++) {
         const disk_name *entry = &state->names[i];
         char below[2 * DISK_PATH];
-        if (entry->folder != folder) continue;
+        if (entry->directory != directory) continue;
         snprintf(below, sizeof below, "%.300s/%s", path ? path : "", entry->name);
-        const bool is_folder = disk.objects[entry->object].folder;
+        const bool is_directory = disk.objects[entry->object].directory;
         const disk_file *file = &state->files[entry->object];
         uint64_t inside = disk_hash(0xcbf29ce484222325, entry->name, strlen(entry->name));
-        if (is_folder && path && mkdir(below, 0777) != 0) abort();
-        if (is_folder) inside = disk_restore(state, entry->object, path ? below : NULL, inside);
-        if (!is_folder) inside = disk_hash(inside, file->data, file->size);
+        if (is_directory && path && mkdir(below, 0777) != 0) abort();
+        if (is_directory) inside = disk_restore(state, entry->object, path ? below : NULL, inside);
+        if (!is_directory) inside = disk_hash(inside, file->data, file->size);
         hash += inside * 0x9E3779B97F4A7C15; /* the order of names does not matter */
-        if (is_folder || !path) continue;
+        if (is_directory || !path) continue;
         FILE *stream = fopen(below, "wb");
         if (!stream || (file->size && fwrite(file->data, file->size, 1, stream) != 1) || fclose(stream) != 0) abort();
     }

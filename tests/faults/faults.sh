@@ -10,11 +10,11 @@ shim=$BOCHNER_BUILD/tests/libfaults.so
 [ -e "$shim" ] || { echo "skipped: there is no $shim" >&2; exit 77; }
 cases=0
 
-# shimmed FOLDER SETTING WORDS...: runs the words in the folder, with the shim and one more variable.
+# shimmed DIRECTORY SETTING WORDS...: runs the words in the directory, with the shim and one more variable.
 shimmed() {
-    folder=$1 setting=$2
+    directory=$1 setting=$2
     shift 2
-    (cd "$folder" && timeout -k 5 60 env LD_PRELOAD="$shim" "$setting" "$@" >"$work/out" 2>"$work/err" <"$work/in")
+    (cd "$directory" && timeout -k 5 60 env LD_PRELOAD="$shim" "$setting" "$@" >"$work/out" 2>"$work/err" <"$work/in")
 }
 
 # error_of FUNCTION: the number of the error.
@@ -37,17 +37,17 @@ alike() {
     sed '/"seconds"\|"checksum"/d' "$2" | cmp -s - one
 }
 
-# others FOLDER...: the files of the folder `here` that are not those of one of the folders.
+# others DIRECTORY...: the files of the directory `here` that are not those of one of the directories.
 others() {
     (cd here && find . -type f) | while read -r file; do
-        for folder; do
-            alike "here/$file" "$folder/$file" && continue 2
+        for directory; do
+            alike "here/$file" "$directory/$file" && continue 2
         done
         echo "$file"
     done
 }
 
-# lost: the files of the folder `start` that are not in the folder `here`.
+# lost: the files of the directory `start` that are not in the directory `here`.
 lost() {
     (cd start && find . -type f) | while read -r file; do
         [ -f "here/$file" ] || echo "$file"
@@ -94,7 +94,7 @@ kept_run() {
     same_run
 }
 
-# trial FUNCTION FIRST LAST ERROR: one fault, in a copy of the folder `start`.
+# trial FUNCTION FIRST LAST ERROR: one fault, in a copy of the directory `start`.
 trial() {
     rm -rf here
     cp -r start here
@@ -121,7 +121,7 @@ chosen() {
         else { srand(n); for (i = 0; i < k; i++) print 1 + int((i + rand()) * n / k) } }' </dev/null
 }
 
-# faults files|run WORDS...: all faults of a command, in a copy of the folder `start`.
+# faults files|run WORDS...: all faults of a command, in a copy of the directory `start`.
 faults() {
     check=$1
     shift
@@ -157,7 +157,7 @@ mkdir start
 )
 small="--layers 1 --width 16 --heads 2 --context 16 --batch 2 --features 8 --steps 4 --checkpoint-every 2 --eval-every 2 --eval-tokens 100 --threads 2 --quiet"
 
-# before WORDS...: prepares the folder `start`.
+# before WORDS...: prepares the directory `start`.
 before() {
     rm -rf here
     mv start here

@@ -36,12 +36,12 @@ static bo_model *power_model(const power_trial *t)
     return model;
 }
 
-/* Two levels of folders, an average of the weights, and evaluations between checkpoints. The first evaluation is the
- * best one, so that best/ and the newest checkpoint differ. */
-static bo_trainer_desc power_desc(runs *r, bo_model *model, const char *folder)
+/* Two levels of directories, an average of the weights, and evaluations between checkpoints. The first evaluation is
+ * the best one, so that best/ and the newest checkpoint differ. */
+static bo_trainer_desc power_desc(runs *r, bo_model *model, const char *directory)
 {
     bo_trainer_desc desc = runs_trainer(r, model, NULL);
-    desc.folder = folder;
+    desc.directory = directory;
     desc.batch = 1;
     desc.steps = POWER_STEPS;
     desc.eval_every = 2;
@@ -61,10 +61,10 @@ static void power_train(power_trial *t, bo_trainer_desc desc, bool resume)
 }
 
 /* Appends a byte to training.json of the newest checkpoint, and flushes it. */
-static void power_damage(power_trial *t, const char *folder)
+static void power_damage(power_trial *t, const char *directory)
 {
     char path[3 * DISK_PATH];
-    snprintf(path, sizeof path, "%s/checkpoints/step-%d/training.json", folder, POWER_STEPS);
+    snprintf(path, sizeof path, "%s/checkpoints/step-%d/training.json", directory, POWER_STEPS);
     t->damaged = disk.count;
     const int file = open(path, O_WRONLY | O_APPEND);
     if (file < 0 || write(file, " ", 1) != 1 || fsync(file) != 0 || close(file) != 0) abort();
@@ -79,20 +79,20 @@ static void power_record(power_trial *t, bool fallback)
     enum {
         LEAST = 200
     }; /* a run of 328 operations was recorded when this was written; far fewer mean a hook is lost */
-    char root[DISK_PATH], folder[2 * DISK_PATH];
+    char root[DISK_PATH], directory[2 * DISK_PATH];
     snprintf(root, sizeof root, "%s", runs_path(t->r, "whole"));
-    snprintf(folder, sizeof folder, "%s/new/run", root);
+    snprintf(directory, sizeof directory, "%s/new/run", root);
     disk_flushes = false;
     if (mkdir(root, 0777) != 0) abort();
     t->context = test_context(1);
     t->expected = power_model(t);
-    const bo_trainer_desc desc = power_desc(t->r, t->expected, folder);
+    const bo_trainer_desc desc = power_desc(t->r, t->expected, directory);
     disk_watch(root);
     power_train(t, desc, false);
     assert_true(disk.count >= LEAST);
     assert_int_equal(power_complete(t, disk.count), POWER_STEPS);
     if (fallback) {
-        power_damage(t, folder);
+        power_damage(t, directory);
         assert_int_equal(power_complete(t, disk.count), POWER_STEPS - 1);
         power_train(t, desc, true);
         assert_true(disk.count >= t->damaged + LEAST / 5);
@@ -103,8 +103,8 @@ static void power_record(power_trial *t, bool fallback)
     t->seen = calloc(POWER_STATES, sizeof *t->seen);
 }
 
-/* The newest checkpoint that was complete after the first `count` operations: its folder has its final name, and the
- * folder of checkpoints was flushed afterwards. 0: none. */
+/* The newest checkpoint that was complete after the first `count` operations: its directory has its final name, and the
+ * directory of checkpoints was flushed afterwards. 0: none. */
 static uint64_t power_complete(const power_trial *t, size_t count)
 {
     uint64_t step = 0;
@@ -114,7 +114,7 @@ static uint64_t power_complete(const power_trial *t, size_t count)
         const uint64_t found = strtoull(named->name + 5, NULL, 10);
         if (t->damaged && i < t->damaged && t->damaged < count && found == POWER_STEPS) continue;
         for (size_t j = i + 1; j < count; j++)
-            if (disk.operations[j].kind == DISK_FLUSH && disk.operations[j].object == named->folder) step = found;
+            if (disk.operations[j].kind == DISK_FLUSH && disk.operations[j].object == named->directory) step = found;
     }
     return step;
 }
@@ -126,27 +126,27 @@ static void power_explain(size_t count, const unsigned *fate)
     for (size_t i = 0; i < count; i++) {
         const disk_operation *o = &disk.operations[i];
         if (disk_pending(i, count))
-            fprintf(stderr, "  %zu %s object %d: %s in folder %d, %zu bytes: survives %u\n", i, kinds[o->kind],
-                    o->object, o->name, o->folder, o->size, fate[i]);
+            fprintf(stderr, "  %zu %s object %d: %s in directory %d, %zu bytes: survives %u\n", i, kinds[o->kind],
+                    o->object, o->name, o->directory, o->size, fate[i]);
     }
 }
 
 static bool power_same_file(power_trial *t, const char *name)
 {
     char command[1024];
-    snprintf(command, sizeof command, "cmp -s %s/whole/new/run/%s %s/crash/new/run/%s", t->r->folder, name,
-             t->r->folder, name);
+    snprintf(command, sizeof command, "cmp -s %s/whole/new/run/%s %s/crash/new/run/%s", t->r->directory, name,
+             t->r->directory, name);
     return system(command) == 0;
 }
 
-/* Resumes the run in the folder crash/. Returns NULL, or what is wrong. */
+/* Resumes the run in the directory crash/. Returns NULL, or what is wrong. */
 static const char *power_resume(power_trial *t, bool compare_files, uint64_t *step)
 {
-    char folder[2 * DISK_PATH];
+    char directory[2 * DISK_PATH];
     bo_trainer *trainer;
     bo_model *model = power_model(t);
-    snprintf(folder, sizeof folder, "%s/new/run", runs_path(t->r, "crash"));
-    bo_trainer_desc desc = power_desc(t->r, model, folder);
+    snprintf(directory, sizeof directory, "%s/new/run", runs_path(t->r, "crash"));
+    bo_trainer_desc desc = power_desc(t->r, model, directory);
     desc.resume = true;
     const char *wrong = NULL;
     if (bo_trainer_create(t->context, &desc, &trainer) != BO_OK) {

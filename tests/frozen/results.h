@@ -6,11 +6,11 @@
 #include "testing.h"
 #include "frozen.h"
 
-static inline void frozen_path(char path[1024], const char *folder, const char *name, const char *ending)
+static inline void frozen_path(char path[1024], const char *directory, const char *name, const char *ending)
 {
     const char *source = getenv("BOCHNER_SOURCE");
     if (!source) fail_msg("BOCHNER_SOURCE is not set");
-    snprintf(path, 1024, "%s/tests/frozen/d78e7484/%s/%s%s", source, folder, name, ending);
+    snprintf(path, 1024, "%s/tests/frozen/d78e7484/%s/%s%s", source, directory, name, ending);
 }
 
 static inline bool frozen_exists(const char *path)
@@ -20,11 +20,11 @@ static inline bool frozen_exists(const char *path)
     return file != NULL;
 }
 
-static inline frozen *frozen_expected(const char *folder, const char *name)
+static inline frozen *frozen_expected(const char *directory, const char *name)
 {
     char path[1024];
     frozen *out = calloc(1, sizeof *out);
-    frozen_path(path, folder, name, ".expected");
+    frozen_path(path, directory, name, ".expected");
     FILE *file = fopen(path, "rb");
     if (!file) fail_msg("%s cannot be opened", path);
     out->size = fread(out->bytes, 1, sizeof out->bytes, file);
@@ -41,11 +41,11 @@ static inline bool frozen_done(bo_context *context, bo_status status, const char
 
 /* The last bytes of `expected` are those of `found`, or the first number that differs is printed. The plain C kernels
  * sum in a fixed order without fused multiply-add, so that the bits do not depend on the processor. */
-static inline int frozen_differ(const char *folder, const char *name, const char *what, const frozen *expected,
+static inline int frozen_differ(const char *directory, const char *name, const char *what, const frozen *expected,
                                 const frozen *found)
 {
     if (found->size > expected->size || !found->size) {
-        print_message("%s/%s, %s: %zu bytes, expected %zu\n", folder, name, what, found->size, expected->size);
+        print_message("%s/%s, %s: %zu bytes, expected %zu\n", directory, name, what, found->size, expected->size);
         return 1;
     }
     const char *wanted = expected->bytes + expected->size - found->size;
@@ -54,19 +54,20 @@ static inline int frozen_differ(const char *folder, const char *name, const char
         memcpy(&a, found->bytes + i, sizeof a);
         memcpy(&b, wanted + i, sizeof b);
         if (memcmp(&a, &b, sizeof a) == 0) continue;
-        print_message("%s/%s, %s: number %zu of %zu is %.9g, expected %.9g\n", folder, name, what, i / sizeof a,
+        print_message("%s/%s, %s: number %zu of %zu is %.9g, expected %.9g\n", directory, name, what, i / sizeof a,
                       found->size / sizeof a, (double)a, (double)b);
         return 1;
     }
     return 0;
 }
 
-/* Calls `check` for every NAME.expected of the folder; returns their number. */
-static inline size_t frozen_each(const char *folder, int (*check)(const char *folder, const char *name), int *wrong)
+/* Calls `check` for every NAME.expected of the directory; returns their number. */
+static inline size_t frozen_each(const char *directory, int (*check)(const char *directory, const char *name),
+                                 int *wrong)
 {
     char path[1024];
     size_t count = 0;
-    frozen_path(path, folder, "", "");
+    frozen_path(path, directory, "", "");
     DIR *entries = opendir(path);
     if (!entries) fail_msg("%s cannot be opened", path);
     for (const struct dirent *entry = readdir(entries); entry; entry = readdir(entries)) {
@@ -76,7 +77,7 @@ static inline size_t frozen_each(const char *folder, int (*check)(const char *fo
         end = strstr(name, ".expected");
         if (!end) continue;
         *end = 0;
-        *wrong += check(folder, name);
+        *wrong += check(directory, name);
         count++;
     }
     closedir(entries);

@@ -2,25 +2,25 @@
  * translations and their scores. */
 #include "results.h"
 
-static bo_status compute(bo_context *context, const bo_model *model, const char *folder, frozen *out)
+static bo_status compute(bo_context *context, const bo_model *model, const char *directory, frozen *out)
 {
-    if (strcmp(folder, "translate") == 0) return frozen_translations(context, model, out);
-    return frozen_labels(context, model, strcmp(folder, "match") == 0, out);
+    if (strcmp(directory, "translate") == 0) return frozen_translations(context, model, out);
+    return frozen_labels(context, model, strcmp(directory, "match") == 0, out);
 }
 
-static int check(const char *folder, const char *name)
+static int check(const char *directory, const char *name)
 {
     char path[1024];
     int wrong = 0;
-    frozen *expected = frozen_expected(folder, name), *found = calloc(1, sizeof *found);
-    frozen_path(path, folder, name, ".safetensors");
+    frozen *expected = frozen_expected(directory, name), *found = calloc(1, sizeof *found);
+    frozen_path(path, directory, name, ".safetensors");
     for (int threads = 1; threads <= 2; threads++) {
         bo_context *context = frozen_context(threads);
         bo_model *model;
         found->size = 0;
         if (frozen_done(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &model), path) &&
-            frozen_done(context, compute(context, model, folder, found), path))
-            wrong += found->size != expected->size || frozen_differ(folder, name, "results", expected, found);
+            frozen_done(context, compute(context, model, directory, found), path))
+            wrong += found->size != expected->size || frozen_differ(directory, name, "results", expected, found);
         else
             wrong++;
         bo_model_destroy(model);
@@ -31,10 +31,10 @@ static int check(const char *folder, const char *name)
     return wrong;
 }
 
-static void expect_all(const char *folder, size_t count)
+static void expect_all(const char *directory, size_t count)
 {
     int wrong = 0;
-    assert_int_equal(frozen_each(folder, check, &wrong), count);
+    assert_int_equal(frozen_each(directory, check, &wrong), count);
     assert_int_equal(wrong, 0);
 }
 

@@ -1,4 +1,4 @@
-/* Fuzzing without libFuzzer: replays a folder of inputs, then mutates them with a fixed seed for some seconds.
+/* Fuzzing without libFuzzer: replays a directory of inputs, then mutates them with a fixed seed for some seconds.
  *
  *     fuzz_csv corpus/csv 2
  *
@@ -28,14 +28,14 @@ static uint64_t draw(uint64_t *state)
     return *state;
 }
 
-static size_t read_corpus(const char *folder, seed_input *seeds)
+static size_t read_corpus(const char *directory, seed_input *seeds)
 {
     size_t count = 0;
     struct dirent **names;
-    int found = scandir(folder, &names, NULL, alphasort);
+    int found = scandir(directory, &names, NULL, alphasort);
     for (int i = 0; i < found; ++i) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
+        snprintf(path, sizeof path, "%s/%s", directory, names[i]->d_name);
         FILE *file = names[i]->d_name[0] == '.' || count == MOST_SEEDS ? NULL : fopen(path, "rb");
         free(names[i]);
         if (!file) continue;
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
     const size_t count = argc > 1 ? read_corpus(argv[1], seeds) : 0;
     const double seconds = argc > 2 ? atof(argv[2]) : 2;
     if (count == 0) {
-        fprintf(stderr, "use: %s CORPUS_FOLDER [SECONDS]; the folder must hold inputs\n", argv[0]);
+        fprintf(stderr, "use: %s CORPUS_DIRECTORY [SECONDS]; the directory must hold inputs\n", argv[0]);
         return 2;
     }
     for (size_t i = 0; i < count; ++i) {

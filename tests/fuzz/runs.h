@@ -24,14 +24,17 @@ static inline bo_status fuzz_run_model(bo_context *context, fuzz_run *run)
     return bo_model_create(context, &desc, run->bytes, &run->model);
 }
 
-/* folder NULL: nothing is written. */
-static inline bo_status fuzz_run_open(bo_context *context, const char *folder, fuzz_run *run)
+/* directory NULL: nothing is written. */
+static inline bo_status fuzz_run_open(bo_context *context, const char *directory, fuzz_run *run)
 {
     BO_TRY(fuzz_run_model(context, run));
     const bo_corpus_desc text = {.memory = fuzz_text, .memory_bytes = sizeof fuzz_text - 1, .tokenizer = run->bytes};
     BO_TRY(bo_corpus_open(context, &text, &run->corpus));
-    const bo_trainer_desc desc = {
-        .model = run->model, .train.corpus = run->corpus, .valid.corpus = run->corpus, .steps = 2, .folder = folder};
+    const bo_trainer_desc desc = {.model = run->model,
+                                  .train.corpus = run->corpus,
+                                  .valid.corpus = run->corpus,
+                                  .steps = 2,
+                                  .directory = directory};
     return bo_trainer_create(context, &desc, &run->trainer);
 }
 

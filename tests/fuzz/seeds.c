@@ -1,10 +1,10 @@
 /* Seeds of the targets that load Bochner's own files, written by the current library, so that they are never of an
  * older format, and of models of other programs.
  *
- *     fuzz_seeds FOLDER
+ *     fuzz_seeds DIRECTORY
  *
- * writes FOLDER/features/…, machine/…, embedding/…, network_image/…, model/…, session/…, lab/…, record/…, optimizer/…,
- * weights/…, adapter_weights/…, gguf/… and llama2c/… */
+ * writes DIRECTORY/features/…, machine/…, embedding/…, network_image/…, model/…, session/…, lab/…, record/…,
+ * optimizer/…, weights/…, adapter_weights/…, gguf/… and llama2c/… */
 #include <bochner/bochner.h>
 #include "lab/lab.h"
 #include "foreign_seeds.h"
@@ -19,7 +19,7 @@ enum { ROWS = 24, DIM = 3, FEATURES = 16 };
 
 typedef struct seeds {
     bo_context *context;
-    const char *folder;
+    const char *directory;
     float x[ROWS * DIM];
     double y[ROWS], classes[ROWS];
 } seeds;
@@ -34,9 +34,9 @@ static void require(seeds *s, bo_status status)
 static const char *place(const seeds *s, const char *kind, const char *name)
 {
     static char path[4096];
-    snprintf(path, sizeof path, "%s/%s", s->folder, kind);
+    snprintf(path, sizeof path, "%s/%s", s->directory, kind);
     mkdir(path, 0777);
-    snprintf(path, sizeof path, "%s/%s/%s", s->folder, kind, name);
+    snprintf(path, sizeof path, "%s/%s/%s", s->directory, kind, name);
     return path;
 }
 
@@ -225,20 +225,20 @@ static void write_run(seeds *s)
                  {"run/checkpoints/step-2/optimizer.safetensors", "optimizer"},
                  {"run/checkpoints/step-2/model.safetensors", "weights"},
                  {"adapter/adapter_model.safetensors", "adapter_weights"}};
-    char folder[4096], from[4200], command[8300];
+    char directory[4096], from[4200], command[8300];
     fuzz_run run = {0};
-    snprintf(command, sizeof command, "rm -rf '%s/run' '%s/adapter'", s->folder, s->folder);
+    snprintf(command, sizeof command, "rm -rf '%s/run' '%s/adapter'", s->directory, s->directory);
     if (system(command) != 0) exit(1);
-    snprintf(folder, sizeof folder, "%s", place(s, "run", ""));
-    require(s, fuzz_run_open(s->context, folder, &run));
+    snprintf(directory, sizeof directory, "%s", place(s, "run", ""));
+    require(s, fuzz_run_open(s->context, directory, &run));
     require(s, bo_trainer_run(s->context, run.trainer));
     bo_trainer_destroy(run.trainer);
     run.trainer = NULL;
-    require(s, fuzz_adapt(s->context, run.model, folder)); /* the run left its model there */
+    require(s, fuzz_adapt(s->context, run.model, directory)); /* the run left its model there */
     require(s, bo_model_save(s->context, run.model, &(bo_sink){.path = place(s, "adapter", "")}));
     fuzz_run_close(&run);
     for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
-        snprintf(from, sizeof from, "%s/%s", s->folder, files[i].from);
+        snprintf(from, sizeof from, "%s/%s", s->directory, files[i].from);
         if (rename(from, place(s, files[i].kind, "step-2")) != 0) exit(1);
     }
 }
@@ -291,13 +291,13 @@ static void write_foreign(seeds *s)
 int main(int argc, char **argv)
 {
     if (argc != 2) {
-        fprintf(stderr, "use: %s FOLDER\n", argv[0]);
+        fprintf(stderr, "use: %s DIRECTORY\n", argv[0]);
         return 2;
     }
-    seeds s = {.folder = argv[1]};
+    seeds s = {.directory = argv[1]};
     const bo_context_desc desc = {.threads = 1};
     if (bo_context_create(&desc, &s.context) != BO_OK) return 1;
-    mkdir(s.folder, 0777);
+    mkdir(s.directory, 0777);
     for (size_t i = 0; i < ROWS * DIM; ++i) s.x[i] = sinf((float)(i * i));
     for (size_t i = 0; i < ROWS; ++i) {
         s.y[i] = cos((double)i);

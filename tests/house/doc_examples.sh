@@ -1,8 +1,8 @@
 # Runs the examples of pages of the documentation: `. doc_examples.sh`, then `page NAME` for each, then `finish`.
 #
-#   ```sh blocks   run in page order, in one folder per page that holds the files of fixtures/docs/files.sh. The programs of
+#   ```sh blocks   run in page order, in one directory per page that holds the files of fixtures/docs/files.sh. The programs of
 #                  fixtures/docs/bin lower budgets. A command that fails is reported with page and line.
-#   ```c blocks    that are whole programs are compiled and run after the commands of the page, in the same folder.
+#   ```c blocks    that are whole programs are compiled and run after the commands of the page, in the same directory.
 #   <!-- fails: REASON --> before an sh block: each of its lines is a command that must fail.
 #   <!-- not run: REASON --> before a block exempts it. The options of its bochner commands must still exist.
 set -eu
@@ -81,12 +81,12 @@ run_programs() {
 page() {
     [ -e "$BOCHNER_SOURCE/$1" ] || return 0 # a pattern without a match
     split_page "$1"
-    folder=$work/page
-    mkdir "$folder" "$folder/build" "$folder/scripts"
-    cp -r "$EXAMPLE_FILES/." "$BOCHNER_SOURCE/examples" "$BOCHNER_SOURCE/README.md" "$BOCHNER_SOURCE/examples/quickstart/main.c" "$folder"
-    ln -s "$docs/bin/bochner" "$folder/build/bochner"
-    for script in "$BOCHNER_SOURCE"/scripts/*; do ln -s "$docs/bin/script" "$folder/scripts/${script##*/}"; done
-    cd "$folder"
+    directory=$work/page
+    mkdir "$directory" "$directory/build" "$directory/scripts"
+    cp -r "$EXAMPLE_FILES/." "$BOCHNER_SOURCE/examples" "$BOCHNER_SOURCE/README.md" "$BOCHNER_SOURCE/examples/quickstart/main.c" "$directory"
+    ln -s "$docs/bin/bochner" "$directory/build/bochner"
+    for script in "$BOCHNER_SOURCE"/scripts/*; do ln -s "$docs/bin/script" "$directory/scripts/${script##*/}"; done
+    cd "$directory"
     check_options "$1"
     if grep -q pkg-config "$work/commands"; then
         [ -e "$HOME/.local" ] || make install PREFIX="$HOME/.local" >"$work/log" || { cat "$work/log" >&2; exit 1; }
@@ -112,7 +112,7 @@ END
     fi
     run_programs "$1"
     cd "$work"
-    rm -rf "$folder"
+    rm -rf "$directory"
 }
 
 finish() { exit $failed; }

@@ -18,7 +18,7 @@ for file in Makefile CMakeLists.txt LICENSE scripts/setup tests/CMakeLists.txt i
     [ -e "$tree/$file" ] || fail "the archive lacks $file"
 done
 [ -x "$tree/scripts/setup" ] || fail "scripts of the archive cannot be run"
-mkdir "$tree/build" "$tree/build-tsan" # build folders of a developer
+mkdir "$tree/build" "$tree/build-tsan" # build directories of a developer
 touch "$tree/build/bochner" "$tree/build-tsan/bochner"
 (cd "$tree" && scripts/dist "$work/three" >/dev/null)
 cmp "$archive" "$work"/three/*.tar.gz || fail "an unpacked archive does not make itself again"

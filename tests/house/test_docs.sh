@@ -35,11 +35,11 @@ links() {
 
 for page in *.md docs/*.md docs/*/*.md examples/*.md; do
     [ -e "$page" ] || continue
-    folder=$(dirname "$page")
+    directory=$(dirname "$page")
     links "$page" >"$work/links"
     while read -r line link; do
         target=${link%%#*}
-        if [ -z "$target" ]; then target=$page; else target=$folder/$target; fi
+        if [ -z "$target" ]; then target=$page; else target=$directory/$target; fi
         [ -e "$target" ] || { complain "$page:$line: there is no file $link"; continue; }
         case $link in
         *.md#* | "#"*)

@@ -22,11 +22,11 @@ awk 'BEGIN { for (i = 0; i < 200; i++) print "In the beginning was line " i "." 
 "$BOCHNER" train --data text.txt --out model --layers 1 --width 32 --heads 2 --context 64 --steps 5 --quiet >train.log 2>&1 ||
     { cat train.log >&2; exit 1; }
 for program in "$BOCHNER_SOURCE"/examples/*/main.c; do
-    folder=$(dirname "$program")
-    name=$(basename "$folder")
+    directory=$(dirname "$program")
+    name=$(basename "$directory")
     lines=$(wc -l <"$program")
     [ "$lines" -le 100 ] || { echo "examples/$name has $lines lines, expected at most 100" >&2; failed=1; }
-    [ -e "$folder/CMakeLists.txt" ] || { echo "examples/$name has no CMakeLists.txt" >&2; failed=1; }
+    [ -e "$directory/CMakeLists.txt" ] || { echo "examples/$name has no CMakeLists.txt" >&2; failed=1; }
     grep -q "\[\`$name\`\]($name/main.c)" "$BOCHNER_SOURCE/examples/README.md" || { echo "examples/README.md lacks $name" >&2; failed=1; }
     build "$CC" c11 c "$program" "$name" || { failed=1; continue; }
     "./$name" >"$name.out" 2>&1 || { echo "examples/$name failed:" >&2; cat "$name.out" >&2; failed=1; }

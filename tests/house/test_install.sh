@@ -1,4 +1,4 @@
-# Installs into a staging folder, moves the tree elsewhere, and builds and runs the examples against it: quickstart with
+# Installs into a staging directory, moves the tree elsewhere, and builds and runs the examples against it: quickstart with
 # pkg-config and with find_package, shared and static; the others with find_package. Then checks the SONAME, the exported
 # names, the man page, the symbols, the plugin, the components, and what uninstalling leaves.
 set -eu
@@ -9,11 +9,11 @@ trap 'cp "$stage/notes" "$notes"; rm -rf "$stage"' EXIT
 fail() { echo "$*" >&2; exit 1; }
 flags=${SANITIZE:+-fsanitize=$SANITIZE}
 
-# put FOLDER OPTION...: installs into /opt/bochner below FOLDER
+# put DIRECTORY OPTION...: installs into /opt/bochner below DIRECTORY
 put() {
-    folder=$1
+    directory=$1
     shift
-    DESTDIR=$folder cmake --install "$BOCHNER_BUILD" --prefix /opt/bochner "$@" >"$stage/install.log" || { cat "$stage/install.log"; exit 1; }
+    DESTDIR=$directory cmake --install "$BOCHNER_BUILD" --prefix /opt/bochner "$@" >"$stage/install.log" || { cat "$stage/install.log"; exit 1; }
 }
 contents() { (cd "$1" && find . ! -type d | LC_ALL=C sort); }
 
@@ -29,7 +29,7 @@ example=$BOCHNER_SOURCE/examples/quickstart
 # shellcheck disable=SC2046,SC2086
 {
     "$CC" -std=c11 -Wall -Wextra -Werror $flags "$example/main.c" $(pkg-config --cflags --libs bochner) -o "$stage/shared"
-    # -lbochner would link the shared library in the same folder, so the archive is named.
+    # -lbochner would link the shared library in the same directory, so the archive is named.
     "$CC" -std=c11 -Wall -Wextra -Werror $flags "$example/main.c" $(pkg-config --cflags bochner) \
         $(pkg-config --static --libs bochner | sed "s|-lbochner|-l:libbochner.a|") -o "$stage/static"
     # No shared library at all. Sanitizers need theirs.
@@ -80,7 +80,7 @@ done
 # above.
 for file in bin/bochner bin/bochner-lab bin/bochner-bench "${library#"$tree"/}/libbochner.so"; do
     readelf -SW "$tree/$file" | grep -q ' \.symtab\| \.debug_' && fail "$file was installed with symbols"
-    readelf -SW "$BOCHNER_BUILD/${file##*/}" | grep -q ' \.debug_info' || fail "${file##*/} has no debug symbols in the build folder"
+    readelf -SW "$BOCHNER_BUILD/${file##*/}" | grep -q ' \.debug_info' || fail "${file##*/} has no debug symbols in the build directory"
 done
 readelf -SW "$library/libbochner.a" | grep -q ' \.debug_' && fail "libbochner.a was installed with debug symbols"
 
@@ -126,23 +126,23 @@ pc=$(find "$stage/both" -name bochner.pc)
 PKG_CONFIG_PATH=${pc%/*} sh -c '"$0" $1 "$2/main.c" $(pkg-config --cflags --libs bochner) -o "$3"' "$CC" "$flags" "$example" "$stage/parts"
 LD_LIBRARY_PATH=$(dirname "${pc%/*}") "$stage/parts" >/dev/null || fail "runtime and development are not enough to build with"
 
-# Uninstalling removes the installed files and the folders that were new, and nothing else. Uninstalling again does no
+# Uninstalling removes the installed files and the directories that were new, and nothing else. Uninstalling again does no
 # harm.
 remove() { sh "$BOCHNER_SOURCE/scripts/uninstall" "$BOCHNER_BUILD" "$1/opt/bochner" >"$stage/remove.log" || fail "uninstall: $(cat "$stage/remove.log")"; }
-mkdir -p "$stage/other/opt/bochner/bin" "$stage/other/opt/bochner/share/man" # existing folders, one of them with a file
+mkdir -p "$stage/other/opt/bochner/bin" "$stage/other/opt/bochner/share/man" # existing directories, one of them with a file
 echo mine >"$stage/other/opt/bochner/bin/mine"
 (cd "$stage/other" && find . | LC_ALL=C sort) >"$stage/before"
 put "$stage/other"
-put "$stage/other" # the folders exist now and still count as created by the install
+put "$stage/other" # the directories exist now and still count as created by the install
 remove "$stage/other"
 (cd "$stage/other" && find . | LC_ALL=C sort) | diff "$stage/before" - || fail "uninstall does not leave what was there before"
 remove "$stage/other"
 grep -q 'no record' "$stage/remove.log" || fail "a second uninstall says $(cat "$stage/remove.log")"
-sh "$BOCHNER_SOURCE/scripts/uninstall" "$stage/nowhere" /opt/bochner | grep -q 'no record' || fail "uninstall without a build folder"
+sh "$BOCHNER_SOURCE/scripts/uninstall" "$stage/nowhere" /opt/bochner | grep -q 'no record' || fail "uninstall without a build directory"
 [ -e "$stage/both/opt/bochner/include/bochner/bochner.h" ] || fail "uninstall removed what is installed elsewhere"
-for folder in both runtime development program lab bench mpi cuda; do
-    remove "$stage/$folder"
-    [ -e "$stage/$folder" ] && fail "uninstall left $(find "$stage/$folder")"
+for directory in both runtime development program lab bench mpi cuda; do
+    remove "$stage/$directory"
+    [ -e "$stage/$directory" ] && fail "uninstall left $(find "$stage/$directory")"
 done
 remove "$stage"
 [ -e "$notes" ] && diff "$stage/notes" "$notes" || fail "notes are left of what was uninstalled"

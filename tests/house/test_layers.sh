@@ -1,10 +1,10 @@
-# Checks that dependencies between folders follow layers.txt: the #includes of the source tree, also of kernels and through other
+# Checks that dependencies between directories follow layers.txt: the #includes of the source tree, also of kernels and through other
 # headers, and the symbols of the object files. First checks that violations are detected, on a small tree and a list of symbols
 # with planted faults.
 set -eu
 here=$BOCHNER_SOURCE/tests/house
 
-includes() { # FOLDER...
+includes() { # DIRECTORY...
     find "$@" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | LC_ALL=C sort | xargs awk -f "$here/modules.awk" -f "$here/layers.awk" "$here/layers.txt"
 }
 symbols() { awk -f "$here/modules.awk" -f "$here/symbols.awk" "$here/layers.txt" -; }

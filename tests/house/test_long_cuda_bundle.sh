@@ -1,5 +1,5 @@
 # scripts/cuda-bundle packs every test with the label cuda, except those in Python, in at most 30 MB, and the archive runs its tests without
-# the source tree, the build folder and the libraries of packages. The emulator is its GPU here.
+# the source tree, the build directory and the libraries of packages. The emulator is its GPU here.
 set -eu
 [ -z "$SANITIZE" ] || { echo "a build with sanitizers"; exit 77; }
 [ -e "$BOCHNER_BUILD/tests/libbochner_cuda_emulated.so" ] || { echo "the emulator was not built"; exit 77; }
@@ -18,7 +18,7 @@ ctest --test-dir "$BOCHNER_BUILD" -N -L '^cuda$' -LE '^python$' | sed -n 's/^ *T
 [ -s "$work/expected" ] || fail "ctest lists no test with the label cuda"
 ./run-tests --list | sort >"$work/out"
 cmp -s "$work/expected" "$work/out" || fail "the bundle has other tests than ctest: $(diff "$work/expected" "$work/out")"
-grep -rnF -e "$BOCHNER_BUILD" -e "$BOCHNER_SOURCE" tests.json run-tests source >"$work/out" && fail "the bundle refers to folders of this host"
+grep -rnF -e "$BOCHNER_BUILD" -e "$BOCHNER_SOURCE" tests.json run-tests source >"$work/out" && fail "the bundle refers to directories of this host"
 
 # Beside the C library, every shared library comes from the bundle.
 for program in bochner tests/*; do ldd "$program"; done >"$work/out"

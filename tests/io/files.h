@@ -1,4 +1,4 @@
-/* Files for the tests of src/io: each test program has its own folder, which is removed at the end. */
+/* Files for the tests of src/io: each test program has its own directory, which is removed at the end. */
 #ifndef BO_TEST_FILES_H
 #define BO_TEST_FILES_H
 
@@ -10,61 +10,61 @@
 #include <unistd.h>
 #include <zlib.h>
 
-typedef struct test_folder {
+typedef struct test_directory {
     bo_context *context;
     char path[512];
     char file[8][640]; /* results of test_path, used cyclically */
     int turn;
     int warnings, infos; /* messages logged */
     char last_log[1024];
-} test_folder;
+} test_directory;
 
 static void test_log(void *user, bo_log_level level, const char *message)
 {
-    test_folder *folder = user;
-    if (level == BO_LOG_WARNING) ++folder->warnings;
-    if (level == BO_LOG_INFO) ++folder->infos;
-    snprintf(folder->last_log, sizeof folder->last_log, "%s", message);
+    test_directory *directory = user;
+    if (level == BO_LOG_WARNING) ++directory->warnings;
+    if (level == BO_LOG_INFO) ++directory->infos;
+    snprintf(directory->last_log, sizeof directory->last_log, "%s", message);
 }
 
 static int test_setup(void **state)
 {
-    test_folder *folder = calloc(1, sizeof *folder);
+    test_directory *directory = calloc(1, sizeof *directory);
     const char *base = getenv("TMPDIR");
-    snprintf(folder->path, sizeof folder->path, "%s/bochner-test-XXXXXX", base && *base ? base : "/tmp");
-    if (!mkdtemp(folder->path)) return -1;
-    bo_context_desc desc = {.threads = 1, .log = test_log, .user = folder};
-    if (bo_context_create(&desc, &folder->context) != BO_OK) return -1;
-    *state = folder;
+    snprintf(directory->path, sizeof directory->path, "%s/bochner-test-XXXXXX", base && *base ? base : "/tmp");
+    if (!mkdtemp(directory->path)) return -1;
+    bo_context_desc desc = {.threads = 1, .log = test_log, .user = directory};
+    if (bo_context_create(&desc, &directory->context) != BO_OK) return -1;
+    *state = directory;
     return 0;
 }
 
 static int test_teardown(void **state)
 {
-    test_folder *folder = *state;
-    DIR *listing = opendir(folder->path);
+    test_directory *directory = *state;
+    DIR *listing = opendir(directory->path);
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
         char name[1024];
-        snprintf(name, sizeof name, "%s/%.300s", folder->path, entry->d_name);
+        snprintf(name, sizeof name, "%s/%.300s", directory->path, entry->d_name);
         if (entry->d_name[0] != '.') unlink(name);
     }
     if (listing) closedir(listing);
-    rmdir(folder->path);
-    bo_context_destroy(folder->context);
-    free(folder);
+    rmdir(directory->path);
+    bo_context_destroy(directory->context);
+    free(directory);
     return 0;
 }
 
-static inline const char *test_path(test_folder *folder, const char *name)
+static inline const char *test_path(test_directory *directory, const char *name)
 {
-    char *out = folder->file[folder->turn++ % 8];
-    snprintf(out, sizeof folder->file[0], "%s/%s", folder->path, name);
+    char *out = directory->file[directory->turn++ % 8];
+    snprintf(out, sizeof directory->file[0], "%s/%s", directory->path, name);
     return out;
 }
 
-static inline const char *test_write(test_folder *folder, const char *name, const void *bytes, size_t size)
+static inline const char *test_write(test_directory *directory, const char *name, const void *bytes, size_t size)
 {
-    const char *path = test_path(folder, name);
+    const char *path = test_path(directory, name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, size, file), size);
@@ -72,14 +72,14 @@ static inline const char *test_write(test_folder *folder, const char *name, cons
     return path;
 }
 
-static inline const char *test_text(test_folder *folder, const char *name, const char *text)
+static inline const char *test_text(test_directory *directory, const char *name, const char *text)
 {
-    return test_write(folder, name, text, strlen(text));
+    return test_write(directory, name, text, strlen(text));
 }
 
-static inline const char *test_gzip(test_folder *folder, const char *name, const void *bytes, size_t size)
+static inline const char *test_gzip(test_directory *directory, const char *name, const void *bytes, size_t size)
 {
-    const char *path = test_path(folder, name);
+    const char *path = test_path(directory, name);
     gzFile file = gzopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(gzwrite(file, bytes, (unsigned)size), size);
@@ -88,7 +88,7 @@ static inline const char *test_gzip(test_folder *folder, const char *name, const
 }
 
 /* A .npy file, version 1, with this header text and data. */
-static inline const char *test_npy(test_folder *folder, const char *name, const char *header, const void *data,
+static inline const char *test_npy(test_directory *directory, const char *name, const char *header, const void *data,
                                    size_t size)
 {
     unsigned char bytes[8192];
@@ -99,13 +99,13 @@ static inline const char *test_npy(test_folder *folder, const char *name, const 
     bytes[9] = (unsigned char)(length >> 8);
     memcpy(bytes + 10, header, length);
     if (size) memcpy(bytes + 10 + length, data, size);
-    return test_write(folder, name, bytes, 10 + length + size);
+    return test_write(directory, name, bytes, 10 + length + size);
 }
 
-static inline size_t test_files_left(test_folder *folder)
+static inline size_t test_files_left(test_directory *directory)
 {
     size_t count = 0;
-    DIR *listing = opendir(folder->path);
+    DIR *listing = opendir(directory->path);
     for (struct dirent *entry; (entry = readdir(listing));) count += entry->d_name[0] != '.';
     closedir(listing);
     return count;

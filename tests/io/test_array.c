@@ -1,7 +1,7 @@
 /* Arrays of any rank: types, orders, round trips, and errors in broken files. */
 #include "files.h"
 
-static bo_array *load(test_folder *f, const char *path)
+static bo_array *load(test_directory *f, const char *path)
 {
     bo_array *array;
     assert_ok(f->context, bo_array_load(f->context, &(bo_source){.path = path}, &array));
@@ -12,7 +12,7 @@ static bo_array *load(test_folder *f, const char *path)
 }
 
 /* The array in `path` has this shape in the form of bo_array_format, and the values 0, 1, 2, … in C order. */
-static void expect_counting(test_folder *f, const char *path, const char *shape)
+static void expect_counting(test_directory *f, const char *path, const char *shape)
 {
     char text[200];
     bo_array *array = load(f, path);
@@ -22,7 +22,7 @@ static void expect_counting(test_folder *f, const char *path, const char *shape)
     bo_array_destroy(array);
 }
 
-static void refuse(test_folder *f, const char *path, bo_status expected, const char *words)
+static void refuse(test_directory *f, const char *path, bo_status expected, const char *words)
 {
     bo_array *array;
     assert_fails(f->context, expected, words, bo_array_load(f->context, &(bo_source){.path = path}, &array));
@@ -44,7 +44,7 @@ enum { COUNT = 2 * 3 * 4 };
 
 static void every_type(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     EXPECT_TYPE(f, float, "<f4");
     EXPECT_TYPE(f, double, "<f8");
     EXPECT_TYPE(f, int8_t, "|i1");
@@ -59,7 +59,7 @@ static void every_type(void **state)
 
 static void the_other_byte_order(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     unsigned char swapped[COUNT * 4];
     for (int i = 0; i < COUNT; ++i) {
         float value = (float)i;
@@ -73,7 +73,7 @@ static void the_other_byte_order(void **state)
 
 static void values_beyond_float32(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const double values[] = {1e300, -1e300, NAN, 0.1};
     const char *header = "{'descr': '<f8', 'fortran_order': False, 'shape': (4,)}";
     bo_array *array = load(f, test_npy(f, "a.npy", header, values, sizeof values));
@@ -85,7 +85,7 @@ static void values_beyond_float32(void **state)
 /* Index (a, b, c) of a 2 x 3 x 4 array has the value 12a + 4b + c; in Fortran order a varies fastest. */
 static void fortran_order(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     int16_t values[COUNT];
     for (int c = 0, i = 0; c < 4; ++c)
         for (int b = 0; b < 3; ++b)
@@ -98,7 +98,7 @@ static void fortran_order(void **state)
 /* More numbers than one read block (BO_RAW_BLOCK bytes), in both orders, plain and gzipped. */
 static void several_pieces(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const size_t rows = 517, columns = 1031, count = rows * columns;
     for (int by_column = 0; by_column < 2; ++by_column) {
         char header[128];
@@ -122,7 +122,7 @@ static void several_pieces(void **state)
 
 static void shapes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const float zero = 0;
 #define HEADER(shape) "{'descr': '<f4', 'fortran_order': False, 'shape': " shape "}"
     expect_counting(f, test_npy(f, "a.npy", HEADER("()"), &zero, 4), "()");
@@ -135,7 +135,7 @@ static void shapes(void **state)
 
 static void refusals(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const float values[COUNT] = {0};
     const struct {
         const char *header, *words;
@@ -162,7 +162,7 @@ static void refusals(void **state)
 
 static void damaged_gzip(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     unsigned char bytes[4096];
     const char *header = HEADER("(2, 3, 4)");
     size_t length = strlen(header);
@@ -186,7 +186,7 @@ static void damaged_gzip(void **state)
 
 static void what_is_saved_comes_back(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     float values[COUNT];
     for (int i = 0; i < COUNT; ++i) values[i] = (float)i;
     static const struct {
@@ -228,8 +228,8 @@ static void what_is_saved_comes_back(void **state)
     assert_fails(f->context, BO_INVALID, "expected an array of rank at most 8, found 9",
                  bo_array_save(f->context, &wrong, &(bo_sink){.path = test_path(f, "saved.npy")}));
     wrong = (bo_array){.rank = 1, .shape = (size_t[]){1}, .values = values};
-    assert_fails(f->context, BO_IO, "nofolder",
-                 bo_array_save(f->context, &wrong, &(bo_sink){.path = test_path(f, "nofolder/a.npy")}));
+    assert_fails(f->context, BO_IO, "nodirectory",
+                 bo_array_save(f->context, &wrong, &(bo_sink){.path = test_path(f, "nodirectory/a.npy")}));
 }
 
 /* Like snprintf: the text is truncated, and the length is that of the whole. */
@@ -264,7 +264,7 @@ static bo_status load_once(bo_context *context, const void *path)
 
 static void out_of_memory(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const int16_t values[COUNT] = {0};
     const char *header = "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3, 4)}";
     test_starve(load_once, test_npy(f, "a.npy", header, values, sizeof values));

@@ -41,7 +41,7 @@ static void parts_and_whole_agree(void **state)
 {
     enum { PLACE = 48, PIECE = 1 << 20, START = PLACE + BO_CHECKSUM_DIGITS, MOST = 3 * PIECE + START + 9 };
     static const size_t sizes[] = {START, START + 1, START + PIECE - 1, START + PIECE, START + PIECE + 1, MOST};
-    test_folder *f = *state;
+    test_directory *f = *state;
     unsigned char *bytes = malloc(MOST);
     for (size_t i = 0; i < MOST; i++) bytes[i] = (unsigned char)bo_hash(1, i);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
@@ -66,7 +66,7 @@ static const bo_file_tensor tensors[] = {
     {.name = "l", .dtype = BO_U8, .rank = 1, .shape = {3}, .data = letters, .bytes = sizeof letters}};
 static const bo_meta meta = {"version", "1"};
 
-static void *write_file(test_folder *f, size_t *size)
+static void *write_file(test_directory *f, size_t *size)
 {
     void *bytes;
     assert_ok(f->context, bo_tensors_write_memory(f->context, tensors, 2, &meta, 1, &bytes, size));
@@ -75,7 +75,7 @@ static void *write_file(test_folder *f, size_t *size)
 
 static void every_flipped_bit_is_found(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     size_t size;
     unsigned char *bytes = write_file(f, &size);
     bo_tensors *file;
@@ -97,7 +97,7 @@ static void every_flipped_bit_is_found(void **state)
 static void lost_and_moved_blocks_are_found(void **state)
 {
     enum { SIZE = 3 << 20, BLOCK = 4096 };
-    test_folder *f = *state;
+    test_directory *f = *state;
     uint8_t *data = malloc(SIZE);
     for (size_t i = 0; i < SIZE; i++) data[i] = (uint8_t)bo_hash(2, i);
     const bo_file_tensor tensor = {
@@ -123,7 +123,7 @@ static void lost_and_moved_blocks_are_found(void **state)
 /* The checksum is not part of the metadata, so that a copy gets its own. */
 static void a_copy_has_its_own(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     size_t size, copied;
     void *bytes = write_file(f, &size), *copy;
     bo_tensors *file;
@@ -149,7 +149,7 @@ static void files_without_one_load(void **state)
 {
     static const char *const headers[] = {"{}", "{\"__metadata__\":{\"format\":\"pt\"}}",
                                           "{\"__metadata__\":{\"format\":\"pt\",\"bochner.checksum\":\"v1:0\"}}"};
-    test_folder *f = *state;
+    test_directory *f = *state;
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         char bytes[256] = {(char)strlen(headers[i])};
         bo_tensors *file;

@@ -94,7 +94,7 @@ static bo_status machine_image(bo_context *context, void **out)
 
 static void out_is_null_after_failure(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const struct {
         const char *name;
         failing call;
@@ -190,7 +190,7 @@ static bo_status later_cost(bo_context *context, void **out)
 
 static void reserved_words_must_be_zero(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const struct {
         const char *name;
         failing call;
@@ -219,7 +219,7 @@ static const uint64_t ZERO[4];
 /* Outputs with arbitrary contents before they are filled in. */
 static void outputs_have_zero_reserved(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_reader *reader;
     bo_data_block block;
     memset(&block, 7, sizeof block);

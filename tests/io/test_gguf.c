@@ -11,7 +11,7 @@ static bo_gguf *open_file(bo_context *context, const foreign_bytes *bytes)
 }
 
 /* The file is refused with these words. */
-static void refuse(test_folder *f, foreign_gguf *parts, bo_status status, const char *words)
+static void refuse(test_directory *f, foreign_gguf *parts, bo_status status, const char *words)
 {
     foreign_bytes bytes = foreign_join(parts);
     bo_gguf *file;
@@ -22,7 +22,7 @@ static void refuse(test_folder *f, foreign_gguf *parts, bo_status status, const 
 
 static void metadata(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     foreign_gguf parts = {0};
     const char *const words[] = {"one", "", "three"};
     const struct {
@@ -89,7 +89,7 @@ static void metadata(void **state)
 
 static void tensors(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     foreign_gguf parts = {.version = 2, .alignment = 16};
     const float numbers[] = {1, 2, 3, 4, 5, 6};
     foreign_size(&parts, "general.alignment", 16);
@@ -113,7 +113,7 @@ static void tensors(void **state)
 
 static void refused(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const float numbers[64] = {0};
     foreign_gguf parts = {.version = 1};
     refuse(f, &parts, BO_UNSUPPORTED, "GGUF version 1 is not supported");
@@ -183,7 +183,7 @@ static void refused(void **state)
 /* Every prefix of a file is refused with a message, and so is every file with one flipped byte, or it opens. */
 static void damaged(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     foreign_bytes bytes = tiny_gguf();
     bo_gguf *file;
     const size_t data = tiny_count(&tiny_tensors[10]) * 4;

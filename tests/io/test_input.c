@@ -13,7 +13,7 @@
 
 static const bo_limits SMALL = {.bytes = 1000, .whole = true}, STREAM = {.bytes = 1000, .streams = true, .whole = true};
 
-static void refuse(test_folder *f, const char *path, const bo_limits *limits, bo_status status, const char *words)
+static void refuse(test_directory *f, const char *path, const bo_limits *limits, bo_status status, const char *words)
 {
     char *text = NULL;
     size_t length;
@@ -25,14 +25,14 @@ static void refuse(test_folder *f, const char *path, const bo_limits *limits, bo
 
 static void kinds(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *pipe = test_path(f, "pipe"), *zero = test_path(f, "zero");
     assert_int_equal(mkfifo(pipe, 0600), 0);
     assert_int_equal(symlink("/dev/zero", zero), 0);
     refuse(f, pipe, &SMALL, BO_IO, "pipe: not a regular file (it is a pipe)");
     refuse(f, zero, &SMALL, BO_IO, "zero: not a regular file (it is a device)");
     refuse(f, zero, &STREAM, BO_IO, "zero: not a regular file or a pipe (it is a device)");
-    refuse(f, f->path, &SMALL, BO_IO, ": not a regular file (it is a folder)");
+    refuse(f, f->path, &SMALL, BO_IO, ": not a regular file (it is a directory)");
     refuse(f, "-", &SMALL, BO_IO, "-: cannot be opened");
     bo_tensors *tensors;
     alarm(20);
@@ -43,7 +43,7 @@ static void kinds(void **state)
 
 static void sizes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     char exact[1001], *text;
     size_t length;
     memset(exact, 'a', sizeof exact);
@@ -64,7 +64,7 @@ static void sizes(void **state)
 /* A file of 1000 bytes fits, also compressed; one byte more does not. */
 static void compressed(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     char bytes[1001] = {0}, *text;
     size_t length;
     assert_ok(f->context, bo_bytes_text(f->context, test_gzip(f, "fits.gz", bytes, 1000), &SMALL, &text, &length));
@@ -74,7 +74,7 @@ static void compressed(void **state)
 }
 
 /* `megabytes` of zeros at 1000:1, or of text at about 70:1. */
-static const char *repetitive(test_folder *f, const char *name, size_t megabytes, bool zeros)
+static const char *repetitive(test_directory *f, const char *name, size_t megabytes, bool zeros)
 {
     enum { PIECE = 1 << 20 };
     const char *path = test_path(f, name);
@@ -94,7 +94,7 @@ static const char *repetitive(test_folder *f, const char *name, size_t megabytes
 /* The ratio counts from 64 MiB on, for inputs that are held in memory. Tables are read in pieces. */
 static void ratio(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_mapping mapping;
     assert_ok(f->context, bo_mapping_open(f->context, repetitive(f, "short.gz", 64, true), &mapping));
     assert_int_equal(mapping.size, 64 << 20);
@@ -117,7 +117,7 @@ static void ratio(void **state)
 /* Another process appends while the file is read: the limit counts the bytes that are read. */
 static void growing(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_bytes *bytes;
     char block[600] = {0}, *rest;
     size_t got;
@@ -147,7 +147,7 @@ static void *write_late(void *path)
 /* A pipe is an input where streams are: the reader waits for its writer and reads to the end. */
 static void late_pipes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_path(f, "late");
     pthread_t writer;
     char *text;
@@ -172,7 +172,7 @@ static void *write_forever(void *path)
 
 static void endless_pipes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_path(f, "endless");
     pthread_t writer;
     assert_int_equal(mkfifo(path, 0600), 0);
@@ -185,7 +185,7 @@ static void endless_pipes(void **state)
 /* bo_file_spool: a pipe becomes a file that can be read again; the limit holds for what is copied. */
 static void spooled_pipes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_path(f, "spooled"), *file = test_text(f, "file", "text");
     char copy[32] = "";
     pthread_t writer;
@@ -208,10 +208,10 @@ static void spooled_pipes(void **state)
     close(descriptor);
     assert_ok(f->context, bo_file_spool(f->context, file, &descriptor));
     assert_int_equal(descriptor, -1);
-    assert_fails(f->context, BO_IO, "not a regular file or a pipe (it is a folder)",
+    assert_fails(f->context, BO_IO, "not a regular file or a pipe (it is a directory)",
                  bo_file_spool(f->context, f->path, &descriptor));
-    const char *folder = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
-    char *kept = strdup(folder);
+    const char *directory = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+    char *kept = strdup(directory);
     setenv("TMPDIR", "/nonexistent", 1);
     assert_fails(f->context, BO_IO, "temporary file for it in /nonexistent",
                  bo_file_spool(f->context, path, &descriptor));
@@ -222,7 +222,7 @@ static void spooled_pipes(void **state)
 /* bo_file_load: bytes as they are, from regular files. */
 static void loaded_files(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     void *bytes;
     size_t size;
     assert_ok(f->context, bo_file_load(f->context, test_write(f, "gzip", "\x1f\x8b\0x", 4), 4, &bytes, &size));
@@ -232,13 +232,13 @@ static void loaded_files(void **state)
     assert_fails(f->context, BO_FORMAT, "gzip: 4 bytes, expected at most 3 bytes",
                  bo_file_load(f->context, test_path(f, "gzip"), 3, &bytes, &size));
     assert_null(bytes);
-    assert_fails(f->context, BO_IO, "(it is a folder)", bo_file_load(f->context, f->path, 3, &bytes, &size));
+    assert_fails(f->context, BO_IO, "(it is a directory)", bo_file_load(f->context, f->path, 3, &bytes, &size));
     assert_fails(f->context, BO_INVALID, "", bo_file_load(f->context, NULL, 3, &bytes, &size));
     assert_fails(f->context, BO_INVALID, "NULL", bo_file_load(f->context, "x", 3, NULL, &size));
 }
 
 /* A list of `count` zeros, 2 bytes each; with `blanks`, 9 bytes each. */
-static bo_status parse_zeros(test_folder *f, size_t count, bool blanks)
+static bo_status parse_zeros(test_directory *f, size_t count, bool blanks)
 {
     const size_t bytes = blanks ? 9 : 2, length = bytes * count + 1;
     char *text = malloc(length);
@@ -255,7 +255,7 @@ static bo_status parse_zeros(test_folder *f, size_t count, bool blanks)
 /* A value of JSON takes 64 bytes of memory, so their number is limited; the list is a value itself. */
 static void many_values(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const size_t most = BO_JSON_VALUES + (2 * BO_JSON_VALUES + 1) / BO_JSON_VALUE_BYTES;
     assert_ok(f->context, parse_zeros(f, most - 1, false));
     assert_fails(f->context, BO_FORMAT, "list: the JSON has 2097152 values, expected at most 1572863 in 4194303 bytes",
@@ -267,7 +267,7 @@ static void many_values(void **state)
  * file. */
 static void no_address_space(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_text(f, "large", "");
     assert_int_equal(truncate(path, (off_t)1 << 34), 0);
     const pid_t child = fork();
@@ -291,7 +291,7 @@ static void no_address_space(void **state)
 /* The page of limits states them. */
 static void documented(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const struct {
         const char *input;
         const bo_limits *limits;

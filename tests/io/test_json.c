@@ -14,7 +14,7 @@ static bool read_back(bo_context *context, const char *text, uint64_t *out)
 
 static void every_width_survives(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     for (int bits = 0; bits <= 64; bits++)
         for (uint64_t less = 0; less < 3; less++) {
             const uint64_t value = (bits < 64 ? (uint64_t)1 << bits : 0) - less + 1;
@@ -31,7 +31,7 @@ static void every_width_survives(void **state)
 
 static void others_are_refused(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char *const others[] = {"-1",   "0.5",   "9007199254740993",         "1e300",  "\"\"",
                                          "null", "\"x\"", "\"18446744073709551616\"", "\"-1\"", "\"1 \""};
     uint64_t found;

@@ -4,7 +4,7 @@
 #include "io/stream.h"
 #include <time.h>
 
-static bo_data *load_text(test_folder *f, const char *text, bo_data_desc desc, const bo_schema *schema)
+static bo_data *load_text(test_directory *f, const char *text, bo_data_desc desc, const bo_schema *schema)
 {
     bo_data *data;
     desc.bytes = text;
@@ -13,7 +13,8 @@ static bo_data *load_text(test_folder *f, const char *text, bo_data_desc desc, c
     return data;
 }
 
-static void refuse_text(test_folder *f, const char *text, bo_data_desc desc, const bo_schema *schema, const char *words)
+static void refuse_text(test_directory *f, const char *text, bo_data_desc desc, const bo_schema *schema,
+                        const char *words)
 {
     bo_data *data;
     desc.bytes = text;
@@ -102,7 +103,7 @@ static void use_rows(const bo_schema *schema, int fold, bool *use)
     for (int i = 0; i < ROWS; i++) use[i] = fold < 0 || bo_schema_fold(schema, (size_t)i) != (size_t)fold;
 }
 
-static void check_codes(test_folder *f, int classes)
+static void check_codes(test_directory *f, int classes)
 {
     towns t = {0};
     make_towns(&t, classes);
@@ -152,7 +153,7 @@ static void target_encoding(void **state)
 /* The own target of a row, and targets of held-out rows, do not enter its inputs. */
 static void no_leaks(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     towns t = {0};
     make_towns(&t, 0);
     bo_table_desc desc = {.data = {.target = "y"}, .split = {.test = 0.25, .seed = 9}};
@@ -208,7 +209,7 @@ static void write_groups(FILE *out)
 /* Both parts, in blocks of any size, are those in memory, row by row. */
 static void stream_equals_memory(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     char *text;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -279,7 +280,7 @@ static void stream_equals_memory(void **state)
 static void folds(void **state)
 {
     enum { FOLDS = 4 };
-    test_folder *f = *state;
+    test_directory *f = *state;
     char *text;
     size_t size, tested = 0;
     uint64_t seen[300], groups = 0;
@@ -325,7 +326,7 @@ static bo_schema_column_info column_of(const bo_data *data, size_t index)
 
 static void kinds(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_data *data = load_text(f,
                               "when,flag,size,note,y\n2024-02-29,yes,1,a,.5\n2023-12-31,No,None,b,1\n,yes,-,a,2\n"
                               "2024-01-01,,4,N/A,3\n",
@@ -405,7 +406,7 @@ static void calendar(void **state)
 /* A class may be called None; a number may not. */
 static void missing_targets(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_data *data = load_text(f, "x,y\n1,None\n2,mild\n3,mild\n", (bo_data_desc){0}, NULL);
     assert_true(data->rows == 3 && data->classes == 2);
     bo_data_destroy(data);
@@ -423,7 +424,7 @@ static void missing_targets(void **state)
     refuse_text(f, "x,y\n1,\n2,NA\n", (bo_data_desc){0}, NULL, "found only missing values");
 }
 
-static const char *many_rows(test_folder *f, bool shuffled)
+static const char *many_rows(test_directory *f, bool shuffled)
 {
     static char text[1 << 16];
     size_t at = (size_t)sprintf(text, "n,user_id,name,x,y\n");
@@ -437,7 +438,7 @@ static const char *many_rows(test_folder *f, bool shuffled)
 
 static void ids(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     for (int shuffled = 0; shuffled < 2; shuffled++) {
         const char *text = many_rows(f, shuffled);
         f->warnings = 0;
@@ -471,7 +472,7 @@ static void ids(void **state)
 
 static void forms(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const struct {
         const char *text;
         float x[2];
@@ -527,7 +528,7 @@ static char *column_text(const char *const *values, size_t count, size_t rows, s
 /* In a column of text, inf, nan, null, 1e5 and 12e4567 are text, wherever they stand; in other columns they are not. */
 static void words(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char *const titles[] = {"1.5e400", "nan", "Null", "inf", "12e4567", "1e5", "Alien"};
     for (size_t first = 0; first < 7; first++)
         for (int named = 0; named < 2; named++) {
@@ -576,7 +577,7 @@ static void words(void **state)
 /* At most one invalid date of a hundred is a missing value, at the fit and in other files. */
 static void invalid_dates(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char *const days[] = {"2024-01-31", "2023-12-01", "2024-02-29"}, *const bad[] = {"2023-02-29", "soon",
                                                                                                   "Infinity", "0"};
     for (size_t k = 0; k < 4; k++)
@@ -636,7 +637,7 @@ static bo_status load_messy(bo_context *context, const void *path)
 
 static void out_of_memory(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     char *text;
     size_t size;
     FILE *out = open_memstream(&text, &size);

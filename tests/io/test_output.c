@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-/* Replaces that of the C library: remembers the last folder, and fails for folders if `refusal` is not 0. */
+/* Replaces that of the C library: remembers the last directory, and fails for directories if `refusal` is not 0. */
 static struct stat flushed;
 static int refusal;
 int fsync(int fd)
@@ -31,7 +31,7 @@ static void assert_content(const char *path, const char *text)
 
 static void replaced_whole(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_text(f, "a.txt", "old");
     bo_output *output;
     assert_ok(f->context, bo_output_open(f->context, path, &output));
@@ -48,20 +48,20 @@ static void replaced_whole(void **state)
     unlink(path);
 }
 
-/* The name of a new folder is flushed, however the path ends. */
-static void new_folders(void **state)
+/* The name of a new directory is flushed, however the path ends. */
+static void new_directories(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char *const names[] = {"new", "new/", "new///"};
     struct stat parent;
     assert_int_equal(stat(f->path, &parent), 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = test_path(f, names[i]);
         flushed = (struct stat){0};
-        assert_ok(f->context, bo_output_folder(f->context, path));
+        assert_ok(f->context, bo_output_directory(f->context, path));
         assert_true(flushed.st_ino == parent.st_ino && flushed.st_dev == parent.st_dev);
         flushed = (struct stat){0}; /* the name of an existing one may not be on disk yet */
-        assert_ok(f->context, bo_output_folder(f->context, path));
+        assert_ok(f->context, bo_output_directory(f->context, path));
         assert_true(flushed.st_ino == parent.st_ino && flushed.st_dev == parent.st_dev);
         assert_int_equal(rmdir(path), 0);
     }
@@ -70,7 +70,7 @@ static void new_folders(void **state)
 /* A temporary file that a killed process has left is removed; one that is being written is not. */
 static void stale_parts(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_path(f, "a.txt");
     bo_output *first, *second;
     test_text(f, "a.txt.bochner-0.part", "half");
@@ -95,7 +95,7 @@ static void stale_parts(void **state)
 
 static void modes_and_links(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     struct stat about;
     const char *path = test_text(f, "a.txt", "old"), *link = test_path(f, "link");
     assert_int_equal(chmod(path, 0640), 0);
@@ -123,7 +123,7 @@ static void modes_and_links(void **state)
 /* A limit on the size of files simulates a full disk; /dev/full is one. */
 static void full_disk(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_text(f, "a.npy", "old");
     static float values[100000];
     struct rlimit limit, kept;
@@ -151,7 +151,7 @@ static void full_disk(void **state)
 
 static void refused(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     assert_fails(f->context, BO_IO, "No such file", bo_file_save(f->context, test_path(f, "no/where"), "x", 1));
     assert_fails(f->context, BO_IO, "directory", bo_file_save(f->context, f->path, "x", 1));
     assert_fails(f->context, BO_INVALID, "expected the name of a file to write", bo_file_save(f->context, "", "x", 1));
@@ -161,7 +161,7 @@ static void refused(void **state)
 /* Output to memory takes pieces of any size and returns the block when it is complete. */
 static void memory(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     enum { MOST = 200000 };
     bo_output *output;
     void *bytes = f;
@@ -196,7 +196,7 @@ static void memory(void **state)
 /* The layout that NumPy requires: data at a multiple of 64 bytes, after a newline. */
 static void npy_layout(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const size_t shapes[][2] = {{0, 3}, {1, 1}, {3, 2}, {10, 1000}};
     for (size_t s = 0; s < 4; ++s) {
         const size_t count = shapes[s][0] * shapes[s][1];
@@ -223,7 +223,7 @@ static void npy_layout(void **state)
 /* A name that cannot be flushed is reported, unless the file system does not support it. */
 static void unflushed_names(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_path(f, "a.txt");
     static const int accepted[] = {EINVAL, ENOTSUP, EACCES};
     for (size_t i = 0; i < 3; i++) {
@@ -237,7 +237,7 @@ static void unflushed_names(void **state)
     assert_int_equal(test_files_left(f), 1);
     unlink(path);
     path = test_path(f, "new");
-    assert_fails(f->context, BO_IO, "cannot be flushed to disk", bo_output_folder(f->context, path));
+    assert_fails(f->context, BO_IO, "cannot be flushed to disk", bo_output_directory(f->context, path));
     refusal = 0;
     assert_int_equal(rmdir(path), 0);
 }
@@ -245,8 +245,8 @@ static void unflushed_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replaced_whole), cmocka_unit_test(stale_parts), cmocka_unit_test(modes_and_links),
-        cmocka_unit_test(full_disk),      cmocka_unit_test(refused),     cmocka_unit_test(npy_layout),
-        cmocka_unit_test(memory),         cmocka_unit_test(new_folders), cmocka_unit_test(unflushed_names)};
+        cmocka_unit_test(replaced_whole), cmocka_unit_test(stale_parts),     cmocka_unit_test(modes_and_links),
+        cmocka_unit_test(full_disk),      cmocka_unit_test(refused),         cmocka_unit_test(npy_layout),
+        cmocka_unit_test(memory),         cmocka_unit_test(new_directories), cmocka_unit_test(unflushed_names)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

@@ -5,16 +5,16 @@
 #include <fcntl.h>
 
 /* The whole file as doubles; the caller frees it. */
-static double *read_all(test_folder *folder, const char *path, bo_format format, size_t *rows, size_t *columns)
+static double *read_all(test_directory *directory, const char *path, bo_format format, size_t *rows, size_t *columns)
 {
     bo_reader *reader;
-    assert_ok(folder->context, bo_reader_open(folder->context, &(bo_source){.path = path}, format, 0, &reader));
+    assert_ok(directory->context, bo_reader_open(directory->context, &(bo_source){.path = path}, format, 0, &reader));
     double *all = NULL;
     *rows = 0;
     *columns = bo_reader_describe(reader)->columns;
     for (;;) {
         bo_data_block block;
-        assert_ok(folder->context, bo_reader_next(folder->context, reader, 3, &block));
+        assert_ok(directory->context, bo_reader_next(directory->context, reader, 3, &block));
         if (block.rows == 0) break;
         assert_int_equal(block.first_row, *rows);
         all = realloc(all, (*rows + block.rows) * *columns * sizeof *all);
@@ -25,11 +25,11 @@ static double *read_all(test_folder *folder, const char *path, bo_format format,
     return all;
 }
 
-static void expect(test_folder *folder, const char *path, bo_format format, size_t rows, size_t columns,
+static void expect(test_directory *directory, const char *path, bo_format format, size_t rows, size_t columns,
                    const double *values)
 {
     size_t r, c;
-    double *all = read_all(folder, path, format, &r, &c);
+    double *all = read_all(directory, path, format, &r, &c);
     assert_int_equal(r, rows);
     assert_int_equal(c, columns);
     for (size_t i = 0; i < rows * columns; ++i)
@@ -39,25 +39,25 @@ static void expect(test_folder *folder, const char *path, bo_format format, size
 }
 
 /* Opening or reading fails with these words. */
-static void refuse(test_folder *folder, const char *path, bo_format format, bo_status expected, const char *words)
+static void refuse(test_directory *directory, const char *path, bo_format format, bo_status expected, const char *words)
 {
     bo_reader *reader;
-    bo_status status = bo_reader_open(folder->context, &(bo_source){.path = path}, format, 0, &reader);
+    bo_status status = bo_reader_open(directory->context, &(bo_source){.path = path}, format, 0, &reader);
     while (status == BO_OK) {
         bo_data_block block;
-        status = bo_reader_next(folder->context, reader, 100, &block);
+        status = bo_reader_next(directory->context, reader, 100, &block);
         if (status == BO_OK && block.rows == 0) fail_msg("%s was read to the end", path);
     }
     bo_reader_close(reader);
-    assert_fails(folder->context, expected, words, status);
-    assert_non_null(strstr(bo_context_error(folder->context), folder->path)); /* the message names the file */
+    assert_fails(directory->context, expected, words, status);
+    assert_non_null(strstr(bo_context_error(directory->context), directory->path)); /* the message names the file */
 }
 
 static const double six[] = {1, 2, 3, 4, 5, 6};
 
 static void csv_shapes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     expect(f, test_text(f, "a.csv", "1,2,3\n4,5,6\n"), BO_FORMAT_AUTO, 2, 3, six);
     expect(f, test_text(f, "a.csv", "1;2;3\n4;5;6"), BO_FORMAT_AUTO, 2, 3, six);
     expect(f, test_text(f, "a.csv", "1\t2\t3\r\n4\t5\t6\r\n"), BO_FORMAT_CSV, 2, 3, six);
@@ -78,7 +78,7 @@ static void csv_shapes(void **state)
 
 static void csv_quotes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_text(
         f, "q.csv", "name,\"say \"\"hi\"\"\",n\n\"a, b\",\"two\nlines\",1\n\"x\"\"y\",5\" pipe,2\n\n\"\",\"Z\xe9\",3");
     bo_reader *reader;
@@ -106,7 +106,7 @@ static void csv_quotes(void **state)
 
 static void csv_headers(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const struct {
         const char *text;
         bool header;
@@ -126,7 +126,7 @@ static void csv_headers(void **state)
 
 static void csv_refused(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     refuse(f, test_text(f, "r.csv", "a,b,c\n1,2,3\n4,5\n"), BO_FORMAT_AUTO, BO_FORMAT,
            "line 3: expected 3 columns, as in the first row, found 2");
     refuse(f, test_text(f, "r.csv", "1,2\n3,4,5\n"), BO_FORMAT_AUTO, BO_FORMAT,
@@ -144,13 +144,13 @@ static void csv_refused(void **state)
            "found binary data of an unknown format");
     refuse(f, test_write(f, "z.zip", "PK\3\4abcd", 8), BO_FORMAT_AUTO, BO_UNSUPPORTED, "found a zip archive");
     refuse(f, test_path(f, "absent.csv"), BO_FORMAT_AUTO, BO_IO, "No such file");
-    refuse(f, f->path, BO_FORMAT_AUTO, BO_IO, "folder");
+    refuse(f, f->path, BO_FORMAT_AUTO, BO_IO, "directory");
 }
 
 /* Formats that are not read: the message names the format, the formats that are read, and a conversion. */
 static void foreign_formats(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const struct {
         const char *name, *bytes;
         size_t size;
@@ -208,7 +208,7 @@ static void foreign_formats(void **state)
 
 static void libsvm(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const double cells[] = {1, 0.5, 0, 2, -1, 0, 0, 0, 1, 0, 3, 0};
     const char *path = test_text(f, "a.svm", "# first\n+1 1:0.5 3:2 # note\n-1\n1 qid:7 2:3 \n");
     expect(f, path, BO_FORMAT_AUTO, 3, 4, cells);
@@ -232,7 +232,7 @@ static void libsvm(void **state)
 
 static void npy_types(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     char header[128];
 #define ARRAY(descr, type)                                                                                             \
     do {                                                                                                               \
@@ -272,7 +272,7 @@ static void npy_types(void **state)
 
 static void npy_version_two(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char header[] = "{'shape':(6,),'descr':'|u1','fortran_order':False}";
     unsigned char file[128] = "\x93NUMPY\x02";
     size_t length = sizeof header - 1;
@@ -293,7 +293,7 @@ static void npy_version_two(void **state)
 
 static void npy_refused(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const float values[6] = {1};
     static const struct {
         const char *header, *words;
@@ -333,7 +333,7 @@ static void npy_refused(void **state)
 
 static void idx(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const unsigned char u8[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6};
     const unsigned char i16[] = {0, 0, 0x0b, 1, 0, 0, 0, 2, 0, 1, 0xff, 0xfe};
     const unsigned char f32[] = {0, 0, 0x0d, 1, 0, 0, 0, 2, 0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0};
@@ -361,7 +361,7 @@ static void idx(void **state)
 
 static void gzip(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char text[] = "1,2,3\n4,5,6\n";
     unsigned char bytes[512];
     const char *path = test_gzip(f, "a.csv.gz", text, strlen(text));
@@ -419,7 +419,7 @@ static bo_status give_letter(void *user, void *to, size_t capacity, size_t *coun
 static void sources(void **state)
 {
     static const char text[] = "a,b\n1,2\n3,4\n";
-    test_folder *f = *state;
+    test_directory *f = *state;
     letters left = {text};
     const bo_source all[] = {{.bytes = text, .size = sizeof text - 1},
                              {.read = give_letter, .user = &left, .name = "letters"}};
@@ -441,7 +441,7 @@ static void sources(void **state)
 
 static void seeking(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     float values[300];
     for (int i = 0; i < 300; ++i) values[i] = (float)i;
     const char *path = test_path(f, "s.npy");
@@ -469,7 +469,7 @@ static void seeking(void **state)
 /* A record longer than every buffer, and many rows over many refills. */
 static void long_records(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const size_t columns = 200000, rows = 3;
     char *text = malloc(columns * rows * 3 + 1), *at = text;
     for (size_t r = 0; r < rows; ++r)
@@ -495,7 +495,7 @@ static bool refuse_to_go_on(void *user, const char *what, double done, double to
 /* An open pipe without data: waiting can be canceled. The alarm ends a test that would hang. */
 static void silent_pipes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_path(f, "pipe.csv");
     bo_context *context;
     bo_context_desc impatient = {.threads = 1, .progress = refuse_to_go_on};
@@ -518,7 +518,7 @@ static void silent_pipes(void **state)
 /* An endless device is not copied first. */
 static void endless_devices(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_data_desc desc = {.path = "/dev/zero"};
     bo_data *data;
     alarm(5);
@@ -529,7 +529,7 @@ static void endless_devices(void **state)
 
 static void told_what_is_wrong(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     refuse(f, test_text(f, "mac.csv", "a,b\r1,2\r3,4\r"), BO_FORMAT_AUTO, BO_UNSUPPORTED, "carriage returns");
     refuse(f, test_text(f, "bad.libsvm", "1 1:2\n-1 foo\n"), BO_FORMAT_AUTO, BO_FORMAT, "line 2");
     const double one_row[] = {1, 2};

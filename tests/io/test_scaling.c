@@ -312,7 +312,7 @@ static void linear_time(void **state)
 {
     enum { MOST_RATIO = 8 };
     const double floor = 0.05; /* seconds */
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const loader loaders[] = {
         {"tensors of a safetensors file", 5000, make_tensors, load_tensors},
         {"metadata of a safetensors file", 10000, make_metadata, load_tensors},

@@ -2,14 +2,14 @@
 #include "io/enums.h"
 #include "files.h"
 
-static bo_data *load(test_folder *f, const bo_data_desc *desc, const bo_schema *schema)
+static bo_data *load(test_directory *f, const bo_data_desc *desc, const bo_schema *schema)
 {
     bo_data *data;
     assert_ok(f->context, bo_data_load(f->context, desc, schema, &data));
     return data;
 }
 
-static void refuse(test_folder *f, const bo_data_desc *desc, const bo_schema *schema, bo_status status,
+static void refuse(test_directory *f, const bo_data_desc *desc, const bo_schema *schema, bo_status status,
                    const char *words)
 {
     bo_data *data;
@@ -20,7 +20,7 @@ static void refuse(test_folder *f, const bo_data_desc *desc, const bo_schema *sc
 /* Digits with leading zeros, or more than a double holds, are labels by their spelling and numbers by their value. */
 static void codes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *text = "zip,id,y\n007,9007199254740993,a\n7,9007199254740992,b\n007,9007199254740993,a\n\"7\",5,a\n";
     bo_data_desc desc = {.path = test_text(f, "codes.csv", text), .categorical = "zip,id"};
     bo_data *data = load(f, &desc, NULL), *other;
@@ -53,7 +53,7 @@ static void codes(void **state)
 
 static void numbers_and_targets(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_data_desc desc = {.path = test_text(f, "a.csv", "x,y,z\n1,2.5,3\n4,5,6\n")};
     bo_data *data = load(f, &desc, NULL);
     assert_int_equal(data->rows, 2);
@@ -105,7 +105,7 @@ static void numbers_and_targets(void **state)
 
 static void tasks(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     char text[4096] = "";
     for (int i = 0; i < 42; ++i) sprintf(text + strlen(text), "%d,%d\n", i, i % 21);
     bo_data_desc desc = {.path = test_text(f, "t.csv", text)};
@@ -141,7 +141,7 @@ static void tasks(void **state)
 
 static void gaps(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_data_desc desc = {.path = test_text(f, "g.csv", "a,b,y\n1,10,.5\n,20,1\n3,NA,2\n8,60,3\n"),
                          .impute = BO_IMPUTE_NONE};
     refuse(f, &desc, NULL, BO_FORMAT, "g.csv: line 3, column 'a': expected a value, found a missing value");
@@ -191,7 +191,7 @@ static void gaps(void **state)
 /* Medians from a reservoir: exact if it holds all rows, otherwise determined by the seed. */
 static void sampled_median(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     char text[32768] = "";
     size_t at = 0;
     for (int i = 0; i < 999; ++i) at += (size_t)sprintf(text + at, "%d,%d.5\n", (i * 571) % 999, i);
@@ -244,7 +244,7 @@ static void names(void **state)
 
 static void categories(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_text(f, "c.csv", "n,town,y\n1,Rye,0.5\n2,Ayr,1\n3,Rye,2\n");
     bo_data_desc desc = {.path = path};
     desc.categorical = "none";
@@ -294,7 +294,7 @@ static void categories(void **state)
 /* Ignored columns may hold anything, need not be in later files, and are remembered in JSON. */
 static void dropped(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_data_desc desc = {
         .path = test_text(f, "d.csv", "id,x,note,y\n7a,1,,2.5\n8b,3,hello,4.5\n"), .target = "y", .drop = "id, note"};
     bo_data *data = load(f, &desc, NULL), *other;
@@ -326,7 +326,7 @@ static void dropped(void **state)
 
 static void other_columns(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_data_desc desc = {.path = test_text(f, "a.csv", "a,b,c,y\n1,2,3,u\n4,5,6,v\n"), .impute = BO_IMPUTE_NONE},
                  other = {0};
     bo_data *data = load(f, &desc, NULL);
@@ -383,7 +383,7 @@ static void other_columns(void **state)
 
 static void separate_labels(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *x = test_text(f, "x.csv", "1,2\n3,4\n5,6\n");
     bo_data_desc desc = {.path = x, .labels = test_text(f, "y.txt", "cat\ndog\ncat\n")};
     bo_data *data = load(f, &desc, NULL);
@@ -431,7 +431,7 @@ static void separate_labels(void **state)
 /* A header before too few rows is still a header: before numbers, and before words that occur twice. */
 static void short_labels(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_data_desc desc = {.path = test_text(f, "x.csv", "1,2\n3,4\n5,6\n"), .task = BO_TASK_CLASSIFICATION};
     desc.labels = test_text(f, "y.txt", "kind\ncat\ncat\n");
     refuse(f, &desc, NULL, BO_FORMAT, "found 2 below the header 'kind'");
@@ -441,7 +441,7 @@ static void short_labels(void **state)
 
 static void json(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_data_desc desc = {
         .path = test_text(f, "j.csv", "\"a \"\"b\"\"\",\"t\\\n\",y\n1,Zo\xc3\xab,1\n,\"\x01\",2\n2.5,7,1\n"),
         .categorical = "auto",
@@ -506,7 +506,7 @@ static void json(void **state)
  * gigabyte. */
 static void long_names(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const size_t lengths[] = {4096, 4097};
     static const char schema[] =
         "{\"version\":1,\"format\":\"csv\",\"task\":\"none\",\"impute\":\"none\",\"rows\":1,\"named\":true,"
@@ -555,7 +555,7 @@ static bo_status load_and_copy(bo_context *context, const void *path)
 
 static void out_of_memory(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char text[] = "n,town,y\n1,Rye,a\n,Ayr,b\n3,Rye,a\n";
     test_starve(load_and_copy, test_gzip(f, "o.csv.gz", text, sizeof text - 1));
 }

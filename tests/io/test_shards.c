@@ -5,7 +5,7 @@
 static const float values[] = {1, 2, 3, 4, 5, 6};
 
 /* Writes a shard with one tensor of two numbers for each letter. */
-static void write_shard(test_folder *f, const char *name, const char *letters)
+static void write_shard(test_directory *f, const char *name, const char *letters)
 {
     bo_file_tensor tensors[8];
     char names[8][2];
@@ -22,7 +22,7 @@ static void write_shard(test_folder *f, const char *name, const char *letters)
 static const char GOOD[] = "{\"metadata\": {\"total_size\": 7}, \"weight_map\": {\"a\": \"1.safetensors\", "
                            "\"b\": \"1.safetensors\", \"c\": \"2.safetensors\", \"d\": \"3.safetensors\"}}";
 
-static const char *write_good(test_folder *f)
+static const char *write_good(test_directory *f)
 {
     write_shard(f, "1.safetensors", "ba");
     write_shard(f, "2.safetensors", "c");
@@ -32,7 +32,7 @@ static const char *write_good(test_folder *f)
 
 static void opened_as_one(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tensors *file;
     assert_ok(f->context, bo_shards_open(f->context, write_good(f), &file));
     assert_int_equal(bo_tensors_count(file), 4);
@@ -49,7 +49,7 @@ static void opened_as_one(void **state)
     bo_tensors_close(file);
 }
 
-static void refuse(test_folder *f, const char *index, bo_status status, const char *words)
+static void refuse(test_directory *f, const char *index, bo_status status, const char *words)
 {
     bo_tensors *file;
     const char *path = test_text(f, "model.safetensors.index.json", index);
@@ -61,7 +61,7 @@ static void refuse(test_folder *f, const char *index, bo_status status, const ch
 
 static void refused(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     write_good(f);
     refuse(f, "", BO_FORMAT, "index.json");
     refuse(f, "[]", BO_FORMAT, "expected an object \"weight_map\"");
@@ -76,7 +76,7 @@ static void refused(void **state)
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
         char text[256], words[256];
         snprintf(text, sizeof text, MAP("\"a\": \"%s\""), outside[i]);
-        snprintf(words, sizeof words, "expected the name of a file in the same folder, found '%s'", outside[i]);
+        snprintf(words, sizeof words, "expected the name of a file in the same directory, found '%s'", outside[i]);
         refuse(f, text, BO_FORMAT, words);
     }
     refuse(f, MAP("\"a\": \"1.safetensors\", \"a\": \"2.safetensors\""), BO_FORMAT,
@@ -108,7 +108,7 @@ static void refused(void **state)
 /* A list that does not fit into a message ends with the number of the others. */
 static void many_names(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     char *text = malloc(1 << 20);
     size_t used = (size_t)sprintf(text, "{\"weight_map\": {");
     for (int i = 0; i < 5000; i++)
@@ -129,7 +129,7 @@ static bo_status open_and_close(bo_context *context, const void *path)
 
 static void out_of_memory(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     test_starve(open_and_close, write_good(f));
 }
 

@@ -58,7 +58,7 @@ static void check_tensors(bo_context *context, const bo_source *source)
 
 static void equal_bytes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_path(f, "numbers.safetensors");
     writer written = {.capacity = sizeof written.bytes};
     void *bytes, *file;
@@ -84,7 +84,7 @@ static void equal_bytes(void **state)
 
 static void tables(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char text[] = "a,b\n1,2\n3,4\n";
     reader r = {.bytes = text, .size = sizeof text - 1, .piece = 5};
     char out[64] = {0};
@@ -100,7 +100,7 @@ static void tables(void **state)
 
 static void refusals(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     void *bytes = f;
     size_t size = 1;
     bo_output *output;

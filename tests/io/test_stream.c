@@ -17,7 +17,7 @@ static float cell(size_t row, size_t column)
     return (float)((row * 7919 + column * 104729 + 1) % 1000) / 1000;
 }
 
-static tables make_tables(test_folder *f)
+static tables make_tables(test_directory *f)
 {
     tables t = {0};
     t.x = malloc(ROWS * DIM * sizeof *t.x);
@@ -68,7 +68,7 @@ static void free_tables(tables *t)
     free((void *)(uintptr_t)t->fortran);
 }
 
-static bo_stream *open_stream(test_folder *f, const char *path)
+static bo_stream *open_stream(test_directory *f, const char *path)
 {
     bo_data_desc desc = {.path = path};
     bo_schema *schema;
@@ -91,7 +91,7 @@ static void check_rows(const tables *t, const float *x, const double *y, size_t 
 
 static void all_formats(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     tables t = make_tables(f);
     const char *paths[] = {t.npy, t.npy_gzip, t.csv, t.svm, t.fortran};
     static const size_t blocks[] = {1, 7, 1024, 100000};
@@ -122,7 +122,7 @@ static void all_formats(void **state)
 /* Only numbers that are too small for float32 are reported as lost, not missing values that are replaced by 0. */
 static void lost_numbers(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     enum { LINES = 5 };
     double table[LINES][2] = {{0, 1}, {NAN, 2}, {0, 3}, {1e-60, 4}, {0, 5}};
     float x[LINES][2];
@@ -146,7 +146,7 @@ static void lost_numbers(void **state)
 
 static void parts_cover(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     tables t = make_tables(f);
     const char *paths[] = {t.npy, t.npy_gzip, t.csv, t.svm};
     float *x = malloc(ROWS * DIM * sizeof *x);
@@ -187,7 +187,7 @@ static void parts_cover(void **state)
  * fit chi-square with 40 degrees of freedom (2.4e-5 and 1 - 2.4e-5 quantiles about 12.8 and 89). */
 static void samples(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     tables t = make_tables(f);
     const char *paths[] = {t.npy, t.csv};
     enum { K = 200, SEEDS = 40 };
@@ -235,7 +235,7 @@ static void samples(void **state)
 /* Two passes over standard input, which is kept in a temporary file. */
 static void standard_input(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_text(f, "in.svm", "1 1:1 3:3\n-1 2:2\n1 1:4\n");
     int saved = dup(STDIN_FILENO), ends[2];
     assert_int_equal(pipe(ends), 0);

@@ -47,7 +47,7 @@ static void test_hashed(void **state)
 
 static void test_counted(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_split splits[101];
     size_t counts[BO_SPLIT_COUNT] = {0};
     assert_ok(f->context, bo_split_rows(f->context, &FIFTHS, 101, splits));
@@ -63,7 +63,7 @@ static void test_counted(void **state)
 
 static void test_loaded(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_split splits[4];
     const char text[] = "part\ntest\ntrain\nnone\nvalid\n", numbers[] = "2\n0\n-1\n1\n";
     const bo_split expected[] = {BO_SPLIT_TEST, BO_SPLIT_TRAIN, BO_SPLIT_NONE, BO_SPLIT_VALID};
@@ -82,7 +82,7 @@ static void test_loaded(void **state)
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 /* Rows 0 … ROWS - 1 in FILES files; the first input and the target are the number of the row. */
-static bo_table_desc make_table(test_folder *f, const char *paths[FILES], bo_split_desc split)
+static bo_table_desc make_table(test_directory *f, const char *paths[FILES], bo_split_desc split)
 {
     static const char *const names[FILES] = {"a.npy", "b.npy", "c.npy"};
     static const size_t ends[FILES + 1] = {0, 1700, 1701, ROWS};
@@ -102,7 +102,7 @@ static bo_table_desc make_table(test_folder *f, const char *paths[FILES], bo_spl
 /* Each part has the rows that bo_split_row assigns, in order. */
 static void test_load(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *paths[FILES];
     const bo_table_desc desc = make_table(f, paths, FIFTHS);
     bo_data *parts[BO_SPLIT_COUNT];
@@ -124,7 +124,7 @@ static void test_load(void **state)
 
 static void test_load_whole(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *paths[FILES];
     bo_table_desc desc = make_table(f, paths, (bo_split_desc){0});
     bo_data *parts[BO_SPLIT_COUNT];
@@ -150,7 +150,7 @@ static void test_load_whole(void **state)
                  bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
 }
 
-static size_t check_blocks(test_folder *f, const bo_table_desc *desc, const bo_data *part, bo_split split,
+static size_t check_blocks(test_directory *f, const bo_table_desc *desc, const bo_data *part, bo_split split,
                            size_t max_rows)
 {
     bo_table *table;
@@ -177,7 +177,7 @@ static size_t check_blocks(test_folder *f, const bo_table_desc *desc, const bo_d
 
 static void test_blocks(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *paths[FILES];
     const bo_table_desc desc = make_table(f, paths, FIFTHS);
     bo_data *parts[BO_SPLIT_COUNT];
@@ -191,7 +191,7 @@ static void test_blocks(void **state)
 /* Ranks together have every row once, with more files than ranks and with fewer. */
 static void test_ranks(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *paths[FILES];
     bo_table_desc desc = make_table(f, paths, (bo_split_desc){0});
     bo_schema *schema;
@@ -226,7 +226,7 @@ static void test_ranks(void **state)
 /* A sample has training rows only, each at most once; from files in proportion if no rows are held out. */
 static void test_sample(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *paths[FILES];
     enum { WANT = 600 };
     float x[WANT * DIM];
@@ -283,7 +283,7 @@ static void *contents(const char *path, size_t *size)
 /* A table in memory is read like a file with the same bytes, in any format. */
 static void test_memory_is_a_file(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char csv[] = "rooms,town,price\n3,Rye,10\n4,Ely,12\n2,Rye,9\n5,Rye,20\n",
                       svm[] = "1 1:0.5 3:2\n-1 2:1\n1 1:4 2:3 3:1\n", spaced[] = "1 2 3\n4 5 6\n7 8 9\n";
     const double numbers[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
@@ -328,7 +328,7 @@ static void test_memory_is_a_file(void **state)
 
 static void test_labels_in_memory(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char x[] = "1 2\n3 4\n5 6\n", y[] = "kind\nb\na\nb\n";
     const bo_data_desc desc = {.bytes = x, .size = sizeof x - 1, .label_bytes = y, .label_size = sizeof y - 1};
     bo_data *data;
@@ -340,7 +340,7 @@ static void test_labels_in_memory(void **state)
 
 static void test_memory_refused(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char csv[] = "a,b\n1,2\n3,x\n";
     bo_data *data;
     bo_data_desc desc = {.bytes = csv, .size = sizeof csv - 1, .no_target = true, .categorical = "none"};

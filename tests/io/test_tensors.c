@@ -4,7 +4,7 @@
 
 static void round_trip(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const float w[] = {1, 2, 3, 4, 5, 6};
     const double d[] = {0.5};
     const uint8_t b[] = {7, 8, 9};
@@ -61,7 +61,7 @@ static void round_trip(void **state)
     assert_int_equal(size, 0);
 }
 
-static void refuse(test_folder *f, const char *header, size_t data, bo_status status, const char *words)
+static void refuse(test_directory *f, const char *header, size_t data, bo_status status, const char *words)
 {
     char bytes[2048] = {0};
     size_t length = strlen(header);
@@ -75,7 +75,7 @@ static void refuse(test_folder *f, const char *header, size_t data, bo_status st
 
 static void refused(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
 #define A "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
     refuse(f, "{" A "}", 4, BO_FORMAT, "tensor 'a': bytes 0 to 8 are outside the data of 4 bytes");
     refuse(f, "{" A "}", 12, BO_FORMAT, "4 bytes at the end belong to no tensor");
@@ -155,7 +155,7 @@ static void refused(void **state)
 /* Numbers at an odd address are moved to an aligned one. */
 static void misaligned(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]},"
                                  "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
     unsigned char *bytes = aligned_alloc(64, 256);
@@ -194,7 +194,7 @@ static bo_status write_and_read(bo_context *context, const void *path)
 
 static void out_of_memory(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     test_starve(write_and_read, test_path(f, "o.safetensors"));
 }
 

@@ -1,4 +1,4 @@
-# Shared by the scripts in this folder: runs the experiments of a group with one quick seed each.
+# Shared by the scripts in this directory: runs the experiments of a group with one quick seed each.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 # Claims that may have no number in a quick run, as experiment/claim.

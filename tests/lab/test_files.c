@@ -9,15 +9,15 @@ typedef struct setting {
     counting counted;
     bo_context *context;
     bo_lab_result *result;
-    char folder[64], path[96];
+    char directory[64], path[96];
 } setting;
 
 /* scaled-dot with prescribed numbers: missing, infinite, with many digits. */
 static void open_setting(setting *s)
 {
-    *s = (setting){.folder = "/tmp/bochner-lab-XXXXXX"};
-    assert_non_null(mkdtemp(s->folder));
-    snprintf(s->path, sizeof s->path, "%s/result.json", s->folder);
+    *s = (setting){.directory = "/tmp/bochner-lab-XXXXXX"};
+    assert_non_null(mkdtemp(s->directory));
+    snprintf(s->path, sizeof s->path, "%s/result.json", s->directory);
     s->context = counting_context(&s->counted, 1);
     assert_ok(s->context,
               bo_lab_run(s->context, bo_lab_find("scaled-dot"),
@@ -39,7 +39,7 @@ static void close_setting(setting *s)
     bo_context_destroy(s->context);
     assert_true(s->counted.live == 0);
     unlink(s->path);
-    rmdir(s->folder);
+    rmdir(s->directory);
 }
 
 static char *read_all(const char *path)
@@ -167,12 +167,12 @@ static void test_places(void **state)
     bo_lab_result *back;
     char path[160];
     open_setting(&s);
-    snprintf(path, sizeof path, "%s/none.json", s.folder);
+    snprintf(path, sizeof path, "%s/none.json", s.directory);
     assert_fails(s.context, BO_IO, "none.json", bo_lab_result_read(s.context, path, &back));
     assert_null(back);
-    snprintf(path, sizeof path, "%s/none/x.json", s.folder);
+    snprintf(path, sizeof path, "%s/none/x.json", s.directory);
     assert_fails(s.context, BO_IO, "none/x.json", bo_lab_result_write(s.context, s.result, path));
-    assert_fails(s.context, BO_IO, s.folder, bo_lab_result_write(s.context, s.result, s.folder));
+    assert_fails(s.context, BO_IO, s.directory, bo_lab_result_write(s.context, s.result, s.directory));
     /* The old file is kept until the new one is complete. */
     assert_ok(s.context, bo_lab_result_write(s.context, s.result, s.path));
     assert_ok(s.context, bo_lab_result_read(s.context, s.path, &back));

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bo_status run_with(bo_context *context, bo_status (*measure)(lab_run *run), const char *folder)
+static bo_status run_with(bo_context *context, bo_status (*measure)(lab_run *run), const char *directory)
 {
     const lab_experiment experiment = made_experiment(measure);
-    const bo_lab_options options = {.seeds = 1, .images = folder};
+    const bo_lab_options options = {.seeds = 1, .images = directory};
     bo_lab_result *result;
     BO_TRY(lab_run_seeds(context, &experiment, &options, &result));
     bo_lab_result_destroy(result);
@@ -63,10 +63,10 @@ static void test_shapes(void **state)
     assert_true(along[1] > 1.3 * across[1]);
 }
 
-static void put_bytes(const char *folder, const char *name, size_t count, const unsigned char *bytes)
+static void put_bytes(const char *directory, const char *name, size_t count, const unsigned char *bytes)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, count, file), count);
@@ -74,14 +74,14 @@ static void put_bytes(const char *folder, const char *name, size_t count, const 
 }
 
 /* Image i has 2 x 2 pixels of 51 i, label i mod 3. */
-static void write_files(const char *folder)
+static void write_files(const char *directory)
 {
     unsigned char images[16 + 4 * FILES] = {0, 0, 8, 3, 0, 0, 0, FILES, 0, 0, 0, 2, 0, 0, 0, 2};
     unsigned char labels[8 + FILES] = {0, 0, 8, 1, 0, 0, 0, FILES};
     for (size_t i = 0; i < 4 * FILES; i++) images[16 + i] = (unsigned char)(51 * (i / 4));
     for (size_t i = 0; i < FILES; i++) labels[8 + i] = (unsigned char)(i % 3);
-    put_bytes(folder, "train-images-idx3-ubyte", sizeof images, images);
-    put_bytes(folder, "train-labels-idx1-ubyte", sizeof labels, labels);
+    put_bytes(directory, "train-images-idx3-ubyte", sizeof images, images);
+    put_bytes(directory, "train-labels-idx1-ubyte", sizeof labels, labels);
 }
 
 static bo_status measure_files(lab_run *run)
@@ -112,18 +112,18 @@ static void test_images(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    char folder[] = "/tmp/bochner-images-XXXXXX", path[512];
-    assert_non_null(mkdtemp(folder));
+    char directory[] = "/tmp/bochner-images-XXXXXX", path[512];
+    assert_non_null(mkdtemp(directory));
     assert_ok(context, run_with(context, measure_made_up, NULL));
-    assert_fails(context, BO_IO, "has no train-images-idx3-ubyte", run_with(context, measure_files, folder));
-    write_files(folder);
-    assert_ok(context, run_with(context, measure_files, folder));
-    assert_fails(context, BO_INVALID, "6 images", run_with(context, measure_too_many, folder));
-    snprintf(path, sizeof path, "%s/train-images-idx3-ubyte", folder);
+    assert_fails(context, BO_IO, "has no train-images-idx3-ubyte", run_with(context, measure_files, directory));
+    write_files(directory);
+    assert_ok(context, run_with(context, measure_files, directory));
+    assert_fails(context, BO_INVALID, "6 images", run_with(context, measure_too_many, directory));
+    snprintf(path, sizeof path, "%s/train-images-idx3-ubyte", directory);
     unlink(path);
-    snprintf(path, sizeof path, "%s/train-labels-idx1-ubyte", folder);
+    snprintf(path, sizeof path, "%s/train-labels-idx1-ubyte", directory);
     unlink(path);
-    rmdir(folder);
+    rmdir(directory);
     bo_context_destroy(context);
 }
 

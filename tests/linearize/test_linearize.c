@@ -1,4 +1,4 @@
-/* Linearization from end to end: the student learns, its folder can be loaded, a call that is stopped anywhere
+/* Linearization from end to end: the student learns, its directory can be loaded, a call that is stopped anywhere
  * continues to the same bits, and nothing is overwritten or left behind by calls that are refused. */
 #include "base/counting.h"
 #include "model/internal.h"
@@ -55,12 +55,12 @@ static void transferred(void *user, const double *errors, size_t layers)
     memcpy(f->errors, errors, layers * sizeof *errors);
 }
 
-static bo_linearize_desc desc_of(runs *r, const bo_model *teacher, const char *kind, const char *folder, followed *f)
+static bo_linearize_desc desc_of(runs *r, const bo_model *teacher, const char *kind, const char *directory, followed *f)
 {
     bo_linearize_desc desc = {.teacher = teacher,
                               .train = r->text,
                               .valid = r->held,
-                              .folder = folder,
+                              .directory = directory,
                               .kept_layers = "",
                               .calibration_tokens = 256,
                               .transfer_steps = TRANSFER,
@@ -93,10 +93,10 @@ static void student_learns(void **state)
     runs *r = *state;
     bo_model *teacher = make_teacher(r), *student, *bare, *loaded;
     followed f = {0};
-    char folder[160];
+    char directory[160];
     uint64_t before, after;
-    snprintf(folder, sizeof folder, "%s", runs_path(r, "linear"));
-    bo_linearize_desc desc = desc_of(r, teacher, "dark", folder, &f);
+    snprintf(directory, sizeof directory, "%s", runs_path(r, "linear"));
+    bo_linearize_desc desc = desc_of(r, teacher, "dark", directory, &f);
     desc.transfer_steps = 60;
     desc.finetune_steps = 60;
     desc.attention.features.features = 8; /* coarse, so that there is something to learn */
@@ -113,7 +113,7 @@ static void student_learns(void **state)
     assert_true(f.last[BO_LINEARIZE_STAGE_FINETUNE] < f.first[BO_LINEARIZE_STAGE_FINETUNE]);
     /* better than the same attention without training */
     followed g = {0};
-    snprintf(folder, sizeof folder, "%s", runs_path(r, "bare"));
+    snprintf(directory, sizeof directory, "%s", runs_path(r, "bare"));
     desc.user = &g;
     desc.transfer_steps = desc.finetune_steps = UINT64_MAX;
     assert_ok(r->context, bo_linearize(r->context, &desc, &bare));
@@ -125,7 +125,7 @@ static void student_learns(void **state)
     assert_true(with.divergence < without.divergence);
     const double made = perplexity(r, student);
     assert_true(isfinite(made) && made < perplexity(r, bare));
-    /* the folder holds the student */
+    /* the directory holds the student */
     assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "linear")}, NULL, &loaded));
     assert_true(perplexity(r, loaded) == made);
     assert_true(runs_exists(r, "linear/adapter/adapter_model.safetensors") &&
@@ -134,16 +134,16 @@ static void student_learns(void **state)
     bo_model_destroy(loaded), bo_model_destroy(bare), bo_model_destroy(student), bo_model_destroy(teacher);
 }
 
-/* The folder has the adapters apart, from which the weights before merging are restored, unless `merge` is set. */
+/* The directory has the adapters apart, from which the weights before merging are restored, unless `merge` is set. */
 static void merged_or_apart(void **state)
 {
     runs *r = *state;
     bo_model *teacher = make_teacher(r), *student, *base, *apart;
     for (int merge = 0; merge < 2; merge++) {
         followed f = {0};
-        char folder[160];
-        snprintf(folder, sizeof folder, "%s", runs_path(r, merge ? "merged" : "apart"));
-        bo_linearize_desc desc = desc_of(r, teacher, "hedgehog", folder, &f);
+        char directory[160];
+        snprintf(directory, sizeof directory, "%s", runs_path(r, merge ? "merged" : "apart"));
+        bo_linearize_desc desc = desc_of(r, teacher, "hedgehog", directory, &f);
         desc.merge = merge;
         desc.attention.rank = 0;
         assert_ok(r->context, bo_linearize(r->context, &desc, &student));
@@ -164,10 +164,10 @@ static bo_model *linearize(runs *r, const bo_model *teacher, const char *kind, c
                            bo_linearize_stage stage, uint64_t step)
 {
     followed f = {.stage = stage, .step = step};
-    char folder[160];
+    char directory[160];
     bo_model *student = (bo_model *)r;
-    snprintf(folder, sizeof folder, "%s", runs_path(r, name));
-    bo_linearize_desc desc = desc_of(r, teacher, kind, folder, &f);
+    snprintf(directory, sizeof directory, "%s", runs_path(r, name));
+    bo_linearize_desc desc = desc_of(r, teacher, kind, directory, &f);
     if (strcmp(kind, "favor++") == 0) desc.attention.gate = BO_GATE_NONE, desc.transfer_steps = UINT64_MAX;
     if (step) {
         assert_int_equal(bo_linearize(r->context, &desc, &student), BO_CANCELED);
@@ -233,10 +233,10 @@ static void canceled_by_progress(void **state)
     for (int after = 0; after < 40; after += after < 4 ? 1 : 9) {
         followed f = {0};
         canceler c = {after};
-        char folder[160], name[40];
+        char directory[160], name[40];
         snprintf(name, sizeof name, "canceled-%d", after);
-        snprintf(folder, sizeof folder, "%s", runs_path(r, name));
-        bo_linearize_desc desc = desc_of(r, teacher, "dark", folder, &f);
+        snprintf(directory, sizeof directory, "%s", runs_path(r, name));
+        bo_linearize_desc desc = desc_of(r, teacher, "dark", directory, &f);
         const bo_context_desc with = {.threads = 1, .progress = cancel, .user = &c};
         assert_int_equal(bo_context_create(&with, &r->context), BO_OK);
         const bo_status status = bo_linearize(r->context, &desc, &student);
@@ -269,9 +269,9 @@ static void refusals(void **state)
     runs *r = *state;
     bo_model *teacher = make_teacher(r);
     followed f = {0};
-    char folder[160];
-    snprintf(folder, sizeof folder, "%s", runs_path(r, "never"));
-    const bo_linearize_desc good = desc_of(r, teacher, "dark", folder, &f);
+    char directory[160];
+    snprintf(directory, sizeof directory, "%s", runs_path(r, "never"));
+    const bo_linearize_desc good = desc_of(r, teacher, "dark", directory, &f);
     bo_linearize_desc desc = good;
 #define REFUSED(words, ...)                                                                                            \
     do {                                                                                                               \
@@ -281,7 +281,7 @@ static void refusals(void **state)
     } while (0)
     REFUSED("NULL", desc.teacher = NULL);
     REFUSED("NULL", desc.train = NULL);
-    REFUSED("NULL", desc.folder = NULL);
+    REFUSED("NULL", desc.directory = NULL);
     REFUSED("reserved", desc.reserved[3] = 1);
     REFUSED("minutes or steps", desc.minutes = 1);
     REFUSED("minutes", desc.minutes = -1);
@@ -314,48 +314,48 @@ static void refusals(void **state)
     REFUSED("the validation text has", desc.valid = few);
     bo_corpus_close(few), bo_corpus_close(enough);
     desc = good;
-    desc.folder = runs_path(r, "text"); /* a file */
+    desc.directory = runs_path(r, "text"); /* a file */
     assert_int_equal(bo_linearize(r->context, &desc, NULL), BO_IO);
     bo_model_destroy(teacher);
 }
 
-/* A folder with a model, in particular the teacher, or with another run is left as it is. */
+/* A directory with a model, in particular the teacher, or with another run is left as it is. */
 static void nothing_is_overwritten(void **state)
 {
     runs *r = *state;
     bo_model *teacher = make_teacher(r), *again, *student;
     followed f = {0};
-    char folder[160], file[200];
-    snprintf(folder, sizeof folder, "%s", runs_path(r, "teacher"));
-    assert_ok(r->context, bo_model_save(r->context, teacher, &(bo_sink){.path = folder}));
-    bo_linearize_desc desc = desc_of(r, teacher, "dark", folder, &f);
+    char directory[160], file[200];
+    snprintf(directory, sizeof directory, "%s", runs_path(r, "teacher"));
+    assert_ok(r->context, bo_model_save(r->context, teacher, &(bo_sink){.path = directory}));
+    bo_linearize_desc desc = desc_of(r, teacher, "dark", directory, &f);
     for (int resume = 0; resume < 2; resume++) {
         desc.resume = resume;
         assert_fails(r->context, BO_INVALID, "already holds a model", bo_linearize(r->context, &desc, NULL));
     }
     assert_false(runs_exists(r, "teacher/transfer"));
-    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = folder}, NULL, &again));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = directory}, NULL, &again));
     assert_true(runs_same_weights(teacher, again));
     bo_model_destroy(again);
     /* settings of another run */
-    snprintf(folder, sizeof folder, "%s", runs_path(r, "linear"));
-    desc = desc_of(r, teacher, "dark", folder, &f);
+    snprintf(directory, sizeof directory, "%s", runs_path(r, "linear"));
+    desc = desc_of(r, teacher, "dark", directory, &f);
     assert_ok(r->context, bo_linearize(r->context, &desc, NULL));
     assert_fails(r->context, BO_INVALID, "already holds a linearization", bo_linearize(r->context, &desc, NULL));
     desc.resume = true;
     desc.batch = 5;
     assert_fails(r->context, BO_INVALID, "different batch", bo_linearize(r->context, &desc, NULL));
-    desc = desc_of(r, teacher, "rfa", folder, &f);
+    desc = desc_of(r, teacher, "rfa", directory, &f);
     desc.resume = true;
     assert_fails(r->context, BO_INVALID, "different attention", bo_linearize(r->context, &desc, NULL));
-    desc = desc_of(r, teacher, "dark", folder, &f);
+    desc = desc_of(r, teacher, "dark", directory, &f);
     desc.resume = true;
     desc.kept_layers = "1";
     assert_fails(r->context, BO_INVALID, "different", bo_linearize(r->context, &desc, NULL));
     desc.kept_layers = "";
     assert_ok(r->context, bo_linearize(r->context, &desc, &student));
     bo_model_destroy(student);
-    snprintf(file, sizeof file, "%s/config.json", folder);
+    snprintf(file, sizeof file, "%s/config.json", directory);
     assert_int_equal(access(file, F_OK), 0);
     bo_model_destroy(teacher);
 }
@@ -367,10 +367,10 @@ static void stages_may_be_skipped(void **state)
     bo_model *teacher = make_teacher(r);
     for (int i = 0; i < 6; i++) {
         followed f = {0};
-        char folder[160], name[40];
+        char directory[160], name[40];
         snprintf(name, sizeof name, "skipped-%d", i);
-        snprintf(folder, sizeof folder, "%s", runs_path(r, name));
-        bo_linearize_desc desc = desc_of(r, teacher, "dark", folder, &f);
+        snprintf(directory, sizeof directory, "%s", runs_path(r, name));
+        bo_linearize_desc desc = desc_of(r, teacher, "dark", directory, &f);
         desc.minutes = i < 3 ? 0.002 : 0;
         desc.transfer_steps = i % 3 == 0 ? UINT64_MAX : i < 3 ? 0 : 2;
         desc.finetune_steps = i % 3 == 1 ? UINT64_MAX : i < 3 ? 0 : 2;
@@ -403,10 +403,10 @@ static void every_allocation_may_fail(void **state)
     counting counted = {0};
     starving s = {.context = counting_context(&counted, 1)};
     bo_model *teacher = make_teacher(r);
-    char folder[160];
-    snprintf(folder, sizeof folder, "%s", runs_path(r, "starved"));
+    char directory[160];
+    snprintf(directory, sizeof directory, "%s", runs_path(r, "starved"));
     followed f = {0};
-    s.desc = desc_of(r, teacher, "dark", folder, &f);
+    s.desc = desc_of(r, teacher, "dark", directory, &f);
     s.desc.resume = true;
     s.desc.transfer_steps = s.desc.finetune_steps = 1;
     s.desc.merge = true;

@@ -11,7 +11,7 @@ enum { ROWS = 80, DIM = 3, FEATURES = 16, NEW_ROWS = 30 };
 typedef struct fixture {
     bo_context *context;
     bo_samples train, classes, fresh, positive;
-    char folder[64], path[96], other[96];
+    char directory[64], path[96], other[96];
 } fixture;
 
 static int open_fixture(void **state)
@@ -24,10 +24,11 @@ static int open_fixture(void **state)
     f->positive = oracle_regression(ROWS, DIM, 2, 0.3, 1);
     for (size_t k = 0; k < ROWS * 2; k++) ((double *)f->positive.y)[k] = exp(f->positive.y[k]);
     /* in memory if possible, because every save waits for the disk */
-    snprintf(f->folder, sizeof f->folder, "%s/bochner-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    if (!mkdtemp(f->folder)) return -1;
-    snprintf(f->path, sizeof f->path, "%s/model", f->folder);
-    snprintf(f->other, sizeof f->other, "%s/other", f->folder);
+    snprintf(f->directory, sizeof f->directory, "%s/bochner-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    if (!mkdtemp(f->directory)) return -1;
+    snprintf(f->path, sizeof f->path, "%s/model", f->directory);
+    snprintf(f->other, sizeof f->other, "%s/other", f->directory);
     *state = f;
     return 0;
 }
@@ -36,7 +37,7 @@ static int close_fixture(void **state)
 {
     fixture *f = *state;
     unlink(f->path), unlink(f->other);
-    int left = rmdir(f->folder); /* fails if a partial file remains */
+    int left = rmdir(f->directory); /* fails if a partial file remains */
     oracle_drop(&f->train), oracle_drop(&f->classes), oracle_drop(&f->fresh), oracle_drop(&f->positive);
     bo_context_destroy(f->context);
     free(f);
@@ -475,21 +476,21 @@ static void test_unwritable(void **state)
     fixture *f = *state;
     bo_machine *machine = fit_kind(f, PRIMAL);
     char path[128];
-    snprintf(path, sizeof path, "%s/no/such/folder", f->folder);
-    assert_fails(f->context, BO_IO, "folder", bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = path}));
-    assert_int_equal(mkdir(f->other, 0700), 0); /* the name is that of a folder */
+    snprintf(path, sizeof path, "%s/no/such/directory", f->directory);
+    assert_fails(f->context, BO_IO, "directory", bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = path}));
+    assert_int_equal(mkdir(f->other, 0700), 0); /* the name is that of a directory */
     assert_true(bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->other}) != BO_OK);
     assert_int_equal(rmdir(f->other), 0);
     /* a failed save does not change the old file */
     spill(f->path, "old", 3);
-    if (chmod(f->folder, 0500) == 0 && geteuid() != 0) {
+    if (chmod(f->directory, 0500) == 0 && geteuid() != 0) {
         assert_fails(f->context, BO_IO, "", bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->path}));
         size_t size;
         char *bytes = slurp(f->path, &size);
         assert_true(size == 3 && memcmp(bytes, "old", 3) == 0);
         free(bytes);
     }
-    chmod(f->folder, 0700);
+    chmod(f->directory, 0700);
     bo_machine_destroy(machine);
 }
 

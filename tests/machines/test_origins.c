@@ -35,8 +35,8 @@ static void check_predictions(size_t count, const double *found, const double *e
 /* float64 rows of a caller; in memory and as a stream. */
 static void rows_of_a_caller(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     double x[ROWS * 2], y[ROWS], x_new[NEW * 2], y_new[NEW], first[NEW], first_streamed[NEW];
     for (size_t o = 0; o < sizeof offsets / sizeof *offsets; o++) {
         float narrow[ROWS * 2], narrow_new[NEW * 2];
@@ -94,13 +94,13 @@ static void write_rows(const char *path, bool integers, size_t rows, const doubl
 /* Arrays of float64 and int64; the origins are stored with the schema. */
 static void arrays(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     double x[ROWS * 2], y[ROWS], x_new[NEW * 2], y_new[NEW], first[NEW];
     for (size_t o = 0; o < sizeof offsets / sizeof *offsets; o++)
         for (int integers = 0; integers < 2; integers++) {
-            const bo_data_desc train = {.path = test_path(folder, "train.npy"), .task = BO_TASK_REGRESSION};
-            const bo_data_desc test = {.path = test_path(folder, "test.npy")};
+            const bo_data_desc train = {.path = test_path(directory, "train.npy"), .task = BO_TASK_REGRESSION};
+            const bo_data_desc test = {.path = test_path(directory, "test.npy")};
             bo_data *data, *other;
             bo_machine *machine, *loaded;
             bo_schema *schema;
@@ -162,21 +162,21 @@ static void without_origin(void **state)
 /* A number such as 0 or -1 among far numbers, which stands for a missing one, does not cost them their digits: in
  * memory, as text and as an array. Neither do two of them, or one so near that the range of all numbers has an origin
  * too. */
-static void check_stand_ins(test_folder *folder, double first, double second)
+static void check_stand_ins(test_directory *directory, double first, double second)
 {
-    bo_context *context = folder->context;
+    bo_context *context = directory->context;
     double x[ROWS * 2], y[ROWS], origins[2];
     float rows[3][ROWS * 2];
     make_rows(ROWS, 1, 1.7e12, x, y);
     for (size_t i = 3; i < ROWS; i += 25) x[2 * i] = i % 2 ? first : second;
     bo_origins_choose(ROWS, 2, x, 2, origins);
     bo_origins_subtract(ROWS, 2, x, 2, origins, rows[0]);
-    write_rows(test_path(folder, "zeros.npy"), false, ROWS, x, y);
-    FILE *file = fopen(test_path(folder, "zeros.csv"), "w");
+    write_rows(test_path(directory, "zeros.npy"), false, ROWS, x, y);
+    FILE *file = fopen(test_path(directory, "zeros.csv"), "w");
     for (size_t i = 0; i < ROWS; i++) fprintf(file, "%.17g,%g,%.17g\n", x[2 * i], x[2 * i + 1], y[i]);
     assert_int_equal(fclose(file), 0);
     for (size_t k = 1; k < 3; k++) {
-        const bo_data_desc desc = {.path = test_path(folder, k == 1 ? "zeros.csv" : "zeros.npy"),
+        const bo_data_desc desc = {.path = test_path(directory, k == 1 ? "zeros.csv" : "zeros.npy"),
                                    .task = BO_TASK_REGRESSION};
         bo_data *data;
         assert_ok(context, bo_data_load(context, &desc, NULL, &data));
@@ -221,14 +221,14 @@ static void samples_of_values(void **state)
 /* A number that libsvm text leaves out is 0, also in a column that has an origin. */
 static void absent_numbers(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    const bo_data_desc train = {.path = test_text(folder, "train.svm",
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    const bo_data_desc train = {.path = test_text(directory, "train.svm",
                                                   "1 1:1700000001 2:5 3:1700000100\n2 1:1700000002 3:1700000101\n"
                                                   "3 1:1700000003 2:60 3:1700000102\n"),
                                 .sparse = true,
                                 .task = BO_TASK_REGRESSION};
-    const bo_data_desc test = {.path = test_text(folder, "test.svm", "1 2:5\n1 3:1700000101\n1 1:1700000002 7:1\n")};
+    const bo_data_desc test = {.path = test_text(directory, "test.svm", "1 2:5\n1 3:1700000101\n1 1:1700000002 7:1\n")};
     bo_data *data, *dense;
     bo_stream *stream;
     bo_sparse rows;
@@ -257,21 +257,21 @@ static void absent_numbers(void **state)
  * stored. */
 static void mostly_absent_numbers(void **state)
 {
-    test_folder *folder = *state;
-    const bo_data_desc desc = {.path = test_text(folder, "half.svm",
+    test_directory *directory = *state;
+    const bo_data_desc desc = {.path = test_text(directory, "half.svm",
                                                  "1 1:1700000001 2:1700000001 3:5\n2 1:1700000002 3:6\n"
                                                  "3 1:1700000003 3:7\n4 2:1700000003 3:8\n5 3:9\n"),
                                .sparse = true,
                                .task = BO_TASK_REGRESSION};
     bo_data *data;
-    assert_ok(folder->context, bo_data_load(folder->context, &desc, NULL, &data));
+    assert_ok(directory->context, bo_data_load(directory->context, &desc, NULL, &data));
     const double origin = bo_schema_origin(data->schema, 0);
     assert_true(fabs(origin - 1700000002) <= 1 && bo_schema_origin(data->schema, 1) == 0);
     bo_stream *stream;
     bo_sparse rows;
     float row[3];
-    assert_ok(folder->context, bo_stream_open(folder->context, &desc, data->schema, &stream));
-    assert_ok(folder->context, bo_stream_next_sparse(folder->context, stream, 9, &rows, NULL));
+    assert_ok(directory->context, bo_stream_open(directory->context, &desc, data->schema, &stream));
+    assert_ok(directory->context, bo_stream_next_sparse(directory->context, stream, 9, &rows, NULL));
     assert_int_equal(rows.rows, 5);
     bo_sparse_expand(&rows, 4, row);
     assert_true(row[0] == (float)-origin && row[1] == 0 && row[2] == 9);
@@ -299,11 +299,11 @@ typedef struct tables {
     bo_data *train, *test;
 } tables;
 
-static void make_table(test_folder *folder, double offset, double step, tables *out)
+static void make_table(test_directory *directory, double offset, double step, tables *out)
 {
-    bo_context *context = folder->context;
-    const bo_data_desc train = {.path = test_path(folder, "train.npy"), .task = BO_TASK_REGRESSION};
-    const bo_data_desc test = {.path = test_path(folder, "test.npy")};
+    bo_context *context = directory->context;
+    const bo_data_desc train = {.path = test_path(directory, "train.npy"), .task = BO_TASK_REGRESSION};
+    const bo_data_desc test = {.path = test_path(directory, "test.npy")};
     make_exact_rows(ROWS, 1, offset, step, out->x, out->y);
     make_exact_rows(NEW, 2, offset, step, out->x_new, out->y_new);
     for (size_t i = 0; i < 2 * NEW; i++) {
@@ -402,7 +402,7 @@ static const double places[][2] = {{2000, 1}, {1.7e9, 1024}, {-1.7e9, 1024}}; /*
 
 static void without_schema(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     const bo_features_desc rbf = {.kernel = BO_KERNEL_RBF, .features = 128, .gamma = 3};
     const bo_machine_desc kinds[] = {
         {.features = rbf, .lambda = 1e-3},
@@ -413,27 +413,27 @@ static void without_schema(void **state)
     };
     for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
         tables table;
-        make_table(folder, places[p][0], places[p][1], &table);
+        make_table(directory, places[p][0], places[p][1], &table);
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             if (kinds[k].scaling == BO_SCALING_COMMON && p > 0) continue; /* the column of 0 and 1 would vanish */
-            check_machine(folder->context, &table, &kinds[k]);
+            check_machine(directory->context, &table, &kinds[k]);
         }
         free_table(&table);
     }
     tables table;
-    make_table(folder, 2000, 1, &table);
+    make_table(directory, 2000, 1, &table);
     const bo_machine_desc plain = {.features = {.kernel = BO_KERNEL_RBF, .features = 512, .gamma = 0.05},
                                    .lambda = 1e-3,
                                    .scaling = BO_SCALING_NONE};
-    check_machine(folder->context, &table, &plain);
+    check_machine(directory->context, &table, &plain);
     free_table(&table);
 }
 
 /* A fit to sparse rows: a number that is absent from a row to predict is 0, far from the origin. */
 static void sparse_without_schema(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     char text[16384] = "";
     size_t used = 0;
     bo_rng rng = bo_rng_make(3, 1);
@@ -445,9 +445,9 @@ static void sparse_without_schema(void **state)
         used += (size_t)snprintf(text + used, sizeof text - used, " 4:%d\n", 2000 + t);
     }
     const bo_data_desc train = {
-        .path = test_text(folder, "train.svm", text), .sparse = true, .task = BO_TASK_REGRESSION};
+        .path = test_text(directory, "train.svm", text), .sparse = true, .task = BO_TASK_REGRESSION};
     const bo_data_desc test = {
-        .path = test_text(folder, "test.svm", "1 1:1700005120 2:2 4:2010\n1 2:1 3:1\n1 4:2009\n"), .sparse = true};
+        .path = test_text(directory, "test.svm", "1 1:1700005120 2:2 4:2010\n1 2:1 3:1\n1 4:2009\n"), .sparse = true};
     static const size_t start[] = {0, 3, 5, 6};
     static const uint32_t column[] = {0, 1, 3, 1, 2, 3};
     static const float value[] = {1700005120, 2, 2010, 1, 1, 2009};
@@ -494,11 +494,11 @@ static void sparse_without_schema(void **state)
 /* Embeddings, with pre-images. */
 static void embedding_without_schema(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
         tables table;
-        make_table(folder, places[p][0], places[p][1], &table);
+        make_table(directory, places[p][0], places[p][1], &table);
         const bo_schema *schema = table.train->schema;
         const bo_embedding_desc desc = {.features = {.kernel = BO_KERNEL_LINEAR}};
         const bo_samples rows = {.rows = ROWS, .dim = 2, .x = table.train->x, .schema = schema};

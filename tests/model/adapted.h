@@ -12,10 +12,10 @@ static inline int remove_one(const char *path, const struct stat *about, int kin
     return where->level ? remove(path) : 0;
 }
 
-/* Removes the folder and the folders in it. */
-static inline int folders_teardown(void **state)
+/* Removes the directory and the directories in it. */
+static inline int directories_teardown(void **state)
 {
-    nftw(((test_folder *)*state)->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(((test_directory *)*state)->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     return test_teardown(state);
 }
 

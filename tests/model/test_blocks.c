@@ -58,8 +58,8 @@ static void lists_repeat(void **state)
 /* A list of equal blocks is the block of all layers: same weights, same bits, same files. */
 static void a_list_of_equal_blocks(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (size_t count = 1; count <= 3; count++) {
         bo_model_desc desc = test_desc("rfa-gate"), list = desc;
         bo_block blocks[] = {desc.block, desc.block, desc.block};
@@ -281,11 +281,11 @@ static void check_file(bo_context *context, const char *name, const bo_model *mo
 
 static void files(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     for (size_t i = 0; i < STACKS; i++) {
-        bo_model *model = stack_model(folder->context, &stacks[i]);
-        check_file(folder->context, stacks[i].name, model, test_path(folder, "folder"));
-        check_file(folder->context, stacks[i].name, model, test_path(folder, "one.safetensors"));
+        bo_model *model = stack_model(directory->context, &stacks[i]);
+        check_file(directory->context, stacks[i].name, model, test_path(directory, "directory"));
+        check_file(directory->context, stacks[i].name, model, test_path(directory, "one.safetensors"));
         bo_model_destroy(model);
     }
 }
@@ -293,8 +293,8 @@ static void files(void **state)
 /* A state continues in another session of the model, with the same bits; a model with other blocks refuses it. */
 static void states_continue(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (size_t i = 0; i < STACKS; i++) {
         bo_block blocks[STACK_BLOCKS];
         bo_model_desc desc = stack_desc(&stacks[i], blocks);
@@ -302,7 +302,7 @@ static void states_continue(void **state)
         bo_session *session, *again, *wrong;
         int32_t ids[CONTEXT];
         float first[VOCAB], second[VOCAB];
-        const char *path = test_path(folder, "state");
+        const char *path = test_path(directory, "state");
         blocks[0].rope_base = 77, blocks[0].norm_epsilon = 1e-4;
         assert_ok(context, bo_model_create(context, &desc, NULL, &other));
         test_tokens(CONTEXT, ids);
@@ -341,7 +341,7 @@ static bo_status read_blocks(bo_context *context, const char *members, bo_model_
 /* Members of "block" are those of all blocks that do not have them. */
 static void shared_members(void **state)
 {
-    bo_context *context = ((test_folder *)*state)->context;
+    bo_context *context = ((test_directory *)*state)->context;
     bo_model_desc d;
     assert_ok(context, read_blocks(context,
                                    "\"block\": {\"heads\": 2, \"mlp\": \"swiglu\", \"rope_base\": 500, \"attention\": "
@@ -379,7 +379,7 @@ static void bad_files(void **state)
         {"\"blocks\": [{\"heads\": 2}, {\"heads\": 2, \"repeat\": 4097}]", "block 1: repeat must be at most 4096"},
         {"\"blocks\": [{\"heads\": 2, \"mlp\": \"custom\"}]", "custom"},
     };
-    bo_context *context = ((test_folder *)*state)->context;
+    bo_context *context = ((test_directory *)*state)->context;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model_desc d;
         const bo_status status = read_blocks(context, cases[i].members, &d);
@@ -437,8 +437,8 @@ static void checkpoints_and_threads_change_nothing(void **state)
  * alternate in direction; the others see the whole text. */
 static void classifiers(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (size_t i = 0; i < STACKS; i++)
         for (int forward = 0; forward < 2; forward++) {
             bo_block blocks[STACK_BLOCKS];
@@ -451,8 +451,8 @@ static void classifiers(void **state)
                 const bo_attention_desc *a = bo_attention_describe(bo_model_attention(model, l));
                 assert_int_equal(a->causal, forward || bo_attention_looks_back(a));
             }
-            assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-            assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &again));
+            assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+            assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &again));
             assert_int_equal(bo_model_fingerprint(model), bo_model_fingerprint(again));
             bo_model_destroy(again), bo_model_destroy(model);
         }
@@ -461,8 +461,8 @@ static void classifiers(void **state)
 /* Decoders and encoders with blocks of several kinds: the encoder has its own blocks, or those of the decoder. */
 static void translators(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (size_t i = 0; i < LISTS; i++) {
         bo_block blocks[2 * LIST_BLOCKS];
         const bo_model_desc desc = translator_lists(i, blocks);
@@ -479,8 +479,8 @@ static void translators(void **state)
             assert_int_equal(found->mlp, given[b].mlp);
             assert_close(found->rope_base, given[b].rope_base, 0);
         }
-        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-        assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
         assert_int_equal(bo_model_fingerprint(model), bo_model_fingerprint(read));
         assert_ok(context, bo_config_write(context, model, &json));
         assert_ok(context, bo_config_write(context, read, &other));
@@ -571,7 +571,7 @@ static void limits(void **state)
     bo_context_destroy(context);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, test_setup, folders_teardown)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, test_setup, directories_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -67,13 +67,13 @@ static void read_back(bo_context *context, const bo_tokenizer *tokenizer, const 
 static void test_one_token(void **state)
 {
     static const char expected[] = "xxxxxxxx\n<|endoftext|>\nxxxxxxxx\n<|endoftext|>\nxxxxxxxx\n<|endoftext|>\n";
-    test_folder *folder = *state;
-    bo_tokenizer *tokenizer = byte_tokenizer(folder->context);
-    bo_model *model = fixed_model(folder->context, tokenizer, &(choice){'x', 1}, 1);
-    const char *path = test_path(folder, "text");
+    test_directory *directory = *state;
+    bo_tokenizer *tokenizer = byte_tokenizer(directory->context);
+    bo_model *model = fixed_model(directory->context, tokenizer, &(choice){'x', 1}, 1);
+    const char *path = test_path(directory, "text");
     bo_composition report;
-    assert_ok(folder->context,
-              bo_model_compose(folder->context, model, &(bo_compose_desc){.tokens = 17, .longest = 9}, path, &report));
+    assert_ok(directory->context, bo_model_compose(directory->context, model,
+                                                   &(bo_compose_desc){.tokens = 17, .longest = 9}, path, &report));
     assert_file_equal(path, expected, sizeof expected - 1);
     assert_int_equal(report.documents, 3);
     assert_int_equal(report.tokens, 24);
@@ -82,8 +82,8 @@ static void test_one_token(void **state)
     assert_int_equal(report.empty, 0);
     assert_int_equal(report.next, 3);
     assert_true(report.seconds > 0 && report.tokens_per_second > 0);
-    assert_ok(folder->context,
-              bo_model_compose(folder->context, model, &(bo_compose_desc){.tokens = 1, .lanes = 1}, path, NULL));
+    assert_ok(directory->context,
+              bo_model_compose(directory->context, model, &(bo_compose_desc){.tokens = 1, .lanes = 1}, path, NULL));
     char whole[CONTEXT + sizeof "\n<|endoftext|>\n"];
     memset(whole, 'x', CONTEXT - 1);
     strcpy(whole + CONTEXT - 1, "\n<|endoftext|>\n"); /* the first token of the context is the line end before it */
@@ -96,13 +96,13 @@ static void test_one_token(void **state)
  * variance 12, as long as documents are not cut: that happens after 199 tokens, with probability (3/4)^199. */
 static void test_geometric(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer = special_tokenizer(context, 1);
     const int32_t x = letter(tokenizer, 'x');
     const choice choices[] = {{x, 3}, {bo_tokenizer_end(tokenizer), 1}};
     bo_model *model = fixed_model(context, tokenizer, choices, 2);
-    const char *path = test_path(folder, "text");
+    const char *path = test_path(directory, "text");
     bo_composition report;
     bo_corpus *corpus;
     assert_ok(context, bo_model_compose(context, model,
@@ -132,13 +132,13 @@ static void test_geometric(void **state)
  * spell it or its beginning. */
 static void test_ends(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer = special_tokenizer(context, 2);
     const choice choices[] = {
         {letter(tokenizer, 'b'), 2}, {letter(tokenizer, 'c'), 2}, {bo_tokenizer_find(tokenizer, "<s>"), 1}};
     bo_model *model = fixed_model(context, tokenizer, choices, 3);
-    const char *path = test_path(folder, "text");
+    const char *path = test_path(directory, "text");
     bo_composition report;
     bo_corpus *corpus;
     for (size_t i = 0; i < 2; i++) {
@@ -162,12 +162,12 @@ static void test_ends(void **state)
 /* The letters of "<s>" in a row would be read as the special token. */
 static void test_spelled(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer = special_tokenizer(context, 2);
     const choice choices[] = {{letter(tokenizer, '<'), 1}, {letter(tokenizer, 's'), 1}, {letter(tokenizer, '>'), 1}};
     bo_model *model = fixed_model(context, tokenizer, choices, 3);
-    const char *path = test_path(folder, "text");
+    const char *path = test_path(directory, "text");
     bo_composition report;
     bo_corpus *corpus;
     assert_ok(context, bo_model_compose(context, model, &(bo_compose_desc){.tokens = 4000}, path, &report));
@@ -186,14 +186,14 @@ static void test_spelled(void **state)
 /* A document that is cut within a character ends before it. */
 static void test_characters(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer = special_tokenizer(context, 1);
     bo_ids snowman = {0};
     assert_ok(context, bo_tokenizer_encode(context, tokenizer, "\xe2", 1, false, &snowman));
     const choice choices[] = {{letter(tokenizer, 'x'), 1}, {snowman.items[0], 1}}; /* the first of three bytes */
     bo_model *model = fixed_model(context, tokenizer, choices, 2);
-    const char *path = test_path(folder, "text");
+    const char *path = test_path(directory, "text");
     bo_composition report;
     void *bytes;
     size_t size;
@@ -229,27 +229,27 @@ static void *load(bo_context *context, const char *path, size_t *size)
     return bytes;
 }
 
-static void check_same(test_folder *folder, const char *kind)
+static void check_same(test_directory *directory, const char *kind)
 {
     static const struct {
         int threads;
         size_t lanes;
     } cases[] = {{2, 0}, {4, 32}, {1, 1}, {3, 7}, {2, 64}};
-    bo_tokenizer *tokenizer = special_tokenizer(folder->context, 1);
+    bo_tokenizer *tokenizer = special_tokenizer(directory->context, 1);
     bo_model_desc desc = test_desc(kind);
     desc.vocab = 0;
-    bo_model *model = test_model(folder->context, &desc, tokenizer);
-    const char *path = test_path(folder, "text"), *other = test_path(folder, "other");
+    bo_model *model = test_model(directory->context, &desc, tokenizer);
+    const char *path = test_path(directory, "text"), *other = test_path(directory, "other");
     bo_composition report, again;
     size_t size;
-    compose(folder->context, model, path, 0, 1, &report);
-    void *bytes = load(folder->context, path, &size);
+    compose(directory->context, model, path, 0, 1, &report);
+    void *bytes = load(directory->context, path, &size);
     assert_int_equal(size, report.bytes);
     /* Logits of different numbers of lanes may differ in the last bits. That changes a token with probability 1e-6, and
      * none of these. */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_context *context = test_context(cases[i].threads);
-        assert_ok(context, bo_context_use_device(context, bo_context_describe(folder->context)->device));
+        assert_ok(context, bo_context_use_device(context, bo_context_describe(directory->context)->device));
         compose(context, model, other, cases[i].lanes, 1, &again);
         assert_file_equal(other, bytes, size);
         assert_int_equal(again.tokens, report.tokens);
@@ -257,9 +257,9 @@ static void check_same(test_folder *folder, const char *kind)
         assert_int_equal(again.cut, report.cut);
         bo_context_destroy(context);
     }
-    compose(folder->context, model, other, 0, 2, &again);
+    compose(directory->context, model, other, 0, 2, &again);
     size_t other_size;
-    void *others = load(folder->context, other, &other_size);
+    void *others = load(directory->context, other, &other_size);
     assert_true(other_size != size || memcmp(bytes, others, size) != 0);
     bo_free(others);
     bo_free(bytes);
@@ -278,13 +278,13 @@ static void test_same(void **state)
 static void test_budgets(void **state)
 {
     static const uint64_t budgets[] = {1, 6, 30, 80};
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer = special_tokenizer(context, 1);
     const choice choices[] = {
         {letter(tokenizer, 'x'), 5}, {letter(tokenizer, 'y'), 3}, {bo_tokenizer_end(tokenizer), 1}};
     bo_model *model = fixed_model(context, tokenizer, choices, 3);
-    const char *path = test_path(folder, "text");
+    const char *path = test_path(directory, "text");
     for (uint64_t seed = 0; seed < 160; seed++) {
         bo_compose_desc desc = {.tokens = budgets[seed % 4], .lanes = 1, .sampler = {.seed = seed}};
         bo_composition one, many;
@@ -311,13 +311,13 @@ static void test_budgets(void **state)
 /* Two parts, one after the other, are the whole. */
 static void test_parts(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer = special_tokenizer(context, 1);
     bo_model_desc desc = test_desc("rfa-gate");
     desc.vocab = 0;
     bo_model *model = test_model(context, &desc, tokenizer);
-    const char *path = test_path(folder, "text");
+    const char *path = test_path(directory, "text");
     bo_compose_desc part = {.tokens = 100, .longest = LONGEST};
     bo_composition first, second, whole;
     size_t sizes[3];
@@ -352,18 +352,18 @@ static bool stop(void *user, const char *what, double done, double total)
 
 static void test_canceled(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     size_t left = 5;
     bo_context *context;
     assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 2, .progress = stop, .user = &left}, &context),
                      BO_OK);
-    bo_tokenizer *tokenizer = byte_tokenizer(folder->context);
-    bo_model *model = fixed_model(folder->context, tokenizer, &(choice){'x', 1}, 1);
-    const char *path = test_text(folder, "text", "old");
+    bo_tokenizer *tokenizer = byte_tokenizer(directory->context);
+    bo_model *model = fixed_model(directory->context, tokenizer, &(choice){'x', 1}, 1);
+    const char *path = test_text(directory, "text", "old");
     assert_fails(context, BO_CANCELED, "",
                  bo_model_compose(context, model, &(bo_compose_desc){.tokens = 1000}, path, NULL));
     assert_file_equal(path, "old", 3);
-    assert_int_equal(test_files_left(folder), 1);
+    assert_int_equal(test_files_left(directory), 1);
     bo_model_destroy(model);
     bo_tokenizer_destroy(tokenizer);
     bo_context_destroy(context);
@@ -371,13 +371,13 @@ static void test_canceled(void **state)
 
 static void test_refused(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer = byte_tokenizer(context);
     bo_model_desc desc = test_desc("softmax");
     desc.block.positions = BO_POSITIONS_LEARNED;
     bo_model *model = test_model(context, &desc, tokenizer), *mute = test_model(context, &desc, NULL), *other;
-    const char *path = test_path(folder, "text");
+    const char *path = test_path(directory, "text");
 #define REFUSED(words, ...)                                                                                            \
     assert_fails(context, BO_INVALID, words,                                                                           \
                  bo_model_compose(context, model, &(bo_compose_desc){__VA_ARGS__}, path, NULL))
@@ -388,19 +388,19 @@ static void test_refused(void **state)
     REFUSED("the separator is empty", .tokens = 9, .separator = "");
     REFUSED("temperature", .tokens = 9, .sampler = {.temperature = -1});
     REFUSED("reserved", .tokens = 9, .reserved = {0, 1});
-    path = test_path(folder, "text.jsonl");
+    path = test_path(directory, "text.jsonl");
     REFUSED("JSON lines", .tokens = 9);
 #undef REFUSED
     const bo_compose_desc good = {.tokens = 9};
-    path = test_path(folder, "none/text");
+    path = test_path(directory, "none/text");
     assert_int_equal(bo_model_compose(context, model, &good, path, NULL), BO_IO);
-    path = test_path(folder, "text");
+    path = test_path(directory, "text");
     assert_fails(context, BO_INVALID, "no tokenizer", bo_model_compose(context, mute, &good, path, NULL));
     desc.task = BO_MODEL_TASK_TRANSLATE;
     desc.vocab = 0;
     assert_ok(context, bo_model_create(context, &desc, tokenizer, &other));
     assert_fails(context, BO_INVALID, "translate", bo_model_compose(context, other, &good, path, NULL));
-    assert_int_equal(test_files_left(folder), 0);
+    assert_int_equal(test_files_left(directory), 0);
     assert_ok(context, bo_model_compose(context, model, &good, path, NULL));
     bo_model_destroy(other);
     bo_model_destroy(mute);
@@ -423,14 +423,14 @@ static bo_status write_some(void *what)
 
 static void test_starved(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     counting memory = {0};
     bo_context *context = counting_context(&memory, 1);
-    bo_tokenizer *tokenizer = special_tokenizer(folder->context, 1);
+    bo_tokenizer *tokenizer = special_tokenizer(directory->context, 1);
     bo_model_desc desc = test_desc("softmax");
     desc.vocab = 0, desc.layers = 1;
-    bo_model *model = test_model(folder->context, &desc, tokenizer);
-    work w = {context, model, test_path(folder, "text")};
+    bo_model *model = test_model(directory->context, &desc, tokenizer);
+    work w = {context, model, test_path(directory, "text")};
     counting_inject(&(injection){.counted = &memory,
                                  .context = context,
                                  .work = write_some,
@@ -443,14 +443,15 @@ static void test_starved(void **state)
     bo_context_destroy(context);
 }
 
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_one_token),  IN_FOLDER(test_geometric), IN_FOLDER(test_ends),    IN_FOLDER(test_spelled),
-        IN_FOLDER(test_characters), IN_FOLDER(test_same),      IN_FOLDER(test_budgets), IN_FOLDER(test_parts),
-        IN_FOLDER(test_canceled),   IN_FOLDER(test_refused),   IN_FOLDER(test_starved),
+        IN_DIRECTORY(test_one_token), IN_DIRECTORY(test_geometric),  IN_DIRECTORY(test_ends),
+        IN_DIRECTORY(test_spelled),   IN_DIRECTORY(test_characters), IN_DIRECTORY(test_same),
+        IN_DIRECTORY(test_budgets),   IN_DIRECTORY(test_parts),      IN_DIRECTORY(test_canceled),
+        IN_DIRECTORY(test_refused),   IN_DIRECTORY(test_starved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

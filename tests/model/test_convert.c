@@ -14,17 +14,17 @@ static const char *const files[] = {"config.json", "generation_config.json", "to
                                     "model.safetensors"};
 enum { FILES = sizeof files / sizeof *files };
 
-/* Removes the folder of a result. */
-static void clear(const char *folder)
+/* Removes the directory of a result. */
+static void clear(const char *directory)
 {
-    DIR *listing = opendir(folder);
+    DIR *listing = opendir(directory);
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
         char name[1024];
-        snprintf(name, sizeof name, "%s/%.300s", folder, entry->d_name);
+        snprintf(name, sizeof name, "%s/%.300s", directory, entry->d_name);
         if (entry->d_name[0] != '.') unlink(name);
     }
     if (listing) closedir(listing);
-    rmdir(folder);
+    rmdir(directory);
 }
 
 static bo_import_source source_of(const foreign_bytes *bytes, const foreign_bytes *tokenizer)
@@ -128,13 +128,13 @@ static void step(past *p, size_t now, int32_t id, double logits[TINY_VOCAB])
 }
 
 /* A float32 forward pass of sums of at most 20 products differs by rounding only: 1e-5 is 80 units of 2^-23. */
-static void check_function(bo_context *context, const char *folder)
+static void check_function(bo_context *context, const char *directory)
 {
     static const int32_t ids[STEPS] = {1, 10, 5, 19, 7, 7, 3};
     bo_model *model;
     bo_session *session;
     past p;
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder}, NULL, &model));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory}, NULL, &model));
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     for (size_t t = 0; t < STEPS; t++) {
         double expected[TINY_VOCAB];
@@ -149,7 +149,7 @@ static void check_function(bo_context *context, const char *folder)
 
 /* ---- the tiny model in all formats ------------------------------------------------------------------------------- */
 
-static void check_tokenizer(bo_context *context, const char *folder)
+static void check_tokenizer(bo_context *context, const char *directory)
 {
     static const struct {
         const char *text;
@@ -161,7 +161,7 @@ static void check_tokenizer(bo_context *context, const char *folder)
                  {"", {1}, 1},
                  {"x", {1, 3, 0}, 3}};
     bo_tokenizer *tokenizer;
-    assert_ok(context, bo_tokenizer_load(context, &(bo_source){.path = folder}, &tokenizer));
+    assert_ok(context, bo_tokenizer_load(context, &(bo_source){.path = directory}, &tokenizer));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_ids ids = {0};
         assert_ok(context, bo_tokenizer_encode(context, tokenizer, cases[i].text, strlen(cases[i].text),
@@ -173,11 +173,11 @@ static void check_tokenizer(bo_context *context, const char *folder)
     bo_tokenizer_destroy(tokenizer);
 }
 
-static void check_json(bo_context *context, const char *folder, const char *file, const char *member,
+static void check_json(bo_context *context, const char *directory, const char *file, const char *member,
                        const char *expected)
 {
     char path[1024], text[4096] = {0};
-    snprintf(path, sizeof path, "%s/%s", folder, file);
+    snprintf(path, sizeof path, "%s/%s", directory, file);
     FILE *in = fopen(path, "rb");
     assert_non_null(in);
     const size_t length = fread(text, 1, sizeof text - 1, in);
@@ -190,37 +190,37 @@ static void check_json(bo_context *context, const char *folder, const char *file
     bo_json_delete(json);
 }
 
-static void check_folder(bo_context *context, const char *folder)
+static void check_directory(bo_context *context, const char *directory)
 {
-    check_function(context, folder);
-    check_tokenizer(context, folder);
-    check_json(context, folder, "config.json", "model_type", "\"llama\"");
-    check_json(context, folder, "config.json", "rms_norm_eps", "1e-05");
-    check_json(context, folder, "config.json", "num_key_value_heads", "1");
-    check_json(context, folder, "config.json", "tie_word_embeddings", "true");
-    check_json(context, folder, "tokenizer_config.json", "bos_token", "\"<s>\"");
+    check_function(context, directory);
+    check_tokenizer(context, directory);
+    check_json(context, directory, "config.json", "model_type", "\"llama\"");
+    check_json(context, directory, "config.json", "rms_norm_eps", "1e-05");
+    check_json(context, directory, "config.json", "num_key_value_heads", "1");
+    check_json(context, directory, "config.json", "tie_word_embeddings", "true");
+    check_json(context, directory, "tokenizer_config.json", "bos_token", "\"<s>\"");
 }
 
 /* The five files of the same model in four formats become the same function and tokenizer. */
 static void formats(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_context *context = f->context;
     foreign_bytes tokenizer = tiny_tokenizer();
-    char folder[1024];
-    snprintf(folder, sizeof folder, "%s/out", f->path);
+    char directory[1024];
+    snprintf(directory, sizeof directory, "%s/out", f->path);
     char words[640];
     snprintf(words, sizeof words, "%s", test_write(f, "tokenizer.bin", tokenizer.data, tokenizer.size));
     for (unsigned version = 0; version < 4; version++) { /* 3: GGUF */
         foreign_bytes bytes = version == 3 ? tiny_gguf() : tiny_llama2c(version);
         const bo_convert_desc desc = {.from = test_write(f, "model.any", bytes.data, bytes.size),
                                       .tokenizer = version == 3 ? NULL : words,
-                                      .to = folder};
+                                      .to = directory};
         assert_ok(context, bo_convert(context, &desc));
-        check_folder(context, folder);
+        check_directory(context, directory);
         /* llama2.c ends a text where the next one begins */
-        check_json(context, folder, "generation_config.json", "eos_token_id", version == 3 ? "2" : "[1,2]");
-        clear(folder);
+        check_json(context, directory, "generation_config.json", "eos_token_id", version == 3 ? "2" : "[1,2]");
+        clear(directory);
         free(bytes.data);
     }
     free(tokenizer.data);
@@ -230,18 +230,18 @@ static void formats(void **state)
 
 static void types(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_context *context = f->context;
     foreign_bytes bytes = tiny_gguf();
-    char folder[1024], path[1100], from[640];
-    snprintf(folder, sizeof folder, "%s/out", f->path);
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    char directory[1024], path[1100], from[640];
+    snprintf(directory, sizeof directory, "%s/out", f->path);
+    snprintf(path, sizeof path, "%s/model.safetensors", directory);
     snprintf(from, sizeof from, "%s", test_write(f, "model.gguf", bytes.data, bytes.size));
     for (unsigned dtype = 0; dtype < 4; dtype++) {
         static const bo_dtype expected[] = {BO_F32, BO_F32, BO_F16, BO_BF16};
         bo_tensors *file;
         assert_ok(context, bo_convert(context, &(bo_convert_desc){
-                                                   .from = from, .to = folder, .dtype = (bo_convert_dtype)dtype}));
+                                                   .from = from, .to = directory, .dtype = (bo_convert_dtype)dtype}));
         assert_ok(context, bo_tensors_open(context, path, &file)); /* and its checksum is right */
         const bo_file_tensor *tensor = bo_tensors_find(file, "model.embed_tokens.weight");
         assert_int_equal(tensor->dtype, expected[dtype]);
@@ -256,26 +256,26 @@ static void types(void **state)
             assert_true(value == tiny_number(0, i));
         }
         bo_tensors_close(file);
-        assert_ok(context, bo_convert(context, &(bo_convert_desc){.from = from, .to = folder})); /* replaces */
-        clear(folder);
+        assert_ok(context, bo_convert(context, &(bo_convert_desc){.from = from, .to = directory})); /* replaces */
+        clear(directory);
     }
     free(bytes.data);
 }
 
 static void shards(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_context *context = f->context;
     foreign_bytes bytes = tiny_gguf();
-    char folder[1024], path[1100];
-    snprintf(folder, sizeof folder, "%s/out", f->path);
+    char directory[1024], path[1100];
+    snprintf(directory, sizeof directory, "%s/out", f->path);
     const char *from = test_write(f, "model.gguf", bytes.data, bytes.size);
-    assert_ok(context, bo_convert(context, &(bo_convert_desc){.from = from, .to = folder, .shard_bytes = 1000}));
+    assert_ok(context, bo_convert(context, &(bo_convert_desc){.from = from, .to = directory, .shard_bytes = 1000}));
     size_t tensors = 0, count = 0;
     for (count = 0; count < 100; count++) { /* their number is part of their names */
         bool found = false;
         for (size_t of = 1; of < 100 && !found; of++) {
-            snprintf(path, sizeof path, "%s/model-%05zu-of-%05zu.safetensors", folder, count + 1, of);
+            snprintf(path, sizeof path, "%s/model-%05zu-of-%05zu.safetensors", directory, count + 1, of);
             found = access(path, F_OK) == 0;
         }
         if (!found) break;
@@ -289,8 +289,8 @@ static void shards(void **state)
     }
     assert_true(count > 3);
     assert_int_equal(tensors, 2 + 9 * TINY_LAYERS);
-    check_json(context, folder, "model.safetensors.index.json", "metadata", "{\"total_size\":4640}");
-    clear(folder);
+    check_json(context, directory, "model.safetensors.index.json", "metadata", "{\"total_size\":4640}");
+    clear(directory);
     free(bytes.data);
 }
 
@@ -323,7 +323,7 @@ static foreign_bytes few_long_tokens(void)
 
 static void refuse_llama2c(void **state)
 {
-    bo_context *context = ((test_folder *)*state)->context;
+    bo_context *context = ((test_directory *)*state)->context;
     foreign_bytes tokenizer = tiny_tokenizer();
     foreign_bytes bytes = tiny_llama2c(0);
     bytes.size -= 1;
@@ -376,7 +376,7 @@ static foreign_bytes changed(const char *architecture, size_t without, const cha
 
 static void refuse_gguf(void **state)
 {
-    bo_context *context = ((test_folder *)*state)->context;
+    bo_context *context = ((test_directory *)*state)->context;
     const size_t all = TINY_TENSORS;
     refuse_bytes(context, changed("mamba", all, NULL, NULL, NULL, 0), NULL, BO_UNSUPPORTED,
                  "the architecture 'mamba' is not supported; expected one of: llama, qwen2");
@@ -402,30 +402,30 @@ static void refuse_gguf(void **state)
     free(tokenizer.data);
 }
 
-/* Numbers that the type cannot hold are refused, and the folder stays as it was. */
+/* Numbers that the type cannot hold are refused, and the directory stays as it was. */
 static void outside(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_context *context = f->context;
     static const float large[] = {70000, NAN};
-    char folder[1024], path[1100];
-    snprintf(folder, sizeof folder, "%s/out", f->path);
+    char directory[1024], path[1100];
+    snprintf(directory, sizeof directory, "%s/out", f->path);
     for (int i = 0; i < 2; i++) {
         foreign_bytes bytes = tiny_llama2c(0);
         memcpy(bytes.data + 28 + 4 * 5, &large[i], 4);
         const char *from = test_write(f, "model.bin", bytes.data, bytes.size);
-        const bo_convert_desc desc = {.from = from, .to = folder, .dtype = BO_CONVERT_DTYPE_FLOAT16};
+        const bo_convert_desc desc = {.from = from, .to = directory, .dtype = BO_CONVERT_DTYPE_FLOAT16};
         assert_fails(context, i ? BO_FORMAT : BO_INVALID,
                      i ? "tensor 'model.embed_tokens.weight' holds a number that is not finite"
                        : "tensor 'model.embed_tokens.weight': 70000 is outside the range of float16: choose bfloat16",
                      bo_convert(context, &desc));
         for (size_t k = 0; k < FILES; k++) {
-            snprintf(path, sizeof path, "%s/%s", folder, files[k]);
+            snprintf(path, sizeof path, "%s/%s", directory, files[k]);
             if (access(path, F_OK) == 0) fail_msg("%s was written", files[k]);
         }
         free(bytes.data);
     }
-    clear(folder);
+    clear(directory);
 }
 
 static bo_status import_once(bo_context *context, const void *arg)

@@ -11,7 +11,7 @@
 enum { TOKENS = 24, NAME = 160 };
 
 typedef struct family_case {
-    const char *folder, *architecture;
+    const char *directory, *architecture;
     const char *found, *replaced; /* a setting that GGUF files cannot state; NULL: none */
     size_t layers, head;
     bool one_added, rotated; /* norms plus 1; rows of queries and keys in the order of rotary pairs */
@@ -175,13 +175,13 @@ static void put_tensor(const family_case *c, const bo_file_tensor *tensor, forei
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
 
-static void logits_of(bo_context *context, const char *folder, float *out)
+static void logits_of(bo_context *context, const char *directory, float *out)
 {
     bo_model *model;
     bo_session *session;
     int32_t ids[TOKENS];
     for (int32_t i = 0; i < TOKENS; i++) ids[i] = (i * 37 + 5) % 131;
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder}, NULL, &model));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory}, NULL, &model));
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     assert_int_equal(model->desc.vocab, 131);
     for (size_t i = 0; i < TOKENS; i++)
@@ -190,12 +190,12 @@ static void logits_of(bo_context *context, const char *folder, float *out)
     bo_model_destroy(model);
 }
 
-/* The original folder with the setting replaced. */
-static void copy_original(test_folder *f, const family_case *c, const char *weights, const char *original,
+/* The original directory with the setting replaced. */
+static void copy_original(test_directory *f, const family_case *c, const char *weights, const char *original,
                           char out[1024])
 {
     char path[1200], text[8192] = {0};
-    snprintf(out, 1024, "%s/original-%s", f->path, c->folder);
+    snprintf(out, 1024, "%s/original-%s", f->path, c->directory);
     assert_int_equal(mkdir(out, 0700), 0);
     snprintf(path, sizeof path, "%s/model.safetensors", out);
     assert_int_equal(symlink(weights, path), 0);
@@ -214,15 +214,15 @@ static void copy_original(test_folder *f, const family_case *c, const char *weig
     fclose(config);
 }
 
-static void check(test_folder *f, const family_case *c)
+static void check(test_directory *f, const family_case *c)
 {
     bo_context *context = f->context;
-    char original[1024], weights[1200], folder[1024], copy[1024], from[1024];
+    char original[1024], weights[1200], directory[1024], copy[1024], from[1024];
     const char *source = getenv("BOCHNER_SOURCE");
     foreign_gguf file = {0};
     bo_tensors *tensors;
     assert_non_null(realpath(source ? source : ".", from));
-    snprintf(original, sizeof original, "%.900s/tests/data/families/%s", from, c->folder);
+    snprintf(original, sizeof original, "%.900s/tests/data/families/%s", from, c->directory);
     snprintf(weights, sizeof weights, "%s/model.safetensors", original);
     put_metadata(c, &file);
     assert_ok(context, bo_tensors_open(context, weights, &tensors));
@@ -230,15 +230,15 @@ static void check(test_folder *f, const family_case *c)
     bo_tensors_close(tensors);
     foreign_bytes bytes = foreign_join(&file);
     snprintf(from, sizeof from, "%s", test_write(f, "family.gguf", bytes.data, bytes.size));
-    snprintf(folder, sizeof folder, "%s/%s", f->path, c->folder);
-    assert_ok(context, bo_convert(context, &(bo_convert_desc){.from = from, .to = folder}));
+    snprintf(directory, sizeof directory, "%s/%s", f->path, c->directory);
+    assert_ok(context, bo_convert(context, &(bo_convert_desc){.from = from, .to = directory}));
     copy_original(f, c, weights, original, copy);
     float *expected = malloc(TOKENS * 131 * sizeof *expected), *found = malloc(TOKENS * 131 * sizeof *found);
     logits_of(context, copy, expected);
-    logits_of(context, folder, found);
+    logits_of(context, directory, found);
     for (size_t i = 0; i < TOKENS * 131; i++)
         if (!(fabsf(found[i] - expected[i]) <= 2e-5f * (1 + fabsf(expected[i]))))
-            fail_msg("%s: logit %zu of token %zu is %g, expected %g", c->folder, i % 131, i / 131, (double)found[i],
+            fail_msg("%s: logit %zu of token %zu is %g, expected %g", c->directory, i % 131, i / 131, (double)found[i],
                      (double)expected[i]);
     free(expected), free(found), free(bytes.data);
 }
@@ -251,10 +251,10 @@ static void families_become_the_same_function(void **state)
 /* A pattern of windows that config.json cannot express. */
 static void patterns_without_a_period(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const unsigned char flags[3] = {1, 0, 0};
     foreign_gguf file = {0};
-    char folder[1024];
+    char directory[1024];
     foreign_array(&file, "gemma3.attention.sliding_window_pattern", 7, 3);
     foreign_put(&file.entries, flags, sizeof flags);
     foreign_text(&file, "general.architecture", "gemma3");
@@ -269,8 +269,8 @@ static void patterns_without_a_period(void **state)
     foreign_size(&file, "gemma3.attention.key_length", 2);
     foreign_tensor(&file, "token_embd.weight", 4, 8, 0, (float[32]){0}, 32 * sizeof(float));
     foreign_bytes bytes = foreign_join(&file);
-    snprintf(folder, sizeof folder, "%s/none", f->path);
-    const bo_convert_desc desc = {.from = test_write(f, "odd.gguf", bytes.data, bytes.size), .to = folder};
+    snprintf(directory, sizeof directory, "%s/none", f->path);
+    const bo_convert_desc desc = {.from = test_write(f, "odd.gguf", bytes.data, bytes.size), .to = directory};
     assert_fails(f->context, BO_FORMAT, "sliding_window_pattern': expected a flag per layer, with a fixed period",
                  bo_convert(f->context, &desc));
     free(bytes.data);
@@ -279,8 +279,8 @@ static void patterns_without_a_period(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(families_become_the_same_function, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(patterns_without_a_period, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(families_become_the_same_function, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(patterns_without_a_period, test_setup, directories_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

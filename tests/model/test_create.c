@@ -154,8 +154,8 @@ static void test_refused(void **unused)
 
 static void test_adopt(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("softmax");
     bo_model *teacher = test_model(context, &desc, NULL), *twin, *other;
     int32_t ids[CONTEXT + 1];
@@ -165,7 +165,7 @@ static void test_adopt(void **state)
     assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
     assert_ok(context, bo_model_adopt(context, twin, teacher, &taken));
     assert_int_equal(taken, weights);
-    assert_int_equal(folder->infos, 0);
+    assert_int_equal(directory->infos, 0);
     assert_ok(context, window_pass(context, teacher, ids, CONTEXT, NULL, first));
     assert_ok(context, window_pass(context, twin, ids, CONTEXT, NULL, second));
     assert_memory_equal(first, second, sizeof first);
@@ -173,24 +173,24 @@ static void test_adopt(void **state)
     assert_ok(context, bo_model_create(context, &desc, NULL, &other));
     assert_ok(context, bo_model_adopt(context, other, teacher, &taken));
     assert_int_equal(taken, weights - LAYERS * 2);
-    assert_int_equal(folder->infos, LAYERS * (2 + 3 + 1)); /* left out, new, and new frequencies */
+    assert_int_equal(directory->infos, LAYERS * (2 + 3 + 1)); /* left out, new, and new frequencies */
     assert_ok(context, bo_weights_get(context, bo_model_weights(teacher), "model.norm.weight", theirs, NULL));
     assert_ok(context, bo_weights_get(context, bo_model_weights(other), "model.norm.weight", norm, NULL));
     assert_memory_equal(norm, theirs, sizeof norm);
     bo_model_destroy(twin);
-    folder->infos = 0;
+    directory->infos = 0;
     desc.seed = 1234; /* different frequencies: those of the first model are adopted */
     assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
     assert_true(bo_model_fingerprint(twin) != bo_model_fingerprint(other));
     assert_ok(context, bo_model_adopt(context, twin, other, &taken));
     assert_true(bo_model_fingerprint(twin) == bo_model_fingerprint(other));
-    assert_int_equal(folder->infos, 0);
+    assert_int_equal(directory->infos, 0);
     bo_model_destroy(twin);
     desc.vocab = 300;
     assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
     assert_ok(context, bo_model_adopt(context, twin, other, &taken));
     assert_int_equal(taken, bo_weights_count(bo_model_weights(twin)) - 1);
-    assert_non_null(strstr(folder->last_log, "shape differs"));
+    assert_non_null(strstr(directory->last_log, "shape differs"));
     bo_model_destroy(twin);
     bo_model_destroy(other);
     bo_model_destroy(teacher);
@@ -199,8 +199,8 @@ static void test_adopt(void **state)
 /* Rows of tokens of another tokenizer are not adopted, with a warning; positions are adopted. */
 static void test_adopt_tokens(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     static const char plain[] = "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}";
     bo_tokenizer *bytes, *again, *other;
     bo_model *teacher, *pupil;
@@ -212,7 +212,7 @@ static void test_adopt_tokens(void **state)
     assert_ok(context, bo_tokenizer_create(context, &bytes));
     assert_ok(context, bo_tokenizer_create(context, &again));
     assert_ok(context,
-              bo_tokenizer_load(context, &(bo_source){.path = test_text(folder, "plain.json", plain)}, &other));
+              bo_tokenizer_load(context, &(bo_source){.path = test_text(directory, "plain.json", plain)}, &other));
     assert_ok(context, bo_model_create(context, &desc, bytes, &teacher));
     const struct {
         const bo_tokenizer *tokenizer;
@@ -220,11 +220,11 @@ static void test_adopt_tokens(void **state)
         int warnings;
     } cases[] = {{again, 0, 0}, {other, 2, 1}};
     for (size_t i = 0; i < 2; i++) {
-        folder->warnings = 0;
+        directory->warnings = 0;
         assert_ok(context, bo_model_create(context, &desc, cases[i].tokenizer, &pupil));
         assert_ok(context, bo_model_adopt(context, pupil, teacher, &taken));
         assert_int_equal(taken, bo_weights_count(bo_model_weights(pupil)) - cases[i].fewer);
-        assert_int_equal(folder->warnings, cases[i].warnings);
+        assert_int_equal(directory->warnings, cases[i].warnings);
         bo_model_destroy(pupil);
     }
     bo_model_destroy(teacher);
@@ -256,12 +256,12 @@ static void check_evaluation(bo_context *context, const bo_model *model, const b
 }
 
 /* A text shorter than one window is one short window; one token has nothing to predict. */
-static void check_short_texts(test_folder *folder, const bo_model *model, const char *text, const int32_t *ids)
+static void check_short_texts(test_directory *directory, const bo_model *model, const char *text, const int32_t *ids)
 {
-    bo_context *context = folder->context;
+    bo_context *context = directory->context;
     static const size_t lengths[] = {1, 2, 7, CONTEXT - 1, CONTEXT};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        const char *path = test_write(folder, "short", text, lengths[i]);
+        const char *path = test_write(directory, "short", text, lengths[i]);
         const bo_corpus_desc desc = {.paths = &path, .path_count = 1, .tokenizer = bo_model_tokenizer(model)};
         bo_corpus *corpus;
         bo_evaluation found;
@@ -301,8 +301,8 @@ static void check_long_windows(bo_context *context, const bo_model *model, const
 static void test_evaluate(void **state)
 {
     enum { TOKENS = 5000 };
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     static int32_t ids[TOKENS];
     char text[TOKENS];
     bo_tokenizer *bytes;
@@ -310,7 +310,7 @@ static void test_evaluate(void **state)
     bo_evaluation whole, pieces;
     test_tokens(TOKENS, ids);
     for (size_t i = 0; i < TOKENS; i++) text[i] = (char)(ids[i] = ids[i] % 95 + 32);
-    const char *path = test_write(folder, "text", text, sizeof text);
+    const char *path = test_write(directory, "text", text, sizeof text);
     assert_ok(context, bo_tokenizer_create(context, &bytes));
     assert_ok(context,
               bo_corpus_open(context, &(bo_corpus_desc){.paths = &path, .path_count = 1, .tokenizer = bytes}, &corpus));
@@ -320,7 +320,7 @@ static void test_evaluate(void **state)
     check_evaluation(context, model, corpus, ids, TOKENS - 1, 7, 0);
     check_evaluation(context, model, corpus, ids, 100, CONTEXT, 100);
     check_evaluation(context, model, corpus, ids, 1, 1, 1);
-    check_short_texts(folder, model, text, ids);
+    check_short_texts(directory, model, text, ids);
     /* one window of all tokens, with a state, and with graphs of the maximum length */
     assert_ok(context, bo_model_evaluate(context, model, corpus, 2048, 2048, &whole));
     assert_ok(context, bo_model_evaluate(context, model, corpus, 1000000, 2048, &pieces));

@@ -226,23 +226,23 @@ static void a_new_layer_lives_like_any_other(void **state)
 static void files_name_the_layer(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/test_custom_XXXXXX", command[64];
-    assert_non_null(mkdtemp(folder));
+    char directory[] = "/tmp/test_custom_XXXXXX", command[64];
+    assert_non_null(mkdtemp(directory));
     const bo_custom_layer layers[] = {{.name = "other", .record = rebuilt}, {.name = "wa\"ves", .record = waves}};
     bo_context *context = test_context(1);
     bo_model_desc desc = custom_desc(&layers[1]);
     bo_model *model = create(context, &desc), *loaded = NULL;
     float here[VOCAB], there[VOCAB];
     logits_of(context, model, CONTEXT, here);
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder}));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory}));
     assert_fails(context, BO_UNSUPPORTED, "custom layer 'wa\"ves'",
-                 bo_model_load(context, &(bo_source){.path = folder}, NULL, &loaded));
+                 bo_model_load(context, &(bo_source){.path = directory}, NULL, &loaded));
     assert_null(loaded);
     assert_non_null(strstr(bo_context_error(context), "bo_model_load"));
     assert_fails(context, BO_UNSUPPORTED, "wa\"ves",
-                 bo_model_load(context, &(bo_source){.path = folder},
+                 bo_model_load(context, &(bo_source){.path = directory},
                                &(bo_model_load_desc){.layers = layers, .layer_count = 1}, &loaded));
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder},
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory},
                                      &(bo_model_load_desc){.layers = layers, .layer_count = 2}, &loaded));
     logits_of(context, loaded, CONTEXT, there);
     assert_memory_equal(here, there, sizeof here);
@@ -262,17 +262,17 @@ static void files_name_the_layer(void **state)
     bo_free(bytes);
     const bo_custom_layer lied = {.name = "wa\"ves", .record = rebuilt}; /* another layer with the same name */
     assert_fails(context, BO_FORMAT, "up_proj",
-                 bo_model_load(context, &(bo_source){.path = folder},
+                 bo_model_load(context, &(bo_source){.path = directory},
                                &(bo_model_load_desc){.layers = &lied, .layer_count = 1}, &loaded));
     bo_model_destroy(model);
     desc = custom_desc(NULL); /* a model without custom layers loads too */
     model = create(context, &desc);
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder}));
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder},
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory},
                                      &(bo_model_load_desc){.layers = layers, .layer_count = 2}, &loaded));
     bo_model_destroy(loaded);
     bo_model_destroy(model);
-    snprintf(command, sizeof command, "rm -r %s", folder);
+    snprintf(command, sizeof command, "rm -r %s", directory);
     assert_int_equal(system(command), 0);
     bo_context_destroy(context);
 }

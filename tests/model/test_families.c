@@ -236,15 +236,15 @@ static void refusals_by_name(void **state)
 /* Saves the tensors of a model under other conditions: without some of them, with a wrong shape, with others. */
 static void several_problems_at_once(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("softmax");
     desc.block.mlp = BO_MLP_SWIGLU, desc.block.query_norm = BO_CHOICE_NO;
     bo_model *model = test_model(context, &desc, NULL), *read_again;
     bo_tensors *file;
     bo_file_tensor tensors[64];
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    assert_ok(context, bo_tensors_open(context, test_path(directory, "model.safetensors"), &file));
     const size_t count = bo_tensors_count(file);
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -255,9 +255,9 @@ static void several_problems_at_once(void **state)
         if (strcmp(tensors[kept].name, "model.norm.weight") == 0) tensors[kept].name = "model.norm.scale";
         kept++;
     }
-    assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, kept, NULL, 0));
+    assert_ok(context, bo_tensors_write(context, test_path(directory, "model.safetensors"), tensors, kept, NULL, 0));
     assert_fails(context, BO_FORMAT, "4 tensors do not fit config.json",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read_again));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read_again));
     const char *error = bo_context_error(context);
     assert_non_null(
         strstr(error, "tensor 'model.layers.0.self_attn.k_proj.weight' is missing, expected shape (16, 16)"));
@@ -270,11 +270,11 @@ static void several_problems_at_once(void **state)
         snprintf(names[i], sizeof names[i], "x.%s", tensors[i].name);
         tensors[i].name = names[i];
     }
-    assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, kept, NULL, 0));
+    assert_ok(context, bo_tensors_write(context, test_path(directory, "model.safetensors"), tensors, kept, NULL, 0));
     char words[64];
     snprintf(words, sizeof words, "\n  and %zu more", count + kept - 20);
     assert_fails(context, BO_FORMAT, words,
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read_again));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read_again));
     bo_tensors_close(file);
     bo_model_destroy(model);
 }
@@ -283,8 +283,8 @@ static void several_problems_at_once(void **state)
  * too. */
 static void former_names(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     const char *source = getenv("BOCHNER_SOURCE"), *root = "transformer.";
     char path[1024], text[4096] = "";
     bo_file_tensor tensors[64];
@@ -295,7 +295,7 @@ static void former_names(void **state)
     assert_non_null(config);
     text[fread(text, 1, sizeof text - 1, config)] = 0;
     fclose(config);
-    test_text(folder, "config.json", text);
+    test_text(directory, "config.json", text);
     snprintf(path, sizeof path, "%s/tests/data/families/gpt2/model.safetensors", source ? source : ".");
     assert_ok(context, bo_tensors_open(context, path, &file));
     size_t count = bo_tensors_count(file);
@@ -307,8 +307,8 @@ static void former_names(void **state)
     tensors[count++].name = "lm_head.weight";
     tensors[count] = *bo_tensors_find(file, "transformer.ln_f.bias");
     tensors[count++].name = "h.0.attn.bias";
-    assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &model));
+    assert_ok(context, bo_tensors_write(context, test_path(directory, "model.safetensors"), tensors, count, NULL, 0));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &model));
     bo_model_destroy(model);
     /* an output matrix of its own contradicts config.json */
     bo_file_tensor *head = &tensors[count - 2];
@@ -316,9 +316,9 @@ static void former_names(void **state)
     memcpy(other, head->data, head->bytes);
     other[0] ^= 1;
     head->data = other;
-    assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
+    assert_ok(context, bo_tensors_write(context, test_path(directory, "model.safetensors"), tensors, count, NULL, 0));
     assert_fails(context, BO_FORMAT, "'lm_head.weight' differs from the embedding",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &model));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &model));
     free(other);
     bo_tensors_close(file);
 }

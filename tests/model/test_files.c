@@ -1,4 +1,4 @@
-/* Models as folders: saved and loaded bit for bit; files that are inconsistent, missing or truncated are refused by
+/* Models as directories: saved and loaded bit for bit; files that are inconsistent, missing or truncated are refused by
  * name. */
 #include "text/facts.h"
 #include <bochner/text.h>
@@ -20,13 +20,13 @@ static void same_losses(bo_context *context, const bo_model *a, const bo_model *
     if (memcmp(first, second, sizeof first) != 0) fail_msg("%s: losses differ after loading", what);
 }
 
-static void check_trip(test_folder *folder, const bo_model_desc *desc, const char *what)
+static void check_trip(test_directory *directory, const bo_model_desc *desc, const char *what)
 {
-    bo_context *context = folder->context;
+    bo_context *context = directory->context;
     bo_model *model = test_model(context, desc, NULL), *read, *again;
     char *json, *other;
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     assert_true(bo_model_fingerprint(model) == bo_model_fingerprint(read));
     same_losses(context, model, read, what);
     assert_ok(context, bo_config_write(context, model, &json));
@@ -37,7 +37,7 @@ static void check_trip(test_folder *folder, const bo_model_desc *desc, const cha
     assert_ok(context, bo_model_create(context, bo_model_describe(model), NULL, &again));
     assert_ok(context, bo_config_write(context, again, &other));
     assert_string_equal(json, other);
-    assert_ok(context, bo_model_read(context, again, folder->path));
+    assert_ok(context, bo_model_read(context, again, directory->path));
     same_losses(context, model, again, what);
     bo_free(json);
     bo_free(other);
@@ -133,8 +133,8 @@ static void test_options(void **state)
 static void test_ranks(void **state)
 {
     static const char name[] = "model.layers.0.self_attn.m";
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (size_t rank = 0; rank <= 8; rank += 4) {
         bo_model_desc desc = test_desc("hybrid");
         bo_model *model, *plain;
@@ -144,11 +144,12 @@ static void test_ranks(void **state)
         for (size_t i = 0; i < bo_weights_count(bo_model_weights(model)); i++)
             found |= !strcmp(bo_weights_at(bo_model_weights(model), i)->name, name);
         assert_int_equal(found, rank > 0);
-        check_trip(folder, &desc, "hybrid with a rank");
+        check_trip(directory, &desc, "hybrid with a rank");
         desc.block.attention.rank = 0;
         assert_ok(context, bo_model_create(context, &desc, NULL, &plain));
         if (rank)
-            assert_fails(context, BO_FORMAT, rank < 8 ? "dim = 4" : name, bo_model_read(context, plain, folder->path));
+            assert_fails(context, BO_FORMAT, rank < 8 ? "dim = 4" : name,
+                         bo_model_read(context, plain, directory->path));
         bo_model_destroy(model);
         bo_model_destroy(plain);
     }
@@ -157,15 +158,15 @@ static void test_ranks(void **state)
 /* Redrawn frequencies are saved in the file. */
 static void test_redrawn(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("favor");
     bo_model *model = test_model(context, &desc, NULL), *read;
     uint64_t before = bo_model_fingerprint(model);
     for (size_t i = 0; i < LAYERS; i++) assert_ok(context, bo_attention_redraw(context, model->attentions[i], 3));
     assert_true(bo_model_fingerprint(model) != before);
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     same_losses(context, model, read, "redrawn");
     bo_model_destroy(read);
     bo_model_destroy(model);
@@ -184,8 +185,8 @@ static char *read_file(const char *path, size_t *size)
 
 static void test_tokenizer(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *bytes;
     bo_model_desc desc = test_desc("rfa-gate");
     bo_model *read;
@@ -193,10 +194,10 @@ static void test_tokenizer(void **state)
     assert_ok(context, bo_tokenizer_create(context, &bytes));
     bo_model *model = test_model(context, &desc, bytes);
     assert_int_equal(bo_model_describe(model)->vocab, 256);
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     assert_true(bo_tokenizer_is_raw(bo_model_tokenizer(read)));
-    assert_int_equal(folder->warnings, 0);
+    assert_int_equal(directory->warnings, 0);
     bo_model_destroy(read);
     bo_model_destroy(model);
     desc.vocab = 255;
@@ -207,8 +208,8 @@ static void test_tokenizer(void **state)
 /* The decoder is not part of the fingerprint of a tokenizer, but of the checksum of its file. */
 static void test_changed_tokenizer(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *bytes;
     bo_model_desc desc = test_desc("linear");
     bo_model *read;
@@ -216,22 +217,22 @@ static void test_changed_tokenizer(void **state)
     desc.vocab = 0;
     assert_ok(context, bo_tokenizer_create(context, &bytes));
     bo_model *model = test_model(context, &desc, bytes);
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    char *text = read_file(test_path(folder, "tokenizer.json"), &size), *decoder = strstr(text, "\"decoder\":");
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    char *text = read_file(test_path(directory, "tokenizer.json"), &size), *decoder = strstr(text, "\"decoder\":");
     assert_non_null(decoder);
     memcpy(decoder, "\"comment\"", 9); /* one that is ignored */
-    test_write(folder, "tokenizer.json", text, size);
+    test_write(directory, "tokenizer.json", text, size);
     free(text);
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     assert_true(bo_tokenizer_fingerprint(bo_model_tokenizer(read)) == bo_tokenizer_fingerprint(bytes));
-    assert_int_equal(folder->warnings, 1);
-    assert_non_null(strstr(folder->last_log, "tokenizer.json: its checksum is not the one recorded in "));
+    assert_int_equal(directory->warnings, 1);
+    assert_non_null(strstr(directory->last_log, "tokenizer.json: its checksum is not the one recorded in "));
     bo_model_destroy(model);
     /* saved again, it is the tokenizer of the new file */
-    assert_ok(context, bo_model_save(context, read, &(bo_sink){.path = folder->path}));
+    assert_ok(context, bo_model_save(context, read, &(bo_sink){.path = directory->path}));
     bo_model_destroy(read);
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
-    assert_int_equal(folder->warnings, 1);
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
+    assert_int_equal(directory->warnings, 1);
     bo_model_destroy(read);
     bo_tokenizer_destroy(bytes);
 }
@@ -239,13 +240,13 @@ static void test_changed_tokenizer(void **state)
 /* ---- inconsistent files ------------------------------------------------------------------------------------------ */
 
 /* Writes config.json with the first `old` replaced. */
-static void lie(test_folder *folder, const char *config, const char *old, const char *new)
+static void lie(test_directory *directory, const char *config, const char *old, const char *new)
 {
     const char *at = strstr(config, old);
     char text[16384];
     if (!at) fail_msg("config.json lacks %s", old);
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config), config, new, at + strlen(old));
-    test_text(folder, "config.json", text);
+    test_text(directory, "config.json", text);
 }
 
 static void test_lies(void **state)
@@ -297,16 +298,16 @@ static void test_lies(void **state)
         {"\"attention\": {", "\"attention\": 3, \"replaced\": {", "should be a JSON object", BO_FORMAT},
         {"{", "[{", "malformed", BO_FORMAT},
     };
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("rfa-gate");
     bo_model *model = test_model(context, &desc, NULL), *read;
     size_t size;
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    char *config = read_file(test_path(folder, "config.json"), &size);
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    char *config = read_file(test_path(directory, "config.json"), &size);
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
-        lie(folder, config, lies[i].old, lies[i].new);
-        bo_status status = bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read);
+        lie(directory, config, lies[i].old, lies[i].new);
+        bo_status status = bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read);
         if (status != lies[i].status || !strstr(bo_context_error(context), lies[i].words))
             fail_msg("%s instead of %s: %s: %s", lies[i].new, lies[i].old, bo_status_string(status),
                      status ? bo_context_error(context) : "");
@@ -318,28 +319,28 @@ static void test_lies(void **state)
 
 static void test_cut(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("dark");
     bo_model *model = test_model(context, &desc, NULL), *read;
     static const char *const files[] = {"config.json", "model.safetensors"};
     assert_fails(context, BO_IO, "config.json",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
-    assert_fails(context, BO_INVALID, "no folder", bo_model_load(context, &(bo_source){.path = ""}, NULL, &read));
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
+    assert_fails(context, BO_INVALID, "no directory", bo_model_load(context, &(bo_source){.path = ""}, NULL, &read));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
     for (size_t f = 0; f < 2; f++) {
         size_t size;
-        char *bytes = read_file(test_path(folder, files[f]), &size);
+        char *bytes = read_file(test_path(directory, files[f]), &size);
         size_t end = f ? size : (size_t)(strrchr(bytes, '}') - bytes);
         for (size_t cut = 0; cut < end; cut += end / 60 + 1) {
-            test_write(folder, files[f], bytes, cut);
-            if (bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read) != BO_FORMAT)
+            test_write(directory, files[f], bytes, cut);
+            if (bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read) != BO_FORMAT)
                 fail_msg("%s cut to %zu of %zu bytes: %s", files[f], cut, size, bo_context_error(context));
         }
-        test_write(folder, files[f], bytes, size);
+        test_write(directory, files[f], bytes, size);
         free(bytes);
     }
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     bo_model_destroy(read);
     bo_model_destroy(model);
 }
@@ -347,15 +348,15 @@ static void test_cut(void **state)
 /* ---- shards ------------------------------------------------------------------------------------------------------ */
 
 /* Splits model.safetensors into two shards, with every other tensor in the second. */
-static void split(test_folder *folder)
+static void split(test_directory *directory)
 {
-    bo_context *context = folder->context;
+    bo_context *context = directory->context;
     static const char *const names[] = {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
     bo_tensors *file;
     bo_file_tensor tensors[2][64];
     size_t counts[2] = {0}, used = 0;
     char index[8192];
-    assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
+    assert_ok(context, bo_tensors_open(context, test_path(directory, "model.safetensors"), &file));
     used += (size_t)snprintf(index, sizeof index, "{\"metadata\": {\"total_size\": 1}, \"weight_map\": {");
     for (size_t i = 0; i < bo_tensors_count(file); i++) {
         tensors[i % 2][counts[i % 2]++] = *bo_tensors_at(file, i);
@@ -364,40 +365,40 @@ static void split(test_folder *folder)
     }
     snprintf(index + used, sizeof index - used, "}}");
     for (int i = 0; i < 2; i++)
-        assert_ok(context, bo_tensors_write(context, test_path(folder, names[i]), tensors[i], counts[i], NULL, 0));
-    test_text(folder, "model.safetensors.index.json", index);
+        assert_ok(context, bo_tensors_write(context, test_path(directory, names[i]), tensors[i], counts[i], NULL, 0));
+    test_text(directory, "model.safetensors.index.json", index);
     bo_tensors_close(file);
 }
 
 static void test_shards(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL), *read;
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    split(folder);
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    split(directory);
     /* a single file comes first, as in transformers */
-    assert_int_equal(rename(test_path(folder, "model-00002-of-00002.safetensors"), test_path(folder, "away")), 0);
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+    assert_int_equal(rename(test_path(directory, "model-00002-of-00002.safetensors"), test_path(directory, "away")), 0);
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     bo_model_destroy(read);
-    unlink(test_path(folder, "model.safetensors"));
+    unlink(test_path(directory, "model.safetensors"));
     assert_fails(context, BO_IO, "missing shards (1 of 2): model-00002-of-00002.safetensors",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
-    assert_int_equal(rename(test_path(folder, "away"), test_path(folder, "model-00002-of-00002.safetensors")), 0);
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
+    assert_int_equal(rename(test_path(directory, "away"), test_path(directory, "model-00002-of-00002.safetensors")), 0);
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     same_losses(context, model, read, "shards");
     bo_model_destroy(read);
     assert_ok(context, bo_model_create(context, &desc, NULL, &read));
-    assert_ok(context, bo_model_read(context, read, folder->path));
+    assert_ok(context, bo_model_read(context, read, directory->path));
     same_losses(context, model, read, "shards read as a checkpoint");
     bo_model_destroy(read);
-    unlink(test_path(folder, "model.safetensors.index.json"));
+    unlink(test_path(directory, "model.safetensors.index.json"));
     assert_fails(context, BO_IO,
-                 "model.safetensors: ", bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
-    test_text(folder, "pytorch_model.bin", "PK");
+                 "model.safetensors: ", bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
+    test_text(directory, "pytorch_model.bin", "PK");
     assert_fails(context, BO_UNSUPPORTED, "save_pretrained",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     bo_model_destroy(model);
 }
 
@@ -406,13 +407,13 @@ static void test_shards(void **state)
 /* Every weight as BF16, the upper half of its bits. */
 static void test_bfloat16(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL), *read;
     bo_tensors *file;
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    assert_ok(context, bo_tensors_open(context, test_path(directory, "model.safetensors"), &file));
     bo_file_tensor tensors[64];
     size_t count = bo_tensors_count(file);
     for (size_t i = 0; i < count; i++) {
@@ -424,8 +425,8 @@ static void test_bfloat16(void **state)
         tensors[i].data = halves;
         tensors[i].bytes = numbers * 2;
     }
-    assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+    assert_ok(context, bo_tensors_write(context, test_path(directory, "model.safetensors"), tensors, count, NULL, 0));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     for (size_t i = 0; i < count; i++) {
         float values[4096];
         assert_ok(context, bo_weights_get(context, bo_model_weights(read), tensors[i].name, values, NULL));
@@ -436,10 +437,10 @@ static void test_bfloat16(void **state)
         }
     }
     ((uint16_t *)(uintptr_t)tensors[3].data)[1] = 0x7f80;
-    assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
+    assert_ok(context, bo_tensors_write(context, test_path(directory, "model.safetensors"), tensors, count, NULL, 0));
     bo_model *bad;
     assert_fails(context, BO_FORMAT, "not finite",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &bad));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &bad));
     assert_non_null(strstr(bo_context_error(context), tensors[3].name));
     for (size_t i = 0; i < count; i++) free((void *)(uintptr_t)tensors[i].data);
     bo_tensors_close(file);
@@ -450,7 +451,7 @@ static void test_bfloat16(void **state)
 /* What is no model is named, with what to do. */
 static void test_other_formats(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     static const struct {
         const char *name, *bytes, *found, *advice;
     } cases[] = {{"model.gguf", "GGUF\3\1\1\1\1\1\1\1", "found a GGUF model", "bochner convert FILE --out DIR"},
@@ -460,33 +461,33 @@ static void test_other_formats(void **state)
                  {"model.gz", "\x1f\x8b\x8\1\1\1\1\1\1", "found a gzip-compressed file", "gunzip"},
                  {"model.zst", "\x28\xb5\x2f\xfd\1\1\1\1\1", "found a Zstandard-compressed file", "unzstd"},
                  {"model.onnx", "\x8\7\x12\1\1\1\1\1\1\1", "found an ONNX model", "Hugging Face"},
-                 {"notes.txt", "Some text that is no model.", "found another format", "load a model folder"},
-                 {"other.json", "{\"a\": 1, \"b\": 2}", "found a JSON file", "load the folder that contains it"}};
+                 {"notes.txt", "Some text that is no model.", "found another format", "load a model directory"},
+                 {"other.json", "{\"a\": 1, \"b\": 2}", "found a JSON file", "load the directory that contains it"}};
     bo_model *read;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *path = test_write(folder, cases[i].name, cases[i].bytes, strlen(cases[i].bytes));
-        const bo_status status = bo_model_load(folder->context, &(bo_source){.path = path}, NULL, &read);
-        const char *message = bo_context_error(folder->context);
+        const char *path = test_write(directory, cases[i].name, cases[i].bytes, strlen(cases[i].bytes));
+        const bo_status status = bo_model_load(directory->context, &(bo_source){.path = path}, NULL, &read);
+        const char *message = bo_context_error(directory->context);
         assert_null(read);
         if (status == BO_OK || !strstr(message, cases[i].found) || !strstr(message, cases[i].advice) ||
             !strstr(message, cases[i].name) || strstr(message, "header of"))
             fail_msg("%s: %s", cases[i].name, message);
     }
-    assert_fails(folder->context, BO_IO, "no config.json; it holds a GGUF model, model.gguf",
-                 bo_model_load(folder->context, &(bo_source){.path = folder->path}, NULL, &read));
-    unlink(test_path(folder, "model.gguf"));
-    assert_fails(folder->context, BO_IO, "not a model folder: it has no config.json; bo_model_save()",
-                 bo_model_load(folder->context, &(bo_source){.path = folder->path}, NULL, &read));
-    /* the weights of a folder in the layout of Hugging Face */
+    assert_fails(directory->context, BO_IO, "no config.json; it holds a GGUF model, model.gguf",
+                 bo_model_load(directory->context, &(bo_source){.path = directory->path}, NULL, &read));
+    unlink(test_path(directory, "model.gguf"));
+    assert_fails(directory->context, BO_IO, "not a model directory: it has no config.json; bo_model_save()",
+                 bo_model_load(directory->context, &(bo_source){.path = directory->path}, NULL, &read));
+    /* the weights of a directory in the layout of Hugging Face */
     const bo_file_tensor tensor = {
         .name = "a", .dtype = BO_F32, .rank = 1, .shape = {1}, .data = &(float){1}, .bytes = sizeof(float)};
-    const char *weights = test_path(folder, "model.safetensors");
-    assert_ok(folder->context, bo_tensors_write(folder->context, weights, &tensor, 1, NULL, 0));
-    assert_fails(folder->context, BO_FORMAT, "\"config.json\" is missing",
-                 bo_model_load(folder->context, &(bo_source){.path = weights}, NULL, &read));
-    test_write(folder, "config.json", "{}", 2);
-    assert_fails(folder->context, BO_FORMAT, "found the weights of a model folder; load the folder",
-                 bo_model_load(folder->context, &(bo_source){.path = weights}, NULL, &read));
+    const char *weights = test_path(directory, "model.safetensors");
+    assert_ok(directory->context, bo_tensors_write(directory->context, weights, &tensor, 1, NULL, 0));
+    assert_fails(directory->context, BO_FORMAT, "\"config.json\" is missing",
+                 bo_model_load(directory->context, &(bo_source){.path = weights}, NULL, &read));
+    test_write(directory, "config.json", "{}", 2);
+    assert_fails(directory->context, BO_FORMAT, "found the weights of a model directory; load the directory",
+                 bo_model_load(directory->context, &(bo_source){.path = weights}, NULL, &read));
 }
 
 int main(void)

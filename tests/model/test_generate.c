@@ -387,7 +387,7 @@ static const char jinja[] = "{% for m in messages %}{{ m.role }}: {{ m.content }
 
 static void test_chat(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     fixture f;
     bo_model *loaded;
     bo_chat_template *chat;
@@ -396,9 +396,9 @@ static void test_chat(void **state)
     open_model(&f, "favor");
     bo_generate_desc desc = {.messages = messages, .message_count = 2, .max_tokens = 12, .sampling = {.seed = 8}};
     assert_fails(f.context, BO_INVALID, "no chat template", bo_generate(f.context, f.model, &desc, take, NULL));
-    assert_ok(f.context, bo_model_save(f.context, f.model, &(bo_sink){.path = folder->path}));
-    test_write(folder, "chat_template.jinja", jinja, sizeof jinja - 1);
-    assert_ok(f.context, bo_model_load(f.context, &(bo_source){.path = folder->path}, NULL, &loaded));
+    assert_ok(f.context, bo_model_save(f.context, f.model, &(bo_sink){.path = directory->path}));
+    test_write(directory, "chat_template.jinja", jinja, sizeof jinja - 1);
+    assert_ok(f.context, bo_model_load(f.context, &(bo_source){.path = directory->path}, NULL, &loaded));
     assert_ok(f.context, bo_chat_template_create(f.context, &(bo_chat_template_desc){.text = jinja}, &chat));
     const bo_chat_options options = {.add_generation_prompt = true, .variables = "{\"mark\": \"> \"}"};
     assert_ok(f.context, bo_chat_encode(f.context, chat, f.tokenizer, messages, 2, &options, &ids));

@@ -31,11 +31,11 @@ static void read_some(bo_context *context, const bo_model *model, float *logits)
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
 /* A file and the image in memory have the same bytes, and both load to the same model. */
-static void check_trip(test_folder *folder, const bo_model *model, const char *what)
+static void check_trip(test_directory *directory, const bo_model *model, const char *what)
 {
-    bo_context *context = folder->context;
+    bo_context *context = directory->context;
     bo_model *read, *from_file;
-    const char *path = test_path(folder, "m.safetensors");
+    const char *path = test_path(directory, "m.safetensors");
     image first = save(context, model), second;
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = path}));
     assert_file_equal(path, first.bytes, first.size);
@@ -62,11 +62,11 @@ static void check_trip(test_folder *folder, const bo_model *model, const char *w
 
 static void test_kinds(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     for (size_t i = 0; test_kind(i); i++) {
         const bo_model_desc desc = test_desc(test_kind(i));
-        bo_model *model = test_model(folder->context, &desc, NULL);
-        check_trip(folder, model, test_kind(i));
+        bo_model *model = test_model(directory->context, &desc, NULL);
+        check_trip(directory, model, test_kind(i));
         bo_model_destroy(model);
     }
 }
@@ -74,17 +74,17 @@ static void test_kinds(void **state)
 static void test_tasks(void **state)
 {
     static const char *const labels[] = {"no", "\"yes\" \\ \xc3\xa9"};
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     for (int task = BO_MODEL_TASK_CLASSIFY; task <= BO_MODEL_TASK_TRANSLATE; task++) {
         bo_model_desc desc = test_desc("rfa");
         desc.task = (bo_model_task)task;
         if (task != BO_MODEL_TASK_TRANSLATE) desc.classes = 2, desc.labels = labels;
         bo_model *model, *read;
-        assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
-        check_trip(folder, model, bo_model_task_name(desc.task));
-        image i = save(folder->context, model);
-        assert_ok(folder->context,
-                  bo_model_load(folder->context, &(bo_source){.bytes = i.bytes, .size = i.size}, NULL, &read));
+        assert_ok(directory->context, bo_model_create(directory->context, &desc, NULL, &model));
+        check_trip(directory, model, bo_model_task_name(desc.task));
+        image i = save(directory->context, model);
+        assert_ok(directory->context,
+                  bo_model_load(directory->context, &(bo_source){.bytes = i.bytes, .size = i.size}, NULL, &read));
         if (desc.labels) assert_string_equal(bo_model_describe(read)->labels[1], labels[1]);
         bo_model_destroy(read);
         bo_free(i.bytes);
@@ -96,9 +96,9 @@ static void test_tasks(void **state)
 static void test_tokenizers(void **state)
 {
     static const char text[] = "the cat sat on the mat; \"the\" bat \\ sat \xe2\x82\xac on the cat, that sat";
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    const char *path = test_text(folder, "t.txt", text);
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    const char *path = test_text(directory, "t.txt", text);
     for (int learned = 0; learned < 2; learned++) {
         bo_tokenizer *tokenizer, *alone;
         bo_model_desc desc = test_desc("rfa-gate");
@@ -112,10 +112,10 @@ static void test_tokenizers(void **state)
         image i = save(context, model);
         assert_ok(context, bo_model_load(context, &(bo_source){.bytes = i.bytes, .size = i.size}, NULL, &read));
         assert_true(bo_tokenizer_fingerprint(bo_model_tokenizer(read)) == bo_tokenizer_fingerprint(tokenizer));
-        const char *file = test_write(folder, "m.safetensors", i.bytes, i.size);
+        const char *file = test_write(directory, "m.safetensors", i.bytes, i.size);
         assert_ok(context, bo_tokenizer_load(context, &(bo_source){.path = file}, &alone));
         assert_true(bo_tokenizer_fingerprint(alone) == bo_tokenizer_fingerprint(tokenizer));
-        assert_int_equal(folder->warnings, 0);
+        assert_int_equal(directory->warnings, 0);
         bo_tokenizer_destroy(alone);
         bo_model_destroy(read);
         bo_model_destroy(model);
@@ -127,12 +127,12 @@ static void test_tokenizers(void **state)
 /* A merged model is a complete model; adapters without their base are not. */
 static void test_adapters(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     const bo_model_desc desc = test_desc("rfa-gate");
     bo_model *model = test_model(context, &desc, NULL), *read;
-    const char *base = test_path(folder, "base.safetensors");
-    void *bytes = folder;
+    const char *base = test_path(directory, "base.safetensors");
+    void *bytes = directory;
     size_t size = 1, plain = bo_weights_count(bo_model_weights(model));
     char wanted[64];
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = base}));
@@ -147,7 +147,7 @@ static void test_adapters(void **state)
                  bo_model_save(context, model, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_null(bytes);
     assert_int_equal(size, 0);
-    const char *file = test_path(folder, "no.safetensors"), *adapter = test_path(folder, "adapter");
+    const char *file = test_path(directory, "no.safetensors"), *adapter = test_path(directory, "adapter");
     assert_fails(context, BO_UNSUPPORTED, "merge them first", bo_model_save(context, model, &(bo_sink){.path = file}));
     assert_false(bo_model_exists(context, file));
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = adapter})); /* the base is one file */
@@ -159,7 +159,7 @@ static void test_adapters(void **state)
         assert_string_equal(bo_weights_at(bo_model_weights(model), i)->name, bo_weights_at(model->weights, i)->name);
     assert_int_equal(count_other(model, read), 0);
     bo_model_destroy(read);
-    check_trip(folder, model, "merged");
+    check_trip(directory, model, "merged");
     assert_ok(context, bo_model_unmerge(context, model));
     assert_string_equal(bo_weights_at(bo_model_weights(model), bo_weights_count(bo_model_weights(model)) - 1)->name,
                         wanted);
@@ -168,20 +168,20 @@ static void test_adapters(void **state)
 
 static void test_refusals(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     const bo_model_desc desc = test_desc("rfa");
     bo_model *model = test_model(context, &desc, NULL), *read = model;
     bo_tensors *file;
     image i = save(context, model);
     /* the tensors alone are not a model */
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    assert_false(bo_model_exists(context, test_path(folder, "model.safetensors")));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    assert_false(bo_model_exists(context, test_path(directory, "model.safetensors")));
     assert_fails(context, BO_FORMAT, "and config.json",
-                 bo_model_load(context, &(bo_source){.path = test_path(folder, "model.safetensors")}, NULL, &read));
+                 bo_model_load(context, &(bo_source){.path = test_path(directory, "model.safetensors")}, NULL, &read));
     assert_null(read);
-    assert_false(bo_model_exists(context, test_path(folder, "nowhere")));
-    assert_true(bo_model_exists(context, folder->path));
+    assert_false(bo_model_exists(context, test_path(directory, "nowhere")));
+    assert_true(bo_model_exists(context, directory->path));
     assert_fails(context, BO_FORMAT, "found only 0 bytes",
                  bo_model_load(context, &(bo_source){.bytes = "", .size = 0}, NULL, &read));
     assert_fails(context, BO_FORMAT, "found only 0 bytes",
@@ -204,8 +204,8 @@ static void test_refusals(void **state)
 /* A truncated image is refused. A changed byte is refused or gives a valid model. */
 static void test_damaged(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("favor");
     desc.layers = 1;
     bo_model *model = test_model(context, &desc, NULL), *read;
@@ -235,12 +235,12 @@ static void test_damaged(void **state)
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
-static void check_session(test_folder *folder, const char *kind)
+static void check_session(test_directory *directory, const char *kind)
 {
-    bo_context *context = folder->context;
+    bo_context *context = directory->context;
     const bo_model_desc desc = test_desc(kind);
     bo_model *model = test_model(context, &desc, NULL);
-    const char *path = test_path(folder, "state");
+    const char *path = test_path(directory, "state");
     int32_t ids[CONTEXT];
     float expected[VOCAB], found[VOCAB];
     bo_session *session, *other;
@@ -277,8 +277,8 @@ static void test_sessions(void **state)
 /* A session that refuses a state does not change. */
 static void test_damaged_sessions(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     const bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL);
     int32_t ids[CONTEXT];
@@ -400,7 +400,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kinds, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_tasks, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_tokenizers, test_setup, test_teardown),
-        cmocka_unit_test_setup_teardown(test_adapters, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(test_adapters, test_setup, directories_teardown),
         cmocka_unit_test_setup_teardown(test_refusals, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_damaged, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_sessions, test_setup, test_teardown),

@@ -341,8 +341,8 @@ static void adapters(void **state)
     } expected[] = {{"model.layers.0.mlp.up", "11001"},       {"model.layers.1.mlp.up", "11000"},
                     {"model.layers.0.mlp.down", "10000"},     {"model.layers.1.mlp.down", "10010"},
                     {"model.layers.1.mlp.linear.4", "10100"}, {"model.layers.0.self_attn.q_proj", "10000"}};
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     const char *list =
         "[{\"name\": \"up\", \"type\": \"linear\", \"width\": 6}, {\"type\": \"tanh\"}, {\"name\": \"down\", \"type\": "
         "\"linear\", \"width\": 5}, {\"type\": \"linear\", \"width\": 8}]";
@@ -357,14 +357,15 @@ static void adapters(void **state)
                 fail_msg("targets %s: %s", targets[t] ? targets[t] : "all", expected[i].layer);
         assert_same(context, model, base, 2e-5f);
         move_adapters(model);
-        assert_ok(context, bo_model_save(context, base, &(bo_sink){.path = test_path(folder, "base")}));
-        bo_lora_desc with = {.rank = 2, .targets = targets[t], .base = test_path(folder, "base")};
+        assert_ok(context, bo_model_save(context, base, &(bo_sink){.path = test_path(directory, "base")}));
+        bo_lora_desc with = {.rank = 2, .targets = targets[t], .base = test_path(directory, "base")};
         bo_model_destroy(base);
         assert_ok(context, bo_model_load(context, &(bo_source){.path = with.base}, NULL, &base));
         assert_ok(context, bo_model_adapt(context, base, &with));
         move_adapters(base);
-        assert_ok(context, bo_model_save(context, base, &(bo_sink){.path = test_path(folder, "adapter")}));
-        assert_ok(context, bo_model_load(context, &(bo_source){.path = test_path(folder, "adapter")}, NULL, &merged));
+        assert_ok(context, bo_model_save(context, base, &(bo_sink){.path = test_path(directory, "adapter")}));
+        assert_ok(context,
+                  bo_model_load(context, &(bo_source){.path = test_path(directory, "adapter")}, NULL, &merged));
         assert_same(context, base, merged, 2e-5f);
         bo_model_destroy(merged), bo_model_destroy(base), bo_model_destroy(model);
     }
@@ -495,7 +496,7 @@ static void refusals(void **state)
     bo_context_destroy(context);
 }
 
-#define IN_FOLDER(function) cmocka_unit_test_setup_teardown(function, test_setup, folders_teardown)
+#define IN_DIRECTORY(function) cmocka_unit_test_setup_teardown(function, test_setup, directories_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -508,7 +509,7 @@ int main(void)
         cmocka_unit_test(maps_differ),
         cmocka_unit_test(fingerprints),
         cmocka_unit_test(adoption),
-        IN_FOLDER(adapters),
+        IN_DIRECTORY(adapters),
         cmocka_unit_test(storage),
         cmocka_unit_test(used_as_others),
         cmocka_unit_test(refusals),

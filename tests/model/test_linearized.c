@@ -176,9 +176,9 @@ static void where_it_is_allowed(void **state)
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static void check_file(test_folder *folder, const bo_model *model, const char *path)
+static void check_file(test_directory *directory, const bo_model *model, const char *path)
 {
-    bo_context *context = folder->context;
+    bo_context *context = directory->context;
     bo_model *again;
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = path}));
     assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &again));
@@ -197,12 +197,12 @@ static void check_file(test_folder *folder, const bo_model *model, const char *p
 
 static void round_trip(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     static const char *const lists[] = {"", "0,2-3", "3"};
     for (size_t i = 0; mixed_kind(i); i++) {
-        bo_model *model = mixed(folder->context, mixed_kind(i), lists[i % 3]);
-        check_file(folder, model, test_path(folder, "folder"));
-        check_file(folder, model, test_path(folder, "one.safetensors"));
+        bo_model *model = mixed(directory->context, mixed_kind(i), lists[i % 3]);
+        check_file(directory, model, test_path(directory, "directory"));
+        check_file(directory, model, test_path(directory, "one.safetensors"));
         bo_model_destroy(model);
     }
 }
@@ -239,7 +239,7 @@ static void fingerprints_differ(void **state)
 /* config.json of format 3 with a second attention: members that are missing or wrong. */
 static void bad_configurations(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     static const struct {
         const char *members, *words;
     } cases[] = {{"\"kept_attention\": {\"kind\": \"softmax\"}", "kept_layers"},
@@ -257,14 +257,14 @@ static void bad_configurations(void **state)
                  "\"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"max_position_embeddings\": 32, "
                  "\"attention\": {\"kind\": \"dark\", \"features\": {\"features\": 8}}, %s}",
                  cases[i].members);
-        bo_status status = bo_config_read(folder->context, "config.json", text, strlen(text), &config);
+        bo_status status = bo_config_read(directory->context, "config.json", text, strlen(text), &config);
         if (status == BO_OK) {
-            status = bo_model_resolve(folder->context, &config.desc, NULL, &resolved);
+            status = bo_model_resolve(directory->context, &config.desc, NULL, &resolved);
             if (status == BO_OK) bo_model_desc_release(&resolved);
             bo_config_free(&config);
         }
-        if (status == BO_OK || !strstr(bo_context_error(folder->context), cases[i].words))
-            fail_msg("%s: %s, %s", cases[i].members, bo_status_string(status), bo_context_error(folder->context));
+        if (status == BO_OK || !strstr(bo_context_error(directory->context), cases[i].words))
+            fail_msg("%s: %s, %s", cases[i].members, bo_status_string(status), bo_context_error(directory->context));
     }
 }
 
@@ -323,15 +323,15 @@ static void states_grow_with_kept_layers(void **state)
 
 static void states_continue(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     static const char *const kinds[] = {"dark", "hybrid", "gla", "rfa-gate"};
     for (int k = 0; k < 4; k++) {
         bo_model *model = mixed(context, kinds[k], "0,3"), *other = mixed(context, kinds[k], "0,2");
         bo_session *session, *again, *wrong;
         int32_t ids[CONTEXT];
         float first[VOCAB], second[VOCAB];
-        const char *path = test_path(folder, "state");
+        const char *path = test_path(directory, "state");
         test_tokens(CONTEXT, ids);
         assert_ok(context, bo_session_create(context, model, NULL, &session));
         assert_ok(context, bo_session_create(context, model, NULL, &again));
@@ -384,14 +384,14 @@ static void lanes_equal_the_whole(void **state)
 /* Weights in fewer bits: sessions of the mixed model work, and BFLOAT16 survives a file bit for bit. */
 static void stored_weights(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (int i = 0; i < 2; i++) {
         bo_model *model = mixed(context, i ? "hybrid" : "dark", "0,2"), *again;
         assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
         check_steps(context, "bfloat16", model);
-        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = test_path(folder, "stored")}));
-        assert_ok(context, bo_model_load(context, &(bo_source){.path = test_path(folder, "stored")},
+        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = test_path(directory, "stored")}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = test_path(directory, "stored")},
                                          &(bo_model_load_desc){.storage = BO_STORAGE_BFLOAT16}, &again));
         assert_int_equal(bo_model_fingerprint(model), bo_model_fingerprint(again));
         assert_true(same_logits(context, model, again));
@@ -407,8 +407,8 @@ static void stored_weights(void **state)
  * gives the model before merging, bit for bit. */
 static void adapters(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     static float before[CONTEXT * VOCAB], after[CONTEXT * VOCAB];
     int32_t ids[CONTEXT];
     test_tokens(CONTEXT, ids);
@@ -432,8 +432,8 @@ static void adapters(void **state)
         /* logits of a few units; W0 + BA is rounded once more than W0 x + B(A x): a few 1e-7 per product, four
          * layers */
         for (size_t i = 0; i < CONTEXT * VOCAB; i++) assert_close((double)after[i], (double)before[i], 1e-3);
-        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = test_path(folder, "merged")}));
-        assert_ok(context, bo_model_load(context, &(bo_source){.path = test_path(folder, "merged")}, NULL, &loaded));
+        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = test_path(directory, "merged")}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = test_path(directory, "merged")}, NULL, &loaded));
         assert_true(same_logits(context, model, loaded));
         bo_model_destroy(loaded);
         assert_ok(context, bo_model_unmerge(context, model));
@@ -636,15 +636,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_layers),
         cmocka_unit_test(where_it_is_allowed),
-        cmocka_unit_test_setup_teardown(round_trip, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(round_trip, test_setup, directories_teardown),
         cmocka_unit_test(fingerprints_differ),
-        cmocka_unit_test_setup_teardown(bad_configurations, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(bad_configurations, test_setup, directories_teardown),
         cmocka_unit_test(steps_equal_the_whole),
         cmocka_unit_test(states_grow_with_kept_layers),
-        cmocka_unit_test_setup_teardown(states_continue, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(states_continue, test_setup, directories_teardown),
         cmocka_unit_test(lanes_equal_the_whole),
-        cmocka_unit_test_setup_teardown(stored_weights, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(adapters, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(stored_weights, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(adapters, test_setup, directories_teardown),
         cmocka_unit_test(replaced_by_the_same),
         cmocka_unit_test(replaced_by_every_kind),
         cmocka_unit_test(families),

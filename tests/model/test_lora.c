@@ -15,16 +15,16 @@ static bo_lora_desc lora_of(bo_lora_init init, const bo_corpus *data)
 }
 
 /* A corpus to compute gradients with. */
-static bo_corpus *open_text(test_folder *folder, bo_tokenizer **tokenizer)
+static bo_corpus *open_text(test_directory *directory, bo_tokenizer **tokenizer)
 {
-    const char *path = test_path(folder, "text");
+    const char *path = test_path(directory, "text");
     FILE *file = fopen(path, "w");
     for (int i = 0; i < 400; i++) fprintf(file, "%d times ", i * i);
     fclose(file);
     bo_corpus *corpus = NULL;
-    assert_ok(folder->context, bo_tokenizer_create(folder->context, tokenizer));
+    assert_ok(directory->context, bo_tokenizer_create(directory->context, tokenizer));
     const bo_corpus_desc desc = {.paths = &path, .path_count = 1, .tokenizer = *tokenizer};
-    assert_ok(folder->context, bo_corpus_open(folder->context, &desc, &corpus));
+    assert_ok(directory->context, bo_corpus_open(directory->context, &desc, &corpus));
     return corpus;
 }
 
@@ -48,10 +48,10 @@ static void assert_same_losses(bo_context *context, const bo_model *a, const bo_
 
 static void begins_as_the_base(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer;
-    bo_corpus *text = open_text(folder, &tokenizer);
+    bo_corpus *text = open_text(directory, &tokenizer);
     const bo_model_desc desc = test_desc("rfa-gate");
     bo_model *base = test_model(context, &desc, NULL);
     for (int init = 0; init < BO_LORA_INIT_COUNT; init++) {
@@ -74,7 +74,7 @@ static void begins_as_the_base(void **state)
  * rows of A. */
 static void svd_takes_the_largest(void **state)
 {
-    bo_context *context = ((test_folder *)*state)->context;
+    bo_context *context = ((test_directory *)*state)->context;
     const bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL);
     bo_lora_desc lora = lora_of(BO_LORA_INIT_WEIGHT, NULL);
@@ -107,7 +107,7 @@ static void svd_takes_the_largest(void **state)
 
 static void gradients_of_a_and_b(void **state)
 {
-    bo_context *context = ((test_folder *)*state)->context;
+    bo_context *context = ((test_directory *)*state)->context;
     for (int init = 0; init < 2; init++) {
         bo_model_desc desc = test_desc(init ? "softmax" : "rfa-gate");
         desc.width = 8, desc.block.hidden = 12, desc.block.bias = init,
@@ -151,7 +151,7 @@ static void assert_merged(const bo_weight *merged, const bo_lora_site *site)
 
 static void merged_and_back(void **state)
 {
-    bo_context *context = ((test_folder *)*state)->context;
+    bo_context *context = ((test_directory *)*state)->context;
     const bo_model_desc desc = test_desc("rfa-gate");
     for (int init = 0; init < 3; init++) {
         bo_model *model = test_model(context, &desc, NULL), *same = test_model(context, &desc, NULL);
@@ -190,12 +190,12 @@ typedef struct places {
     char base[200], adapter[200], merged[200];
 } places;
 
-static places places_in(test_folder *folder)
+static places places_in(test_directory *directory)
 {
     places p;
-    snprintf(p.base, sizeof p.base, "%s", test_path(folder, "base"));
-    snprintf(p.adapter, sizeof p.adapter, "%s", test_path(folder, "adapter"));
-    snprintf(p.merged, sizeof p.merged, "%s", test_path(folder, "merged"));
+    snprintf(p.base, sizeof p.base, "%s", test_path(directory, "base"));
+    snprintf(p.adapter, sizeof p.adapter, "%s", test_path(directory, "adapter"));
+    snprintf(p.merged, sizeof p.merged, "%s", test_path(directory, "merged"));
     return p;
 }
 
@@ -212,9 +212,9 @@ static bo_model *adapted_in(bo_context *context, const places *p, const bo_lora_
 
 static void files_keep_everything(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    const places p = places_in(folder);
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    const places p = places_in(directory);
     for (int init = 0; init < 3; init++) {
         bo_lora_desc lora = lora_of((bo_lora_init)init, NULL);
         lora.base = p.base;
@@ -243,10 +243,10 @@ static void files_keep_everything(void **state)
                                &(bo_model_load_desc){.adapters = BO_ADAPTERS_REMOVE}, &none));
 }
 
-static void replace(const char *folder, const char *name, const char *text)
+static void replace(const char *directory, const char *name, const char *text)
 {
     char path[300];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     FILE *file = fopen(path, "w");
     fputs(text, file);
     fclose(file);
@@ -254,9 +254,9 @@ static void replace(const char *folder, const char *name, const char *text)
 
 static void refuses_what_does_not_fit(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    const places p = places_in(folder);
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    const places p = places_in(directory);
     bo_lora_desc lora = lora_of(BO_LORA_INIT_ZERO, NULL);
     bo_model_desc desc = test_desc("rfa-gate");
     bo_model *model = test_model(context, &desc, NULL), *base = test_model(context, &desc, NULL), *none;
@@ -365,9 +365,9 @@ static void starve(const char *what, const work *w, bo_status (*task)(bo_context
 
 static void starved(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    work w = {.p = places_in(folder)};
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    work w = {.p = places_in(directory)};
     bo_model_desc desc = test_desc("softmax");
     const bo_lora_desc lora = {.rank = 2, .init = BO_LORA_INIT_WEIGHT, .targets = "q_proj", .base = w.p.base};
     desc.layers = 1, desc.width = 8;
@@ -387,13 +387,13 @@ static void starved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(begins_as_the_base, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(svd_takes_the_largest, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(gradients_of_a_and_b, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(merged_and_back, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(files_keep_everything, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(refuses_what_does_not_fit, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(starved, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(begins_as_the_base, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(svd_takes_the_largest, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(gradients_of_a_and_b, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(merged_and_back, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(files_keep_everything, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(refuses_what_does_not_fit, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(starved, test_setup, directories_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

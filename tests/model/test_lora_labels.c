@@ -22,7 +22,7 @@ static size_t count_trained(const bo_model *model, bool labels)
  * only adapters are. */
 static void trains_what_is_new(void **state)
 {
-    bo_context *context = ((test_folder *)*state)->context;
+    bo_context *context = ((test_directory *)*state)->context;
     const bo_model_desc spoken = test_desc("rfa");
     bo_model *language = test_model(context, &spoken, NULL);
     for (int task = BO_MODEL_TASK_CLASSIFY; task <= BO_MODEL_TASK_MATCH; task++) {
@@ -47,12 +47,12 @@ static void trains_what_is_new(void **state)
 
 static void files_keep_labels(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     char base[200], adapter[200], merged[200];
-    snprintf(base, sizeof base, "%s", test_path(folder, "base"));
-    snprintf(adapter, sizeof adapter, "%s", test_path(folder, "adapter"));
-    snprintf(merged, sizeof merged, "%s", test_path(folder, "merged"));
+    snprintf(base, sizeof base, "%s", test_path(directory, "base"));
+    snprintf(adapter, sizeof adapter, "%s", test_path(directory, "adapter"));
+    snprintf(merged, sizeof merged, "%s", test_path(directory, "merged"));
     for (int init = BO_LORA_INIT_ZERO; init < 3; init++) {
         const bo_model_desc desc = labeler_desc("rfa", init ? BO_MODEL_TASK_MATCH : BO_MODEL_TASK_CLASSIFY);
         bo_model *model = test_model(context, &desc, NULL), *again, *whole, *unmerged, *first;
@@ -83,7 +83,7 @@ static void files_keep_labels(void **state)
     }
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, test_setup, folders_teardown)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, test_setup, directories_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(trains_what_is_new), TEST(files_keep_labels)};

@@ -6,7 +6,7 @@
 typedef struct work {
     bo_model_desc desc;
     bo_model *model; /* made with enough memory */
-    char folder[1024], state[1024];
+    char directory[1024], state[1024];
     const char *text; /* a description */
 } work;
 
@@ -30,14 +30,14 @@ static bo_status describe(bo_context *context, const work *w)
 
 static bo_status save(bo_context *context, const work *w)
 {
-    return bo_model_save(context, w->model, &(bo_sink){.path = w->folder});
+    return bo_model_save(context, w->model, &(bo_sink){.path = w->directory});
 }
 
 static bo_status load(bo_context *context, const work *w)
 {
     bo_model *model;
     size_t taken;
-    BO_TRY(bo_model_load(context, &(bo_source){.path = w->folder}, NULL, &model));
+    BO_TRY(bo_model_load(context, &(bo_source){.path = w->directory}, NULL, &model));
     bo_status status = bo_model_adopt(context, model, w->model, &taken);
     bo_model_destroy(model);
     return status;
@@ -108,13 +108,13 @@ static void starve(const char *what, const work *w, work_fn task)
     }
 }
 
-static void check(test_folder *folder, const char *preset, bo_mlp mlp, const char *layers)
+static void check(test_directory *directory, const char *preset, bo_mlp mlp, const char *layers)
 {
     work w = {.desc = test_desc(preset)};
     w.desc.layers = 1, w.desc.block.mlp = mlp, w.desc.block.layers = layers;
-    snprintf(w.folder, sizeof w.folder, "%s", folder->path);
-    snprintf(w.state, sizeof w.state, "%s", test_path(folder, "state"));
-    assert_ok(folder->context, bo_model_create(folder->context, &w.desc, NULL, &w.model));
+    snprintf(w.directory, sizeof w.directory, "%s", directory->path);
+    snprintf(w.state, sizeof w.state, "%s", test_path(directory, "state"));
+    assert_ok(directory->context, bo_model_create(directory->context, &w.desc, NULL, &w.model));
     starve("create", &w, create);
     starve("save", &w, save);
     starve("load", &w, load);
@@ -125,14 +125,14 @@ static void check(test_folder *folder, const char *preset, bo_mlp mlp, const cha
 }
 
 /* Models of another task, which have no sessions. */
-static void check_task(test_folder *folder, bo_model_task task)
+static void check_task(test_directory *directory, bo_model_task task)
 {
     static const char *const labels[] = {"no", "yes"};
     work w = {.desc = test_desc("rfa")};
     w.desc.layers = 1, w.desc.task = task;
     if (task != BO_MODEL_TASK_TRANSLATE) w.desc.classes = 2, w.desc.labels = labels;
-    snprintf(w.folder, sizeof w.folder, "%s", folder->path);
-    assert_ok(folder->context, bo_model_create(folder->context, &w.desc, NULL, &w.model));
+    snprintf(w.directory, sizeof w.directory, "%s", directory->path);
+    assert_ok(directory->context, bo_model_create(directory->context, &w.desc, NULL, &w.model));
     starve("create", &w, create);
     starve("save", &w, save);
     starve("load", &w, load);

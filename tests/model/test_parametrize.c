@@ -39,17 +39,17 @@ static void stays_in_files(void **state)
     bo_context *context = test_context(1);
     int32_t ids[CONTEXT + 1];
     float before[CONTEXT], after[CONTEXT];
-    char folder[] = "/tmp/bochner-parametrize-XXXXXX";
+    char directory[] = "/tmp/bochner-parametrize-XXXXXX";
     test_tokens(CONTEXT + 1, ids);
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(mkdtemp(directory));
     for (int i = 0; i < 2 * BO_PARAMETRIZATION_COUNT; i++) {
         const bo_parametrization kind = (bo_parametrization)(i / 2);
         bo_model_desc desc = (i % 2 ? make_listed : make_desc)(kind, 32);
         if (kind == BO_PARAMETRIZATION_UNIT) desc.storage = BO_STORAGE_FLOAT8;
         bo_model *model = make(context, &desc), *loaded;
         shake(context, model);
-        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder}));
-        assert_ok(context, bo_model_load(context, &(bo_source){.path = folder}, NULL, &loaded));
+        assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = directory}, NULL, &loaded));
         const bo_model_desc *found = bo_model_describe(loaded);
         assert_int_equal(found->parametrization, kind);
         assert_int_equal(found->base_width, desc.base_width);
@@ -62,7 +62,7 @@ static void stays_in_files(void **state)
         bo_model_destroy(loaded);
     }
     char command[128];
-    snprintf(command, sizeof command, "rm -r %s", folder);
+    snprintf(command, sizeof command, "rm -r %s", directory);
     assert_int_equal(system(command), 0);
     bo_context_destroy(context);
 }

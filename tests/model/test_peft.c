@@ -12,11 +12,11 @@ typedef struct places {
     char base[200], adapter[200], tensors[240], config[240];
 } places;
 
-static places places_in(test_folder *folder)
+static places places_in(test_directory *directory)
 {
     places p;
-    snprintf(p.base, sizeof p.base, "%s", test_path(folder, "base"));
-    snprintf(p.adapter, sizeof p.adapter, "%s", test_path(folder, "adapter"));
+    snprintf(p.base, sizeof p.base, "%s", test_path(directory, "base"));
+    snprintf(p.adapter, sizeof p.adapter, "%s", test_path(directory, "adapter"));
     snprintf(p.tensors, sizeof p.tensors, "%s/adapter_model.safetensors", p.adapter);
     snprintf(p.config, sizeof p.config, "%s/adapter_config.json", p.adapter);
     return p;
@@ -106,9 +106,9 @@ static void shared_modules(void **state)
         const char *targets;
         size_t modules, rank; /* of c_attn */
     } cases[] = {{"all", 4, 3 * RANK}, {"q_proj,v_proj", 1, 2 * RANK}, {"k_proj,down_proj", 2, RANK}};
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    const places p = places_in(folder);
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    const places p = places_in(directory);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int init = 0; init < 2; init++) {
             bo_model *model = adapted(context, &p, cases[i].targets, (bo_lora_init)init), *again;
@@ -192,9 +192,9 @@ static void assert_reads(bo_context *context, const places *p, const bo_model *m
 static void every_family(void **state)
 {
     static const char *const targets[] = {"all", "q_proj,o_proj", "v_proj,down_proj"};
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    places p = places_in(folder);
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    places p = places_in(directory);
     const char *source = getenv("BOCHNER_SOURCE");
     char families[512];
     size_t found = 0;
@@ -225,9 +225,9 @@ static void every_family(void **state)
 
 static void config_of_shared(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    const places p = places_in(folder);
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    const places p = places_in(directory);
     bo_model *model = adapted(context, &p, "q_proj,v_proj,o_proj", BO_LORA_INIT_ZERO);
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p.adapter}));
     char *text = text_of(p.config);
@@ -263,9 +263,9 @@ static void settings(void **state)
          "\"target_modules\": \"x\", \"bias\": \"none\", \"init_lora_weights\": \"gaussian\"",
          2.0 / 3, 1},
     };
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    const places p = places_in(folder);
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    const places p = places_in(directory);
     bo_model *model = adapted(context, &p, "k_proj,o_proj", BO_LORA_INIT_ZERO), *base, *read;
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p.adapter}));
     write_as_peft(context, &p);
@@ -313,9 +313,9 @@ static void refusals(void **state)
         {"\"alpha_pattern\": {\"q\": -1}", "'alpha_pattern': 'q': expected a number above 0", BO_FORMAT},
         {"\"alpha_pattern\": {\"(\": 1}", "'alpha_pattern'", BO_UNSUPPORTED},
     };
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    const places p = places_in(folder);
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    const places p = places_in(directory);
     bo_model *model = adapted(context, &p, "q_proj", BO_LORA_INIT_ZERO), *none;
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p.adapter}));
     write_as_peft(context, &p);
@@ -364,11 +364,11 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(shared_modules, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(every_family, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(config_of_shared, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(settings, test_setup, folders_teardown),
-        cmocka_unit_test_setup_teardown(refusals, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(shared_modules, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(every_family, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(config_of_shared, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(settings, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(refusals, test_setup, directories_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

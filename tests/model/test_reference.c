@@ -173,10 +173,10 @@ static void test_families(void **unused)
     bo_context_destroy(context);
 }
 
-static void check_type(test_folder *folder, const char *type)
+static void check_type(test_directory *directory, const char *type)
 {
     char text[4096] = "", wanted[64];
-    const char *path = test_path(folder, "config.json");
+    const char *path = test_path(directory, "config.json");
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
     text[fread(text, 1, sizeof text - 1, file)] = 0;
@@ -188,14 +188,14 @@ static void check_type(test_folder *folder, const char *type)
 /* Saved, a model keeps its family, and it is the same model when it is loaded again. */
 static void test_saved(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (size_t i = 0; i < FAMILIES; i++) {
         reference r = open_family(context, i);
         bo_model *again;
-        assert_ok(context, bo_model_save(context, r.model, &(bo_sink){.path = folder->path}));
-        check_type(folder, families[i][1]);
-        assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &again));
+        assert_ok(context, bo_model_save(context, r.model, &(bo_sink){.path = directory->path}));
+        check_type(directory, families[i][1]);
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &again));
         assert_int_equal(bo_model_fingerprint(again), bo_model_fingerprint(r.model));
         bo_model_destroy(r.model);
         r.model = again;

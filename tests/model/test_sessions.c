@@ -179,15 +179,15 @@ static void test_refused(void **unused)
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static void check_file(test_folder *folder, const char *preset)
+static void check_file(test_directory *directory, const char *preset)
 {
-    bo_context *context = folder->context;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc(preset);
     bo_model *model = test_model(context, &desc, NULL);
     bo_session *one, *two;
     int32_t ids[CONTEXT];
     float expected[VOCAB], found[VOCAB];
-    const char *path = test_path(folder, "state");
+    const char *path = test_path(directory, "state");
     bool grows = desc.block.mixer == BO_MIXER_ATTENTION &&
                  (desc.block.attention.kind == BO_ATTENTION_SOFTMAX || desc.block.attention.kind == BO_ATTENTION_POWER);
     test_tokens(CONTEXT, ids);
@@ -226,14 +226,14 @@ static void test_files(void **state)
 
 static void test_files_refused(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("rfa-gate");
     bo_model *model = test_model(context, &desc, NULL), *other;
     bo_session *session;
     int32_t ids[CONTEXT];
     float logits[VOCAB], after[VOCAB];
-    const char *path = test_path(folder, "state");
+    const char *path = test_path(directory, "state");
     test_tokens(CONTEXT, ids);
     assert_ok(context, bo_session_create(context, model, NULL, &session));
     assert_ok(context, bo_session_feed(context, session, ids, 9, logits));
@@ -245,14 +245,14 @@ static void test_files_refused(void **state)
     assert_ok(context, bo_session_feed(context, session, ids, 5, logits));
     assert_fails(context, BO_INVALID, "another model", bo_session_load(context, session, &(bo_source){.path = path}));
     assert_fails(context, BO_FORMAT, "expected the state of a session",
-                 (bo_tensors_write(context, test_path(folder, "x"), NULL, 0, NULL, 0),
-                  bo_session_load(context, session, &(bo_source){.path = test_path(folder, "x")})));
+                 (bo_tensors_write(context, test_path(directory, "x"), NULL, 0, NULL, 0),
+                  bo_session_load(context, session, &(bo_source){.path = test_path(directory, "x")})));
     FILE *file = fopen(path, "rb");
     static char bytes[1 << 20];
     size_t size = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
     for (size_t cut = 0; cut < size; cut += size / 50 + 1)
-        assert_true(bo_session_load(context, session, &(bo_source){.path = test_write(folder, "cut", bytes, cut)}) ==
+        assert_true(bo_session_load(context, session, &(bo_source){.path = test_write(directory, "cut", bytes, cut)}) ==
                     BO_FORMAT);
     assert_int_equal(bo_session_tokens(session), 5); /* unchanged */
     assert_ok(context, bo_session_feed(context, session, NULL, 0, after));
@@ -351,12 +351,12 @@ static void test_overflow_not_saved(void **unused)
 /* A change of one bit of one weight makes a different model; the number of threads does not. */
 static void test_other_weights(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context, *several = test_context(3);
+    test_directory *directory = *state;
+    bo_context *context = directory->context, *several = test_context(3);
     bo_model_desc desc = test_desc("rfa-gate");
     desc.vocab = 20000; /* more than one block of weights */
     bo_model *model = test_model(context, &desc, NULL);
-    const char *path = test_path(folder, "state"), *names[] = {"model.embed_tokens.weight", "model.norm.weight"};
+    const char *path = test_path(directory, "state"), *names[] = {"model.embed_tokens.weight", "model.norm.weight"};
     bo_session *session;
     const int32_t ids[] = {1, 2, 3};
     float *values = malloc(desc.vocab * desc.width * sizeof *values);

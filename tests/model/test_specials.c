@@ -10,7 +10,8 @@ enum { END = 0, IDS = 1024 }; /* <|endoftext|> of the tokenizer, and the size of
 
 static const char CHAT[] = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}";
 
-/* ---- a folder ---------------------------------------------------------------------------------------------------- */
+/* ---- a directory ----------------------------------------------------------------------------------------------------
+ */
 
 static bo_tokenizer *load_tokenizer(bo_context *context)
 {
@@ -32,9 +33,9 @@ static bo_model *make_model(bo_context *context, const bo_tokenizer *tokenizer)
     return model;
 }
 
-static char *read_text(test_folder *folder, const char *name)
+static char *read_text(test_directory *directory, const char *name)
 {
-    FILE *file = fopen(test_path(folder, name), "rb");
+    FILE *file = fopen(test_path(directory, name), "rb");
     if (!file) return NULL;
     char *text = calloc(1, 1 << 16);
     assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
@@ -43,21 +44,21 @@ static char *read_text(test_folder *folder, const char *name)
 }
 
 /* Replaces the ids of config.json, or leaves them out. */
-static void set_config(test_folder *folder, const char *config, const char *ids)
+static void set_config(test_directory *directory, const char *config, const char *ids)
 {
     const char *from = strstr(config, ",\n  \"bos_token_id\"");
     char text[1 << 14];
     assert_non_null(from);
     snprintf(text, sizeof text, "%.*s%s%s\n}\n", (int)(from - config), config, ids ? "," : "", ids ? ids : "");
-    test_text(folder, "config.json", text);
+    test_text(directory, "config.json", text);
 }
 
-static void set_file(test_folder *folder, const char *name, const char *text)
+static void set_file(test_directory *directory, const char *name, const char *text)
 {
     if (text)
-        test_text(folder, name, text);
+        test_text(directory, name, text);
     else
-        unlink(test_path(folder, name));
+        unlink(test_path(directory, name));
 }
 
 /* ---- which file counts ------------------------------------------------------------------------------------------- */
@@ -88,18 +89,18 @@ static void precedence(void **state)
         {"\"eos_token_id\": 50256, \"bos_token_id\": 50256", NULL, NULL, -1, {0}, 0},
         {"\"eos_token_id\": 50256", "{\"eos_token_id\": [1024, 1023]}", NULL, -1, {1023}, 1},
     };
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer = load_tokenizer(context);
     bo_model *model = make_model(context, tokenizer);
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    char *config = read_text(folder, "config.json");
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    char *config = read_text(directory, "config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model *read;
-        set_config(folder, config, cases[i].config);
-        set_file(folder, "generation_config.json", cases[i].generation);
-        set_file(folder, "tokenizer_config.json", cases[i].tokenizer);
-        assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+        set_config(directory, config, cases[i].config);
+        set_file(directory, "generation_config.json", cases[i].generation);
+        set_file(directory, "tokenizer_config.json", cases[i].tokenizer);
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
         const bo_model_facts *facts = bo_model_report(read);
         const int32_t *ends = facts->end_tokens;
         const size_t count = facts->end_count;
@@ -124,14 +125,14 @@ static void templates(void **state)
         "{\"id\": \"<s>\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], "
         "\"pair\": [], \"special_tokens\": {\"<s>\": {\"id\": \"<s>\", \"ids\": [2], "
         "\"tokens\": [\"<s>\"]}}}}";
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer;
     assert_ok(context, bo_tokenizer_load(context, &(bo_source){.bytes = text, .size = strlen(text)}, &tokenizer));
     bo_model *model = make_model(context, tokenizer);
     assert_int_equal(bo_model_report(model)->begin_token, 2);
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    char *written = read_text(folder, "tokenizer_config.json");
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    char *written = read_text(directory, "tokenizer_config.json");
     assert_non_null(strstr(written, "\"bos_token\": \"<s>\""));
     free(written);
     bo_model_destroy(model);
@@ -163,31 +164,31 @@ static void refusals(void **state)
         {"special_tokens_map.json", "nothing", "special_tokens_map.json"},
         {"special_tokens_map.json", "{\"eos_token\": []}", "special_tokens_map.json: \"eos_token\" should be"},
     };
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model *model = make_model(context, NULL), *read;
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    char *config = read_text(folder, "config.json");
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    char *config = read_text(directory, "config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        test_text(folder, cases[i].file, cases[i].text);
+        test_text(directory, cases[i].file, cases[i].text);
         assert_fails(context, BO_FORMAT, cases[i].words,
-                     bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+                     bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
         assert_null(read);
-        unlink(test_path(folder, cases[i].file));
+        unlink(test_path(directory, cases[i].file));
     }
-    test_write(folder, "chat_template.jinja", "a\0b", 3);
+    test_write(directory, "chat_template.jinja", "a\0b", 3);
     assert_fails(context, BO_FORMAT, "chat_template.jinja: contains a NUL",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
-    unlink(test_path(folder, "chat_template.jinja"));
-    set_config(folder, config, "\"eos_token_id\": true");
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
+    unlink(test_path(directory, "chat_template.jinja"));
+    set_config(directory, config, "\"eos_token_id\": true");
     assert_fails(context, BO_FORMAT, "config.json: \"eos_token_id\" should be",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     char many[1024] = "\"eos_token_id\": [0";
     for (int i = 0; i < BO_MOST_ENDS; i++) strcat(many, ", 1");
     strcat(many, "]");
-    set_config(folder, config, many);
+    set_config(directory, config, many);
     assert_fails(context, BO_FORMAT, "has more than 64 ids",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     free(config);
     bo_model_destroy(model);
 }
@@ -212,29 +213,29 @@ static void check_kept(bo_context *context, const bo_model *model)
 
 static void kept_as_loaded(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer = load_tokenizer(context);
     bo_model *model = make_model(context, tokenizer), *read, *again;
     void *bytes;
     size_t size;
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    for (size_t i = 0; i < 4; i++) test_text(folder, kept[i].name, kept[i].text);
-    folder->warnings = 0;
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
-    assert_int_equal(folder->warnings, 2); /* two of them were written with other checksums */
-    assert_non_null(strstr(folder->last_log, "_config.json: its checksum is not the one recorded in "));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    for (size_t i = 0; i < 4; i++) test_text(directory, kept[i].name, kept[i].text);
+    directory->warnings = 0;
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
+    assert_int_equal(directory->warnings, 2); /* two of them were written with other checksums */
+    assert_non_null(strstr(directory->last_log, "_config.json: its checksum is not the one recorded in "));
     check_kept(context, read);
-    /* in a folder */
-    for (size_t i = 0; i < 4; i++) unlink(test_path(folder, kept[i].name));
-    assert_ok(context, bo_model_save(context, read, &(bo_sink){.path = folder->path}));
+    /* in a directory */
+    for (size_t i = 0; i < 4; i++) unlink(test_path(directory, kept[i].name));
+    assert_ok(context, bo_model_save(context, read, &(bo_sink){.path = directory->path}));
     for (size_t i = 0; i < 4; i++) {
-        char *text = read_text(folder, kept[i].name);
+        char *text = read_text(directory, kept[i].name);
         assert_string_equal(text, kept[i].text);
         free(text);
     }
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &again));
-    assert_int_equal(folder->warnings, 2);
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &again));
+    assert_int_equal(directory->warnings, 2);
     check_kept(context, again);
     bo_model_destroy(again);
     /* as one file */
@@ -248,7 +249,7 @@ static void kept_as_loaded(void **state)
     check_kept(context, model);
     bo_model_destroy(model);
     model = make_model(context, tokenizer);
-    assert_ok(context, bo_model_read(context, model, folder->path));
+    assert_ok(context, bo_model_read(context, model, directory->path));
     check_kept(context, model);
     bo_model_destroy(model);
     model = make_model(context, NULL); /* its ids mean other tokens */
@@ -263,27 +264,27 @@ static void kept_as_loaded(void **state)
 
 static void written_anew(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_tokenizer *tokenizer = load_tokenizer(context);
     bo_model *model = make_model(context, tokenizer), *read;
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    char *config = read_text(folder, "config.json"), *generation = read_text(folder, "generation_config.json"),
-         *words = read_text(folder, "tokenizer_config.json");
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    char *config = read_text(directory, "config.json"), *generation = read_text(directory, "generation_config.json"),
+         *words = read_text(directory, "tokenizer_config.json");
     static const char ids[] = "\"bos_token_id\": null,\n  \"eos_token_id\": 0,\n  \"pad_token_id\": null\n}\n";
     assert_non_null(strstr(config, ids));
     assert_non_null(strstr(generation, ids));
     assert_string_equal(words, "{\n  \"eos_token\": \"<|endoftext|>\",\n  \"clean_up_tokenization_spaces\": false,\n"
                                "  \"model_max_length\": 48,\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n");
-    assert_null(read_text(folder, "special_tokens_map.json"));
-    assert_null(read_text(folder, "chat_template.jinja"));
+    assert_null(read_text(directory, "special_tokens_map.json"));
+    assert_null(read_text(directory, "chat_template.jinja"));
     /* ids of config.json stay there, also if generation_config.json has others and one is outside of the vocabulary */
-    set_config(folder, config, "\"bos_token_id\": 50256, \"eos_token_id\": [50256, 7], \"pad_token_id\": 5");
-    set_file(folder, "generation_config.json", "{\"eos_token_id\": 9}");
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
-    assert_ok(context, bo_model_save(context, read, &(bo_sink){.path = folder->path}));
+    set_config(directory, config, "\"bos_token_id\": 50256, \"eos_token_id\": [50256, 7], \"pad_token_id\": 5");
+    set_file(directory, "generation_config.json", "{\"eos_token_id\": 9}");
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
+    assert_ok(context, bo_model_save(context, read, &(bo_sink){.path = directory->path}));
     free(config);
-    config = read_text(folder, "config.json");
+    config = read_text(directory, "config.json");
     assert_non_null(
         strstr(config, "\"bos_token_id\": 50256,\n  \"eos_token_id\": [50256, 7],\n  \"pad_token_id\": 5\n}\n"));
     free(config);
@@ -305,7 +306,7 @@ static void usual_ids(void **state)
                  {"{\"model_type\": \"llama\", \"eos_token_id\": 5}", 1, 5},
                  {"{\"model_type\": \"llama\", \"bos_token_id\": null}", -1, 2},
                  {"{\"model_type\": \"qwen2\"}", -1, -1}};
-    bo_context *context = ((test_folder *)*state)->context;
+    bo_context *context = ((test_directory *)*state)->context;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_specials specials = bo_specials_none();
         assert_ok(context, bo_specials_read_config(context, "x", cases[i].text, strlen(cases[i].text), &specials));

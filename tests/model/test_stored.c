@@ -64,19 +64,19 @@ static void check_kind(bo_context *context, const char *kind, bo_storage storage
 
 static void every_kind_computes_with_them(void **state)
 {
-    test_folder *folder = *state;
-    for (size_t i = 0; test_kind(i); i++) check_kind(folder->context, test_kind(i), storages[i % STORAGES]);
-    for (size_t i = 0; i < STORAGES; i++) check_kind(folder->context, "rfa-gate", storages[i]);
+    test_directory *directory = *state;
+    for (size_t i = 0; test_kind(i); i++) check_kind(directory->context, test_kind(i), storages[i % STORAGES]);
+    for (size_t i = 0; i < STORAGES; i++) check_kind(directory->context, "rfa-gate", storages[i]);
 }
 
 /* Loading with a storage gives the bits of loading and converting. */
 static void they_are_loaded_directly(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL), *loaded, *converted;
-    const char *path = test_path(folder, "model");
+    const char *path = test_path(directory, "model");
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = path}));
     for (size_t i = 0; i < STORAGES; i++) {
         uint64_t digests[2];
@@ -101,8 +101,8 @@ static void they_are_loaded_directly(void **state)
 
 static void they_take_fewer_bytes(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("rfa-gate");
     desc.width = 128, desc.block.hidden = 512;
     static const double share[STORAGES] = {0.51, 0.28, 0.155};
@@ -122,8 +122,8 @@ static void they_take_fewer_bytes(void **state)
 /* The file contains BF16 and loads to the same values. */
 static void bfloat16_goes_through_files(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("softmax");
     desc.untied = true;
     bo_model *model = test_model(context, &desc, NULL), *read;
@@ -133,14 +133,14 @@ static void bfloat16_goes_through_files(void **state)
     test_tokens(CONTEXT + 1, ids);
     assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, first));
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    assert_ok(context, bo_tensors_open(context, test_path(directory, "model.safetensors"), &file));
     assert_int_equal(bo_tensors_find(file, "model.embed_tokens.weight")->dtype, BO_BF16);
     assert_int_equal(bo_tensors_find(file, "lm_head.weight")->dtype, BO_BF16);
     assert_int_equal(bo_tensors_find(file, "model.layers.1.self_attn.q_proj.weight")->dtype, BO_BF16);
     assert_int_equal(bo_tensors_find(file, "model.norm.weight")->dtype, BO_F32);
     bo_tensors_close(file);
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     assert_int_equal(bo_model_report(read)->storage, BO_STORAGE_FLOAT32);
     assert_ok(context, bo_model_set_storage(context, read, BO_STORAGE_BFLOAT16));
     assert_ok(context, window_pass(context, read, ids, CONTEXT, NULL, second));
@@ -151,8 +151,8 @@ static void bfloat16_goes_through_files(void **state)
 
 static void what_cannot_be_is_refused(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("rfa-gate");
     bo_model *model = test_model(context, &desc, NULL), *other = test_model(context, &desc, NULL),
              *four = test_model(context, &desc, NULL);
@@ -169,11 +169,11 @@ static void what_cannot_be_is_refused(void **state)
     assert_fails(context, BO_INVALID, "already stored in fewer bits",
                  bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
     assert_fails(context, BO_UNSUPPORTED, "stored as int8, which cannot be written to a file",
-                 bo_model_save(context, model, &(bo_sink){.path = folder->path}));
+                 bo_model_save(context, model, &(bo_sink){.path = directory->path}));
     assert_ok(context, bo_model_set_storage(context, four, BO_STORAGE_INT4));
     assert_int_equal(bo_model_report(four)->storage, BO_STORAGE_INT4);
     assert_fails(context, BO_UNSUPPORTED, "which cannot be written to a file",
-                 bo_model_save(context, four, &(bo_sink){.path = folder->path}));
+                 bo_model_save(context, four, &(bo_sink){.path = directory->path}));
     assert_fails(context, BO_INVALID, "model.embed_tokens.weight' is stored in fewer bits, for inference only",
                  bo_weights_set(context, bo_model_weights(model), "model.embed_tokens.weight", values));
     assert_fails(context, BO_INVALID, "stored in fewer bits, for inference only: it has no gradient",
@@ -192,8 +192,8 @@ static void what_cannot_be_is_refused(void **state)
 /* A state belongs to the weights that produced it, in their storage format. */
 static void states_know_them(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     bo_model_desc desc = test_desc("rfa-gate");
     int32_t ids[8];
     float logits[VOCAB], again[VOCAB];
@@ -205,12 +205,12 @@ static void states_know_them(void **state)
         assert_ok(context, bo_session_create(context, model, NULL, &session));
         if (i == 0) assert_ok(context, bo_session_feed(context, session, ids, 8, logits));
         if (i == 0)
-            assert_ok(context, bo_session_save(context, session, &(bo_sink){.path = test_path(folder, "state")}));
+            assert_ok(context, bo_session_save(context, session, &(bo_sink){.path = test_path(directory, "state")}));
         if (i == 1)
-            assert_ok(context, bo_session_load(context, session, &(bo_source){.path = test_path(folder, "state")}));
+            assert_ok(context, bo_session_load(context, session, &(bo_source){.path = test_path(directory, "state")}));
         if (i == 1) assert_ok(context, bo_session_feed(context, session, NULL, 0, again));
         if (i == 2)
-            assert_int_not_equal(bo_session_load(context, session, &(bo_source){.path = test_path(folder, "state")}),
+            assert_int_not_equal(bo_session_load(context, session, &(bo_source){.path = test_path(directory, "state")}),
                                  BO_OK);
         bo_session_destroy(session);
         bo_model_destroy(model);

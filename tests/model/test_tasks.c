@@ -1,4 +1,4 @@
-/* Models that classify or translate: valid and invalid descriptors, their folders, weights adopted from a language
+/* Models that classify or translate: valid and invalid descriptors, their directories, weights adopted from a language
  * model, and operations that all models share. */
 #include <bochner/lora.h>
 #include "io/files.h"
@@ -82,23 +82,23 @@ static void test_refused(void **state)
                  {first_forward, "does not depend on later ones"},
                  {other_task, "unknown task 9"},
                  {other_pooling, "unknown pooling 9"}};
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     bo_model *model;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_CLASSIFY);
         cases[i].change(&desc);
-        assert_fails(folder->context, BO_INVALID, cases[i].words,
-                     bo_model_create(folder->context, &desc, NULL, &model));
+        assert_fails(directory->context, BO_INVALID, cases[i].words,
+                     bo_model_create(directory->context, &desc, NULL, &model));
     }
     bo_model_desc desc = translator("rfa");
     desc.parametrization = BO_PARAMETRIZATION_UNIT;
-    assert_fails(folder->context, BO_INVALID, "has two", bo_model_create(folder->context, &desc, NULL, &model));
+    assert_fails(directory->context, BO_INVALID, "has two", bo_model_create(directory->context, &desc, NULL, &model));
     desc = translator("rfa");
     desc.block.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_RFA, .gate = BO_GATE_CONVEX};
-    assert_fails(folder->context, BO_INVALID, "no gate", bo_model_create(folder->context, &desc, NULL, &model));
+    assert_fails(directory->context, BO_INVALID, "no gate", bo_model_create(directory->context, &desc, NULL, &model));
     desc = translator("rfa");
     test_encode(&desc, &(bo_attention_desc){.kind = BO_ATTENTION_RFA, .window = 5});
-    assert_fails(folder->context, BO_INVALID, "window", bo_model_create(folder->context, &desc, NULL, &model));
+    assert_fails(directory->context, BO_INVALID, "window", bo_model_create(directory->context, &desc, NULL, &model));
 }
 
 static const bo_attention_desc *attention_of(const bo_model *model, bo_model_part part)
@@ -150,14 +150,14 @@ static void test_mixed_parts(void **state)
                  {"softmax", "rfa", false, {BO_ATTENTION_SOFTMAX, BO_ATTENTION_SOFTMAX, BO_ATTENTION_RFA}},
                  {"rfa-gate", "softmax", false, {BO_ATTENTION_RFA, BO_ATTENTION_RFA, BO_ATTENTION_SOFTMAX}},
                  {"softmax", "rfa-gate", true, {BO_ATTENTION_SOFTMAX, BO_ATTENTION_SOFTMAX, BO_ATTENTION_RFA}}};
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model_desc desc = translator(cases[i].decoder), other = translator(cases[i].encoder);
         bo_model *model, *encoder, *decoder;
-        assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &decoder));
-        assert_ok(folder->context, bo_model_create(folder->context, &other, NULL, &encoder));
+        assert_ok(directory->context, bo_model_create(directory->context, &desc, NULL, &decoder));
+        assert_ok(directory->context, bo_model_create(directory->context, &other, NULL, &encoder));
         test_encode_kind(&desc, cases[i].encoder);
-        assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+        assert_ok(directory->context, bo_model_create(directory->context, &desc, NULL, &model));
         for (bo_model_part part = 0; part < 3; part++)
             assert_int_equal(attention_of(model, part)->kind, cases[i].kinds[part]);
         assert_true(attention_of(model, BO_MODEL_PART_LAYERS)->causal);
@@ -181,22 +181,22 @@ static void test_directions(void **state)
                  {"rfa-gate", true, BO_ATTENTION_RFA},      {"hybrid", true, BO_ATTENTION_FAVOR},
                  {"delta", true, BO_ATTENTION_DELTA},       {"ridge", false, BO_ATTENTION_RIDGE},
                  {"gated-ridge", true, BO_ATTENTION_RIDGE}, {"gru", true, BO_ATTENTION_SOFTMAX}};
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model_desc desc = labeler_desc(cases[i].kind, BO_MODEL_TASK_CLASSIFY), forward = desc;
         bo_model *model;
         forward.forward = true;
-        assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+        assert_ok(directory->context, bo_model_create(directory->context, &desc, NULL, &model));
         if (bo_model_attention(model, 0))
             assert_int_equal(bo_attention_describe(bo_model_attention(model, 0))->causal, cases[i].causal);
         assert_int_equal(bo_model_alternates(bo_model_describe(model)), cases[i].causal);
         bo_model_destroy(model);
-        assert_ok(folder->context, bo_model_create(folder->context, &forward, NULL, &model));
+        assert_ok(directory->context, bo_model_create(directory->context, &forward, NULL, &model));
         if (bo_model_attention(model, 0)) assert_true(bo_attention_describe(bo_model_attention(model, 0))->causal);
         assert_false(bo_model_alternates(bo_model_describe(model)));
         bo_model_destroy(model);
         desc = translator(cases[i].kind);
-        assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+        assert_ok(directory->context, bo_model_create(directory->context, &desc, NULL, &model));
         const bo_model_desc *d = bo_model_describe(model);
         const bo_attention *encoder = model->attentions[bo_model_place(d, BO_MODEL_PART_ENCODER)];
         assert_int_equal(d->block.cross_attention.kind, cases[i].cross);
@@ -212,11 +212,11 @@ static void test_directions(void **state)
 /* Across, a hybrid with an M is the attention of its features. */
 static void test_ranks_across(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     bo_model_desc desc = translator("hybrid");
     bo_model *model;
     desc.block.attention.rank = 2;
-    assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+    assert_ok(directory->context, bo_model_create(directory->context, &desc, NULL, &model));
     const bo_attention_desc *cross = &bo_model_describe(model)->block.cross_attention;
     assert_int_equal(cross->kind, BO_ATTENTION_DARK);
     assert_int_equal(cross->rank, 2);
@@ -226,11 +226,11 @@ static void test_ranks_across(void **state)
 /* A window looks backward: attention without a causal mask would refuse it. */
 static void test_windows_alternate(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     bo_model *model;
     bo_model_desc desc = labeler_desc("softmax", BO_MODEL_TASK_CLASSIFY);
     desc.block.attention.window = 5;
-    assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+    assert_ok(directory->context, bo_model_create(directory->context, &desc, NULL, &model));
     assert_true(bo_model_alternates(bo_model_describe(model)));
     bo_model_destroy(model);
 }
@@ -238,31 +238,31 @@ static void test_windows_alternate(void **state)
 /* Softmax attention with a window is given, although its kind is zero. */
 static void test_window_of_the_encoder(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     bo_model *model;
     bo_model_desc desc = translator("rfa");
     test_encode(&desc, &(bo_attention_desc){.window = 5});
-    assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+    assert_ok(directory->context, bo_model_create(directory->context, &desc, NULL, &model));
     const bo_model_desc *d = bo_model_describe(model);
     assert_int_equal(d->encoder.attention.kind, BO_ATTENTION_SOFTMAX);
     assert_int_equal(d->encoder.attention.window, 5);
     bo_model_destroy(model);
     desc.block.cross_attention.window = 5;
-    assert_fails(folder->context, BO_INVALID, "cross_attention must have no gate and no window",
-                 bo_model_create(folder->context, &desc, NULL, &model));
+    assert_fails(directory->context, BO_INVALID, "cross_attention must have no gate and no window",
+                 bo_model_create(directory->context, &desc, NULL, &model));
 }
 
 /* A tokenizer without an end token gets one. */
 static void test_vocabulary_of_translators(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     bo_tokenizer *bytes;
     bo_model *model;
     bo_texts_desc texts = {0};
     bo_model_desc desc = translator("softmax");
     desc.vocab = 0;
-    assert_ok(folder->context, bo_tokenizer_create(folder->context, &bytes));
-    assert_ok(folder->context, bo_model_create(folder->context, &desc, bytes, &model));
+    assert_ok(directory->context, bo_tokenizer_create(directory->context, &bytes));
+    assert_ok(directory->context, bo_model_create(directory->context, &desc, bytes, &model));
     assert_int_equal(bo_model_describe(model)->vocab, 257);
     bo_model_preset_texts(model, false, &texts);
     assert_int_equal(texts.kind, BO_TEXTS_PAIR);
@@ -270,21 +270,22 @@ static void test_vocabulary_of_translators(void **state)
     assert_int_equal(texts.longest, CONTEXT);
     bo_model_destroy(model);
     desc.vocab = 256;
-    assert_fails(folder->context, BO_INVALID, "256 ids and an end",
-                 bo_model_create(folder->context, &desc, bytes, &model));
+    assert_fails(directory->context, BO_INVALID, "256 ids and an end",
+                 bo_model_create(directory->context, &desc, bytes, &model));
     bo_tokenizer_destroy(bytes);
 }
 
-/* ---- folders ----------------------------------------------------------------------------------------------------- */
+/* ---- directories
+ * ----------------------------------------------------------------------------------------------------- */
 
-static void check_trip(test_folder *folder, const bo_model_desc *desc)
+static void check_trip(test_directory *directory, const bo_model_desc *desc)
 {
-    bo_context *context = folder->context;
+    bo_context *context = directory->context;
     bo_model *model, *read, *again;
     char *json, *other;
     assert_ok(context, bo_model_create(context, desc, NULL, &model));
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     assert_true(bo_model_fingerprint(model) == bo_model_fingerprint(read));
     assert_ok(context, bo_config_write(context, model, &json));
     assert_ok(context, bo_config_write(context, read, &other));
@@ -332,20 +333,20 @@ typedef struct lie {
 } lie;
 
 /* Replaces the first occurrence after `where`. */
-static void tell(test_folder *folder, const bo_model_desc *desc, const char *where, size_t count, const lie *lies)
+static void tell(test_directory *directory, const bo_model_desc *desc, const char *where, size_t count, const lie *lies)
 {
-    bo_context *context = folder->context;
+    bo_context *context = directory->context;
     bo_model *model, *read;
     char *config, text[16384];
     assert_ok(context, bo_model_create(context, desc, NULL, &model));
-    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = folder->path}));
+    assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
     assert_ok(context, bo_config_write(context, model, &config));
     for (size_t i = 0; i < count; i++) {
         const char *at = strstr(strstr(config, where), lies[i].old);
         if (!at) fail_msg("config.json lacks %s", lies[i].old);
         snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config), config, lies[i].new, at + strlen(lies[i].old));
-        test_text(folder, "config.json", text);
-        bo_status status = bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &read);
+        test_text(directory, "config.json", text);
+        bo_status status = bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read);
         const bool fine = !*lies[i].words;
         if (status != (fine ? BO_OK : BO_FORMAT) || (!fine && !strstr(bo_context_error(context), lies[i].words)))
             fail_msg("%s instead of %s: %s: %s", lies[i].new, lies[i].old, bo_status_string(status),
@@ -403,8 +404,8 @@ static void test_lies(void **state)
 /* In files of format 1, encoders with ridge attention read in alternating directions. */
 static void test_earlier_encoders(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     static const struct {
         const char *task, *kind, *gate;
         bool refused;
@@ -465,27 +466,27 @@ static bool same_weight(bo_context *context, const bo_model *a, const bo_model *
 /* A language model provides embeddings and layers; the classification head is new. */
 static void test_adopted(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     bo_model_desc language = test_desc("rfa"), desc = labeler_desc("rfa", BO_MODEL_TASK_CLASSIFY),
                   pairs = translator("rfa");
     bo_model *from, *model;
     size_t taken;
     language.seed = 99;
-    assert_ok(folder->context, bo_model_create(folder->context, &language, NULL, &from));
-    shake(folder->context, from);
-    assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
-    assert_ok(folder->context, bo_model_adopt(folder->context, model, from, &taken));
+    assert_ok(directory->context, bo_model_create(directory->context, &language, NULL, &from));
+    shake(directory->context, from);
+    assert_ok(directory->context, bo_model_create(directory->context, &desc, NULL, &model));
+    assert_ok(directory->context, bo_model_adopt(directory->context, model, from, &taken));
     assert_int_equal(taken, bo_weights_count(bo_model_weights(from)));
     assert_int_equal(bo_weights_count(bo_model_weights(model)), taken + 1);
-    assert_true(same_weight(folder->context, model, from, "model.embed_tokens.weight"));
-    assert_true(same_weight(folder->context, model, from, "model.layers.1.mlp.up_proj.weight"));
+    assert_true(same_weight(directory->context, model, from, "model.embed_tokens.weight"));
+    assert_true(same_weight(directory->context, model, from, "model.layers.1.mlp.up_proj.weight"));
     assert_int_equal(bo_features_fingerprint(bo_attention_features(bo_model_attention(model, 1), 0)),
                      bo_features_fingerprint(bo_attention_features(bo_model_attention(from, 1), 0)));
     bo_model_destroy(model);
-    assert_ok(folder->context, bo_model_create(folder->context, &pairs, NULL, &model));
-    assert_ok(folder->context, bo_model_adopt(folder->context, model, from, &taken));
+    assert_ok(directory->context, bo_model_create(directory->context, &pairs, NULL, &model));
+    assert_ok(directory->context, bo_model_adopt(directory->context, model, from, &taken));
     assert_int_equal(taken, bo_weights_count(bo_model_weights(from)));
-    assert_true(same_weight(folder->context, model, from, "model.layers.1.mlp.up_proj.weight"));
+    assert_true(same_weight(directory->context, model, from, "model.layers.1.mlp.up_proj.weight"));
     bo_model_destroy(model);
     bo_model_destroy(from);
 }
@@ -516,34 +517,34 @@ static void read_forwards(bo_model_desc *d)
 /* The fingerprint changes with the attention of the encoder, but not if that of the decoder is written out. */
 static void test_fingerprints_of_parts(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     bo_model_desc desc = translator("rfa");
-    const uint64_t plain = fingerprint(folder->context, &desc);
+    const uint64_t plain = fingerprint(directory->context, &desc);
     test_encode(&desc, &desc.block.attention);
-    assert_true(plain == fingerprint(folder->context, &desc));
+    assert_true(plain == fingerprint(directory->context, &desc));
     desc.encoder.attention.temperature = 2;
-    assert_true(plain != fingerprint(folder->context, &desc));
+    assert_true(plain != fingerprint(directory->context, &desc));
 }
 
 static void test_fingerprints(void **state)
 {
     static const change changes[] = {rename_label, pool_largest, read_forwards};
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     const bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_CLASSIFY);
-    const uint64_t plain = fingerprint(folder->context, &desc);
-    assert_true(plain == fingerprint(folder->context, &desc));
+    const uint64_t plain = fingerprint(directory->context, &desc);
+    assert_true(plain == fingerprint(directory->context, &desc));
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         bo_model_desc other = desc;
         changes[i](&other);
-        assert_true(plain != fingerprint(folder->context, &other));
+        assert_true(plain != fingerprint(directory->context, &other));
     }
 }
 
 /* Stored in fewer bits, with adapters, or at another width by the rules of μP: classification still works. */
 static void test_other_forms(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     static const size_t lengths[] = {6, 11};
     float before[2 * CLASSES], after[2 * CLASSES];
     bo_tokenizer *bytes;

@@ -374,7 +374,7 @@ static void every_allocation_may_fail(void **state)
 
 static void refusals(void **state)
 {
-    bo_context *context = ((test_folder *)*state)->context;
+    bo_context *context = ((test_directory *)*state)->context;
     bo_model *teacher = make_teacher(context, 0);
     bo_model_graph g;
     const bo_model_graph_desc desc = {.rows = 8, .loss = true, .imitate = BO_IMITATION_ATTENTION};
@@ -392,7 +392,7 @@ int main(void)
         cmocka_unit_test(any_number_of_layers),
         cmocka_unit_test(any_number_of_threads),
         cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test_setup_teardown(refusals, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(refusals, test_setup, directories_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

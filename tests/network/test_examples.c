@@ -4,18 +4,18 @@
 #include "io/tensors.h"
 #include <bochner/data.h>
 
-static const char *written(test_folder *folder, const char *name, const char *text)
+static const char *written(test_directory *directory, const char *name, const char *text)
 {
-    const char *path = test_path(folder, name);
-    assert_ok(folder->context, bo_file_save(folder->context, path, text, strlen(text)));
+    const char *path = test_path(directory, name);
+    assert_ok(directory->context, bo_file_save(directory->context, path, text, strlen(text)));
     return path;
 }
 
 /* Five nodes with two numbers and a class. */
-static bo_examples_desc nodes(test_folder *folder)
+static bo_examples_desc nodes(test_directory *directory)
 {
     return (bo_examples_desc){
-        .data = {.path = written(folder, "nodes.csv", "a,b,kind\n1,2,x\n3,4,y\n5,6,x\n7,8,y\n9,10,x\n")}};
+        .data = {.path = written(directory, "nodes.csv", "a,b,kind\n1,2,x\n3,4,y\n5,6,x\n7,8,y\n9,10,x\n")}};
 }
 
 static void expect_edges(const bo_examples *e, const int32_t *first, const int32_t *neighbors)
@@ -27,11 +27,11 @@ static void expect_edges(const bo_examples *e, const int32_t *first, const int32
 
 static void test_edges(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    bo_examples_desc desc = nodes(folder);
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    bo_examples_desc desc = nodes(directory);
     bo_examples *e;
-    desc.edges = written(folder, "edges.csv", "from,to\n0,1\n2,1\n1,0\n4,4\n0,1\n");
+    desc.edges = written(directory, "edges.csv", "from,to\n0,1\n2,1\n1,0\n4,4\n0,1\n");
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
     assert_int_equal(e->rows, 5);
     assert_int_equal(e->dim, 2);
@@ -58,35 +58,36 @@ static void test_bad_edges(void **state)
                {"0,1\n1,x\n", "found x"},
                {"0,1\n1,\n", "found nothing"},
                {"0,1,2\n", "two columns, from and to, found 3"}};
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        bo_examples_desc desc = nodes(folder);
+        bo_examples_desc desc = nodes(directory);
         bo_examples *e;
-        desc.edges = written(folder, "edges.csv", bad[i].text);
-        assert_fails(folder->context, BO_FORMAT, bad[i].words, bo_examples_load(folder->context, &desc, NULL, &e));
+        desc.edges = written(directory, "edges.csv", bad[i].text);
+        assert_fails(directory->context, BO_FORMAT, bad[i].words,
+                     bo_examples_load(directory->context, &desc, NULL, &e));
         assert_null(e);
     }
     const float x[4] = {1, 2, 3, 4};
     const int32_t first[3] = {0, 1, 2}, behind[3] = {0, 2, 1}, neighbors[2] = {1, 2};
     bo_examples_arrays arrays = {.rows = 2, .dim = 2, .x = x, .first = first, .neighbors = neighbors, .edges = 2};
     bo_examples *e;
-    assert_fails(folder->context, BO_INVALID, "edge 1 comes from node 2, expected 0 to 1",
-                 bo_examples_create(folder->context, &arrays, &e));
+    assert_fails(directory->context, BO_INVALID, "edge 1 comes from node 2, expected 0 to 1",
+                 bo_examples_create(directory->context, &arrays, &e));
     arrays.edges = 3;
-    assert_fails(folder->context, BO_INVALID, "should go from 0 to 3",
-                 bo_examples_create(folder->context, &arrays, &e));
+    assert_fails(directory->context, BO_INVALID, "should go from 0 to 3",
+                 bo_examples_create(directory->context, &arrays, &e));
     arrays.edges = 1, arrays.first = behind;
-    assert_fails(folder->context, BO_INVALID, "ends before it starts",
-                 bo_examples_create(folder->context, &arrays, &e));
+    assert_fails(directory->context, BO_INVALID, "ends before it starts",
+                 bo_examples_create(directory->context, &arrays, &e));
 }
 
 static void test_parts(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    bo_examples_desc desc = nodes(folder);
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    bo_examples_desc desc = nodes(directory);
     bo_examples *e;
-    desc.split = written(folder, "split.csv", "part\ntest\ntrain\nnone\ntrain\nvalid\n");
+    desc.split = written(directory, "split.csv", "part\ntest\ntrain\nnone\ntrain\nvalid\n");
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
     assert_int_equal(bo_examples_rows(e, BO_SPLIT_TRAIN), 2);
     assert_int_equal(bo_examples_row(e, BO_SPLIT_TRAIN, 1), 3);
@@ -105,7 +106,7 @@ static void test_parts(void **state)
     assert_int_equal(parts[BO_SPLIT_ALL].count, 5);
     assert_null(parts[BO_SPLIT_ALL].rows);
     bo_examples_destroy(e);
-    desc.split = written(folder, "split.csv", "0\n0\n1\n2\n-1\n");
+    desc.split = written(directory, "split.csv", "0\n0\n1\n2\n-1\n");
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
     assert_int_equal(bo_examples_rows(e, BO_SPLIT_TRAIN), 2);
     bo_examples_destroy(e);
@@ -116,7 +117,7 @@ static void test_parts(void **state)
                {"train\nlearn\ntest\ntest\ntest\n", "line 2"},
                {"test\ntest\ntest\ntest\ntest\n", "no rows are left for training"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        desc.split = written(folder, "split.csv", bad[i].text);
+        desc.split = written(directory, "split.csv", bad[i].text);
         if (bo_examples_load(context, &desc, NULL, &e) == BO_OK || !strstr(bo_context_error(context), bad[i].words))
             fail_msg("expected '%s', found '%s'", bad[i].words, bo_context_error(context));
     }
@@ -127,7 +128,7 @@ static void test_parts(void **state)
 /* Examples of arrays are split as they are made, or every row is in every part. */
 static void test_parts_of_arrays(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     enum { ROWS = 40, VALID = 10, TEST = 6 };
     static float x[ROWS];
     double y[ROWS];
@@ -135,11 +136,11 @@ static void test_parts_of_arrays(void **state)
     for (size_t i = 0; i < ROWS; i++) y[i] = (double)(i % 2);
     bo_examples_arrays arrays = {.rows = ROWS, .dim = 1, .targets = 1, .classes = 2, .x = x, .y = y, .seed = 5};
     bo_examples *e;
-    assert_ok(folder->context, bo_examples_create(folder->context, &arrays, &e));
+    assert_ok(directory->context, bo_examples_create(directory->context, &arrays, &e));
     for (size_t p = 0; p < 4; p++) assert_true(e->parts[p].count == ROWS && !e->parts[p].rows);
     bo_examples_destroy(e);
     arrays.valid = 0.25, arrays.test = 0.15;
-    assert_ok(folder->context, bo_examples_create(folder->context, &arrays, &e));
+    assert_ok(directory->context, bo_examples_create(directory->context, &arrays, &e));
     assert_int_equal(e->parts[BO_SPLIT_TRAIN].count, ROWS - VALID - TEST);
     assert_int_equal(e->parts[BO_SPLIT_VALID].count, VALID);
     assert_int_equal(e->parts[BO_SPLIT_TEST].count, TEST);
@@ -148,17 +149,18 @@ static void test_parts_of_arrays(void **state)
     for (size_t i = 0; i < ROWS; i++) assert_int_equal(seen[i], 1);
     bo_examples_destroy(e);
     arrays.valid = 0.9;
-    assert_fails(folder->context, BO_INVALID, "sum to less than 1", bo_examples_create(folder->context, &arrays, &e));
+    assert_fails(directory->context, BO_INVALID, "sum to less than 1",
+                 bo_examples_create(directory->context, &arrays, &e));
     assert_null(e);
 }
 
 /* An epoch has every row of the training part once, each epoch in another order; a step always gives the same batch. */
 static void test_batches(void **state)
 {
-    test_folder *folder = *state;
-    made *m = made_new(folder->context, 4, 2, false);
+    test_directory *directory = *state;
+    made *m = made_new(directory->context, 4, 2, false);
     enum { BATCH = 5, VALID = MADE_ROWS / 4, TRAIN = MADE_ROWS - VALID };
-    assert_ok(folder->context, bo_examples_split(folder->context, m->examples, 0.25, 0, 9));
+    assert_ok(directory->context, bo_examples_split(directory->context, m->examples, 0.25, 0, 9));
     assert_int_equal(bo_examples_rows(m->examples, BO_SPLIT_TRAIN), TRAIN);
     size_t seen[MADE_ROWS] = {0}, rows[BATCH], again[2];
     for (size_t i = 0; i < VALID; i++) seen[bo_examples_row(m->examples, BO_SPLIT_VALID, i)] = 10;
@@ -175,16 +177,16 @@ static void test_batches(void **state)
 /* Other edges or parts are other examples, even if the concatenated lists are equal. */
 static void test_fingerprints(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     static const char *const edges[] = {"0,1\n2,1\n3,3\n", "0,1\n2,2\n3,3\n"};
     static const char *const splits[] = {"train\ntrain\ntrain\nvalid\nvalid\n", "train\ntrain\nvalid\nvalid\nvalid\n"};
     uint64_t seen[4];
     for (size_t i = 0; i < 4; i++) {
-        bo_examples_desc desc = nodes(folder);
+        bo_examples_desc desc = nodes(directory);
         bo_examples *e;
-        desc.edges = written(folder, "edges.csv", edges[i % 2]);
-        desc.split = written(folder, "split.csv", splits[i / 2]);
+        desc.edges = written(directory, "edges.csv", edges[i % 2]);
+        desc.split = written(directory, "split.csv", splits[i / 2]);
         assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
         seen[i] = bo_examples_fingerprint(e);
         bo_examples_destroy(e);
@@ -194,7 +196,7 @@ static void test_fingerprints(void **state)
 
 static void test_bad_arrays(void **state)
 {
-    bo_context *context = ((test_folder *)*state)->context;
+    bo_context *context = ((test_directory *)*state)->context;
     const float x[4] = {1, 2, 3, 4}, wild[4] = {1, 2, 3, INFINITY};
     const double y[2] = {0, 2};
     const bo_examples_arrays good = {.rows = 2, .dim = 2, .targets = 1, .classes = 3, .x = x, .y = y};
@@ -220,9 +222,9 @@ static void test_bad_arrays(void **state)
 static void test_lost_scalings(void **state)
 {
     enum { MOST = 16 };
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    const bo_examples_desc desc = nodes(folder);
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
+    const bo_examples_desc desc = nodes(directory);
     bo_examples *e;
     bo_tensors *file;
     bo_file_tensor kept[MOST];
@@ -232,27 +234,27 @@ static void test_lost_scalings(void **state)
                                     "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", "
                                     "\"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
                                     e);
-    assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = folder->path}));
-    assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+    assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = directory->path}));
+    assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
     bo_model_destroy(loaded);
-    assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
+    assert_ok(context, bo_tensors_open(context, test_path(directory, "model.safetensors"), &file));
     size_t count = 0;
     for (size_t i = 0; i < bo_tensors_count(file) && count < MOST; i++)
         if (!strstr(bo_tensors_at(file, i)->name, "scaling")) kept[count++] = *bo_tensors_at(file, i);
-    assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), kept, count, NULL, 0));
+    assert_ok(context, bo_tensors_write(context, test_path(directory, "model.safetensors"), kept, count, NULL, 0));
     bo_tensors_close(file);
     assert_fails(context, BO_FORMAT, "scaling.input.shift",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
     bo_model_destroy(network);
     bo_examples_destroy(e);
 }
 
 int main(void)
 {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
-    const struct CMUnitTest tests[] = {IN_FOLDER(test_edges),         IN_FOLDER(test_bad_edges),
-                                       IN_FOLDER(test_parts),         IN_FOLDER(test_parts_of_arrays),
-                                       IN_FOLDER(test_batches),       IN_FOLDER(test_fingerprints),
-                                       IN_FOLDER(test_lost_scalings), IN_FOLDER(test_bad_arrays)};
+#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+    const struct CMUnitTest tests[] = {IN_DIRECTORY(test_edges),         IN_DIRECTORY(test_bad_edges),
+                                       IN_DIRECTORY(test_parts),         IN_DIRECTORY(test_parts_of_arrays),
+                                       IN_DIRECTORY(test_batches),       IN_DIRECTORY(test_fingerprints),
+                                       IN_DIRECTORY(test_lost_scalings), IN_DIRECTORY(test_bad_arrays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

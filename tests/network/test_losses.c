@@ -101,7 +101,7 @@ static void test_targets(void **state)
 /* Numbers that are not classes; integers, few values and words are. */
 static void test_classes(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     static const struct {
         const char *name, *text;
         bool refused;
@@ -110,19 +110,19 @@ static void test_classes(void **state)
                  {"few.csv", "a,y\n1,0.5\n2,1.5\n3,0.5\n4,1.5\n", false},
                  {"words.csv", "a,y\n1,p\n2,q\n3,r\n4,p\n", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *path = test_path(folder, cases[i].name);
-        assert_ok(folder->context, bo_file_save(folder->context, path, cases[i].text, strlen(cases[i].text)));
+        const char *path = test_path(directory, cases[i].name);
+        assert_ok(directory->context, bo_file_save(directory->context, path, cases[i].text, strlen(cases[i].text)));
         const bo_examples_desc desc = {.data = {.path = path, .target = "y", .task = BO_TASK_CLASSIFICATION}};
         bo_description network_desc = {.text = WITH("\"classes\"", "\"cross-entropy\""), .seed = 1};
         bo_model *network;
         bo_examples *e;
-        assert_ok(folder->context, bo_examples_load(folder->context, &desc, NULL, &e));
+        assert_ok(directory->context, bo_examples_load(directory->context, &desc, NULL, &e));
         network_desc.examples = e;
-        const bo_status status = bo_model_create_described(folder->context, &network_desc, &network);
+        const bo_status status = bo_model_create_described(directory->context, &network_desc, &network);
         if (cases[i].refused) {
             assert_int_equal(status, BO_INVALID);
             assert_non_null(
-                strstr(bo_context_error(folder->context), "the target 'y' has 3 different values in 4 rows"));
+                strstr(bo_context_error(directory->context), "the target 'y' has 3 different values in 4 rows"));
             assert_null(network);
         } else {
             assert_int_equal(status, BO_OK);

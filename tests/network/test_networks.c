@@ -19,8 +19,8 @@ static void expect_layer(const bo_model *network, size_t index, const char *name
 
 static void test_shapes(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     made *m = made_new(context, 784, 3, false);
     char *text = example_text("cnn");
     bo_model *network = network_new(context, text, m->examples);
@@ -43,8 +43,8 @@ static void test_shapes(void **state)
 /* Images as sequences: the maps of "linear" determine their number of features, the others are given one. */
 static void test_patches(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     made *m = made_new(context, 784, 3, false);
     char *exact = example_text("patches-softmax"), *linear = example_text("patches-linear");
     const char *const texts[] = {exact, linear};
@@ -77,8 +77,8 @@ static void test_patches(void **state)
 /* Layers in any order in the file, connected by name. */
 static void test_order(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     made *m = made_new(context, 8, 2, false);
     bo_model *network = network_new(
         context,
@@ -108,8 +108,8 @@ static float *predict(bo_context *context, const bo_model *network, const bo_exa
 /* Probabilities sum to 1 and agree with the loss and accuracy of the evaluation. */
 static void test_answers(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context, *many = test_context(3);
+    test_directory *directory = *state;
+    bo_context *context = directory->context, *many = test_context(3);
     made *m = made_new(context, 8, 3, false);
     char *text = layer_case_text(layer_case_named("joins"));
     bo_model *network = network_new(context, text, m->examples);
@@ -143,8 +143,8 @@ static void test_answers(void **state)
 /* Predictions are in the unit of the targets: a network with zero weights gives their mean. */
 static void test_units(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     made *m = made_new(context, 4, 0, false);
     bo_model *network = network_new(context,
                                     "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", "
@@ -183,8 +183,8 @@ static double ridge_objective(bo_context *context, const bo_model *network, cons
 /* The readout of ridge regression is the minimum: along any line the objective is a parabola with its minimum there. */
 static void test_readout(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     const double lambda = 0.5;
     made *m = made_new(context, 5, 0, false);
     bo_model *network = network_new(context,
@@ -243,8 +243,8 @@ static void test_directions(void **state)
                  {"\"mixer\": \"conv\", \"kernel\": 3, \"causal\": true", false},
                  {"\"mixer\": \"mlp\", \"causal\": true", false},
                  {"\"mixer\": \"gru\", \"causal\": true", false}};
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char text[512];
         float x[EXAMPLES * NUMBERS], before[EXAMPLES * NUMBERS], after[EXAMPLES * NUMBERS];
@@ -283,8 +283,8 @@ static void test_directions(void **state)
 /* Every dropout and noise has its own stream, within blocks and beside them. */
 static void test_streams(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     const char *text =
         "{\"input\": " SEQUENCE_INPUT
         ", \"classes\": 2, \"layers\": [{\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": "
@@ -326,17 +326,17 @@ static bo_model *through_memory(bo_context *context, const bo_model *network)
     return loaded;
 }
 
-/* Every type of layer is restored from its folder and from memory with bitwise equal predictions. */
+/* Every type of layer is restored from its directory and from memory with bitwise equal predictions. */
 static void test_files(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (size_t c = 0; c < LAYER_CASES; c++) {
         made *m = made_new(context, layer_cases[c].dim, 2, layer_cases[c].graph);
         char *text = layer_case_text(&layer_cases[c]);
         bo_model *network = network_new(context, text, m->examples), *loaded;
-        assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = folder->path}));
-        assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+        assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = directory->path}));
+        assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
         float *p = predict(context, network, m->examples, BO_SPLIT_ALL);
         float *q = predict(context, loaded, m->examples, BO_SPLIT_ALL);
         if (memcmp(p, q, 2 * MADE_ROWS * sizeof *p) != 0) fail_msg("%s answers differently", layer_cases[c].name);
@@ -354,34 +354,35 @@ static void test_files(void **state)
     }
 }
 
-static void write_text(test_folder *folder, const char *name, const char *text)
+static void write_text(test_directory *directory, const char *name, const char *text)
 {
-    assert_ok(folder->context, bo_file_save(folder->context, test_path(folder, name), text, strlen(text)));
+    assert_ok(directory->context, bo_file_save(directory->context, test_path(directory, name), text, strlen(text)));
 }
 
 /* Writes the file that described a network in earlier versions, with this format, from config.json, and removes
  * that. */
-static void write_former(test_folder *folder, const char *format)
+static void write_former(test_directory *directory, const char *format)
 {
-    bo_context *context = folder->context;
+    bo_context *context = directory->context;
     char *saved, text[4096];
     size_t length;
-    assert_ok(context, bo_bytes_text(context, test_path(folder, "config.json"), &bo_limits_network, &saved, &length));
+    assert_ok(context,
+              bo_bytes_text(context, test_path(directory, "config.json"), &bo_limits_network, &saved, &length));
     char *from = strstr(saved, "\"seed\""), *network = strstr(saved, "\"network\": ");
     assert_true(from && network);
     *network = 0;
     snprintf(text, sizeof text, "{\"bochner_network\": %s, %s\"model\": %s", format, from,
              network + strlen("\"network\": "));
-    write_text(folder, "network.json", text);
-    assert_int_equal(remove(test_path(folder, "config.json")), 0);
+    write_text(directory, "network.json", text);
+    assert_int_equal(remove(test_path(directory, "config.json")), 0);
     bo_free(saved);
 }
 
 /* In files of format 1 of earlier versions, ridge attention is causal. */
 static void test_earlier_ridge(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     static const char *const kinds[] = {"\"ridge\"", "\"ridge\", \"causal\": true", "\"gated-ridge\"", "\"softmax\""};
     made *m = made_new(context, 24, 2, false);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -392,15 +393,15 @@ static void test_earlier_ridge(void **state)
             const layer_case ridge = {"ridge", SEQUENCE_INPUT, layers, 24, false};
             char *text = layer_case_text(&ridge);
             bo_model *network = network_new(context, text, m->examples), *loaded;
-            assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = folder->path}));
-            assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+            assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = directory->path}));
+            assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
             bo_model_destroy(loaded);
-            write_former(folder, format == 1 ? "1" : "2");
+            write_former(directory, format == 1 ? "1" : "2");
             if (i == 0 && format == 1) {
                 assert_fails(context, BO_VERSION, "ridge attention was always causal",
-                             bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+                             bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
             } else {
-                assert_ok(context, bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+                assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
                 bo_model_destroy(loaded);
             }
             free(text);
@@ -412,8 +413,8 @@ static void test_earlier_ridge(void **state)
 /* A description that does not match the weights of the file, or that is unknown. */
 static void test_lies(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     static const char *const form =
         "{\"model_type\": \"bochner\", \"task\": \"predict\", \"bochner_format\": %d, \"seed\": \"7\", "
         "\"width_multiplier\": 1, \"parametrization\": \"standard\", \"dim\": 8, \"targets\": 0, \"classes\": 2, "
@@ -425,38 +426,38 @@ static void test_lies(void **state)
                                     "\"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
                                     m->examples),
              *loaded;
-    assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = folder->path}));
+    assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = directory->path}));
     bo_model_destroy(network);
     char text[2048];
     snprintf(text, sizeof text, form, 5, "");
-    write_text(folder, "config.json", text);
+    write_text(directory, "config.json", text);
     assert_fails(context, BO_VERSION, "format 5",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
     snprintf(text, sizeof text, form, 4, "{\"name\": \"b\", \"type\": \"linear\", \"width\": \"classes\"}");
-    write_text(folder, "config.json", text);
+    write_text(directory, "config.json", text);
     assert_fails(context, BO_FORMAT, "b.weight",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
     snprintf(
         text, sizeof text, form, 4,
         "{\"name\": \"h\", \"type\": \"linear\", \"width\": 9}, {\"name\": \"a\", \"type\": \"linear\", \"width\": "
         "\"classes\"}");
-    write_text(folder, "config.json", text);
+    write_text(directory, "config.json", text);
     assert_fails(context, BO_FORMAT, "h.weight",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
     snprintf(text, sizeof text, form, 4,
              "{\"name\": \"a\", \"type\": \"linear\", \"width\": \"classes\", \"bias\": false}");
-    write_text(folder, "config.json", text);
+    write_text(directory, "config.json", text);
     assert_fails(context, BO_FORMAT, "is not part of the network",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
-    write_text(folder, "config.json", "{}");
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
+    write_text(directory, "config.json", "{}");
     assert_fails(context, BO_FORMAT, "model_type",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
     assert_fails(context, BO_IO, "config.json",
                  bo_model_load(context, &(bo_source){.path = "/nowhere"}, NULL, &loaded));
-    assert_int_equal(remove(test_path(folder, "config.json")), 0);
-    write_text(folder, "network.json", "{}");
+    assert_int_equal(remove(test_path(directory, "config.json")), 0);
+    write_text(directory, "network.json", "{}");
     assert_fails(context, BO_FORMAT, "model_type",
-                 bo_model_load(context, &(bo_source){.path = folder->path}, NULL, &loaded));
+                 bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &loaded));
     made_free(m);
 }
 
@@ -474,8 +475,8 @@ static char *read_text(const char *path)
  * table. */
 static void test_image(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     static const char csv[] = "a,b,kind\n1,2,x\n2,1,y\n0,1,x\n3,0,y\n";
     const bo_examples_desc data = {.data = {.bytes = csv, .size = sizeof csv - 1, .target = "kind"}};
     bo_examples *examples;
@@ -488,10 +489,10 @@ static void test_image(void **state)
     void *bytes;
     size_t size;
     bo_tensors *image, *file;
-    assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = folder->path}));
+    assert_ok(context, bo_model_save(context, network, &(bo_sink){.path = directory->path}));
     assert_ok(context, bo_model_save(context, network, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_ok(context, bo_tensors_open_memory(context, "image", bytes, size, &image));
-    assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
+    assert_ok(context, bo_tensors_open(context, test_path(directory, "model.safetensors"), &file));
     assert_int_equal(bo_tensors_count(image), bo_tensors_count(file));
     for (size_t i = 0; i < bo_tensors_count(file); i++) {
         const bo_file_tensor *a = bo_tensors_at(image, i), *b = bo_tensors_at(file, i);
@@ -499,7 +500,7 @@ static void test_image(void **state)
         assert_int_equal(a->bytes, b->bytes);
         assert_memory_equal(a->data, b->data, a->bytes);
     }
-    char *text = read_text(test_path(folder, "config.json"));
+    char *text = read_text(test_path(directory, "config.json"));
     assert_string_equal(bo_tensors_meta(image, "config.json"), text);
     free(text);
     bo_tensors_close(image);
@@ -564,16 +565,16 @@ static void mutate(bo_context *context, const layer_case *subject)
 /* Networks with feature maps. */
 static void test_mutated(void **state)
 {
-    test_folder *folder = *state;
-    mutate(folder->context, layer_case_named("favor"));
-    mutate(folder->context, layer_case_named("block with maps"));
+    test_directory *directory = *state;
+    mutate(directory->context, layer_case_named("favor"));
+    mutate(directory->context, layer_case_named("block with maps"));
 }
 
 /* ---- out of memory ----------------------------------------------------------------------------------------------- */
 
 typedef struct work {
     bo_context *context;
-    const char *model, *folder;
+    const char *model, *directory;
     const bo_examples *examples;
 } work;
 
@@ -593,9 +594,9 @@ static bo_status use_files(void *what)
 {
     const work *w = what;
     bo_model *network, *loaded;
-    BO_TRY(bo_model_load(w->context, &(bo_source){.path = w->folder}, NULL, &network));
-    bo_status status = bo_model_save(w->context, network, &(bo_sink){.path = w->folder});
-    if (status == BO_OK) status = bo_model_load(w->context, &(bo_source){.path = w->folder}, NULL, &loaded);
+    BO_TRY(bo_model_load(w->context, &(bo_source){.path = w->directory}, NULL, &network));
+    bo_status status = bo_model_save(w->context, network, &(bo_sink){.path = w->directory});
+    if (status == BO_OK) status = bo_model_load(w->context, &(bo_source){.path = w->directory}, NULL, &loaded);
     if (status == BO_OK) bo_model_destroy(loaded);
     bo_model_destroy(network);
     return status;
@@ -607,7 +608,7 @@ static bo_status use_memory(void *what)
     bo_model *network, *loaded = NULL;
     void *bytes = NULL;
     size_t size;
-    BO_TRY(bo_model_load(w->context, &(bo_source){.path = w->folder}, NULL, &network));
+    BO_TRY(bo_model_load(w->context, &(bo_source){.path = w->directory}, NULL, &network));
     bo_status status = bo_model_save(w->context, network, &(bo_sink){.bytes = &bytes, .size = &size});
     if (status != BO_OK) assert_null(bytes);
     if (status == BO_OK) status = bo_model_load(w->context, &(bo_source){.bytes = bytes, .size = size}, NULL, &loaded);
@@ -621,14 +622,14 @@ static bo_status use_memory(void *what)
 static void test_starved(void **state)
 {
     static const char *const cases[] = {"joins", "conv", "mlps", "message", "favor", "block with maps"};
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const layer_case *subject = layer_case_named(cases[c]);
-        made *m = made_new(folder->context, subject->dim, 2, subject->graph);
+        made *m = made_new(directory->context, subject->dim, 2, subject->graph);
         char *text = layer_case_text(subject);
         counting counted = {0};
         bo_context *context = counting_context(&counted, 1);
-        work w = {context, text, folder->path, m->examples};
+        work w = {context, text, directory->path, m->examples};
         injection injected = {.counted = &counted,
                               .context = context,
                               .work = use_network,
@@ -638,8 +639,9 @@ static void test_starved(void **state)
                               .spared = "the sequences of a call"};
         counting_inject(&injected);
         if (c + 1 == sizeof cases / sizeof *cases) {
-            bo_model *network = network_new(folder->context, text, m->examples);
-            assert_ok(folder->context, bo_model_save(folder->context, network, &(bo_sink){.path = folder->path}));
+            bo_model *network = network_new(directory->context, text, m->examples);
+            assert_ok(directory->context,
+                      bo_model_save(directory->context, network, &(bo_sink){.path = directory->path}));
             bo_model_destroy(network);
             injected.work = use_files;
             injected.all = 1;
@@ -656,11 +658,12 @@ static void test_starved(void **state)
 
 int main(void)
 {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_shapes), IN_FOLDER(test_patches), IN_FOLDER(test_order),         IN_FOLDER(test_answers),
-        IN_FOLDER(test_units),  IN_FOLDER(test_readout), IN_FOLDER(test_directions),    IN_FOLDER(test_streams),
-        IN_FOLDER(test_files),  IN_FOLDER(test_lies),    IN_FOLDER(test_earlier_ridge), IN_FOLDER(test_starved),
-        IN_FOLDER(test_image),  IN_FOLDER(test_mutated)};
+        IN_DIRECTORY(test_shapes),     IN_DIRECTORY(test_patches),       IN_DIRECTORY(test_order),
+        IN_DIRECTORY(test_answers),    IN_DIRECTORY(test_units),         IN_DIRECTORY(test_readout),
+        IN_DIRECTORY(test_directions), IN_DIRECTORY(test_streams),       IN_DIRECTORY(test_files),
+        IN_DIRECTORY(test_lies),       IN_DIRECTORY(test_earlier_ridge), IN_DIRECTORY(test_starved),
+        IN_DIRECTORY(test_image),      IN_DIRECTORY(test_mutated)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,11 +99,11 @@ static void functions_of_text_models(void **state)
     REFUSES(bo_model_compose(c, n, &(bo_compose_desc){.tokens = 8}, "/nowhere/texts", NULL));
     REFUSES(bo_model_classify(c, n, o.texts, 0, 1, numbers));
     REFUSES(bo_model_evaluate_labels(c, n, o.texts, 0, &(bo_classification){0}, NULL));
-    REFUSES(
-        bo_linearize(c,
-                     &(bo_linearize_desc){
-                         .teacher = n, .train = o.corpus, .folder = "/nowhere", .attention.kind = BO_ATTENTION_LINEAR},
-                     &other));
+    REFUSES(bo_linearize(
+        c,
+        &(bo_linearize_desc){
+            .teacher = n, .train = o.corpus, .directory = "/nowhere", .attention.kind = BO_ATTENTION_LINEAR},
+        &other));
     REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = n, .train.corpus = o.corpus, .steps = 1}, &trainer));
     REFUSES(bo_trainer_create(c, &(bo_trainer_desc){.model = n, .train.texts = o.texts, .steps = 1}, &trainer));
     REFUSES(bo_model_probe(c, n, ids, 4, reals));

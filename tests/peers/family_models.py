@@ -154,7 +154,7 @@ def greedy(model, ids):
     return ids, lead
 
 
-def write(name, folder):
+def write(name, directory):
     """Writes config.json, model.safetensors and reference.safetensors."""
     _, _, storage, edit = MODELS[name]
     for seed in range(20):
@@ -162,15 +162,15 @@ def write(name, folder):
         chosen, lead = greedy(model, ids)
         if lead > 1e-3:  # rounding cannot change the tokens
             break
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(directory, exist_ok=True)
     logits = forward(model, ids)
     for key, value in model.named_parameters():
         value.data = value.data.to(storage_of(storage, key, value))
-    model.save_pretrained(folder)
-    generation = os.path.join(folder, "generation_config.json")
+    model.save_pretrained(directory)
+    generation = os.path.join(directory, "generation_config.json")
     if os.path.exists(generation):
         os.remove(generation)
-    path = os.path.join(folder, "config.json")
+    path = os.path.join(directory, "config.json")
     with open(path) as file:
         config = json.load(file)
     if edit:
@@ -181,5 +181,5 @@ def write(name, folder):
     as_int = dict(dtype=torch.int32)
     save_file({"input_ids": torch.tensor(ids, **as_int), "greedy": torch.tensor(chosen, **as_int),
                "rows": torch.tensor(ROWS, **as_int), "logits": logits[ROWS].contiguous()},
-              os.path.join(folder, "reference.safetensors"))
+              os.path.join(directory, "reference.safetensors"))
     return model, logits

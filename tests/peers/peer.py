@@ -1,4 +1,4 @@
-"""What the comparisons in this folder share: the program, its answers, and skipping.
+"""What the comparisons in this directory share: the program, its answers, and skipping.
 
 A test imports its packages with `need`, which skips the test (status 77) if one is missing. `fail` ends it with a
 message."""
@@ -24,8 +24,8 @@ def fail(message):
     sys.exit(1)
 
 
-def folder():
-    """A temporary folder, removed at exit."""
+def directory():
+    """A temporary directory, removed at exit."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="bochner-peers-"))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path

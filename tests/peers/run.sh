@@ -1,5 +1,5 @@
 # Runs a comparison with another program, written in Python: sh run.sh TEST.py. The interpreter is $BOCHNER_PYTHON
-# (default: the one that `make test-peers` installed into the build folder, else python3).
+# (default: the one that `make test-peers` installed into the build directory, else python3).
 set -eu
 python=${BOCHNER_PYTHON:-$BOCHNER_BUILD/peers/bin/python}
 [ -n "${BOCHNER_PYTHON:-}" ] || [ -x "$python" ] || python=python3

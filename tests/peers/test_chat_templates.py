@@ -5,7 +5,7 @@ random variables. Every text must be equal, and what one side refuses the other 
 subset may be refused by Bochner alone.
 
   BOCHNER=build/bochner BOCHNER_SOURCE=. python3 tests/peers/test_chat_templates.py [--templates N] [--seed N]
-  … --folder DIR        also compare all *.jinja of a folder, and say which are not supported
+  … --directory DIR        also compare all *.jinja of a directory, and say which are not supported
   … --write FILE        write the cases of the published templates for tests/text/test_chat.c
 """
 import argparse
@@ -98,14 +98,14 @@ def oracle(template, variables):
         return None, f"{type(error).__name__}: {error}"
 
 
-def bochner(folder, template, cases):
+def bochner(directory, template, cases):
     """The results of all cases: {"text"} or {"error"}."""
-    path = os.path.join(folder, "t.jinja")
+    path = os.path.join(directory, "t.jinja")
     with open(path, "w", encoding="utf-8", newline="") as file:
         file.write(template)
     lines = "\n".join(json.dumps(case) for case in cases)
     run = subprocess.run(
-        [BOCHNER, "chat", folder, "--template", path, "--render", "--json", "--quiet"],
+        [BOCHNER, "chat", directory, "--template", path, "--render", "--json", "--quiet"],
         input=lines.encode(),
         capture_output=True,
         timeout=60,
@@ -178,7 +178,7 @@ def published_cases():
     ]
 
 
-def check_published(folder, write):
+def check_published(directory, write):
     base = os.path.join(SOURCE, "tests", "data", "chat")
     names = sorted(name[:-6] for name in os.listdir(base) if name.endswith(".jinja"))
     if len(names) < 9:
@@ -187,7 +187,7 @@ def check_published(folder, write):
     for name in names:
         with open(os.path.join(base, name + ".jinja"), encoding="utf-8", newline="") as file:
             template = file.read()
-        for index, (case, result) in enumerate(zip(cases, bochner(folder, template, cases))):
+        for index, (case, result) in enumerate(zip(cases, bochner(directory, template, cases))):
             outcome = compare(name, template, case, result, strict=True)
             counts[outcome] = counts.get(outcome, 0) + 1
             if write and index % 3 == 0:
@@ -411,11 +411,11 @@ VARIABLES = [
 ]
 
 
-def check_random(folder, count, seed):
+def check_random(directory, count, seed):
     grammar, counts = Grammar(seed), {}
     for index in range(count):
         template = grammar.template()
-        for case, result in zip(VARIABLES, bochner(folder, template, VARIABLES)):
+        for case, result in zip(VARIABLES, bochner(directory, template, VARIABLES)):
             outcome = compare(f"random template {index}", template, case, result, strict=False)
             counts[outcome] = counts.get(outcome, 0) + 1
     print(f"{count} random templates, {len(VARIABLES)} sets of variables each: {counts}")
@@ -423,7 +423,7 @@ def check_random(folder, count, seed):
         raise SystemExit("too few random templates render at all: the comparison tests nothing")
 
 
-def check_folder(folder, path):
+def check_directory(directory, path):
     cases = published_cases()
     for name in sorted(os.listdir(path)):
         if not name.endswith(".jinja"):
@@ -431,7 +431,7 @@ def check_folder(folder, path):
         with open(os.path.join(path, name), encoding="utf-8", newline="") as file:
             template = file.read()
         counts, reasons = {}, set()
-        for case, result in zip(cases, bochner(folder, template, cases)):
+        for case, result in zip(cases, bochner(directory, template, cases)):
             outcome = compare(name, template, case, result, strict=False)
             counts[outcome] = counts.get(outcome, 0) + 1
             if outcome == "not supported":
@@ -456,10 +456,10 @@ REFUSED = [
 ]
 
 
-def check_refusals(folder):
+def check_refusals(directory):
     case = {"messages": [{"role": "user", "content": "x"}]}
     for template, words in REFUSED:
-        (result,) = bochner(folder, template, [case])
+        (result,) = bochner(directory, template, [case])
         if words not in result.get("error", ""):
             FAILED.append(("refusal", template, case, None, words, result))
     print(f"{len(REFUSED)} constructs outside of the subset")
@@ -469,18 +469,18 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--templates", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder")
+    parser.add_argument("--directory")
     parser.add_argument("--write")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as file:
+    with tempfile.TemporaryDirectory() as directory:
+        with open(os.path.join(directory, "tokenizer_config.json"), "w", encoding="utf-8") as file:
             json.dump({**TOKENS, "eos_token": {"content": TOKENS["eos_token"], "special": True}}, file)
         print("oracle:", "transformers" if TOKENIZER is not None else "jinja2", jinja2.__version__)
-        check_published(folder, options.write)
-        check_refusals(folder)
-        check_random(folder, options.templates, options.seed)
-        if options.folder:
-            check_folder(folder, options.folder)
+        check_published(directory, options.write)
+        check_refusals(directory)
+        check_random(directory, options.templates, options.seed)
+        if options.directory:
+            check_directory(directory, options.directory)
     shown = {item[0]: item for item in reversed(FAILED)}
     for name, template, case, text, error, result in list(shown.values())[-6:]:
         print(f"\n{name}:\n{template}\nvariables {json.dumps(case)}\nexpected {text!r} {error or ''}\nfound    {result}")

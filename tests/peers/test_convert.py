@@ -137,17 +137,17 @@ def encode_pieces(text, space_prefix):
     return out
 
 
-def check_own(folder, text, wanted):
+def check_own(directory, text, wanted):
     """Bochner's own tokenizer reads the file."""
-    run = subprocess.run([BOCHNER, "tokenizer", "encode", str(folder), "--no-template", "--json"], input=text.encode(), capture_output=True,
+    run = subprocess.run([BOCHNER, "tokenizer", "encode", str(directory), "--no-template", "--json"], input=text.encode(), capture_output=True,
                          check=False)
     found = json.loads(run.stdout) if run.returncode == 0 else run.stderr.decode()
     found = found["ids"] if isinstance(found, dict) else found
     if found != wanted:
-        complain(f"{folder.name}: bochner encodes '{text}' as {found}, expected {wanted}")
+        complain(f"{directory.name}: bochner encodes '{text}' as {found}, expected {wanted}")
 
 
-def check_tokenizers(folder):
+def check_tokenizers(directory):
     llama3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     pre = tokenizers.pre_tokenizers
     level = pre.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -166,11 +166,11 @@ def check_tokenizers(folder):
     config = transformers.GPT2Config(vocab_size=VOCAB, n_embd=WIDTH, n_layer=1, n_head=HEADS, n_positions=CONTEXT)
     model = transformers.GPT2LMHeadModel(config)
     for name, steps in expected.items():
-        path = folder / f"pre-{name}.gguf"
+        path = directory / f"pre-{name}.gguf"
         tokens, merges = write_gpt2(path, model, pre=name)
-        if not convert(path, folder / f"pre-{name}"):
+        if not convert(path, directory / f"pre-{name}"):
             continue
-        found = tokenizers.Tokenizer.from_file(str(folder / f"pre-{name}" / "tokenizer.json"))
+        found = tokenizers.Tokenizer.from_file(str(directory / f"pre-{name}" / "tokenizer.json"))
         own = tokenizers.Tokenizer(tokenizers.models.BPE(
             vocab={t: i for i, t in enumerate(tokens)}, merges=[tuple(m.split(" ")) for m in merges],
             ignore_merges=name == "llama-bpe"))
@@ -184,27 +184,27 @@ def check_tokenizers(folder):
             if name == "default" and any(c.isdigit() for c in text):
                 continue  # digits are split further
             ids, wanted = found.encode(text).ids, bos + own.encode(text).ids
-            check_own(folder / f"pre-{name}", text, wanted[len(bos):])
+            check_own(directory / f"pre-{name}", text, wanted[len(bos):])
             if ids != wanted:
                 complain(f"{name}: '{text}' is encoded as {ids}, expected {wanted}")
             if found.decode(ids) != text.replace("<|end|>", "") and name != "qwen2":
                 complain(f"{name}: '{text}' is decoded as '{found.decode(ids)}'")
-    chat = json.loads((folder / "pre-gpt-2" / "tokenizer_config.json").read_text())
+    chat = json.loads((directory / "pre-gpt-2" / "tokenizer_config.json").read_text())
     if "messages" not in chat.get("chat_template", "") or chat.get("eos_token") != "<|end|>":
         complain(f"tokenizer_config.json: {chat}")
-    path = folder / "unknown-pre.gguf"
+    path = directory / "unknown-pre.gguf"
     write_gpt2(path, model, pre="nobody-knows")
-    convert(path, folder / "unknown-pre", fails="'nobody-knows' is not supported; expected one of: gpt-2")
+    convert(path, directory / "unknown-pre", fails="'nobody-knows' is not supported; expected one of: gpt-2")
 
 
-def check_pieces(folder, space_prefix):
-    found = transformers.AutoTokenizer.from_pretrained(folder)
+def check_pieces(directory, space_prefix):
+    found = transformers.AutoTokenizer.from_pretrained(directory)
     for text in TEXTS:
         if "<s>" in text:
             continue
         ids, wanted = found(text).input_ids, encode_pieces(text, space_prefix)
         if ids != wanted:
-            complain(f"{folder.name}: '{text}' is encoded as {ids}, expected {wanted}")
+            complain(f"{directory.name}: '{text}' is encoded as {ids}, expected {wanted}")
 
 
 # ---- models ---------------------------------------------------------------------------------------------------------
@@ -277,10 +277,10 @@ def rotate(name, x):
     return permute(x, KEYS) if ".k_proj." in name else x
 
 
-def check_logits(name, folder, model):
+def check_logits(name, directory, model):
     torch.manual_seed(1)
     ids = torch.randint(0, VOCAB, (2, 40))
-    found = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    found = transformers.AutoModelForCausalLM.from_pretrained(directory)
     if found.config.model_type != model.config.model_type:
         complain(f"{name}: model_type {found.config.model_type}, expected {model.config.model_type}")
     with torch.no_grad():
@@ -300,7 +300,7 @@ def randomize(model):
     return model.eval()
 
 
-def check_models(folder):
+def check_models(directory):
     common = dict(vocab_size=VOCAB, hidden_size=WIDTH, intermediate_size=HIDDEN, num_hidden_layers=LAYERS,
                   num_attention_heads=HEADS, num_key_value_heads=KEYS, max_position_embeddings=CONTEXT,
                   bos_token_id=1, eos_token_id=2, pad_token_id=None)
@@ -308,17 +308,17 @@ def check_models(folder):
     arch = gguf.MODEL_ARCH
 
     def case(name, model, write):
-        path = folder / f"{name}.gguf"
+        path = directory / f"{name}.gguf"
         randomize(model)
         write(path, model)
-        if convert(path, folder / name):
-            check_logits(name, folder / name, model)
+        if convert(path, directory / name):
+            check_logits(name, directory / name, model)
 
     for tied in (False, True):
         case(f"llama-{'tied' if tied else 'untied'}",
              t.LlamaForCausalLM(t.LlamaConfig(**common, tie_word_embeddings=tied)),
              lambda path, m: write_gated(path, "llama", m, arch.LLAMA, rotate))
-    check_pieces(folder / "llama-untied", True)
+    check_pieces(directory / "llama-untied", True)
     case("llama-biases", t.LlamaForCausalLM(t.LlamaConfig(**common, attention_bias=True, mlp_bias=True)),
          lambda path, m: write_gated(path, "llama", m, arch.LLAMA, rotate))
     case("llama-head", t.LlamaForCausalLM(t.LlamaConfig(**common, head_dim=32)),
@@ -363,7 +363,7 @@ def check_models(folder):
          lambda path, m: write_gated(path, "gemma", m, arch.GEMMA,
                                      lambda name, x: x + 1 if name.endswith("norm.weight") else x,
                                      lambda w: (w.add_key_length(32), w.add_value_length(32))))
-    check_pieces(folder / "gemma", False)
+    check_pieces(directory / "gemma", False)
     for layers, scalar in ((7, 32), (62, WIDTH // HEADS)):  # llama.cpp knows the largest model by its number of layers
         config = t.Gemma3TextConfig(**{**common, "num_hidden_layers": layers}, head_dim=32, sliding_window=8,
                                     query_pre_attn_scalar=scalar)
@@ -371,7 +371,7 @@ def check_models(folder):
              lambda path, m: write_gated(path, "gemma3", m, arch.GEMMA3,
                                          lambda name, x: x + 1 if name.endswith("norm.weight") else x,
                                          lambda w: (w.add_key_length(32), w.add_value_length(32), w.add_sliding_window(8))))
-    check_pieces(folder / "gemma3-7", False)
+    check_pieces(directory / "gemma3-7", False)
     scaled = t.Gemma3TextConfig(**{**common, "num_hidden_layers": 7}, head_dim=32, sliding_window=8, query_pre_attn_scalar=32,
                                 rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
                                                  "full_attention": {"rope_type": "linear", "factor": 8.0,
@@ -480,7 +480,7 @@ def check_others(case, common):
 
 # ---- numbers --------------------------------------------------------------------------------------------------------
 
-def check_types(folder):
+def check_types(directory):
     """A matrix of every type is decoded as by the package gguf, and rounded as by torch."""
     rng = np.random.default_rng(0)
     wide = 256
@@ -501,7 +501,7 @@ def check_types(folder):
                 scale = rng.standard_normal(len(blocks)).astype(np.float16)
                 blocks[:, at:at + 2] = scale.view(np.uint8).reshape(-1, 2)
         wanted = values if kind == types.F32 else gguf.quants.dequantize(raw, kind)
-        path = folder / f"type-{kind.name}.gguf"
+        path = directory / f"type-{kind.name}.gguf"
         writer = gguf.GGUFWriter(str(path), "llama")
         for add, value in ((writer.add_block_count, 1), (writer.add_context_length, 16),
                            (writer.add_embedding_length, wide), (writer.add_head_count, 4),
@@ -515,12 +515,12 @@ def check_types(folder):
             writer.add_tensor(f"blk.0.{name}.weight", np.ones(shape, np.float32))
         writer.add_tensor("output_norm.weight", np.ones(wide, np.float32))
         finish(writer)
-        check_decoded(folder, path, kind, wanted)
+        check_decoded(directory, path, kind, wanted)
 
 
-def check_decoded(folder, path, kind, wanted):
+def check_decoded(directory, path, kind, wanted):
     for dtype in ("source", "float32", "float16", "bfloat16"):
-        out = folder / f"{path.stem}-{dtype}"
+        out = directory / f"{path.stem}-{dtype}"
         if not convert(path, out, "--dtype", dtype):
             continue
         with transformers.modeling_utils.safe_open(out / "model.safetensors", "pt") as file:
@@ -532,15 +532,15 @@ def check_decoded(folder, path, kind, wanted):
             complain(f"{kind.name} as {dtype}: {found.dtype}, differs by {difference} from {expected.dtype}")
 
 
-def check_shards(folder):
-    path = folder / "llama-untied.gguf"
-    if not convert(path, folder / "shards", "--shard", "100K"):
+def check_shards(directory):
+    path = directory / "llama-untied.gguf"
+    if not convert(path, directory / "shards", "--shard", "100K"):
         return
-    index = json.loads((folder / "shards" / "model.safetensors.index.json").read_text())
-    whole = load_file(folder / "llama-untied" / "model.safetensors")
+    index = json.loads((directory / "shards" / "model.safetensors.index.json").read_text())
+    whole = load_file(directory / "llama-untied" / "model.safetensors")
     if set(index["weight_map"]) != set(whole) or len(set(index["weight_map"].values())) < 2:
         complain("shards: the index has other tensors, or one file")
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "shards")
+    model = transformers.AutoModelForCausalLM.from_pretrained(directory / "shards")
     for name, tensor in model.state_dict().items():
         if name in whole and not np.array_equal(tensor.float().numpy(), whole[name].astype(np.float32)):
             complain(f"shards: {name} differs")
@@ -606,7 +606,7 @@ def write_llama2c(path, model, version):
     path.write_bytes(out)
 
 
-def check_llama2c(folder):
+def check_llama2c(directory):
     for version in (0, 1, 2):
         for tied in (False, True):
             config = transformers.LlamaConfig(
@@ -615,19 +615,19 @@ def check_llama2c(folder):
                 rms_norm_eps=1e-5, tie_word_embeddings=tied)
             model = randomize(transformers.LlamaForCausalLM(config))
             name = f"llama2c-{version}-{'tied' if tied else 'untied'}"
-            write_llama2c(folder / name, model, version)
-            if convert(folder / name, folder / f"{name}-out"):
-                check_logits(name, folder / f"{name}-out", model)
+            write_llama2c(directory / name, model, version)
+            if convert(directory / name, directory / f"{name}-out"):
+                check_logits(name, directory / f"{name}-out", model)
 
 
 def main():
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        check_models(folder)
-        check_tokenizers(folder)
-        check_types(folder)
-        check_shards(folder)
-        check_llama2c(folder)
+        directory = Path(name)
+        check_models(directory)
+        check_tokenizers(directory)
+        check_types(directory)
+        check_shards(directory)
+        check_llama2c(directory)
     return 1 if FAILURES else 0
 
 

@@ -1,10 +1,10 @@
 """The tail of a weighted sum of chi-square variables, and the p-values of bochner drift for a column of categories, agree with
 SciPy; without a difference these p-values are uniform, from 10 to 10,000 categories."""
 import os, pathlib, subprocess, warnings
-from peer import bochner_json, fail, folder, need
+from peer import bochner_json, fail, directory, need
 
 numpy, stats, integrate = need("numpy", "scipy.stats", "scipy.integrate")
-work = folder()
+work = directory()
 warnings.simplefilter("ignore") # of slow integrals, whose values are compared
 TAILS = pathlib.Path(os.environ["BOCHNER_BUILD"]) / "tests" / "peer_tails"
 

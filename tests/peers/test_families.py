@@ -38,13 +38,13 @@ class Bochner:
         if status:
             raise SystemExit("%s: %s" % (what, self.library.bo_context_error(self.context).decode()))
 
-    def load(self, folder):
+    def load(self, directory):
         model = ctypes.c_void_p()
-        self.check(self.library.bo_model_load(self.context, folder.encode(), ctypes.byref(model)), folder)
+        self.check(self.library.bo_model_load(self.context, directory.encode(), ctypes.byref(model)), directory)
         return model
 
-    def save(self, model, folder):
-        self.check(self.library.bo_model_save(self.context, model, folder.encode()), folder)
+    def save(self, model, directory):
+        self.check(self.library.bo_model_save(self.context, model, directory.encode()), directory)
 
     def destroy(self, model):
         self.library.bo_model_destroy(model)
@@ -75,21 +75,21 @@ def compare(what, found, expected):
     return error / size
 
 
-def load_peer(folder):
-    """Loads a folder with transformers, and refuses missing and unexpected tensors."""
-    model, about = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
+def load_peer(directory):
+    """Loads a directory with transformers, and refuses missing and unexpected tensors."""
+    model, about = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32,
                                                                      output_loading_info=True)
     for key in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if about.get(key):
-            raise SystemExit("%s: %s: %s" % (folder, key, about[key]))
+            raise SystemExit("%s: %s: %s" % (directory, key, about[key]))
     return model.eval()
 
 
-def check(bochner, name, folder, saved):
-    model, expected = models.write(name, folder)
-    ids = numpy.asarray(load_ids(folder)).tolist()
+def check(bochner, name, directory, saved):
+    model, expected = models.write(name, directory)
+    ids = numpy.asarray(load_ids(directory)).tolist()
     vocab = expected.shape[1]
-    loaded = bochner.load(folder)
+    loaded = bochner.load(directory)
     error = compare(name, bochner.logits(loaded, ids, vocab), expected)
     bochner.save(loaded, saved)
     bochner.destroy(loaded)
@@ -105,9 +105,9 @@ def check(bochner, name, folder, saved):
     return error, difference
 
 
-def load_ids(folder):
+def load_ids(directory):
     from safetensors.numpy import load_file
-    return load_file(os.path.join(folder, "reference.safetensors"))["input_ids"]
+    return load_file(os.path.join(directory, "reference.safetensors"))["input_ids"]
 
 
 def vary(name, number):
@@ -168,20 +168,20 @@ def check_trained(bochner, work):
              "gpt2": ["--mlp", "gelu-tanh", "--norm", "layer", "--positions", "learned", "--bias", "--query-norm", "no"],
              "bochner": ["--mlp", "relu2"]}
     for kind, options in cases.items():
-        folder = os.path.join(work, "trained-" + kind)
-        run = subprocess.run(common + options + ["--out", folder], capture_output=True, text=True)
+        directory = os.path.join(work, "trained-" + kind)
+        run = subprocess.run(common + options + ["--out", directory], capture_output=True, text=True)
         if run.returncode:
             raise SystemExit("train %s: %s" % (" ".join(options), run.stderr))
-        with open(os.path.join(folder, "config.json")) as file:
+        with open(os.path.join(directory, "config.json")) as file:
             config = json.load(file)
         if config["model_type"] != kind:
             raise SystemExit("trained with %s: saved as %s" % (" ".join(options), config["model_type"]))
         if kind == "bochner":
             continue
         ids = [5, 1, 8, 30, 2, 7, 7, 0, 100, 42]
-        model = bochner.load(folder)
+        model = bochner.load(directory)
         with torch.no_grad():
-            expected = load_peer(folder)(torch.tensor([ids])).logits[0]
+            expected = load_peer(directory)(torch.tensor([ids])).logits[0]
         compare("trained %s" % kind, bochner.logits(model, ids, config["vocab_size"]), expected)
         bochner.destroy(model)
 
@@ -193,9 +193,9 @@ def main():
         names = list(models.MODELS)
         for name in names:
             for made in [name] + [vary(name, n) for n in range(VARIANTS)]:
-                folder, saved = os.path.join(work, made), os.path.join(work, made + " saved")
-                worst = [max(pair) for pair in zip(worst, check(bochner, made, folder, saved))]
-                shutil.rmtree(folder)
+                directory, saved = os.path.join(work, made), os.path.join(work, made + " saved")
+                worst = [max(pair) for pair in zip(worst, check(bochner, made, directory, saved))]
+                shutil.rmtree(directory)
                 shutil.rmtree(saved)
         check_trained(bochner, work)
         print("%d models: logits differ by %.1g of the largest, after saving by %.1g" %

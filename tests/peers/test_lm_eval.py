@@ -3,9 +3,9 @@ are those of the program itself, on a small task of local files."""
 import json, math, os, pathlib, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
-from peer import fail, folder, need
+from peer import fail, directory, need
 
-work = folder()
+work = directory()
 os.environ.update(HF_DATASETS_OFFLINE="1", HF_DATASETS_CACHE=str(work / "datasets"), HF_HOME=str(work / "home"), OPENAI_API_KEY="none")
 lm_eval, tasks, _, _, _ = need("lm_eval", "lm_eval.tasks", "transformers", "aiohttp", "tenacity")
 import server

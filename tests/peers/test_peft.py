@@ -3,11 +3,11 @@
 Adapters of peft are loaded by Bochner, and adapters that Bochner trained are loaded by peft. The logits of the adapted
 models agree: float32 sums of a few hundred products differ by about 1e-5, and a wrong adapter by 1e-2 or more."""
 import json, shutil
-from peer import bochner, difference, fail, folder, need
+from peer import bochner, difference, fail, directory, need
 
 numpy, torch, transformers, peft, safetensors_torch = need("numpy", "torch", "transformers", "peft", "safetensors.torch")
 TOLERANCE, CHANGE = 1e-4, 1e-2
-work = folder()
+work = directory()
 transformers.utils.logging.disable_progress_bar()
 tokens = numpy.random.default_rng(3).integers(0, 256, size=(2, 24)).astype("int32")
 numpy.save(work / "ids.npy", tokens)

@@ -1,10 +1,10 @@
 """Files that Bochner writes open in the safetensors package, with the same names, shapes and values that NumPy reads from
 their bytes; and the package's files open in Bochner."""
 import json, struct
-from peer import bochner, fail, folder, need
+from peer import bochner, fail, directory, need
 
 numpy, safetensors_numpy, safetensors = need("numpy", "safetensors.numpy", "safetensors")
-work = folder()
+work = directory()
 
 
 def raw(path):

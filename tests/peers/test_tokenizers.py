@@ -516,8 +516,8 @@ def main():
     report = Report()
     chosen = sys.argv[1:]
     count = 0
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "tokenizer.json")
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "tokenizer.json")
         texts = make_texts(rng, TEXTS)
         for name, tokenizer in all_tokenizers(texts):
             if chosen and not any(c in name for c in chosen):

@@ -1,12 +1,12 @@
-"""Folders that Bochner writes load in transformers: the true model type, equal logits, the tokenizer, special tokens and
-the chat template; and folders that transformers writes in several shards load in Bochner."""
+"""Directories that Bochner writes load in transformers: the true model type, equal logits, the tokenizer, special tokens and
+the chat template; and directories that transformers writes in several shards load in Bochner."""
 import json, shutil
-from peer import DATA, bochner, difference, fail, folder, need
+from peer import DATA, bochner, difference, fail, directory, need
 
 numpy, torch, transformers = need("numpy", "torch", "transformers")
 TOLERANCE = 1e-4  # float32 sums of some hundred products
 TEXTS = ["Hello, world!", "  two  blanks\n\tand a tab", "naïve café, 東京 🙂", "a<|endoftext|>b", "don't 12345"]
-work = folder()
+work = directory()
 transformers.utils.logging.disable_progress_bar()
 
 
@@ -51,7 +51,7 @@ def write_text():
 
 
 def continued(source, out, text):
-    """A folder that Bochner writes after one step of training."""
+    """A directory that Bochner writes after one step of training."""
     bochner("train", "--data", text, "--init", source, "--steps", 1, "--lr", 0.01, "--batch", 1,
             "--out", out, "--quiet")
     return out

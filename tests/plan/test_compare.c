@@ -4,21 +4,21 @@
 #include <unistd.h>
 
 /* A model of a former format is that of the file that it is saved as. */
-static int check_saved(const char *folder, const char *name)
+static int check_saved(const char *directory, const char *name)
 {
     bo_context *context = test_context(1);
     bo_model *model, *saved;
     char path[1024];
     void *bytes;
     size_t size;
-    frozen_path(path, folder, name, ".safetensors");
-    if (access(path, F_OK) != 0) frozen_path(path, folder, name, "");
+    frozen_path(path, directory, name, ".safetensors");
+    if (access(path, F_OK) != 0) frozen_path(path, directory, name, "");
     assert_ok(context, bo_model_load(context, &(bo_source){.path = path}, NULL, &model));
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &saved));
     const bo_model_desc *a = bo_model_describe(model), *b = bo_model_describe(saved);
     const int wrong = bo_plan_compare(context, a, b) != BO_OK || bo_plan_compare(context, b, a) != BO_OK;
-    if (wrong) print_message("%s/%s: %s\n", folder, name, bo_context_error(context));
+    if (wrong) print_message("%s/%s: %s\n", directory, name, bo_context_error(context));
     bo_free(bytes);
     bo_model_destroy(saved);
     bo_model_destroy(model);

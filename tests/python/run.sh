@@ -1,6 +1,6 @@
 # Runs a test of the Python package: sh run.sh SUBJECT [debian|pypi|peers]. Status 77: skipped.
 #
-# The package is the one that the test python.install (python.pypi) has installed into the build folder. `debian`
+# The package is the one that the test python.install (python.pypi) has installed into the build directory. `debian`
 # (default): with the packages of the system; `pypi`: with the newest ones; `peers`: with those of `make test-peers`,
 # which has PyTorch and transformers.
 set -eu

@@ -258,7 +258,7 @@ def test_wrong_settings_of_models(settings):
 def test_wrong_arguments_of_runs(model):
     for wrong in (
         {"callback": "x"}, {"freeze": 5}, {"lora": {"targets": 5}}, {"lora": "x"}, {"field": 5, "validation": None},
-        {"steps": 1.5}, {"resume": "no"}, {"folder": "a\0b"},
+        {"steps": 1.5}, {"resume": "no"}, {"directory": "a\0b"},
     ):  # fmt: skip
         with pytest.raises((bochner.InvalidArgumentError, TypeError)):
             model.train(TEXT, **{"steps": 2, "batch": 1, **wrong})

@@ -17,10 +17,10 @@ EXPECTED = {
 
 
 def test_every_example_is_here(source):
-    folder = source / "examples" / "python"
-    assert {path.stem for path in folder.glob("*.py")} == set(EXPECTED)
+    directory = source / "examples" / "python"
+    assert {path.stem for path in directory.glob("*.py")} == set(EXPECTED)
     listed = (source / "examples" / "README.md").read_text()
-    for path in folder.glob("*.py"):
+    for path in directory.glob("*.py"):
         assert f"python/{path.name}" in listed
         assert len(path.read_text().splitlines()) <= 60
 

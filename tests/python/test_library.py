@@ -29,7 +29,7 @@ def test_declared_structs_have_the_layout_of_the_headers(source):
 
 
 def test_a_library_is_named_by_an_absolute_path(tmp_path):
-    for name in ["libbochner.so", "./libbochner.so", "folder/libbochner.so"]:
+    for name in ["libbochner.so", "./libbochner.so", "directory/libbochner.so"]:
         done = subprocess.run([sys.executable, "-c", "import bochner"], cwd=tmp_path, capture_output=True, text=True,
                               env={**os.environ, "BOCHNER_LIBRARY": name})
         assert done.returncode == 1

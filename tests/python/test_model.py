@@ -35,7 +35,7 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def folder(model, tmp_path_factory):
+def directory(model, tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "tiny"
     model.save(path)
     return path
@@ -267,11 +267,11 @@ def test_encoders_have_blocks():
     assert [block["attention"] for block in tiny(**settings).config.encoder_blocks] == ["rfa-gate"]
 
 
-def test_load_refuses(tmp_path, folder):
+def test_load_refuses(tmp_path, directory):
     with pytest.raises(OSError, match="nowhere"):
         bochner.Model.load(tmp_path / "nowhere")
     with pytest.raises(bochner.InvalidArgumentError, match="storage"):
-        bochner.Model.load(folder, storage="float99")
+        bochner.Model.load(directory, storage="float99")
     with pytest.raises(bochner.InvalidArgumentError, match="NUL"):
         bochner.Model.load("a\0b")
     with pytest.raises(TypeError):
@@ -282,10 +282,10 @@ def test_load_refuses(tmp_path, folder):
         bochner.Model()
 
 
-def test_saving_and_pickling(model, folder, tmp_path):
+def test_saving_and_pickling(model, directory, tmp_path):
     logits = model.logits("hello")
     model.save(tmp_path / "one.safetensors")
-    others = [bochner.Model(folder), bochner.Model.load(tmp_path / "one.safetensors"), copy.deepcopy(model),
+    others = [bochner.Model(directory), bochner.Model.load(tmp_path / "one.safetensors"), copy.deepcopy(model),
               pickle.loads(pickle.dumps(model)), bochner.Model.frombytes(bytearray(model.tobytes()))]  # fmt: skip
     for other in others:
         assert np.array_equal(other.logits("hello"), logits)
@@ -293,8 +293,8 @@ def test_saving_and_pickling(model, folder, tmp_path):
 
 
 @pytest.mark.parametrize("weights, error", [("bfloat16", 0.03), ("int8", 0.05), ("int4", 0.4)])
-def test_storages(model, folder, weights, error):
-    small = bochner.Model.load(folder, storage=weights)
+def test_storages(model, directory, weights, error):
+    small = bochner.Model.load(directory, storage=weights)
     exact = model.logits("hello")
     assert small.storage == weights and small.nbytes < model.nbytes
     assert 0 < np.linalg.norm(small.logits("hello") - exact) < error * np.linalg.norm(exact)
@@ -302,15 +302,15 @@ def test_storages(model, folder, weights, error):
         small.train("the cat sat on the mat " * 50, steps=1)
 
 
-def test_precision(folder, model):
-    rough, text = bochner.Model.load(folder, precision="bfloat16"), "hello " * 20  # few rows are multiplied in float32
+def test_precision(directory, model):
+    rough, text = bochner.Model.load(directory, precision="bfloat16"), "hello " * 20  # few rows are multiplied in float32
     exact = model.logits(text)
     assert rough.precision == "bfloat16" == pickle.loads(pickle.dumps(rough)).precision
     assert 0 < np.linalg.norm(rough.logits(text) - exact) < 0.05 * np.linalg.norm(exact)
 
 
-def test_weights(folder):
-    model = bochner.Model.load(folder)
+def test_weights(directory):
+    model = bochner.Model.load(directory)
     assert len(model.weights) == len(list(model.weights)) > 5
     assert sum(values.size for values in model.weights.values()) == model.parameters
     before, name = model.logits("hello"), "model.norm.weight"
@@ -374,8 +374,8 @@ def test_tokenizer_refuses(tmp_path):
         bochner.Tokenizer.frombytes(b"{")
 
 
-def test_tokenizer_outlives_its_model(folder):
-    tokenizer = bochner.Model.load(folder).tokenizer
+def test_tokenizer_outlives_its_model(directory):
+    tokenizer = bochner.Model.load(directory).tokenizer
     gc.collect()
     assert tokenizer.decode(tokenizer.encode("still here")) == "still here"
 
@@ -448,9 +448,9 @@ def test_session(model, tmp_path):
             use()
 
 
-def test_states_of_other_models_are_refused(model, words, folder):
+def test_states_of_other_models_are_refused(model, words, directory):
     state = model.session().tobytes()
-    changed = bochner.Model.load(folder)
+    changed = bochner.Model.load(directory)
     changed.weights["model.norm.weight"] = np.full(32, 2)
     for other in (words, changed, tiny(seed=4, attention="favor")):
         with pytest.raises(bochner.InvalidArgumentError, match="another model|other weights|weights"):
@@ -473,7 +473,7 @@ def test_capacity(words):
         words.session(capacity=-1)
 
 
-def test_evaluate(model, folder, tmp_path):
+def test_evaluate(model, directory, tmp_path):
     text = "the cat sat on the mat. " * 30
     (tmp_path / "text.txt").write_text(text)
     (tmp_path / "lines.jsonl").write_text(json.dumps({"words": text}) + "\n")
@@ -484,7 +484,7 @@ def test_evaluate(model, folder, tmp_path):
     assert model.evaluate(tmp_path / "lines.jsonl", field="words").loss == expected.loss
     assert model.evaluate(text, tokens=100).tokens == 100
     if PROGRAM.exists():
-        found = command("eval", folder, "--data", tmp_path / "text.txt", "--context", 32, "--json")
+        found = command("eval", directory, "--data", tmp_path / "text.txt", "--context", 32, "--json")
         assert found["loss"] == pytest.approx(model.evaluate(text, context=32).loss, rel=1e-7)
     with pytest.raises(OSError, match="no such file"):
         model.evaluate("missing.txt")
@@ -650,8 +650,8 @@ def test_chat_special_tokens():
 # ---- lifetime, threads and processes --------------------------------------------------------------------------------
 
 
-def test_use_after_close(folder):
-    model = bochner.Model.load(folder)
+def test_use_after_close(directory):
+    model = bochner.Model.load(directory)
     session, weights = model.session(), model.weights
     stream = model.generate("abc", max_tokens=10, seed=1)
     next(stream)
@@ -671,8 +671,8 @@ def test_use_after_close(folder):
     assert len(stream.run().ids) == 10 and weights["model.norm.weight"].shape == (32,)
 
 
-def test_threads_share_a_model(folder):
-    model = bochner.Model.load(folder)
+def test_threads_share_a_model(directory):
+    model = bochner.Model.load(directory)
     expected = [model.generate("abc", max_tokens=20, seed=seed).run().ids for seed in range(8)]
     found, errors = {}, []
 
@@ -705,9 +705,9 @@ def test_threads_share_a_session_and_a_generation(model):
     assert len(stream.ids) == 200 and session.tokens == 3 + 200 + 100
 
 
-def test_close_while_threads_use_it(folder):
+def test_close_while_threads_use_it(directory):
     for _ in range(10):
-        model = bochner.Model.load(folder)
+        model = bochner.Model.load(directory)
         errors = []
 
         def work(model=model, errors=errors):
@@ -730,11 +730,11 @@ def test_close_while_threads_use_it(folder):
 @pytest.mark.skipif(
     "asan" in os.environ.get("LD_PRELOAD", ""), reason="ASan's allocator stays locked in a fork while another thread allocates"
 )
-def test_fork(folder):
+def test_fork(directory):
     output = run_python(
         f"""
         import os, threading, bochner
-        model = bochner.Model.load({str(folder)!r})
+        model = bochner.Model.load({str(directory)!r})
         expected = model.generate("abc", max_tokens=30, seed=1).run().ids
         session = model.session()
         session.feed("abc")
@@ -762,12 +762,12 @@ def test_fork(folder):
         "start(lambda: model.train('the cat sat ' * 99, steps=10**6, batch=1, eval_every=10, validation=None))",
     ],
 )
-def test_interpreter_shutdown(folder, body):
+def test_interpreter_shutdown(directory, body):
     output = run_python(
         f"""
         import threading, time, bochner
         start = lambda work: threading.Thread(target=work, daemon=True).start()
-        model = bochner.Model.load({str(folder)!r})
+        model = bochner.Model.load({str(directory)!r})
         {body}
         time.sleep(0.3)
         print("done")
@@ -776,11 +776,11 @@ def test_interpreter_shutdown(folder, body):
     assert output == "done\n"
 
 
-def test_ctrl_c_during_generation(folder):
+def test_ctrl_c_during_generation(directory):
     output = run_python(
         f"""
         import os, signal, threading, bochner
-        model = bochner.Model.load({str(folder)!r})
+        model = bochner.Model.load({str(directory)!r})
         session = model.session()
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:

@@ -143,10 +143,10 @@ def test_a_graph_as_with_the_command(tmp_path):
 
 def test_networks_of_earlier_versions():
     files = (SOURCE / "tests" / "frozen").rglob("network.json")
-    folders = sorted({path.parent for path in files if (path.parent / "model.safetensors").exists()})
-    assert len(folders) > 3
-    for folder in folders:
-        model = bochner.Model(folder)
+    directories = sorted({path.parent for path in files if (path.parent / "model.safetensors").exists()})
+    assert len(directories) > 3
+    for directory in directories:
+        model = bochner.Model(directory)
         facts = model.summary()
         assert model.task == "predict" and model.config["network"]["layers"] and facts.layers
         if facts.input != "graph":
@@ -328,12 +328,12 @@ def test_saving(fitted, tmp_path):
 def test_runs_resume_and_stop(tmp_path):
     x, y = table()
     whole = bochner.Model.describe(MLP, x, y)
-    whole.fit(x, y, steps=12, folder=tmp_path / "whole", eval_every=6)
+    whole.fit(x, y, steps=12, directory=tmp_path / "whole", eval_every=6)
     part = bochner.Model.describe(MLP, x, y)
-    history = part.fit(x, y, steps=12, folder=tmp_path / "part", eval_every=6, callback=lambda report: report.step < 6)
+    history = part.fit(x, y, steps=12, directory=tmp_path / "part", eval_every=6, callback=lambda report: report.step < 6)
     assert history.canceled and history.step == 6
     again = bochner.Model.describe(MLP, x, y)
-    again.fit(x, y, steps=12, folder=tmp_path / "part", eval_every=6, resume=True)
+    again.fit(x, y, steps=12, directory=tmp_path / "part", eval_every=6, resume=True)
     assert same_weights(again, whole) and same_weights(bochner.Model(tmp_path / "part"), whole)
     seen = []
     part.fit(x, y, steps=4, eval_every=4, callback=lambda report: seen.append(part.predict(x[:2])))

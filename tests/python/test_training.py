@@ -121,7 +121,7 @@ def test_settings(model, settings):
         (TEXT, {"validation": float("nan")}, "validation"),
         (TEXT, {"lora": 0}, "rank"),
         (TEXT, {"lora": {"rnk": 2}}, "did you mean 'rank'"),
-        (TEXT, {"resume": True}, "folder"),
+        (TEXT, {"resume": True}, "directory"),
         ("short", {}, "tokens"),
         ("", {}, "text|tokens"),
         ([300], {}, "256|id"),
@@ -141,17 +141,17 @@ def test_a_model_without_a_tokenizer_is_refused():
         bochner.Model.load(FAMILIES / "llama").train(TEXT, **QUICK)
 
 
-def test_folder_and_resuming(model, tmp_path):
+def test_directory_and_resuming(model, tmp_path):
     other = tiny(attention="favor", seed=1)
-    model.train(TEXT, folder=tmp_path / "a", **QUICK)
-    stopped = other.train(TEXT, folder=tmp_path / "b", callback=lambda report: report.step < 5, **QUICK)
+    model.train(TEXT, directory=tmp_path / "a", **QUICK)
+    stopped = other.train(TEXT, directory=tmp_path / "b", callback=lambda report: report.step < 5, **QUICK)
     assert stopped.canceled and stopped.step == 5
     resumed = tiny(attention="favor", seed=1)
-    assert not resumed.train(TEXT, folder=tmp_path / "b", resume=True, **QUICK).canceled
+    assert not resumed.train(TEXT, directory=tmp_path / "b", resume=True, **QUICK).canceled
     assert same(weights_of(model), weights_of(resumed))
     assert same(weights_of(model), weights_of(bochner.Model.load(tmp_path / "a")))
     with pytest.raises(bochner.InvalidArgumentError):
-        model.train(TEXT, folder=tmp_path / "a", **QUICK)  # another run is in this folder
+        model.train(TEXT, directory=tmp_path / "a", **QUICK)  # another run is in this directory
 
 
 def test_lora(model, tmp_path):
@@ -163,7 +163,7 @@ def test_lora(model, tmp_path):
     assert changed and all("q_proj" in name or "v_proj" in name for name in changed) and history.step == 12
     for name in changed:
         assert np.linalg.matrix_rank(after[name] - before[name], tol=1e-6) <= 2
-    model.train(TEXT, lora=2, folder=tmp_path / "adapters", **QUICK)  # a second time, with checkpoints
+    model.train(TEXT, lora=2, directory=tmp_path / "adapters", **QUICK)  # a second time, with checkpoints
     model.train(TEXT, **QUICK)
     assert session.feed("abc").shape == (256,) and len(model.weights) == len(before)
     stopped = weights_of(model)
@@ -329,7 +329,7 @@ def test_a_callback_stops_with_any_false_value():
 
 def test_linearize(teacher, tmp_path):
     before, seen = weights_of(teacher), []
-    student = teacher.linearize(TEXT, "dark", features=16, folder=tmp_path / "linear", callback=seen.append, **LINEARIZE)
+    student = teacher.linearize(TEXT, "dark", features=16, directory=tmp_path / "linear", callback=seen.append, **LINEARIZE)
     assert student.attention == ["dark", "dark"] and {report.stage for report in seen} == {"transfer", "finetune"}
     assert same(before, weights_of(teacher))
     report = student.report

@@ -38,7 +38,7 @@ bochner.machines.KernelRegressor("auto", solver="dual", metric="learn")
 stack = bochner.Model.create("tiny", mlp="swiglu", blocks=[{"repeat": 2, "attention": {"kind": "favor", "features": 8}}, {"window": 4}])
 stack.train("text", steps=2, optimizer="adamw", lora={"rank": 2, "init": "zero"}, weight_decay=0.1)
 text: str = stack.generate_text("a", max_tokens=3, stop=["."])
-bochner.Model("folder", storage="int8").linearize("text", "dark", features=16, merge=True)
+bochner.Model("directory", storage="int8").linearize("text", "dark", features=16, merge=True)
 """
 # Each line has one mistake.
 WRONG = """import bochner, numpy as np
@@ -62,7 +62,7 @@ bochner.Model.create(attention={"kind": "favor", "featurs": 8})
 bochner.Model.create(mlp="glu")
 bochner.Model.create(layer=2)
 bochner.Model.create(blocks=[{"width": 3}])
-bochner.Model("folder", storage="float16")
+bochner.Model("directory", storage="float16")
 model.train("text", optimizer="adam")
 model.train("text", lora={"ranks": 2})
 model.train("text", weight_decays=0.1)

@@ -14,8 +14,8 @@ except ImportError as error:
 def setUpModule():
     global WORDS, main, client
     WORDS = server.words()
-    (server.FOLDER / "key").write_text("secret-key")
-    main = Server(WORDS, "--api-key-file", server.FOLDER / "key", "--cache-bytes", 200_000)
+    (server.DIRECTORY / "key").write_text("secret-key")
+    main = Server(WORDS, "--api-key-file", server.DIRECTORY / "key", "--cache-bytes", 200_000)
     main.key = "secret-key"
     client = openai.OpenAI(base_url="http://127.0.0.1:%d/v1" % main.port, api_key="secret-key", max_retries=0, timeout=server.PATIENCE)
 

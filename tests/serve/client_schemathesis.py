@@ -59,10 +59,10 @@ class Description(unittest.TestCase):
 
     def test_requests(self):
         """Statuses, types, headers and shapes of the answers; correct requests are accepted, others and other methods refused."""
-        folder = server.FOLDER / "schemathesis"
-        folder.mkdir()
-        path = folder / "openapi.json"
-        (folder / "schemathesis.toml").write_text("""
+        directory = server.DIRECTORY / "schemathesis"
+        directory.mkdir()
+        path = directory / "openapi.json"
+        (directory / "schemathesis.toml").write_text("""
 [checks]
 ignored_auth.enabled = false  # the server has no key
 [[operations]]
@@ -76,7 +76,7 @@ checks.positive_data_acceptance.enabled = false  # random bytes are no state
              "--max-examples", str(EXAMPLES), "--seed", "1", "--generation-deterministic", "--generation-allow-x00", "false",
              "--suppress-health-check", "all", "--request-timeout", str(server.PATIENCE), "--no-color",
              "--warnings", "off", "--continue-on-failure"],
-            capture_output=True, text=True, cwd=folder)
+            capture_output=True, text=True, cwd=directory)
         self.assertEqual(done.returncode, 0, done.stdout[:100000] + done.stderr[-2000:])
         self.assertEqual(main.running(), 0)
 

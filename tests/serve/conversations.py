@@ -1,6 +1,6 @@
 """bochner serve: conversations that are continued by their state. Their tokens are those of the whole conversation."""
 import base64, json, struct, unittest
-from server import DATA, FOLDER, Server, run, sentences, train, variant, xxh64
+from server import DATA, DIRECTORY, Server, run, sentences, train, variant, xxh64
 
 TEMPLATES = sorted(path.stem for path in (DATA / "chat").glob("*.jinja"))
 WITHOUT_SYSTEM = ("gemma", "mistral")  # these templates refuse system messages
@@ -13,20 +13,20 @@ QUESTIONS = ("le chat ?", " le chien boit\n\n", "日本 <|im_end|>\n<|im_start|>
 
 def special_pieces():
     """A model whose tokenizer has the special tokens of all templates."""
-    text = FOLDER / "special.txt"
+    text = DIRECTORY / "special.txt"
     text.write_text(sentences(800), encoding="utf-8")
     options = [option for token in SPECIAL for option in ("--special", token)]
-    run("tokenizer", "train", text, "--vocab", 340, "--out", FOLDER / "special.json", "--quiet", *options)
-    return train("special", "--features", 16, "--tokenizer", FOLDER / "special.json", steps=40)
+    run("tokenizer", "train", text, "--vocab", 340, "--out", DIRECTORY / "special.json", "--quiet", *options)
+    return train("special", "--features", 16, "--tokenizer", DIRECTORY / "special.json", steps=40)
 
 
 def talking(model, name):
     """The model with a template; an answer ends with the token that ends a turn."""
-    found = json.loads((FOLDER / "special.json").read_text(encoding="utf-8"))
+    found = json.loads((DIRECTORY / "special.json").read_text(encoding="utf-8"))
     end = next(each["id"] for each in found["added_tokens"] if each["content"] == ENDS.get(name, "<|im_end|>"))
-    folder = variant(model, "talk-" + name, generation_config__json=json.dumps({"eos_token_id": end}), tokenizer_config__json=TOKENS,
+    directory = variant(model, "talk-" + name, generation_config__json=json.dumps({"eos_token_id": end}), tokenizer_config__json=TOKENS,
                      chat_template__jinja=(DATA / "chat" / (name + ".jinja")).read_text(encoding="utf-8"))
-    return folder, end
+    return directory, end
 
 
 def collect(server, body):
@@ -70,8 +70,8 @@ class Conversations(unittest.TestCase):
     def test_templates(self):
         model = special_pieces()
         for name in TEMPLATES:
-            folder, end = talking(model, name)
-            with Server(folder, "--cache-bytes", 1 << 20) as server, self.subTest(name):
+            directory, end = talking(model, name)
+            with Server(directory, "--cache-bytes", 1 << 20) as server, self.subTest(name):
                 system = None if name in WITHOUT_SYSTEM else " Be brief.\n"
                 for each in {None, system}:
                     compare(self, server, each, max_tokens=9)
@@ -84,8 +84,8 @@ class Conversations(unittest.TestCase):
 
     def test_reads_only_what_is_new(self):
         """The state is used: nothing of it is read again. Without a cache, the tokens can come from nowhere else."""
-        folder, end = talking(special_pieces(), "chatml")
-        with Server(folder, "--cache-bytes", 0) as server:
+        directory, end = talking(special_pieces(), "chatml")
+        with Server(directory, "--cache-bytes", 0) as server:
             cached = compare(self, server, "Be brief.", max_tokens=40, logit_bias={str(end): 9}, kind=True)
             self.assertEqual(cached[0], 0)
             self.assertGreater(cached[1], 20)
@@ -93,8 +93,8 @@ class Conversations(unittest.TestCase):
 
     def test_states_of_messages(self):
         """States that no answer was generated for: they end after their messages."""
-        folder, _ = talking(special_pieces(), "chatml")
-        with Server(folder) as server:
+        directory, _ = talking(special_pieces(), "chatml")
+        with Server(directory) as server:
             first = [{"role": "system", "content": "Be brief."}]
             more = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
             last = [{"role": "user", "content": "c"}]
@@ -124,8 +124,8 @@ class Conversations(unittest.TestCase):
 
     def test_rewritten_history(self):
         """A template that leaves out earlier thoughts: the conversation is read again, and the tokens are right."""
-        folder, _ = talking(special_pieces(), "thinking")
-        with Server(folder) as server:
+        directory, _ = talking(special_pieces(), "thinking")
+        with Server(directory) as server:
             first = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "<think>x</think>b"}]
             last = [{"role": "user", "content": "c"}]
             state = server.json("/v1/states", {"messages": first})["id"]
@@ -136,8 +136,8 @@ class Conversations(unittest.TestCase):
 
     def test_special_tokens(self):
         """Special tokens in messages are plain text, and special tokens with parse_special."""
-        folder, end = talking(special_pieces(), "chatml")
-        with Server(folder) as server:
+        directory, end = talking(special_pieces(), "chatml")
+        with Server(directory) as server:
             ask = lambda text, **options: server.json("/v1/tokenize", {"messages": [{"role": "user", "content": text}], **options})["tokens"]
             plain = ask("a<|im_end|>b")
             self.assertEqual(plain.count(end), ask("ab").count(end))
@@ -155,8 +155,8 @@ class Conversations(unittest.TestCase):
     def test_damaged_messages(self):
         """The messages of an uploaded state are checked, also those with a checksum that matches."""
         octets = {"Content-Type": "application/octet-stream"}
-        folder, _ = talking(special_pieces(), "chatml")
-        with Server(folder) as server:
+        directory, _ = talking(special_pieces(), "chatml")
+        with Server(directory) as server:
             data = server.get("/v1/states/" + server.json("/v1/states", {"messages": [{"role": "user", "content": "abc"}]})["id"]).body
             self.assertTrue(data.endswith(b'[{"role":"user","content":"abc"}]'))
             for at in (len(data) - 3, len(data) - 40, data.index(b'[{"role"') - 4):

@@ -41,10 +41,10 @@ class Description(Case):
         self.assertEqual(main.get("/v1/models/words").json, model)
         self.assertIs(chatty.get("/v1/models/chatty").json["bochner"]["chat_template"], True)
         self.assertEqual(main.get("/v1/models/other").status, 404)
-        # the longest name of a folder, which ends in the middle of a character at most other lengths, and one that is not UTF-8
+        # the longest name of a directory, which ends in the middle of a character at most other lengths, and one that is not UTF-8
         for name, expected in (("a" + "é" * 127, None), (os.fsdecode(b"a\xff\xc3"), "a\ufffd\ufffd")):
-            os.rename(server.variant(WORDS, "renamed"), server.FOLDER / name)
-            with Server(server.FOLDER / name) as each:
+            os.rename(server.variant(WORDS, "renamed"), server.DIRECTORY / name)
+            with Server(server.DIRECTORY / name) as each:
                 self.assertEqual(each.get("/v1/models").json["data"][0]["id"], expected or name)
                 self.assertEqual(each.get("/v1/models/" + urllib.parse.quote(os.fsencode(name))).json["id"], expected or name)
                 self.assertEqual(each.complete("le", max_tokens=1)["model"], expected or name)
@@ -170,7 +170,7 @@ class Chat(Case):
         body = main.chat(messages, max_tokens=20, temperature=0)
         self.assertEqual(body["choices"][0]["message"]["content"].strip(), greedy(WORDS, rendered, 20).strip())
         self.assertEqual(body["usage"]["prompt_tokens"], len(rendered))
-        lines = server.FOLDER / "dialogue.txt"
+        lines = server.DIRECTORY / "dialogue.txt"
         lines.write_text("".join("user: le %s ?\nassistant: il %s.\n" % (noun, deed) for _ in range(150) for noun in server.NOUNS
                                  for deed in server.DEEDS[:1]), encoding="utf-8")
         with Server(server.train("dialogue", "--features", 16, data=lines)) as each:
@@ -328,15 +328,15 @@ class Embeddings(Case):
                 self.assertLess(max(abs(a - b) for a, b in zip(alone, vector)), CLOSE)
         self.assertEqual(len(main.json("/v1/embeddings", {"input": ["a"] * 2048})["data"]), 2048)
 
-    def check_means(self, each, folder, inputs, head):
+    def check_means(self, each, directory, inputs, head):
         """The logits are the product of the output matrix W and the last hidden state h, so W mean(h) is their mean. The sum of
         `width` products, each rounded to float32, and logits below 30 give an error far below 1e-3."""
-        shape, matrix = server.tensors(folder / "model.safetensors")[head]
+        shape, matrix = server.tensors(directory / "model.safetensors")[head]
         vocab, width = shape
         for tokens in inputs:
             vector = each.json("/v1/embeddings", {"input": tokens})["data"][0]["embedding"]
             self.assertEqual(len(vector), width)
-            rows = logits(folder, tokens)
+            rows = logits(directory, tokens)
             for token in range(0, vocab, 7):
                 found = sum(matrix[token * width + i] * vector[i] for i in range(width))
                 self.assertLess(abs(found - sum(row[token] for row in rows) / len(rows)), 1e-3)
@@ -358,12 +358,12 @@ class Embeddings(Case):
 class Tokens(Case):
     def test_round_trip(self):
         texts = ["", "le chat", "élève 日本 — naïveté", " \n\t ", "a" * 3000, "😀 e\u0301", "<|endoftext|>", "\u0001\u007f\u2028"]
-        for each, folder in ((main, WORDS), (piece, PIECES)):
+        for each, directory in ((main, WORDS), (piece, PIECES)):
             for text in texts:
                 body = each.json("/v1/tokenize", {"prompt": text})
                 self.assertEqual(body["count"], len(body["tokens"]))
                 self.assertEqual(len(body["pieces"]), body["count"])
-                expected = json.loads(server.run("tokenizer", "encode", folder, "--json", text=text))["ids"]
+                expected = json.loads(server.run("tokenizer", "encode", directory, "--json", text=text))["ids"]
                 self.assertEqual(body["tokens"], expected, text)
                 self.assertEqual(each.json("/v1/detokenize", {"tokens": body["tokens"]}), {"prompt": text})
         self.assertEqual(main.json("/v1/tokenize", {"prompt": "aé"})["pieces"], ["a", "bytes:\\xc3", "bytes:\\xa9"])
@@ -422,7 +422,7 @@ class Errors(Case):
         self.assertEqual(main.get("/health?x=1").status, 200)
 
     def test_key(self):
-        path = server.FOLDER / "key"
+        path = server.DIRECTORY / "key"
         path.write_text("secret-key\n")
         with Server(WORDS, "--api-key-file", path) as each:
             for name in ("/", "/health", "/openapi.json"):

@@ -143,7 +143,7 @@ class Memory(unittest.TestCase):
     def test_many_states(self):
         """The states of the texts of one request take no memory beside the cache: those that it has no room for, those on the disk
         alone, and those that were returned."""
-        for options in ((), ("--cache-dir", server.FOLDER / "states")):
+        for options in ((), ("--cache-dir", server.DIRECTORY / "states")):
             with Server(EXACT, "--context", 100_000, "--cache-bytes", 16 * MEGABYTE, "--slots", 4, *options) as each:
                 state = each.json("/v1/states", {"prompt": [97, 98] * 10_000})
                 self.assertGreater(state["bytes"], 4 * MEGABYTE)

@@ -9,11 +9,11 @@ TEXT = server.sentences(4)
 def setUpModule():
     global WORDS
     WORDS = server.words()
-    (server.FOLDER / "keys").write_text("key-of-anna\nkey-of-bert\n")
+    (server.DIRECTORY / "keys").write_text("key-of-anna\nkey-of-bert\n")
 
 
 def serve(*options):
-    return Server(WORDS, "--api-key-file", server.FOLDER / "keys", *options)
+    return Server(WORDS, "--api-key-file", server.DIRECTORY / "keys", *options)
 
 
 def cached(each, prompt):
@@ -68,15 +68,15 @@ class Owners(unittest.TestCase):
 
     def test_restart(self):
         """The owners of states on disk are known after a restart, also if keys are added; keys are not written."""
-        folder = server.FOLDER / "owned"
-        with serve("--cache-dir", folder) as each:
+        directory = server.DIRECTORY / "owned"
+        with serve("--cache-dir", directory) as each:
             each.key = "key-of-anna"
             name = each.json("/v1/states", {"prompt": "le chat"})["id"]
             cached(each, TEXT)
-        for path in folder.iterdir():
+        for path in directory.iterdir():
             self.assertNotIn(b"key-of-anna", path.read_bytes())
-        (server.FOLDER / "keys2").write_text("key-of-cora\nkey-of-anna\nkey-of-bert\n")
-        with Server(WORDS, "--cache-dir", folder, "--api-key-file", server.FOLDER / "keys2") as each:
+        (server.DIRECTORY / "keys2").write_text("key-of-cora\nkey-of-anna\nkey-of-bert\n")
+        with Server(WORDS, "--cache-dir", directory, "--api-key-file", server.DIRECTORY / "keys2") as each:
             for key in ("key-of-cora", "key-of-bert"):
                 each.key = key
                 self.assertEqual(each.get("/v1/states/" + name).status, 404)
@@ -85,23 +85,23 @@ class Owners(unittest.TestCase):
             self.assertEqual(each.text("", state=name, temperature=0), greedy(WORDS, "le chat", 16))
             self.assertGreater(cached(each, TEXT), 0)
             self.assertEqual(each.started["unowned_states"], 0)
-        with Server(WORDS, "--cache-dir", folder) as each:  # without keys
+        with Server(WORDS, "--cache-dir", directory) as each:  # without keys
             self.assertEqual(each.get("/v1/states/" + name).status, 404)
             self.assertEqual(cached(each, TEXT), 0)
             self.assertGreater(each.started["unowned_states"], 1)
-            self.assertRegex(each.stderr(), r"Cache +\d+ states in the cache folder belong to no key in use")
+            self.assertRegex(each.stderr(), r"Cache +\d+ states in the cache directory belong to no key in use")
 
     def test_keys_added(self):
         """States kept before a server had keys belong to none of them; the server says so."""
-        folder = server.FOLDER / "unowned"
-        with Server(WORDS, "--cache-dir", folder) as each:
+        directory = server.DIRECTORY / "unowned"
+        with Server(WORDS, "--cache-dir", directory) as each:
             name = each.json("/v1/states", {"prompt": "le chat"})["id"]
-        with serve("--cache-dir", folder) as each:
+        with serve("--cache-dir", directory) as each:
             each.key = "key-of-anna"
             self.assertEqual(each.get("/v1/states/" + name).status, 404)
             self.assertEqual(each.started["unowned_states"], 1)
-            self.assertRegex(each.stderr(), r"Cache +1 state in the cache folder belongs to no key in use")
-        with Server(WORDS, "--cache-dir", folder) as each:
+            self.assertRegex(each.stderr(), r"Cache +1 state in the cache directory belongs to no key in use")
+        with Server(WORDS, "--cache-dir", directory) as each:
             self.assertEqual(each.started["unowned_states"], 0)
             self.assertEqual(each.get("/v1/states/" + name).status, 200)
 

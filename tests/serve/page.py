@@ -1,6 +1,6 @@
-"""The playground in Chromium: page.py ADDRESS ADDRESS_WITH_KEY KEY FOLDER [CHECK...]
+"""The playground in Chromium: page.py ADDRESS ADDRESS_WITH_KEY KEY DIRECTORY [CHECK...]
 
-The first server needs no API key, the second one does. FOLDER is empty and receives downloads. CHECK: "fork", "states", …
+The first server needs no API key, the second one does. DIRECTORY is empty and receives downloads. CHECK: "fork", "states", …
 (default: all). Without Selenium or Chromium, the script is skipped with exit status 77.
 """
 
@@ -292,9 +292,9 @@ def check_states(page, servers):
     same(page.tokens("A"), expected, "the continuation of the state")
 
     page.click(".saved .download")
-    page.wait("the file", lambda: [name for name in os.listdir(servers.folder) if name.endswith(".state")])
-    (name,) = os.listdir(servers.folder)
-    page.one("#upload").send_keys(os.path.join(servers.folder, name))
+    page.wait("the file", lambda: [name for name in os.listdir(servers.directory) if name.endswith(".state")])
+    (name,) = os.listdir(servers.directory)
+    page.one("#upload").send_keys(os.path.join(servers.directory, name))
     page.wait("the upload", lambda: len(page.all(".saved")) == 2)
     page.click(".saved .use")
     page.click("#run")
@@ -414,18 +414,18 @@ def check_narrow(page, servers):
 
 
 class Servers:
-    def __init__(self, address, locked, key, folder):
-        self.address, self.locked, self.key, self.folder = address, locked, key, os.path.abspath(folder)
+    def __init__(self, address, locked, key, directory):
+        self.address, self.locked, self.key, self.directory = address, locked, key, os.path.abspath(directory)
 
 
-def start_browser(folder):
+def start_browser(directory):
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
-    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": folder})
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": directory})
     return driver
 
 
@@ -452,7 +452,7 @@ def main():
     servers = Servers(*sys.argv[1:5])
     chosen = [f"check_{name}" for name in sys.argv[5:]]
     checks = [check for name, check in globals().items() if name.startswith("check_") and name in (chosen or [name])]
-    driver = start_browser(servers.folder)
+    driver = start_browser(servers.directory)
     try:
         results = [run(check, Page(driver), servers) for check in checks]
     finally:

@@ -14,7 +14,7 @@ TYPES = {"text": str, "number": (int, float), "integer": int, "list": list, "obj
 
 def setUpModule():
     global main
-    path = server.FOLDER / "key"
+    path = server.DIRECTORY / "key"
     path.write_text(KEY)
     main = Server(server.words(), "--api-key-file", path)
     main.key = KEY
@@ -118,7 +118,7 @@ class Curl(unittest.TestCase):
 
     def test_states(self):
         state = json.loads(self.curl("/v1/states", "-d", '{"prompt": "le chat"}'))
-        path = server.FOLDER / "here.state"
+        path = server.DIRECTORY / "here.state"
         self.curl("/v1/states/" + state["id"], "-o", str(path))
         self.assertEqual(path.stat().st_size, state["bytes"])
         self.assertEqual(json.loads(self.curl("/v1/states/copy", "-T", str(path)))["tokens"], 7)

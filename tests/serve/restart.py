@@ -11,14 +11,14 @@ def setUpModule():
     OTHER = server.train("other", "--features", 16, seed=1, steps=20)
 
 
-def state_files(folder):
-    return sorted(path for path in folder.iterdir() if path.suffix == ".state")
+def state_files(directory):
+    return sorted(path for path in directory.iterdir() if path.suffix == ".state")
 
 
 class Restart(unittest.TestCase):
     def setUp(self):
-        self.folder = server.FOLDER / self.id().split(".")[-1]
-        self.options = ("--cache-dir", self.folder, "--disk-bytes", 100_000_000)
+        self.directory = server.DIRECTORY / self.id().split(".")[-1]
+        self.options = ("--cache-dir", self.directory, "--disk-bytes", 100_000_000)
 
     def test_states_and_prefixes_survive(self):
         prompt = server.sentences(60)
@@ -35,7 +35,7 @@ class Restart(unittest.TestCase):
             self.assertGreater(again["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
             self.assertLessEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], again["usage"]["prompt_tokens"])
             self.assertEqual(again["choices"], first["choices"])
-        self.assertTrue(state_files(self.folder))
+        self.assertTrue(state_files(self.directory))
         with Server(WORDS, *self.options) as each:
             for name in (state["id"], "mine"):
                 self.assertEqual(each.get("/v1/states/" + name).body, data)
@@ -51,7 +51,7 @@ class Restart(unittest.TestCase):
             self.assertEqual(longer["choices"][0]["text"], greedy(WORDS, prompt + "le ", 20))
 
     def test_full_disk(self):
-        """Status 507 in the form of every error, without the path of the folder; earlier states and texts stay."""
+        """Status 507 in the form of every error, without the path of the directory; earlier states and texts stay."""
         with Server(WORDS, *self.options) as each:
             data = each.get("/v1/states/" + each.json("/v1/states", {"prompt": "le chat"})["id"]).body
             self.assertEqual(each.request("PUT", "/v1/states/mine", data).status, 200)
@@ -60,11 +60,11 @@ class Restart(unittest.TestCase):
             for answer in (each.request("PUT", "/v1/states/mine", data), each.request("PUT", "/v1/states/more", data),
                            each.post("/v1/states", {"prompt": "le"})):
                 self.assertEqual((answer.status, answer.error["type"], answer.error["code"]), (507, "server_error", "no_room"), answer)
-                self.assertNotIn(str(self.folder), answer.body.decode())
+                self.assertNotIn(str(self.directory), answer.body.decode())
                 self.assertIn("cannot be written", answer.error["message"])
             answer = each.post("/v1/completions", {"prompt": "le", "max_tokens": 1, "return_state": "id"})
             self.assertEqual(answer.status, 200, answer)  # the text is not lost
-            self.assertNotIn(str(self.folder), answer.body.decode())
+            self.assertNotIn(str(self.directory), answer.body.decode())
             (choice,) = answer.json["choices"]
             self.assertEqual(choice["text"], greedy(WORDS, "le", 1))
             self.assertEqual((set(choice["state"]), choice["state"]["error"]["code"]), ({"error"}, "no_room"))
@@ -73,7 +73,7 @@ class Restart(unittest.TestCase):
             self.assertEqual(each.get("/v1/states/mine").body, data)
             resource.prlimit(each.process.pid, resource.RLIMIT_FSIZE, before)
             self.assertEqual(each.request("PUT", "/v1/states/more", data).status, 200)
-        self.assertFalse([path for path in self.folder.iterdir() if path.suffix == ".part"])
+        self.assertFalse([path for path in self.directory.iterdir() if path.suffix == ".part"])
 
     def test_killed_during_writes(self):
         """States by id are as acknowledged, or absent; no temporary files stay."""
@@ -92,7 +92,7 @@ class Restart(unittest.TestCase):
                     self.assertEqual(answer.status, 200)
                     self.assertEqual(each.text("", state=name, max_tokens=12, temperature=0), reference[kept[name]], name)
                 if attempt:
-                    left = [path.name for path in self.folder.iterdir() if path.suffix != ".state" and path.name not in ("secret", "lock")]
+                    left = [path.name for path in self.directory.iterdir() if path.suffix != ".state" and path.name not in ("secret", "lock")]
                     self.assertEqual(left, [], "files that no server uses")
 
                 def write(worker):
@@ -133,11 +133,11 @@ class Restart(unittest.TestCase):
         with Server(WORDS, *self.options) as each:
             names, of = [], {}
             for i in range(8):
-                before = set(state_files(self.folder)) if self.folder.exists() else set()
+                before = set(state_files(self.directory)) if self.directory.exists() else set()
                 names.append(each.json("/v1/states", {"prompt": "le chat %d" % i})["id"])
-                wait_until(lambda: set(state_files(self.folder)) - before, "the state is written")
+                wait_until(lambda: set(state_files(self.directory)) - before, "the state is written")
                 time.sleep(0.05)
-                (path,) = [path for path in set(state_files(self.folder)) - before if path.name.startswith("k-")]
+                (path,) = [path for path in set(state_files(self.directory)) - before if path.name.startswith("k-")]
                 of[names[-1]] = path
 
         def flip(path, at):
@@ -151,7 +151,7 @@ class Restart(unittest.TestCase):
         of[names[3]].write_bytes(of[names[3]].read_bytes()[:-10])
         of[names[4]].write_bytes(b"")
         of[names[5]].write_bytes(of[names[5]].read_bytes() + b"x")
-        users = [self.folder / name for name in ("notes.txt", "my.state.txt", "old.state.part", "k-0123456789abcdef.state",
+        users = [self.directory / name for name in ("notes.txt", "my.state.txt", "old.state.part", "k-0123456789abcdef.state",
                                                  "k-%032d.state.part" % 1, "p-%032d.state" % 2)]
         for path in users:
             path.write_text("a file of the user")
@@ -171,7 +171,7 @@ class Restart(unittest.TestCase):
         with Server(WORDS, *self.options) as each:
             name = each.json("/v1/states", {"prompt": "le chat"})["id"]
             each.complete(server.sentences(30), max_tokens=1)
-        before = {path.name: path.read_bytes() for path in state_files(self.folder)}
+        before = {path.name: path.read_bytes() for path in state_files(self.directory)}
         with Server(OTHER, *self.options) as each:
             answer = each.get("/v1/states/" + name)
             self.assertIn(answer.status, (400, 404), answer)
@@ -181,25 +181,25 @@ class Restart(unittest.TestCase):
             self.assertEqual(each.text(prompt, temperature=0), greedy(OTHER, prompt, 16))
             mine = each.json("/v1/states", {"prompt": "la"})["id"]
         for file, data in before.items():
-            self.assertEqual((self.folder / file).read_bytes(), data, file)
+            self.assertEqual((self.directory / file).read_bytes(), data, file)
         with Server(WORDS, *self.options) as each:
             self.assertEqual(each.text("", state=name, temperature=0), greedy(WORDS, "le chat", 16))
             self.assertIn(each.get("/v1/states/" + mine).status, (400, 404))
 
     def test_disk_bytes(self):
-        """The folder stays within its budget, and the cache still works."""
-        with Server(WORDS, "--cache-dir", self.folder, "--disk-bytes", 60_000) as each:
+        """The directory stays within its budget, and the cache still works."""
+        with Server(WORDS, "--cache-dir", self.directory, "--disk-bytes", 60_000) as each:
             for i in range(40):
                 each.complete(server.sentences(20)[i:] + str(i), max_tokens=1)
             size = 0
-            for path in self.folder.iterdir():
+            for path in self.directory.iterdir():
                 with contextlib.suppress(FileNotFoundError):  # the server renames files
                     size += path.stat().st_size
             self.assertLessEqual(size, 60_000 + 4096)
             self.assertEqual(each.text("le chat", temperature=0), greedy(WORDS, "le chat", 16))
 
-    def test_folder_that_cannot_be_used(self):
-        file = server.FOLDER / "a-file"
+    def test_directory_that_cannot_be_used(self):
+        file = server.DIRECTORY / "a-file"
         file.write_text("")
         done = subprocess.run([server.PROGRAM, "serve", str(WORDS), "--port", "0", "--cache-dir", str(file)], capture_output=True,
                               timeout=server.PATIENCE)

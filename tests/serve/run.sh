@@ -1,7 +1,7 @@
 # Runs a test of the server: sh run.sh SUBJECT [pypi | clients]. Status 77: skipped.
 #
 # tests/serve/SUBJECT.py uses the standard library alone, or also the packages that the test python.pypi or serve.long_pypi has
-# installed into this folder of the build folder.
+# installed into this directory of the build directory.
 set -eu
 subject=$1
 skip() { echo "skipped: $1" && exit 77; }

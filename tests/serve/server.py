@@ -8,8 +8,8 @@ PROGRAM = os.environ.get("BOCHNER", "build/bochner")
 SOURCE = pathlib.Path(os.environ.get("BOCHNER_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 DATA = SOURCE / "tests" / "data"
 SANITIZED = bool(os.environ.get("SANITIZE"))
-FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="bochner-serve-"))
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+DIRECTORY = pathlib.Path(tempfile.mkdtemp(prefix="bochner-serve-"))
+atexit.register(shutil.rmtree, DIRECTORY, ignore_errors=True)
 PATIENCE = 240 if SANITIZED else 20  # seconds after which a request or a condition counts as failed
 ENDLESS = 50_000_000  # tokens of a request that a test ends by other means: minutes for the tiny models
 
@@ -38,16 +38,16 @@ def sentences(count):
 
 
 def train(name, *options, steps=120, seed=0, data=None):
-    """Trains a tiny model of bytes (or of the --tokenizer in the options) in about a second and returns its folder."""
-    if (FOLDER / name).exists():  # several tests in one process
-        return FOLDER / name
-    text = FOLDER / "text.txt"
+    """Trains a tiny model of bytes (or of the --tokenizer in the options) in about a second and returns its directory."""
+    if (DIRECTORY / name).exists():  # several tests in one process
+        return DIRECTORY / name
+    text = DIRECTORY / "text.txt"
     if not text.exists():
         text.write_text(sentences(800), encoding="utf-8")
-    run("train", "--data", data or text, "--out", FOLDER / name, "--layers", 2, "--width", 16, "--heads", 2, "--context", 64, "--batch", 8,
+    run("train", "--data", data or text, "--out", DIRECTORY / name, "--layers", 2, "--width", 16, "--heads", 2, "--context", 64, "--batch", 8,
         "--lr", 0.05, "--other-lr", 0.02, "--valid-fraction", 0, "--quiet", "--steps", steps, "--seed", seed, *options)
-    shutil.rmtree(FOLDER / name / "checkpoints", ignore_errors=True)
-    return FOLDER / name
+    shutil.rmtree(DIRECTORY / name / "checkpoints", ignore_errors=True)
+    return DIRECTORY / name
 
 
 def words():
@@ -62,18 +62,18 @@ def exact():
 
 def pieces():
     """A model of word pieces with an end-of-text token."""
-    text = FOLDER / "pieces.txt"
+    text = DIRECTORY / "pieces.txt"
     text.write_text(sentences(800), encoding="utf-8")
-    run("tokenizer", "train", text, "--vocab", 300, "--out", FOLDER / "pieces.json", "--quiet")
-    return train("pieces", "--features", 16, "--tokenizer", FOLDER / "pieces.json")
+    run("tokenizer", "train", text, "--vocab", 300, "--out", DIRECTORY / "pieces.json", "--quiet")
+    return train("pieces", "--features", 16, "--tokenizer", DIRECTORY / "pieces.json")
 
 
 def variant(model, name, **files):
     """A copy of a model with other or further files; their names have __ for the period."""
-    shutil.copytree(model, FOLDER / name, dirs_exist_ok=True)
+    shutil.copytree(model, DIRECTORY / name, dirs_exist_ok=True)
     for file, text in files.items():
-        (FOLDER / name / file.replace("__", ".")).write_text(text, encoding="utf-8")
-    return FOLDER / name
+        (DIRECTORY / name / file.replace("__", ".")).write_text(text, encoding="utf-8")
+    return DIRECTORY / name
 
 
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -90,9 +90,9 @@ def write_ids(path, tokens):
 
 def logits(model, tokens):
     """The logits after every token, as `bochner eval` computes them: a list of arrays."""
-    write_ids(FOLDER / "ids.npy", tokens)
-    run("eval", model, "--ids", FOLDER / "ids.npy", "--logits-out", FOLDER / "logits.npy", "--quiet")
-    data = (FOLDER / "logits.npy").read_bytes()
+    write_ids(DIRECTORY / "ids.npy", tokens)
+    run("eval", model, "--ids", DIRECTORY / "ids.npy", "--logits-out", DIRECTORY / "logits.npy", "--quiet")
+    data = (DIRECTORY / "logits.npy").read_bytes()
     (length,) = struct.unpack_from("<H", data, 8)
     values = array.array("f")
     values.frombytes(data[10 + length:])
@@ -118,8 +118,8 @@ def greedy(model, prompt, tokens, *options):
 
 
 def greedy_ids(model, prompt_ids, tokens, *options):
-    write_ids(FOLDER / "prompt.npy", prompt_ids)
-    return json.loads(run("generate", model, "--ids", FOLDER / "prompt.npy", "--tokens", tokens, "--greedy", "--json", "--quiet",
+    write_ids(DIRECTORY / "prompt.npy", prompt_ids)
+    return json.loads(run("generate", model, "--ids", DIRECTORY / "prompt.npy", "--tokens", tokens, "--greedy", "--json", "--quiet",
                           *options))["ids"]
 
 
@@ -228,7 +228,7 @@ class Server:
     def __init__(self, model, *options, prepare=None, environment={}):
         self.key = None
         self.model = model
-        descriptor, name = tempfile.mkstemp(".err", dir=FOLDER)
+        descriptor, name = tempfile.mkstemp(".err", dir=DIRECTORY)
         self.errors = pathlib.Path(name)
         self.process = subprocess.Popen([PROGRAM, "serve", str(model), "--port", "0", *map(str, options)], stdout=subprocess.PIPE,
                                         stderr=descriptor, stdin=subprocess.DEVNULL, preexec_fn=prepare,

@@ -35,7 +35,7 @@ static bool stops(void *user)
 }
 
 /* The answer to a conversation with a message of many bytes that the template does not use. */
-static void answer(test_folder *f, bool streams, char *out, size_t size)
+static void answer(test_directory *f, bool streams, char *out, size_t size)
 {
     enum { NOTE = 2 * LARGE };
     static char body[NOTE + 256];
@@ -53,7 +53,7 @@ static void answer(test_folder *f, bool streams, char *out, size_t size)
     assert_ok(f->context, bo_tokenizer_create(f->context, &tokenizer));
     bo_model *model = test_model(f->context, &shape, tokenizer);
     const bo_server_desc desc = {.model = model,
-                                 .folder = f->path,
+                                 .directory = f->path,
                                  .slots = 1,
                                  .capacity = 100,
                                  .queue = 2,
@@ -103,7 +103,7 @@ static void answer(test_folder *f, bool streams, char *out, size_t size)
 
 static void test_lost_state(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     test_text(f, "tokenizer_config.json", "{\"chat_template\": \"{{ messages[0].content }}\"}");
     for (int streams = 0; streams < 2; streams++) {
         static char text[1 << 16];

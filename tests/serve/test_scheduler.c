@@ -229,33 +229,34 @@ static void test_grace(void **state)
     task_free(two);
 }
 
-static void remove_folder(const char *folder)
+static void remove_directory(const char *directory)
 {
-    DIR *listing = opendir(folder);
+    DIR *listing = opendir(directory);
     for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
         char path[512];
-        snprintf(path, sizeof path, "%s/%.200s", folder, entry->d_name);
+        snprintf(path, sizeof path, "%s/%.200s", directory, entry->d_name);
         if (entry->d_name[0] != '.') remove(path);
     }
     closedir(listing);
-    rmdir(folder);
+    rmdir(directory);
 }
 
-/* Without grace, jobs end at once. Their states are cached, so that a scheduler of the same folder continues there. */
+/* Without grace, jobs end at once. Their states are cached, so that a scheduler of the same directory continues there.
+ */
 static void test_no_grace(void **state)
 {
     enum { LENGTH = 300, MADE = 50 };
     static const char *const kinds[] = {"favor", "softmax", "hybrid"};
     setting *s = *state;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        char folder[] = "/tmp/bochner-test-XXXXXX";
+        char directory[] = "/tmp/bochner-test-XXXXXX";
         const bo_model_desc desc = test_desc(kinds[k]);
         bo_model *model = test_model(s->context, &desc, NULL);
         int32_t text[MOST_PROMPT];
         server v;
-        assert_non_null(mkdtemp(folder));
+        assert_non_null(mkdtemp(directory));
         const bo_scheduler_desc settings = {
-            .slots = 1, .memory_bytes = 1 << 24, .disk_bytes = 1 << 26, .folder = folder, .capacity = 3000};
+            .slots = 1, .memory_bytes = 1 << 24, .disk_bytes = 1 << 26, .directory = directory, .capacity = 3000};
         server_start(&v, s->context, model, settings);
         task *one = task_create(&v, s->prompt, LENGTH, FOREVER, NULL), *two = task_create(&v, s->prompt, 5, 5, NULL);
         one->end_after = MADE;
@@ -282,7 +283,7 @@ static void test_no_grace(void **state)
         task_free(two);
         task_free(next);
         bo_model_destroy(model);
-        remove_folder(folder);
+        remove_directory(directory);
     }
 }
 

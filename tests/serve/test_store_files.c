@@ -1,5 +1,5 @@
-/* The store with a folder: files survive reopening, damaged, foreign and temporary files, the budget of the disk, the
- * lock, the secret, many threads, failures of memory and of the disk. */
+/* The store with a directory: files survive reopening, damaged, foreign and temporary files, the budget of the disk,
+ * the lock, the secret, many threads, failures of memory and of the disk. */
 #include "stores.h"
 #include <dirent.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@ typedef struct setting {
     counting counted;
     bo_context *context;
     bo_store *store;
-    char folder[64];
+    char directory[64];
 } setting;
 
 static const bo_store_desc plenty = {
@@ -27,14 +27,14 @@ static int setup(void **state)
 {
     setting *s = *state = calloc(1, sizeof *s);
     s->context = counting_context(&s->counted, 1);
-    snprintf(s->folder, sizeof s->folder, "/tmp/bochner-test-XXXXXX");
-    assert_non_null(mkdtemp(s->folder));
+    snprintf(s->directory, sizeof s->directory, "/tmp/bochner-test-XXXXXX");
+    assert_non_null(mkdtemp(s->directory));
     return 0;
 }
 
 static void path_of(const setting *s, const char *name, char out[512])
 {
-    snprintf(out, 512, "%s/%s", s->folder, name);
+    snprintf(out, 512, "%s/%s", s->directory, name);
 }
 
 static void close_store(setting *s)
@@ -46,7 +46,7 @@ static void close_store(setting *s)
 static bo_store *open_store(setting *s, bo_store_desc desc)
 {
     close_store(s);
-    desc.folder = s->folder;
+    desc.directory = s->directory;
     assert_ok(s->context, bo_store_create(s->context, &desc, &s->store));
     return s->store;
 }
@@ -54,7 +54,7 @@ static bo_store *open_store(setting *s, bo_store_desc desc)
 /* The number of files whose names start and end like this; the last of them in `out`. */
 static size_t count_files(const setting *s, const char *start, const char *end, char out[512])
 {
-    DIR *listing = opendir(s->folder);
+    DIR *listing = opendir(s->directory);
     size_t count = 0;
     for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
         const size_t length = strlen(entry->d_name);
@@ -73,7 +73,7 @@ static int teardown(void **state)
     char path[512];
     close_store(s);
     while (count_files(s, "", "", path)) assert_int_equal(remove(path), 0);
-    rmdir(s->folder);
+    rmdir(s->directory);
     bo_context_destroy(s->context);
     assert_int_equal(s->counted.live, 0);
     free(s);
@@ -171,8 +171,8 @@ static void test_secret(void **state)
     close_store(s);
     write_text(s, "secret", "short");
     bo_store_desc desc = plenty;
-    desc.folder = s->folder;
-    assert_fails(s->context, BO_FORMAT, "expected 16 bytes of a server, found 5; choose another folder",
+    desc.directory = s->directory;
+    assert_fails(s->context, BO_FORMAT, "expected 16 bytes of a server, found 5; choose another directory",
                  bo_store_create(s->context, &desc, &s->store));
     assert_null(s->store);
     write_text(s, "secret", ""); /* of a process that was killed before it wrote the bytes */
@@ -270,7 +270,7 @@ static void test_foreign(void **state)
     assert_int_equal(test_figures(store).kept, 1);
 }
 
-/* Two models take turns in a folder: each finds what it wrote, although ids and texts are the same. */
+/* Two models take turns in a directory: each finds what it wrote, although ids and texts are the same. */
 static void test_two_models(void **state)
 {
     setting *s = *state;
@@ -319,7 +319,7 @@ static void test_other_files(void **state)
     assert_int_equal(count_files(s, "", ".part", NULL), 2);
 }
 
-/* A kept state is a file when the call returns, and a store that reads the folder afterwards finds it. */
+/* A kept state is a file when the call returns, and a store that reads the directory afterwards finds it. */
 static void test_kept_at_once(void **state)
 {
     setting *s = *state;
@@ -389,7 +389,7 @@ static void test_beyond_memory(void **state)
 
 static size_t bytes_on_disk(const setting *s)
 {
-    DIR *listing = opendir(s->folder);
+    DIR *listing = opendir(s->directory);
     size_t bytes = 0;
     for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
         char path[512];
@@ -443,10 +443,10 @@ static void test_lock(void **state)
     setting *s = *state;
     bo_store *second;
     bo_store_desc desc = plenty;
-    desc.folder = s->folder;
+    desc.directory = s->directory;
     open_store(s, plenty);
     assert_true(test_keep(s->context, s->store, "a", 1, SIZE));
-    assert_fails(s->context, BO_IO, "another server uses this folder", bo_store_create(s->context, &desc, &second));
+    assert_fails(s->context, BO_IO, "another server uses this directory", bo_store_create(s->context, &desc, &second));
     assert_null(second);
     assert_true(test_is_kept(s->context, s->store, "a", 1, SIZE));
     close_store(s);
@@ -454,24 +454,24 @@ static void test_lock(void **state)
     bo_store_destroy(second);
 }
 
-static void test_refused_folders(void **state)
+static void test_refused_directories(void **state)
 {
     setting *s = *state;
     char path[512], name[5000];
     bo_store_desc desc = plenty;
     write_text(s, "file", "text");
     path_of(s, "file", path);
-    desc.folder = path;
+    desc.directory = path;
     assert_fails(s->context, BO_IO, "Not a directory", bo_store_create(s->context, &desc, &s->store));
-    path_of(s, "missing/folder", path);
+    path_of(s, "missing/directory", path);
     assert_fails(s->context, BO_IO, "No such file", bo_store_create(s->context, &desc, &s->store));
     memset(name, 'x', sizeof name);
     name[sizeof name - 1] = 0;
-    desc.folder = name;
+    desc.directory = name;
     assert_fails(s->context, BO_INVALID, "too long", bo_store_create(s->context, &desc, &s->store));
     assert_null(s->store);
-    path_of(s, "new", path); /* a folder that does not exist is created, for its owner only */
-    desc.folder = path;
+    path_of(s, "new", path); /* a directory that does not exist is created, for its owner only */
+    desc.directory = path;
     struct stat about;
     assert_ok(s->context, bo_store_create(s->context, &desc, &s->store));
     assert_int_equal(stat(path, &about), 0);
@@ -516,7 +516,7 @@ static void test_transient(void **state)
     /* also at the start */
     close_store(s);
     bo_store_desc desc = plenty;
-    desc.folder = s->folder;
+    desc.directory = s->directory;
     for (size_t k = 1;; k++) {
         s->counted.fail_at = s->counted.calls + k;
         s->counted.once = true;
@@ -641,7 +641,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_beyond_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_disk_budget, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused_folders, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused_directories, setup, teardown),
         cmocka_unit_test_setup_teardown(test_transient, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failed_write, setup, teardown),
         cmocka_unit_test_setup_teardown(test_threads, setup, teardown),

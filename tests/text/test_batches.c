@@ -13,7 +13,7 @@ typedef struct setting {
 
 static setting open_setting(void **state, const char *text, size_t length, const char *separator)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     setting s = {.context = f->context};
     const char *path = test_write(f, "text.txt", text, length);
     assert_ok(s.context, bo_tokenizer_create(s.context, &s.tokenizer));
@@ -270,16 +270,16 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+#define WITH_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_permutation),
         cmocka_unit_test(test_permutation_is_uniform),
-        WITH_FOLDER(test_epochs),
-        WITH_FOLDER(test_parts),
-        WITH_FOLDER(test_lanes),
-        WITH_FOLDER(test_documents),
-        WITH_FOLDER(test_lanes_of_documents),
-        WITH_FOLDER(test_refusals),
+        WITH_DIRECTORY(test_epochs),
+        WITH_DIRECTORY(test_parts),
+        WITH_DIRECTORY(test_lanes),
+        WITH_DIRECTORY(test_documents),
+        WITH_DIRECTORY(test_lanes_of_documents),
+        WITH_DIRECTORY(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

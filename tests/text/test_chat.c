@@ -1,5 +1,5 @@
 /* Chat templates: texts that transformers rendered (tests/data/chat, written by tests/peers/test_chat_templates.py),
- * the language, files of a folder, refusals, limits, and exhausted memory. */
+ * the language, files of a directory, refusals, limits, and exhausted memory. */
 #include <stdlib.h>
 #include "io/files.h"
 #include "base/counting.h"
@@ -57,7 +57,7 @@ static void *read_data(bo_context *context, const char *name, size_t *size)
 }
 
 /* The special tokens of the test with transformers. */
-static bo_chat_template *load_published(test_folder *f, const char *name)
+static bo_chat_template *load_published(test_directory *f, const char *name)
 {
     char file[64];
     size_t size;
@@ -66,13 +66,13 @@ static bo_chat_template *load_published(test_folder *f, const char *name)
     char *text = read_data(f->context, file, &size);
     test_text(f, "tokenizer_config.json",
               "{\"bos_token\": \"<s>\", \"eos_token\": {\"content\": \"</s>\"}, \"unk_token\": \"<unk>\"}");
-    const bo_chat_template_desc desc = {.folder = f->path, .text = text};
+    const bo_chat_template_desc desc = {.directory = f->path, .text = text};
     assert_ok(f->context, bo_chat_template_create(f->context, &desc, &chat));
     bo_free(text);
     return chat;
 }
 
-static void check_case(test_folder *f, const bo_json *line, bo_chat_template *chat)
+static void check_case(test_directory *f, const bo_json *line, bo_chat_template *chat)
 {
     bo_chat_message messages[16];
     size_t count = 0, bytes;
@@ -99,7 +99,7 @@ static void check_case(test_folder *f, const bo_json *line, bo_chat_template *ch
 
 static void test_published(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     size_t size, cases = 0;
     char *all = read_data(f->context, "cases.jsonl", &size), last[64] = "";
     bo_chat_template *chat = NULL;
@@ -176,13 +176,13 @@ static void test_language(void **state)
         {"{{ x | default('d') }}{{ '' | default('d', true) }}{{ none | default('d') }}", "{}", "ddNone"},
         {"{{ bos_token }}{{ tools is none }}{{ messages | length }}", "{}", "True0"},
     };
-    test_folder *f = *state;
+    test_directory *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect(f->context, cases[i][0], cases[i][1], cases[i][2]);
 }
 
 static void test_time(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_chat_template *chat = parse(f->context, "{{ strftime_now('%d %b %Y, %B %A %H:%M:%S %p %I %j %m %y') }}");
     char *text, expected[128];
     size_t bytes;
@@ -228,7 +228,7 @@ static void test_refusals(void **state)
         {BO_INVALID, "{{ 'a' + 1 }}", "the operator '+' does not apply to a string and an integer"},
         {BO_INVALID, "{{ 1 // 0 }}", "division by zero"},
     };
-    test_folder *f = *state;
+    test_directory *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_refusal(f->context, cases[i].status, cases[i].template, cases[i].words);
 }
@@ -253,7 +253,7 @@ static bool stop(void *user, const char *what, double done, double total)
 
 static void test_limits(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char *const texts[][2] = {
         {"{% for a in range(100000) %}{% for b in 'ab' * 9 %}{% endfor %}{% endfor %}", "chat template"},
         {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "deep"},
@@ -308,7 +308,7 @@ static void test_limits(void **state)
 static void test_many_variables(void **state)
 {
     enum { VARIABLES = 40000, LOOKUPS = 5000000, EACH = 1000 };
-    test_folder *f = *state;
+    test_directory *f = *state;
     char *text = malloc(VARIABLES * 32 + EACH * 16), *at = text, *out;
     size_t bytes;
     for (int i = 0; i < VARIABLES; i++) at += sprintf(at, "{%% set v%05d = 1 %%}", i);
@@ -334,7 +334,7 @@ static void test_many_variables(void **state)
 static void test_colliding_names(void **state)
 {
     enum { NAMES = 3000, PLACES = 4096 };
-    test_folder *f = *state;
+    test_directory *f = *state;
     char *text = malloc(NAMES * 32 + 128), *at = text, *out, last[16] = "";
     size_t bytes, found = 0;
     for (size_t i = 0; found < NAMES; i++) {
@@ -396,7 +396,7 @@ static const char LOWERCASE[] = "{\"type\": \"Lowercase\"}";
 
 static void test_special_tokens(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = load_letters(f->context, false, LOWERCASE);
     static const struct {
         const char *template, *content, *expected, *parsed;
@@ -473,7 +473,7 @@ static void test_normalized_special_tokens(void **state)
         {PREPEND, "<E>{{ x }}_<e>", "_<e>", "E_<e>E", "EEE"},
         {PREPEND, "{{ x }}_<e>", "<e>", "_<e>E", "EE"},
     };
-    test_folder *f = *state;
+    test_directory *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char variables[64];
         bo_tokenizer *tokenizer = load_letters(f->context, true, cases[i].normalizer);
@@ -531,7 +531,7 @@ static void test_special_tokens_of_models(void **state)
         {"BPE", merges, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnop<e>",
          "Fabcdefghijklmnopqrstuvwxyzabcdefghijklmnop<\3E", "FabcdefghijklmnopqrstuvwxyzabcdefghijklmnopEE"},
     };
-    test_folder *f = *state;
+    test_directory *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char variables[128];
         bo_tokenizer *tokenizer = load_model(f->context, cases[i].type, cases[i].type[0] == 'U', cases[i].more);
@@ -542,64 +542,65 @@ static void test_special_tokens_of_models(void **state)
     }
 }
 
-/* ---- folders ----------------------------------------------------------------------------------------------------- */
+/* ---- directories
+ * ----------------------------------------------------------------------------------------------------- */
 
-static void expect_folder(test_folder *f, const char *name, const char *expected)
+static void expect_directory(test_directory *f, const char *name, const char *expected)
 {
     bo_chat_template *chat;
     const bo_chat_message message = {.role = "user", .content = "x"};
     char *text;
     size_t bytes;
     assert_ok(f->context,
-              bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path, .name = name}, &chat));
+              bo_chat_template_create(f->context, &(bo_chat_template_desc){.directory = f->path, .name = name}, &chat));
     assert_ok(f->context, bo_chat_render(f->context, chat, &message, 1, NULL, &text, &bytes));
     assert_string_equal(text, expected);
     bo_free(text);
     bo_chat_template_destroy(chat);
 }
 
-static void test_folders(void **state)
+static void test_directories(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_chat_template *chat;
     unlink(test_path(f, "tokenizer_config.json"));
     assert_fails(f->context, BO_IO, "no chat template",
-                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path}, &chat));
+                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.directory = f->path}, &chat));
     test_text(f, "tokenizer_config.json",
               "{\"chat_template\": \"{{ eos_token }}{{ sep_token }}\", \"eos_token\": \"</s>\"}");
-    expect_folder(f, NULL, "</s>");
+    expect_directory(f, NULL, "</s>");
     test_text(f, "special_tokens_map.json", "{\"sep_token\": {\"content\": \"[S]\"}, \"eos_token\": \"not this\"}");
-    expect_folder(f, NULL, "</s>[S]");
+    expect_directory(f, NULL, "</s>[S]");
     test_text(f, "tokenizer_config.json",
               "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"T\"}, {\"name\": \"default\", "
               "\"template\": \"D\"}]}");
-    expect_folder(f, NULL, "D");
-    expect_folder(f, "tool_use", "T");
+    expect_directory(f, NULL, "D");
+    expect_directory(f, "tool_use", "T");
     assert_fails(
         f->context, BO_FORMAT, "\"rag\"",
-        bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path, .name = "rag"}, &chat));
+        bo_chat_template_create(f->context, &(bo_chat_template_desc){.directory = f->path, .name = "rag"}, &chat));
     test_text(f, "chat_template.jinja", "J{{ sep_token }}\n");
-    expect_folder(f, NULL, "J[S]");
-    assert_ok(f->context, bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path}, &chat));
+    expect_directory(f, NULL, "J[S]");
+    assert_ok(f->context, bo_chat_template_create(f->context, &(bo_chat_template_desc){.directory = f->path}, &chat));
     assert_string_equal(bo_chat_template_token(chat, "sep_token"), "[S]");
     assert_null(bo_chat_template_token(chat, "pad_token"));
     bo_chat_template_destroy(chat);
     test_text(f, "chat_template.jinja", "\n{{ 1 | nothing }}");
     assert_fails(f->context, BO_UNSUPPORTED, "chat_template.jinja: chat template: line 2: the filter 'nothing'",
-                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path}, &chat));
+                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.directory = f->path}, &chat));
     unlink(test_path(f, "chat_template.jinja"));
     test_text(f, "tokenizer_config.json", "{\"chat_template\": 3}");
     assert_fails(f->context, BO_FORMAT, "must be a string",
-                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path}, &chat));
+                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.directory = f->path}, &chat));
     test_text(f, "tokenizer_config.json", "{\"chat_template\": ");
     assert_fails(f->context, BO_FORMAT, "tokenizer_config.json",
-                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path}, &chat));
+                 bo_chat_template_create(f->context, &(bo_chat_template_desc){.directory = f->path}, &chat));
     unlink(test_path(f, "special_tokens_map.json"));
 }
 
 static void test_bad_arguments(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_context *c = f->context;
     bo_chat_template *chat = parse(c, "{{ messages }}"), *none;
     bo_chat_message message = {.role = "user", .content = "\xff"};
@@ -668,7 +669,7 @@ int main(void)
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_directories),
         cmocka_unit_test(test_bad_arguments),
         cmocka_unit_test(test_exhaustion),
         cmocka_unit_test(test_many_variables),

@@ -2,14 +2,14 @@
 #include "text/facts.h"
 #include "texts.h"
 
-static bo_corpus *open_corpus(test_folder *f, const bo_corpus_desc *desc)
+static bo_corpus *open_corpus(test_directory *f, const bo_corpus_desc *desc)
 {
     bo_corpus *corpus;
     assert_ok(f->context, bo_corpus_open(f->context, desc, &corpus));
     return corpus;
 }
 
-static void expect_tokens(test_folder *f, const bo_corpus *corpus, const char *expected)
+static void expect_tokens(test_directory *f, const bo_corpus *corpus, const char *expected)
 {
     int32_t ids[256];
     size_t count = (size_t)bo_corpus_tokens(corpus);
@@ -22,7 +22,7 @@ static void expect_tokens(test_folder *f, const bo_corpus *corpus, const char *e
 
 static void test_files(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *bytes;
     assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     const char *paths[] = {test_text(f, "a.txt", "one|two||three|"), test_gzip(f, "b.gz", "four", 4),
@@ -55,7 +55,7 @@ static void test_files(void **state)
 /* Every way to read gives the same bytes: any start, any count. */
 static void test_reading(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     enum { LENGTH = 500 };
     char text[LENGTH];
     bo_rng rng = bo_rng_make(1, 2);
@@ -85,7 +85,7 @@ static void test_reading(void **state)
 /* [0, 0.9) and [0.9, 1) contain every token once. */
 static void test_split(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *bytes;
     assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     for (size_t length = 1; length < 60; length++) {
@@ -120,7 +120,7 @@ static void test_split(void **state)
  * document is cut for parallel encoding. */
 static void test_encoding(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     enum { BYTES = 3 << 19 };
     bo_tokenizer *tokenizer;
     bo_tokenizer_desc learned = {.vocab = 400};
@@ -162,7 +162,7 @@ static void test_encoding(void **state)
 /* The byte counts of parts add up to that of the whole. */
 static void test_bytes_of_parts(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = test_learn(f, 400, 1 << 15);
     char text[4096];
     size_t length = test_prose(2, text, sizeof text);
@@ -188,7 +188,7 @@ static void test_bytes_of_parts(void **state)
 /* Bytes that are not UTF-8 give one warning with their position; a tokenizer that cannot represent them fails. */
 static void test_invalid(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = test_learn(f, 300, 1 << 14), *bytes, *letters;
     const char *path = test_write(f, "odd.txt", "good \xff bad \xfe worse", 17);
     bo_corpus_desc desc = {.paths = &path, .path_count = 1, .tokenizer = tokenizer};
@@ -213,7 +213,7 @@ static void test_invalid(void **state)
 
 static void test_refusals(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *bytes;
     bo_corpus *corpus;
     assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
@@ -253,7 +253,7 @@ static void test_refusals(void **state)
     paths[0] = "/nowhere/at/all";
     assert_fails(f->context, BO_IO, "/nowhere/at/all", bo_corpus_open(f->context, &desc, &corpus));
     paths[0] = f->path;
-    assert_fails(f->context, BO_IO, "is a folder", bo_corpus_open(f->context, &desc, &corpus));
+    assert_fails(f->context, BO_IO, "is a directory", bo_corpus_open(f->context, &desc, &corpus));
     paths[0] = test_text(f, "t", "text");
     desc.skip = 1;
     assert_fails(f->context, BO_INVALID, "skip 1", bo_corpus_open(f->context, &desc, &corpus));
@@ -268,7 +268,7 @@ static void test_refusals(void **state)
 /* A file in use is truncated: an error, not a crash. A file that is replaced keeps its old contents. */
 static void test_shortened(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     enum { LENGTH = 20000 };
     char *text = malloc(LENGTH);
     memset(text, 'x', LENGTH);
@@ -293,11 +293,11 @@ static void test_shortened(void **state)
 
 int main(void)
 {
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+#define WITH_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_files),    WITH_FOLDER(test_reading),        WITH_FOLDER(test_split),
-        WITH_FOLDER(test_encoding), WITH_FOLDER(test_bytes_of_parts), WITH_FOLDER(test_invalid),
-        WITH_FOLDER(test_refusals), WITH_FOLDER(test_shortened),
+        WITH_DIRECTORY(test_files),    WITH_DIRECTORY(test_reading),        WITH_DIRECTORY(test_split),
+        WITH_DIRECTORY(test_encoding), WITH_DIRECTORY(test_bytes_of_parts), WITH_DIRECTORY(test_invalid),
+        WITH_DIRECTORY(test_refusals), WITH_DIRECTORY(test_shortened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

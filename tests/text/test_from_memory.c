@@ -18,25 +18,25 @@ static char *read_whole(const char *path, size_t *size)
 
 /* ---- tokenizers -------------------------------------------------------------------------------------------------- */
 
-static bo_tokenizer *make_tokenizer(test_folder *folder, bool learned)
+static bo_tokenizer *make_tokenizer(test_directory *directory, bool learned)
 {
     bo_tokenizer *tokenizer;
-    const char *path = test_text(folder, "t.txt", prose);
+    const char *path = test_text(directory, "t.txt", prose);
     if (learned)
-        assert_ok(folder->context,
-                  bo_tokenizer_train(folder->context, &(bo_tokenizer_desc){.vocab = 280}, &path, 1, &tokenizer));
+        assert_ok(directory->context,
+                  bo_tokenizer_train(directory->context, &(bo_tokenizer_desc){.vocab = 280}, &path, 1, &tokenizer));
     else
-        assert_ok(folder->context, bo_tokenizer_create(folder->context, &tokenizer));
+        assert_ok(directory->context, bo_tokenizer_create(directory->context, &tokenizer));
     return tokenizer;
 }
 
 static void test_tokenizers(void **state)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (int learned = 0; learned < 2; learned++) {
-        bo_tokenizer *tokenizer = make_tokenizer(folder, learned), *read;
-        const char *path = test_path(folder, "tokenizer.json");
+        bo_tokenizer *tokenizer = make_tokenizer(directory, learned), *read;
+        const char *path = test_path(directory, "tokenizer.json");
         void *bytes, *again;
         size_t size, size_again;
         assert_ok(context, bo_tokenizer_save(context, tokenizer, &(bo_sink){.bytes = &bytes, .size = &size}));
@@ -69,7 +69,7 @@ static void test_tokenizers(void **state)
         bo_tokenizer_destroy(tokenizer);
     }
     bo_tokenizer *none;
-    void *bytes = folder;
+    void *bytes = directory;
     size_t size = 1;
     assert_int_equal(bo_tokenizer_load(context, &(bo_source){.bytes = "", .size = 0}, &none),
                      BO_FORMAT); /* as an empty file */
@@ -109,11 +109,11 @@ static void test_corpora(void **state)
 {
     static const char lines[] = "{\"text\": \"a few words\", \"body\": \"another text entirely\"}\n\n"
                                 "{\"text\": \"more of the \\u00e9\", \"body\": \"and its end\"}\n";
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
+    test_directory *directory = *state;
+    bo_context *context = directory->context;
     for (int learned = 0; learned < 2; learned++) {
-        bo_tokenizer *tokenizer = make_tokenizer(folder, learned);
-        const char *text = test_text(folder, "t.txt", prose), *json = test_text(folder, "l.jsonl", lines);
+        bo_tokenizer *tokenizer = make_tokenizer(directory, learned);
+        const char *text = test_text(directory, "t.txt", prose), *json = test_text(directory, "l.jsonl", lines);
         bo_corpus_desc file = {.paths = &text, .path_count = 1, .tokenizer = tokenizer};
         bo_corpus_desc memory = {.memory = prose, .memory_bytes = sizeof prose - 1, .tokenizer = tokenizer};
         same_corpus(context, &file, &memory);
@@ -189,12 +189,12 @@ static bo_status open_corpus(void *what)
 
 static void test_starved(void **state)
 {
-    test_folder *folder = *state;
+    test_directory *directory = *state;
     counting memory = {0};
     starved s = {.context = counting_context(&memory, 1)};
-    bo_tokenizer *tokenizer = make_tokenizer(folder, true);
-    const char *path = test_path(folder, "tokenizer.json");
-    assert_ok(folder->context, bo_tokenizer_save(folder->context, tokenizer, &(bo_sink){.path = path}));
+    bo_tokenizer *tokenizer = make_tokenizer(directory, true);
+    const char *path = test_path(directory, "tokenizer.json");
+    assert_ok(directory->context, bo_tokenizer_save(directory->context, tokenizer, &(bo_sink){.path = path}));
     bo_tokenizer_destroy(tokenizer);
     s.json = read_whole(path, &s.size);
     assert_ok(s.context, bo_tokenizer_load(s.context, &(bo_source){.bytes = s.json, .size = s.size}, &s.tokenizer));

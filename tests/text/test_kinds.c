@@ -24,7 +24,7 @@ static bo_tokenizer *word_tokenizer(bo_context *context, const char *normalizer,
     return test_parse(context, json);
 }
 
-static void expect_words(test_folder *f, const char *normalizer, const char *splitter, const char *text,
+static void expect_words(test_directory *f, const char *normalizer, const char *splitter, const char *text,
                          const char *expected)
 {
     bo_tokenizer *tokenizer = word_tokenizer(f->context, normalizer, splitter, expected);
@@ -35,7 +35,7 @@ static void expect_words(test_folder *f, const char *normalizer, const char *spl
 /* The example of Hugging Face's documentation. */
 static void test_behaviors(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char *const cases[][2] = {
         {"Removed", "the|final|countdown"},
         {"Isolated", "the|-|final|-|-|countdown"},
@@ -59,7 +59,7 @@ static void test_behaviors(void **state)
 
 static void test_splitters(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     expect_words(f, "null", "{\"type\": \"Digits\", \"individual_digits\": true}", "ab123c", "ab|1|2|3|c");
     expect_words(f, "null", "{\"type\": \"Digits\", \"individual_digits\": false}", "ab123c", "ab|123|c");
     expect_words(f, "null", "{\"type\": \"Whitespace\"}", "Hey friend!  How", "Hey|friend|!|How");
@@ -81,7 +81,7 @@ static void test_splitters(void **state)
 
 static void test_normalizers(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char space[] = "{\"type\": \"WhitespaceSplit\"}";
     expect_words(f, "{\"type\": \"Lowercase\"}", space, "HeLLo \xc3\x84", "hello|\xc3\xa4");
     expect_words(f, "{\"type\": \"NFC\"}", space, "e\xcc\x81", "\xc3\xa9");
@@ -124,7 +124,7 @@ static const char llama[] =
     "\"b\"], "
     "\"▁a b\", [\"▁\", \"▁\"]]}}";
 
-static void expect_ids(test_folder *f, const bo_tokenizer *tokenizer, const char *text, size_t count,
+static void expect_ids(test_directory *f, const bo_tokenizer *tokenizer, const char *text, size_t count,
                        const int32_t *ids)
 {
     bo_ids got = test_encode(f->context, tokenizer, text, strlen(text));
@@ -135,7 +135,7 @@ static void expect_ids(test_folder *f, const bo_tokenizer *tokenizer, const char
 
 static void test_llama(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = test_parse(f->context, llama);
     assert_int_equal(bo_tokenizer_end(tokenizer), 2);
     expect_ids(f, tokenizer, "ab b", 3, (int32_t[]){11, 6, 8}); /* ▁ab ▁ b: (▁, a) has the lowest rank, then (▁a, b) */
@@ -161,7 +161,7 @@ static void test_llama(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-static void expect_documents(test_folder *f, const bo_tokenizer *tokenizer, size_t count, const int32_t *ids)
+static void expect_documents(test_directory *f, const bo_tokenizer *tokenizer, size_t count, const int32_t *ids)
 {
     static const char text[] = "ab#a";
     const bo_corpus_desc desc = {
@@ -179,7 +179,7 @@ static void expect_documents(test_folder *f, const bo_tokenizer *tokenizer, size
 /* Documents have the tokens of the template around them, and an end token that a template does not already supply. */
 static void test_documents(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = test_parse(f->context, llama);
     expect_documents(f, tokenizer, 6, (int32_t[]){1, 11, 2, 1, 9, 2});
     tokenizer->info.end = 1; /* <s> begins the next document and so ends the one before it */
@@ -191,7 +191,7 @@ static void test_documents(void **state)
  * token. */
 static void test_decoders(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
 #define VOCAB                                                                                                          \
     "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"▁\": 2, \"▁a\": 3}, \"merges\": [\"▁ a\"]}"
     static const struct {
@@ -221,7 +221,7 @@ static void test_decoders(void **state)
  * represent bytes. */
 static void test_whole_words(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     for (int whole = 0; whole < 2; whole++) {
         char json[1024];
         snprintf(
@@ -243,7 +243,7 @@ static void test_whole_words(void **state)
 /* Text is cut for speed where no merge joins two characters: the ids are those of the uncut text. */
 static void test_seams(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char *const letters[] = {"a", "b", "c", "▁", "\xc3\xa9", "\xe6\x9d\xb1",
                                           "x", "\n"}; /* the last two are bytes */
     static char json[16384];
@@ -277,7 +277,7 @@ static void test_seams(void **state)
 
 static void test_added(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = test_parse(
         f->context, "{\"added_tokens\": [{\"id\": 3, \"content\": \"<m>\", \"lstrip\": true}, {\"id\": 4, \"content\": "
                     "\"<m><n>\"}, {\"id\": 5, \"content\": \"<r>\", \"rstrip\": true}], \"model\": {\"type\": \"BPE\", "
@@ -296,7 +296,7 @@ static void test_added(void **state)
 /* The expressions of GPT-2 and Llama 3 give the known words. */
 static void test_expressions(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     expect_words(
         f, "null",
         "{\"type\": \"Split\", \"pattern\": {\"Regex\": "
@@ -310,7 +310,7 @@ static void test_expressions(void **state)
 
 static void test_refusals(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
 #define MODEL(vocab, merges) "\"model\": {\"type\": \"BPE\", \"vocab\": " vocab ", \"merges\": " merges "}"
 #define PLAIN                MODEL("{\"a\": 0}", "[]")
     static const struct {
@@ -405,7 +405,7 @@ static char *make_template(size_t items, size_t ids)
 /* Small files must not add millions of tokens to each text: 3,000 items of 9,000 ids would be 27 million. */
 static void test_long_template(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const struct {
         size_t items, ids;
         const char *words;
@@ -439,7 +439,7 @@ static void test_long_template(void **state)
 /* Each of 16 decoders makes ten letters of one: a file of 1 KB would make 10^16 bytes. */
 static void test_growing_texts(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     for (size_t decoders = 5; decoders <= 16; decoders += 11) {
         char *json;
         size_t size;
@@ -464,7 +464,7 @@ static void test_growing_texts(void **state)
 /* (a+)+ on many a's without a match takes exponential time; it is stopped with an error. */
 static void test_explosion(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer =
         test_parse(f->context, "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"(a+)+[^ab]b\"}, "
                                "\"behavior\": \"Isolated\"}, " PLAIN "}");
@@ -483,7 +483,7 @@ static void test_explosion(void **state)
 /* No token, no unknown token and no byte tokens: nothing is dropped silently. */
 static void test_missing(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer =
         test_parse(f->context, "{\"added_tokens\": [{\"id\": 1, \"content\": \"<e>\"}], " PLAIN "}");
     bo_ids ids = {0};
@@ -510,13 +510,13 @@ static void test_missing(void **state)
 
 int main(void)
 {
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+#define WITH_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_behaviors),   WITH_FOLDER(test_splitters),     WITH_FOLDER(test_normalizers),
-        WITH_FOLDER(test_decoders),    WITH_FOLDER(test_whole_words),   WITH_FOLDER(test_llama),
-        WITH_FOLDER(test_documents),   WITH_FOLDER(test_seams),         WITH_FOLDER(test_added),
-        WITH_FOLDER(test_expressions), WITH_FOLDER(test_refusals),      WITH_FOLDER(test_explosion),
-        WITH_FOLDER(test_missing),     WITH_FOLDER(test_long_template), WITH_FOLDER(test_growing_texts),
+        WITH_DIRECTORY(test_behaviors),   WITH_DIRECTORY(test_splitters),     WITH_DIRECTORY(test_normalizers),
+        WITH_DIRECTORY(test_decoders),    WITH_DIRECTORY(test_whole_words),   WITH_DIRECTORY(test_llama),
+        WITH_DIRECTORY(test_documents),   WITH_DIRECTORY(test_seams),         WITH_DIRECTORY(test_added),
+        WITH_DIRECTORY(test_expressions), WITH_DIRECTORY(test_refusals),      WITH_DIRECTORY(test_explosion),
+        WITH_DIRECTORY(test_missing),     WITH_DIRECTORY(test_long_template), WITH_DIRECTORY(test_growing_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

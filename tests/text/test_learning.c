@@ -54,7 +54,7 @@ static void merge(plain *p, const int32_t pair[2], int32_t id)
 
 static void test_definition(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static plain p;
     bo_rng rng = bo_rng_make(5, 5);
     bo_tally tally;
@@ -93,7 +93,7 @@ static void test_definition(void **state)
 static void test_many_words(void **state)
 {
     enum { MANY = 20000, RECENT = 100 };
-    test_folder *f = *state;
+    test_directory *f = *state;
     static char texts[MANY][8];
     bo_tally tally;
     assert_ok(f->context, bo_tally_create(f->context, &tally));
@@ -120,7 +120,7 @@ static void test_many_words(void **state)
 /* The same for one thread and many, for one file and several, for text, gzip and JSON lines. */
 static void test_same(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     enum { BYTES = 1 << 20 };
     char *text = malloc(BYTES);
     size_t length = test_prose(1, text, BYTES), half = length / 2;
@@ -159,7 +159,7 @@ static void test_same(void **state)
 
 static void test_options(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char text[] = "aa bb<x>aa bb<x>aa bb<y>aa bb aa";
     static const char *const special[] = {"<x>", "<y>"};
     const char *path = test_write(f, "t.txt", text, sizeof text - 1);
@@ -187,7 +187,7 @@ static void test_options(void **state)
 
 static void test_refusals(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_text(f, "t.txt", "some text"), *empty = test_text(f, "empty.txt", "");
     bo_tokenizer *tokenizer;
     bo_tokenizer_desc desc = {.vocab = 256};
@@ -209,10 +209,10 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+#define WITH_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_definition), WITH_FOLDER(test_many_words), WITH_FOLDER(test_same),
-        WITH_FOLDER(test_options),    WITH_FOLDER(test_refusals),
+        WITH_DIRECTORY(test_definition), WITH_DIRECTORY(test_many_words), WITH_DIRECTORY(test_same),
+        WITH_DIRECTORY(test_options),    WITH_DIRECTORY(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 # BLEU is that of sacreBLEU, without smoothing: both tokenizations, lower case, realistic and random corpora, short and empty
-# hypotheses. sacreBLEU is installed into the build folder once. The test is skipped if it cannot be installed.
+# hypotheses. sacreBLEU is installed into the build directory once. The test is skipped if it cannot be installed.
 set -eu
 skip() { echo "skipped: $1" && exit 77; }
 command -v python3 >/dev/null || skip "python3 is not installed"

@@ -5,7 +5,7 @@
 typedef struct setting {
     counting counted;
     bo_context *context;
-    test_folder *folder;
+    test_directory *directory;
     const char *text, *lines, *json, *bytes; /* files */
     bo_tokenizer *tokenizer;
 } setting;
@@ -18,14 +18,14 @@ static void inject(setting *s, bo_status (*work)(void *setting))
 static void open_setting(void **state, setting *s)
 {
     static char text[20000];
-    *s = (setting){.folder = *state};
+    *s = (setting){.directory = *state};
     s->context = counting_context(&s->counted, 2);
-    s->text = test_write(s->folder, "t.txt", text, test_prose(1, text, sizeof text));
-    s->lines = test_text(s->folder, "l.jsonl", "{\"text\": \"a few\"}\n{\"text\": \"words more\"}\n");
+    s->text = test_write(s->directory, "t.txt", text, test_prose(1, text, sizeof text));
+    s->lines = test_text(s->directory, "l.jsonl", "{\"text\": \"a few\"}\n{\"text\": \"words more\"}\n");
     bo_tokenizer_desc desc = {.vocab = 300};
     assert_ok(s->context, bo_tokenizer_train(s->context, &desc, &s->text, 1, &s->tokenizer));
-    s->bytes = test_path(s->folder, "bytes.json");
-    s->json = test_path(s->folder, "tokenizer.json");
+    s->bytes = test_path(s->directory, "bytes.json");
+    s->json = test_path(s->directory, "tokenizer.json");
     assert_ok(s->context, bo_tokenizer_save(s->context, s->tokenizer, &(bo_sink){.path = s->json}));
 }
 
@@ -129,7 +129,7 @@ static void test_kinds(void **state)
     static const char *const kinds[] = {"unigram", "wordpiece",   "affixes",  "added",
                                         "words",   "expressions", "decoders", "charsmap"};
     char path[1024];
-    setting s = {.folder = *state, .json = path};
+    setting s = {.directory = *state, .json = path};
     s.context = counting_context(&s.counted, 1);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         snprintf(path, sizeof path, "%s/tests/fuzz/corpus/tokenizer/%s", getenv("BOCHNER_SOURCE"), kinds[i]);

@@ -5,7 +5,7 @@
 #include "text/packs.h"
 
 typedef struct setting {
-    test_folder *folder;
+    test_directory *directory;
     bo_context *context;
     bo_tokenizer *bytes;
     bo_texts *texts;
@@ -38,8 +38,8 @@ static size_t letter_length(bo_rng *rng, size_t side, size_t before)
 /* The texts of example i start with a byte of i. */
 static setting open_setting(void **state, bo_texts_kind kind, size_t count, length_fn *length_of)
 {
-    test_folder *f = *state;
-    setting s = {.folder = f, .context = f->context};
+    test_directory *f = *state;
+    setting s = {.directory = f, .context = f->context};
     bo_rng rng = bo_rng_make(1, bo_rng_stream("test.packs", (uint64_t)kind));
     const bool labeled = kind != BO_TEXTS_PAIR;
     const size_t sides = kind == BO_TEXTS_LABELED ? 1 : 2;
@@ -220,9 +220,9 @@ static void test_in_order(void **state)
 /* An example that fills all rows is alone; `most` bounds the number of short examples in a pack. */
 static void test_bounds(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const char *path = test_text(f, "b.tsv", "0\taaaaaaaa\n1\tb\n0\tc\n1\td\n0\te\n1\tf\n");
-    setting s = {.folder = f, .context = f->context};
+    setting s = {.directory = f, .context = f->context};
     assert_ok(s.context, bo_tokenizer_create(s.context, &s.bytes));
     bo_texts_desc texts = {.paths = &path, .path_count = 1, .tokenizer = s.bytes};
     assert_ok(s.context, bo_texts_open(s.context, &texts, &s.texts));
@@ -340,11 +340,11 @@ static void test_rest(void **state)
 
 int main(void)
 {
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+#define WITH_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_reviews_fill), WITH_FOLDER(test_pairs_fill),    WITH_FOLDER(test_sentences_fill),
-        WITH_FOLDER(test_epochs),       WITH_FOLDER(test_order_is_fair), WITH_FOLDER(test_in_order),
-        WITH_FOLDER(test_bounds),       WITH_FOLDER(test_packed),        WITH_FOLDER(test_rest),
+        WITH_DIRECTORY(test_reviews_fill), WITH_DIRECTORY(test_pairs_fill),    WITH_DIRECTORY(test_sentences_fill),
+        WITH_DIRECTORY(test_epochs),       WITH_DIRECTORY(test_order_is_fair), WITH_DIRECTORY(test_in_order),
+        WITH_DIRECTORY(test_bounds),       WITH_DIRECTORY(test_packed),        WITH_DIRECTORY(test_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

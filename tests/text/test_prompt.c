@@ -14,7 +14,7 @@
     "\"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], \"special_tokens\": {\"<s>\": {\"id\": "      \
     "\"<s>\", \"ids\": [1], \"tokens\": [\"<s>\"]}}}, "
 
-static void expect(test_folder *f, const bo_tokenizer *tokenizer, const char *text, bool continues, size_t count,
+static void expect(test_directory *f, const bo_tokenizer *tokenizer, const char *text, bool continues, size_t count,
                    const int32_t *expected)
 {
     bo_ids ids = {0};
@@ -27,7 +27,7 @@ static void expect(test_folder *f, const bo_tokenizer *tokenizer, const char *te
 
 static void test_template(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = test_parse(f->context, TOKENIZER(TEMPLATE, ""));
     expect(f, tokenizer, "ab", false, 3, (int32_t[]){1, 3, 4});
     expect(f, tokenizer, "ab", true, 2, (int32_t[]){3, 4});
@@ -40,7 +40,7 @@ static void test_template(void **state)
 
 static void test_without_template(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = test_parse(f->context, TOKENIZER("", ""));
     assert_int_equal(bo_tokenizer_end(tokenizer), 2);
     expect(f, tokenizer, "ab", false, 2, (int32_t[]){3, 4});
@@ -51,7 +51,7 @@ static void test_without_template(void **state)
 
 static void test_bytes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer;
     assert_ok(f->context, bo_tokenizer_create(f->context, &tokenizer));
     expect(f, tokenizer, "a\xff", false, 2, (int32_t[]){'a', 0xff});
@@ -63,7 +63,7 @@ static void test_bytes(void **state)
 /* Neither an end token nor a line end. */
 static void test_no_start(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer =
         test_parse(f->context, "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []}}");
     bo_ids ids = {0};

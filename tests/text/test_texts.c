@@ -6,15 +6,15 @@
 #include <fcntl.h>
 
 typedef struct setting {
-    test_folder *folder;
+    test_directory *directory;
     bo_context *context;
     bo_tokenizer *bytes;
 } setting;
 
 static setting open_setting(void **state)
 {
-    test_folder *f = *state;
-    setting s = {.folder = f, .context = f->context};
+    test_directory *f = *state;
+    setting s = {.directory = f, .context = f->context};
     assert_ok(s.context, bo_tokenizer_create(s.context, &s.bytes));
     return s;
 }
@@ -57,7 +57,7 @@ static void test_labeled(void **state)
         char text[256];
         snprintf(text, sizeof text, "\xef\xbb\xbfpos\ta film\r\nneg\tna\xc3\xaf ve \npos\tb%s", ends[e]);
         const char *path =
-            e % 2 ? test_gzip(s.folder, "t.tsv.gz", text, strlen(text)) : test_text(s.folder, "t.tsv", text);
+            e % 2 ? test_gzip(s.directory, "t.tsv.gz", text, strlen(text)) : test_text(s.directory, "t.tsv", text);
         bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELED}, path);
         assert_int_equal(bo_texts_get_kind(texts), BO_TEXTS_LABELED);
         assert_int_equal(bo_texts_count(texts), 3);
@@ -93,7 +93,7 @@ static void test_kinds(void **state)
 {
     setting s = open_setting(state);
     bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELED_PAIR},
-                                 test_text(s.folder, "p.tsv", "1\ta\tbb\n0\tccc\td\n"));
+                                 test_text(s.directory, "p.tsv", "1\ta\tbb\n0\tccc\td\n"));
     assert_int_equal(bo_texts_sides(texts), 2);
     expect_text(texts, 0, 1, "bb");
     expect_text(texts, 1, 0, "ccc");
@@ -102,7 +102,7 @@ static void test_kinds(void **state)
     bo_texts_close(texts);
 
     texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_PAIR, .end = 257, .longest = 3},
-                       test_text(s.folder, "t.tsv", "ein\tone\nx\ty\n"));
+                       test_text(s.directory, "t.tsv", "ein\tone\nx\ty\n"));
     assert_null(bo_texts_class_names(texts));
     assert_int_equal(bo_texts_label(texts, 0), -1);
     for (size_t side = 0; side < 2; side++) {
@@ -113,12 +113,12 @@ static void test_kinds(void **state)
     }
     bo_texts_close(texts);
 
-    texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_ALONE}, test_text(s.folder, "a.txt", "a b\nc"));
+    texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_ALONE}, test_text(s.directory, "a.txt", "a b\nc"));
     expect_text(texts, 0, 0, "a b");
     expect_text(texts, 1, 0, "c");
     bo_texts_close(texts);
 
-    texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_ALONE_PAIR}, test_text(s.folder, "b.txt", "a b\tc d"));
+    texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_ALONE_PAIR}, test_text(s.directory, "b.txt", "a b\tc d"));
     expect_text(texts, 0, 0, "a b");
     expect_text(texts, 0, 1, "c d");
     bo_texts_close(texts);
@@ -128,7 +128,8 @@ static void test_kinds(void **state)
 static void test_several_files_and_input(void **state)
 {
     setting s = open_setting(state);
-    const char *first = test_text(s.folder, "1.tsv", "b\tx\n"), *second = test_text(s.folder, "2.tsv", "a\ty\nb\tz");
+    const char *first = test_text(s.directory, "1.tsv", "b\tx\n"),
+               *second = test_text(s.directory, "2.tsv", "a\ty\nb\tz");
     const char *paths[] = {first, second};
     bo_texts *texts;
     bo_texts_desc desc = {.paths = paths, .path_count = 2, .tokenizer = s.bytes};
@@ -155,7 +156,7 @@ static void test_several_files_and_input(void **state)
 static void test_classes(void **state)
 {
     setting s = open_setting(state);
-    const char *path = test_text(s.folder, "n.tsv", "10\ta\n9\tb\n10.0\tc\n-1\td\n");
+    const char *path = test_text(s.directory, "n.tsv", "10\ta\n9\tb\n10.0\tc\n-1\td\n");
     bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELED}, path);
     static const char *const sorted[] = {"-1", "9", "10"};
     assert_int_equal(bo_texts_classes(texts), 3);
@@ -173,7 +174,7 @@ static void test_classes(void **state)
     bo_texts_close(texts);
 
     texts = read_texts(&s, (bo_texts_desc){0},
-                       test_text(s.folder, "m.tsv", "b\ta\n10\tb\n9\tc\n")); /* not all are numbers */
+                       test_text(s.directory, "m.tsv", "b\ta\n10\tb\n9\tc\n")); /* not all are numbers */
     assert_string_equal(bo_texts_class_names(texts)[0], "10");
     assert_string_equal(bo_texts_class_names(texts)[2], "b");
     bo_texts_close(texts);
@@ -192,7 +193,7 @@ static void test_parts(void **state)
     char text[LINES * 16];
     size_t length = 0;
     for (int i = 0; i < LINES; i++) length += (size_t)sprintf(text + length, "%d\t%d\n", i >= LINES / 2, i);
-    const char *path = test_text(s.folder, "s.tsv", text);
+    const char *path = test_text(s.directory, "s.tsv", text);
     bool seen[LINES] = {false};
     size_t in_order = 0, ones = 0, total = 0;
     for (int part = 0; part < 2; part++) {
@@ -245,7 +246,7 @@ static void test_learned(void **state)
         length += (size_t)sprintf(text + length, "zq%d\t%.*s%s\n", (int)(i % 3), (int)bytes, prose,
                                   i % 100 ? "" : "<|endoftext|>");
     }
-    const char *path = test_write(s.folder, "p.tsv", text, length);
+    const char *path = test_write(s.directory, "p.tsv", text, length);
     bo_context *threads = test_context(3);
     bo_tokenizer *learned[2];
     bo_texts_desc desc = {.paths = &path, .path_count = 1};
@@ -284,7 +285,7 @@ static void test_learned(void **state)
 static void test_cut(void **state)
 {
     setting s = open_setting(state);
-    const char *path = test_text(s.folder, "c.tsv", "abcdef\tab\nabc\tabcde\n");
+    const char *path = test_text(s.directory, "c.tsv", "abcdef\tab\nabc\tabcde\n");
     bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_PAIR, .longest = 3, .cut = true, .end = 1}, path);
     assert_int_equal(bo_texts_truncated(texts), 2);
     assert_int_equal(bo_text_at(texts, 0, 0).count, 4);
@@ -338,19 +339,19 @@ static void test_refusals(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_texts *texts = (bo_texts *)&s;
-        const char *path = test_text(s.folder, "t.tsv", cases[i].text);
+        const char *path = test_text(s.directory, "t.tsv", cases[i].text);
         assert_fails(s.context, cases[i].status, cases[i].words, try_texts(&s, *cases[i].desc, path, &texts));
         assert_null(texts);
     }
     bo_texts *texts;
     assert_fails(s.context, BO_FORMAT, "line 1: byte 4 of the line is NUL",
-                 try_texts(&s, alone, test_write(s.folder, "z.txt", "abc\0d", 5), &texts));
+                 try_texts(&s, alone, test_write(s.directory, "z.txt", "abc\0d", 5), &texts));
     bo_texts_desc drawn = pair; /* independent of the first line */
     drawn.take = 1;
     assert_fails(
         s.context, BO_FORMAT, "line 2: expected at most 4 tokens, found a source of 5; 4 texts are too long",
-        try_texts(&s, drawn, test_text(s.folder, "l.tsv", "a\tb\nabcde\tb\nabcdef\tabcdefg\na\tabcdef\n"), &texts));
-    assert_fails(s.context, BO_IO, "absent.tsv", try_texts(&s, labeled, test_path(s.folder, "absent.tsv"), &texts));
+        try_texts(&s, drawn, test_text(s.directory, "l.tsv", "a\tb\nabcde\tb\nabcdef\tabcdefg\na\tabcdef\n"), &texts));
+    assert_fails(s.context, BO_IO, "absent.tsv", try_texts(&s, labeled, test_path(s.directory, "absent.tsv"), &texts));
     assert_fails(s.context, BO_INVALID, "tokenizer", bo_texts_open(s.context, &labeled, &texts));
     assert_fails(s.context, BO_INVALID, "at least one path",
                  bo_texts_open(s.context, &(bo_texts_desc){.tokenizer = s.bytes}, &texts));
@@ -367,7 +368,7 @@ static void test_long_labels(void **state)
     for (size_t i = 0; i < 300; i++) memcpy(text + 2 * i, "\xc3\xa9", 2);
     strcpy(text + 600, "\tpos\n");
     bo_texts *texts;
-    const char *path = test_text(s.folder, "t.tsv", text);
+    const char *path = test_text(s.directory, "t.tsv", text);
     assert_fails(s.context, BO_FORMAT, "line 1: expected a label of at most 255 bytes, found 600: \"\xc3\xa9",
                  try_texts(&s, (bo_texts_desc){0}, path, &texts));
     assert_non_null(strstr(bo_context_error(s.context), "\xc3\xa9\xe2\x80\xa6\""));
@@ -376,11 +377,11 @@ static void test_long_labels(void **state)
 
 int main(void)
 {
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+#define WITH_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_labeled), WITH_FOLDER(test_kinds),    WITH_FOLDER(test_several_files_and_input),
-        WITH_FOLDER(test_classes), WITH_FOLDER(test_parts),    WITH_FOLDER(test_learned),
-        WITH_FOLDER(test_cut),     WITH_FOLDER(test_refusals), WITH_FOLDER(test_long_labels),
+        WITH_DIRECTORY(test_labeled), WITH_DIRECTORY(test_kinds),    WITH_DIRECTORY(test_several_files_and_input),
+        WITH_DIRECTORY(test_classes), WITH_DIRECTORY(test_parts),    WITH_DIRECTORY(test_learned),
+        WITH_DIRECTORY(test_cut),     WITH_DIRECTORY(test_refusals), WITH_DIRECTORY(test_long_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

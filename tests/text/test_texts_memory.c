@@ -15,7 +15,7 @@ static bo_texts *read_lines(bo_context *context, bo_texts_desc desc, const char 
 
 static void test_lines(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *bytes;
     const char *path;
     char lines[] = "one\ntwo\r\n\n";
@@ -35,7 +35,7 @@ static void test_lines(void **state)
 /* As many texts as line ends, plus one after the last; each ends with the end token, even if it is empty. */
 static void test_empty_lines(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     const struct {
         const char *lines;
         size_t count, bytes[4];
@@ -65,7 +65,7 @@ static void test_empty_lines(void **state)
 
 static void test_refused(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *bytes;
     bo_texts *texts;
     assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));

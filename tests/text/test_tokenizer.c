@@ -9,7 +9,7 @@
 
 static void test_bytes(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *bytes, *read;
     assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     assert_true(bo_tokenizer_is_raw(bytes));
@@ -66,7 +66,7 @@ static bo_json *load_cases(bo_context *context)
 /* Results of Hugging Face's tokenizers. */
 static void test_reference(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = load_reference(f->context);
     assert_int_equal(bo_tokenizer_vocab(tokenizer), 1024);
     assert_int_equal(bo_tokenizer_end(tokenizer), bo_tokenizer_find(tokenizer, "<|endoftext|>"));
@@ -91,7 +91,7 @@ static void test_reference(void **state)
 
 static void test_specials(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = load_reference(f->context);
     expect_pieces(f->context, tokenizer, "<|endoftext|>the<|endoftext|>", "<|endoftext|>|the|<|endoftext|>");
     bo_ids ids = {0};
@@ -107,7 +107,7 @@ static void test_specials(void **state)
 /* Random bytes, and random bytes in text. */
 static void test_round_trips(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = load_reference(f->context);
     bo_rng rng = bo_rng_make(1, 1);
     char text[3000];
@@ -123,7 +123,7 @@ static void test_round_trips(void **state)
 /* One word of a megabyte: quadratic time would be too slow. */
 static void test_long_words(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     enum { LENGTH = 1 << 20 };
     bo_tokenizer *tokenizer = load_reference(f->context);
     char *text = malloc(LENGTH);
@@ -162,7 +162,7 @@ static size_t merge_plainly(const bo_tokenizer *tokenizer, const char *word, siz
 
 static void test_merging(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = load_reference(f->context);
     bo_rng rng = bo_rng_make(3, 3);
     for (size_t round = 0; round < 600; round++) {
@@ -184,7 +184,7 @@ static void test_merging(void **state)
 
 static void test_files(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = load_reference(f->context), *again;
     const char *path = test_path(f, "copy.json");
     assert_ok(f->context, bo_tokenizer_save(f->context, tokenizer, &(bo_sink){.path = path}));
@@ -192,7 +192,7 @@ static void test_files(void **state)
     assert_true(bo_tokenizer_fingerprint(again) == bo_tokenizer_fingerprint(tokenizer));
     bo_tokenizer_destroy(again);
     bo_tokenizer_destroy(tokenizer);
-    /* A folder without a tokenizer.json has byte tokens, if its model does. */
+    /* A directory without a tokenizer.json has byte tokens, if its model does. */
     assert_fails(f->context, BO_IO, "neither a tokenizer.json nor a config.json",
                  bo_tokenizer_load(f->context, &(bo_source){.path = f->path}, &tokenizer));
     test_text(f, "config.json", "{\"vocab_size\": 32000}");
@@ -223,7 +223,7 @@ static void test_files(void **state)
 /* NULL is refused for required arguments and accepted for optional ones. */
 static void test_nothing(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *bytes, *learned;
     bo_corpus *corpus;
     const char *paths[] = {test_text(f, "t", "text"), NULL};
@@ -254,11 +254,11 @@ static void test_nothing(void **state)
 
 int main(void)
 {
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+#define WITH_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_bytes),       WITH_FOLDER(test_reference),  WITH_FOLDER(test_specials),
-        WITH_FOLDER(test_round_trips), WITH_FOLDER(test_long_words), WITH_FOLDER(test_merging),
-        WITH_FOLDER(test_files),       WITH_FOLDER(test_nothing),
+        WITH_DIRECTORY(test_bytes),       WITH_DIRECTORY(test_reference),  WITH_DIRECTORY(test_specials),
+        WITH_DIRECTORY(test_round_trips), WITH_DIRECTORY(test_long_words), WITH_DIRECTORY(test_merging),
+        WITH_DIRECTORY(test_files),       WITH_DIRECTORY(test_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

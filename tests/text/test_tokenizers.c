@@ -45,7 +45,7 @@ static void check_case(bo_context *context, const bo_tokenizer *tokenizer, const
 
 static void test_cases(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_json *cases = load_cases(f->context), *item, *one;
     size_t seen = 0;
     BO_JSON_EACH(item, cases)
@@ -65,7 +65,7 @@ static void test_cases(void **state)
 /* A token may contain NUL, which is an escape in the file. */
 static void test_nul(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = test_parse(
         f->context, "{\"added_tokens\": [{\"id\": 4, \"content\": \"<\\u0000>\"}], \"decoder\": {\"type\": \"Fuse\"}, "
                     "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"\\u0000\": 1, \"a\\u0000\": 2, \"<\": 3}, "
@@ -82,7 +82,7 @@ static void test_nul(void **state)
 /* Long words take n log n time, also where a pattern backtracks or the text is one word. */
 static void test_long_words(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     enum { LENGTH = 1 << 18 };
     static const char *const parts[] = {
         "\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": "
@@ -114,7 +114,7 @@ static void test_long_words(void **state)
 
 static void test_special(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer = test_parse(
         f->context, "{\"added_tokens\": [{\"id\": 1, \"content\": \"<s>\", \"special\": true}, {\"id\": 2, "
                     "\"content\": \"x\"}], \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": "
@@ -127,7 +127,7 @@ static void test_special(void **state)
 /* Without a decoder, tokens are separated by blanks. */
 static void test_no_decoder(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     bo_tokenizer *tokenizer =
         test_parse(f->context, "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []}}");
     char *text;
@@ -141,7 +141,7 @@ static void test_no_decoder(void **state)
 /* Expressions that have no equivalent are refused by name. */
 static void test_refused_expressions(void **state)
 {
-    test_folder *f = *state;
+    test_directory *f = *state;
     static const char *const cases[][2] = {
         {"(?~ab)", "this kind of group"},
         {"a\\\\y", "a boundary of text segments"},
@@ -169,10 +169,10 @@ static void test_refused_expressions(void **state)
 
 int main(void)
 {
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+#define WITH_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_cases),   WITH_FOLDER(test_nul),        WITH_FOLDER(test_long_words),
-        WITH_FOLDER(test_special), WITH_FOLDER(test_no_decoder), WITH_FOLDER(test_refused_expressions),
+        WITH_DIRECTORY(test_cases),   WITH_DIRECTORY(test_nul),        WITH_DIRECTORY(test_long_words),
+        WITH_DIRECTORY(test_special), WITH_DIRECTORY(test_no_decoder), WITH_DIRECTORY(test_refused_expressions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

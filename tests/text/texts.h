@@ -37,8 +37,8 @@ static inline bo_tokenizer *test_parse(bo_context *context, const char *json)
     return tokenizer;
 }
 
-/* A tokenizer trained on prose that is written to the folder. */
-static inline bo_tokenizer *test_learn(test_folder *f, size_t vocab, size_t bytes)
+/* A tokenizer trained on prose that is written to the directory. */
+static inline bo_tokenizer *test_learn(test_directory *f, size_t vocab, size_t bytes)
 {
     char *text = malloc(bytes);
     const char *path = test_write(f, "learn.txt", text, test_prose(1, text, bytes));

@@ -1,4 +1,4 @@
-/* Small runs for the tests of src/train: a folder with generated text, a model with a few thousand weights, a
+/* Small runs for the tests of src/train: a directory with generated text, a model with a few thousand weights, a
  * trainer. */
 #ifndef BO_TEST_RUNS_H
 #define BO_TEST_RUNS_H
@@ -14,7 +14,7 @@
 
 typedef struct runs {
     bo_context *context;
-    char folder[64], path[160];
+    char directory[64], path[160];
     bo_tokenizer *tokenizer;
     bo_corpus *text, *held, *noise; /* training text, its end, and random letters */
 } runs;
@@ -43,7 +43,7 @@ static inline void runs_write_noise(const char *path, size_t letters)
 
 static inline const char *runs_path(runs *r, const char *name)
 {
-    snprintf(r->path, sizeof r->path, "%s/%.90s", r->folder, name);
+    snprintf(r->path, sizeof r->path, "%s/%.90s", r->directory, name);
     return r->path;
 }
 
@@ -63,8 +63,8 @@ static inline int runs_setup(void **state)
     static const char *const places[] = {"/dev/shm", "/tmp"}; /* in memory if possible: fsync is slow */
     bool made = false;
     for (int i = 0; i < 2 && !made; i++) {
-        snprintf(r->folder, sizeof r->folder, "%s/bochner-train-XXXXXX", places[i]);
-        made = mkdtemp(r->folder) != NULL;
+        snprintf(r->directory, sizeof r->directory, "%s/bochner-train-XXXXXX", places[i]);
+        made = mkdtemp(r->directory) != NULL;
     }
     if (!made) return -1;
     r->context = test_context(2);
@@ -92,7 +92,7 @@ static inline int runs_teardown(void **state)
     bo_corpus_close(r->noise);
     bo_tokenizer_destroy(r->tokenizer);
     bo_context_destroy(r->context);
-    nftw(r->folder, runs_remove, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(r->directory, runs_remove, 8, FTW_DEPTH | FTW_PHYS);
     free(r);
     return 0;
 }
@@ -119,13 +119,13 @@ static inline bo_model *runs_model(runs *r, const char *kind)
     return runs_model_of(r, &desc);
 }
 
-/* A run of 12 steps in the folder of this name (NULL: none). */
+/* A run of 12 steps in the directory of this name (NULL: none). */
 static inline bo_trainer_desc runs_trainer(runs *r, bo_model *model, const char *name)
 {
     return (bo_trainer_desc){.model = model,
                              .train.corpus = r->text,
                              .valid.corpus = r->held,
-                             .folder = name ? runs_path(r, name) : NULL,
+                             .directory = name ? runs_path(r, name) : NULL,
                              .batch = 4,
                              .steps = 12,
                              .eval_every = 4,

@@ -15,13 +15,13 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-/* Replaces that of the C library: fails for the folder `unflushable` as soon as another path exists. */
+/* Replaces that of the C library: fails for the directory `unflushable` as soon as another path exists. */
 static char unflushable[160], as_soon_as[160];
 int fsync(int fd)
 {
-    struct stat about, folder;
-    if (fstat(fd, &about) != 0 || stat(unflushable, &folder) != 0 || about.st_ino != folder.st_ino ||
-        about.st_dev != folder.st_dev || access(as_soon_as, F_OK) != 0)
+    struct stat about, directory;
+    if (fstat(fd, &about) != 0 || stat(unflushable, &directory) != 0 || about.st_ino != directory.st_ino ||
+        about.st_dev != directory.st_dev || access(as_soon_as, F_OK) != 0)
         return 0;
     errno = EIO;
     return -1;
@@ -213,7 +213,8 @@ static void models_and_states(void **state)
     bo_model_destroy(model);
 }
 
-/* ---- files in folders -------------------------------------------------------------------------------------------- */
+/* ---- files in directories
+ * -------------------------------------------------------------------------------------------- */
 
 /* Flips a bit of a file, or flips it back. Returns false at the end of the file. */
 static bool flip(const char *path, size_t byte)
@@ -244,14 +245,14 @@ static void texts_beside_tensors(void **state)
     bo_model_destroy(model);
     bo_model_destroy(network);
     for (int which = 0; which < 2; which++) {
-        char path[160], folder[160];
+        char path[160], directory[160];
         strcpy(path, runs_path(r, files[which]));
-        strcpy(folder, runs_path(r, which ? "network" : "model"));
+        strcpy(directory, runs_path(r, which ? "network" : "model"));
         for (size_t i = 0; flip(path, i); i++) {
             model = NULL, network = NULL;
             l.warnings = 0;
-            const bo_status status = which ? bo_model_load(l.context, &(bo_source){.path = folder}, NULL, &network)
-                                           : bo_model_load(l.context, &(bo_source){.path = folder}, NULL, &model);
+            const bo_status status = which ? bo_model_load(l.context, &(bo_source){.path = directory}, NULL, &network)
+                                           : bo_model_load(l.context, &(bo_source){.path = directory}, NULL, &model);
             if (status == BO_OK && !(l.warnings && strstr(l.last, "checksum") && strstr(l.last, path)))
                 fail_msg("%s, byte %zu: loaded without a warning", files[which], i);
             bo_model_destroy(model);
@@ -259,8 +260,8 @@ static void texts_beside_tensors(void **state)
             flip(path, i);
         }
         l.warnings = 0;
-        assert_ok(l.context, which ? bo_model_load(l.context, &(bo_source){.path = folder}, NULL, &network)
-                                   : bo_model_load(l.context, &(bo_source){.path = folder}, NULL, &model));
+        assert_ok(l.context, which ? bo_model_load(l.context, &(bo_source){.path = directory}, NULL, &network)
+                                   : bo_model_load(l.context, &(bo_source){.path = directory}, NULL, &model));
         bo_model_destroy(which ? NULL : model);
         bo_model_destroy(which ? network : NULL);
         assert_int_equal(l.warnings, 0);
@@ -275,18 +276,18 @@ static size_t size_of(const char *path)
     return (size_t)about.st_size;
 }
 
-/* A save that fails after the description was written leaves the old folder. */
-static void folders_are_replaced_whole(void **state)
+/* A save that fails after the description was written leaves the old directory. */
+static void directories_are_replaced_whole(void **state)
 {
     runs *r = *state;
     bo_model *network = make_network(r), *found;
-    char folder[160], description[160], before[4096] = "", after[4096] = "";
+    char directory[160], description[160], before[4096] = "", after[4096] = "";
     struct rlimit limit, old;
     listener l;
     listen(&l);
-    strcpy(folder, runs_path(r, "network"));
-    snprintf(description, sizeof description, "%.100s/config.json", folder);
-    assert_ok(l.context, bo_model_save(l.context, network, &(bo_sink){.path = folder}));
+    strcpy(directory, runs_path(r, "network"));
+    snprintf(description, sizeof description, "%.100s/config.json", directory);
+    assert_ok(l.context, bo_model_save(l.context, network, &(bo_sink){.path = directory}));
     FILE *file = fopen(description, "rb");
     assert_true(fread(before, 1, sizeof before - 1, file) > 0);
     fclose(file);
@@ -297,14 +298,14 @@ static void folders_are_replaced_whole(void **state)
     network->network->seed += 1000; /* another description */
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    const bo_status status = bo_model_save(l.context, network, &(bo_sink){.path = folder});
+    const bo_status status = bo_model_save(l.context, network, &(bo_sink){.path = directory});
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(status, BO_IO);
     file = fopen(description, "rb");
     assert_true(fread(after, 1, sizeof after - 1, file) > 0);
     fclose(file);
     assert_string_equal(before, after);
-    assert_ok(l.context, bo_model_load(l.context, &(bo_source){.path = folder}, NULL, &found));
+    assert_ok(l.context, bo_model_load(l.context, &(bo_source){.path = directory}, NULL, &found));
     assert_int_equal(l.warnings, 0);
     bo_model_destroy(found);
     bo_model_destroy(network);
@@ -315,23 +316,24 @@ static void folders_are_replaced_whole(void **state)
 static void alpha_of_adapters(void **state)
 {
     runs *r = *state;
-    char base[160], folder[160], command[512];
+    char base[160], directory[160], command[512];
     bo_model *model = make_model(r);
     listener l;
     listen(&l);
     strcpy(base, runs_path(r, "base"));
-    strcpy(folder, runs_path(r, "adapter"));
+    strcpy(directory, runs_path(r, "adapter"));
     assert_ok(l.context, bo_model_save(l.context, model, &(bo_sink){.path = base}));
     assert_ok(l.context, bo_model_adapt(l.context, model, &(bo_lora_desc){.rank = 2, .alpha = 4, .base = base}));
-    assert_ok(l.context, bo_model_save(l.context, model, &(bo_sink){.path = folder}));
+    assert_ok(l.context, bo_model_save(l.context, model, &(bo_sink){.path = directory}));
     bo_model_destroy(model);
-    assert_ok(l.context, bo_model_load(l.context, &(bo_source){.path = folder},
+    assert_ok(l.context, bo_model_load(l.context, &(bo_source){.path = directory},
                                        &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &model));
     assert_int_equal(l.warnings, 0);
     bo_model_destroy(model);
-    snprintf(command, sizeof command, "sed -i 's/\"lora_alpha\": 4/\"lora_alpha\": 5/' %s/adapter_config.json", folder);
+    snprintf(command, sizeof command, "sed -i 's/\"lora_alpha\": 4/\"lora_alpha\": 5/' %s/adapter_config.json",
+             directory);
     assert_int_equal(system(command), 0);
-    assert_ok(l.context, bo_model_load(l.context, &(bo_source){.path = folder},
+    assert_ok(l.context, bo_model_load(l.context, &(bo_source){.path = directory},
                                        &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &model));
     assert_int_equal(l.warnings, 1);
     assert_non_null(strstr(l.last, "lora_alpha 4, but adapter_config.json has 5"));
@@ -343,20 +345,20 @@ static void alpha_of_adapters(void **state)
 static void damaged_bases(void **state)
 {
     runs *r = *state;
-    char base[160], folder[160];
+    char base[160], directory[160];
     bo_model *model = make_model(r);
     strcpy(base, runs_path(r, "base.safetensors"));
-    strcpy(folder, runs_path(r, "adapter"));
+    strcpy(directory, runs_path(r, "adapter"));
     assert_ok(r->context, bo_model_save(r->context, model, &(bo_sink){.path = base}));
     assert_ok(r->context, bo_model_adapt(r->context, model, &(bo_lora_desc){.rank = 2, .base = base}));
-    assert_ok(r->context, bo_model_save(r->context, model, &(bo_sink){.path = folder}));
+    assert_ok(r->context, bo_model_save(r->context, model, &(bo_sink){.path = directory}));
     bo_model_destroy(model);
-    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = folder}, NULL, &model));
+    assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = directory}, NULL, &model));
     bo_model_destroy(model);
     flip(base, 5000);
     assert_true(bo_model_exists(r->context, base));
     assert_fails(r->context, BO_FORMAT, "base.safetensors: the file is damaged",
-                 bo_model_load(r->context, &(bo_source){.path = folder}, NULL, &model));
+                 bo_model_load(r->context, &(bo_source){.path = directory}, NULL, &model));
 }
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
@@ -387,34 +389,34 @@ static void newest_checkpoint_is_verified(void **state)
     runs *r = *state;
     bo_model *model = make_model(r);
     bo_trainer_desc desc = runs_trainer(r, model, "run");
-    char folder[160];
+    char directory[160];
     listener l;
     listen(&l);
-    strcpy(folder, desc.folder);
-    desc.folder = folder;
+    strcpy(directory, desc.directory);
+    desc.directory = directory;
     desc.steps = 8;
     bo_trainer *trainer;
     complete(&l, &desc);
     for (size_t f = 0; f < 4; f++) {
         char path[160];
-        snprintf(path, sizeof path, "%.100s/checkpoints/step-8/%s", folder, files[f].file);
+        snprintf(path, sizeof path, "%.100s/checkpoints/step-8/%s", directory, files[f].file);
         for (size_t byte = 0; flip(path, byte); byte += files[f].every)
             restore_damaged(r, &l, &desc, files[f].file, byte);
     }
     /* A missing companion counts as damage. */
-    strcpy(folder, runs_path(r, "run/checkpoints/step-8/config.json"));
-    assert_int_equal(rename(folder, runs_path(r, "config.json")), 0);
-    strcpy(folder, runs_path(r, "run"));
+    strcpy(directory, runs_path(r, "run/checkpoints/step-8/config.json"));
+    assert_int_equal(rename(directory, runs_path(r, "config.json")), 0);
+    strcpy(directory, runs_path(r, "run"));
     l.warnings = 0;
     assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
     bo_trainer_destroy(trainer);
     assert_int_equal(l.warnings, 1);
     assert_non_null(strstr(l.last, "step-8/config.json: the file is missing"));
-    strcpy(folder, runs_path(r, "run/checkpoints/step-8.damaged"));
-    assert_int_equal(rename(folder, runs_path(r, "run/checkpoints/step-8")), 0);
-    strcpy(folder, runs_path(r, "config.json"));
-    assert_int_equal(rename(folder, runs_path(r, "run/checkpoints/step-8/config.json")), 0);
-    strcpy(folder, runs_path(r, "run"));
+    strcpy(directory, runs_path(r, "run/checkpoints/step-8.damaged"));
+    assert_int_equal(rename(directory, runs_path(r, "run/checkpoints/step-8")), 0);
+    strcpy(directory, runs_path(r, "config.json"));
+    assert_int_equal(rename(directory, runs_path(r, "run/checkpoints/step-8/config.json")), 0);
+    strcpy(directory, runs_path(r, "run"));
     /* If no checkpoint is intact, the message says so, and nothing is changed. */
     flip(runs_path(r, "run/checkpoints/step-8/model.safetensors"), 500);
     flip(runs_path(r, "run/checkpoints/step-4/optimizer.safetensors"), 500);
@@ -436,12 +438,12 @@ static void unflushed_checkpoint(void **state)
     runs *r = *state;
     bo_model *model = make_model(r);
     bo_trainer_desc desc = runs_trainer(r, model, "run");
-    char folder[160];
+    char directory[160];
     bo_trainer *trainer;
-    strcpy(folder, desc.folder);
-    desc.folder = folder;
+    strcpy(directory, desc.directory);
+    desc.directory = directory;
     desc.steps = 4;
-    snprintf(unflushable, sizeof unflushable, "%.100s/checkpoints", folder);
+    snprintf(unflushable, sizeof unflushable, "%.100s/checkpoints", directory);
     snprintf(as_soon_as, sizeof as_soon_as, "%.100s/step-4", unflushable);
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     assert_fails(r->context, BO_IO, "the checkpoint of step 4 was written, but its name may not be on disk",
@@ -452,18 +454,18 @@ static void unflushed_checkpoint(void **state)
     bo_model_destroy(model);
 }
 
-/* Errors that do not mean damage end with an error: the checkpoint stays. Folders set aside stay as well. */
+/* Errors that do not mean damage end with an error: the checkpoint stays. Directories set aside stay as well. */
 static void other_errors_are_no_damage(void **state)
 {
     runs *r = *state;
     bo_model *model = make_model(r);
     bo_trainer_desc desc = runs_trainer(r, model, "run");
-    char folder[160], record[160];
+    char directory[160], record[160];
     bo_trainer *trainer;
     listener l;
     listen(&l);
-    strcpy(folder, desc.folder);
-    desc.folder = folder;
+    strcpy(directory, desc.directory);
+    desc.directory = directory;
     desc.steps = 8;
     complete(&l, &desc);
     /* a loop of links: ELOOP, neither missing nor unreadable */
@@ -494,13 +496,13 @@ static void best_follows_a_fallback(void **state)
     runs *r = *state;
     bo_model *model = make_model(r);
     bo_trainer_desc desc = runs_trainer(r, model, "run");
-    char folder[160], best[160], place[160];
+    char directory[160], best[160], place[160];
     struct stat one, other;
     bo_trainer *trainer;
     listener l;
     listen(&l);
-    strcpy(folder, desc.folder);
-    desc.folder = folder;
+    strcpy(directory, desc.directory);
+    desc.directory = directory;
     desc.steps = 8;
     strcpy(best, runs_path(r, "run/best/model.safetensors"));
     strcpy(place, runs_path(r, "run/checkpoints/step-4/model.safetensors"));
@@ -508,7 +510,7 @@ static void best_follows_a_fallback(void **state)
         desc.resume = false;
         desc.eval_every = evaluated ? 4 : 8;
         desc.checkpoint_every = 4;
-        nftw(folder, runs_remove, 8, FTW_DEPTH | FTW_PHYS);
+        nftw(directory, runs_remove, 8, FTW_DEPTH | FTW_PHYS);
         assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
         assert_ok(l.context, bo_trainer_run(l.context, trainer));
         assert_int_equal(trainer->now.best_step, 8);
@@ -537,12 +539,12 @@ static void damaged_metrics_stay(void **state)
     runs *r = *state;
     bo_model *model = make_model(r);
     bo_trainer_desc desc = runs_trainer(r, model, "run");
-    char folder[160], found[1000];
+    char directory[160], found[1000];
     bo_trainer *trainer;
     listener l;
     listen(&l);
-    strcpy(folder, desc.folder);
-    desc.folder = folder;
+    strcpy(directory, desc.directory);
+    desc.directory = directory;
     desc.steps = 4;
     complete(&l, &desc);
     FILE *file = fopen(runs_path(r, "run/metrics.jsonl"), "wb");
@@ -567,7 +569,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(maps_and_machines, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(models_and_states, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(texts_beside_tensors, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(folders_are_replaced_whole, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(directories_are_replaced_whole, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(alpha_of_adapters, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(damaged_bases, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(newest_checkpoint_is_verified, runs_setup, runs_teardown),

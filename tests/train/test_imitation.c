@@ -30,11 +30,11 @@ static bo_model *make_student(runs *r, const bo_model *teacher, const char *kind
 
 static void add_adapters(runs *r, bo_model *student, const char *base)
 {
-    char *whole, folder[160];
-    snprintf(folder, sizeof folder, "%s", runs_path(r, base));
-    assert_ok(r->context, bo_model_save(r->context, student, &(bo_sink){.path = folder}));
+    char *whole, directory[160];
+    snprintf(directory, sizeof directory, "%s", runs_path(r, base));
+    assert_ok(r->context, bo_model_save(r->context, student, &(bo_sink){.path = directory}));
     assert_ok(r->context, bo_model_new_parameters(r->context, student, &whole));
-    const bo_lora_desc lora = {.rank = 2, .whole = whole, .base = folder, .targets = "q_proj,k_proj,v_proj,o_proj"};
+    const bo_lora_desc lora = {.rank = 2, .whole = whole, .base = directory, .targets = "q_proj,k_proj,v_proj,o_proj"};
     assert_ok(r->context, bo_model_adapt(r->context, student, &lora));
     bo_free(whole);
 }

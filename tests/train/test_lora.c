@@ -1,4 +1,4 @@
-/* Training of adapters: only A and B change, losses fall, a stopped run resumes to the same bits, and its folder
+/* Training of adapters: only A and B change, losses fall, a stopped run resumes to the same bits, and its directory
  * contains an adapter. */
 #include "base/counting.h"
 #include "runs.h"
@@ -17,12 +17,12 @@ static void shake(bo_weights *weights)
 
 static bo_model *adapted(runs *r, const char *base, bo_lora_init init)
 {
-    char folder[160];
+    char directory[160];
     bo_model *model = runs_model(r, "rfa-gate");
-    snprintf(folder, sizeof folder, "%s", runs_path(r, base));
+    snprintf(directory, sizeof directory, "%s", runs_path(r, base));
     shake(model->weights);
-    assert_ok(r->context, bo_model_save(r->context, model, &(bo_sink){.path = folder}));
-    const bo_lora_desc lora = {.rank = 4, .init = init, .data = r->text, .base = folder};
+    assert_ok(r->context, bo_model_save(r->context, model, &(bo_sink){.path = directory}));
+    const bo_lora_desc lora = {.rank = 4, .init = init, .data = r->text, .base = directory};
     assert_ok(r->context, bo_model_adapt(r->context, model, &lora));
     return model;
 }

@@ -25,7 +25,7 @@ static bo_status work(void *what)
     double loss;
     status = bo_trainer_step(s->context, trainer, &loss);
     if (status == BO_OK) status = bo_trainer_evaluate(s->context, trainer, &evaluation);
-    if (status == BO_OK && s->desc.folder) status = bo_trainer_checkpoint(s->context, trainer);
+    if (status == BO_OK && s->desc.directory) status = bo_trainer_checkpoint(s->context, trainer);
     bo_trainer_destroy(trainer);
     return status;
 }
@@ -62,7 +62,7 @@ static void every_allocation_may_fail(void **state)
     fail_everywhere(*state, true);
 }
 
-/* With a folder: the run is resumed again and again from the remaining files. */
+/* With a directory: the run is resumed again and again from the remaining files. */
 static void fail_checkpoints(runs *r, const char *kind, bool stateful)
 {
     setting s = {0};

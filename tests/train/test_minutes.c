@@ -58,7 +58,7 @@ static void steps_fill_the_time(void **state)
     fail_msg("the last of %d runs took %g seconds instead of %g", TRIES, seconds, wanted);
 }
 
-/* A copy of the folder, made during the run, resumes to the same bits. */
+/* A copy of the directory, made during the run, resumes to the same bits. */
 static void bits_hold_from_there(void **state)
 {
     runs *r = *state;
@@ -70,7 +70,7 @@ static void bits_hold_from_there(void **state)
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     assert_int_equal(bo_trainer_run(r->context, trainer), BO_CANCELED);
     bo_trainer_destroy(trainer);
-    snprintf(command, sizeof command, "cp -r %s/one %s/two", r->folder, r->folder);
+    snprintf(command, sizeof command, "cp -r %s/one %s/two", r->directory, r->directory);
     assert_int_equal(system(command), 0);
     for (int which = 0; which < 2; which++) {
         seen rest = {.stop_at = UINT64_MAX};

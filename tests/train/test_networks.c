@@ -75,13 +75,13 @@ static int remove_any(const char *path, const struct stat *about, int kind, stru
     return remove(path);
 }
 
-/* Trains until step `stop` in a folder and returns the weights. */
-static float *weights_after(bo_context *context, const subject *s, const made *m, const char *folder, uint64_t stop)
+/* Trains until step `stop` in a directory and returns the weights. */
+static float *weights_after(bo_context *context, const subject *s, const made *m, const char *directory, uint64_t stop)
 {
     bo_model *network = network_of(context, s, m);
     bo_trainer_desc desc = run_of(network, m, s, 8);
     bo_trainer *trainer;
-    desc.folder = folder;
+    desc.directory = directory;
     desc.resume = true;
     desc.valid.examples = m->examples;
     assert_ok(context, bo_trainer_create(context, &desc, &trainer));
@@ -114,7 +114,7 @@ static void test_resuming(void **state)
         if (memcmp(expected, found, bo_weights_floats(fresh->weights) * sizeof *found) != 0)
             fail_msg("%s: a resumed run has other weights", s->name);
         assert_ok(context, bo_model_load(context, &(bo_source){.path = cut}, NULL,
-                                         &loaded)); /* the folder of a run is the folder of a network */
+                                         &loaded)); /* the directory of a run is the directory of a network */
         assert_memory_equal(bo_weights_data(loaded->weights), found, bo_weights_floats(fresh->weights) * sizeof *found);
         bo_model_destroy(loaded);
         bo_model_destroy(fresh);

@@ -65,7 +65,7 @@ static void it_is_resumed_as_it_was(void **state)
         bo_model_desc model = runs_desc("favor"); /* with feature maps in the checkpoint */
         assert_ok(half, bo_model_create(half, &model, r->tokenizer, &models[i]));
         bo_trainer_desc desc = runs_trainer(r, models[i], NULL);
-        desc.folder = i ? parted : whole;
+        desc.directory = i ? parted : whole;
         desc.resume = i == 2;
         if (i == 1) desc.report = stop_at_five;
         if (i == 2)

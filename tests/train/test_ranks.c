@@ -16,7 +16,7 @@ typedef struct member {
     meeting *met;
     int rank;
     runs *r;
-    char folder[160];
+    char directory[160];
     bo_trainer_desc desc;
     uint64_t stop_at; /* asks to stop after this step; UINT64_MAX: never */
     double losses[12], valid;
@@ -113,8 +113,8 @@ static void prepare(runs *r, member *members, int size, const char *name, bool s
         members[i].desc.stateful = stateful;
         members[i].desc.state_windows = stateful ? 2 : 0;
         if (!name) continue;
-        snprintf(members[i].folder, sizeof members[i].folder, "%s", runs_path(r, name));
-        members[i].desc.folder = members[i].folder;
+        snprintf(members[i].directory, sizeof members[i].directory, "%s", runs_path(r, name));
+        members[i].desc.directory = members[i].directory;
     }
 }
 
@@ -211,8 +211,8 @@ static void failure_is_agreed(void **state)
     destroy(members, 2);
 }
 
-/* Only rank 0 has the folder of the run: no rank continues, because they would start from different steps. */
-static void other_folders_are_refused(void **state)
+/* Only rank 0 has the directory of the run: no rank continues, because they would start from different steps. */
+static void other_directories_are_refused(void **state)
 {
     member members[2];
     prepare(*state, members, 2, "first", false);
@@ -221,7 +221,7 @@ static void other_folders_are_refused(void **state)
     destroy(members, 2);
     prepare(*state, members, 2, "first", false);
     for (int i = 0; i < 2; i++) members[i].desc.resume = true;
-    strcat(members[1].folder, "-elsewhere");
+    strcat(members[1].directory, "-elsewhere");
     run_all(members, 2);
     assert_true(members[0].status == BO_IO && members[1].status == BO_INVALID);
     destroy(members, 2);
@@ -259,7 +259,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(calibrations_are_the_same, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(stopping_is_agreed, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(failure_is_agreed, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(other_folders_are_refused, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(other_directories_are_refused, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(failure_before_the_start_is_agreed, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(minutes_are_agreed, runs_setup, runs_teardown),
     };

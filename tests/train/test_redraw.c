@@ -86,7 +86,7 @@ static bo_model *train(runs *r, const char *name, uint64_t seed, double *loss)
     return model;
 }
 
-/* The folder has the last draw: the loaded model is evaluated with it. */
+/* The directory has the last draw: the loaded model is evaluated with it. */
 static void the_last_draw_is_saved(void **state)
 {
     runs *r = *state;

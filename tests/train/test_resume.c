@@ -98,7 +98,7 @@ static void redrawn_attention_resumes(void **state)
 static bo_status copy_file(runs *r, const char *from, const char *to)
 {
     char command[512];
-    snprintf(command, sizeof command, "cp -r %s/%s %s/%s", r->folder, from, r->folder, to);
+    snprintf(command, sizeof command, "cp -r %s/%s %s/%s", r->directory, from, r->directory, to);
     return system(command) == 0 ? BO_OK : BO_IO;
 }
 
@@ -154,8 +154,8 @@ static void long_metrics_stay(void **state)
     bo_model_destroy(model);
 }
 
-/* The folder contains models: last and best load, and the average if there is one. */
-static void folder_is_a_model(void **state)
+/* The directory contains models: last and best load, and the average if there is one. */
+static void directory_is_a_model(void **state)
 {
     runs *r = *state;
     bo_model *model = runs_model(r, "rfa-gate"), *loaded;
@@ -169,9 +169,9 @@ static void folder_is_a_model(void **state)
     assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "run/best")}, NULL, &loaded));
     bo_model_destroy(loaded);
     size_t kept = 0;
-    DIR *folder = opendir(runs_path(r, "run/checkpoints"));
-    for (struct dirent *entry; (entry = readdir(folder));) kept += entry->d_name[0] != '.';
-    closedir(folder);
+    DIR *directory = opendir(runs_path(r, "run/checkpoints"));
+    for (struct dirent *entry; (entry = readdir(directory));) kept += entry->d_name[0] != '.';
+    closedir(directory);
     assert_int_equal(kept, 3);
     assert_true(runs_exists(r, "run/checkpoints/step-12/optimizer.safetensors"));
     bo_model_destroy(model);
@@ -198,7 +198,7 @@ static void evaluations_are_made_up_for(void **state)
     bo_trainer_destroy(trainer);
     bo_context_destroy(impatient);
     assert_true(runs_exists(r, "run/checkpoints/step-4") && !runs_exists(r, "run/best"));
-    desc.folder = runs_path(r, "run");
+    desc.directory = runs_path(r, "run");
     desc.resume = true;
     assert_int_equal(run_part(r, desc, 5), BO_CANCELED);
     assert_true(runs_exists(r, "run/best/model.safetensors"));
@@ -256,8 +256,8 @@ static void other_runs_are_refused(void **state)
     bo_model_destroy(deep);
 }
 
-/* Two trainers in one folder would overwrite each other. */
-static void folder_is_locked(void **state)
+/* Two trainers in one directory would overwrite each other. */
+static void directory_is_locked(void **state)
 {
     runs *r = *state;
     bo_model *model = runs_model(r, "rfa-gate");
@@ -265,7 +265,7 @@ static void folder_is_locked(void **state)
     bo_trainer *first;
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &first));
     desc.resume = true;
-    refused(r, &desc, "another process is training in this folder");
+    refused(r, &desc, "another process is training in this directory");
     bo_trainer_destroy(first);
     assert_ok(r->context, run_part(r, desc, UINT64_MAX));
     bo_model_destroy(model);
@@ -296,7 +296,7 @@ static void damage_is_named(void **state)
         assert_true(status == BO_FORMAT || status == BO_IO || status == BO_INVALID);
         if (!strstr(bo_context_error(r->context), files[i])) fail_msg("%s: %s", files[i], bo_context_error(r->context));
         char command[512];
-        snprintf(command, sizeof command, "mv %s/%s %s/%s", r->folder, to, r->folder, from);
+        snprintf(command, sizeof command, "mv %s/%s %s/%s", r->directory, to, r->directory, from);
         assert_int_equal(system(command), 0);
     }
     runs_path(r, "run");
@@ -379,12 +379,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(redrawn_attention_resumes, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(remains_are_swept, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(long_metrics_stay, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(folder_is_a_model, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(directory_is_a_model, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(evaluations_are_made_up_for, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(older_checkpoints_help, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(states_are_finite, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(other_runs_are_refused, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(folder_is_locked, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(directory_is_locked, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(damage_is_named, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -292,7 +292,7 @@ static void lost_states_are_noticed(void **state)
     shape.dropout = 0.1;
     bo_model_destroy(model);
     desc.model = model = runs_model_of(r, &shape);
-    desc.folder = runs_path(r, "whole");
+    desc.directory = runs_path(r, "whole");
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     assert_ok(r->context, bo_trainer_run(r->context, trainer));
     assert_true(runs_exists(r, "whole/checkpoints/step-12.damaged"));

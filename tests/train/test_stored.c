@@ -70,7 +70,7 @@ static void it_is_resumed_as_it_was(void **state)
     for (int i = 0; i < 3; i++) {
         bo_trainer *trainer;
         bo_trainer_desc desc = runs_trainer(r, models[i], NULL);
-        desc.folder = i ? parted : whole;
+        desc.directory = i ? parted : whole;
         desc.activations = BO_STORAGE_BFLOAT16;
         if (i == 1) desc.report = stop_at_five;
         if (i == 2) {

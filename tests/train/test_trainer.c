@@ -207,11 +207,11 @@ static void nonsense_is_refused(void **state)
     desc.micro_batch = 3;
     assert_fails(r->context, BO_INVALID, "divisor", bo_trainer_create(r->context, &desc, &trainer));
     desc = good;
-    desc.folder = "/proc/no/such/place";
+    desc.directory = "/proc/no/such/place";
     assert_fails(r->context, BO_IO, "/proc/no:", bo_trainer_create(r->context, &desc, &trainer));
     desc = good;
     desc.resume = true;
-    assert_fails(r->context, BO_INVALID, "folder", bo_trainer_create(r->context, &desc, &trainer));
+    assert_fails(r->context, BO_INVALID, "directory", bo_trainer_create(r->context, &desc, &trainer));
     desc = good;
     desc.steps = UINT64_MAX;
     assert_fails(r->context, BO_INVALID, "steps: expected at most", bo_trainer_create(r->context, &desc, &trainer));

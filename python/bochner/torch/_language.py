@@ -71,7 +71,7 @@ class LanguageModel(nn.Module):
     Parameters
     ----------
     model : bochner.Model or path
-        The model, or a folder to load.
+        The model, or a directory to load.
 
     Examples
     --------
@@ -113,12 +113,12 @@ class LanguageModel(nn.Module):
 
     def _add(self, name: str, parameter: nn.Parameter) -> None:
         """Registers a parameter under a name with dots."""
-        *folders, last = name.split(".")
+        *directories, last = name.split(".")
         place: nn.Module = self
-        for folder in folders:
-            if folder not in place._modules:
-                place.add_module(folder, nn.Module())
-            place = place._modules[folder]  # type: ignore[assignment]
+        for directory in directories:
+            if directory not in place._modules:
+                place.add_module(directory, nn.Module())
+            place = place._modules[directory]  # type: ignore[assignment]
         place.register_parameter(last, parameter)
 
     def _weight(self, name: str) -> Optional[Tensor]:
@@ -228,7 +228,7 @@ class LanguageModel(nn.Module):
         return scaled if bias is None else scaled + bias
 
     def to_model(self) -> Model:
-        """Return a new bochner.Model with the weights of this module; `to_model().save(folder)` writes its files."""
+        """Return a new bochner.Model with the weights of this module; `to_model().save(directory)` writes its files."""
         copy = Model.frombytes(self._source.tobytes(), precision=self._source.precision)
         return load_state_dict(copy, self.state_dict())
 

@@ -1,5 +1,5 @@
 /* Compute kernels: the inner loops that profit from specific instruction sets. ref/ has each in plain C; avx2/, avx512/
- * and neon/ have faster versions; table.c selects a table at run time. No code outside this folder refers to an
+ * and neon/ have faster versions; table.c selects a table at run time. No code outside this directory refers to an
  * instruction set.
  *
  * Vector functions accept n = 0, any alignment, and in-place use (out == in) unless documented otherwise. */

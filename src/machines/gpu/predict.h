@@ -1,4 +1,4 @@
-/* Predictions of machines with random features on the GPU of the context: predict.c of this folder. */
+/* Predictions of machines with random features on the GPU of the context: predict.c of this directory. */
 #ifndef BO_MACHINES_GPU_PREDICT_H
 #define BO_MACHINES_GPU_PREDICT_H
 

@@ -2,7 +2,7 @@
  *
  * description.c  JSON to layers, sorted  layer_types.c  types and their options   layers*.c  one function per type
  * graph.c        recording, filling in   loss.c         losses                    network.c  creation
- * files.c        folders and files       scaling.c      units of the data         predict.c  prediction, evaluation
+ * files.c        directories and files       scaling.c      units of the data         predict.c  prediction, evaluation
  * examples.c     data, edges, targets    readout.c      ridge regression          timing.c   time per layer */
 #ifndef BO_NETWORK_INTERNAL_H
 #define BO_NETWORK_INTERNAL_H

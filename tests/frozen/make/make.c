@@ -38,17 +38,16 @@ static bo_model_desc small(const char *kind)
     return desc;
 }
 
-/* One file NAME.safetensors, or a folder NAME; the state after the first half, which models differing in their layers
- * only do not have; the results. The loaded model must
- * compute the same with one thread and two. */
-static void make_language(bo_context *context, const char *name, const bo_model_desc *desc, bool folder)
+/* One file NAME.safetensors, or a directory NAME; the state after the first half, which models differing in their
+ * layers only do not have; the results. The loaded model must compute the same with one thread and two. */
+static void make_language(bo_context *context, const char *name, const bo_model_desc *desc, bool directory)
 {
     char path[512], state[512];
     bo_model *model, *loaded;
     const bool stateful = strncmp(name, "kind", 4) == 0 || strncmp(name, "window", 6) == 0 || strstr(name, "kept") ||
                           strstr(name, "family") || strstr(name, "hybrid");
     print_message("%s\n", name);
-    snprintf(path, sizeof path, "language/%s%s", name, folder ? "" : ".safetensors");
+    snprintf(path, sizeof path, "language/%s%s", name, directory ? "" : ".safetensors");
     snprintf(state, sizeof state, "language/%s.state", name);
     const bo_status status = bo_model_create(context, desc, NULL, &model);
     if (status != BO_OK) fail_msg("%s: %s", name, bo_context_error(context));
@@ -260,11 +259,11 @@ static bo_status task_results(bo_context *context, const bo_model *model, bo_mod
 
 static void make_task(bo_context *context, const char *name, const bo_model_desc *desc, const bo_tokenizer *tokenizer)
 {
-    static const char *const folders[] = {"language", "classify", "match", "translate"};
+    static const char *const directories[] = {"language", "classify", "match", "translate"};
     char path[512], results[256];
     bo_model *model;
     print_message("%s\n", name);
-    snprintf(results, sizeof results, "%s/%s", folders[desc->task], name);
+    snprintf(results, sizeof results, "%s/%s", directories[desc->task], name);
     snprintf(path, sizeof path, "%s.safetensors", results);
     const bo_status status = bo_model_create(context, desc, tokenizer, &model);
     if (status != BO_OK) fail_msg("%s: %s", name, bo_context_error(context));
@@ -353,7 +352,7 @@ static void make_memory(bo_context *context, const bo_network *network)
     free(out);
 }
 
-/* A folder for bochner predict, and rows of this width for it. */
+/* A directory for bochner predict, and rows of this width for it. */
 static void make_network(bo_context *context, const char *name, const char *text, size_t dim, bool graph,
                          const bo_network_desc *more)
 {
@@ -402,8 +401,8 @@ int main(int count, char **arguments)
 {
     bo_context *context = frozen_context(1);
     if (count != 3) fail_msg("usage: make FAMILIES CHARACTERS");
-    static const char *const folders[] = {"language", "families", "classify", "match", "translate", "networks"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) mkdir(folders[i], 0777);
+    static const char *const directories[] = {"language", "families", "classify", "match", "translate", "networks"};
+    for (size_t i = 0; i < sizeof directories / sizeof *directories; i++) mkdir(directories[i], 0777);
     make_kinds(context);
     make_positions(context);
     make_attentions(context);

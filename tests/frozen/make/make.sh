@@ -21,16 +21,16 @@ cd "$work/d78e7484"
 # ---- networks: predictions of the program ------------------------------------------------------------------------------
 
 awk 'BEGIN { for (i = 0; i < 8; i++) { print i "," (i + 1) % 8; if (i % 3) print i "," (i + 3) % 8 } }' >networks/edges.csv
-for folder in networks/*/; do
-    name=$(basename "$folder")
+for directory in networks/*/; do
+    name=$(basename "$directory")
     case $name in
     graph | message) set -- networks/nodes8.npy --graph networks/edges.csv ;;
     conv | groups | patches) set -- networks/rows32.npy ;;
-    *) if grep -q '"sequence"' "$folder/network.json"; then set -- networks/rows24.npy; else set -- networks/rows8.npy; fi ;;
+    *) if grep -q '"sequence"' "$directory/network.json"; then set -- networks/rows24.npy; else set -- networks/rows8.npy; fi ;;
     esac
     [ "$name" = reconstructs ] || set -- "$@" --proba
-    "$BOCHNER" predict "$folder" "$@" --threads 1 --quiet --out "networks/$name.npy"
-    "$BOCHNER" predict "$folder" "$@" --threads 2 --quiet --out two.npy
+    "$BOCHNER" predict "$directory" "$@" --threads 1 --quiet --out "networks/$name.npy"
+    "$BOCHNER" predict "$directory" "$@" --threads 2 --quiet --out two.npy
     cmp "networks/$name.npy" two.npy
 done
 rm two.npy
@@ -110,7 +110,7 @@ cat >network.json <<'JSON'
  "loss": "cross-entropy"}
 JSON
 
-# run NAME OPTIONS...: eight steps; then the folder becomes what it was after the checkpoint of step 4.
+# run NAME OPTIONS...: eight steps; then the directory becomes what it was after the checkpoint of step 4.
 run() {
     name=$1
     shift

@@ -1,4 +1,4 @@
-/* The functions of this folder: matrix tiles (AMX). */
+/* The functions of this directory: matrix tiles (AMX). */
 #ifndef BO_KERNELS_AMX_H
 #define BO_KERNELS_AMX_H
 

@@ -1,4 +1,4 @@
-/* The functions of this folder as members of a table (bo_kernels), for the instruction sets that extend AVX-512. */
+/* The functions of this directory as members of a table (bo_kernels), for the instruction sets that extend AVX-512. */
 #ifndef BO_KERNELS_AVX512_ENTRIES_H
 #define BO_KERNELS_AVX512_ENTRIES_H
 

@@ -1,4 +1,4 @@
-/* The functions of this folder: AVX-512 with conversion to bfloat16 and products of pairs (VDPBF16PS). */
+/* The functions of this directory: AVX-512 with conversion to bfloat16 and products of pairs (VDPBF16PS). */
 #ifndef BO_KERNELS_AVX512BF16_H
 #define BO_KERNELS_AVX512BF16_H
 

@@ -1,4 +1,4 @@
-/* Files of a model's folder: weights in one file or in shards, and the companions, which name the special tokens. */
+/* Files of a model's directory: weights in one file or in shards, and the companions, which name the special tokens. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,41 +7,41 @@
 #include "../io/shards.h"
 #include "files.h"
 
-char *bo_model_path(bo_context *context, const char *folder, const char *name)
+char *bo_model_path(bo_context *context, const char *directory, const char *name)
 {
-    size_t bytes = strlen(folder) + strlen(name) + 2;
+    size_t bytes = strlen(directory) + strlen(name) + 2;
     char *path = bo_alloc(context, bytes, 1, "a file's name");
-    if (path) snprintf(path, bytes, "%s/%s", folder, name);
+    if (path) snprintf(path, bytes, "%s/%s", directory, name);
     return path;
 }
 
-bool bo_model_holds(const char *folder, const char *name)
+bool bo_model_holds(const char *directory, const char *name)
 {
     char path[4096];
-    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
+    return snprintf(path, sizeof path, "%s/%s", directory, name) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 /* True if the weights are a pickle of PyTorch, which only PyTorch reads. */
-static bool is_pickled(const char *folder)
+static bool is_pickled(const char *directory)
 {
-    return bo_model_holds(folder, "pytorch_model.bin") || bo_model_holds(folder, "pytorch_model.bin.index.json");
+    return bo_model_holds(directory, "pytorch_model.bin") || bo_model_holds(directory, "pytorch_model.bin.index.json");
 }
 
-bo_status bo_model_open_weights(bo_context *context, const char *folder, bo_tensors **out)
+bo_status bo_model_open_weights(bo_context *context, const char *directory, bo_tensors **out)
 {
     static const char whole[] = "model.safetensors", index[] = "model.safetensors.index.json";
-    const bool sharded = !bo_model_holds(folder, whole) && bo_model_holds(folder, index);
+    const bool sharded = !bo_model_holds(directory, whole) && bo_model_holds(directory, index);
     *out = NULL;
-    if (!sharded && !bo_model_holds(folder, whole) && is_pickled(folder))
+    if (!sharded && !bo_model_holds(directory, whole) && is_pickled(directory))
         return bo_fail(
             context, BO_UNSUPPORTED,
             "%s: the weights are in pytorch_model.bin, which only PyTorch reads; convert them to "
             "model.safetensors with the Python package transformers: "
             "AutoModelForCausalLM.from_pretrained(\"DIR\").save_pretrained(\"DIR\", safe_serialization=True)",
-            folder);
-    char *path = bo_model_path(context, folder, sharded ? index : whole);
+            directory);
+    char *path = bo_model_path(context, directory, sharded ? index : whole);
     if (!path) return BO_MEMORY;
     const bo_status status = (sharded ? bo_shards_open : bo_tensors_open)(context, path, out);
     bo_free(path);
@@ -50,9 +50,9 @@ bo_status bo_model_open_weights(bo_context *context, const char *folder, bo_tens
 
 /* ---- companions: reading ----------------------------------------------------------------------------------------- */
 
-static bo_status read_config(bo_context *context, const char *folder, bo_specials *specials)
+static bo_status read_config(bo_context *context, const char *directory, bo_specials *specials)
 {
-    char *path = bo_model_path(context, folder, "config.json"), *text = NULL;
+    char *path = bo_model_path(context, directory, "config.json"), *text = NULL;
     size_t length;
     bo_status status = path ? bo_bytes_text(context, path, &bo_limits_config, &text, &length) : BO_MEMORY;
     if (status == BO_OK) status = bo_specials_read_config(context, path, text, length, specials);
@@ -61,9 +61,9 @@ static bo_status read_config(bo_context *context, const char *folder, bo_special
     return status;
 }
 
-static bo_status read_companion(bo_context *context, const char *folder, bo_companion which, bo_specials *specials)
+static bo_status read_companion(bo_context *context, const char *directory, bo_companion which, bo_specials *specials)
 {
-    char *path = bo_model_path(context, folder, bo_companion_name(which)), *text = NULL;
+    char *path = bo_model_path(context, directory, bo_companion_name(which)), *text = NULL;
     size_t length;
     bo_status status = path ? BO_OK : BO_MEMORY;
     if (path && access(path, F_OK) == 0) {
@@ -75,10 +75,10 @@ static bo_status read_companion(bo_context *context, const char *folder, bo_comp
     return status;
 }
 
-static bo_status read_folder(bo_context *context, const char *folder, bo_specials *specials)
+static bo_status read_directory(bo_context *context, const char *directory, bo_specials *specials)
 {
-    BO_TRY(read_config(context, folder, specials));
-    for (int i = 0; i < BO_COMPANION_COUNT; i++) BO_TRY(read_companion(context, folder, (bo_companion)i, specials));
+    BO_TRY(read_config(context, directory, specials));
+    for (int i = 0; i < BO_COMPANION_COUNT; i++) BO_TRY(read_companion(context, directory, (bo_companion)i, specials));
     return BO_OK;
 }
 
@@ -99,10 +99,10 @@ static bo_status read_image(bo_context *context, const bo_tensors *image, bo_spe
     return BO_OK;
 }
 
-bo_status bo_model_read_specials(bo_context *context, bo_model *model, const char *folder, const bo_tensors *image)
+bo_status bo_model_read_specials(bo_context *context, bo_model *model, const char *directory, const bo_tensors *image)
 {
     bo_specials specials = bo_specials_none();
-    bo_status status = image ? read_image(context, image, &specials) : read_folder(context, folder, &specials);
+    bo_status status = image ? read_image(context, image, &specials) : read_directory(context, directory, &specials);
     if (status == BO_OK) status = bo_specials_resolve(context, model->tokenizer, model->desc.vocab, &specials);
     if (status == BO_OK) bo_specials_replace(model, &specials);
     bo_specials_free(&specials);
@@ -123,11 +123,11 @@ static bo_status has_template(bo_context *context, bo_companion which, const cha
     return BO_OK;
 }
 
-static bo_status take_template(bo_context *context, const char *folder, bo_companion which, bo_specials *specials,
+static bo_status take_template(bo_context *context, const char *directory, bo_companion which, bo_specials *specials,
                                bool *taken)
 {
     bo_specials found = bo_specials_none();
-    bo_status status = read_companion(context, folder, which, &found);
+    bo_status status = read_companion(context, directory, which, &found);
     if (status == BO_OK) status = has_template(context, which, found.texts[which], taken);
     if (status == BO_OK && *taken) {
         bo_free(specials->texts[which]);
@@ -138,20 +138,20 @@ static bo_status take_template(bo_context *context, const char *folder, bo_compa
     return status;
 }
 
-bo_status bo_model_read_template(bo_context *context, bo_model *model, const char *folder)
+bo_status bo_model_read_template(bo_context *context, bo_model *model, const char *directory)
 {
     bo_specials *specials = &model->specials;
     bool taken;
-    BO_TRY(take_template(context, folder, BO_COMPANION_CHAT, specials, &taken));
+    BO_TRY(take_template(context, directory, BO_COMPANION_CHAT, specials, &taken));
     if (taken) return BO_OK;
-    BO_TRY(take_template(context, folder, BO_COMPANION_TOKENIZER, specials, &taken));
+    BO_TRY(take_template(context, directory, BO_COMPANION_TOKENIZER, specials, &taken));
     if (!taken) return BO_OK;
     bo_free(specials->texts[BO_COMPANION_CHAT]); /* of the base, which would have precedence */
     specials->texts[BO_COMPANION_CHAT] = NULL;
     return BO_OK;
 }
 
-bo_status bo_model_compare_companions(bo_context *context, const char *folder, const bo_tensors *file,
+bo_status bo_model_compare_companions(bo_context *context, const char *directory, const bo_tensors *file,
                                       const bo_model *model)
 {
     for (int i = 0; i < BO_COMPANION_COUNT; i++) {
@@ -159,7 +159,7 @@ bo_status bo_model_compare_companions(bo_context *context, const char *folder, c
         char sum[BO_CHECKSUM_TEXT];
         if (!text || !bo_tensors_meta(file, key)) continue;
         bo_checksum_text(text, strlen(text), sum);
-        char *path = bo_model_path(context, folder, bo_companion_name((bo_companion)i));
+        char *path = bo_model_path(context, directory, bo_companion_name((bo_companion)i));
         if (!path) return BO_MEMORY;
         bo_tensors_compare(context, file, key, path, sum);
         bo_free(path);
