@@ -226,9 +226,8 @@ analyze: ## run clang-tidy and cppcheck over src, cli, lab and bench; check spel
 	    xargs -0 codespell -q 3 -I tests/house/codespell.txt
 	BOCHNER_SOURCE=. BOCHNER_BUILD=$(BUILD) CC='$(or $(filter-out default,$(CC)),cc)' sh tests/house/test_docs.sh
 
-format: ## clang-format every C file in place
-	@scripts/setup format
-	find include src cli lab tests bench examples -name '*.[ch]' -exec clang-format -i {} +
+format: ## clang-format every C, C++ and CUDA file in place; the pinned version is installed from PyPI into the build directory
+	@scripts/format $(BUILD)
 
 clean: ## remove the build directories
 	rm -rf build build-sanitize build-sanitize-clang build-tsan build-tiny build-cover build-arm64 build-cuda

@@ -1,9 +1,12 @@
-# Names are unique and consistent: a struct, enum or union with a bo_, cli_ or lab_ name is defined in one place,
-# functions named bo_plan_* belong to src/plan, files that comments mention exist, and spelling is American. Names in
-# files of earlier versions keep their spelling, on lines listed in `allowed`.
+# Names are unique and consistent: identifiers use the words of the field (names.py), a struct, enum or union with a bo_, cli_
+# or lab_ name is defined in one place, functions named bo_plan_* belong to src/plan, files that comments mention exist, and
+# spelling is American. Names in files of earlier versions keep their spelling, on lines listed in `allowed`.
 set -eu
 cd "$BOCHNER_SOURCE"
 failed=0
+
+find src lab bench cli include tests examples python -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.[ch]pp' -o -name '*.py' |
+    LC_ALL=C sort | xargs python3 tests/house/names.py docs/reference/glossary.md || failed=1
 
 find src lab bench cli include -name '*.[ch]' | LC_ALL=C sort | xargs awk '
     match($0, /^(typedef )?(struct|enum|union) (bo|cli|lab)_[a-z0-9_]+ \{/) {
