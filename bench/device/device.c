@@ -66,7 +66,7 @@ bool device_open(bench_run *run, const device_options *options, bo_precision pre
     }
     if (!device_ok(out, bo_device_describe(out->context, number_of(options->device), &described))) return false;
     snprintf(out->name, sizeof out->name, "%s", described.name);
-    out->held = bo_backend_holds(out->context, out->device);
+    out->held = bo_backend_storage(out->context, out->device);
     out->emulated = described.processors == 0 || strstr(described.name, "emulat") != NULL;
     cli_say(run->session, "%s, %s", out->name, bo_enum_name(BO_ENUM_PRECISION, precision));
     return true;

@@ -149,14 +149,14 @@ typedef struct bo_attention_layer {
     /** Initial σ of RFA. With query_norm, also the initial length of √s q and √s k if features estimate softmax
      * (default: 1). */
     double sigma;
-    double gate_first;     /**< initial bias of the gate of the first key head; those between are evenly spaced */
-    double gate_last;      /**< initial bias of the gate of the last key head */
-    size_t layer;          /**< number of the layer, for states, calibration and dropout */
-    size_t tokens;         /**< as in bo_attention_attributes */
-    size_t most_sequences; /**< as in bo_attention_attributes */
-    bool source;           /**< as in bo_attention_attributes */
-    size_t key_tokens;     /**< cross attention: as in bo_attention_attributes */
-    size_t rotated;        /**< RoPE: leading columns of a head that are rotated, even (default: all) */
+    double gate_first;    /**< initial bias of the gate of the first key head; those between are evenly spaced */
+    double gate_last;     /**< initial bias of the gate of the last key head */
+    size_t layer;         /**< number of the layer, for states, calibration and dropout */
+    size_t tokens;        /**< as in bo_attention_attributes */
+    size_t max_sequences; /**< as in bo_attention_attributes */
+    bool source;          /**< as in bo_attention_attributes */
+    size_t key_tokens;    /**< cross attention: as in bo_attention_attributes */
+    size_t rotated;       /**< RoPE: leading columns of a head that are rotated, even (default: all) */
     bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
     bool joint_norm;              /**< query_norm normalizes all heads of q and k together */
     bool plain_output;            /**< no bias of the output projection, even if `bias` is set */

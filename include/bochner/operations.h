@@ -248,7 +248,7 @@ typedef struct bo_attention_attributes {
     unsigned given;                /**< bits of bo_attention_given: the inputs after q, k and v */
     size_t layer;                  /**< the layer whose states of the pass are used */
     size_t tokens;                 /**< tokens per sequence if a pass has no lengths; divides the rows (default: all) */
-    size_t most_sequences;         /**< maximum number of sequences of a pass (default: rows / tokens) */
+    size_t max_sequences;          /**< maximum number of sequences of a pass (default: rows / tokens) */
     bool source;                   /**< the rows belong to the source (see bo_graph_pass): no states */
     /** Cross attention. The queries belong to the target stream. k, v and the inputs that belong to keys (log_gate,
      * beta) belong to the source and have its rows. The queries of sequence s see all of sequence s of the source.
@@ -258,18 +258,18 @@ typedef struct bo_attention_attributes {
     bool cross;
     /** Cross attention without k, v, log_gate and beta. The states of the pass must hold a source. They are read and
      * not changed, so that several sequences may share one. No gradients. */
-    bool ask;
+    bool queries_only;
     size_t key_tokens; /**< cross: tokens per source sequence without lengths in the pass (default: all rows) */
 } bo_attention_attributes;
 
 /** The sequences that rows belong to, as in bo_attention_attributes, and the place of the state of an operation: its
  * bytes start at `offset` of pass->states[layer * sequences + s]. Zeros are an empty state. */
 typedef struct bo_sequences {
-    size_t tokens;         /**< tokens per sequence if a pass has no lengths; divides the rows (default: all) */
-    size_t most_sequences; /**< maximum number of sequences of a pass (default: rows / tokens) */
-    size_t layer;          /**< the layer whose states of the pass are used */
-    size_t offset;         /**< start of the operation's bytes in the state */
-    bool source;           /**< the rows belong to the source (see bo_graph_pass): no state */
+    size_t tokens;        /**< tokens per sequence if a pass has no lengths; divides the rows (default: all) */
+    size_t max_sequences; /**< maximum number of sequences of a pass (default: rows / tokens) */
+    size_t layer;         /**< the layer whose states of the pass are used */
+    size_t offset;        /**< start of the operation's bytes in the state */
+    bool source;          /**< the rows belong to the source (see bo_graph_pass): no state */
 } bo_sequences;
 
 /** Attributes of MIX. A sequence has at most T tokens, including those that its state already holds. */

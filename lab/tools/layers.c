@@ -72,7 +72,7 @@ bo_value lab_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value res
 {
     const bo_block block = {.mixer = kind, .heads = 1};
     const bo_branch layer = {
-        .block = &block, .width = width, .context = tokens, .tokens = tokens, .most_sequences = sequences};
+        .block = &block, .width = width, .context = tokens, .tokens = tokens, .max_sequences = sequences};
     return bo_nn_mixer(graph, prefix, x, residual, 0, &layer);
 }
 

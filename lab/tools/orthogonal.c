@@ -8,7 +8,7 @@ bo_status lab_orthogonalize(bo_context *context, lab_newton_schulz iteration, si
 {
     bo_device *device = bo_device_cpu();
     const bo_rule rule = {.scale = 1, .rate = -1};
-    const bo_muon_matrix matrix = {.rows = rows, .columns = columns, .g = g, .w = x, .pace = {.rate = 1, .factor = 1}};
+    const bo_muon_matrix matrix = {.rows = rows, .columns = columns, .g = g, .w = x, .rates = {.rate = 1, .factor = 1}};
     void *scratch = bo_buffer_allocate(
         context, device, bo_backend_of(device)->updates->bytes(context, 0, NULL, 1, &matrix), "memory for Muon");
     if (!scratch) return BO_MEMORY;

@@ -108,7 +108,7 @@ bo_status bo_attention_state_init(bo_context *context, const bo_attention *atten
 {
     BO_REQUIRE(context, attention, state);
     bool on_gpu;
-    BO_TRY(bo_device_holds(context, state, &on_gpu));
+    BO_TRY(bo_device_owns(context, state, &on_gpu));
     if (on_gpu) return init_on_gpu(context, attention, state);
     if ((uintptr_t)state % 8)
         return bo_fail(context, BO_INVALID, "state: it must be aligned to 8 bytes, like memory from malloc");

@@ -12,7 +12,7 @@ static inline const bo_attention_attributes *bo_attention_attributes_of(const bo
 /* q, k and v precede the inputs that `given` lists; if only states are read, q alone. */
 static inline size_t bo_attention_first_given(const bo_op_call *call)
 {
-    return bo_attention_attributes_of(call)->ask ? 1 : 3;
+    return bo_attention_attributes_of(call)->queries_only ? 1 : 3;
 }
 
 /* The sequences of the queries, and of the keys in cross attention. */
@@ -20,13 +20,13 @@ static inline bo_sequences bo_attention_stream(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
     return (bo_sequences){
-        .tokens = a->tokens, .most_sequences = a->most_sequences, .layer = a->layer, .source = a->source};
+        .tokens = a->tokens, .max_sequences = a->max_sequences, .layer = a->layer, .source = a->source};
 }
 
 static inline bo_sequences bo_attention_source(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
-    return (bo_sequences){.tokens = a->key_tokens, .most_sequences = a->most_sequences, .source = true};
+    return (bo_sequences){.tokens = a->key_tokens, .max_sequences = a->max_sequences, .source = true};
 }
 
 /* True if the source is read into one state per sequence, and all queries then attend to the whole source: cross
@@ -34,7 +34,7 @@ static inline bo_sequences bo_attention_source(const bo_op_call *call)
 static inline bool bo_attention_reads(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
-    return a->cross && !a->ask && bo_attention_describe(a->attention)->causal;
+    return a->cross && !a->queries_only && bo_attention_describe(a->attention)->causal;
 }
 
 #endif

@@ -112,6 +112,6 @@ const bo_backend *bo_backend_cpu(void);
 const bo_backend *bo_backend_of(const bo_device *device);
 /* The type in which graphs on a device hold values: BFLOAT16 on a GPU if the context has that precision, else
  * FLOAT32. */
-bo_element bo_backend_holds(const bo_context *context, const bo_device *device);
+bo_element bo_backend_storage(const bo_context *context, const bo_device *device);
 
 #endif

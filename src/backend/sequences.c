@@ -1,29 +1,30 @@
 /* Sequences of a call. */
 #include "sequences.h"
 
-static size_t usual(size_t rows, const bo_sequences *sequences)
+static size_t default_count(size_t rows, const bo_sequences *sequences)
 {
     size_t tokens = sequences->tokens ? sequences->tokens : rows;
     return tokens ? rows / tokens : 0;
 }
 
-size_t bo_spans_most(const bo_op_call *call, const bo_sequences *sequences)
+size_t bo_spans_max_count(const bo_op_call *call, const bo_sequences *sequences)
 {
-    return sequences->most_sequences ? sequences->most_sequences : usual(call->in[0].rows, sequences);
+    return sequences->max_sequences ? sequences->max_sequences : default_count(call->in[0].rows, sequences);
 }
 
 static bo_status check_lengths(bo_context *context, const bo_spans *spans, size_t rows, const char *op)
 {
-    size_t left = rows;
+    size_t remaining = rows;
     for (size_t s = 0; s < spans->count; s++) {
-        if (spans->lengths[s] > left)
+        if (spans->lengths[s] > remaining)
             return bo_fail(context, BO_INVALID,
                            "%s: sequence %zu of the pass has %zu tokens, but of its %zu rows only %zu are left", op, s,
-                           spans->lengths[s], rows, left);
-        left -= spans->lengths[s];
+                           spans->lengths[s], rows, remaining);
+        remaining -= spans->lengths[s];
     }
-    if (left)
-        return bo_fail(context, BO_INVALID, "%s: %zu of the pass's %zu rows belong to no sequence", op, left, rows);
+    if (remaining)
+        return bo_fail(context, BO_INVALID, "%s: %zu of the pass's %zu rows belong to no sequence", op, remaining,
+                       rows);
     return BO_OK;
 }
 
@@ -31,15 +32,15 @@ bo_status bo_spans_of_input(bo_context *context, const bo_op_call *call, size_t 
                             const char *op, bo_spans *out)
 {
     size_t rows = call->in[input].rows,
-           most = sequences->most_sequences ? sequences->most_sequences : usual(rows, sequences);
+           max_count = sequences->max_sequences ? sequences->max_sequences : default_count(rows, sequences);
     const size_t *lengths = NULL;
     if (call->pass) lengths = sequences->source ? call->pass->source_lengths : call->pass->lengths;
-    *out = (bo_spans){.count = usual(rows, sequences), .tokens = sequences->tokens ? sequences->tokens : rows};
+    *out = (bo_spans){.count = default_count(rows, sequences), .tokens = sequences->tokens ? sequences->tokens : rows};
     if (!lengths) return BO_OK;
     *out = (bo_spans){.count = call->pass->sequences, .lengths = lengths};
-    if (out->count > most)
+    if (out->count > max_count)
         return bo_fail(context, BO_INVALID, "%s: the pass has %zu sequences, but the plan allows at most %zu", op,
-                       out->count, most);
+                       out->count, max_count);
     return check_lengths(context, out, rows, op);
 }
 
@@ -52,19 +53,19 @@ bo_status bo_spans_of(bo_context *context, const bo_op_call *call, const bo_sequ
     return bo_spans_of_input(context, call, 0, sequences, op, out);
 }
 
-bool bo_spans_remember(const bo_op_call *call, const bo_sequences *sequences)
+bool bo_spans_have_states(const bo_op_call *call, const bo_sequences *sequences)
 {
     return call->pass && call->pass->states && !sequences->source;
 }
 
 void *bo_span_state(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s)
 {
-    if (!bo_spans_remember(call, sequences)) return NULL;
+    if (!bo_spans_have_states(call, sequences)) return NULL;
     return (char *)call->pass->states[sequences->layer * spans->count + s] + sequences->offset;
 }
 
 /* The place of the state of sequence s in the arrays of a pass. */
-static size_t place_of(const bo_sequences *sequences, const bo_spans *spans, size_t s)
+static size_t state_index(const bo_sequences *sequences, const bo_spans *spans, size_t s)
 {
     return sequences->layer * spans->count + s;
 }
@@ -72,26 +73,26 @@ static size_t place_of(const bo_sequences *sequences, const bo_spans *spans, siz
 void *bo_span_final(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s)
 {
     if (!bo_pass_segments(call->pass) || sequences->source) return bo_span_state(call, sequences, spans, s);
-    return (char *)call->pass->final_states[place_of(sequences, spans, s)] + sequences->offset;
+    return (char *)call->pass->final_states[state_index(sequences, spans, s)] + sequences->offset;
 }
 
 const float *bo_span_final_gradient(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans,
                                     size_t s)
 {
     if (!bo_pass_segments(call->pass) || sequences->source || !call->pass->final_gradients) return NULL;
-    return call->pass->final_gradients[place_of(sequences, spans, s)] + sequences->offset / sizeof(float);
+    return call->pass->final_gradients[state_index(sequences, spans, s)] + sequences->offset / sizeof(float);
 }
 
 float *bo_span_state_gradient(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s)
 {
     if (!bo_pass_segments(call->pass) || sequences->source || !call->pass->state_gradients) return NULL;
-    return call->pass->state_gradients[place_of(sequences, spans, s)] + sequences->offset / sizeof(float);
+    return call->pass->state_gradients[state_index(sequences, spans, s)] + sequences->offset / sizeof(float);
 }
 
-bo_status bo_spans_begin_anew(bo_context *context, const bo_op_call *call, const bo_sequences *sequences,
-                              const char *op)
+bo_status bo_spans_refuse_states(bo_context *context, const bo_op_call *call, const bo_sequences *sequences,
+                                 const char *op)
 {
-    if (bo_spans_remember(call, sequences) && !bo_pass_segments(call->pass))
+    if (bo_spans_have_states(call, sequences) && !bo_pass_segments(call->pass))
         return bo_fail(context, BO_INVALID, "%s: a pass that continues from states has no gradients", op);
     return BO_OK;
 }

@@ -17,7 +17,7 @@ bo_status bo_spans_of_input(bo_context *context, const bo_op_call *call, size_t 
 bo_status bo_spans_of(bo_context *context, const bo_op_call *call, const bo_sequences *sequences, const char *op,
                       bo_spans *out);
 /* Returns the maximum number of sequences of a pass. */
-size_t bo_spans_most(const bo_op_call *call, const bo_sequences *sequences);
+size_t bo_spans_max_count(const bo_op_call *call, const bo_sequences *sequences);
 
 static inline size_t bo_span_length(const bo_spans *spans, size_t s)
 {
@@ -31,7 +31,7 @@ static inline bool bo_pass_segments(const bo_graph_pass *pass)
 }
 
 /* True if the sequences continue from states of the pass and update them. */
-bool bo_spans_remember(const bo_op_call *call, const bo_sequences *sequences);
+bool bo_spans_have_states(const bo_op_call *call, const bo_sequences *sequences);
 /* Returns the state that sequence s continues from; NULL: it starts without a state. */
 void *bo_span_state(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s);
 /* Returns where the updated state is written: the same place, or the final state of the pass. NULL: nowhere. */
@@ -43,7 +43,7 @@ const float *bo_span_final_gradient(const bo_op_call *call, const bo_sequences *
 float *bo_span_state_gradient(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s);
 
 /* Fails with BO_INVALID if a gradient is requested for sequences that update states in place. */
-bo_status bo_spans_begin_anew(bo_context *context, const bo_op_call *call, const bo_sequences *sequences,
-                              const char *op);
+bo_status bo_spans_refuse_states(bo_context *context, const bo_op_call *call, const bo_sequences *sequences,
+                                 const char *op);
 
 #endif

@@ -10,7 +10,7 @@ bo_status bo_shape_embed(bo_context *context, bo_op_call *call)
     BO_TRY(count_inputs(context, call, "embed", 2));
     BO_TRY(check_integers(context, call, "embed", 0, "the column of indices", 0));
     BO_TRY(check_stored(context, call, "embed", 1, "the table", 0, 0));
-    give(call, 0, call->in[0].rows, call->in[1].columns);
+    set_output(call, 0, call->in[0].rows, call->in[1].columns);
     return BO_OK;
 }
 
@@ -23,7 +23,7 @@ bo_status bo_shape_position(bo_context *context, bo_op_call *call)
     BO_TRY(begin(context, call, "position", learned ? 3 : 2));
     BO_TRY(check_integers(context, call, "position", 1, "the column of positions", call->in[0].rows));
     if (learned) BO_TRY(check_floats(context, call, "position", 2, "the table", 0, call->in[0].columns));
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 
@@ -41,7 +41,7 @@ bo_status bo_shape_linear(bo_context *context, bo_op_call *call)
         size_t out = call->in[1 + i].rows;
         BO_TRY(check_stored(context, call, "linear", 1 + i, "the weight", 0, call->in[0].columns));
         if (a->bias) BO_TRY(check_floats(context, call, "linear", 1 + k + i, "the bias", 1, out));
-        give(call, i, rows, out);
+        set_output(call, i, rows, out);
     }
     if (a->residual)
         BO_TRY(check_floats(context, call, "linear", call->inputs - 1, "the residual", rows, call->in[1].rows));
@@ -64,7 +64,7 @@ bo_status bo_shape_norm(bo_context *context, bo_op_call *call)
     if (!(a->epsilon >= 0 && isfinite(a->epsilon))) REFUSE("norm: epsilon is %g, expected at least 0", a->epsilon);
     if (a->gain) BO_TRY(check_floats(context, call, "norm", 1, "the gain", 1, a->width));
     if (a->bias) BO_TRY(check_floats(context, call, "norm", (size_t)1 + a->gain, "the bias", 1, a->width));
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 
@@ -73,7 +73,7 @@ bo_status bo_shape_dropout(bo_context *context, bo_op_call *call)
     const bo_dropout_attributes *a = call->attributes;
     BO_TRY(begin(context, call, "dropout", 1));
     if (!(a->rate >= 0 && a->rate < 1)) REFUSE("dropout: the rate is %g, expected 0 or more and less than 1", a->rate);
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 
@@ -106,7 +106,7 @@ bo_status bo_shape_rope(bo_context *context, bo_op_call *call)
     if (a->layout != BO_ROPE_LAYOUT_HALVES && a->layout != BO_ROPE_LAYOUT_NEIGHBORS)
         REFUSE("rope: unknown layout %d", (int)a->layout);
     BO_TRY(check_scaling(context, &a->scaling));
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 
@@ -122,7 +122,7 @@ bo_status bo_shape_unary(bo_context *context, bo_op_call *call)
 {
     BO_TRY(check_unary(context, "unary", call->attributes));
     BO_TRY(begin(context, call, "unary", 1));
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 
@@ -139,14 +139,14 @@ bo_status bo_shape_glu(bo_context *context, bo_op_call *call)
     BO_TRY(check_unary(context, "glu", a));
     if (a->offset != 0) REFUSE("glu: the offset is %g, expected 0", a->offset);
     BO_TRY(shape_pair(context, call, "glu"));
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 
 bo_status bo_shape_add(bo_context *context, bo_op_call *call)
 {
     BO_TRY(shape_pair(context, call, "add"));
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 
@@ -175,8 +175,8 @@ bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)
     if (a->teacher > 0)
         BO_TRY(check_floats(context, call, "cross entropy", teacher, "the teacher's x", call->in[0].rows,
                             call->in[0].columns));
-    give(call, 0, 1, 1);
-    give(call, 1, call->in[0].rows, 1);
+    set_output(call, 0, 1, 1);
+    set_output(call, 1, call->in[0].rows, 1);
     return BO_OK;
 }
 
@@ -185,7 +185,7 @@ bo_status bo_shape_loss(bo_context *context, bo_op_call *call)
     const bo_loss_attributes *a = call->attributes;
     if ((unsigned)a->kind >= BO_LOSS_KIND_COUNT) REFUSE("loss: unknown kind %d", (int)a->kind);
     BO_TRY(shape_pair(context, call, "loss"));
-    give(call, 0, 1, 1);
+    set_output(call, 0, 1, 1);
     return BO_OK;
 }
 
@@ -201,7 +201,7 @@ bo_status bo_shape_scale(bo_context *context, bo_op_call *call)
     if (!one && !column && !row)
         REFUSE("scale: the factor is %zu x %zu floats, expected 1 x 1, 1 x %zu or %zu x 1", s->rows, s->columns,
                x->columns, x->rows);
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 
@@ -216,7 +216,7 @@ bo_status bo_shape_product(bo_context *context, bo_op_call *call)
             REFUSE("product: the power of factor %zu is %g, expected a positive number", i + 1, power);
         BO_TRY(check_floats(context, call, "product", i, "a factor", call->in[0].rows, call->in[0].columns));
     }
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 
@@ -229,7 +229,7 @@ bo_status bo_shape_features(bo_context *context, bo_op_call *call)
     BO_TRY(check_floats(context, call, "features", 0, "the input", 0, d->dim));
     if (!bo_features_differentiable(a->features))
         REFUSE("features: function %s has no gradient: custom_backward is NULL", bo_function_name(d->function));
-    give(call, 0, call->in[0].rows, d->features);
+    set_output(call, 0, call->in[0].rows, d->features);
     return BO_OK;
 }
 
@@ -238,7 +238,7 @@ bo_status bo_shape_quadratic(bo_context *context, bo_op_call *call)
     BO_TRY(begin(context, call, "quadratic", 2));
     size_t width = call->in[0].columns;
     BO_TRY(check_floats(context, call, "quadratic", 1, "the weight", 0, times(width, width)));
-    give(call, 0, call->in[0].rows, call->in[1].rows);
+    set_output(call, 0, call->in[0].rows, call->in[1].rows);
     return BO_OK;
 }
 
@@ -252,7 +252,7 @@ bo_status bo_shape_reshape(bo_context *context, bo_op_call *call)
     if (!a->columns || numbers % a->columns)
         REFUSE("reshape: rows of %zu numbers, expected a divisor of the input's %zu x %zu numbers", a->columns,
                call->in[0].rows, call->in[0].columns);
-    give(call, 0, numbers / a->columns, a->columns);
+    set_output(call, 0, numbers / a->columns, a->columns);
     return BO_OK;
 }
 
@@ -271,7 +271,7 @@ bo_status bo_shape_concat(bo_context *context, bo_op_call *call)
         BO_TRY(check_floats(context, call, "concat", i, "an input", call->in[0].rows, 0));
         columns += call->in[i].columns;
     }
-    give(call, 0, call->in[0].rows, columns);
+    set_output(call, 0, call->in[0].rows, columns);
     return BO_OK;
 }
 
@@ -285,7 +285,7 @@ bo_status bo_shape_aggregate(bo_context *context, bo_op_call *call)
     BO_TRY(check_integers(context, call, "aggregate", 1, "the column of first edges", 0));
     BO_TRY(check_integers(context, call, "aggregate", 2, "the column of neighbors", 0));
     if (call->in[1].rows < 2) REFUSE("aggregate: %zu first edges, expected one more than nodes", call->in[1].rows);
-    give(call, 0, call->in[1].rows - 1, call->in[0].columns);
+    set_output(call, 0, call->in[1].rows - 1, call->in[0].columns);
     return BO_OK;
 }
 
@@ -298,7 +298,7 @@ bo_status bo_shape_noise(bo_context *context, bo_op_call *call)
         REFUSE("noise: the standard deviation is %g, expected at least 0", a->amount);
     if (a->kind != BO_NOISE_NORMAL && !(a->amount >= 0 && a->amount < 1))
         REFUSE("noise: the probability is %g, expected a number in [0, 1)", a->amount);
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 
@@ -310,7 +310,7 @@ bo_status bo_shape_round(bo_context *context, bo_op_call *call)
     if ((unsigned)a->value >= BO_SMALL_FLOAT_COUNT || (unsigned)a->gradient >= BO_SMALL_FLOAT_COUNT)
         REFUSE("round: formats %d and %d, expected 0 to %d", (int)a->value, (int)a->gradient, BO_SMALL_FLOAT_COUNT - 1);
     BO_TRY(begin(context, call, "round", 1));
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 

@@ -51,12 +51,12 @@ size_t bo_grid_count(const bo_grid *grid, size_t axis);
 /* Returns the number of gates of a cell, whose input has that many times h columns; 0: unknown cell. */
 size_t bo_recurrent_gates(bo_recurrence cell);
 /* The state of MIX: the number of tokens that it holds (uint32) and, from byte BO_MIX_HEAD, the rows of x, at most
- * `most`. */
+ * `max_tokens`. */
 enum { BO_MIX_HEAD = 64 };
 
-/* Bytes of the state of a sequence. For MIX, `most` is the maximum number of tokens; for a causal CONVOLUTION,
+/* Bytes of the state of a sequence. For MIX, `max_tokens` is the maximum number of tokens; for a causal CONVOLUTION,
  * `channels` are those of x. */
-size_t bo_mix_state_bytes(size_t columns, size_t most);
+size_t bo_mix_state_bytes(size_t columns, size_t max_tokens);
 size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t channels);
 size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size);
 size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels);

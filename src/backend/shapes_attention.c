@@ -23,10 +23,10 @@ static bo_status check_flags(bo_context *context, const bo_attention_attributes 
 {
     if (!a->attention) REFUSE("attention: the attention is NULL");
     if (a->given >> BO_ATTENTION_GIVEN_COUNT) REFUSE("attention: the flags %#x include unknown inputs", a->given);
-    if (a->ask && !a->cross) REFUSE("attention: only cross attention can read states without keys");
+    if (a->queries_only && !a->cross) REFUSE("attention: only cross attention can read states without keys");
     if (a->source && a->cross)
         REFUSE("attention: the queries of cross attention must be rows of the stream, not of the source");
-    for (size_t place = 0; a->ask && place < BO_ATTENTION_GIVEN_COUNT; place++)
+    for (size_t place = 0; a->queries_only && place < BO_ATTENTION_GIVEN_COUNT; place++)
         if (a->given & BO_GIVEN_TOKENS & 1u << place)
             REFUSE("attention: there are no keys, to which %s would belong", bo_given_name(place));
     return BO_OK;
@@ -41,7 +41,7 @@ static bo_status check_rows(bo_context *context, const bo_op_call *call)
     size_t rows = call->in[0].rows, keys = a->cross ? call->in[1].rows : rows;
     BO_TRY(check_tokens(context, call, "attention", a->tokens));
     BO_TRY(check_floats(context, call, "attention", 0, "q", rows, d->heads * d->dim));
-    if (a->ask) return BO_OK;
+    if (a->queries_only) return BO_OK;
     BO_TRY(check_floats(context, call, "attention", 1, "k", keys, d->key_heads * d->dim));
     if (a->cross && a->key_tokens && keys % a->key_tokens)
         REFUSE("attention: sources of %zu tokens do not divide %zu rows", a->key_tokens, keys);
@@ -53,15 +53,15 @@ bo_status bo_shape_attention(bo_context *context, bo_op_call *call)
     const bo_attention_attributes *a = call->attributes;
     BO_TRY(check_flags(context, a));
     const bo_attention_desc *d = bo_attention_describe(a->attention);
-    size_t at = a->ask ? 1 : 3;
+    size_t at = a->queries_only ? 1 : 3;
     BO_TRY(begin(context, call, "attention", at + (size_t)__builtin_popcount(a->given)));
     BO_TRY(check_rows(context, call));
-    const size_t tokens = a->ask ? 0 : call->in[1].rows;
+    const size_t tokens = a->queries_only ? 0 : call->in[1].rows;
     for (size_t place = 0; place < BO_ATTENTION_GIVEN_COUNT; place++)
         if (a->given >> place & 1) BO_TRY(check_given(context, call, at++, place, tokens));
-    if (bo_gate_width(d) && !a->ask && !(a->given & BO_ATTENTION_GIVEN_LOG_GATE))
+    if (bo_gate_width(d) && !a->queries_only && !(a->given & BO_ATTENTION_GIVEN_LOG_GATE))
         REFUSE("attention: kind %s with gate %s needs log_gate", bo_attention_kind_name(d->kind),
                bo_gate_name(d->gate));
-    give(call, 0, call->in[0].rows, d->heads * d->value_dim);
+    set_output(call, 0, call->in[0].rows, d->heads * d->value_dim);
     return BO_OK;
 }

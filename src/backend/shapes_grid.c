@@ -98,7 +98,7 @@ bo_status bo_shape_convolution(bo_context *context, bo_op_call *call)
     if (!is_float(a->scale))
         REFUSE("convolution: the scale is %g, expected a number in the range of float32", a->scale);
     if (a->bias) BO_TRY(check_floats(context, call, "convolution", 2, "the bias", 1, out));
-    give(call, 0, causal ? rows : rows_of_windows(&w, rows), out);
+    set_output(call, 0, causal ? rows : rows_of_windows(&w, rows), out);
     return BO_OK;
 }
 
@@ -120,7 +120,7 @@ bo_status bo_shape_pool(bo_context *context, bo_op_call *call)
         if (w.before[i] >= w.kernel[i] || w.after[i] >= w.kernel[i])
             REFUSE("pool: the padding is %zu before and %zu after, expected less than the window size %zu", w.before[i],
                    w.after[i], w.kernel[i]);
-    give(call, 0, rows_of_windows(&w, call->in[0].rows), call->in[0].columns);
+    set_output(call, 0, rows_of_windows(&w, call->in[0].rows), call->in[0].columns);
     return BO_OK;
 }
 
@@ -136,6 +136,6 @@ bo_status bo_shape_batch_norm(bo_context *context, bo_op_call *call)
     if (!(a->epsilon >= 0 && isfinite(a->epsilon)))
         REFUSE("batch norm: epsilon is %g, expected at least 0", a->epsilon);
     if (!(a->momentum >= 0 && a->momentum <= 1)) REFUSE("batch norm: the momentum is %g, expected 0 to 1", a->momentum);
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }

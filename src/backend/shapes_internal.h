@@ -38,10 +38,10 @@ static inline bo_status check(bo_context *context, const bo_op_call *call, const
                               bo_element element, size_t rows, size_t columns)
 {
     const bo_tensor *in = &call->in[i];
-    size_t wanted_rows = rows ? rows : in->rows, wanted_columns = columns ? columns : in->columns;
-    if (in->element != element || in->rows != wanted_rows || in->columns != wanted_columns)
+    size_t expected_rows = rows ? rows : in->rows, expected_columns = columns ? columns : in->columns;
+    if (in->element != element || in->rows != expected_rows || in->columns != expected_columns)
         REFUSE("%s: %s is %zu x %zu %s, expected %zu x %zu %s", op, what, in->rows, in->columns, elements(in->element),
-               wanted_rows, wanted_columns, elements(element));
+               expected_rows, expected_columns, elements(element));
     return BO_OK;
 }
 
@@ -75,7 +75,7 @@ static inline bo_status check_tokens(bo_context *context, const bo_op_call *call
     return BO_OK;
 }
 
-static inline void give(bo_op_call *call, size_t i, size_t rows, size_t columns)
+static inline void set_output(bo_op_call *call, size_t i, size_t rows, size_t columns)
 {
     call->out[i] = (bo_tensor){.element = BO_ELEMENT_FLOAT32, .rows = rows, .columns = columns};
     if (call->outputs < i + 1) call->outputs = i + 1;
@@ -89,9 +89,9 @@ static inline bo_status begin(bo_context *context, bo_op_call *call, const char 
     return check_floats(context, call, op, 0, "input 0", 0, 0);
 }
 
-static inline void give_like_first(bo_op_call *call)
+static inline void set_output_like_input(bo_op_call *call)
 {
-    give(call, 0, call->in[0].rows, call->in[0].columns);
+    set_output(call, 0, call->in[0].rows, call->in[0].columns);
 }
 
 #endif

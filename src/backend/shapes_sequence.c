@@ -28,13 +28,13 @@ bo_status bo_shape_recurrent(bo_context *context, bo_op_call *call)
                gates, size);
     BO_TRY(check_floats(context, call, "recurrent", 2, "the bias", 1, columns));
     BO_TRY(check_tokens(context, call, "recurrent", a->sequences.tokens));
-    give(call, 0, call->in[0].rows, size);
+    set_output(call, 0, call->in[0].rows, size);
     return BO_OK;
 }
 
-size_t bo_mix_state_bytes(size_t columns, size_t most)
+size_t bo_mix_state_bytes(size_t columns, size_t max_tokens)
 {
-    return BO_MIX_HEAD + columns * most * sizeof(float);
+    return BO_MIX_HEAD + columns * max_tokens * sizeof(float);
 }
 
 bo_status bo_shape_mix(bo_context *context, bo_op_call *call)
@@ -42,20 +42,20 @@ bo_status bo_shape_mix(bo_context *context, bo_op_call *call)
     const bo_mix_attributes *a = call->attributes;
     size_t heads = a->heads ? a->heads : 1;
     BO_TRY(begin(context, call, "mix", 2));
-    size_t columns = call->in[0].columns, most = call->in[1].columns;
+    size_t columns = call->in[0].columns, max_tokens = call->in[1].columns;
     if (columns % heads) REFUSE("mix: %zu heads do not divide %zu columns", heads, columns);
-    if (most == 0) REFUSE("mix: the matrix has no columns");
-    BO_TRY(check_floats(context, call, "mix", 1, "the matrix", times(heads, most), most));
+    if (max_tokens == 0) REFUSE("mix: the matrix has no columns");
+    BO_TRY(check_floats(context, call, "mix", 1, "the matrix", times(heads, max_tokens), max_tokens));
     BO_TRY(check_tokens(context, call, "mix", a->sequences.tokens));
-    if (a->sequences.tokens > most)
-        REFUSE("mix: sequences of %zu tokens, but the matrix supports %zu", a->sequences.tokens, most);
-    give_like_first(call);
+    if (a->sequences.tokens > max_tokens)
+        REFUSE("mix: sequences of %zu tokens, but the matrix supports %zu", a->sequences.tokens, max_tokens);
+    set_output_like_input(call);
     return BO_OK;
 }
 
 /* ---- state-space systems ----------------------------------------------------------------------------------------- */
 
-enum { MOST_STATES = 4096, MOST_INPUTS = 7 };
+enum { MAX_STATES = 4096, MAX_INPUTS = 7 };
 
 /* The inputs after x, by kind: columns as numbers per state (rank: times r), or a single number. */
 typedef struct parameter {
@@ -66,7 +66,7 @@ typedef struct parameter {
 
 static const struct {
     size_t count;
-    parameter list[MOST_INPUTS];
+    parameter list[MAX_INPUTS];
 } kinds[BO_SSM_COUNT] = {
     [BO_SSM_DIAGONAL] = {5,
                          {{"log_step", 0, false}, {"a", 1, false}, {"w", 1, false}, {"C", 2, false}, {"D", 0, false}}},
@@ -87,7 +87,7 @@ bo_status bo_shape_ssm(bo_context *context, bo_op_call *call)
     size_t rank = a->rank ? a->rank : 1;
     if ((unsigned)a->kind >= BO_SSM_COUNT) REFUSE("ssm: unknown kind %d", (int)a->kind);
     if ((unsigned)a->form >= BO_SSM_FORM_COUNT) REFUSE("ssm: unknown form %d", (int)a->form);
-    if (a->size < 1 || a->size > MOST_STATES) REFUSE("ssm: %zu states, expected 1 to %d", a->size, MOST_STATES);
+    if (a->size < 1 || a->size > MAX_STATES) REFUSE("ssm: %zu states, expected 1 to %d", a->size, MAX_STATES);
     if (rank > BO_SYSTEMS_RANK) REFUSE("ssm: rank %zu, expected 1 to %d", rank, BO_SYSTEMS_RANK);
     BO_TRY(begin(context, call, "ssm", 1 + kinds[a->kind].count));
     BO_TRY(check_tokens(context, call, "ssm", a->sequences.tokens));
@@ -96,7 +96,7 @@ bo_status bo_shape_ssm(bo_context *context, bo_op_call *call)
         size_t columns = p->a_state ? p->a_state * a->size * (p->rank ? rank : 1) : 1;
         BO_TRY(check_floats(context, call, "ssm", 1 + i, p->name, call->in[0].columns, columns));
     }
-    give_like_first(call);
+    set_output_like_input(call);
     return BO_OK;
 }
 

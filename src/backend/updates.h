@@ -19,19 +19,19 @@ typedef struct bo_rule {
 
 /* The constants of one weight: its update has the rate rule.rate · rate · factor and the decay rule.rate · rate ·
  * decay. */
-typedef struct bo_pace {
+typedef struct bo_rates {
     double rate, decay, factor;
-} bo_pace;
+} bo_rates;
 
-static inline double bo_pace_rate(const bo_rule *rule, const bo_pace *pace)
+static inline double bo_rates_rate(const bo_rule *rule, const bo_rates *rates)
 {
-    return rule->rate * pace->rate * pace->factor;
+    return rule->rate * rates->rate * rates->factor;
 }
 
 /* 1 - decay */
-static inline double bo_pace_keep(const bo_rule *rule, const bo_pace *pace)
+static inline double bo_rates_keep(const bo_rule *rule, const bo_rates *rates)
 {
-    return 1 - rule->rate * pace->rate * pace->decay;
+    return 1 - rule->rate * rates->rate * rates->decay;
 }
 
 /* Vectors of `count` floats on the device; those that a function does not use may be NULL. */
@@ -39,7 +39,7 @@ typedef struct bo_update {
     size_t count;
     const void *g;
     void *m, *v, *w;
-    bo_pace pace;
+    bo_rates rates;
 } bo_update;
 
 typedef enum bo_newton_schulz {
@@ -52,8 +52,8 @@ typedef enum bo_newton_schulz {
 typedef struct bo_muon_matrix {
     size_t rows, columns;
     const void *g;
-    void *m, *w;  /* m NULL: no momentum */
-    bo_pace pace; /* its factor is that for the shape */
+    void *m, *w;    /* m NULL: no momentum */
+    bo_rates rates; /* its factor is that for the shape */
 } bo_muon_matrix;
 
 typedef struct bo_updates {

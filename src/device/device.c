@@ -55,10 +55,10 @@ bo_device *bo_device_of(const bo_context *context)
 
 bo_status bo_device_check(bo_context *context, const bo_device *device, const char *what)
 {
-    const bo_device *own = bo_device_of(context);
-    if (own->gpu == device->gpu) return BO_OK;
+    const bo_device *current = bo_device_of(context);
+    if (current->gpu == device->gpu) return BO_OK;
     return bo_fail(context, BO_INVALID, "%s in the memory of %s cannot be used by a context that computes on %s", what,
-                   device->name, own->name);
+                   device->name, current->name);
 }
 
 bo_status bo_gpu_check(bo_context *context, bo_gpu_error error)
@@ -178,7 +178,7 @@ void bo_device_unlock(bo_device *device)
     if (bo_device_is_gpu(device)) pthread_mutex_unlock(&device->lock);
 }
 
-static bo_status make_fence(bo_context *context, bo_device *device, void **fence)
+static bo_status create_fence(bo_context *context, bo_device *device, void **fence)
 {
     bo_device_lock(device);
     const bo_status status = CALL(device, fence, fence);
@@ -190,7 +190,7 @@ bo_status bo_device_wait(bo_context *context, bo_device *device)
 {
     if (!bo_device_is_gpu(device)) return BO_OK;
     void *fence;
-    BO_TRY(make_fence(context, device, &fence));
+    BO_TRY(create_fence(context, device, &fence));
     return CALL(device, wait_for, fence);
 }
 
@@ -270,7 +270,7 @@ bo_status bo_buffer_read(bo_context *context, bo_device *device, void *host, con
         return BO_OK;
     }
     void *fence;
-    BO_TRY(make_fence(context, device, &fence));
+    BO_TRY(create_fence(context, device, &fence));
     return CALL(device, read, fence, host, from, bytes);
 }
 
@@ -329,7 +329,7 @@ void *bo_gpu_borrow(bo_context *context, size_t bytes)
     return memory;
 }
 
-void bo_gpu_give_back(bo_context *context, void *memory)
+void bo_gpu_return(bo_context *context, void *memory)
 {
     bo_device *device = bo_device_of(context);
     bo_device_lock(device);
@@ -363,7 +363,7 @@ bo_memory_bound bo_device_memory(bo_device *device)
     return (bo_memory_bound){error ? 0 : now.free_bytes, "free memory of the GPU"};
 }
 
-bo_status bo_device_holds(bo_context *context, const void *address, bool *out)
+bo_status bo_device_owns(bo_context *context, const void *address, bool *out)
 {
     const bo_device *device = bo_device_of(context);
     *out = false;

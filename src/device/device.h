@@ -55,7 +55,7 @@ bo_status bo_buffer_zero(bo_context *context, bo_device *device, void *to, size_
 /* The memory that is left on the device. */
 bo_memory_bound bo_device_memory(bo_device *device);
 /* Where an address of a caller is: BO_INVALID if it is in the memory of another GPU than that of the context. */
-bo_status bo_device_holds(bo_context *context, const void *address, bool *out);
+bo_status bo_device_owns(bo_context *context, const void *address, bool *out);
 
 /* ---- recordings of work of a GPU --------------------------------------------------------------------------------- */
 

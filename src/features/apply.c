@@ -45,8 +45,8 @@ static bo_status apply_dense(bo_context *context, const bo_features *features, s
     bool on_gpu = bo_context_is_on_gpu(context);
     if (on_gpu && !bo_gpu_map_exists(features)) { /* rows of the host: the CPU */
         bool z_on_gpu;
-        BO_TRY(bo_device_holds(context, x, &on_gpu));
-        BO_TRY(bo_device_holds(context, z, &z_on_gpu));
+        BO_TRY(bo_device_owns(context, x, &on_gpu));
+        BO_TRY(bo_device_owns(context, z, &z_on_gpu));
         on_gpu |= z_on_gpu;
     }
     if (on_gpu) return bo_gpu_map_apply(context, features, rows, x, ldx, z, ldz);

@@ -242,7 +242,7 @@ static void add_panel(const block_job *job, size_t panel, size_t first, size_t r
     const float *y = job->panels + panel * job->dim * BO_PAIR_ROWS, *x = job->x + first * job->ldx;
     job->kernels->distances(job->metric.distance, rows, BO_PAIR_ROWS, job->dim, x, job->ldx, job->metric.weight, y,
                             slope, BO_PAIR_ROWS);
-    job->kernels->radial_slope(&job->metric.radial, rows * BO_PAIR_ROWS, slope, slope);
+    job->kernels->radial_derivative(&job->metric.radial, rows * BO_PAIR_ROWS, slope, slope);
     for (size_t i = 0; i < rows; i++)
         for (size_t o = 0; o < job->outputs; o++, sums += job->dim * BO_PAIR_LANES) {
             job->kernels->product(BO_PAIR_ROWS, slope + i * BO_PAIR_ROWS,

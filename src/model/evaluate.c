@@ -218,7 +218,7 @@ static bo_status open_scoring(bo_context *context, scoring *s)
     s->losses = bo_alloc(context, rows[1], sizeof *s->losses, "losses");
     if (!s->losses) return BO_MEMORY;
     bo_model_graph_desc desc = {
-        .rows = rows[1], .source_rows = rows[0], .most_sequences = s->packed->most_sequences, .loss = true};
+        .rows = rows[1], .source_rows = rows[0], .max_sequences = s->packed->max_sequences, .loss = true};
     BO_TRY(bo_model_graph_create(context, s->model, &desc, &s->graph));
     return bo_graph_allocate(context, s->graph.graph);
 }

@@ -228,7 +228,7 @@ static bo_value encode_source(const translating *r)
                       .mlp_layers = r->model->mlp_layers + first,
                       .number = first,
                       .tokens = r->desc->source_tokens,
-                      .most_sequences = r->desc->most_sequences,
+                      .max_sequences = r->desc->max_sequences,
                       .source = true};
     out->source_tokens = index_input(r->out->graph, "source tokens", rows);
     if (bo_stack_has_positions(d))
@@ -257,7 +257,7 @@ static bo_branch cross_branch(const translating *r, size_t layer, bo_block *bloc
     branch.block = block;
     branch.tokens = r->desc->tokens;
     branch.key_tokens = r->desc->source_tokens;
-    branch.most_sequences = r->desc->most_sequences;
+    branch.max_sequences = r->desc->max_sequences;
     bo_graph_scope(r->out->graph, "layer %zu cross attention", layer);
     return branch;
 }
@@ -369,7 +369,7 @@ static void find_ends(bool last, size_t rows, size_t count, const int32_t *first
 static bo_status write_pooling(bo_context *context, const bo_model *model, const bo_model_graph *graph,
                                const bo_text_pack *packed)
 {
-    const size_t rows = packed->stream.rows, texts = packed->most_sequences - 1, most = rows > texts ? rows : texts;
+    const size_t rows = packed->stream.rows, texts = packed->max_sequences - 1, most = rows > texts ? rows : texts;
     int32_t *first = bo_alloc_raw(context, 2 * most + 2, sizeof *first, "the places of texts");
     if (!first) return BO_MEMORY;
     int32_t *places = first + most + 1;

@@ -278,7 +278,7 @@ bo_status bo_lanes_measure(bo_context *context, const bo_model *model, const bo_
 static bo_status plan_graph(bo_context *context, const bo_lanes *lanes, bo_lanes_result result, size_t count,
                             size_t tokens, bo_model_graph *out)
 {
-    bo_model_graph_desc desc = {.most_sequences = count, .attentions = lanes->attentions.all};
+    bo_model_graph_desc desc = {.max_sequences = count, .attentions = lanes->attentions.all};
     if (result == BO_LANES_SOURCES) {
         desc.rows = count;
         desc.source_rows = tokens;

@@ -87,7 +87,7 @@ bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *
     BO_TRY(bo_model_parametrize(context, model));
     bo_weights_set_lora(model->weights, lora);
     bo_model_graph_desc desc = {.rows = 1, .outputs = true, .declares = true};
-    if (model->desc.task != BO_MODEL_TASK_LANGUAGE) desc.rows = desc.most_sequences = 2;
+    if (model->desc.task != BO_MODEL_TASK_LANGUAGE) desc.rows = desc.max_sequences = 2;
     desc.examples = desc.source_rows = 1;
     BO_TRY(bo_model_graph_create(context, model, &desc, &probe));
     bo_model_graph_destroy(&probe);

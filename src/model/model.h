@@ -92,7 +92,7 @@ typedef enum bo_model_half {
 struct bo_model_graph_desc {
     size_t rows;                     /* number of tokens */
     size_t tokens;                   /* tokens per sequence if the pass has no lengths; 0: rows */
-    size_t most_sequences;           /* maximum sequences per pass; 0: rows / tokens */
+    size_t max_sequences;            /* maximum sequences per pass; 0: rows / tokens */
     bool loss;                       /* inputs targets, outputs loss and (not PREDICT) losses */
     bool declares;                   /* declares the weights; the graph cannot be run */
     bool outputs;                    /* outputs the logits of the rows in `chosen`; PREDICT: those of the network */
@@ -103,7 +103,7 @@ struct bo_model_graph_desc {
     bo_attention_values *values;     /* array for the values inside attention, one per layer, which are kept; or NULL */
     bool bfloat16;                   /* see bo_graph_compile_desc */
     bo_attention *const *attentions; /* one per layer, with the same parameters; NULL: those of the model */
-    /* For tasks with examples (packs.h): rows and most_sequences refer to the stream of the pack, the following to the
+    /* For tasks with examples (packs.h): rows and max_sequences refer to the stream of the pack, the following to the
      * rest. */
     size_t examples; /* CLASSIFY, MATCH: maximum labels; SOURCE: maximum texts; PREDICT: examples per run, or nodes */
     size_t source_rows;   /* TRANSLATE: rows of the source */

@@ -57,7 +57,7 @@ static bo_status draw_pack(bo_context *context, const bo_model_desc *d, const bo
                                 .most = batch,
                                 .texts = data->texts,
                                 .sequences = sequences,
-                                .most_sequences = sequences,
+                                .max_sequences = sequences,
                                 .targets = data->numbers + 6 * rows,
                                 .labels = labels};
     draw_stream(&rng, d, data, data->numbers, data->lengths, &data->pack.stream);
@@ -75,7 +75,7 @@ static bo_status draw_texts(bo_context *context, const bo_model *model, const bo
     BO_TRY(draw_pack(context, &model->desc, asked, data));
     graph->rows = data->pack.stream.rows;
     graph->tokens = data->tokens;
-    graph->most_sequences = data->pack.most_sequences;
+    graph->max_sequences = data->pack.max_sequences;
     graph->examples = data->pack.most;
     graph->source_rows = data->pack.source.rows;
     graph->source_tokens = data->pack.source.rows ? data->tokens : 0;

@@ -19,7 +19,7 @@ bo_stack bo_stack_of(const bo_model *model, const bo_model_graph_desc *desc, bo_
                       .mlp_maps = model->mlp_maps,
                       .mlp_layers = model->mlp_layers,
                       .tokens = desc->tokens,
-                      .most_sequences = desc->most_sequences,
+                      .max_sequences = desc->max_sequences,
                       .watched = desc->stream,
                       .values = desc->values};
     out->tokens = bo_graph_input(out->graph, "tokens", BO_ELEMENT_INT32, desc->rows, 1);
@@ -160,7 +160,7 @@ static bo_branch branch_of(const bo_stack *s, size_t layer)
     bo_branch branch = bo_model_branch(s->desc, s->number + layer, s->attentions[layer]);
     branch.features = s->mlp_maps ? s->mlp_maps[layer] : NULL;
     branch.tokens = s->tokens;
-    branch.most_sequences = s->most_sequences;
+    branch.max_sequences = s->max_sequences;
     branch.source = s->source;
     branch.layer += s->stream;
     return branch;

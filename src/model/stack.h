@@ -17,14 +17,14 @@ struct bo_stack {
     bo_network *const *mlp_layers;   /* likewise */
     /* place of the first layer, for states, calibrations and dropout (bo_model_place) */
     size_t number;
-    size_t stream;                 /* added to the place for dropout, if the stack is a layer of a network */
-    bool within;                   /* part of a segment of its graph */
-    size_t tokens, most_sequences; /* see bo_model_graph_desc */
-    bool source;                   /* the rows are those of the source (bo_graph_pass) */
-    bo_value positions;            /* 0: the model has none */
-    bo_value reversal;             /* order of rows for layers 1, 3, … (bo_packed_stream); 0: no layer is reversed */
-    bo_value *watched;             /* array for 1 + 2 layers values of the residual stream, which are kept; or NULL */
-    bo_attention_values *values;   /* one per layer, filled in and kept; or NULL */
+    size_t stream;                /* added to the place for dropout, if the stack is a layer of a network */
+    bool within;                  /* part of a segment of its graph */
+    size_t tokens, max_sequences; /* see bo_model_graph_desc */
+    bool source;                  /* the rows are those of the source (bo_graph_pass) */
+    bo_value positions;           /* 0: the model has none */
+    bo_value reversal;            /* order of rows for layers 1, 3, … (bo_packed_stream); 0: no layer is reversed */
+    bo_value *watched;            /* array for 1 + 2 layers values of the residual stream, which are kept; or NULL */
+    bo_attention_values *values;  /* one per layer, filled in and kept; or NULL */
     /* Called after the mixer of a layer with its input `normed` and its values; NULL: nothing to do. `prefix`: that of
      * the mixer's weights. */
     void (*observe)(const bo_stack *stack, size_t layer, const char *prefix, bo_value normed,

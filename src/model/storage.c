@@ -19,7 +19,7 @@ static bo_status find_storable(bo_context *context, const bo_model *model, bool 
 {
     bo_model_graph probe;
     bo_model_graph_desc desc = {
-        .rows = 2, .most_sequences = 2, .examples = 1, .source_rows = 1, .loss = true, .outputs = true};
+        .rows = 2, .max_sequences = 2, .examples = 1, .source_rows = 1, .loss = true, .outputs = true};
     BO_TRY(bo_model_graph_create(context, model, &desc, &probe));
     bo_graph_storable(probe.graph, which);
     bo_model_graph_destroy(&probe);

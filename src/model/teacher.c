@@ -50,7 +50,7 @@ static void compare(const bo_stack *stack, size_t layer, const char *prefix, bo_
     const bo_branch theirs = bo_model_branch(stack->desc, layer, teacher->attentions[layer]);
     bo_branch own = bo_model_branch(d, layer, student->attentions[layer]);
     own.tokens = stack->tokens;
-    own.most_sequences = stack->most_sequences;
+    own.max_sequences = stack->max_sequences;
     bo_graph_scope(stack->graph, "layer %zu imitation", layer);
     const bo_value wanted = bo_nn_projected(stack->graph, prefix, values->out, d->width, &theirs);
     const bo_value out = bo_nn_attend_given(stack->graph, prefix, normed, values, &own);

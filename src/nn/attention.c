@@ -189,11 +189,11 @@ bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking,
     bo_attention_attributes attributes = {.attention = desc->attention,
                                           .layer = desc->layer,
                                           .tokens = desc->tokens,
-                                          .most_sequences = desc->most_sequences,
+                                          .max_sequences = desc->max_sequences,
                                           .source = desc->source,
                                           .key_tokens = desc->key_tokens,
                                           .cross = r.x != r.keys,
-                                          .ask = !r.keys};
+                                          .queries_only = !r.keys};
     bo_value inputs[BO_OP_INPUTS] = {asking->q};
     size_t count = r.keys ? 3 : 1;
     if (asking->given) {
@@ -284,7 +284,7 @@ bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_val
                               .dropout = desc->dropout,
                               .layer = desc->layer,
                               .tokens = desc->tokens,
-                              .most_sequences = desc->most_sequences,
+                              .max_sequences = desc->max_sequences,
                               .key_tokens = desc->key_tokens,
                               .source = desc->source,
                               .norm = desc->norm,

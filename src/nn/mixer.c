@@ -42,7 +42,7 @@ bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const 
     bo_linear_layer inward = {.out = bo_recurrent_gates(desc->cell) * desc->size};
     bo_recurrent_attributes attributes = {.cell = desc->cell,
                                           .sequences = {.tokens = desc->tokens,
-                                                        .most_sequences = desc->most_sequences,
+                                                        .max_sequences = desc->max_sequences,
                                                         .layer = desc->layer,
                                                         .source = desc->source}};
     bo_value inputs[3] = {bo_nn_linear(graph, bo_nn_join(prefix, ".in_proj").text, x, &inward),
@@ -66,7 +66,7 @@ static bo_recurrent_layer layer_of(const bo_branch *desc)
                                 .size = desc->width,
                                 .layer = desc->layer,
                                 .tokens = desc->tokens,
-                                .most_sequences = desc->most_sequences,
+                                .max_sequences = desc->max_sequences,
                                 .source = desc->source};
 }
 
@@ -118,7 +118,7 @@ static bo_value finish(bo_graph *graph, const char *prefix, bo_value gate, bo_va
 static bo_sequences sequences_of(const bo_branch *desc, size_t offset)
 {
     return (bo_sequences){.tokens = desc->tokens,
-                          .most_sequences = desc->most_sequences,
+                          .max_sequences = desc->max_sequences,
                           .layer = desc->layer,
                           .offset = offset,
                           .source = desc->source};
@@ -223,7 +223,7 @@ static bo_ssm_layer systems_of(const bo_branch *desc)
                           .size = STATES,
                           .layer = desc->layer,
                           .tokens = desc->tokens,
-                          .most_sequences = desc->most_sequences,
+                          .max_sequences = desc->max_sequences,
                           .source = desc->source};
 }
 

@@ -60,10 +60,10 @@ typedef struct bo_branch {
     size_t width;                  /* columns of x and of the residual stream */
     size_t context;                /* the mixer MLP: maximum tokens per sequence */
     double dropout;
-    size_t layer, tokens, most_sequences, key_tokens; /* see bo_attention_layer */
-    bool source;                                      /* see bo_attention_layer */
-    const bo_summand_norm *norm;                      /* NULL: none */
-    bo_attention_values *values;                      /* see bo_attention_layer */
+    size_t layer, tokens, max_sequences, key_tokens; /* see bo_attention_layer */
+    bool source;                                     /* see bo_attention_layer */
+    const bo_summand_norm *norm;                     /* NULL: none */
+    bo_attention_values *values;                     /* see bo_attention_layer */
 } bo_branch;
 
 /* The biases that a block has: of q, k and v, of the output projection of attention, and of the MLP. */
@@ -111,9 +111,9 @@ bo_value bo_nn_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value r
  * at 1. */
 typedef struct bo_recurrent_layer {
     bo_recurrence cell;
-    size_t size;                          /* size of h */
-    size_t layer, tokens, most_sequences; /* see bo_sequences */
-    bool source;                          /* see bo_sequences */
+    size_t size;                         /* size of h */
+    size_t layer, tokens, max_sequences; /* see bo_sequences */
+    bool source;                         /* see bo_sequences */
 } bo_recurrent_layer;
 bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const bo_recurrent_layer *desc);
 
@@ -145,15 +145,15 @@ double bo_nn_unit_gamma(bo_kernel kernel, size_t width);
 typedef struct bo_ssm_layer {
     bo_ssm kind;
     bo_ssm_form form;
-    size_t channels;               /* one system per channel */
-    size_t size;                   /* size of the state of a system; 0: 16 */
-    size_t rank;                   /* rank of CLOSED and LOW_RANK; 0: 1 */
-    size_t kernel;                 /* length of a causal depthwise convolution before the systems; 0: none */
-    bool bias;                     /* bias of the projections */
-    double dropout;                /* dropout of the output */
-    size_t layer;                  /* layer number for states and dropout */
-    size_t tokens, most_sequences; /* see bo_sequences */
-    bool source;                   /* see bo_sequences */
+    size_t channels;              /* one system per channel */
+    size_t size;                  /* size of the state of a system; 0: 16 */
+    size_t rank;                  /* rank of CLOSED and LOW_RANK; 0: 1 */
+    size_t kernel;                /* length of a causal depthwise convolution before the systems; 0: none */
+    bool bias;                    /* bias of the projections */
+    double dropout;               /* dropout of the output */
+    size_t layer;                 /* layer number for states and dropout */
+    size_t tokens, max_sequences; /* see bo_sequences */
+    bool source;                  /* see bo_sequences */
 } bo_ssm_layer;
 bo_value bo_nn_ssm(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_ssm_layer *desc);
 size_t bo_nn_ssm_state_bytes(const bo_ssm_layer *desc); /* bytes per sequence */

@@ -17,7 +17,7 @@ static bo_ssm_attributes attributes_of(const bo_ssm_layer *desc)
                                .size = desc->size ? desc->size : USUAL_SIZE,
                                .rank = desc->rank ? desc->rank : 1,
                                .sequences = {.tokens = desc->tokens,
-                                             .most_sequences = desc->most_sequences,
+                                             .max_sequences = desc->max_sequences,
                                              .layer = desc->layer,
                                              .source = desc->source}};
 }
@@ -146,7 +146,7 @@ static bo_ssm_layer layer_of(const bo_branch *desc)
                           .dropout = desc->dropout,
                           .layer = desc->layer,
                           .tokens = desc->tokens,
-                          .most_sequences = desc->most_sequences,
+                          .max_sequences = desc->max_sequences,
                           .source = desc->source};
 }
 

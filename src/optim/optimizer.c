@@ -290,7 +290,7 @@ static void add_matrix(bo_optimizer *o, const bo_optim_part *part)
         .g = part->weight->gradient,
         .m = part->state[0],
         .w = part->weight->data,
-        .pace = {o->facts.desc.rate, o->facts.desc.decay, bo_optim_part_shape_factor(&o->facts.desc, part)},
+        .rates = {o->facts.desc.rate, o->facts.desc.decay, bo_optim_part_shape_factor(&o->facts.desc, part)},
     };
 }
 
@@ -312,7 +312,7 @@ static void add_lists(bo_optimizer *o, const bo_optim_part *part)
         .m = part->rule == BO_OPTIMIZER_LINF ? NULL : part->state[0],
         .v = part->state[1],
         .w = w->data,
-        .pace = {part->rate, part->decay, 1},
+        .rates = {part->rate, part->decay, 1},
     };
 }
 
@@ -461,7 +461,7 @@ static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, doubl
 static bo_status step_linf(bo_context *context, bo_optimizer *o, const bo_rule *rule)
 {
     BO_TRY(bo_backend_of(o->device)->updates->sum_sizes(context, o->vectors, o->vector, o->scratch, o->sum));
-    for (size_t i = 0; i < o->vectors; i++) o->vector[i].pace.factor = 0.5 * rule->scale * o->sum[i];
+    for (size_t i = 0; i < o->vectors; i++) o->vector[i].rates.factor = 0.5 * rule->scale * o->sum[i];
     return bo_backend_of(o->device)->updates->sign(context, rule, o->vectors, o->vector);
 }
 

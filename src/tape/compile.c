@@ -48,7 +48,7 @@ static bo_status check_loss(bo_context *context, const bo_graph *graph, const bo
 /* Chooses how values are held: as the device prefers, except for losses, and for results that the caller reads. */
 static void choose_elements(bo_context *context, bo_graph *graph)
 {
-    if (bo_backend_holds(context, graph->device) != BO_ELEMENT_BFLOAT16) return;
+    if (bo_backend_storage(context, graph->device) != BO_ELEMENT_BFLOAT16) return;
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         if (t->element != BO_ELEMENT_FLOAT32 || t->origin == BO_ORIGIN_WEIGHT) continue;

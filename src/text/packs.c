@@ -286,9 +286,9 @@ static bo_status create(bo_context *context, const bo_texts *texts, const size_t
 {
     const bool pair = is_pair(texts);
     const size_t main_rows = pair ? rows[1] : rows[0];
-    packed->most_sequences = packed->most * (pair ? 1 : bo_texts_sides(texts)) + 1;
-    BO_TRY(create_stream(context, main_rows, packed->most_sequences, &packed->stream));
-    if (pair) BO_TRY(create_stream(context, rows[0], packed->most_sequences, &packed->source));
+    packed->max_sequences = packed->most * (pair ? 1 : bo_texts_sides(texts)) + 1;
+    BO_TRY(create_stream(context, main_rows, packed->max_sequences, &packed->stream));
+    if (pair) BO_TRY(create_stream(context, rows[0], packed->max_sequences, &packed->source));
     if (pair) packed->targets = bo_alloc(context, main_rows, sizeof *packed->targets, "a pack");
     packed->labels = bo_alloc(context, packed->most, sizeof *packed->labels, "a pack");
     return packed->labels && (packed->targets || !pair) ? BO_OK : BO_MEMORY;
@@ -421,9 +421,9 @@ bo_status bo_text_pack_fill(bo_context *context, bo_text_pack *packed, const bo_
     for (size_t i = stream.row; packed->targets && i < packed->stream.rows; ++i) packed->targets[i] = -1;
     packed->examples = count;
     packed->texts = stream.sequences;
-    add_rests(&stream, &source, packed->most_sequences);
+    add_rests(&stream, &source, packed->max_sequences);
     packed->sequences = stream.sequences;
-    assert(packed->sequences <= packed->most_sequences && lengths_hold(&packed->stream, packed->sequences));
+    assert(packed->sequences <= packed->max_sequences && lengths_hold(&packed->stream, packed->sequences));
     assert(!packed->source.rows || lengths_hold(&packed->source, packed->sequences));
     return BO_OK;
 }

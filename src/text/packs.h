@@ -94,14 +94,14 @@ typedef struct bo_packed_stream {
     /* One entry per row. Positions count from 0 in each sequence; those of padding are all 0, because it may be longer
      * than the number of positions. Row i of the reversed sequences is row reversal[i]. */
     int32_t *tokens, *positions, *reversal;
-    size_t *lengths; /* capacity most_sequences */
+    size_t *lengths; /* capacity max_sequences */
 } bo_packed_stream;
 
 typedef struct bo_text_pack {
     size_t examples, most; /* current and maximum number */
     size_t texts;          /* number of examples (LABELED_PAIR: two each) */
     size_t sequences;      /* texts plus at least one padding sequence */
-    size_t most_sequences;
+    size_t max_sequences;
     bo_packed_stream stream; /* the texts; for PAIR the targets: begin, y_1, y_2, … */
     bo_packed_stream source; /* for PAIR; otherwise no rows */
     int32_t *targets;        /* PAIR: rows, y_1, y_2, …, end; -1 where nothing is predicted */

@@ -222,7 +222,7 @@ static bo_status make_batch(bo_context *context, language_batch *batch, const bo
     batch->tokens = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
     batch->targets = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
     batch->positions = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
-    batch->room = graph->most_sequences;
+    batch->room = graph->max_sequences;
     const bool some = graph->scored != graph->rows;
     if (batch->room) batch->lengths = bo_alloc(context, batch->room, sizeof(size_t), "lengths of documents");
     if (some) batch->chosen = bo_alloc(context, graph->scored, sizeof(int32_t), "a batch");
@@ -239,7 +239,7 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
     const bo_model_graph_desc desc = {
         .rows = micro_batch * window,
         .tokens = window,
-        .most_sequences = most_runs(task->desc, micro_batch),
+        .max_sequences = most_runs(task->desc, micro_batch),
         .imitate = task->desc->imitate,
         .share = share_of(task->desc),
         .scored = scored_of(task->desc, micro_batch * window),

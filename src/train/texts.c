@@ -223,7 +223,7 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
         .rows = own->packed->stream.rows,
         .tokens = sequences ? main_rows(own) / sequences : 0,
         .source_tokens = sequences && own->translates ? own->rows[0] / sequences : 0,
-        .most_sequences = own->packed->most_sequences,
+        .max_sequences = own->packed->max_sequences,
         .examples = own->packed->most,
         .source_rows = own->packed->source.rows,
         .smoothing = desc->smoothing,

@@ -81,7 +81,7 @@ static inline void attention_check(harness *h, const trial_desc *desc, bool leng
     attributes.tokens = desc->shape.lengths ? 0 : desc->shape.tokens;
     attributes.key_tokens = desc->shape.lengths ? 0 : desc->shape.key_tokens;
     attributes.cross = desc->across;
-    attributes.most_sequences = lengths ? desc->shape.sequences + 1 : 0;
+    attributes.max_sequences = lengths ? desc->shape.sequences + 1 : 0;
     op_case c = {.name = desc->name, .op = BO_OPERATION_ATTENTION, .attributes = &attributes, .seed = desc->seed};
     if (lengths) c.pass.sequences = desc->shape.sequences, c.pass.lengths = t.queries;
     if (lengths && desc->across) c.pass.source_lengths = t.keys;

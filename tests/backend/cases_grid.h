@@ -85,7 +85,7 @@ static inline void cases_causal_convolution(op_visitor visit, void *user)
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++)
         for (size_t how = 0; how < 4; how++) {
             op_case c = {.name = CASE_NAME("causal convolution %zu, way %zu", n, how), .in = {{.rows = 9}}, .seed = n};
-            bo_convolution_attributes a = {.sequences = {.tokens = how == 1 ? 3 : 0, .most_sequences = 4}};
+            bo_convolution_attributes a = {.sequences = {.tokens = how == 1 ? 3 : 0, .max_sequences = 4}};
             grid_case g = cases[n];
             if (how >= 2) c.pass = (bo_graph_pass){.sequences = 4, .lengths = how == 2 ? lengths : long_lengths};
             if (how == 3) c.in[0].rows = 903, g.large = true;

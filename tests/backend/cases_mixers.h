@@ -49,7 +49,7 @@ static inline void cases_recurrent(op_visitor visit, void *user)
         }
         for (size_t i = 0; i < 2; i++) {
             size_t sequences, rows = case_length_sum(i, &sequences);
-            a.sequences = (bo_sequences){.most_sequences = 12};
+            a.sequences = (bo_sequences){.max_sequences = 12};
             op_case c = case_recurrent(&a, rows, 3);
             c.name = CASE_NAME("recurrent cell %d, lengths %zu", cell, i), c.large = true, c.seed = i;
             c.pass = (bo_graph_pass){.sequences = sequences, .lengths = case_lengths[i]};
@@ -92,7 +92,7 @@ static inline void cases_mix(op_visitor visit, void *user)
         }
         for (size_t i = 0; i < 2; i++) {
             size_t sequences, rows = case_length_sum(i, &sequences);
-            a.sequences = (bo_sequences){.most_sequences = 12}, a.heads = 2;
+            a.sequences = (bo_sequences){.max_sequences = 12}, a.heads = 2;
             op_case c = case_mix(&a, rows, 6, 5);
             c.name = CASE_NAME("mix, causal %d, lengths %zu", causal, i), c.large = i > 0, c.seed = i;
             c.pass = (bo_graph_pass){.sequences = sequences, .lengths = case_lengths[i]};

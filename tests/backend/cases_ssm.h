@@ -53,7 +53,7 @@ static inline void cases_ssm(op_visitor visit, void *user)
             }
             for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
                 size_t rows = lengths[i][0] + lengths[i][1] + lengths[i][2];
-                a.sequences = (bo_sequences){.most_sequences = 4}, a.size = 3, a.rank = 2;
+                a.sequences = (bo_sequences){.max_sequences = 4}, a.size = 3, a.rank = 2;
                 op_case c = case_ssm(&a, rows, 5);
                 c.name = CASE_NAME("ssm %s, form %zu, lengths %zu", bo_ssm_name(a.kind), form, i);
                 c.large = i > 0, c.seed = i;

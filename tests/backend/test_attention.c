@@ -125,7 +125,7 @@ static void packed_is_each_alone(void **state)
     FOR_EACH_PRESET(name)
     {
         subject s = subject_make(context, name);
-        s.attributes.most_sequences = SEQUENCES;
+        s.attributes.max_sequences = SEQUENCES;
         float *dout = test_normals(ROWS * HEADS * DIM, 1), *sums[BO_OP_INPUTS];
         test_call all = call_of(&s, 0, ROWS, &pass);
         test_forward(context, &all, true);
@@ -133,7 +133,7 @@ static void packed_is_each_alone(void **state)
         for (size_t i = 0; i < s.inputs; i++) sums[i] = test_floats(s.width[i], 0);
         for (size_t q = 0, first = 0; q < SEQUENCES; first += lengths[q++]) {
             if (!lengths[q]) continue;
-            s.attributes.most_sequences = 0;
+            s.attributes.max_sequences = 0;
             test_call one = call_of(&s, first, lengths[q], &no_pass);
             test_forward(context, &one, true);
             test_backward(context, &one, dout + first * HEADS * DIM, false);
@@ -237,7 +237,7 @@ static void any_split_fits(void **state)
             for (size_t round = 0; round < ROUNDS; round++) {
                 size_t split[MOST], most = round % 3 == 0 ? MOST : 3, saved, scratch, tape;
                 size_t count = random_lengths(&rng, most, split);
-                s.attributes.most_sequences = most;
+                s.attributes.max_sequences = most;
                 const bo_graph_pass pass = {.sequences = count, .lengths = split};
                 bo_attention_shape shape = {.sequences = count, .lengths = split, .layout = BO_LAYOUT_TOKENS_FIRST};
                 test_call t = call_of(&s, 0, ROWS, &pass);
@@ -347,7 +347,7 @@ static void refuses_lengths_that_do_not_fit(void **state)
     (void)state;
     bo_context *context = test_context(1);
     subject s = subject_make(context, "softmax");
-    s.attributes.most_sequences = 2;
+    s.attributes.max_sequences = 2;
     const size_t many[] = {ROWS - 1, 1, 0}, few[] = {ROWS - 2, 1}, long_ones[] = {1, ROWS},
                  huge[] = {SIZE_MAX, ROWS + 1};
     const struct {

@@ -32,7 +32,7 @@ static bool subject_make(bo_context *context, const char *preset, bool causal, s
     s->attributes = (bo_attention_attributes){.attention = s->t.attention,
                                               .given = attention_bits(&s->t),
                                               .layer = LAYER,
-                                              .most_sequences = SEQUENCES,
+                                              .max_sequences = SEQUENCES,
                                               .cross = true};
     s->bytes = bo_attention_state_bytes(s->t.attention);
     for (size_t i = 0; i < SEQUENCES; i++) s->states[LAYER * SEQUENCES + i] = test_room(s->bytes);
@@ -59,10 +59,10 @@ static test_call call_of(const subject *s, const bo_attention_attributes *attrib
     test_call c = test_begin(BO_OPERATION_ATTENTION, attributes);
     c.call.pass = pass;
     test_input(&c, q, BO_ELEMENT_FLOAT32, rows, t->d->heads * t->d->dim);
-    if (!attributes->ask) give(&c, t, K, t->keys_total), give(&c, t, V, t->keys_total);
+    if (!attributes->queries_only) give(&c, t, K, t->keys_total), give(&c, t, V, t->keys_total);
     for (size_t i = 0; i < ATTENTION_GIVEN; i++) {
         bool of_keys = attention_given[i] == LOG_GATE || attention_given[i] == BETA;
-        if (!of_keys || !attributes->ask) give(&c, t, attention_given[i], of_keys ? t->keys_total : 1);
+        if (!of_keys || !attributes->queries_only) give(&c, t, attention_given[i], of_keys ? t->keys_total : 1);
     }
     return c;
 }
@@ -70,7 +70,7 @@ static test_call call_of(const subject *s, const bo_attention_attributes *attrib
 static bo_attention_attributes asking(const subject *s)
 {
     bo_attention_attributes a = s->attributes;
-    a.ask = true;
+    a.queries_only = true;
     a.given &= ~(unsigned)(BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_BETA);
     return a;
 }
@@ -141,7 +141,7 @@ static void lanes_share_a_state(bo_context *context, const subject *s, const flo
 {
     enum { LANES = 3 };
     bo_attention_attributes ask = asking(s);
-    ask.layer = 0, ask.most_sequences = LANES;
+    ask.layer = 0, ask.max_sequences = LANES;
     void *states[LANES];
     static const size_t one_each[LANES] = {1, 1, 1};
     for (size_t i = 0; i < LANES; i++) states[i] = s->states[LAYER * SEQUENCES + SEQUENCES - 1];
@@ -242,7 +242,7 @@ static void contradictions_are_refused(void **state)
     refuse(context, &s, &a, &of_stream, "lengths of the stream, but none of the source");
     refuse(context, &s, &a, &of_source, "lengths of the source, but none of the stream");
     refuse(context, &s, &a, &short_source, "1 of the pass's 49 rows belong to no sequence");
-    a.tokens = 4, a.key_tokens = 49, a.most_sequences = 0;
+    a.tokens = 4, a.key_tokens = 49, a.max_sequences = 0;
     refuse(context, &s, &a, &no_pass, "the stream has 2 sequences and the source 1");
     a.key_tokens = 10;
     refuse(context, &s, &a, &no_pass, "sources of 10 tokens do not divide 49 rows");

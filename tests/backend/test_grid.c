@@ -76,7 +76,7 @@ static void pieces_are_the_whole(void **state)
             .windows = {.height = {.size = 1, .kernel = 1}, .width = {.kernel = KERNEL, .before = KERNEL - 1}},
             .groups = groups,
             .bias = true,
-            .sequences = {.most_sequences = SEQUENCES, .layer = LAYER, .offset = OFFSET}};
+            .sequences = {.max_sequences = SEQUENCES, .layer = LAYER, .offset = OFFSET}};
         s.weight = direct_operand(s.out, KERNEL * CHANNELS / groups, 1), s.bias = direct_operand(1, s.out, 2);
         size_t lengths[SEQUENCES] = {0}, rows = row_of(SEQUENCES, 0);
         for (size_t q = 0; q < SEQUENCES; q++) lengths[q] = row_of(q + 1, 0) - row_of(q, 0);
@@ -96,7 +96,7 @@ static void passes_that_do_not_fit_are_refused(void **state)
     bo_context *context = test_context(1);
     const bo_op *op = bo_backend_cpu()->ops[BO_OPERATION_CONVOLUTION];
     bo_convolution_attributes a = {.windows = {.height = {.kernel = 1}, .width = {.kernel = 2, .before = 1}},
-                                   .sequences = {.most_sequences = 2}};
+                                   .sequences = {.max_sequences = 2}};
     static const size_t few[] = {1, 2}, many[] = {3, 2}, three[] = {1, 1, 2};
     static const struct {
         size_t count;

@@ -13,7 +13,7 @@ static void recurrent_in_pieces(void **state)
     harness_begin(&h);
     for (int cell = 0; cell < BO_RECURRENCE_COUNT; cell++) {
         bo_recurrent_attributes a = {.cell = (bo_recurrence)cell,
-                                     .sequences = {.most_sequences = 3, .layer = PIECES_LAYER, .offset = 64}};
+                                     .sequences = {.max_sequences = 3, .layer = PIECES_LAYER, .offset = 64}};
         op_case c = case_recurrent(&a, PIECES_ROWS, 5);
         c.name = "recurrent in pieces";
         pieces_check(&h, &c, bo_recurrent_state_bytes(a.cell, 5), 64);
@@ -27,7 +27,7 @@ static void mix_in_pieces(void **state)
     harness h;
     harness_begin(&h);
     bo_mix_attributes a = {
-        .heads = 2, .causal = true, .sequences = {.most_sequences = 3, .layer = PIECES_LAYER, .offset = 128}};
+        .heads = 2, .causal = true, .sequences = {.max_sequences = 3, .layer = PIECES_LAYER, .offset = 128}};
     op_case c = case_mix(&a, PIECES_ROWS, 6, 13);
     c.name = "mix in pieces";
     pieces_check(&h, &c, bo_mix_state_bytes(6, 13), 128);
@@ -73,7 +73,7 @@ static void refusals(void **state)
     (void)state;
     const bo_op *op = bo_backend_cpu()->ops[BO_OPERATION_MIX];
     bo_context *context = test_context(1);
-    bo_mix_attributes a = {.causal = true, .sequences = {.most_sequences = 2}};
+    bo_mix_attributes a = {.causal = true, .sequences = {.max_sequences = 2}};
     float x[6 * 2] = {0}, w[4 * 4] = {0}, y[6 * 2],
                 *memory = bo_alloc(context, bo_mix_state_bytes(2, 4), 1, "a memory");
     size_t lengths[2] = {5, 1};

@@ -14,7 +14,7 @@ static void in_pieces(void **state)
     harness_begin(&h);
     for (int kind = 0; kind < BO_SSM_COUNT; kind++) {
         bo_ssm_attributes a = {.kind = (bo_ssm)kind, .form = (bo_ssm_form)(kind % BO_SSM_FORM_COUNT), .size = 3};
-        a.sequences = (bo_sequences){.most_sequences = PIECES_SEQUENCES, .layer = PIECES_LAYER, .offset = 192};
+        a.sequences = (bo_sequences){.max_sequences = PIECES_SEQUENCES, .layer = PIECES_LAYER, .offset = 192};
         op_case c = case_ssm(&a, PIECES_ROWS, 18);
         c.name = bo_ssm_name(a.kind), c.large = true;
         pieces_check(&h, &c, bo_ssm_state_bytes(&a, 18), a.sequences.offset);

@@ -91,7 +91,7 @@ static void check_preset(harness *h, const char *preset, size_t number)
                        .seed = number};
     trial t = trial_make(h->contexts[1], &desc);
     pieced p = {.h = h, .t = &t, .attributes = {.attention = t.attention, .given = attention_bits(&t), .layer = LAYER}};
-    p.attributes.most_sequences = SEQUENCES;
+    p.attributes.max_sequences = SEQUENCES;
     op_case c = {.name = preset, .op = BO_OPERATION_ATTENTION, .attributes = &p.attributes};
     plain_op whole = attention_plain(&t, &p.attributes);
     if (!harness_supports(h->contexts[0], bo_backend_of(h->device)->ops[BO_OPERATION_ATTENTION], &whole)) {

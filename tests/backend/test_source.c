@@ -73,8 +73,8 @@ static void mixers_go_by_the_source(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
-    const bo_sequences here = {.most_sequences = SEQUENCES},
-                       there = {.most_sequences = SEQUENCES, .layer = 1, .source = true};
+    const bo_sequences here = {.max_sequences = SEQUENCES},
+                       there = {.max_sequences = SEQUENCES, .layer = 1, .source = true};
     for (int cell = 0; cell < BO_RECURRENCE_COUNT; cell++) {
         bo_recurrent_attributes a = {here, (bo_recurrence)cell}, b = {there, (bo_recurrence)cell};
         check_case(context, case_recurrent(&a, ROWS, 3), "recurrent", (twins){&a, &b});
@@ -110,8 +110,7 @@ static void attention_goes_by_the_source(void **state)
                            .attention = attention_preset(context, preset, (bo_attention_desc){.heads = 2, .dim = 5}),
                            .shape = {SEQUENCES, .lengths = source, .layout = BO_LAYOUT_TOKENS_FIRST}};
         trial t = trial_make(context, &desc);
-        bo_attention_attributes a = {
-            .attention = t.attention, .given = attention_bits(&t), .most_sequences = SEQUENCES};
+        bo_attention_attributes a = {.attention = t.attention, .given = attention_bits(&t), .max_sequences = SEQUENCES};
         bo_attention_attributes b = a;
         b.source = true, b.layer = 1;
         op_case c = {.name = preset, .op = BO_OPERATION_ATTENTION, .attributes = &a};
@@ -129,7 +128,7 @@ static void refuses_lengths_that_do_not_fit(void **state)
     bo_context *context = test_context(1);
     static const size_t few[] = {5, 1};
     const bo_graph_pass pass = {.sequences = 2, .lengths = stream, .source_lengths = few};
-    bo_recurrent_attributes a = {{.most_sequences = 2, .source = true}, BO_RECURRENCE_GRU};
+    bo_recurrent_attributes a = {{.max_sequences = 2, .source = true}, BO_RECURRENCE_GRU};
     op_case c = case_recurrent(&a, ROWS, 2);
     plain_op op = op_make(&c);
     float *data = test_floats(ROWS * 6, 0), *one[BO_OP_INPUTS] = {data, data, data};

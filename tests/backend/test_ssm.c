@@ -209,7 +209,7 @@ static void refusals(void **state)
     bo_context *context = test_context(1);
     enum { PLANNED = 40, LONGER = 79 }; /* so long that a scan with gradients would keep intermediate states */
     bo_ssm_attributes a = {
-        .form = BO_SSM_FORM_CONVOLUTION, .size = 2, .sequences = {.tokens = PLANNED, .most_sequences = 2}};
+        .form = BO_SSM_FORM_CONVOLUTION, .size = 2, .sequences = {.tokens = PLANNED, .max_sequences = 2}};
     op_case c = case_ssm(&a, LONGER + 1, 3);
     subject s = subject_make(&c);
     size_t lengths[2] = {LONGER, 1};

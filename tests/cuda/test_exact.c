@@ -15,7 +15,7 @@ typedef struct trial {
     const char *name;
     bo_attention_desc desc;
     size_t sequences, lengths[MOST_SEQUENCES], key_lengths[MOST_SEQUENCES]; /* key_lengths: cross attention */
-    bool cross, ask;                                                        /* ask: without keys, from states */
+    bool cross, queries_only;                                               /* ask: without keys, from states */
 } trial;
 
 typedef struct arrays {
@@ -125,13 +125,16 @@ static void run(bo_context *context, bo_element element, const trial *t, const b
 {
     bo_device *own = bo_device_of(context);
     const bo_op *op = bo_backend_of(own)->ops[BO_OPERATION_ATTENTION];
-    const size_t inputs = t->ask ? 1 : 3, state_bytes = bo_attention_state_bytes(attention);
+    const size_t inputs = t->queries_only ? 1 : 3, state_bytes = bo_attention_state_bytes(attention);
     void *held[LAYERS * MOST_SEQUENCES] = {NULL};
-    bo_attention_attributes attributes = {
-        .attention = attention, .layer = LAYER, .most_sequences = MOST_SEQUENCES, .cross = t->cross, .ask = t->ask};
+    bo_attention_attributes attributes = {.attention = attention,
+                                          .layer = LAYER,
+                                          .max_sequences = MOST_SEQUENCES,
+                                          .cross = t->cross,
+                                          .queries_only = t->queries_only};
     bo_graph_pass pass = {.sequences = t->sequences, .lengths = t->lengths, .states = states ? held : NULL};
     bo_op_call call = {.attributes = &attributes, .inputs = inputs, .pass = &pass};
-    if (t->cross && !t->ask) pass.source_lengths = t->key_lengths;
+    if (t->cross && !t->queries_only) pass.source_lengths = t->key_lengths;
     for (size_t s = 0; states && s < t->sequences; s++) {
         held[LAYER * t->sequences + s] = bo_buffer_allocate(context, own, state_bytes, "a state");
         assert_ok(context, bo_buffer_write(context, own, held[LAYER * t->sequences + s], states[s], state_bytes));
@@ -321,8 +324,8 @@ static void sources_stay_in_states(void **state)
                         .key_lengths = {1, 150},
                         .cross = true};
     const trial asks[] = {
-        {.name = "queries", .desc = read.desc, .sequences = 2, .lengths = {80, 2}, .cross = true, .ask = true},
-        {.name = "a step", .desc = read.desc, .sequences = 2, .lengths = {1, 1}, .cross = true, .ask = true}};
+        {.name = "queries", .desc = read.desc, .sequences = 2, .lengths = {80, 2}, .cross = true, .queries_only = true},
+        {.name = "a step", .desc = read.desc, .sequences = 2, .lengths = {1, 1}, .cross = true, .queries_only = true}};
     bo_attention *attention = NULL;
     assert_ok(host, bo_attention_create(host, &read.desc, &attention));
     const size_t bytes = bo_attention_state_bytes(attention);

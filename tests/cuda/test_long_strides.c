@@ -354,7 +354,7 @@ static results run(const char *what, const problem *p, arrangement layout, void 
     void *block = on_device(before, bytes);
     float *d[PARAMETERS];
     results out = {0};
-    call.type = p->type, call.given = p->given, call.wanted = gradients ? p->given : 0;
+    call.type = p->type, call.given = p->given, call.requested = gradients ? p->given : 0;
     call.reads_first = p->cross && bo_attention_describe(p->attention)->causal;
     call.keeps = gradients, call.continues = states, call.states = states;
     call.queries = device_rows(p, false), call.keys = p->cross ? device_rows(p, true) : call.queries;

@@ -91,7 +91,7 @@ static inline operands operands_make(const trial *t, bo_attention *attention)
     const bo_attention_desc *d = bo_attention_describe(attention);
     size_t rows = 0;
     for (size_t s = 0; s < t->sequences; s++) rows += t->lengths[s];
-    operands o = {.attributes = {.attention = attention, .most_sequences = t->sequences}};
+    operands o = {.attributes = {.attention = attention, .max_sequences = t->sequences}};
     add_input(&o, rows, d->heads * d->dim, false, 0, 1);
     add_input(&o, rows, d->key_heads * d->dim, false, 0, 1);
     add_input(&o, rows, d->key_heads * d->value_dim, false, 0, 1);

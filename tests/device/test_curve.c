@@ -14,8 +14,8 @@ static void check(const bo_kernels *table, bo_curve curve, bool slope, float x)
 {
     const bo_kernels *plain = bo_kernels_find("ref");
     float found, expected;
-    (slope ? table->curve_slope : table->curve)(curve, 1, &x, &found);
-    (slope ? plain->curve_slope : plain->curve)(curve, 1, &x, &expected);
+    (slope ? table->curve_derivative : table->curve)(curve, 1, &x, &found);
+    (slope ? plain->curve_derivative : plain->curve)(curve, 1, &x, &expected);
     if (found == expected) return; /* infinities too */
     double room = 1e-6 * fabs((double)expected) + (double)FLT_MIN * fmax(1, fabs((double)x));
     bool cancels = curve == BO_CURVE_GELU || curve == BO_CURVE_GELU_TANH || curve == BO_CURVE_SILU;
@@ -58,9 +58,9 @@ static void every_size_in_place(void **state)
     {
         for (size_t n = 0; n <= MOST; n++) {
             memcpy(y, x, sizeof x);
-            (slope ? table->curve_slope : table->curve)((bo_curve)curve, n, y, y);
+            (slope ? table->curve_derivative : table->curve)((bo_curve)curve, n, y, y);
             for (size_t i = 0; i < n; i++) { /* the same bits at any position */
-                (slope ? table->curve_slope : table->curve)((bo_curve)curve, 1, &x[i], &one);
+                (slope ? table->curve_derivative : table->curve)((bo_curve)curve, 1, &x[i], &one);
                 assert_memory_equal(&y[i], &one, sizeof one);
             }
             assert_memory_equal(&y[n], &x[n], sizeof *y);
@@ -75,7 +75,7 @@ static void not_a_number_stays(void **state)
     FOR_EACH_CURVE(table, curve, slope)
     {
         if (slope && (curve == BO_CURVE_RELU || curve == BO_CURVE_RELU2 || curve == BO_CURVE_IDENTITY)) continue;
-        (slope ? table->curve_slope : table->curve)((bo_curve)curve, 1, &x, &y);
+        (slope ? table->curve_derivative : table->curve)((bo_curve)curve, 1, &x, &y);
         if (!isnan(y)) fail_msg("%s: %s of NaN is %g", table->isa, names[curve], (double)y);
     }
 }

@@ -97,7 +97,7 @@ static void check_radial(const bo_kernels *table, const bo_radial *radial)
     s[8] = 1e30f, s[9] = INFINITY, s[10] = NAN;
     y[STRIP] = slope[STRIP] = -77;
     table->radial(radial, STRIP, s, y);
-    table->radial_slope(radial, STRIP, s, slope);
+    table->radial_derivative(radial, STRIP, s, slope);
     for (size_t i = 0; i < STRIP; i++) {
         double expected = value_of(radial, (double)s[i]), found = (double)y[i], change = 0, product = 0;
         if (i == 10) {

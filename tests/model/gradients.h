@@ -39,7 +39,7 @@ static inline bo_model_graph graph_make(bo_context *context, bo_model *model, co
     bo_model_graph g;
     bo_model_graph_desc desc = {.rows = r->rows, .loss = true, .gradients = gradients, .checkpoint = checkpoint};
     desc.tokens = r->pass.lengths ? 0 : GRADIENT_WINDOW;
-    desc.most_sequences = r->pass.sequences;
+    desc.max_sequences = r->pass.sequences;
     if (gradients) assert_ok(context, bo_weights_allocate(context, model->weights, true));
     assert_ok(context, bo_model_graph_create(context, model, &desc, &g));
     assert_ok(context, bo_graph_allocate(context, g.graph));

@@ -179,7 +179,7 @@ static void streams_differ(void **state)
         assert_ok(context, bo_model_graph_create(
                                context, model,
                                &(bo_model_graph_desc){
-                                   .rows = 4, .most_sequences = 2, .examples = 1, .source_rows = 3, .loss = true},
+                                   .rows = 4, .max_sequences = 2, .examples = 1, .source_rows = 3, .loss = true},
                                &g));
         interpreter in = {.graph = g.graph};
         for (size_t i = 0; i < g.graph->nodes.count; i++) {

@@ -82,7 +82,7 @@ static inline void pack_make(pack *p)
 {
     bo_rng rng = bo_rng_make(13, 1);
     bo_text_pack *q = &p->packed;
-    *p = (pack){.packed = {.examples = PAIRS, .most = PAIRS, .sequences = PAIRS + 1, .most_sequences = PAIRS + 1}};
+    *p = (pack){.packed = {.examples = PAIRS, .most = PAIRS, .sequences = PAIRS + 1, .max_sequences = PAIRS + 1}};
     pack_stream(&q->source, SOURCE_ROWS, p->room, p->lengths[0], source_lengths);
     pack_stream(&q->stream, TARGET_ROWS, p->room + 3 * SOURCE_ROWS, p->lengths[1], target_lengths);
     q->targets = p->room + 3 * (SOURCE_ROWS + TARGET_ROWS);
@@ -102,7 +102,7 @@ static inline bo_model_graph pack_graph(bo_context *context, const bo_model *mod
 {
     bo_model_graph g;
     bo_model_graph_desc d = *desc;
-    d.rows = TARGET_ROWS, d.source_rows = SOURCE_ROWS, d.most_sequences = PAIRS + 1;
+    d.rows = TARGET_ROWS, d.source_rows = SOURCE_ROWS, d.max_sequences = PAIRS + 1;
     assert_ok(context, bo_model_graph_create(context, model, &d, &g));
     assert_ok(context, bo_graph_allocate(context, g.graph));
     assert_ok(context, bo_model_graph_fill(context, model, &g, &(bo_model_batch){.packed = &p->packed}, pass));

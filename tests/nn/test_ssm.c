@@ -19,7 +19,7 @@ static bo_ssm_layer layer_of(bo_ssm kind, size_t kernel)
                           .rank = RANK,
                           .kernel = kernel,
                           .bias = true,
-                          .most_sequences = 1};
+                          .max_sequences = 1};
 }
 
 static bench record(bo_context *context, bo_weights *weights, const bo_ssm_layer *layer, size_t rows)

@@ -21,7 +21,7 @@ static void orthogonalize(bo_context *context, bo_newton_schulz iteration, size_
             .columns = shapes[i].columns,
             .g = vector_make(context, n, g[i]),
             .w = vector_make(context, n, NULL),
-            .pace = {.rate = 1, .factor = 1},
+            .rates = {.rate = 1, .factor = 1},
         };
     }
     void *scratch = bo_buffer_allocate(
@@ -289,7 +289,7 @@ static void test_together(void **state)
                 .g = vector_make_normals(context, n, 40 + i),
                 .m = vector_make_normals(context, n, 50 + i),
                 .w = vector_make_normals(context, n, 60 + i),
-                .pace = {.rate = 1, .decay = i % 2 ? 0.1 : 0, .factor = 1 + (double)i},
+                .rates = {.rate = 1, .decay = i % 2 ? 0.1 : 0, .factor = 1 + (double)i},
             };
         }
         for (size_t i = 0; alone && i < TOGETHER; i++) update_some(context, i, 1, all[1]);

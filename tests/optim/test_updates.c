@@ -134,16 +134,16 @@ static float *gradient_of(size_t n, uint64_t step)
 }
 
 /* The vectors have different rates, factors and decays. */
-static bo_pace pace_of(size_t i)
+static bo_rates pace_of(size_t i)
 {
-    return (bo_pace){.rate = i % 2 ? 0.1 : 0.05, .decay = i % 3 ? 0.1 : 0, .factor = i % 2 ? 1 : 2};
+    return (bo_rates){.rate = i % 2 ? 0.1 : 0.05, .decay = i % 3 ? 0.1 : 0, .factor = i % 2 ? 1 : 2};
 }
 
 static void make_list(bo_context *context, rule_kind kind, bool many, bo_update *list)
 {
     for (size_t i = 0; i < list_length(many); i++) {
         const size_t n = length_of(many, i);
-        list[i] = (bo_update){.count = n, .w = vector_make_normals(context, n, 1), .pace = pace_of(i)};
+        list[i] = (bo_update){.count = n, .w = vector_make_normals(context, n, 1), .rates = pace_of(i)};
         if (kind != SGD_PLAIN && kind != SIGN) list[i].m = vector_make(context, n, NULL);
         if (kind == ADAMW) list[i].v = vector_make(context, n, NULL);
     }
@@ -190,7 +190,7 @@ static void check_vector(bo_context *context, rule_kind kind, const bo_update *u
         float *g = gradient_of(n, step);
         for (size_t i = 0; i < n; i++) {
             double along = direction(kind, &rule, g[i], &state[n + i], &state[2 * n + i]);
-            state[i] = (1 - u->pace.rate * u->pace.decay) * state[i] - u->pace.rate * u->pace.factor * along;
+            state[i] = (1 - u->rates.rate * u->rates.decay) * state[i] - u->rates.rate * u->rates.factor * along;
         }
         free(g);
     }

@@ -281,7 +281,7 @@ static void test_packed(void **state)
         bo_text_pack *packed;
         assert_ok(s.context, bo_text_pack_create(s.context, s.texts, rows, MOST, BEGIN, &packed));
         assert_int_equal(packed->texts, 0);
-        assert_int_equal(packed->most_sequences, MOST * each + 1);
+        assert_int_equal(packed->max_sequences, MOST * each + 1);
         assert_int_equal(packed->stream.rows, pair ? 70 : 60);
         assert_int_equal(packed->source.rows, pair ? 60 : 0);
         for (size_t count = 0; count <= 3; count++) { /* a smaller pack after a larger one must leave no remains */
@@ -290,7 +290,7 @@ static void test_packed(void **state)
             assert_ok(s.context, bo_text_pack_fill(s.context, packed, s.texts, examples, 3 - count));
             assert_int_equal(packed->examples, 3 - count);
             assert_int_equal(packed->texts, (3 - count) * each);
-            assert_true(packed->sequences > packed->texts && packed->sequences <= packed->most_sequences);
+            assert_true(packed->sequences > packed->texts && packed->sequences <= packed->max_sequences);
             for (size_t i = 0; i < 3 - count; i++) {
                 sources[i] = bo_text_at(s.texts, examples[i], 0);
                 for (size_t e = 0; e < each; e++) views[i * each + e] = bo_text_at(s.texts, examples[i], pair ? 1 : e);

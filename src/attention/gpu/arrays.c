@@ -59,13 +59,13 @@ static void set_arrays(const bo_strided_call *c, bo_gpu_attention *at)
 {
     at->given =
         bit_if(c->q.data, BO_GPU_ARRAY_Q) | bit_if(c->k.data, BO_GPU_ARRAY_K) | bit_if(c->v.data, BO_GPU_ARRAY_V);
-    at->wanted =
+    at->requested =
         bit_if(c->dq.data, BO_GPU_ARRAY_Q) | bit_if(c->dk.data, BO_GPU_ARRAY_K) | bit_if(c->dv.data, BO_GPU_ARRAY_V);
     at->q = c->q.data, at->k = c->k.data, at->v = c->v.data, at->out = c->out.data;
     at->dout = c->dout.data, at->dq = c->dq.data, at->dk = c->dk.data, at->dv = c->dv.data;
 #define SET(BIT, name, array, gradient)                                                                                \
     at->name = array, at->d##name = gradient;                                                                          \
-    at->given |= bit_if(array, BO_ATTENTION_GIVEN_##BIT), at->wanted |= bit_if(gradient, BO_ATTENTION_GIVEN_##BIT);
+    at->given |= bit_if(array, BO_ATTENTION_GIVEN_##BIT), at->requested |= bit_if(gradient, BO_ATTENTION_GIVEN_##BIT);
 #define SET_TOKENS(BIT, name)    SET(BIT, name, c->name.data, c->d##name.data)
 #define SET_PARAMETER(BIT, name) SET(BIT, name, c->name, c->d##name)
     BO_ATTENTION_GIVEN_LIST(SET_TOKENS, SET_PARAMETER)
@@ -109,7 +109,7 @@ static bo_gpu_attention describe(const bo_context *context, const bo_attention *
 static bo_status check_address(bo_context *context, const char *name, const void *at)
 {
     bool held;
-    BO_TRY(bo_device_holds(context, at, &held));
+    BO_TRY(bo_device_owns(context, at, &held));
     if (held) return BO_OK;
     return bo_fail(context, BO_INVALID, "attention: %s is not in the memory of %s; use bo_device_allocate", name,
                    bo_device_name(bo_device_of(context)));

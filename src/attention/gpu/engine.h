@@ -6,7 +6,7 @@
 #include "../../device/gpu/launch.h"
 #include "../internal.h"
 
-/* All functions get a description of the call. Those that return sizes read no addresses, only `given`, `wanted`,
+/* All functions get a description of the call. Those that return sizes read no addresses, only `given`, `requested`,
  * `keeps` and `continues` (which may be set later), and `queries`, `keys` have the largest shape. `scratch` of the call
  * is that of the engine. Gradients are overwritten. */
 typedef struct bo_gpu_engine {
@@ -36,7 +36,7 @@ static inline bool bo_gpu_has(const bo_gpu_attention *call, unsigned array)
 
 static inline bool bo_gpu_wants(const bo_gpu_attention *call, unsigned array)
 {
-    return call->wanted & array;
+    return call->requested & array;
 }
 
 #endif

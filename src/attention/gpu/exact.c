@@ -54,7 +54,7 @@ static bo_gpu_exact describe(const bo_attention *attention, const bo_gpu_attenti
 {
     bo_gpu_exact out = {.at = *call,
                         .window = (int)attention->desc.window,
-                        .held = (int)attention->held,
+                        .capacity = (int)attention->held,
                         .panel = BO_PANEL,
                         .top = call->saved};
     if (attention->traits & BO_TRAIT_POWER) out.power = (float)attention->desc.power;

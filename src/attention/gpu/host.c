@@ -398,7 +398,7 @@ bo_status bo_gpu_holds_arrays(bo_context *context, const bo_attention_inputs *in
     size_t on_gpu = 0, count = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (!arrays[i]) continue;
-        BO_TRY(bo_device_holds(context, arrays[i], held));
+        BO_TRY(bo_device_owns(context, arrays[i], held));
         on_gpu += *held, count++;
     }
     *held = on_gpu > 0;

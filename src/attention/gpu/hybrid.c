@@ -60,10 +60,10 @@ static bo_gpu_hybrid begin(const bo_attention *attention, const bo_gpu_attention
 {
     const bo_attention_desc *d = &attention->desc;
     return (bo_gpu_hybrid){
-        .exact = {.at = *call, .window = (int)d->window, .held = (int)attention->held, .panel = BO_PANEL},
+        .exact = {.at = *call, .window = (int)d->window, .capacity = (int)attention->held, .panel = BO_PANEL},
         .gated = d->gate != BO_GATE_NONE,
         .convex = d->gate == BO_GATE_CONVEX,
-        .gates_held = attention->gates_held > 0,
+        .stores_gates = attention->gates_held > 0,
         .gates_at = bo_kv_cache_bytes(attention->held, d->dim, d->value_dim),
         .log2 = window_in_tiles(call),
         .clamp = (float)d->clamp,
@@ -166,7 +166,7 @@ static bo_status update_states(bo_context *context, const parts *p)
 {
     if (!p->hybrid.exact.at.states) return BO_OK;
     BO_TRY(BO_LAUNCH(context, exact_append, &p->hybrid.exact));
-    return p->hybrid.gates_held ? BO_LAUNCH(context, hybrid_keep, &p->hybrid) : BO_OK;
+    return p->hybrid.stores_gates ? BO_LAUNCH(context, hybrid_keep, &p->hybrid) : BO_OK;
 }
 
 static bo_status forward(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call)

@@ -165,8 +165,8 @@ static void carve_backward(const bo_attention *attention, bo_gpu_linear_attentio
 {
     const bo_gpu_attention *c = &a->call;
     const size_t heads = (size_t)c->key_heads, sums = heads * a->sums_floats;
-    a->slopes = bo_carve_floats(carver, segments_of(&c->queries, a->segment) * sums);
-    a->after = c->causal ? a->slopes : bo_carve_floats(carver, segments_of(&c->keys, a->segment) * sums);
+    a->gradients = bo_carve_floats(carver, segments_of(&c->queries, a->segment) * sums);
+    a->after = c->causal ? a->gradients : bo_carve_floats(carver, segments_of(&c->keys, a->segment) * sums);
     a->partial_floats = partial_floats(attention, c);
     a->blocks = PARTIAL_BLOCKS;
     if (a->fast)
@@ -175,7 +175,7 @@ static void carve_backward(const bo_attention *attention, bo_gpu_linear_attentio
     a->partials = bo_carve_floats(carver, (size_t)a->blocks * heads * a->partial_floats);
     if (!bo_gpu_wants(c, BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_LOG_DECAY)) return;
     a->flow = bo_carve(carver, c->queries.rows * (size_t)c->heads, sizeof *a->flow);
-    a->own = bo_carve(carver, c->keys.rows * heads, sizeof *a->own);
+    a->key_flow = bo_carve(carver, c->keys.rows * heads, sizeof *a->key_flow);
 }
 
 /* Sizes with kernels for bfloat16: device/features_sets.cuh. */
@@ -236,8 +236,8 @@ static bo_gpu_linear_attention begin(const bo_attention *attention, const bo_gpu
     if (!transforms_first(attention, fast)) return out;
     out.transform = BO_ROW_TRANSFORM_NONE;
     out.call.dm = out.call.dm_k = out.call.dbias = out.call.dbias_k = NULL;
-    out.call.wanted &= ~(unsigned)(BO_ATTENTION_GIVEN_M | BO_ATTENTION_GIVEN_M_K | BO_ATTENTION_GIVEN_BIAS |
-                                   BO_ATTENTION_GIVEN_BIAS_K);
+    out.call.requested &= ~(unsigned)(BO_ATTENTION_GIVEN_M | BO_ATTENTION_GIVEN_M_K | BO_ATTENTION_GIVEN_BIAS |
+                                      BO_ATTENTION_GIVEN_BIAS_K);
     return out;
 }
 

@@ -47,9 +47,9 @@ static bo_gpu_memory memory_of(const bo_attention *attention, const bo_gpu_atten
                              : 0,
                  ends = call->reads_first ? (size_t)call->keys.sequences * matrices : 0;
     out.memories = bo_carve(carver, tiles * matrices, bytes);
-    if (backward) out.slopes = bo_carve(carver, tiles * matrices, bytes);
+    if (backward) out.gradients = bo_carve(carver, tiles * matrices, bytes);
     if (ends) out.ends = bo_carve_floats(carver, ends);
-    if (ends && backward) out.end_slopes = bo_carve_floats(carver, ends);
+    if (ends && backward) out.end_gradients = bo_carve_floats(carver, ends);
     if (delta)
         carve_errors(call, backward, carver, &out);
     else
@@ -76,7 +76,7 @@ static bo_status forward(bo_context *context, const bo_attention *attention, con
     const bool reads = bo_gpu_has(call, BO_GPU_ARRAY_K);
     if (is_step(call)) return BO_LAUNCH(context, memory_step, &memory);
     if (reads) BO_TRY(find_memories(context, &memory));
-    if (!reads || call->reads_first) return BO_LAUNCH(context, memory_ask, &memory);
+    if (!reads || call->reads_first) return BO_LAUNCH(context, memory_read, &memory);
     return memory.delta ? BO_LAUNCH(context, delta_outputs, &memory) : BO_LAUNCH(context, gla_outputs, &memory);
 }
 
@@ -85,7 +85,7 @@ static bo_status backward(bo_context *context, const bo_attention *attention, co
     bo_carver carver = {.at = call->scratch};
     const bo_gpu_memory memory = memory_of(attention, call, true, &carver);
     BO_TRY(find_memories(context, &memory));
-    if (call->reads_first) BO_TRY(BO_LAUNCH(context, memory_ask_gradients, &memory));
+    if (call->reads_first) BO_TRY(BO_LAUNCH(context, memory_read_gradients, &memory));
     return memory.delta ? BO_LAUNCH(context, delta_gradients, &memory) : BO_LAUNCH(context, gla_gradients, &memory);
 }
 

@@ -30,14 +30,14 @@ static graph graph_of(const bo_op_call *call)
                .columns = call->in[0].columns,
                .first = call->in[1].data,
                .neighbors = call->in[2].data};
-    char *room = call->scratch;
-    size_t most = call->in[2].rows;
+    char *at = call->scratch;
+    size_t max_edges = call->in[2].rows;
     if (g.first) g.edges = (size_t)g.first[g.targets];
-    if (!room) return g;
-    g.weight = (float *)room;
-    g.edge = (int32_t *)(room += padded(most));
-    g.into = (int32_t *)(room += padded(most));
-    g.begin = (int32_t *)(room + padded(most));
+    if (!at) return g;
+    g.weight = (float *)at;
+    g.edge = (int32_t *)(at += padded(max_edges));
+    g.into = (int32_t *)(at += padded(max_edges));
+    g.begin = (int32_t *)(at + padded(max_edges));
     return g;
 }
 
@@ -88,15 +88,15 @@ static void weigh_edges(const bo_kernels *kernels, const bo_op_call *call, const
 {
     draw_edges(kernels, call, g);
     for (size_t i = 0; g->kind == BO_AGGREGATE_MEAN && i < g->targets; i++) {
-        float there = 0;
-        for (int32_t e = g->first[i]; e < g->first[i + 1]; e++) there += g->weight[e];
-        for (int32_t e = g->first[i]; e < g->first[i + 1]; e++) g->weight[e] /= there > 0 ? there : 1;
+        float total = 0;
+        for (int32_t e = g->first[i]; e < g->first[i + 1]; e++) total += g->weight[e];
+        for (int32_t e = g->first[i]; e < g->first[i + 1]; e++) g->weight[e] /= total > 0 ? total : 1;
     }
 }
 
 /* Transposes by counting: begin[j + 2] counts the edges of j; prefix sums give the start of j in begin[j + 1]; placing
  * the edges advances it to the start of j + 1. */
-static void turn_round(const graph *g)
+static void transpose_edges(const graph *g)
 {
     memset(g->begin, 0, (g->nodes + 2) * sizeof *g->begin);
     for (size_t e = 0; e < g->edges; e++) g->begin[g->neighbors[e] + 2]++;
@@ -184,7 +184,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     if (bo_backward_is_zero(call) || !call->din[0]) return BO_OK;
     const graph g = graph_of(call);
     weigh_edges(bo_context_kernels(context), call, &g);
-    turn_round(&g);
+    transpose_edges(&g);
     bo_blocks(context, call, g.nodes, bo_block_rows(g.columns * 4), backward_block);
     return BO_OK;
 }

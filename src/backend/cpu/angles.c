@@ -10,10 +10,10 @@ size_t bo_angles_bytes(size_t width)
     return 2 * ((width + 1) / 2) * sizeof(double);
 }
 
-bo_angles bo_angles_in(size_t width, void *room)
+bo_angles bo_angles_in(size_t width, void *workspace)
 {
     size_t pairs = (width + 1) / 2;
-    return (bo_angles){pairs, room, (double *)room + pairs};
+    return (bo_angles){pairs, workspace, (double *)workspace + pairs};
 }
 
 /* Returns a frequency in turns per token after scaling. */
@@ -45,9 +45,9 @@ void bo_angles_part(size_t width, double base, const bo_rope_scaling *scaling, s
     }
 }
 
-void bo_angles_fill(size_t width, double base, const bo_rope_scaling *scaling, void *room)
+void bo_angles_fill(size_t width, double base, const bo_rope_scaling *scaling, void *workspace)
 {
-    bo_angles angles = bo_angles_in(width, room);
+    bo_angles angles = bo_angles_in(width, workspace);
     bo_angles_part(width, base, scaling, 0, angles.pairs, angles.high, angles.low);
 }
 

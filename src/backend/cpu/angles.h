@@ -17,11 +17,11 @@ enum { BO_ANGLES = BO_SIZE(64, 4) }; /* maximum frequencies per call */
 
 size_t bo_angles_bytes(size_t width);
 /* Returns the angles in memory of bo_angles_bytes, unchanged; bo_angles_fill must be called once before use. */
-bo_angles bo_angles_in(size_t width, void *room);
+bo_angles bo_angles_in(size_t width, void *workspace);
 /* Computes the frequencies first … first + count - 1. */
 void bo_angles_part(size_t width, double base, const bo_rope_scaling *scaling, size_t first, size_t count, double *high,
                     double *low);
-void bo_angles_fill(size_t width, double base, const bo_rope_scaling *scaling, void *room);
+void bo_angles_fill(size_t width, double base, const bo_rope_scaling *scaling, void *workspace);
 /* Computes sine and cosine of frequencies first … first + count - 1, count <= BO_ANGLES. */
 void bo_angles_turn(const bo_angles *angles, const bo_kernels *kernels, int32_t position, size_t first, size_t count,
                     float *sine, float *cosine);

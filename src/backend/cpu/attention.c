@@ -10,13 +10,13 @@
 size_t bo_attention_sequences(const bo_op_call *call)
 {
     bo_sequences sequences = bo_attention_stream(call);
-    return bo_spans_most(call, &sequences);
+    return bo_spans_max_count(call, &sequences);
 }
 
 size_t bo_attention_keys(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
-    return a->ask ? 0 : call->in[1].rows;
+    return a->queries_only ? 0 : call->in[1].rows;
 }
 
 /* Adds the sequences of the source, as many as the stream has. */
@@ -46,9 +46,9 @@ static bo_status shape_of(bo_context *context, const bo_op_call *call, bo_attent
     *out = (bo_attention_shape){.sequences = spans.count,
                                 .tokens = spans.tokens,
                                 .lengths = spans.lengths,
-                                .no_keys = a->ask,
+                                .no_keys = a->queries_only,
                                 .layout = BO_LAYOUT_TOKENS_FIRST};
-    return a->cross && !a->ask ? add_keys(context, call, out) : BO_OK;
+    return a->cross && !a->queries_only ? add_keys(context, call, out) : BO_OK;
 }
 
 /* True if every sequence has one token. */
@@ -63,12 +63,12 @@ static bool is_step(const bo_op_call *call, const bo_attention_shape *shape)
 static void *const *states_of(const bo_op_call *call, const bo_attention_shape *shape)
 {
     bo_sequences sequences = bo_attention_stream(call);
-    if (!bo_spans_remember(call, &sequences)) return NULL;
+    if (!bo_spans_have_states(call, &sequences)) return NULL;
     return call->pass->states + sequences.layer * shape->sequences;
 }
 
 /* The place of the layer's first sequence in the arrays of a pass on consecutive segments. */
-static size_t place_of(const bo_op_call *call, const bo_attention_shape *shape)
+static size_t state_index(const bo_op_call *call, const bo_attention_shape *shape)
 {
     return ((const bo_attention_attributes *)call->attributes)->layer * shape->sequences;
 }
@@ -86,7 +86,7 @@ static bo_attention_inputs inputs_of(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
     bo_attention_inputs in = {.q = call->in[0].data};
-    if (!a->ask) in.k = call->in[1].data, in.v = call->in[2].data;
+    if (!a->queries_only) in.k = call->in[1].data, in.v = call->in[2].data;
 #define PLACE(BIT, name) [BO_GIVEN_##BIT] = &in.name,
     const float **const places[] = {BO_ATTENTION_GIVEN_LIST(PLACE, PLACE)};
 #undef PLACE
@@ -105,10 +105,10 @@ static size_t added_before(const bo_op_call *call, size_t input)
     return floats;
 }
 
-static float *target(const bo_op_call *call, const bo_attention_room *room, size_t input)
+static float *target(const bo_op_call *call, const bo_attention_workspace *workspace, size_t input)
 {
     if (!call->din[input] || !call->add[input]) return call->din[input];
-    return room->added + added_before(call, input);
+    return workspace->added + added_before(call, input);
 }
 
 float **bo_attention_gradient_place(bo_attention_gradients *g, size_t bit)
@@ -119,36 +119,37 @@ float **bo_attention_gradient_place(bo_attention_gradients *g, size_t bit)
     return places[bit];
 }
 
-bo_attention_gradients bo_attention_gradients_of(const bo_op_call *call, const bo_attention_room *room)
+bo_attention_gradients bo_attention_gradients_of(const bo_op_call *call, const bo_attention_workspace *workspace)
 {
     const bo_attention_attributes *a = call->attributes;
-    bo_attention_gradients out = {.q = target(call, room, 0)};
-    if (!a->ask) out.k = target(call, room, 1), out.v = target(call, room, 2);
+    bo_attention_gradients out = {.q = target(call, workspace, 0)};
+    if (!a->queries_only) out.k = target(call, workspace, 1), out.v = target(call, workspace, 2);
     for (size_t bit = 0, input = bo_attention_first_given(call); bit < BO_ATTENTION_GIVEN_COUNT; bit++)
-        if (a->given >> bit & 1) *bo_attention_gradient_place(&out, bit) = target(call, room, input++);
+        if (a->given >> bit & 1) *bo_attention_gradient_place(&out, bit) = target(call, workspace, input++);
     return out;
 }
 
-static void add_gradients(bo_context *context, const bo_op_call *call, const bo_attention_room *room)
+static void add_gradients(bo_context *context, const bo_op_call *call, const bo_attention_workspace *workspace)
 {
     const bo_kernels *kernels = bo_context_kernels(context);
     for (size_t i = 0; i < call->inputs; i++)
         if (call->din[i] && call->add[i])
-            kernels->axpy(bo_operand_floats(&call->in[i]), 1.0f, target(call, room, i), call->din[i]);
+            kernels->axpy(bo_operand_floats(&call->in[i]), 1.0f, target(call, workspace, i), call->din[i]);
 }
 
-bo_attention_room bo_attention_room_of(bo_context *context, const bo_op_call *call, bool backward, size_t *bytes)
+bo_attention_workspace bo_attention_workspace_of(bo_context *context, const bo_op_call *call, bool backward,
+                                                 size_t *bytes)
 {
     const bo_attention_attributes *a = call->attributes;
     size_t sequences = bo_attention_sequences(call);
     bo_carver carver = {.at = call->scratch};
-    bo_attention_room room = {.added = bo_carve_floats(&carver, added_before(call, call->inputs))};
-    if (bo_attention_reads(call)) bo_attention_carve_reading(call, backward, &carver, &room);
-    room.work.bytes =
+    bo_attention_workspace workspace = {.added = bo_carve_floats(&carver, added_before(call, call->inputs))};
+    if (bo_attention_reads(call)) bo_attention_carve_reading(call, backward, &carver, &workspace);
+    workspace.work.bytes =
         bo_attention_work_bytes(context, a->attention, sequences, call->in[0].rows, bo_attention_keys(call), backward);
-    room.work.room = bo_carve(&carver, room.work.bytes, 1);
+    workspace.work.room = bo_carve(&carver, workspace.work.bytes, 1);
     if (bytes) *bytes = carver.bytes;
-    return room;
+    return workspace;
 }
 
 /* ---- operation --------------------------------------------------------------------------------------------------- */
@@ -158,13 +159,14 @@ bo_attention_room bo_attention_room_of(bo_context *context, const bo_op_call *ca
 static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating)
 {
     const bo_attention_attributes *a = call->attributes;
-    bo_calibration *seen = calibrating->calibrations[a->layer];
-    if (!seen || call->again || a->ask || calibrating->attentions[a->layer] != a->attention) return BO_OK;
+    bo_calibration *calibration = calibrating->calibrations[a->layer];
+    if (!calibration || call->again || a->queries_only || calibrating->attentions[a->layer] != a->attention)
+        return BO_OK;
     bo_attention_shape shape;
     const bo_attention_inputs in = inputs_of(call);
     BO_TRY(shape_of(context, call, &shape));
-    BO_TRY(bo_calibration_add_arrays(context, seen, &shape, &in));
-    return bo_calibration_apply(context, seen, calibrating->attentions[a->layer], 0, NULL);
+    BO_TRY(bo_calibration_add_arrays(context, calibration, &shape, &in));
+    return bo_calibration_apply(context, calibration, calibrating->attentions[a->layer], 0, NULL);
 }
 
 /* Within one stream, sequences continue from states and update them, or write the updated states elsewhere. Across
@@ -174,9 +176,10 @@ static bo_status attend(bo_context *context, const bo_op_call *call, const bo_at
 {
     const bo_attention_attributes *a = call->attributes;
     const bool segments = states && bo_pass_segments(call->pass);
-    void *const *initial = a->cross && !a->ask ? NULL : states, *const * final = a->ask ? NULL : states;
+    void *const *initial = a->cross && !a->queries_only ? NULL : states, *const * final =
+                                                                             a->queries_only ? NULL : states;
     float *out = call->out[0].data;
-    if (segments) final = call->again ? NULL : call->pass->final_states + place_of(call, shape);
+    if (segments) final = call->again ? NULL : call->pass->final_states + state_index(call, shape);
     if (initial && !segments && is_step(call, shape))
         return bo_attention_step_in(context, a->attention, shape->sequences, in, states, call->pass->isolate, out,
                                     work);
@@ -191,12 +194,12 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     bo_attention_inputs in = inputs_of(call);
     BO_TRY(shape_of(context, call, &shape));
     BO_TRY(check_segments(context, call));
-    bo_attention_room room = bo_attention_room_of(context, call, false, NULL);
+    bo_attention_workspace workspace = bo_attention_workspace_of(context, call, false, NULL);
     void *const *states = states_of(call, &shape);
-    if (a->ask && !states)
+    if (a->queries_only && !states)
         return bo_fail(context, BO_INVALID, "attention: without keys, states that have read a source are required");
-    if (bo_attention_reads(call)) return bo_attention_read(context, call, &shape, &in, states, &room);
-    return attend(context, call, &shape, &in, states, &room.work);
+    if (bo_attention_reads(call)) return bo_attention_read(context, call, &shape, &in, states, &workspace);
+    return attend(context, call, &shape, &in, states, &workspace.work);
 }
 
 /* The gradients of inputs, and of the initial states if the pass wants them. */
@@ -206,9 +209,10 @@ static bo_status attend_back(bo_context *context, const bo_op_call *call, const 
     const bo_attention_attributes *a = call->attributes;
     void *const *states = states_of(call, shape);
     const float *const *d_final = states ? call->pass->final_gradients : NULL;
-    if (states && call->pass->state_gradients) gradients->initial = call->pass->state_gradients + place_of(call, shape);
+    if (states && call->pass->state_gradients)
+        gradients->initial = call->pass->state_gradients + state_index(call, shape);
     return bo_attention_backward_in(context, a->attention, shape, in, (const void *const *)states, call->out[0].data,
-                                    call->saved, call->dout[0], d_final ? d_final + place_of(call, shape) : NULL,
+                                    call->saved, call->dout[0], d_final ? d_final + state_index(call, shape) : NULL,
                                     gradients, work);
 }
 
@@ -219,16 +223,16 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bo_attention_shape shape;
     bo_attention_inputs in = inputs_of(call);
     if (bo_backward_is_zero(call)) return BO_OK;
-    if (a->ask) return bo_fail(context, BO_INVALID, "attention: without keys, there are no gradients");
-    BO_TRY(bo_spans_begin_anew(context, call, &sequences, "attention"));
+    if (a->queries_only) return bo_fail(context, BO_INVALID, "attention: without keys, there are no gradients");
+    BO_TRY(bo_spans_refuse_states(context, call, &sequences, "attention"));
     BO_TRY(shape_of(context, call, &shape));
-    bo_attention_room room = bo_attention_room_of(context, call, true, NULL);
-    bo_attention_gradients gradients = bo_attention_gradients_of(call, &room);
+    bo_attention_workspace workspace = bo_attention_workspace_of(context, call, true, NULL);
+    bo_attention_gradients gradients = bo_attention_gradients_of(call, &workspace);
     if (bo_attention_reads(call))
-        BO_TRY(bo_attention_read_back(context, call, &shape, &in, &gradients, &room));
+        BO_TRY(bo_attention_read_back(context, call, &shape, &in, &gradients, &workspace));
     else
-        BO_TRY(attend_back(context, call, &shape, &in, &gradients, &room.work));
-    add_gradients(context, call, &room);
+        BO_TRY(attend_back(context, call, &shape, &in, &gradients, &workspace.work));
+    add_gradients(context, call, &workspace);
     return BO_OK;
 }
 
@@ -243,7 +247,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
                   : bo_tape_most(a->attention, bo_attention_sequences(call), call->in[0].rows, bo_attention_keys(call));
     bo_op_call counted = *call;
     counted.scratch = NULL;
-    bo_attention_room_of(context, &counted, backward, scratch);
+    bo_attention_workspace_of(context, &counted, backward, scratch);
     return BO_OK;
 }
 
@@ -259,8 +263,8 @@ static double operations(bo_context *context, const bo_op_call *call)
     bo_attention_shape shape;
     if (shape_of(context, call, &shape) != BO_OK) return 0;
     if (!bo_attention_reads(call)) return planned_operations(context, a->attention, &shape);
-    bo_attention_shape reading = bo_attention_reading(&shape), asking = bo_attention_asking(&shape);
-    return planned_operations(context, a->attention, &reading) + planned_operations(context, a->attention, &asking);
+    bo_attention_shape reading = bo_attention_reading(&shape), querying = bo_attention_querying(&shape);
+    return planned_operations(context, a->attention, &reading) + planned_operations(context, a->attention, &querying);
 }
 
 const bo_op bo_cpu_attention = {

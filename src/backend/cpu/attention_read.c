@@ -5,19 +5,19 @@
 #include "../../attention/given.h"
 
 /* The data that forward saves for backward: those of both calls, and the states in between. */
-typedef struct keepsake {
-    void *reading, *asking;
+typedef struct saved_data {
+    void *reading, *querying;
     char *states;
-} keepsake;
+} saved_data;
 
-static keepsake keepsake_in(const bo_op_call *call, void *bytes, size_t *size)
+static saved_data saved_data_in(const bo_op_call *call, void *bytes, size_t *size)
 {
     const bo_attention *attention = ((const bo_attention_attributes *)call->attributes)->attention;
     size_t sequences = bo_attention_sequences(call);
     bo_carver carver = {.at = bytes};
-    keepsake out;
+    saved_data out;
     out.reading = bo_carve(&carver, bo_tape_most(attention, sequences, 0, bo_attention_keys(call)), 1);
-    out.asking = bo_carve(&carver, bo_tape_most(attention, sequences, call->in[0].rows, 0), 1);
+    out.querying = bo_carve(&carver, bo_tape_most(attention, sequences, call->in[0].rows, 0), 1);
     out.states = bo_carve(&carver, sequences, bo_attention_state_bytes(attention));
     if (size) *size = carver.bytes;
     return out;
@@ -26,7 +26,7 @@ static keepsake keepsake_in(const bo_op_call *call, void *bytes, size_t *size)
 size_t bo_attention_reading_saved(const bo_op_call *call)
 {
     size_t bytes;
-    keepsake_in(call, NULL, &bytes);
+    saved_data_in(call, NULL, &bytes);
     return bytes;
 }
 
@@ -48,14 +48,15 @@ static size_t gradient_floats(const bo_attention *attention)
     return bo_padded(bo_attention_state_gradient_floats(attention));
 }
 
-void bo_attention_carve_reading(const bo_op_call *call, bool backward, bo_carver *carver, bo_attention_room *room)
+void bo_attention_carve_reading(const bo_op_call *call, bool backward, bo_carver *carver,
+                                bo_attention_workspace *workspace)
 {
     const bo_attention *attention = ((const bo_attention_attributes *)call->attributes)->attention;
     size_t sequences = bo_attention_sequences(call),
            each = backward ? gradient_floats(attention) * sizeof(float) : bo_attention_state_bytes(attention);
-    room->states = bo_carve(carver, 2 * sequences, sizeof *room->states);
-    room->memory = bo_carve(carver, sequences, each);
-    if (backward) room->parameters = bo_carve_floats(carver, parameter_floats(call));
+    workspace->states = bo_carve(carver, 2 * sequences, sizeof *workspace->states);
+    workspace->memory = bo_carve(carver, sequences, each);
+    if (backward) workspace->parameters = bo_carve_floats(carver, parameter_floats(call));
 }
 
 /* ---- both calls -------------------------------------------------------------------------------------------------- */
@@ -73,14 +74,14 @@ static bo_attention_inputs reading_inputs(bo_attention_inputs in)
     return in;
 }
 
-bo_attention_shape bo_attention_asking(const bo_attention_shape *shape)
+bo_attention_shape bo_attention_querying(const bo_attention_shape *shape)
 {
     bo_attention_shape out = *shape;
     out.no_keys = true;
     return out;
 }
 
-static bo_attention_inputs asking_inputs(bo_attention_inputs in)
+static bo_attention_inputs querying_inputs(bo_attention_inputs in)
 {
     in.k = in.v = NULL;
 #define LEAVE_OUT(BIT, name) in.name = NULL;
@@ -89,7 +90,7 @@ static bo_attention_inputs asking_inputs(bo_attention_inputs in)
     return in;
 }
 
-/* Sets the first `sequences` entries of room->states to consecutive pieces of memory. */
+/* Sets the first `sequences` entries of workspace->states to consecutive pieces of memory. */
 static void **place(void **states, size_t sequences, char *memory, size_t each)
 {
     for (size_t s = 0; s < sequences; s++) states[s] = memory + s * each;
@@ -97,26 +98,27 @@ static void **place(void **states, size_t sequences, char *memory, size_t each)
 }
 
 bo_status bo_attention_read(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
-                            const bo_attention_inputs *in, void *const *states, bo_attention_room *room)
+                            const bo_attention_inputs *in, void *const *states, bo_attention_workspace *workspace)
 {
     const bo_attention *attention = ((const bo_attention_attributes *)call->attributes)->attention;
-    bo_attention_shape reading = bo_attention_reading(shape), asking = bo_attention_asking(shape);
-    bo_attention_inputs read = reading_inputs(*in), asked = asking_inputs(*in);
-    keepsake kept = {0};
-    if (call->saved) kept = keepsake_in(call, call->saved, NULL);
+    bo_attention_shape reading = bo_attention_reading(shape), querying = bo_attention_querying(shape);
+    bo_attention_inputs source_inputs = reading_inputs(*in), query_inputs = querying_inputs(*in);
+    saved_data saved = {0};
+    if (call->saved) saved = saved_data_in(call, call->saved, NULL);
     if (!states)
-        states = place(room->states, shape->sequences, call->saved ? kept.states : room->memory,
+        states = place(workspace->states, shape->sequences, call->saved ? saved.states : workspace->memory,
                        bo_attention_state_bytes(attention));
-    BO_TRY(bo_attention_forward_in(context, attention, &reading, &read, NULL, states, NULL, kept.reading, &room->work));
-    return bo_attention_forward_in(context, attention, &asking, &asked, (const void *const *)states, NULL,
-                                   call->out[0].data, kept.asking, &room->work);
+    BO_TRY(bo_attention_forward_in(context, attention, &reading, &source_inputs, NULL, states, NULL, saved.reading,
+                                   &workspace->work));
+    return bo_attention_forward_in(context, attention, &querying, &query_inputs, (const void *const *)states, NULL,
+                                   call->out[0].data, saved.querying, &workspace->work);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* Both calls compute a gradient of every parameter. That of reading is written to separate memory and then added to the
  * other. */
-static void beside(const bo_op_call *call, bo_attention_gradients *reading, float *room)
+static void redirect_parameters(const bo_op_call *call, bo_attention_gradients *reading, float *workspace)
 {
     const bo_attention_attributes *a = call->attributes;
     for (size_t bit = 0, input = 3; bit < BO_ATTENTION_GIVEN_COUNT; bit++) {
@@ -124,8 +126,8 @@ static void beside(const bo_op_call *call, bo_attention_gradients *reading, floa
         float **place = bo_attention_gradient_place(reading, bit);
         size_t floats = bo_operand_floats(&call->in[input++]);
         if (BO_GIVEN_TOKENS >> bit & 1) continue;
-        if (*place) *place = room;
-        room += bo_padded(floats);
+        if (*place) *place = workspace;
+        workspace += bo_padded(floats);
     }
 }
 
@@ -143,27 +145,29 @@ static void add_parameters(bo_context *context, const bo_op_call *call, bo_atten
 
 bo_status bo_attention_read_back(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
                                  const bo_attention_inputs *in, const bo_attention_gradients *gradients,
-                                 bo_attention_room *room)
+                                 bo_attention_workspace *workspace)
 {
     const bo_attention *attention = ((const bo_attention_attributes *)call->attributes)->attention;
-    bo_attention_shape reading = bo_attention_reading(shape), asking = bo_attention_asking(shape);
-    bo_attention_inputs read = reading_inputs(*in), asked = asking_inputs(*in);
-    bo_attention_gradients ask = *gradients, take = *gradients;
-    keepsake kept = keepsake_in(call, call->saved, NULL);
+    bo_attention_shape reading = bo_attention_reading(shape), querying = bo_attention_querying(shape);
+    bo_attention_inputs source_inputs = reading_inputs(*in), query_inputs = querying_inputs(*in);
+    bo_attention_gradients query_gradients = *gradients, source_gradients = *gradients;
+    saved_data saved = saved_data_in(call, call->saved, NULL);
     size_t sequences = shape->sequences;
-    void **states = place(room->states, sequences, kept.states, bo_attention_state_bytes(attention));
-    void **flow = place(room->states + sequences, sequences, room->memory, gradient_floats(attention) * sizeof(float));
-    ask.k = ask.v = NULL;
-#define LEAVE_OUT(BIT, name) ask.name = NULL;
+    void **states = place(workspace->states, sequences, saved.states, bo_attention_state_bytes(attention));
+    void **flow =
+        place(workspace->states + sequences, sequences, workspace->memory, gradient_floats(attention) * sizeof(float));
+    query_gradients.k = query_gradients.v = NULL;
+#define LEAVE_OUT(BIT, name) query_gradients.name = NULL;
     BO_ATTENTION_GIVEN_LIST(LEAVE_OUT, BO_GIVEN_NONE)
 #undef LEAVE_OUT
-    ask.initial = (float *const *)flow;
-    BO_TRY(bo_attention_backward_in(context, attention, &asking, &asked, (const void *const *)states, call->out[0].data,
-                                    kept.asking, call->dout[0], NULL, &ask, &room->work));
-    take.q = NULL;
-    beside(call, &take, room->parameters);
-    BO_TRY(bo_attention_backward_in(context, attention, &reading, &read, NULL, NULL, kept.reading, NULL,
-                                    (const float *const *)flow, &take, &room->work));
-    add_parameters(context, call, &take, &ask);
+    query_gradients.initial = (float *const *)flow;
+    BO_TRY(bo_attention_backward_in(context, attention, &querying, &query_inputs, (const void *const *)states,
+                                    call->out[0].data, saved.querying, call->dout[0], NULL, &query_gradients,
+                                    &workspace->work));
+    source_gradients.q = NULL;
+    redirect_parameters(call, &source_gradients, workspace->parameters);
+    BO_TRY(bo_attention_backward_in(context, attention, &reading, &source_inputs, NULL, NULL, saved.reading, NULL,
+                                    (const float *const *)flow, &source_gradients, &workspace->work));
+    add_parameters(context, call, &source_gradients, &query_gradients);
     return BO_OK;
 }

@@ -194,7 +194,7 @@ static void input_block(const bo_cpu_block *block)
             const float *x = b.x + r * b.columns + first, *dy = (const float *)call->dout[0] + r * b.columns + first;
             float *dx = (float *)call->din[X] + r * b.columns + first;
             for (size_t j = 0; j < count; j++)
-                bo_put(&dx[j], call->add[X], scale[j] * (dy[j] - level[j] - (x[j] - mean[j]) * rate[j] * along[j]));
+                bo_store(&dx[j], call->add[X], scale[j] * (dy[j] - level[j] - (x[j] - mean[j]) * rate[j] * along[j]));
         }
     }
 }
@@ -206,8 +206,8 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bo_blocks(context, call, b.rows, b.each, gradient_sums_block);
     gather(&b);
     float *dgain = call->din[GAIN], *dbias = call->din[BIAS];
-    for (size_t j = 0; dgain && j < b.columns; j++) bo_put(&dgain[j], call->add[GAIN], (float)b.sums[b.columns + j]);
-    for (size_t j = 0; dbias && j < b.columns; j++) bo_put(&dbias[j], call->add[BIAS], (float)b.sums[j]);
+    for (size_t j = 0; dgain && j < b.columns; j++) bo_store(&dgain[j], call->add[GAIN], (float)b.sums[b.columns + j]);
+    for (size_t j = 0; dbias && j < b.columns; j++) bo_store(&dbias[j], call->add[BIAS], (float)b.sums[j]);
     for (size_t i = MEAN; i < INPUTS; i++) /* running values have no gradient */
         if (call->din[i] && !call->add[i]) memset(call->din[i], 0, b.columns * sizeof(float));
     if (call->din[X]) bo_blocks(context, call, b.rows, b.each, input_block);

@@ -45,7 +45,7 @@ static void hand_back_task(void *arg, size_t index, int worker)
     const hand_back_job *job = arg;
     size_t first = index * BO_BLOCK_FLOATS, rest = job->count - first;
     size_t end = rest < BO_BLOCK_FLOATS ? job->count : first + BO_BLOCK_FLOATS;
-    for (size_t i = first; i < end; i++) bo_put(&job->to[i], job->add, job->from[i]);
+    for (size_t i = first; i < end; i++) bo_store(&job->to[i], job->add, job->from[i]);
 }
 
 void bo_hand_back(bo_context *context, const bo_op_call *call, size_t input)

@@ -37,7 +37,7 @@ static inline size_t bo_operand_floats(const bo_tensor *operand)
 }
 
 /* Writes or adds a gradient. */
-static inline void bo_put(float *to, bool add, float value)
+static inline void bo_store(float *to, bool add, float value)
 {
     *to = add ? *to + value : value;
 }

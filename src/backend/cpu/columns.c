@@ -31,7 +31,7 @@ static void sum_task(void *arg, size_t index, int worker)
         }
         for (size_t j = 0; j < count; j++) total[j] += (double)part[j];
     }
-    for (size_t j = 0; j < count; j++) bo_put(&job->out[first + j], job->add, (float)total[j]);
+    for (size_t j = 0; j < count; j++) bo_store(&job->out[first + j], job->add, (float)total[j]);
 }
 
 void bo_sum_columns(bo_context *context, size_t rows, size_t columns, const float *x, bool add, float *out)

@@ -24,7 +24,7 @@ static void backward_block(const bo_cpu_block *block)
         for (size_t i = 0; i < call->inputs; i++) {
             size_t columns = call->in[i].columns;
             float *dx = call->din[i];
-            for (size_t c = 0; dx && c < columns; c++) bo_put(&dx[r * columns + c], call->add[i], dy[c]);
+            for (size_t c = 0; dx && c < columns; c++) bo_store(&dx[r * columns + c], call->add[i], dy[c]);
             dy += columns;
         }
 }

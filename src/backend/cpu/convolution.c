@@ -65,7 +65,7 @@ static bool goes_by_sequence(const bo_op_call *call)
     const bo_convolution_attributes *a = call->attributes;
     if (!is_causal(call) || !call->pass) return false;
     return (a->sequences.source ? call->pass->source_lengths : call->pass->lengths) ||
-           bo_spans_remember(call, &a->sequences);
+           bo_spans_have_states(call, &a->sequences);
 }
 
 /* A call is processed in parts: all of it, or one sequence at a time. */
@@ -184,12 +184,12 @@ static size_t panels_of(const bo_convolving *c)
 static void forward_group(bo_context *context, const bo_op_call *call, const parts *p, size_t group, float *scratch)
 {
     const bo_convolving *whole = &p->whole;
-    float *rooms = scratch + panels_of(whole);
+    float *workspaces = scratch + panels_of(whole);
     pack_job job = {.c = whole, .kernels = bo_context_kernels(context), .group = group, .panels = scratch};
     bo_parallel(context, bo_ceil_div(whole->out, BO_PANEL), pack_task, &job);
     for (walk w = {0}; next_part(call, p, &w);) {
         bo_correlation f = forward_of(&w.c, group, scratch);
-        bo_correlate(context, &f, rooms);
+        bo_correlate(context, &f, workspaces);
     }
 }
 
@@ -208,7 +208,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
         forward_depthwise(context, call, &p, call->scratch);
     else
         for (size_t g = 0; g < p.whole.groups; g++) forward_group(context, call, &p, g, call->scratch);
-    bool remembers = is_causal(call) && bo_spans_remember(call, &a->sequences) && !call->again;
+    bool remembers = is_causal(call) && bo_spans_have_states(call, &a->sequences) && !call->again;
     for (walk w = {0}; remembers && next_part(call, &p, &w);)
         remember(&w.c, bo_span_state(call, &a->sequences, &p.spans, w.count - 1));
     return BO_OK;
@@ -265,14 +265,14 @@ static size_t phase_panels_of(const bo_convolving *c)
 static void input_phase(bo_context *context, const bo_op_call *call, const parts *p, size_t group,
                         const size_t phase[2])
 {
-    float *panels = call->scratch, *rooms = panels + phase_panels_of(&p->whole);
+    float *panels = call->scratch, *workspaces = panels + phase_panels_of(&p->whole);
     bo_correlation first = phase_of(&p->whole, group, phase, panels);
     pack_job job = {.c = &p->whole, .kernels = bo_context_kernels(context), .group = group, .panels = panels};
     for (size_t i = 0; i < 2; i++) job.phase[i] = phase[i], job.taps[i] = first.taps[i];
     bo_parallel(context, first.taps[0] * first.taps[1], pack_phase_task, &job);
     for (walk w = {0}; next_part(call, p, &w);) {
         bo_correlation g = phase_of(&w.c, group, phase, panels);
-        bo_correlate(context, &g, rooms);
+        bo_correlate(context, &g, workspaces);
     }
 }
 
@@ -298,9 +298,9 @@ static size_t sums_of(const bo_convolving *c)
 
 static void weight_gradient(bo_context *context, const bo_op_call *call, const parts *p)
 {
-    float *sums = call->scratch, *rooms = sums + sums_of(&p->whole);
+    float *sums = call->scratch, *workspaces = sums + sums_of(&p->whole);
     if (!p->count) memset(sums, 0, sums_of(&p->whole) * sizeof *sums);
-    for (walk w = {0}; next_part(call, p, &w);) bo_weight_gradient_add(context, &w.c, w.count > 1, sums, rooms);
+    for (walk w = {0}; next_part(call, p, &w);) bo_weight_gradient_add(context, &w.c, w.count > 1, sums, workspaces);
     bo_weight_gradient_end(context, &p->whole, sums, call->add[1], call->din[1]);
 }
 
@@ -310,7 +310,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     parts p;
     if (bo_backward_is_zero(call)) return BO_OK;
     BO_TRY(parts_of(context, call, &p));
-    if (is_causal(call)) BO_TRY(bo_spans_begin_anew(context, call, &a->sequences, "convolution"));
+    if (is_causal(call)) BO_TRY(bo_spans_refuse_states(context, call, &a->sequences, "convolution"));
     if (call->din[0]) input_gradient(context, call, &p);
     if (call->din[1]) weight_gradient(context, call, &p);
     if (call->din[2])
@@ -328,15 +328,15 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     bool dense = !bo_is_depthwise(&c), backward = call->dout[0] != NULL;
     if (!backward) {
         bo_correlation f = forward_of(&c, 0, NULL);
-        floats = panels_of(&c) + (dense ? threads * bo_correlation_room(&f) : 0);
+        floats = panels_of(&c) + (dense ? threads * bo_correlation_workspace(&f) : 0);
     }
     for (size_t i = 0; call->din[0] && i < c.windows.stride[0] * c.windows.stride[1]; i++) {
         bo_correlation g = phase_of(&c, 0, (size_t[]){i / c.windows.stride[1], i % c.windows.stride[1]}, NULL);
-        floats = bo_max(floats, phase_panels_of(&c) + (dense ? threads * bo_correlation_room(&g) : 0));
+        floats = bo_max(floats, phase_panels_of(&c) + (dense ? threads * bo_correlation_workspace(&g) : 0));
     }
     bo_convolving whole = whole_of(call); /* many short sequences may need more memory than a long one */
-    size_t rooms = bo_max(bo_weight_gradient_room(&c), bo_weight_gradient_room(&whole));
-    if (call->din[1]) floats = bo_max(floats, sums_of(&c) + threads * rooms);
+    size_t workspaces = bo_max(bo_weight_gradient_workspace(&c), bo_weight_gradient_workspace(&whole));
+    if (call->din[1]) floats = bo_max(floats, sums_of(&c) + threads * workspaces);
     *saved = 0;
     *scratch = floats * sizeof(float);
     return BO_OK;

@@ -33,11 +33,11 @@ static inline size_t bo_weight_floats(const bo_convolving *c)
 }
 
 /* The gradient of the weight. Blocks of tiles of y are summed in `sums` (c->blocks times the floats of the weight),
- * which the first part of a call writes and the others (`begun`) add to; then the sums are written to dw. `rooms`:
- * bo_weight_gradient_room floats per thread. */
+ * which the first part of a call writes and the others (`begun`) add to; then the sums are written to dw. `workspaces`:
+ * bo_weight_gradient_workspace floats per thread. */
 size_t bo_weight_gradient_blocks(const bo_convolving *c, size_t rows);
-size_t bo_weight_gradient_room(const bo_convolving *c);
-void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool begun, float *sums, float *rooms);
+size_t bo_weight_gradient_workspace(const bo_convolving *c);
+void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool begun, float *sums, float *workspaces);
 void bo_weight_gradient_end(bo_context *context, const bo_convolving *c, const float *sums, bool add, float *dw);
 
 /* Depthwise convolution. `turned` is the weight as taps x channels, and so are the sums of the gradient. */

@@ -7,28 +7,28 @@
 #include "../../math/panel.h"
 
 enum {
-    MOST_BLOCKS = 8,
+    MAX_BLOCKS = 8,
     BLOCK_PLACES = BO_SIZE(256, 8),      /* minimum pixels per block, compared with the cost of its sums */
     SUMS_FLOATS = BO_SIZE(1 << 21, 256), /* maximum floats of the sums of all blocks; at least one block is used */
     TASK_LINES = BO_SIZE(1536, 8),       /* maximum lines of the product per task */
     TILE_PLACES = BO_SIZE(448, 16),      /* maximum number of products summed in registers */
-    LEAST_PLACES = BO_SIZE(64, 8),       /* pixels per tile if its patch … */
+    MIN_PLACES = BO_SIZE(64, 8),         /* pixels per tile if its patch … */
     TILE_FLOATS = BO_SIZE(1 << 16, 256), /* … exceeds this many floats */
     END_LINES = BO_SIZE(16, 2),          /* lines of the sums per task */
 };
 
 size_t bo_weight_gradient_blocks(const bo_convolving *c, size_t rows)
 {
-    size_t room = SUMS_FLOATS / bo_weight_floats(c), useful = bo_ceil_div(rows, BLOCK_PLACES);
-    size_t blocks = bo_min(bo_min(room, useful), MOST_BLOCKS);
+    size_t fit = SUMS_FLOATS / bo_weight_floats(c), useful = bo_ceil_div(rows, BLOCK_PLACES);
+    size_t blocks = bo_min(bo_min(fit, useful), MAX_BLOCKS);
     return blocks ? blocks : 1;
 }
 
 /* Returns the maximum number of pixels per tile. */
-static size_t most_places(const bo_convolving *c)
+static size_t max_places(const bo_convolving *c)
 {
-    size_t most = TILE_FLOATS / c->in / 8 * 8;
-    return most < LEAST_PLACES ? LEAST_PLACES : bo_min(most, TILE_PLACES);
+    size_t limit = TILE_FLOATS / c->in / 8 * 8;
+    return limit < MIN_PLACES ? MIN_PLACES : bo_min(limit, TILE_PLACES);
 }
 
 /* The pixels of y that are summed in registers: a part of an image, or all of several small images. */
@@ -52,30 +52,30 @@ static size_t image_floats(const bo_convolving *c, const tiling *t)
 
 static tiling tiling_of(const bo_convolving *c)
 {
-    size_t most = most_places(c), places = c->places[0] * c->places[1];
+    size_t limit = max_places(c), places = c->places[0] * c->places[1];
     tiling t = {.images = 1};
     if (!places) return t;
-    t.size[1] = c->places[1] <= most ? c->places[1] : bo_run_length(c->places[1], most);
-    t.size[0] = bo_min(c->places[0], c->places[1] <= most ? most / c->places[1] : 1);
+    t.size[1] = c->places[1] <= limit ? c->places[1] : bo_run_length(c->places[1], limit);
+    t.size[0] = bo_min(c->places[0], c->places[1] <= limit ? limit / c->places[1] : 1);
     reach(c, t.size, t.extent);
-    if (places <= most) t.images = bo_min(c->images, bo_min(most / places, TILE_FLOATS / image_floats(c, &t)));
+    if (places <= limit) t.images = bo_min(c->images, bo_min(limit / places, TILE_FLOATS / image_floats(c, &t)));
     if (!t.images) t.images = 1;
     t.floats = t.images > 1 ? t.images * image_floats(c, &t) : t.extent[0] * t.extent[1] * c->in;
     return t;
 }
 
 /* Returns the floats of the scratch memory for x; that for dy follows. */
-static size_t patch_room(const bo_convolving *c)
+static size_t patch_floats(const bo_convolving *c)
 {
     tiling t = tiling_of(c);
     size_t widest =
-        ((most_places(c) - 1) * c->windows.stride[1] + c->windows.kernel[1]) * c->in; /* also for shorter rows */
+        ((max_places(c) - 1) * c->windows.stride[1] + c->windows.kernel[1]) * c->in; /* also for shorter rows */
     return bo_round_up(t.size[0] == 1 && t.floats < widest ? widest : t.floats, 16);
 }
 
-size_t bo_weight_gradient_room(const bo_convolving *c)
+size_t bo_weight_gradient_workspace(const bo_convolving *c)
 {
-    return bo_is_depthwise(c) ? 0 : patch_room(c) + most_places(c) * BO_PANEL;
+    return bo_is_depthwise(c) ? 0 : patch_floats(c) + max_places(c) * BO_PANEL;
 }
 
 typedef struct weight_job {
@@ -85,14 +85,14 @@ typedef struct weight_job {
     size_t tiles[3]; /* number of tiles: images, vertical, horizontal */
     size_t pieces;   /* number of pieces of the product's lines */
     bool begun;      /* the sums already exist */
-    float *sums, *rooms;
-    size_t room;
+    float *sums, *workspaces;
+    size_t workspace_floats;
 } weight_job;
 
 /* The part of the gradient that a task sums: some lines (width, channel) of row `row` of the kernel in a group. */
 typedef struct weight_target {
     size_t group, row, line, lines;
-    float *sums, *room;
+    float *sums, *workspace;
 } weight_target;
 
 /* A tile: its first image and pixel, and its size, which is smaller at the edges of images. */
@@ -122,16 +122,16 @@ static const float *patch_of(const weight_job *job, const weight_target *target,
     ptrdiff_t first[2] = {(ptrdiff_t)(t->at[0] * w->stride[0] + target->row) - (ptrdiff_t)w->before[0],
                           (ptrdiff_t)(t->at[1] * w->stride[1]) - (ptrdiff_t)w->before[1]};
     reach(c, t->places, extent);
-    if (t->images == 1) return bo_patch(&from, t->image, first, extent, target->room, row);
+    if (t->images == 1) return bo_patch(&from, t->image, first, extent, target->workspace, row);
     for (size_t i = 0; i < t->images; i++)
-        bo_patch_copy(&from, t->image + i, first, extent, target->room + i * image_floats(c, &job->tile));
+        bo_patch_copy(&from, t->image + i, first, extent, target->workspace + i * image_floats(c, &job->tile));
     *row = extent[1] * c->in;
-    return target->room;
+    return target->workspace;
 }
 
 /* Returns `columns` columns of dy, copied to contiguous memory if they are far apart: *pitch between pixels, *row
  * between rows. */
-static const float *dy_of(const weight_job *job, const tile *t, size_t column, size_t columns, float *room,
+static const float *dy_of(const weight_job *job, const tile *t, size_t column, size_t columns, float *workspace,
                           size_t *pitch, size_t *row)
 {
     const bo_convolving *c = job->c;
@@ -139,12 +139,12 @@ static const float *dy_of(const weight_job *job, const tile *t, size_t column, s
     const float *dy = c->dy + place * all + column;
     *pitch = all, *row = c->places[1] * all;
     if (all <= 2 * BO_PANEL) return dy;
-    float *to = room;
+    float *to = workspace;
     for (size_t r = 0; r < t->images * t->places[0]; r++)
         for (size_t i = 0; i < t->places[1]; i++, to += BO_PANEL)
             memcpy(to, dy + r * *row + i * all, columns * sizeof *to);
     *pitch = BO_PANEL, *row = t->places[1] * BO_PANEL;
-    return room;
+    return workspace;
 }
 
 static void add_tile(const weight_job *job, const weight_target *target, size_t index, bool add)
@@ -155,8 +155,8 @@ static void add_tile(const weight_job *job, const weight_target *target, size_t 
     const float *patch = patch_of(job, target, &t, &row);
     for (size_t first = 0; first < c->out; first += BO_PANEL) {
         size_t columns = bo_min(BO_PANEL, c->out - first);
-        const float *dy =
-            dy_of(job, &t, target->group * c->out + first, columns, target->room + patch_room(c), &pitch, &dy_row);
+        const float *dy = dy_of(job, &t, target->group * c->out + first, columns, target->workspace + patch_floats(c),
+                                &pitch, &dy_row);
         bo_runs runs = {t.images * t.places[0], c->windows.stride[0] * row, dy_row};
         job->kernels->multiply_runs(target->lines, columns, runs, t.places[1], patch + target->line, 1,
                                     c->windows.stride[1] * c->in, dy, pitch, add, target->sums + first, c->out);
@@ -172,22 +172,23 @@ static void add_task(void *arg, size_t index, int worker)
     size_t piece = index % job->pieces, rest = index / job->pieces, block = rest / c->windows.kernel[0] / c->groups;
     weight_target t = {.row = rest % c->windows.kernel[0], .group = rest / c->windows.kernel[0] % c->groups};
     t.line = piece * TASK_LINES, t.lines = bo_min(TASK_LINES, wide - t.line);
-    t.room = job->rooms + (size_t)worker * job->room;
+    t.workspace = job->workspaces + (size_t)worker * job->workspace_floats;
     t.sums = job->sums + block * bo_weight_floats(c) + (t.group * c->taps * c->in + t.row * wide + t.line) * c->out;
     size_t first = block * tiles / c->blocks, end = (block + 1) * tiles / c->blocks;
     for (size_t i = first; i < end; i++) add_tile(job, &t, i, job->begun || i > first);
     if (first == end && !job->begun) memset(t.sums, 0, t.lines * c->out * sizeof *t.sums);
 }
 
-void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool begun, float *sums, float *rooms)
+void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool begun, float *sums, float *workspaces)
 {
-    weight_job job = {.c = c, .kernels = bo_context_kernels(context), .begun = begun, .sums = sums, .rooms = rooms};
+    weight_job job = {
+        .c = c, .kernels = bo_context_kernels(context), .begun = begun, .sums = sums, .workspaces = workspaces};
     if (bo_is_depthwise(c)) {
         bo_depthwise_weight_gradient(context, c, begun, sums);
         return;
     }
     job.tile = tiling_of(c);
-    job.room = bo_weight_gradient_room(c);
+    job.workspace_floats = bo_weight_gradient_workspace(c);
     job.pieces = bo_ceil_div(c->windows.kernel[1] * c->in, TASK_LINES);
     job.tiles[0] = bo_ceil_div(c->images, job.tile.images);
     for (size_t i = 0; i < 2; i++)

@@ -9,15 +9,15 @@ enum {
     DEPTH = BO_SIZE(512, 16),
     TILE_PLACES = BO_SIZE(256, 8),       /* enough work for a task */
     TILE_FLOATS = BO_SIZE(1 << 15, 256), /* floats per patch */
-    LEAST_WIDTH = BO_SIZE(12, 2),        /* minimum width of a tile, so that the kernels have enough work per call */
+    MIN_WIDTH = BO_SIZE(12, 2),          /* minimum width of a tile, so that the kernels have enough work per call */
 };
 
 typedef struct tile_job {
     const bo_correlation *c;
     const bo_kernels *kernels;
     size_t tile[2], tiles[2];
-    float *rooms;
-    size_t room;
+    float *workspaces;
+    size_t workspace_floats;
 } tile_job;
 
 /* Returns the pixels of x under `places` pixels of y. */
@@ -30,7 +30,7 @@ static void choose_tile(const bo_correlation *c, size_t tile[2])
 {
     size_t line = c->taps[0] * c->from.channels; /* floats of a column of the patch under one row of pixels */
     size_t width = bo_min(c->places[1], TILE_PLACES), height = 1;
-    while (width > LEAST_WIDTH && reach(c, 1, width) * line > TILE_FLOATS) width = (width + 1) / 2;
+    while (width > MIN_WIDTH && reach(c, 1, width) * line > TILE_FLOATS) width = (width + 1) / 2;
     while (height < c->places[0] && (height + 1) * width <= TILE_PLACES &&
            reach(c, 0, height + 1) * reach(c, 1, width) * c->from.channels <= TILE_FLOATS)
         height++;
@@ -38,11 +38,11 @@ static void choose_tile(const bo_correlation *c, size_t tile[2])
 }
 
 /* Larger than for one tile, since the memory is also used for fewer pixels. */
-size_t bo_correlation_room(const bo_correlation *c)
+size_t bo_correlation_workspace(const bo_correlation *c)
 {
     size_t whole = bo_patch_floats(&c->from, (size_t[]){reach(c, 0, c->places[0]), reach(c, 1, c->places[1])});
-    size_t least = bo_patch_floats(&c->from, (size_t[]){c->taps[0], reach(c, 1, LEAST_WIDTH)});
-    return bo_min(whole, least > TILE_FLOATS ? least : TILE_FLOATS);
+    size_t min_floats = bo_patch_floats(&c->from, (size_t[]){c->taps[0], reach(c, 1, MIN_WIDTH)});
+    return bo_min(whole, min_floats > TILE_FLOATS ? min_floats : TILE_FLOATS);
 }
 
 /* Sets the initial values of the sums of a row of pixels. */
@@ -105,13 +105,17 @@ static void tile_task(void *arg, size_t index, int worker)
     bool any = c->taps[0] && c->taps[1];
     for (size_t i = 0; (c->bias || !any) && i < places[0]; i++) begin_row(c, places[1], y + i * c->row);
     if (!any) return;
-    const float *patch = bo_patch(&c->from, image, from, extent, job->rooms + (size_t)worker * job->room, &row);
+    const float *patch =
+        bo_patch(&c->from, image, from, extent, job->workspaces + (size_t)worker * job->workspace_floats, &row);
     add_parts(job, patch, row, places, y);
 }
 
-void bo_correlate(bo_context *context, const bo_correlation *c, float *rooms)
+void bo_correlate(bo_context *context, const bo_correlation *c, float *workspaces)
 {
-    tile_job job = {.c = c, .kernels = bo_context_kernels(context), .rooms = rooms, .room = bo_correlation_room(c)};
+    tile_job job = {.c = c,
+                    .kernels = bo_context_kernels(context),
+                    .workspaces = workspaces,
+                    .workspace_floats = bo_correlation_workspace(c)};
     if (!c->places[0] || !c->places[1]) return;
     choose_tile(c, job.tile);
     for (size_t i = 0; i < 2; i++) job.tiles[i] = bo_ceil_div(c->places[i], job.tile[i]);

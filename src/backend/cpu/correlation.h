@@ -33,7 +33,7 @@ static inline size_t bo_panel_floats(size_t depth, size_t columns)
 }
 
 /* Returns the floats of scratch memory per thread. */
-size_t bo_correlation_room(const bo_correlation *correlation);
-void bo_correlate(bo_context *context, const bo_correlation *correlation, float *rooms);
+size_t bo_correlation_workspace(const bo_correlation *correlation);
+void bo_correlate(bo_context *context, const bo_correlation *correlation, float *workspaces);
 
 #endif

@@ -17,8 +17,8 @@ enum {
     /* bytes of logits of the student, and as many of a teacher: the rows of a block share the packing of W, which costs
      * more than a cache miss, and the logits of one task stay in cache */
     BLOCK_BYTES = 16 << 20,
-    LEAST_ROWS = 32,
-    MOST_ROWS = 2048,
+    MIN_ROWS = 32,
+    MAX_ROWS = 2048,
     TASK_FLOATS = 1 << 14, /* floats of logits per task */
     SUM_LENGTH = 1024,     /* exponentials summed in float32 at a time, then in float64 */
 };
@@ -65,8 +65,8 @@ static size_t block_rows(const bo_context *context, const bo_op_call *call)
 {
     size_t bytes = bo_context_precision(context) == BO_PRECISION_BFLOAT16 ? 4 * (size_t)BLOCK_BYTES : BLOCK_BYTES;
     size_t fit = bytes / sizeof(float) / call->in[1].rows;
-    if (fit < LEAST_ROWS) fit = LEAST_ROWS;
-    if (fit > MOST_ROWS) fit = MOST_ROWS;
+    if (fit < MIN_ROWS) fit = MIN_ROWS;
+    if (fit > MAX_ROWS) fit = MAX_ROWS;
     if (fit > BO_DEPTH32) fit -= fit % BO_DEPTH32;
     return fit < call->in[0].rows ? fit : call->in[0].rows;
 }
@@ -88,19 +88,19 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 {
     size_t rows = block_rows(context, call), width = call->in[0].columns, vocabulary = call->in[1].rows;
     bo_gemm_product product = {.n = vocabulary, .stored = bo_stored_of(call->in[1].element)};
-    size_t room =
+    size_t workspace =
         bo_gemm_shared_bytes(context, bo_context_precision(context), distributions(call) * rows, width, 1, &product);
     size_t dx = bo_gemm_bytes(context, bo_context_precision(context), rows, width, vocabulary),
            dw = bo_gemm_bytes(context, bo_context_precision(context), vocabulary, width, rows);
-    if (gradients && dx > room) room = dx;
-    if (gradients && dw > room) room = dw;
+    if (gradients && dx > workspace) workspace = dx;
+    if (gradients && dw > workspace) workspace = dw;
     *saved = 0;
-    *scratch = (logit_floats(context, call) + stacked_floats(context, call)) * sizeof(float) + room;
+    *scratch = (logit_floats(context, call) + stacked_floats(context, call)) * sizeof(float) + workspace;
     return BO_OK;
 }
 
 /* Returns Σ_j t_j l_j, where t is the smoothed target distribution. */
-static double wanted(const job *j, const float *logits, int32_t target)
+static double expected_logit(const job *j, const float *logits, int32_t target)
 {
     double chosen = (double)logits[target];
     if (!(j->smoothing > 0)) return chosen;
@@ -110,7 +110,7 @@ static double wanted(const job *j, const float *logits, int32_t target)
 
 /* Computes the loss of a row, log Σ exp(l_j - max) + max - Σ_j t_j l_j, and replaces its logits by their gradients, p -
  * t. */
-static void take_row(const job *j, size_t index)
+static void row_loss(const job *j, size_t index)
 {
     float *logits = j->logits + index * j->vocabulary;
     int32_t target = j->targets[index];
@@ -121,7 +121,7 @@ static void take_row(const job *j, size_t index)
     }
     if (j->bias) j->kernels->axpy(j->vocabulary, 1.0f, j->bias, logits);
     float largest = j->kernels->max(j->vocabulary, logits);
-    double sum = 0, chosen = wanted(j, logits, target);
+    double sum = 0, chosen = expected_logit(j, logits, target);
     for (size_t i = 0; i < j->vocabulary; i += SUM_LENGTH) {
         size_t count = j->vocabulary - i < SUM_LENGTH ? j->vocabulary - i : SUM_LENGTH;
         sum += (double)j->kernels->exp_sum(count, logits + i, -largest, logits + i);
@@ -145,7 +145,7 @@ typedef struct pair_sums {
 /* Replaces the logits of student and teacher by the exponentials in the sums. The maxima are subtracted before the
  * difference is taken, as in the exponentials: the rounding of l and t is then that of the logits, to which small
  * divergences are insensitive. */
-static pair_sums take_pair(const job *j, float top, float teacher_top, float *logits, float *teacher)
+static pair_sums exponentiate_pair(const job *j, float top, float teacher_top, float *logits, float *teacher)
 {
     float difference[SUM_LENGTH];
     pair_sums sums = {0};
@@ -162,9 +162,9 @@ static pair_sums take_pair(const job *j, float top, float teacher_top, float *lo
     return sums;
 }
 
-/* take_row with a teacher. KL(p' | p) = Σ_j p'_j (log p'_j - log p_j) = Σ_j p'_j (t_j - l_j) - log Σ exp(t_j) + log Σ
+/* row_loss with a teacher. KL(p' | p) = Σ_j p'_j (log p'_j - log p_j) = Σ_j p'_j (t_j - l_j) - log Σ exp(t_j) + log Σ
  * exp(l_j). The gradients are p - (1 - α) e_target - α p'. */
-static void take_taught_row(const job *j, size_t index)
+static void distilled_row_loss(const job *j, size_t index)
 {
     float *logits = j->logits + index * j->vocabulary, *teacher = logits + j->rows * j->vocabulary;
     const int32_t target = j->targets[index];
@@ -177,7 +177,7 @@ static void take_taught_row(const job *j, size_t index)
     if (j->bias) j->kernels->axpy(j->vocabulary, 1.0f, j->bias, teacher);
     const float top = j->kernels->max(j->vocabulary, logits), teacher_top = j->kernels->max(j->vocabulary, teacher);
     const double chosen = (double)logits[target];
-    const pair_sums sums = take_pair(j, top, teacher_top, logits, teacher);
+    const pair_sums sums = exponentiate_pair(j, top, teacher_top, logits, teacher);
     const double entropy = log(sums.student) + ((double)top - chosen);
     double divergence = sums.along / sums.teacher - log(sums.teacher / sums.student);
     if (divergence < 0) divergence = 0; /* rounding */
@@ -198,9 +198,9 @@ static void rows_task(void *arg, size_t index, int worker)
     size_t first = index * j->task_rows, end = bo_min(first + j->task_rows, j->rows);
     for (size_t i = first; i < end; i++) {
         if (j->teacher > 0)
-            take_taught_row(j, i);
+            distilled_row_loss(j, i);
         else
-            take_row(j, i);
+            row_loss(j, i);
     }
 }
 
@@ -219,8 +219,8 @@ static bo_status count_targets(bo_context *context, const bo_op_call *call, size
 }
 
 /* Computes the logits of a block; `stacked` is memory for stacked_floats floats. */
-static void make_logits(bo_context *context, const bo_op_call *call, const job *j, size_t first, float *stacked,
-                        void *room)
+static void compute_logits(bo_context *context, const bo_op_call *call, const job *j, size_t first, float *stacked,
+                           void *workspace)
 {
     const bo_tensor *weight = &call->in[1];
     const float *x = (const float *)call->in[0].data + first * j->width;
@@ -234,7 +234,7 @@ static void make_logits(bo_context *context, const bo_op_call *call, const job *
     product.stored = bo_stored_of(weight->element);
     product.c = j->logits, product.ldc = j->vocabulary;
     bo_gemm_shared(context, bo_context_precision(context), false, distributions(call) * j->rows, j->width,
-                   (float)j->scale, x, j->width, 1, &product, room);
+                   (float)j->scale, x, j->width, 1, &product, workspace);
 }
 
 /* Adds the gradient of the bias, a few columns at a time. The gradients in `logits` include the scale, which the bias
@@ -248,22 +248,23 @@ static void spread_bias(const job *j, bool add, float *out)
         double total[COLUMNS] = {0};
         for (size_t r = 0; r < j->rows; r++, gradients += j->vocabulary)
             for (size_t i = 0; i < count; i++) total[i] += (double)gradients[i];
-        for (size_t i = 0; i < count; i++) bo_put(&out[first + i], add, (float)(total[i] / j->scale));
+        for (size_t i = 0; i < count; i++) bo_store(&out[first + i], add, (float)(total[i] / j->scale));
     }
 }
 
 /* Computes gradients from the gradients of the block's logits. */
-static void spread(bo_context *context, const bo_op_call *call, const job *j, size_t first, void *room)
+static void spread(bo_context *context, const bo_op_call *call, const job *j, size_t first, void *workspace)
 {
     size_t width = j->width;
     const float *x = (const float *)call->in[0].data + first * width;
     float *dx = call->din[0], *dw = call->din[1], *db = has_bias(call) ? call->din[3] : NULL;
     if (dx)
         bo_gemm_in(context, bo_context_precision(context), false, false, j->rows, width, j->vocabulary, 1.0f, j->logits,
-                   j->vocabulary, call->in[1].data, width, call->add[0] ? 1.0f : 0.0f, dx + first * width, width, room);
+                   j->vocabulary, call->in[1].data, width, call->add[0] ? 1.0f : 0.0f, dx + first * width, width,
+                   workspace);
     if (dw)
         bo_gemm_in(context, bo_context_precision(context), true, false, j->vocabulary, width, j->rows, 1.0f, j->logits,
-                   j->vocabulary, x, width, call->add[1] || first > 0 ? 1.0f : 0.0f, dw, width, room);
+                   j->vocabulary, x, width, call->add[1] || first > 0 ? 1.0f : 0.0f, dw, width, workspace);
     if (db) spread_bias(j, call->add[3] || first > 0, db);
 }
 
@@ -285,15 +286,15 @@ static bo_status run(bo_context *context, const bo_op_call *call, bool gradients
     if (has_bias(call)) j.bias = call->in[3].data;
     if (gradients && dmean && targets) j.dmean = (double)*dmean / (double)targets;
     float *stacked = j.logits + logit_floats(context, call);
-    void *room = stacked + stacked_floats(context, call);
+    void *workspace = stacked + stacked_floats(context, call);
     for (size_t first = 0; first < n; first += rows) {
         j.rows = n - first < rows ? n - first : rows;
         j.targets = (const int32_t *)call->in[2].data + first;
         j.losses = losses + first;
         if (gradients && dlosses) j.dlosses = dlosses + first;
-        make_logits(context, call, &j, first, stacked, room);
+        compute_logits(context, call, &j, first, stacked, workspace);
         bo_parallel(context, bo_ceil_div(j.rows, j.task_rows), rows_task, &j);
-        if (gradients) spread(context, call, &j, first, room);
+        if (gradients) spread(context, call, &j, first, workspace);
     }
     for (size_t i = 0; i < n; i++) sum += (double)losses[i];
     *(float *)call->out[0].data = (float)(targets ? sum / (double)targets : 0);

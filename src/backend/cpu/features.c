@@ -10,16 +10,16 @@ enum { ROWS = BO_SIZE(64, 4) };
 typedef struct job {
     const bo_op_call *call;
     const bo_features *features;
-    size_t dim, count;       /* columns of x and of φ */
-    size_t room, per_worker; /* bytes of the scratch memory of φ, and of it with the gradient to be added */
+    size_t dim, count;              /* columns of x and of φ */
+    size_t block_bytes, per_worker; /* bytes of the scratch memory of φ, and of it with the gradient to be added */
 } job;
 
 static job job_of(const bo_op_call *call)
 {
     job j = {.call = call, .features = ((const bo_features_attributes *)call->attributes)->features};
     j.dim = call->in[0].columns, j.count = call->out[0].columns;
-    j.room = bo_features_block_bytes(j.features, ROWS);
-    j.per_worker = j.room + (call->din[0] && call->add[0] ? bo_padded_bytes(ROWS * j.dim * sizeof(float)) : 0);
+    j.block_bytes = bo_features_block_bytes(j.features, ROWS);
+    j.per_worker = j.block_bytes + (call->din[0] && call->add[0] ? bo_padded_bytes(ROWS * j.dim * sizeof(float)) : 0);
     return j;
 }
 
@@ -49,7 +49,7 @@ static void backward_task(void *arg, size_t index, int worker)
     const bo_op_call *call = j->call;
     char *scratch = scratch_of(j, worker);
     size_t first = index * ROWS, rows = rows_of(j, index);
-    float *dx = (float *)call->din[0] + first * j->dim, *to = call->add[0] ? (float *)(scratch + j->room) : dx;
+    float *dx = (float *)call->din[0] + first * j->dim, *to = call->add[0] ? (float *)(scratch + j->block_bytes) : dx;
     bo_features_block_backward(j->features, rows, (const float *)call->in[0].data + first * j->dim, j->dim,
                                (const float *)call->out[0].data + first * j->count, j->count,
                                (const float *)call->dout[0] + first * j->count, j->count, to, j->dim, scratch);

@@ -24,11 +24,11 @@ static void backward_block(const bo_cpu_block *block)
     bo_curve curve = bo_curve_of(attributes);
     for (size_t i = block->first; i < block->end; i += BO_STRIP) {
         size_t count = block->end - i < BO_STRIP ? block->end - i : BO_STRIP;
-        if (da) block->kernels->curve_slope(curve, count, a + i, strip);
+        if (da) block->kernels->curve_derivative(curve, count, a + i, strip);
         for (size_t j = 0; da && j < count; j++)
-            bo_put(&da[i + j], call->add[0], factor * strip[j] * b[i + j] * dy[i + j]);
+            bo_store(&da[i + j], call->add[0], factor * strip[j] * b[i + j] * dy[i + j]);
         if (db) block->kernels->curve(curve, count, a + i, strip);
-        for (size_t j = 0; db && j < count; j++) bo_put(&db[i + j], call->add[1], factor * strip[j] * dy[i + j]);
+        for (size_t j = 0; db && j < count; j++) bo_store(&db[i + j], call->add[1], factor * strip[j] * dy[i + j]);
     }
 }
 

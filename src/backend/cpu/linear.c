@@ -8,7 +8,7 @@
 #include "../shapes.h"
 #include "../../math/linalg.h"
 
-enum { MOST_WEIGHTS = 4 };
+enum { MAX_WEIGHTS = 4 };
 
 /* The inputs by name. */
 typedef struct linear {
@@ -19,9 +19,9 @@ typedef struct linear {
     float scale, keep;
 } linear;
 
-static float or_else(double given, double usual)
+static float default_if_zero(double value, double fallback)
 {
-    return (float)(given != 0 ? given : usual);
+    return (float)(value != 0 ? value : fallback);
 }
 
 static linear linear_of(const bo_op_call *call)
@@ -33,8 +33,8 @@ static linear linear_of(const bo_op_call *call)
     l.place_of_residual = 1 + l.weights * (attributes->bias ? 2 : 1);
     if (attributes->bias) l.bias = &call->in[l.first_bias];
     if (attributes->residual) l.residual = &call->in[l.place_of_residual];
-    l.scale = or_else(attributes->scale, 1);
-    l.keep = or_else(attributes->keep, 1);
+    l.scale = default_if_zero(attributes->scale, 1);
+    l.keep = default_if_zero(attributes->keep, 1);
     return l;
 }
 
@@ -53,7 +53,7 @@ static void products_of(const linear *l, const bo_op_call *call, bo_gemm_product
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
     linear l = linear_of(call);
-    bo_gemm_product products[MOST_WEIGHTS] = {{0}};
+    bo_gemm_product products[MAX_WEIGHTS] = {{0}};
     products_of(&l, call, products);
     *saved = 0;
     *scratch = bo_gemm_shared_bytes(context, bo_context_precision(context), l.rows, l.columns, l.weights, products);
@@ -70,7 +70,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
     linear l = linear_of(call);
-    bo_gemm_product products[MOST_WEIGHTS] = {{0}};
+    bo_gemm_product products[MAX_WEIGHTS] = {{0}};
     products_of(&l, call, products);
     bo_gemm_shared(context, bo_context_precision(context), false, l.rows, l.columns, l.scale, call->in[0].data,
                    l.columns, l.weights, products, call->scratch);
@@ -103,7 +103,7 @@ static void kept_block(const bo_cpu_block *block)
     const float *dy = call->dout[0];
     float *dr = call->din[l.place_of_residual];
     bool add = call->add[l.place_of_residual];
-    for (size_t i = block->first; i < block->end; i++) bo_put(&dr[i], add, l.keep * dy[i]);
+    for (size_t i = block->first; i < block->end; i++) bo_store(&dr[i], add, l.keep * dy[i]);
 }
 
 static void residual_gradient(bo_context *context, const bo_op_call *call, const linear *l)
@@ -151,8 +151,8 @@ static double operations(bo_context *context, const bo_op_call *call)
 const bo_op bo_cpu_linear = {
     .name = "linear",
     .attributes = sizeof(bo_linear_attributes),
-    .reads_inputs = (1 << (1 + MOST_WEIGHTS)) - 1, /* x and the weights */
-    .stored_inputs = ((1 << MOST_WEIGHTS) - 1) << 1,
+    .reads_inputs = (1 << (1 + MAX_WEIGHTS)) - 1, /* x and the weights */
+    .stored_inputs = ((1 << MAX_WEIGHTS) - 1) << 1,
     .passes = bo_passes_linear,
     .shape = bo_shape_linear,
     .sizes = sizes,

@@ -65,8 +65,8 @@ static void elements_forward(const bo_cpu_block *block)
 }
 
 /* Computes dL/dp, except for a factor. */
-static void strip_slopes(bo_loss_kind kind, const bo_kernels *kernels, size_t count, const float *p, const float *t,
-                         float *out)
+static void strip_gradients(bo_loss_kind kind, const bo_kernels *kernels, size_t count, const float *p, const float *t,
+                            float *out)
 {
     switch (kind) {
     case BO_LOSS_KIND_MSE:
@@ -90,7 +90,7 @@ static void relative_target(const loss *l, size_t first, size_t count, const dou
 {
     const double share = totals[0] / totals[1], scale = 2 * factor / totals[1];
     for (size_t i = first; i < first + count; i++)
-        bo_put(&dt[i], add, (float)(scale * ((double)l->t[i] - (double)l->p[i] - (double)l->t[i] * share)));
+        bo_store(&dt[i], add, (float)(scale * ((double)l->t[i] - (double)l->p[i] - (double)l->t[i] * share)));
 }
 
 static void elements_backward(const bo_cpu_block *block)
@@ -102,18 +102,18 @@ static void elements_backward(const bo_cpu_block *block)
     const double divisor = totals ? totals[1] : (double)l.items;
     if (divisor == 0) { /* a target of zeros */
         for (size_t i = block->first; i < block->end; i++) {
-            if (dp) bo_put(&dp[i], call->add[0], 0);
-            if (dt) bo_put(&dt[i], call->add[1], 0);
+            if (dp) bo_store(&dp[i], call->add[0], 0);
+            if (dt) bo_store(&dt[i], call->add[1], 0);
         }
         return;
     }
     float scale = (float)((double)*(const float *)call->dout[0] / divisor);
     for (size_t i = block->first; i < block->end; i += BO_STRIP) {
         size_t count = block->end - i < BO_STRIP ? block->end - i : BO_STRIP;
-        strip_slopes(l.kind, block->kernels, count, l.p + i, l.t + i, strip);
+        strip_gradients(l.kind, block->kernels, count, l.p + i, l.t + i, strip);
         const float *opposite = l.kind == BO_LOSS_KIND_BCE ? l.p + i : strip; /* -dL/dt */
-        for (size_t j = 0; dp && j < count; j++) bo_put(&dp[i + j], call->add[0], scale * strip[j]);
-        for (size_t j = 0; dt && !totals && j < count; j++) bo_put(&dt[i + j], call->add[1], -scale * opposite[j]);
+        for (size_t j = 0; dp && j < count; j++) bo_store(&dp[i + j], call->add[0], scale * strip[j]);
+        for (size_t j = 0; dt && !totals && j < count; j++) bo_store(&dt[i + j], call->add[1], -scale * opposite[j]);
         if (dt && totals)
             relative_target(&l, i, count, totals, (double)*(const float *)call->dout[0], call->add[1], dt);
     }
@@ -175,8 +175,8 @@ static void rows_backward(const bo_cpu_block *block)
         for (size_t j = 0; j < l.columns; j++) {
             double log_q = (double)t[j] - d.t_total, log_s = (double)p[j] - d.p_total, q = exp(log_q);
             size_t at = r * l.columns + j;
-            if (dp) bo_put(&dp[at], call->add[0], (float)(scale * (exp(log_s) - q)));
-            if (dt) bo_put(&dt[at], call->add[1], (float)(scale * weigh(q, log_q - log_s - d.value)));
+            if (dp) bo_store(&dp[at], call->add[0], (float)(scale * (exp(log_s) - q)));
+            if (dt) bo_store(&dt[at], call->add[1], (float)(scale * weigh(q, log_q - log_s - d.value)));
         }
     }
 }

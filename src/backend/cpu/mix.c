@@ -21,8 +21,8 @@ typedef struct mix {
     const bo_mix_attributes *attributes;
     const bo_kernels *kernels;
     bo_spans spans;
-    size_t columns, heads, dim, most; /* columns of x; heads, columns per head; T */
-    float *turned;                    /* backward: x of every sequence and head, transposed */
+    size_t columns, heads, dim, max_tokens; /* columns of x; heads, columns per head; T */
+    float *turned;                          /* backward: x of every sequence and head, transposed */
 } mix;
 
 static mix mix_of(bo_context *context, const bo_op_call *call)
@@ -35,7 +35,7 @@ static mix mix_of(bo_context *context, const bo_op_call *call)
                  .columns = columns,
                  .heads = heads,
                  .dim = columns / heads,
-                 .most = call->in[1].columns};
+                 .max_tokens = call->in[1].columns};
 }
 
 /* ---- one head of one sequence ------------------------------------------------------------------------------------ */
@@ -67,7 +67,7 @@ static part part_of(const mix *m, size_t s)
 
 static const float *matrix(const mix *m, size_t head)
 {
-    return (const float *)m->call->in[1].data + head * m->most * m->most;
+    return (const float *)m->call->in[1].data + head * m->max_tokens * m->max_tokens;
 }
 
 /* Copies the triangle of W on tokens t0 … t1 - 1, or the whole square. */
@@ -75,7 +75,7 @@ static void copy_corner(const mix *m, const float *w, size_t t0, size_t t1, floa
 {
     for (size_t t = t0; t < t1; t++)
         for (size_t s = t0; s < t1; s++)
-            out[(t - t0) * ROWS + s - t0] = s <= t || !m->attributes->causal ? w[t * m->most + s] : 0;
+            out[(t - t0) * ROWS + s - t0] = s <= t || !m->attributes->causal ? w[t * m->max_tokens + s] : 0;
 }
 
 static void mix_head(const mix *m, const part *p, size_t head)
@@ -85,8 +85,9 @@ static void mix_head(const mix *m, const part *p, size_t head)
     float corner[ROWS * ROWS];
     for (size_t t0 = p->first, t1; t0 < p->end; t0 = t1, y += ROWS * m->columns) {
         t1 = p->end - t0 < ROWS ? p->end : t0 + ROWS;
-        size_t seen = m->attributes->causal ? t0 : p->end;
-        m->kernels->multiply(t1 - t0, m->dim, seen, w + t0 * m->most, m->most, 1, x, m->columns, false, y, m->columns);
+        size_t visible = m->attributes->causal ? t0 : p->end;
+        m->kernels->multiply(t1 - t0, m->dim, visible, w + t0 * m->max_tokens, m->max_tokens, 1, x, m->columns, false,
+                             y, m->columns);
         if (!m->attributes->causal) continue;
         copy_corner(m, w, t0, t1, corner);
         m->kernels->multiply(t1 - t0, m->dim, t1 - t0, corner, ROWS, 1, x + t0 * m->columns, m->columns, true, y,
@@ -104,7 +105,7 @@ static void back_head(const mix *m, const part *p, size_t head)
     for (size_t s0 = 0, s1; s0 < p->end; s0 = s1, dx += ROWS * m->columns) {
         s1 = p->end - s0 < ROWS ? p->end : s0 + ROWS;
         size_t from = m->attributes->causal ? s1 : 0;
-        m->kernels->multiply(s1 - s0, m->dim, p->end - from, w + from * m->most + s0, 1, m->most,
+        m->kernels->multiply(s1 - s0, m->dim, p->end - from, w + from * m->max_tokens + s0, 1, m->max_tokens,
                              dy + from * m->columns, m->columns, m->call->add[0], dx, m->columns);
         if (!m->attributes->causal) continue;
         copy_corner(m, w, s0, s1, corner);
@@ -117,24 +118,24 @@ static void back_head(const mix *m, const part *p, size_t head)
 
 static bo_status check_spans(bo_context *context, const mix *m)
 {
-    bool states = bo_spans_remember(m->call, &m->attributes->sequences);
+    bool states = bo_spans_have_states(m->call, &m->attributes->sequences);
     if (states && !m->attributes->causal)
         return bo_fail(context, BO_INVALID, "mix: a matrix that is not causal cannot be applied in pieces");
     for (size_t s = 0; s < m->spans.count; s++) {
         const void *state = bo_span_state(m->call, &m->attributes->sequences, &m->spans, s);
-        size_t held = state ? *(const uint32_t *)state : 0, length = bo_span_length(&m->spans, s);
-        size_t tokens = length + (m->call->again ? 0 : held);
-        if (state && m->call->again && held < length)
-            return bo_fail(context, BO_INVALID, "mix: %zu tokens are repeated, but the state has %zu", length, held);
-        if (tokens > m->most)
-            return bo_fail(context, BO_INVALID, "mix: the matrix supports %zu tokens per sequence, found %zu", m->most,
-                           tokens);
+        size_t stored = state ? *(const uint32_t *)state : 0, length = bo_span_length(&m->spans, s);
+        size_t tokens = length + (m->call->again ? 0 : stored);
+        if (state && m->call->again && stored < length)
+            return bo_fail(context, BO_INVALID, "mix: %zu tokens are repeated, but the state has %zu", length, stored);
+        if (tokens > m->max_tokens)
+            return bo_fail(context, BO_INVALID, "mix: the matrix supports %zu tokens per sequence, found %zu",
+                           m->max_tokens, tokens);
     }
     return BO_OK;
 }
 
 /* Appends new tokens to those of the state, which is then the input. */
-static void remember(const mix *m)
+static void append_tokens(const mix *m)
 {
     for (size_t s = 0, row = 0; s < m->spans.count; s++) {
         size_t tokens = bo_span_length(&m->spans, s);
@@ -142,8 +143,8 @@ static void remember(const mix *m)
         const float *x = (const float *)m->call->in[0].data + row * m->columns;
         row += tokens;
         if (!state || m->call->again) continue;
-        float *held = (float *)(void *)(state + HEAD) + *(uint32_t *)(void *)state * m->columns;
-        memcpy(held, x, tokens * m->columns * sizeof *x);
+        float *stored = (float *)(void *)(state + HEAD) + *(uint32_t *)(void *)state * m->columns;
+        memcpy(stored, x, tokens * m->columns * sizeof *x);
     }
 }
 
@@ -169,7 +170,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     mix m = mix_of(context, call);
     BO_TRY(bo_spans_of(context, call, &m.attributes->sequences, "mix", &m.spans));
     BO_TRY(check_spans(context, &m));
-    remember(&m);
+    append_tokens(&m);
     bo_parallel(context, m.spans.count * m.heads, forward_task, &m);
     count_tokens(&m);
     return BO_OK;
@@ -211,16 +212,16 @@ static void weight_task(void *arg, size_t index, int worker)
     (void)worker;
     const mix *m = arg;
     const bool causal = m->attributes->causal, add = m->call->add[1];
-    size_t blocks = bo_block_count(m->most, ROWS), head = index / blocks, t0 = index % blocks * ROWS;
-    size_t t1 = m->most - t0 < ROWS ? m->most : t0 + ROWS;
-    float *dw = (float *)m->call->din[1] + head * m->most * m->most, sum[ROWS * TILE] = {0};
-    for (size_t s0 = 0; s0 < m->most; s0 += TILE) {
-        size_t s1 = m->most - s0 < TILE ? m->most : s0 + TILE;
+    size_t blocks = bo_block_count(m->max_tokens, ROWS), head = index / blocks, t0 = index % blocks * ROWS;
+    size_t t1 = m->max_tokens - t0 < ROWS ? m->max_tokens : t0 + ROWS;
+    float *dw = (float *)m->call->din[1] + head * m->max_tokens * m->max_tokens, sum[ROWS * TILE] = {0};
+    for (size_t s0 = 0; s0 < m->max_tokens; s0 += TILE) {
+        size_t s1 = m->max_tokens - s0 < TILE ? m->max_tokens : s0 + TILE;
         if (!causal || s0 < t1) sum_tile(m, head, t0, s0, sum);
         for (size_t t = t0; t < t1; t++)
             for (size_t s = s0; s < s1; s++) {
                 float value = causal && s > t ? 0 : sum[(t - t0) * TILE + s - s0];
-                bo_put(&dw[t * m->most + s], add, value);
+                bo_store(&dw[t * m->max_tokens + s], add, value);
             }
     }
 }
@@ -229,12 +230,12 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     mix m = mix_of(context, call);
     if (bo_backward_is_zero(call)) return BO_OK;
-    BO_TRY(bo_spans_begin_anew(context, call, &m.attributes->sequences, "mix"));
+    BO_TRY(bo_spans_refuse_states(context, call, &m.attributes->sequences, "mix"));
     BO_TRY(bo_spans_of(context, call, &m.attributes->sequences, "mix", &m.spans));
     BO_TRY(check_spans(context, &m));
     if (call->din[1]) m.turned = call->scratch;
     bo_parallel(context, m.spans.count * m.heads, backward_task, &m);
-    if (call->din[1]) bo_parallel(context, m.heads * bo_block_count(m.most, ROWS), weight_task, &m);
+    if (call->din[1]) bo_parallel(context, m.heads * bo_block_count(m.max_tokens, ROWS), weight_task, &m);
     return BO_OK;
 }
 

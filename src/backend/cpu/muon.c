@@ -13,7 +13,7 @@ enum { SMALL_SIDE = BO_SIZE(512, 8) };
  * of their products. */
 typedef struct layout {
     size_t rows, columns; /* of X */
-    size_t y, a, b, room, bytes;
+    size_t y, a, b, workspace, bytes;
 } layout;
 
 /* An iteration multiplies small singular values by 3.4, and with them the rounding errors of earlier iterations. Only
@@ -38,10 +38,10 @@ static layout plan(bo_context *context, size_t rows, size_t columns)
     l.y = x;
     l.a = 2 * x;
     l.b = l.a + square;
-    l.room = l.b + square;
-    size_t room = bo_max(product_bytes(context, BO_PRECISION_FLOAT32, &l),
-                         product_bytes(context, bo_context_precision(context), &l));
-    l.bytes = l.room * sizeof(float) + bo_round_up(room, 64);
+    l.workspace = l.b + square;
+    size_t workspace = bo_max(product_bytes(context, BO_PRECISION_FLOAT32, &l),
+                              product_bytes(context, bo_context_precision(context), &l));
+    l.bytes = l.workspace * sizeof(float) + bo_round_up(workspace, 64);
     return l;
 }
 
@@ -63,14 +63,15 @@ static void direction_loop(const bo_rule_numbers *k, size_t n, const float *g, f
                            float *w)
 {
     (void)w;
-    float rest = k->rest * k->scale, mu = k->momentum, own = k->nesterov ? rest : 0, past = k->nesterov ? mu : 1;
+    float rest = k->rest * k->scale, mu = k->momentum, g_factor = k->nesterov ? rest : 0,
+          m_factor = k->nesterov ? mu : 1;
     if (!m) {
         for (size_t i = 0; i < n; i++) v[i] = k->scale * g[i];
         return;
     }
     for (size_t i = 0; i < n; i++) {
         m[i] = mu * m[i] + rest * g[i];
-        v[i] = own * g[i] + past * m[i];
+        v[i] = g_factor * g[i] + m_factor * m[i];
     }
 }
 
@@ -82,11 +83,11 @@ static void scale_loop(const bo_rule_numbers *k, size_t n, const float *g, float
 
 /* b = cA² + bA + aI, or ½(3I - A) */
 static void polynomial(bo_context *context, bo_precision precision, bo_newton_schulz iteration, size_t n,
-                       const float *a, float *b, void *room)
+                       const float *a, float *b, void *workspace)
 {
     float one;
     if (iteration == BO_NEWTON_SCHULZ_QUINTIC) {
-        bo_gemm_symmetric(context, precision, false, n, n, 2.0315f, a, n, -4.7750f, a, b, n, room);
+        bo_gemm_symmetric(context, precision, false, n, n, 2.0315f, a, n, -4.7750f, a, b, n, workspace);
         one = 3.4445f;
     } else {
         bo_context_kernels(context)->scale(n * n, -0.5f, a, b);
@@ -98,16 +99,16 @@ static void polynomial(bo_context *context, bo_precision precision, bo_newton_sc
 /* Orthogonalizes x, of norm at most 1, with y as scratch memory. Returns the one with the result. */
 static float *orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, const layout *l, float *base)
 {
-    float *x = base, *y = base + l->y, *a = base + l->a, *b = base + l->b, *room = base + l->room;
+    float *x = base, *y = base + l->y, *a = base + l->a, *b = base + l->b, *workspace = base + l->workspace;
     size_t r = l->rows, c = l->columns;
     for (size_t step = 0; step < steps; step++) {
         bo_precision precision = precision_of(context, step, steps);
-        bo_gemm_symmetric(context, precision, false, r, c, 1, x, c, 0, NULL, a, r, room);
-        polynomial(context, precision, iteration, r, a, b, room);
-        bo_gemm_in(context, precision, false, false, r, c, r, 1, b, r, x, c, 0, y, c, room);
-        float *held = x;
+        bo_gemm_symmetric(context, precision, false, r, c, 1, x, c, 0, NULL, a, r, workspace);
+        polynomial(context, precision, iteration, r, a, b, workspace);
+        bo_gemm_in(context, precision, false, false, r, c, r, 1, b, r, x, c, 0, y, c, workspace);
+        float *previous = x;
         x = y;
-        y = held;
+        y = previous;
     }
     return x;
 }
@@ -120,7 +121,7 @@ static void update(bo_context *context, const bo_rule *rule, bo_newton_schulz it
     layout l = plan(context, matrix->rows, matrix->columns);
     size_t count = matrix->rows * matrix->columns;
     bool tall = matrix->rows > matrix->columns;
-    bo_rule_numbers k = bo_momentum_numbers(rule, &matrix->pace);
+    bo_rule_numbers k = bo_momentum_numbers(rule, &matrix->rates);
     float *u = tall ? scratch + l.y : scratch;
     bo_update_blocks(context, &k, direction_loop, count, matrix->g, matrix->m, u, NULL);
     k.scale = (float)(1 / (sqrt(bo_cpu_sum_squares(context, count, u)) + 1e-7));
@@ -128,13 +129,13 @@ static void update(bo_context *context, const bo_rule *rule, bo_newton_schulz it
     if (tall) kernels->transpose(l.columns, l.rows, u, l.rows, scratch, l.columns);
     float *x = orthogonalize(context, iteration, steps, &l, scratch);
     if (tall) {
-        float *other = x == scratch ? scratch + l.y : scratch;
-        kernels->transpose(l.rows, l.columns, x, l.columns, other, l.rows);
-        x = other;
+        float *transposed = x == scratch ? scratch + l.y : scratch;
+        kernels->transpose(l.rows, l.columns, x, l.columns, transposed, l.rows);
+        x = transposed;
     }
     const bo_rule plain = {.scale = 1, .rate = rule->rate};
-    const bo_update own = {.count = count, .g = x, .w = matrix->w, .pace = matrix->pace};
-    bo_cpu_updates.sgd(context, &plain, 1, &own);
+    const bo_update step = {.count = count, .g = x, .w = matrix->w, .rates = matrix->rates};
+    bo_cpu_updates.sgd(context, &plain, 1, &step);
 }
 
 /* ---- many matrices ----------------------------------------------------------------------------------------------- */

@@ -35,13 +35,13 @@ static void add_block(const bo_cpu_block *block)
     const bo_op_call *call = block->call;
     const float *x = call->in[0].data;
     float *y = call->out[0].data, amount = (float)((const bo_noise_attributes *)call->attributes)->amount;
-    uint32_t word[BO_MASK_STRIP];
+    uint32_t bits[BO_MASK_STRIP];
     float noise[BO_MASK_STRIP];
     for (size_t first = block->first; first < block->end; first += BO_MASK_STRIP) {
         size_t count = block->end - first < BO_MASK_STRIP ? block->end - first : BO_MASK_STRIP;
         block->kernels->random(call->pass->seed, stream_of(call), first / BO_RANDOM_GROUP,
-                               bo_block_count(count, BO_RANDOM_GROUP), word);
-        for (size_t i = 0; i < count; i += 2) normals(word[i], word[i + 1], noise + i); /* group sizes are even */
+                               bo_block_count(count, BO_RANDOM_GROUP), bits);
+        for (size_t i = 0; i < count; i += 2) normals(bits[i], bits[i + 1], noise + i); /* group sizes are even */
         for (size_t i = 0; i < count; i++) y[first + i] = x[first + i] + amount * noise[i];
     }
 }
@@ -62,7 +62,7 @@ static void mask_numbers(const bo_cpu_block *block, const float *from, bool add,
 static void mask_row(float mask, size_t columns, const float *from, bool add, float *to)
 {
     if (mask == 0 && !add) memset(to, 0, columns * sizeof *to);
-    for (size_t i = 0; mask != 0 && i < columns; i++) bo_put(&to[i], add, from[i]);
+    for (size_t i = 0; mask != 0 && i < columns; i++) bo_store(&to[i], add, from[i]);
 }
 
 static void mask_rows(const bo_cpu_block *block, const float *from, bool add, float *to)

@@ -93,20 +93,20 @@ typedef struct group_sums {
 } group_sums;
 
 static const float *strip_of(const norm *n, const bo_kernels *kernels, const float *dy, size_t first, size_t count,
-                             float room[STRIP])
+                             float buffer[STRIP])
 {
     if (!n->gain) return dy + first;
-    kernels->product(count, dy + first, n->gain + first, false, room);
-    return room;
+    kernels->product(count, dy + first, n->gain + first, false, buffer);
+    return buffer;
 }
 
 static group_sums sums_of(const norm *n, const bo_kernels *kernels, const float *x, const float *dy)
 {
     group_sums sums = {0};
-    float room[STRIP];
+    float buffer[STRIP];
     for (size_t first = 0; first < n->width; first += STRIP) {
         size_t count = n->width - first < STRIP ? n->width - first : STRIP;
-        const float *g = strip_of(n, kernels, dy, first, count, room);
+        const float *g = strip_of(n, kernels, dy, first, count, buffer);
         sums.along += kernels->dot(count, g, x + first);
         if (n->mean) sums.level += kernels->sum(count, g);
     }
@@ -162,7 +162,7 @@ static void add_blocks(const bo_op_call *call, const norm *n, size_t input, size
         double total[COLUMNS] = {0};
         for (size_t b = 0; b < blocks; b++, sums += 2 * n->width)
             for (size_t j = 0; j < count; j++) total[j] += (double)sums[j];
-        for (size_t j = 0; j < count; j++) bo_put(&out[first + j], call->add[input], (float)total[j]);
+        for (size_t j = 0; j < count; j++) bo_store(&out[first + j], call->add[input], (float)total[j]);
     }
 }
 

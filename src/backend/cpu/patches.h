@@ -14,13 +14,13 @@ typedef struct bo_images {
     size_t remembered; /* number of its pixels */
 } bo_images;
 
-/* Returns rows x columns pixels, starting at (y, x) of image `image`: in place, or copied to `room`. A pixel has
+/* Returns rows x columns pixels, starting at (y, x) of image `image`: in place, or copied to `buffer`. A pixel has
  * `channels` floats; rows are *row floats apart. */
-const float *bo_patch(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2], float *room,
-                      size_t *row);
+const float *bo_patch(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2],
+                      float *buffer, size_t *row);
 
 /* Always copies; rows are contiguous. */
-void bo_patch_copy(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2], float *room);
+void bo_patch_copy(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2], float *buffer);
 
 /* Returns the floats of scratch memory that such a patch may need. */
 static inline size_t bo_patch_floats(const bo_images *images, const size_t extent[2])

@@ -54,7 +54,7 @@ static size_t place_in(const pooling *p, const window *w, size_t i)
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-static void take_mean(const pooling *p, const window *w, const float *x, float *y)
+static void window_mean(const pooling *p, const window *w, const float *x, float *y)
 {
     size_t n = p->channels, places = places_in(w);
     float share = 1.0f / (float)places;
@@ -71,7 +71,7 @@ static inline bool exceeds(float x, float y)
     return (x > y) | (x != x); /* without a branch, so that compilers vectorize it */
 }
 
-static void take_larger(size_t n, const float *restrict row, float *restrict y)
+static void keep_larger(size_t n, const float *restrict row, float *restrict y)
 {
     for (size_t j = 0; j < n; j++) y[j] = exceeds(row[j], y[j]) ? row[j] : y[j];
 }
@@ -84,7 +84,7 @@ static void note_larger(size_t n, const float *restrict row, const float *restri
 }
 
 /* chosen NULL: not needed. */
-static void take_largest(const pooling *p, const window *w, const float *x, float *y, int32_t *chosen)
+static void window_max(const pooling *p, const window *w, const float *x, float *y, int32_t *chosen)
 {
     size_t n = p->channels, first = place_in(p, w, 0);
     memcpy(y, x + first * n, n * sizeof *y);
@@ -92,7 +92,7 @@ static void take_largest(const pooling *p, const window *w, const float *x, floa
     for (size_t i = 1; i < places_in(w); i++) {
         size_t place = place_in(p, w, i);
         if (chosen) note_larger(n, x + place * n, y, (int32_t)place, chosen);
-        take_larger(n, x + place * n, y);
+        keep_larger(n, x + place * n, y);
     }
 }
 
@@ -107,9 +107,9 @@ static void forward_block(const bo_cpu_block *block)
         const float *x = images + image * p.windows.size[0] * p.windows.size[1] * p.channels;
         float *y = (float *)block->call->out[0].data + i * p.channels;
         if (p.kind == BO_POOL_KIND_MEAN)
-            take_mean(&p, &w, x, y);
+            window_mean(&p, &w, x, y);
         else
-            take_largest(&p, &w, x, y, p.chosen ? p.chosen + i * p.channels : NULL);
+            window_max(&p, &w, x, y, p.chosen ? p.chosen + i * p.channels : NULL);
     }
 }
 

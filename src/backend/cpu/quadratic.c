@@ -10,7 +10,7 @@
 #include "../../base/carver.h"
 #include "../../math/linalg.h"
 
-enum { CHUNK_FLOATS = BO_SIZE(1 << 19, 64), LEAST_ROWS = BO_SIZE(16, 2) };
+enum { CHUNK_FLOATS = BO_SIZE(1 << 19, 64), MIN_ROWS = BO_SIZE(16, 2) };
 
 /* Invariant: scratch contains V (out x pairs), dV likewise if needed, z of a chunk, dz of a chunk in backward, and
  * memory for products, each aligned to 64 bytes. */
@@ -21,7 +21,7 @@ typedef struct quadratic {
     size_t chunk, each; /* rows per chunk, and per task */
     size_t first, end;  /* rows of this chunk */
     float *v, *dv, *z, *dz;
-    void *room;
+    void *workspace;
     size_t bytes; /* bytes of scratch memory */
 } quadratic;
 
@@ -30,7 +30,7 @@ static quadratic quadratic_of(bo_context *context, const bo_op_call *call)
     quadratic q = {.call = call, .kernels = bo_context_kernels(context)};
     q.rows = call->in[0].rows, q.width = call->in[0].columns, q.out = call->in[1].rows;
     q.pairs = q.width * (q.width + 1) / 2;
-    q.chunk = bo_max(CHUNK_FLOATS / q.pairs, LEAST_ROWS);
+    q.chunk = bo_max(CHUNK_FLOATS / q.pairs, MIN_ROWS);
     if (q.chunk > q.rows) q.chunk = q.rows;
     q.each = bo_block_rows(q.pairs);
     bool backward = call->dout[0] != NULL;
@@ -46,7 +46,7 @@ static quadratic quadratic_of(bo_context *context, const bo_op_call *call)
         q.dz = q.z; /* z is no longer needed when dz is computed */
         products = bo_max(products, bo_gemm_bytes(context, bo_context_precision(context), q.chunk, q.pairs, q.out));
     }
-    q.room = bo_carve(&carver, products, 1);
+    q.workspace = bo_carve(&carver, products, 1);
     q.bytes = carver.bytes;
     assert(q.bytes % 64 == 0 && (uintptr_t)call->scratch % 64 == 0);
     return q;
@@ -79,8 +79,8 @@ static void unfold_task(void *arg, size_t o, int worker)
     float *to = (float *)q->call->din[1] + o * w * w;
     for (size_t i = 0; i < w; i++)
         for (size_t j = i; j < w; j++, from++) {
-            bo_put(&to[i * w + j], add, *from);
-            if (j > i) bo_put(&to[j * w + i], add, *from);
+            bo_store(&to[i * w + j], add, *from);
+            if (j > i) bo_store(&to[j * w + i], add, *from);
         }
 }
 
@@ -138,7 +138,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     while (next_chunk(&q)) {
         on_rows(context, &q, expand_task);
         bo_gemm_in(context, bo_context_precision(context), false, true, q.end - q.first, q.out, q.pairs, 1, q.z,
-                   q.pairs, q.v, q.pairs, 0, (float *)call->out[0].data + q.first * q.out, q.out, q.room);
+                   q.pairs, q.v, q.pairs, 0, (float *)call->out[0].data + q.first * q.out, q.out, q.workspace);
     }
     return BO_OK;
 }
@@ -154,11 +154,11 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
         if (call->din[1]) {
             on_rows(context, &q, expand_task);
             bo_gemm_in(context, bo_context_precision(context), true, false, q.out, q.pairs, rows, 1, dy, q.out, q.z,
-                       q.pairs, q.first ? 1 : 0, q.dv, q.pairs, q.room);
+                       q.pairs, q.first ? 1 : 0, q.dv, q.pairs, q.workspace);
         }
         if (!call->din[0]) continue;
         bo_gemm_in(context, bo_context_precision(context), false, false, rows, q.pairs, q.out, 1, dy, q.out, q.v,
-                   q.pairs, 0, q.dz, q.pairs, q.room);
+                   q.pairs, 0, q.dz, q.pairs, q.workspace);
         on_rows(context, &q, contract_task);
     }
     if (call->din[1]) bo_parallel(context, q.out, unfold_task, &q);

@@ -71,7 +71,7 @@ static bool in_place(const recurrent *r)
     return !r->cell->apart && r->call->din[0] && !r->call->add[0];
 }
 
-static bool wants_weights(const bo_op_call *call)
+static bool needs_weight_gradients(const bo_op_call *call)
 {
     return call->din[1] || call->din[2];
 }
@@ -79,7 +79,7 @@ static bool wants_weights(const bo_op_call *call)
 static size_t backward_bytes(bo_context *context, const recurrent *r, size_t sequences)
 {
     size_t floats = zero_floats(r) + bo_block_count(sequences, BLOCK) * back_floats(r);
-    if (wants_weights(r->call))
+    if (needs_weight_gradients(r->call))
         floats += bo_padded(r->rows * r->size) + (in_place(r) ? 0 : bo_padded(r->rows * r->columns));
     size_t packed = bo_packed_bytes(context, BO_PRECISION_FLOAT32, r->size, r->columns);
     size_t product = bo_gemm_bytes(context, bo_context_precision(context), r->columns, r->size, r->rows);
@@ -89,7 +89,7 @@ static size_t backward_bytes(bo_context *context, const recurrent *r, size_t seq
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
     recurrent r = recurrent_of(context, call);
-    size_t sequences = bo_spans_most(call, &r.attributes->sequences);
+    size_t sequences = bo_spans_max_count(call, &r.attributes->sequences);
     *saved = gradients ? r.rows * kept_floats(&r) * sizeof(float) : 0;
     *scratch = (zero_floats(&r) + bo_block_count(sequences, BLOCK) * step_floats(&r)) * sizeof(float) +
                bo_packed_bytes(context, BO_PRECISION_FLOAT32, r.columns, r.size);
@@ -100,9 +100,9 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 /* Assigns the zeros and the memory of the blocks. Returns the memory after them. */
 static float *place(recurrent *r, size_t block_floats)
 {
-    float *room = r->call->scratch;
-    r->zeros = memset(room, 0, zero_floats(r) * sizeof *room);
-    r->work = room + zero_floats(r);
+    float *memory = r->call->scratch;
+    r->zeros = memset(memory, 0, zero_floats(r) * sizeof *memory);
+    r->work = memory + zero_floats(r);
     return r->work + bo_block_count(r->spans.count, BLOCK) * block_floats;
 }
 
@@ -150,10 +150,10 @@ static size_t active(const block *b, size_t t)
 
 static size_t longest(const recurrent *r)
 {
-    size_t most = 0;
+    size_t length = 0;
     for (size_t s = 0; s < r->spans.count; s++)
-        if (bo_span_length(&r->spans, s) > most) most = bo_span_length(&r->spans, s);
-    return most;
+        if (bo_span_length(&r->spans, s) > length) length = bo_span_length(&r->spans, s);
+    return length;
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -165,9 +165,9 @@ typedef struct stepping {
 
 static stepping stepping_of(const recurrent *r, size_t index)
 {
-    float *room = r->work + index * step_floats(r);
-    float *product = room + 2 * BLOCK * r->size;
-    return (stepping){room, room + BLOCK * r->size, product, product + bo_padded(BLOCK * r->columns)};
+    float *memory = r->work + index * step_floats(r);
+    float *product = memory + 2 * BLOCK * r->size;
+    return (stepping){memory, memory + BLOCK * r->size, product, product + bo_padded(BLOCK * r->columns)};
 }
 
 /* A state is h followed, for LSTM, by c. */
@@ -267,10 +267,10 @@ static void begin_back(const recurrent *r, const block *b, float *back, float *c
     memset(back, 0, BLOCK * h * sizeof *back);
     memset(carry, 0, BLOCK * h * sizeof *carry);
     for (size_t i = 0; i < b->count; i++) {
-        const float *slope = bo_span_final_gradient(r->call, &r->attributes->sequences, &r->spans, b->index[i]);
-        if (!slope) continue;
-        memcpy(back + i * h, slope, h * sizeof *back);
-        if (r->cell->states > 1) memcpy(carry + i * h, slope + h, h * sizeof *carry);
+        const float *gradient = bo_span_final_gradient(r->call, &r->attributes->sequences, &r->spans, b->index[i]);
+        if (!gradient) continue;
+        memcpy(back + i * h, gradient, h * sizeof *back);
+        if (r->cell->states > 1) memcpy(carry + i * h, gradient + h, h * sizeof *carry);
     }
 }
 
@@ -280,26 +280,26 @@ static void end_back(const recurrent *r, const block *b, const float *back, cons
 {
     const size_t h = r->size;
     for (size_t i = 0; i < b->count; i++) {
-        float *slope = bo_span_state_gradient(r->call, &r->attributes->sequences, &r->spans, b->index[i]);
-        if (!slope) continue;
-        memcpy(slope, back + i * h, h * sizeof *slope);
+        float *gradient = bo_span_state_gradient(r->call, &r->attributes->sequences, &r->spans, b->index[i]);
+        if (!gradient) continue;
+        memcpy(gradient, back + i * h, h * sizeof *gradient);
         if (r->cell->states > 1)
-            memcpy(slope + h, carry + i * h, h * sizeof *slope);
+            memcpy(gradient + h, carry + i * h, h * sizeof *gradient);
         else
-            r->kernels->axpy(h, 1.0f, carry + i * h, slope);
+            r->kernels->axpy(h, 1.0f, carry + i * h, gradient);
     }
 }
 
 /* Sets h and the saved numbers before the first token of a sequence; c is the last of these. */
-static void before_first(const recurrent *r, size_t sequence, float *room, bo_cell_back *step)
+static void before_first(const recurrent *r, size_t sequence, float *memory, bo_cell_back *step)
 {
     const float *state = bo_span_state(r->call, &r->attributes->sequences, &r->spans, sequence);
     step->hidden_before = state ? state : r->zeros;
     step->kept_before = r->zeros;
     if (!state || r->cell->states == 1) return;
-    memset(room, 0, kept_floats(r) * sizeof *room);
-    memcpy(room + kept_floats(r) - r->size, state + r->size, r->size * sizeof *room);
-    step->kept_before = room;
+    memset(memory, 0, kept_floats(r) * sizeof *memory);
+    memcpy(memory + kept_floats(r) - r->size, state + r->size, r->size * sizeof *memory);
+    step->kept_before = memory;
 }
 
 /* Task: runs some sequences from their last token to their first. */
@@ -343,12 +343,12 @@ static void backward_task(void *arg, size_t index, int worker)
 }
 
 /* Computes dU = Σ dproduct hᵀ over all tokens, and db, the sum of dproduct. */
-static void weight_gradients(bo_context *context, const recurrent *r, void *room)
+static void weight_gradients(bo_context *context, const recurrent *r, void *memory)
 {
     const bo_op_call *call = r->call;
     if (call->din[1])
         bo_gemm_in(context, bo_context_precision(context), true, false, r->columns, r->size, r->rows, 1, r->dproduct,
-                   r->columns, r->before, r->size, call->add[1] ? 1.0f : 0.0f, call->din[1], r->size, room);
+                   r->columns, r->before, r->size, call->add[1] ? 1.0f : 0.0f, call->din[1], r->size, memory);
     if (call->din[2]) bo_sum_columns(context, r->rows, r->columns, r->dproduct, call->add[2], call->din[2]);
 }
 
@@ -356,10 +356,10 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     recurrent r = recurrent_of(context, call);
     if (bo_backward_is_zero(call)) return BO_OK;
-    BO_TRY(bo_spans_begin_anew(context, call, &r.attributes->sequences, "recurrent"));
+    BO_TRY(bo_spans_refuse_states(context, call, &r.attributes->sequences, "recurrent"));
     BO_TRY(bo_spans_of_input(context, call, 0, &r.attributes->sequences, "recurrent", &r.spans));
     float *rest = place(&r, back_floats(&r));
-    if (wants_weights(call)) {
+    if (needs_weight_gradients(call)) {
         r.before = rest;
         rest += bo_padded(r.rows * r.size);
         r.dproduct = in_place(&r) ? call->din[0] : rest;
@@ -367,7 +367,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     }
     r.packed = bo_packed_in(context, BO_PRECISION_FLOAT32, false, r.size, r.columns, call->in[1].data, r.size, rest);
     bo_parallel(context, bo_block_count(r.spans.count, BLOCK), backward_task, &r);
-    if (wants_weights(call)) weight_gradients(context, &r, rest);
+    if (needs_weight_gradients(call)) weight_gradients(context, &r, rest);
     return BO_OK;
 }
 

@@ -27,8 +27,8 @@ static void turn_halves(size_t count, size_t half, const float *sine, const floa
 {
     for (size_t i = 0; i < count; i++) {
         float a = from[i], b = from[i + half];
-        bo_put(&to[i], add, a * cosine[i] - b * sine[i]);
-        bo_put(&to[i + half], add, a * sine[i] + b * cosine[i]);
+        bo_store(&to[i], add, a * cosine[i] - b * sine[i]);
+        bo_store(&to[i + half], add, a * sine[i] + b * cosine[i]);
     }
 }
 
@@ -36,8 +36,8 @@ static void turn_neighbors(size_t count, const float *sine, const float *cosine,
 {
     for (size_t i = 0; i < count; i++) {
         float a = from[2 * i], b = from[2 * i + 1];
-        bo_put(&to[2 * i], add, a * cosine[i] - b * sine[i]);
-        bo_put(&to[2 * i + 1], add, a * sine[i] + b * cosine[i]);
+        bo_store(&to[2 * i], add, a * cosine[i] - b * sine[i]);
+        bo_store(&to[2 * i + 1], add, a * sine[i] + b * cosine[i]);
     }
 }
 
@@ -45,7 +45,7 @@ static void turn_neighbors(size_t count, const float *sine, const float *cosine,
 static void keep_rest(const rope *r, const float *from, bool add, float *to)
 {
     for (size_t h = 0; r->rotated < r->dim && h < r->columns; h += r->dim)
-        for (size_t j = h + r->rotated; j < h + r->dim; j++) bo_put(&to[j], add, from[j]);
+        for (size_t j = h + r->rotated; j < h + r->dim; j++) bo_store(&to[j], add, from[j]);
 }
 
 static void turn_row(const rope *r, const bo_cpu_block *block, int32_t position, float sign, const float *from,

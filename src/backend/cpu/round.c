@@ -6,10 +6,11 @@
 #include "blocks.h"
 #include "../shapes.h"
 
-/* Numbers of at least `least` have `mantissa` bits after the point. Smaller ones are multiples of the same quantum. */
+/* Numbers of at least `min_normal` have `mantissa` bits after the point. Smaller ones are multiples of the same
+ * quantum. */
 typedef struct format {
     int mantissa;
-    float least, most;
+    float min_normal, max;
 } format;
 
 static const format formats[BO_SMALL_FLOAT_COUNT] = {
@@ -35,19 +36,19 @@ static float round_normal(const format *f, float size)
 static float round_one(const format *f, float x)
 {
     /* the rounding of float32 at 1.5 2^23 quanta is to whole quanta, ties to even */
-    const float large = 0x1.8p23f * ldexpf(f->least, -f->mantissa);
-    float size = fabsf(x), y = size < f->least ? (size + large) - large : round_normal(f, size);
-    return isnan(x) ? x : copysignf(size >= f->most ? f->most : y, x);
+    const float large = 0x1.8p23f * ldexpf(f->min_normal, -f->mantissa);
+    float size = fabsf(x), y = size < f->min_normal ? (size + large) - large : round_normal(f, size);
+    return isnan(x) ? x : copysignf(size >= f->max ? f->max : y, x);
 }
 
 static void round_all(bo_small_float kind, size_t count, const float *from, bool add, float *to)
 {
     if (kind == BO_SMALL_FLOAT_NONE) {
-        for (size_t i = 0; i < count; i++) bo_put(&to[i], add, from[i]);
+        for (size_t i = 0; i < count; i++) bo_store(&to[i], add, from[i]);
         return;
     }
     const format f = formats[kind];
-    for (size_t i = 0; i < count; i++) bo_put(&to[i], add, round_one(&f, from[i]));
+    for (size_t i = 0; i < count; i++) bo_store(&to[i], add, round_one(&f, from[i]));
 }
 
 static void forward_block(const bo_cpu_block *block)

@@ -59,7 +59,7 @@ static void sum_rows(const bo_cpu_block *block)
         if (by == ALL)
             *sums += block->kernels->dot(columns, dy, x);
         else if (by == ROW)
-            bo_put((float *)call->din[1] + r, call->add[1], (float)block->kernels->dot(columns, dy, x));
+            bo_store((float *)call->din[1] + r, call->add[1], (float)block->kernels->dot(columns, dy, x));
         else
             for (size_t j = 0; j < columns; j++) sums[j] += (double)dy[j] * (double)x[j];
     }
@@ -81,7 +81,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     for (size_t i = 0; call->din[1] && serves_of(call) != ROW && i < numbers; i++) {
         double total = 0;
         for (size_t b = 0; b < bo_block_count(call->in[0].rows, each); b++) total += sums[b * numbers + i];
-        bo_put((float *)call->din[1] + i, call->add[1], (float)total);
+        bo_store((float *)call->din[1] + i, call->add[1], (float)total);
     }
     return BO_OK;
 }

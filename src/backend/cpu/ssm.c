@@ -26,7 +26,7 @@ bo_ssm_view bo_ssm_view_of(bo_context *context, const bo_op_call *call)
     view.size = a->kind == BO_SSM_CLOSED ? rank + 1 : a->size;
     view.state = view.size * BO_COMPLEX_ROW;
     view.floats = (view.rank ? 3 + 2 * view.rank : 2) * view.state + BO_CHANNELS;
-    view.parts = parts_of(view.groups, bo_spans_most(call, &a->sequences));
+    view.parts = parts_of(view.groups, bo_spans_max_count(call, &a->sequences));
     return view;
 }
 
@@ -51,7 +51,7 @@ bo_systems_gradients bo_ssm_gradients_of(const bo_ssm_group *g)
     return (bo_systems_gradients){.mu = g->mu, .c = g->c, .b = g->b, .p = g->p, .q = g->q};
 }
 
-void bo_ssm_take(const bo_ssm_view *view, size_t group, const float *rows, size_t tokens, float *out)
+void bo_ssm_gather(const bo_ssm_view *view, size_t group, const float *rows, size_t tokens, float *out)
 {
     size_t lanes = bo_ssm_lanes(view, group);
     rows += group * BO_CHANNELS;
@@ -64,12 +64,12 @@ void bo_ssm_take(const bo_ssm_view *view, size_t group, const float *rows, size_
     }
 }
 
-void bo_ssm_put(const bo_ssm_view *view, size_t group, const float *in, size_t tokens, bool add, float *rows)
+void bo_ssm_scatter(const bo_ssm_view *view, size_t group, const float *in, size_t tokens, bool add, float *rows)
 {
     size_t lanes = bo_ssm_lanes(view, group);
     rows += group * BO_CHANNELS;
     for (size_t t = 0; t < tokens; t++, rows += view->channels, in += BO_CHANNELS)
-        for (size_t l = 0; l < lanes; l++) bo_put(&rows[l], add, in[l]);
+        for (size_t l = 0; l < lanes; l++) bo_store(&rows[l], add, in[l]);
 }
 
 /* ---- forms ------------------------------------------------------------------------------------------------------- */
@@ -102,10 +102,10 @@ static bool convolves(const bo_ssm_view *view)
 
 static size_t longest(const bo_ssm_view *view)
 {
-    size_t most = 0;
+    size_t tokens = 0;
     for (size_t s = 0; s < view->spans.count; s++)
-        if (bo_span_length(&view->spans, s) > most) most = bo_span_length(&view->spans, s);
-    return most;
+        if (bo_span_length(&view->spans, s) > tokens) tokens = bo_span_length(&view->spans, s);
+    return tokens;
 }
 
 /* ---- operation --------------------------------------------------------------------------------------------------- */
@@ -120,14 +120,15 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     bo_ssm_view view = bo_ssm_view_of(context, call);
     BO_TRY(bo_spans_of(context, call, &view.attributes->sequences, "ssm", &view.spans));
     size_t tokens = longest(&view);
-    bool states = bo_spans_remember(call, &view.attributes->sequences);
-    float *systems = call->scratch, *room = systems + systems_floats(&view);
+    bool states = bo_spans_have_states(call, &view.attributes->sequences);
+    float *systems = call->scratch, *workspace = systems + systems_floats(&view);
     bo_ssm_transition(context, &view, systems);
     bool whole = convolves(&view);
-    if (whole && !states && tokens <= planned_tokens(&view)) bo_ssm_convolve(context, &view, tokens, systems, room);
+    if (whole && !states && tokens <= planned_tokens(&view))
+        bo_ssm_convolve(context, &view, tokens, systems, workspace);
     /* a convolution saves nothing, see sizes */
     else
-        bo_ssm_scan(context, &view, !whole, systems, room);
+        bo_ssm_scan(context, &view, !whole, systems, workspace);
     return BO_OK;
 }
 
@@ -135,7 +136,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     bo_ssm_view view = bo_ssm_view_of(context, call);
     if (bo_backward_is_zero(call)) return BO_OK;
-    BO_TRY(bo_spans_begin_anew(context, call, &view.attributes->sequences, "ssm"));
+    BO_TRY(bo_spans_refuse_states(context, call, &view.attributes->sequences, "ssm"));
     BO_TRY(bo_spans_of(context, call, &view.attributes->sequences, "ssm", &view.spans));
     size_t tokens = longest(&view), planned = planned_tokens(&view);
     if (convolves(&view) && tokens > planned)
@@ -143,24 +144,24 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
             context, BO_INVALID,
             "ssm: a sequence of the pass has %zu tokens, but the convolution with gradients was planned for %zu",
             tokens, planned);
-    float *systems = call->scratch, *room = systems + systems_floats(&view);
+    float *systems = call->scratch, *workspace = systems + systems_floats(&view);
     bo_ssm_transition(context, &view, systems);
     if (convolves(&view))
-        bo_ssm_convolve_back(context, &view, tokens, systems, room);
+        bo_ssm_convolve_back(context, &view, tokens, systems, workspace);
     else
-        bo_ssm_scan_back(context, &view, systems, room);
+        bo_ssm_scan_back(context, &view, systems, workspace);
     return BO_OK;
 }
 
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
     bo_ssm_view view = bo_ssm_view_of(context, call);
-    size_t workers = (size_t)bo_context_threads(context), room, more = 0;
+    size_t workers = (size_t)bo_context_threads(context), scan, convolution = 0;
     bool backward = call->dout[0] != NULL, whole = convolves(&view);
-    room = whole && backward ? 0 : bo_ssm_scan_room(&view, workers, backward);
-    if (whole) more = bo_ssm_convolution_room(&view, workers, planned_tokens(&view), backward);
+    scan = whole && backward ? 0 : bo_ssm_scan_workspace(&view, workers, backward);
+    if (whole) convolution = bo_ssm_convolution_workspace(&view, workers, planned_tokens(&view), backward);
     *saved = gradients && !whole ? bo_ssm_scan_saved(&view) * sizeof(float) : 0;
-    *scratch = (systems_floats(&view) + (room > more ? room : more)) * sizeof(float);
+    *scratch = (systems_floats(&view) + (scan > convolution ? scan : convolution)) * sizeof(float);
     return BO_OK;
 }
 

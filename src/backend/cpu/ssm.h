@@ -65,29 +65,30 @@ static inline size_t bo_ssm_lanes(const bo_ssm_view *view, size_t group)
 
 /* Copies a group's columns of `tokens` rows of x or of a gradient to contiguous memory, with 0 for missing channels;
  * and back. */
-void bo_ssm_take(const bo_ssm_view *view, size_t group, const float *rows, size_t tokens, float *out);
-void bo_ssm_put(const bo_ssm_view *view, size_t group, const float *in, size_t tokens, bool add, float *rows);
+void bo_ssm_gather(const bo_ssm_view *view, size_t group, const float *rows, size_t tokens, float *out);
+void bo_ssm_scatter(const bo_ssm_view *view, size_t group, const float *in, size_t tokens, bool add, float *rows);
 
 /* ---- forms ------------------------------------------------------------------------------------------------------- */
 
 /* Floats of scratch memory of the scan beside the systems, for `workers` threads, and floats that forward saves for
  * backward. */
-size_t bo_ssm_scan_room(const bo_ssm_view *view, size_t workers, bool backward);
+size_t bo_ssm_scan_workspace(const bo_ssm_view *view, size_t workers, bool backward);
 size_t bo_ssm_scan_saved(const bo_ssm_view *view);
 /* keep: store the states between chunks in `saved`, if it exists. */
-void bo_ssm_scan(bo_context *context, const bo_ssm_view *view, bool keep, float *systems, float *room);
-void bo_ssm_scan_back(bo_context *context, const bo_ssm_view *view, float *systems, float *room);
+void bo_ssm_scan(bo_context *context, const bo_ssm_view *view, bool keep, float *systems, float *workspace);
+void bo_ssm_scan_back(bo_context *context, const bo_ssm_view *view, float *systems, float *workspace);
 
-/* Computes the kernel (D + CB, CAB, CA²B, …) of a group, `tokens` rows, with `room` as scratch memory; and from the
- * gradient of the kernel the gradients of the systems. */
-size_t bo_ssm_kernel_room(const bo_ssm_view *view, size_t tokens);
-void bo_ssm_kernel(const bo_ssm_view *view, const bo_ssm_group *group, size_t tokens, float *room, float *kernel);
+/* Computes the kernel (D + CB, CAB, CA²B, …) of a group, `tokens` rows, with `workspace` as scratch memory; and from
+ * the gradient of the kernel the gradients of the systems. */
+size_t bo_ssm_kernel_workspace(const bo_ssm_view *view, size_t tokens);
+void bo_ssm_kernel(const bo_ssm_view *view, const bo_ssm_group *group, size_t tokens, float *workspace, float *kernel);
 void bo_ssm_kernel_back(const bo_ssm_view *view, const bo_ssm_group *group, size_t tokens, const float *dkernel,
-                        float *room, const bo_ssm_group *sums);
+                        float *workspace, const bo_ssm_group *sums);
 
 /* For sequences of at most `tokens` tokens. */
-size_t bo_ssm_convolution_room(const bo_ssm_view *view, size_t workers, size_t tokens, bool backward);
-void bo_ssm_convolve(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *room);
-void bo_ssm_convolve_back(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *room);
+size_t bo_ssm_convolution_workspace(const bo_ssm_view *view, size_t workers, size_t tokens, bool backward);
+void bo_ssm_convolve(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *workspace);
+void bo_ssm_convolve_back(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems,
+                          float *workspace);
 
 #endif

@@ -14,8 +14,8 @@ typedef struct job {
     size_t parts;
     float *systems, *sums;    /* systems, and their gradients */
     float *kernels, *spectra; /* spectra per group; per part and group */
-    float *roots, *rooms;
-    size_t room; /* floats per worker */
+    float *roots, *workspaces;
+    size_t workspace_floats; /* floats per worker */
 } job;
 
 /* Returns a power of two in which the convolution of two sequences of `tokens` does not wrap around. */
@@ -30,12 +30,12 @@ static size_t length_for(size_t tokens)
 static size_t parts_of(const bo_ssm_view *view)
 {
     enum { TASKS = 16 };
-    size_t pairs = (bo_spans_most(view->call, &view->attributes->sequences) + 1) / 2;
+    size_t pairs = (bo_spans_max_count(view->call, &view->attributes->sequences) + 1) / 2;
     size_t parts = bo_block_count(TASKS, view->groups ? view->groups : 1);
     return pairs < parts ? (pairs ? pairs : 1) : parts;
 }
 
-static void make_roots(size_t length, float *roots)
+static void fill_roots(size_t length, float *roots)
 {
     const double turn = 2 * 3.14159265358979323846 / (double)length;
     for (size_t k = 0; k < 3 * length / 4; k++) {
@@ -82,7 +82,7 @@ static void unwind(const job *j, size_t group, strand s, const float *z, size_t 
     size_t lanes = bo_ssm_lanes(view, group);
     z += part * BO_CHANNELS;
     for (size_t t = 0; t < s.tokens; t++, z += BO_COMPLEX_ROW)
-        for (size_t l = 0; l < lanes; l++) bo_put(&rows[t * view->channels + l], add, z[l]);
+        for (size_t l = 0; l < lanes; l++) bo_store(&rows[t * view->channels + l], add, z[l]);
 }
 
 /* Transforms a pair of sequences. */
@@ -105,16 +105,16 @@ static void transform_back(const job *j, size_t group, const strand pair[2], flo
 typedef struct task {
     size_t group, part, pair, end;
     bo_ssm_group systems;
-    float *kernel, *sum;           /* stored spectra: of the kernel, and of its gradient per part */
-    float *x, *dy;                 /* spectra of a pair */
-    float *rows, *room, *gradient; /* a kernel or its gradient; scratch memory for it; gradients of the systems */
+    float *kernel, *sum;                /* stored spectra: of the kernel, and of its gradient per part */
+    float *x, *dy;                      /* spectra of a pair */
+    float *rows, *workspace, *gradient; /* a kernel or its gradient; scratch memory for it; gradients of the systems */
 } task;
 
 /* Returns the floats per worker. The last two pieces are not used at the same time as the first. */
-static size_t worker_room(const bo_ssm_view *view, size_t tokens)
+static size_t worker_floats(const bo_ssm_view *view, size_t tokens)
 {
     size_t pairs = 2 * length_for(tokens) * BO_COMPLEX_ROW;
-    size_t kernel = tokens * BO_CHANNELS + bo_ssm_kernel_room(view, tokens);
+    size_t kernel = tokens * BO_CHANNELS + bo_ssm_kernel_workspace(view, tokens);
     return pairs > kernel ? pairs : kernel;
 }
 
@@ -128,9 +128,9 @@ static task task_of(const job *j, size_t index, int worker)
     t.kernel = j->kernels + t.group * spectrum;
     t.sum = j->spectra ? j->spectra + index * spectrum : NULL;
     t.gradient = j->sums ? j->sums + t.group * view->floats : NULL;
-    t.x = t.rows = j->rooms + (size_t)worker * j->room;
+    t.x = t.rows = j->workspaces + (size_t)worker * j->workspace_floats;
     t.dy = t.x + spectrum;
-    t.room = t.rows + j->tokens * BO_CHANNELS;
+    t.workspace = t.rows + j->tokens * BO_CHANNELS;
     return t;
 }
 
@@ -140,7 +140,7 @@ static void kernel_task(void *arg, size_t group, int worker)
     const job *j = arg;
     task t = task_of(j, group, worker);
     float factor = 1.0f / (float)j->length; /* a power of two: exact */
-    bo_ssm_kernel(j->view, &t.systems, j->tokens, t.room, t.rows);
+    bo_ssm_kernel(j->view, &t.systems, j->tokens, t.workspace, t.rows);
     memset(t.kernel, 0, j->length * BO_COMPLEX_ROW * sizeof *t.kernel);
     for (size_t i = 0; i < j->tokens; i++)
         for (size_t l = 0; l < BO_CHANNELS; l++)
@@ -193,7 +193,7 @@ static void kernel_back_task(void *arg, size_t group, int worker)
     view->kernels->fourier_back(j->length, j->roots, t.sum);
     for (size_t i = 0; i < j->tokens * BO_CHANNELS; i++)
         t.rows[i] = factor * t.sum[i / BO_CHANNELS * BO_COMPLEX_ROW + i % BO_CHANNELS];
-    bo_ssm_kernel_back(view, &t.systems, j->tokens, t.rows, t.room, &sums);
+    bo_ssm_kernel_back(view, &t.systems, j->tokens, t.rows, t.workspace, &sums);
 }
 
 /* ---- entry points ------------------------------------------------------------------------------------------------ */
@@ -208,37 +208,37 @@ static size_t spectra_floats(const bo_ssm_view *view, size_t tokens)
     return view->groups * length_for(tokens) * BO_COMPLEX_ROW;
 }
 
-size_t bo_ssm_convolution_room(const bo_ssm_view *view, size_t workers, size_t tokens, bool backward)
+size_t bo_ssm_convolution_workspace(const bo_ssm_view *view, size_t workers, size_t tokens, bool backward)
 {
     size_t spectra = 1 + (backward ? parts_of(view) : 0), sums = backward ? view->groups * view->floats : 0;
-    return roots_floats(tokens) + spectra * spectra_floats(view, tokens) + sums + workers * worker_room(view, tokens);
+    return roots_floats(tokens) + spectra * spectra_floats(view, tokens) + sums + workers * worker_floats(view, tokens);
 }
 
-static job job_of(const bo_ssm_view *view, size_t tokens, float *systems, float *room, bool backward)
+static job job_of(const bo_ssm_view *view, size_t tokens, float *systems, float *workspace, bool backward)
 {
     job j = {.view = view, .tokens = tokens, .length = length_for(tokens), .parts = parts_of(view), .systems = systems};
-    j.roots = room;
+    j.roots = workspace;
     j.kernels = j.roots + roots_floats(tokens);
-    j.rooms = j.kernels + spectra_floats(view, tokens);
-    j.room = worker_room(view, tokens);
-    make_roots(j.length, j.roots);
+    j.workspaces = j.kernels + spectra_floats(view, tokens);
+    j.workspace_floats = worker_floats(view, tokens);
+    fill_roots(j.length, j.roots);
     if (!backward) return j;
-    j.spectra = j.rooms;
+    j.spectra = j.workspaces;
     j.sums = j.spectra + j.parts * spectra_floats(view, tokens);
-    j.rooms = j.sums + view->groups * view->floats;
+    j.workspaces = j.sums + view->groups * view->floats;
     return j;
 }
 
-void bo_ssm_convolve(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *room)
+void bo_ssm_convolve(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *workspace)
 {
-    job j = job_of(view, tokens, systems, room, false);
+    job j = job_of(view, tokens, systems, workspace, false);
     bo_parallel(context, view->groups, kernel_task, &j);
     bo_parallel(context, view->groups * j.parts, convolve_task, &j);
 }
 
-void bo_ssm_convolve_back(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *room)
+void bo_ssm_convolve_back(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *workspace)
 {
-    job j = job_of(view, tokens, systems, room, true);
+    job j = job_of(view, tokens, systems, workspace, true);
     if (view->call->din[0]) bo_parallel(context, view->groups, kernel_task, &j);
     bo_parallel(context, view->groups * j.parts, convolve_back_task, &j);
     bo_parallel(context, view->groups, kernel_back_task, &j);

@@ -112,8 +112,8 @@ static void impulse(bool first, float u[BO_SSM_CHUNK * BO_CHANNELS])
 
 /* Computes the response chunk by chunk; `kept` receives the state before each. NULL: states, or the kernel, are not
  * needed. */
-static void answer_impulse(const bo_ssm_view *view, const bo_ssm_group *g, size_t tokens, float *state, float *kept,
-                           float *kernel)
+static void impulse_response(const bo_ssm_view *view, const bo_ssm_group *g, size_t tokens, float *state, float *kept,
+                             float *kernel)
 {
     _Alignas(64) float u[BO_SSM_CHUNK * BO_CHANNELS], ignored[BO_SSM_CHUNK * BO_CHANNELS] = {0};
     bo_systems systems = bo_ssm_systems_of(view, g);
@@ -159,23 +159,23 @@ static void double_rows(const bo_ssm_view *view, const bo_ssm_group *g, size_t c
     }
 }
 
-size_t bo_ssm_kernel_room(const bo_ssm_view *view, size_t tokens)
+size_t bo_ssm_kernel_workspace(const bo_ssm_view *view, size_t tokens)
 {
     size_t numbers = BO_CHANNELS * (view->size + view->rank * view->rank),
            states = chunks_of(tokens) + BO_SSM_CHUNK + 2;
     return numbers * sizeof(bo_number) / sizeof(float) + view->floats + states * view->state;
 }
 
-void bo_ssm_kernel(const bo_ssm_view *view, const bo_ssm_group *g, size_t tokens, float *room, float *kernel)
+void bo_ssm_kernel(const bo_ssm_view *view, const bo_ssm_group *g, size_t tokens, float *workspace, float *kernel)
 {
     size_t chunks = chunks_of(tokens);
-    power a = {.mu = (bo_number *)(void *)room};
+    power a = {.mu = (bo_number *)(void *)workspace};
     a.m = a.mu + BO_CHANNELS * view->size;
     a.systems = (float *)(a.m + BO_CHANNELS * view->rank * view->rank);
     float *states = a.systems + view->floats, *rows = states + BO_SSM_CHUNK * view->state;
     memset(kernel, 0, tokens * BO_CHANNELS * sizeof *kernel);
     if (!closes(view)) {
-        answer_impulse(view, g, tokens, states, NULL, kernel);
+        impulse_response(view, g, tokens, states, NULL, kernel);
     } else {
         first_states(view, g, tokens, states, kernel);
         double_rows(view, g, chunks, &a, rows);
@@ -189,13 +189,13 @@ void bo_ssm_kernel(const bo_ssm_view *view, const bo_ssm_group *g, size_t tokens
 }
 
 void bo_ssm_kernel_back(const bo_ssm_view *view, const bo_ssm_group *g, size_t tokens, const float *dkernel,
-                        float *room, const bo_ssm_group *sums)
+                        float *workspace, const bo_ssm_group *sums)
 {
     _Alignas(64) float u[BO_SSM_CHUNK * BO_CHANNELS], ignored[BO_SSM_CHUNK * BO_CHANNELS] = {0};
     bo_systems systems = bo_ssm_systems_of(view, g);
     bo_systems_gradients gradients = bo_ssm_gradients_of(sums);
-    float *flow = room, *work = flow + view->state, *kept = work + BO_SSM_CHUNK * view->state;
-    answer_impulse(view, g, tokens, flow, kept, NULL);
+    float *flow = workspace, *work = flow + view->state, *kept = work + BO_SSM_CHUNK * view->state;
+    impulse_response(view, g, tokens, flow, kept, NULL);
     memset(flow, 0, view->state * sizeof *flow);
     memset(sums->mu, 0, view->floats * sizeof(float));
     for (size_t chunk = chunks_of(tokens); chunk-- > 0;) {

@@ -5,9 +5,9 @@
 
 typedef struct job {
     const bo_ssm_view *view;
-    float *systems, *sums, *rooms;
-    size_t room; /* floats per worker */
-    bool keep;   /* save states between chunks */
+    float *systems, *sums, *workspaces;
+    size_t workspace_floats; /* floats per worker */
+    bool keep;               /* save states between chunks */
 } job;
 
 /* A sequence among the rows. `kept` states between chunks precede it. */
@@ -67,10 +67,10 @@ static void run_chunk(const bo_ssm_view *view, const place *p, size_t group, siz
     const bo_op_call *call = view->call;
     size_t tokens = chunk_tokens(p, chunk);
     bo_systems systems = bo_ssm_systems_of(view, g);
-    bo_ssm_take(view, group, rows_of(view, p, chunk, call->in[0].data), tokens, u);
+    bo_ssm_gather(view, group, rows_of(view, p, chunk, call->in[0].data), tokens, u);
     for (size_t i = 0; i < tokens * BO_CHANNELS; i++) y[i] = g->d[i % BO_CHANNELS] * u[i];
     view->kernels->run(&systems, tokens, state, u, y);
-    bo_ssm_put(view, group, y, tokens, false, rows_of(view, p, chunk, call->out[0].data));
+    bo_ssm_scatter(view, group, y, tokens, false, rows_of(view, p, chunk, call->out[0].data));
 }
 
 static void run_task(void *arg, size_t index, int worker)
@@ -79,7 +79,7 @@ static void run_task(void *arg, size_t index, int worker)
     const bo_ssm_view *view = j->view;
     size_t group = index % view->groups, part = index / view->groups, bytes = view->state * sizeof(float);
     size_t end = view->spans.count * (part + 1) / view->parts;
-    float *state = j->rooms + (size_t)worker * j->room;
+    float *state = j->workspaces + (size_t)worker * j->workspace_floats;
     bo_ssm_group g = bo_ssm_group_at(view, j->systems + group * view->floats);
     for (place p = part_begins(view, part); p.sequence < end; p = next_place(view, p)) {
         char *memory = bo_span_state(view->call, &view->attributes->sequences, &view->spans, p.sequence);
@@ -93,9 +93,13 @@ static void run_task(void *arg, size_t index, int worker)
     }
 }
 
-void bo_ssm_scan(bo_context *context, const bo_ssm_view *view, bool keep, float *systems, float *room)
+void bo_ssm_scan(bo_context *context, const bo_ssm_view *view, bool keep, float *systems, float *workspace)
 {
-    job j = {.view = view, .systems = systems, .rooms = room, .room = view->state, .keep = keep && view->call->saved};
+    job j = {.view = view,
+             .systems = systems,
+             .workspaces = workspace,
+             .workspace_floats = view->state,
+             .keep = keep && view->call->saved};
     bo_parallel(context, view->groups * view->parts, run_task, &j);
 }
 
@@ -109,14 +113,14 @@ static void back_chunk(const bo_ssm_view *view, const place *p, size_t group, si
     size_t tokens = chunk_tokens(p, chunk);
     bo_systems systems = bo_ssm_systems_of(view, g);
     bo_systems_gradients gradients = bo_ssm_gradients_of(sums);
-    bo_ssm_take(view, group, rows_of(view, p, chunk, call->in[0].data), tokens, u);
-    bo_ssm_take(view, group, rows_of(view, p, chunk, call->dout[0]), tokens, dy);
+    bo_ssm_gather(view, group, rows_of(view, p, chunk, call->in[0].data), tokens, u);
+    bo_ssm_gather(view, group, rows_of(view, p, chunk, call->dout[0]), tokens, dy);
     for (size_t i = 0; i < tokens * BO_CHANNELS; i++) {
         du[i] = g->d[i % BO_CHANNELS] * dy[i];
         sums->d[i % BO_CHANNELS] += u[i] * dy[i];
     }
     view->kernels->run_back(&systems, tokens, state, u, dy, flow, work, &gradients, du);
-    if (call->din[0]) bo_ssm_put(view, group, du, tokens, call->add[0], rows_of(view, p, chunk, call->din[0]));
+    if (call->din[0]) bo_ssm_scatter(view, group, du, tokens, call->add[0], rows_of(view, p, chunk, call->din[0]));
 }
 
 static void back_task(void *arg, size_t index, int worker)
@@ -125,7 +129,8 @@ static void back_task(void *arg, size_t index, int worker)
     const bo_ssm_view *view = j->view;
     size_t group = index % view->groups, part = index / view->groups, bytes = view->state * sizeof(float);
     size_t end = view->spans.count * (part + 1) / view->parts;
-    float *nothing = j->rooms + (size_t)worker * j->room, *flow = nothing + view->state, *work = flow + view->state;
+    float *nothing = j->workspaces + (size_t)worker * j->workspace_floats, *flow = nothing + view->state,
+          *work = flow + view->state;
     float *sums = j->sums + index * view->floats;
     bo_ssm_group g = bo_ssm_group_at(view, j->systems + group * view->floats), s = bo_ssm_group_at(view, sums);
     memset(sums, 0, view->floats * sizeof *sums);
@@ -138,18 +143,18 @@ static void back_task(void *arg, size_t index, int worker)
     }
 }
 
-void bo_ssm_scan_back(bo_context *context, const bo_ssm_view *view, float *systems, float *room)
+void bo_ssm_scan_back(bo_context *context, const bo_ssm_view *view, float *systems, float *workspace)
 {
     size_t sums = view->groups * view->parts * view->floats;
-    job j = {.view = view, .systems = systems, .sums = room, .rooms = room + sums};
-    j.room = (2 + BO_SSM_CHUNK) * view->state;
+    job j = {.view = view, .systems = systems, .sums = workspace, .workspaces = workspace + sums};
+    j.workspace_floats = (2 + BO_SSM_CHUNK) * view->state;
     bo_parallel(context, view->groups * view->parts, back_task, &j);
-    bo_ssm_transition_back(context, view, view->parts, room);
+    bo_ssm_transition_back(context, view, view->parts, workspace);
 }
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-size_t bo_ssm_scan_room(const bo_ssm_view *view, size_t workers, bool backward)
+size_t bo_ssm_scan_workspace(const bo_ssm_view *view, size_t workers, bool backward)
 {
     if (!backward) return workers * view->state;
     return view->groups * view->parts * view->floats + workers * (2 + BO_SSM_CHUNK) * view->state;

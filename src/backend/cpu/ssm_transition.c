@@ -47,7 +47,7 @@ static bo_number ramp(bo_number z, bo_number grown)
     return 1 + z / 2 * (1 + z / 3 * (1 + z / 4 * (1 + z / 5 * (1 + z / 6 * (1 + z / 7)))));
 }
 
-static bo_number ramp_slope(bo_number z, bo_number grown)
+static bo_number ramp_derivative(bo_number z, bo_number grown)
 {
     if (!is_small(z)) return quotient(grown + 1 - quotient(grown, z), z);
     return 0.5 + z / 3 + z * z * (1.0 / 8 + z / 30 + z * z * (1.0 / 144 + z / 840));
@@ -92,17 +92,17 @@ static bo_number get(const channel *c, const float *rows, size_t i)
 }
 
 /* Writes number j of the gradient of a row of an input. */
-static void give(const channel *c, size_t input, size_t j, double value)
+static void add_gradient(const channel *c, size_t input, size_t j, double value)
 {
     const bo_op_call *call = c->view->call;
     float *out = call->din[input];
-    if (out) bo_put(&out[c->index * call->in[input].columns + j], call->add[input], (float)value);
+    if (out) bo_store(&out[c->index * call->in[input].columns + j], call->add[input], (float)value);
 }
 
-static void give_pair(const channel *c, size_t input, size_t i, bo_number value)
+static void add_pair_gradient(const channel *c, size_t input, size_t i, bo_number value)
 {
-    give(c, input, 2 * i, creal(value));
-    give(c, input, 2 * i + 1, cimag(value));
+    add_gradient(c, input, 2 * i, creal(value));
+    add_gradient(c, input, 2 * i + 1, cimag(value));
 }
 
 /* Returns 1 / √(1 + |x|²) of a row. */
@@ -137,15 +137,15 @@ static mode mode_of(const channel *c, size_t n)
 /* Computes the gradients of a and w from those of μ, of b and of the rate. Returns that of the step. */
 static double mode_back(const channel *c, const mode *m, size_t n, bo_number dmu, bo_number db, double drate)
 {
-    bo_number dz = conj(m->mu + 1) * dmu + m->step * conj(ramp_slope(m->z, m->mu)) * db;
-    give(c, A, n, (drate - m->step * creal(dz)) * sigmoid(m->a));
-    give(c, W, n, m->step * cimag(dz));
+    bo_number dz = conj(m->mu + 1) * dmu + m->step * conj(ramp_derivative(m->z, m->mu)) * db;
+    add_gradient(c, A, n, (drate - m->step * creal(dz)) * sigmoid(m->a));
+    add_gradient(c, W, n, m->step * cimag(dz));
     return creal(conj(m->lambda) * dz) + creal(conj(ramp(m->z, m->mu)) * db);
 }
 
-static void give_step(const channel *c, double dstep)
+static void add_step_gradient(const channel *c, double dstep)
 {
-    give(c, LOG_STEP, 0, c->step * dstep);
+    add_gradient(c, LOG_STEP, 0, c->step * dstep);
 }
 
 /* ---- DIAGONAL: b is merged into c -------------------------------------------------------------------------------- */
@@ -159,9 +159,9 @@ static void diagonal_back(const channel *c)
         mode m = mode_of(c, n);
         bo_number dc = get(c, c->group.c, n);
         dstep += mode_back(c, &m, n, get(c, c->group.mu, n), conj(pair_at(row(c, DIAGONAL_C), n)) * dc, 0);
-        give_pair(c, DIAGONAL_C, n, conj(m.b) * dc);
+        add_pair_gradient(c, DIAGONAL_C, n, conj(m.b) * dc);
     }
-    give_step(c, dstep);
+    add_step_gradient(c, dstep);
 }
 
 /* ---- LOW_RANK ---------------------------------------------------------------------------------------------------- */
@@ -193,7 +193,7 @@ static double low_rank_factor(const channel *c, size_t n, size_t input, const fl
     double de = 0;
     for (size_t i = n * c->view->rank; i < (n + 1) * c->view->rank; i++) {
         bo_number p = pair_at(row(c, input), i), d = get(c, rows, i);
-        give_pair(c, input, i, e * k * d - k * k * k * sum * p);
+        add_pair_gradient(c, input, i, e * k * d - k * k * k * sum * p);
         de += k * creal(conj(p) * d);
     }
     return de;
@@ -209,9 +209,9 @@ static void low_rank_back(const channel *c)
                                    low_rank_factor(c, n, LOW_Q, c->group.q, e, small_q, sum_q);
         double fall = e > 0 ? de * exp(-m.step * m.rate) / (2 * e) : 0; /* dE/d(Δ rate) = |Λ| / 2E */
         dstep += mode_back(c, &m, n, get(c, c->group.mu, n), get(c, c->group.b, n), m.step * fall) + m.rate * fall;
-        give_pair(c, LOW_C, n, get(c, c->group.c, n));
+        add_pair_gradient(c, LOW_C, n, get(c, c->group.c, n));
     }
-    give_step(c, dstep);
+    add_step_gradient(c, dstep);
 }
 
 /* ---- CLOSED ------------------------------------------------------------------------------------------------------ */
@@ -223,15 +223,15 @@ static void low_rank_back(const channel *c)
 enum { CLOSED_P = 2, CLOSED_B = 3, CLOSED_C = 4, CLOSED_D = 5 };
 
 typedef struct closed {
-    double room, k, shrink; /* room = 1 - σ; P̂ = k P with k = √room shrink; B̄ = room B */
-    size_t size;            /* N */
+    double complement, k, shrink; /* complement = 1 - σ; P̂ = k P with k = √complement shrink; B̄ = complement B */
+    size_t size;                  /* N */
     const float *p, *b, *c;
 } closed;
 
 static closed closed_of(const channel *ch)
 {
-    closed s = {.room = -expm1(-ch->step), .shrink = shrinking(ch, CLOSED_P)};
-    s.k = sqrt(s.room) * s.shrink;
+    closed s = {.complement = -expm1(-ch->step), .shrink = shrinking(ch, CLOSED_P)};
+    s.k = sqrt(s.complement) * s.shrink;
     s.size = ch->view->attributes->size;
     s.p = row(ch, CLOSED_P), s.b = row(ch, CLOSED_B), s.c = row(ch, CLOSED_C);
     return s;
@@ -253,11 +253,11 @@ static void closed_system(const channel *ch)
         for (size_t j = 0; j < r; j++) set(ch, ch->group.p, i * r + j, s.k * s.k * dot(s.size, s.p + i, r, s.p + j, r));
         set(ch, ch->group.p, r * r + i, s.k * dot(s.size, s.c, 1, s.p + i, r));
         set(ch, ch->group.q, i * r + i, 1);
-        set(ch, ch->group.b, i, s.k * s.room * dot(s.size, s.p + i, r, s.b, 1));
+        set(ch, ch->group.b, i, s.k * s.complement * dot(s.size, s.p + i, r, s.b, 1));
     }
-    set(ch, ch->group.b, r, s.room * dot(s.size, s.c, 1, s.b, 1));
+    set(ch, ch->group.b, r, s.complement * dot(s.size, s.c, 1, s.b, 1));
     set(ch, ch->group.c, r, 1);
-    for (size_t i = 0; i <= r; i++) set(ch, ch->group.mu, i, -s.room);
+    for (size_t i = 0; i <= r; i++) set(ch, ch->group.mu, i, -s.complement);
 }
 
 /* dP̂[n, j] = Σ_i P̂_ni (dG_ij + dG_ji) + C_n d(CP̂)_j + B̄_n d(P̂ᵀB̄)_j */
@@ -265,8 +265,8 @@ static double closed_factor(const channel *ch, const closed *s, size_t n, size_t
 {
     size_t r = ch->view->rank;
     const float *dp = ch->group.p;
-    double sum =
-        (double)s->c[n] * creal(get(ch, dp, r * r + j)) + s->room * (double)s->b[n] * creal(get(ch, ch->group.b, j));
+    double sum = (double)s->c[n] * creal(get(ch, dp, r * r + j)) +
+                 s->complement * (double)s->b[n] * creal(get(ch, ch->group.b, j));
     for (size_t i = 0; i < r; i++)
         sum += s->k * (double)s->p[n * r + i] * creal(get(ch, dp, i * r + j) + get(ch, dp, j * r + i));
     return sum;
@@ -276,24 +276,24 @@ static void closed_back(const channel *ch)
 {
     size_t r = ch->view->rank;
     closed s = closed_of(ch);
-    double dk = 0, droom = 0, direct = creal(get(ch, ch->group.b, r)); /* gradient of C B̄ */
+    double dk = 0, dcomplement = 0, direct = creal(get(ch, ch->group.b, r)); /* gradient of C B̄ */
     for (size_t n = 0; n < s.size; n++)
         for (size_t j = 0; j < r; j++) dk += (double)s.p[n * r + j] * closed_factor(ch, &s, n, j);
     for (size_t n = 0; n < s.size; n++) {
-        double db = (double)s.c[n] * direct, dc = s.room * (double)s.b[n] * direct;
+        double db = (double)s.c[n] * direct, dc = s.complement * (double)s.b[n] * direct;
         for (size_t j = 0; j < r; j++) {
             double p = (double)s.p[n * r + j];
-            give(ch, CLOSED_P, n * r + j, s.k * (closed_factor(ch, &s, n, j) - dk * s.shrink * s.shrink * p));
+            add_gradient(ch, CLOSED_P, n * r + j, s.k * (closed_factor(ch, &s, n, j) - dk * s.shrink * s.shrink * p));
             db += s.k * p * creal(get(ch, ch->group.b, j));
             dc += s.k * p * creal(get(ch, ch->group.p, r * r + j));
         }
-        give(ch, CLOSED_B, n, s.room * db);
-        give(ch, CLOSED_C, n, dc);
-        droom += (double)s.b[n] * db;
+        add_gradient(ch, CLOSED_B, n, s.complement * db);
+        add_gradient(ch, CLOSED_C, n, dc);
+        dcomplement += (double)s.b[n] * db;
     }
-    if (s.room > 0) droom += dk * s.k / (2 * s.room);
-    for (size_t i = 0; i <= r; i++) droom -= creal(get(ch, ch->group.mu, i));
-    give_step(ch, (1 - s.room) * droom);
+    if (s.complement > 0) dcomplement += dk * s.k / (2 * s.complement);
+    for (size_t i = 0; i <= r; i++) dcomplement -= creal(get(ch, ch->group.mu, i));
+    add_step_gradient(ch, (1 - s.complement) * dcomplement);
 }
 
 /* ---- all kinds --------------------------------------------------------------------------------------------------- */
@@ -357,7 +357,7 @@ static void transition_back_task(void *arg, size_t group, int worker)
         for (size_t part = 0; part < j->parts; part++)
             sum += (double)c.sums[part * c.stride + (size_t)(c.group.d - c.group.mu) + lane];
         kinds[j->view->attributes->kind].back(&c);
-        give(&c, d, 0, sum);
+        add_gradient(&c, d, 0, sum);
     }
 }
 

@@ -20,16 +20,16 @@ static void backward_block(const bo_cpu_block *block)
 {
     const bo_unary_attributes *a = block->call->attributes;
     const float *x = block->call->in[0].data, *dy = block->call->dout[0];
-    float *dx = block->call->din[0], factor = bo_factor_of(a), slope[BO_STRIP];
+    float *dx = block->call->din[0], factor = bo_factor_of(a), derivative[BO_STRIP];
     bool add = block->call->add[0];
     for (size_t i = block->first; i < block->end; i += BO_STRIP) {
         size_t count = block->end - i < BO_STRIP ? block->end - i : BO_STRIP;
-        block->kernels->curve_slope(bo_curve_of(a), count, x + i, slope);
+        block->kernels->curve_derivative(bo_curve_of(a), count, x + i, derivative);
         if (factor == 1 && !add) {
-            block->kernels->product(count, slope, dy + i, false, dx + i);
+            block->kernels->product(count, derivative, dy + i, false, dx + i);
             continue;
         }
-        for (size_t j = 0; j < count; j++) bo_put(&dx[i + j], add, factor * slope[j] * dy[i + j]);
+        for (size_t j = 0; j < count; j++) bo_store(&dx[i + j], add, factor * derivative[j] * dy[i + j]);
     }
 }
 

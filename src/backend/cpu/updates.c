@@ -7,7 +7,7 @@
 enum {
     BLOCK = 1 << 14, /* floats per task */
     /* maximum number of blocks of a sum, whose parts are on the stack: longer vectors have larger blocks */
-    MOST_BLOCKS = 1024,
+    MAX_BLOCKS = 1024,
 };
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
@@ -19,7 +19,7 @@ typedef struct sum_job {
     sum_fn sum;
     const float *x;
     size_t count, block;
-    double parts[MOST_BLOCKS];
+    double parts[MAX_BLOCKS];
 } sum_job;
 
 static void sum_task(void *arg, size_t index, int worker)
@@ -33,9 +33,9 @@ static void sum_task(void *arg, size_t index, int worker)
 /* Blocks depend only on the count, and their sums are added in order. */
 static double sum_blocks(bo_context *context, size_t count, const float *x, sum_fn sum)
 {
-    size_t least = bo_round_up(bo_ceil_div(count, MOST_BLOCKS), 16);
+    size_t min_block = bo_round_up(bo_ceil_div(count, MAX_BLOCKS), 16);
     sum_job job = {.kernels = bo_context_kernels(context), .sum = sum, .x = x, .count = count};
-    job.block = least > BLOCK ? least : BLOCK;
+    job.block = min_block > BLOCK ? min_block : BLOCK;
     size_t blocks = bo_ceil_div(count, job.block);
     bo_parallel(context, blocks, sum_task, &job);
     double total = 0;
@@ -82,12 +82,12 @@ static bo_status sum_sizes(bo_context *context, size_t count, const bo_update *l
 
 /* ---- updates in place -------------------------------------------------------------------------------------------- */
 
-bo_rule_numbers bo_momentum_numbers(const bo_rule *rule, const bo_pace *pace)
+bo_rule_numbers bo_momentum_numbers(const bo_rule *rule, const bo_rates *rates)
 {
     return (bo_rule_numbers){
         .scale = (float)rule->scale,
-        .rate = (float)bo_pace_rate(rule, pace),
-        .keep = (float)bo_pace_keep(rule, pace),
+        .rate = (float)bo_rates_rate(rule, rates),
+        .keep = (float)bo_rates_keep(rule, rates),
         .momentum = (float)rule->momentum,
         .rest = (float)(1 - rule->momentum),
         .nesterov = rule->nesterov,
@@ -138,9 +138,9 @@ static void swap_loop(const bo_rule_numbers *k, size_t n, const float *g, float 
 {
     (void)k, (void)g, (void)v;
     for (size_t i = 0; i < n; i++) {
-        float held = m[i];
+        float previous = m[i];
         m[i] = w[i];
-        w[i] = held;
+        w[i] = previous;
     }
 }
 
@@ -152,9 +152,9 @@ static void sgd_loop(const bo_rule_numbers *k, size_t n, const float *g, float *
         for (size_t i = 0; i < n; i++) w[i] = keep * w[i] - rate * (s * g[i]);
     } else if (k->nesterov) {
         for (size_t i = 0; i < n; i++) {
-            float slope = s * g[i];
-            m[i] = mu * m[i] + slope;
-            w[i] = keep * w[i] - rate * (slope + mu * m[i]);
+            float gradient = s * g[i];
+            m[i] = mu * m[i] + gradient;
+            w[i] = keep * w[i] - rate * (gradient + mu * m[i]);
         }
     } else {
         for (size_t i = 0; i < n; i++) {
@@ -210,7 +210,7 @@ static bo_status with_momentum(bo_context *context, const bo_rule *rule, bo_upda
 {
     for (size_t i = 0; i < count; i++) {
         const bo_update *u = &list[i];
-        bo_rule_numbers k = bo_momentum_numbers(rule, &u->pace);
+        bo_rule_numbers k = bo_momentum_numbers(rule, &u->rates);
         bo_update_blocks(context, &k, loop, u->count, u->g, u->m, NULL, u->w);
     }
     return BO_OK;
@@ -234,8 +234,8 @@ static bo_status adamw(bo_context *context, const bo_rule *rule, size_t count, c
         const bo_update *u = &list[i];
         k.adamw = (bo_adamw_step){
             .scale = (float)rule->scale,
-            .keep = (float)bo_pace_keep(rule, &u->pace),
-            .rate = (float)(bo_pace_rate(rule, &u->pace) / (1 - pow(rule->beta1, t))),
+            .keep = (float)bo_rates_keep(rule, &u->rates),
+            .rate = (float)(bo_rates_rate(rule, &u->rates) / (1 - pow(rule->beta1, t))),
             .beta1 = (float)rule->beta1,
             .rest1 = (float)(1 - rule->beta1),
             .beta2 = (float)rule->beta2,
@@ -253,10 +253,10 @@ static size_t bytes(bo_context *context, size_t count, const bo_update *list, si
                     const bo_muon_matrix *matrix)
 {
     (void)count, (void)list;
-    size_t most = 0;
+    size_t max_bytes = 0;
     for (size_t i = 0; i < matrices; i++)
-        most = bo_max(most, bo_cpu_muon_bytes(context, matrix[i].rows, matrix[i].columns));
-    return most;
+        max_bytes = bo_max(max_bytes, bo_cpu_muon_bytes(context, matrix[i].rows, matrix[i].columns));
+    return max_bytes;
 }
 
 const bo_updates bo_cpu_updates = {

@@ -14,7 +14,7 @@ typedef struct bo_rule_numbers {
     bo_adamw_step adamw;
 } bo_rule_numbers;
 
-bo_rule_numbers bo_momentum_numbers(const bo_rule *rule, const bo_pace *pace);
+bo_rule_numbers bo_momentum_numbers(const bo_rule *rule, const bo_rates *rates);
 
 /* A loop over n floats of each vector; vectors that it does not need are NULL. */
 typedef void (*bo_update_loop)(const bo_rule_numbers *k, size_t n, const float *g, float *m, float *v, float *w);

@@ -16,8 +16,8 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bool done;
     BO_TRY(bo_gpu_backward_zero(context, call, &done));
     if (done) return BO_OK;
-    BO_TRY(bo_gpu_hand_back(context, call, 0));
-    return bo_gpu_hand_back(context, call, 1);
+    BO_TRY(bo_gpu_pass_gradient(context, call, 0));
+    return bo_gpu_pass_gradient(context, call, 1);
 }
 
 const bo_op bo_gpu_op_add = {

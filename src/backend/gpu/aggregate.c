@@ -18,10 +18,10 @@ static size_t padded(size_t count)
 
 static pieces pieces_of(const bo_op_call *call)
 {
-    char *room = call->scratch;
+    char *at = call->scratch;
     const size_t each = padded(call->in[2].rows);
-    return (pieces){(float *)(void *)room, (int32_t *)(void *)(room + each), (int32_t *)(void *)(room + 2 * each),
-                    room + 3 * each};
+    return (pieces){(float *)(void *)at, (int32_t *)(void *)(at + each), (int32_t *)(void *)(at + 2 * each),
+                    at + 3 * each};
 }
 
 static bo_aggregate_kind kind_of(const bo_op_call *call)
@@ -60,7 +60,7 @@ static bo_status weigh(bo_context *context, const bo_op_call *call, int32_t *int
                                 .dropping = dropping,
                                 .mean = a->kind == BO_AGGREGATE_MEAN,
                                 .stream = bo_rng_stream("edges", a->stream),
-                                .least = dropping ? (uint32_t)(a->dropout * 0x1p32) : 0,
+                                .threshold = dropping ? (uint32_t)(a->dropout * 0x1p32) : 0,
                                 .factor = dropping && a->kind == BO_AGGREGATE_SUM ? (float)(1 / (1 - a->dropout)) : 1,
                                 .into = into,
                                 .keys = keys}));

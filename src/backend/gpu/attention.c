@@ -65,12 +65,13 @@ static pieces carve_pieces(const bo_op_call *call, bo_carver *carver)
 /* ---- the description of a call ----------------------------------------------------------------------------------- */
 
 /* The largest shape of an input's rows. */
-static bo_gpu_rows most_rows(const bo_op_call *call, size_t input, const bo_sequences *sequences)
+static bo_gpu_rows max_rows(const bo_op_call *call, size_t input, const bo_sequences *sequences)
 {
     const size_t rows = call->in[input].rows, tokens = sequences->tokens ? sequences->tokens : rows;
-    const size_t usual = tokens ? rows / tokens : 0;
+    const size_t default_sequences = tokens ? rows / tokens : 0;
     return (bo_gpu_rows){.tokens = (int32_t)tokens,
-                         .sequences = (int32_t)(sequences->most_sequences ? sequences->most_sequences : usual),
+                         .sequences =
+                             (int32_t)(sequences->max_sequences ? sequences->max_sequences : default_sequences),
                          .rows = rows};
 }
 
@@ -92,10 +93,10 @@ static bo_gpu_attention describe_attention(const bo_context *context, const bo_o
     bo_gpu_attention out = bo_gpu_attention_of(context, a->attention, a->cross);
     out.type = call->in[0].element;
     out.reads_first = bo_attention_reads(call);
-    out.given = a->given | BO_GPU_ARRAY_Q | (a->ask ? 0 : BO_GPU_ARRAY_K | BO_GPU_ARRAY_V);
+    out.given = a->given | BO_GPU_ARRAY_Q | (a->queries_only ? 0 : BO_GPU_ARRAY_K | BO_GPU_ARRAY_V);
     for (size_t i = 0; i < call->inputs; i++)
         if (call->din[i])
-            out.wanted |= i < bo_attention_first_given(call) ? (unsigned)BO_GPU_ARRAY_Q << i : 1u << bit_of(call, i);
+            out.requested |= i < bo_attention_first_given(call) ? (unsigned)BO_GPU_ARRAY_Q << i : 1u << bit_of(call, i);
     return out;
 }
 
@@ -109,7 +110,7 @@ static void set_arrays(const bo_op_call *call, const pieces *p, bo_gpu_attention
         d[i] = p->gradient[i] ? p->gradient[i] : call->din[i];
     }
     out->q = in[0], out->dq = d[0];
-    if (!bo_attention_attributes_of(call)->ask) out->k = in[1], out->v = in[2], out->dk = d[1], out->dv = d[2];
+    if (!bo_attention_attributes_of(call)->queries_only) out->k = in[1], out->v = in[2], out->dk = d[1], out->dv = d[2];
     for (size_t i = bo_attention_first_given(call); i < call->inputs; i++) {
         switch (bit_of(call, i)) {
 #define SET(BIT, name)                                                                                                 \
@@ -128,7 +129,7 @@ static void set_arrays(const bo_op_call *call, const pieces *p, bo_gpu_attention
 static void *const *states_of(const bo_op_call *call, const bo_gpu_attention *at)
 {
     bo_sequences sequences = bo_attention_stream(call);
-    if (!bo_spans_remember(call, &sequences)) return NULL;
+    if (!bo_spans_have_states(call, &sequences)) return NULL;
     return call->staged->host.states + sequences.layer * (size_t)at->queries.sequences;
 }
 
@@ -142,7 +143,7 @@ static bo_status describe(bo_context *context, const bo_op_call *call, bo_gpu_at
     out->keeps = call->saved != NULL;
     BO_TRY(rows_of(context, call, 0, &sequences, &out->queries));
     out->keys = out->queries;
-    if (a->cross && !a->ask) {
+    if (a->cross && !a->queries_only) {
         BO_TRY(rows_of(context, call, 1, &sources, &out->keys));
         if (!out->keys.starts != !out->queries.starts || out->keys.sequences != out->queries.sequences)
             return bo_fail(context, BO_INVALID, "attention: the stream has %d sequences and the source %d",
@@ -161,8 +162,8 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     const bool backward = call->dout[0] != NULL;
     bo_gpu_attention at = describe_attention(context, call);
     at.keeps = gradients;
-    at.queries = at.keys = most_rows(call, 0, &sequences);
-    if (a->cross && !a->ask) at.keys = most_rows(call, 1, &sources);
+    at.queries = at.keys = max_rows(call, 0, &sequences);
+    if (a->cross && !a->queries_only) at.keys = max_rows(call, 1, &sources);
     *saved = gradients ? bo_gpu_attention_saved_bytes(a->attention, &at) : 0;
     bo_carver carver = {0};
     carve_pieces(call, &carver);
@@ -234,7 +235,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     bo_gpu_attention at;
     pieces p;
     BO_TRY(begin(context, call, &at, &p));
-    if (a->ask && !at.states)
+    if (a->queries_only && !at.states)
         return bo_fail(context, BO_INVALID, "attention: without keys, states that have read a source are required");
     return bo_gpu_attention_forward(context, a->attention, &at);
 }
@@ -248,8 +249,8 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bool done;
     BO_TRY(bo_gpu_backward_zero(context, call, &done));
     if (done) return BO_OK;
-    if (a->ask) return bo_fail(context, BO_INVALID, "attention: without keys, there are no gradients");
-    BO_TRY(bo_spans_begin_anew(context, call, &sequences, "attention"));
+    if (a->queries_only) return bo_fail(context, BO_INVALID, "attention: without keys, there are no gradients");
+    BO_TRY(bo_spans_refuse_states(context, call, &sequences, "attention"));
     BO_TRY(begin(context, call, &at, &p));
     BO_TRY(bo_gpu_attention_backward(context, a->attention, &at));
     return finish_gradients(context, call, &p);
@@ -269,13 +270,14 @@ static float *input_on_host(bo_context *context, const bo_op_call *call, size_t 
     const size_t count = bo_gpu_count(&call->in[input]);
     const bool rounded = call->in[input].element == BO_ELEMENT_BFLOAT16;
     float *out = bo_alloc_raw(context, count, sizeof *out, "an input of attention");
-    void *held = out && rounded ? bo_alloc_raw(context, count, 2, "an input of attention") : out;
-    bo_status status = held ? BO_OK : BO_MEMORY;
+    void *numbers = out && rounded ? bo_alloc_raw(context, count, 2, "an input of attention") : out;
+    bo_status status = numbers ? BO_OK : BO_MEMORY;
     if (status == BO_OK)
-        status = bo_buffer_read(context, bo_device_of(context), held, call->in[input].data,
+        status = bo_buffer_read(context, bo_device_of(context), numbers, call->in[input].data,
                                 count * (rounded ? 2 : sizeof *out));
-    if (status == BO_OK && rounded) status = bo_backend_cpu()->widen(context, BO_ELEMENT_BFLOAT16, 1, count, held, out);
-    if (held != out) bo_free(held);
+    if (status == BO_OK && rounded)
+        status = bo_backend_cpu()->widen(context, BO_ELEMENT_BFLOAT16, 1, count, numbers, out);
+    if (numbers != out) bo_free(numbers);
     if (status == BO_OK) return out;
     bo_free(out);
     return NULL;
@@ -287,7 +289,7 @@ static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo
     const bo_attention_attributes *a = bo_attention_attributes_of(call);
     bo_op_call copy = *call;
     bo_status status = BO_OK;
-    if (!calibrating->calibrations[a->layer] || call->again || a->ask) return BO_OK;
+    if (!calibrating->calibrations[a->layer] || call->again || a->queries_only) return BO_OK;
     for (size_t i = 0; i < call->inputs; i++) {
         copy.in[i].element = BO_ELEMENT_FLOAT32;
         copy.in[i].data = status == BO_OK ? input_on_host(context, call, i) : NULL;

@@ -4,7 +4,7 @@
 #include "../shapes.h"
 #include "../sequences.h"
 
-enum { MOST_PARTIAL = 1 << 21 }; /* doubles of partial sums, if more than one part */
+enum { MAX_PARTIAL = 1 << 21 }; /* doubles of partial sums, if more than one part */
 
 static bool is_causal(const bo_op_call *call)
 {
@@ -39,7 +39,7 @@ static size_t larger_sums(const bo_op_call *call)
 
 static size_t parts_of(const bo_op_call *call)
 {
-    const size_t parts = MOST_PARTIAL / (larger_sums(call) + 1);
+    const size_t parts = MAX_PARTIAL / (larger_sums(call) + 1);
     return parts < 1 ? 1 : bo_min(parts, BO_GPU_COLUMN_PARTS);
 }
 
@@ -79,7 +79,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bool done;
     BO_TRY(bo_gpu_backward_zero(context, call, &done));
     if (done) return BO_OK;
-    if (is_causal(call)) BO_TRY(bo_spans_begin_anew(context, call, &a->sequences, "convolution"));
+    if (is_causal(call)) BO_TRY(bo_spans_refuse_states(context, call, &a->sequences, "convolution"));
     BO_TRY(begin(context, call, &c));
     bo_gpu_convolution_back back = {.of = c,
                                     .dy = bo_gpu_dout(call, 0),

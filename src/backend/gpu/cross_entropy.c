@@ -87,8 +87,8 @@ static void *row_of(const void *matrix, bo_element type, size_t width, size_t fi
     return (char *)(uintptr_t)matrix + first * width * bo_gpu_bytes(type);
 }
 
-static bo_status make_logits(bo_context *context, const entropy *e, const void *x, size_t first, size_t rows,
-                             void *logits)
+static bo_status compute_logits(bo_context *context, const entropy *e, const void *x, size_t first, size_t rows,
+                                void *logits)
 {
     const bo_gpu_gemm product = {
         .m = rows,
@@ -109,8 +109,8 @@ static bo_status make_logits(bo_context *context, const entropy *e, const void *
     return BO_LAUNCH(context, gemm, &product);
 }
 
-static bo_status take_rows(bo_context *context, const bo_op_call *call, const entropy *e, size_t first, size_t rows,
-                           bool gradients)
+static bo_status compute_losses(bo_context *context, const bo_op_call *call, const entropy *e, size_t first,
+                                size_t rows, bool gradients)
 {
     const float *dlosses = gradients ? call->dout[1] : NULL;
     const bo_gpu_softmax_loss loss = {
@@ -208,9 +208,9 @@ static bo_status run(bo_context *context, const bo_op_call *call, bool gradients
     BO_TRY(BO_LAUNCH(context, count_targets, &count));
     for (size_t first = 0; first < e.rows; first += e.chunk) {
         const size_t rows = bo_min(e.chunk, e.rows - first);
-        BO_TRY(make_logits(context, &e, e.x, first, rows, e.logits));
-        if (e.teacher) BO_TRY(make_logits(context, &e, e.teacher, first, rows, e.taught));
-        BO_TRY(take_rows(context, call, &e, first, rows, gradients));
+        BO_TRY(compute_logits(context, &e, e.x, first, rows, e.logits));
+        if (e.teacher) BO_TRY(compute_logits(context, &e, e.teacher, first, rows, e.taught));
+        BO_TRY(compute_losses(context, call, &e, first, rows, gradients));
         if (gradients) BO_TRY(spread(context, call, &e, first, rows));
     }
     const bo_gpu_mean_loss mean = {

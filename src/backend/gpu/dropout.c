@@ -15,7 +15,7 @@ static bo_status drop(bo_context *context, const bo_op_call *call, bo_gpu_source
                      &((bo_gpu_mask){.count = bo_gpu_count(&call->in[0]),
                                      .pass = call->staged->device,
                                      .stream = bo_rng_stream("dropout", a->stream),
-                                     .least = (uint32_t)(a->rate * 0x1p32),
+                                     .threshold = (uint32_t)(a->rate * 0x1p32),
                                      .factor = (float)(1 / (1 - a->rate)),
                                      .x = from,
                                      .y = to}));
@@ -32,7 +32,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bool done;
     BO_TRY(bo_gpu_backward_zero(context, call, &done));
     if (done || !call->din[0]) return BO_OK;
-    if (!is_active(call)) return bo_gpu_hand_back(context, call, 0);
+    if (!is_active(call)) return bo_gpu_pass_gradient(context, call, 0);
     return drop(context, call, bo_gpu_dout(call, 0), bo_gpu_din(call, 0));
 }
 

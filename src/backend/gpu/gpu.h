@@ -34,7 +34,7 @@ bo_status bo_gpu_no_gradient(bo_context *context, const bo_op_call *call, size_t
  * true if the call was one of these. */
 bo_status bo_gpu_backward_zero(bo_context *context, const bo_op_call *call, bool *done);
 /* din[input] = or += dout[0]. */
-bo_status bo_gpu_hand_back(bo_context *context, const bo_op_call *call, size_t input);
+bo_status bo_gpu_pass_gradient(bo_context *context, const bo_op_call *call, size_t input);
 bo_status bo_gpu_sizes_none(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved,
                             size_t *scratch);
 

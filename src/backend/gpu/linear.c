@@ -3,7 +3,7 @@
 #include "matrix.h"
 #include "../shapes.h"
 
-enum { MOST_WEIGHTS = 4, MOST_ROWS = 8, MOST_ROWS_OF_INTEGERS = 16 };
+enum { MAX_WEIGHTS = 4, MAX_ROWS = 8, MAX_INTEGER_ROWS = 16 };
 
 /* The inputs by name, with the factors of the products in their type. */
 typedef struct linear {
@@ -12,7 +12,7 @@ typedef struct linear {
     bool has_bias, has_residual;
     float scale, keep;
     bo_element type; /* of products */
-    const void *x, *w[MOST_WEIGHTS], *bias[MOST_WEIGHTS], *residual, *dy[MOST_WEIGHTS];
+    const void *x, *w[MAX_WEIGHTS], *bias[MAX_WEIGHTS], *residual, *dy[MAX_WEIGHTS];
     float *partial; /* sums of columns */
     bo_gpu_recast recast;
     size_t bytes; /* of scratch memory */
@@ -45,7 +45,7 @@ static bool has_few_rows(const bo_op_call *call, const linear *l)
     for (size_t i = 1; i < l->weights; i++)
         if (call->in[1 + i].element != stored) return false;
     return call->in[0].element == BO_ELEMENT_BFLOAT16 && l->columns % BO_GPU_FEW_COLUMNS == 0 &&
-           l->rows <= (integers ? MOST_ROWS_OF_INTEGERS : MOST_ROWS);
+           l->rows <= (integers ? MAX_INTEGER_ROWS : MAX_ROWS);
 }
 
 /* Bias and residual have the type of the output. */
@@ -228,7 +228,7 @@ static bo_status residual_gradient(bo_context *context, const bo_op_call *call, 
 {
     const size_t place = l->place_of_residual;
     if (!l->has_residual || !call->din[place]) return BO_OK;
-    const bo_gpu_put_scaled put = {
+    const bo_gpu_store_scaled store = {
         .count = bo_gpu_count(&call->in[place]),
         .from_type = call->out[0].element,
         .to_type = call->in[place].element,
@@ -237,7 +237,7 @@ static bo_status residual_gradient(bo_context *context, const bo_op_call *call, 
         .from = call->dout[0],
         .to = call->din[place],
     };
-    return BO_LAUNCH(context, put_scaled, &put);
+    return BO_LAUNCH(context, store_scaled, &store);
 }
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
@@ -275,9 +275,9 @@ static double operations(bo_context *context, const bo_op_call *call)
 const bo_op bo_gpu_op_linear = {
     .name = "linear",
     .attributes = sizeof(bo_linear_attributes),
-    .reads_inputs = (1 << (1 + MOST_WEIGHTS)) - 1, /* x and the weights */
-    .stored_inputs = ((1 << MOST_WEIGHTS) - 1) << 1,
-    .float_results = (1 << MOST_WEIGHTS) - 1,
+    .reads_inputs = (1 << (1 + MAX_WEIGHTS)) - 1, /* x and the weights */
+    .stored_inputs = ((1 << MAX_WEIGHTS) - 1) << 1,
+    .float_results = (1 << MAX_WEIGHTS) - 1,
     .passes = bo_passes_linear,
     .shape = bo_shape_linear,
     .sizes = sizes,

@@ -25,7 +25,7 @@ static bo_status begin(bo_context *context, const bo_op_call *call, bo_gpu_mix *
     const bo_mix_attributes *a = call->attributes;
     *m = (bo_gpu_mix){.columns = call->in[0].columns,
                       .heads = a->heads ? a->heads : 1,
-                      .most = call->in[1].columns,
+                      .max_tokens = call->in[1].columns,
                       .causal = a->causal,
                       .again = call->again,
                       .offset = a->sequences.offset,
@@ -54,7 +54,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bool done;
     BO_TRY(bo_gpu_backward_zero(context, call, &done));
     if (done) return BO_OK;
-    BO_TRY(bo_spans_begin_anew(context, call, sequences_of(call), "mix"));
+    BO_TRY(bo_spans_refuse_states(context, call, sequences_of(call), "mix"));
     BO_TRY(begin(context, call, &back.of));
     return BO_LAUNCH(context, mix_back, &back);
 }

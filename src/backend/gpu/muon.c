@@ -57,12 +57,12 @@ static layout plan(const bo_muon_matrix *first, size_t group, void *scratch)
 
 size_t bo_gpu_muon_bytes(size_t count, const bo_muon_matrix *matrices)
 {
-    size_t most = 0;
+    size_t max_bytes = 0;
     for (size_t first = 0, group; first < count; first += group) {
         group = group_of(count - first, matrices + first);
-        most = bo_max(most, plan(&matrices[first], group, NULL).bytes);
+        max_bytes = bo_max(max_bytes, plan(&matrices[first], group, NULL).bytes);
     }
-    return most;
+    return max_bytes;
 }
 
 /* ---- one batch --------------------------------------------------------------------------------------------------- */
@@ -112,12 +112,12 @@ static bo_status orthogonalize(bo_context *context, const layout *l, bo_newton_s
                                             .to = y};
             BO_TRY(BO_LAUNCH(context, convert, &convert));
             kind = (bo_gpu_gemm){.factors = BO_ELEMENT_BFLOAT16, .result = BO_ELEMENT_BFLOAT16};
-            void *other = x;
-            x = y, y = other;
+            void *previous = x;
+            x = y, y = previous;
         }
         BO_TRY(iterate(context, l, iteration, batch, &kind, x, y));
-        void *other = x;
-        x = y, y = other;
+        void *previous = x;
+        x = y, y = previous;
     }
     *out = x, *type = kind.result;
     return BO_OK;
@@ -150,7 +150,7 @@ static bo_status update_batch(bo_context *context, const bo_rule *rule, bo_newto
     for (size_t i = 0; i < batch; i++) {
         const bo_muon_matrix *m = &matrices[i];
         list.g[i] = m->g, list.m[i] = m->m, list.w[i] = m->w;
-        list.rate[i] = (float)bo_pace_rate(rule, &m->pace), list.keep[i] = (float)bo_pace_keep(rule, &m->pace);
+        list.rate[i] = (float)bo_rates_rate(rule, &m->rates), list.keep[i] = (float)bo_rates_keep(rule, &m->rates);
         list.tall[i] = m->rows > m->columns;
     }
     BO_TRY(BO_LAUNCH(context, muon_direction, &list));

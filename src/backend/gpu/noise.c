@@ -33,7 +33,7 @@ static bo_status remove_some(bo_context *context, const bo_op_call *call, bo_gpu
                                      .row_columns = a->kind == BO_NOISE_ROWS ? call->in[0].columns : 0,
                                      .pass = call->staged->device,
                                      .stream = stream_of(a),
-                                     .least = (uint32_t)(a->amount * 0x1p32),
+                                     .threshold = (uint32_t)(a->amount * 0x1p32),
                                      .factor = 1,
                                      .x = from,
                                      .y = to}));
@@ -53,7 +53,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bool done;
     BO_TRY(bo_gpu_backward_zero(context, call, &done));
     if (done || !call->din[0]) return BO_OK;
-    if (!is_active(call) || a->kind == BO_NOISE_NORMAL) return bo_gpu_hand_back(context, call, 0);
+    if (!is_active(call) || a->kind == BO_NOISE_NORMAL) return bo_gpu_pass_gradient(context, call, 0);
     return remove_some(context, call, bo_gpu_dout(call, 0), bo_gpu_din(call, 0));
 }
 

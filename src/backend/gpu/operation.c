@@ -18,7 +18,7 @@ bo_status bo_gpu_backward_zero(bo_context *context, const bo_op_call *call, bool
     return BO_OK;
 }
 
-bo_status bo_gpu_hand_back(bo_context *context, const bo_op_call *call, size_t input)
+bo_status bo_gpu_pass_gradient(bo_context *context, const bo_op_call *call, size_t input)
 {
     if (!call->din[input]) return BO_OK;
     return BO_LAUNCH(context, plus,

@@ -53,7 +53,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bool done;
     BO_TRY(bo_gpu_backward_zero(context, call, &done));
     if (done) return BO_OK;
-    BO_TRY(bo_gpu_hand_back(context, call, 0));
+    BO_TRY(bo_gpu_pass_gradient(context, call, 0));
     return is_learned(call) ? bo_gpu_scatter_rows(context, call, 1, 2) : BO_OK;
 }
 

@@ -26,16 +26,16 @@ static bo_status shape(bo_context *context, bo_op_call *call)
 }
 
 /* Scratch memory of backward: gradients of U h + b and h before each token, for the gradients of the weights. */
-typedef struct room {
+typedef struct workspace {
     float *dproduct, *before, *partial;
     size_t bytes;
-} room;
+} workspace;
 
-static room room_of(const bo_op_call *call)
+static workspace workspace_of(const bo_op_call *call)
 {
     const size_t rows = call->in[0].rows, columns = call->in[0].columns;
     bo_carver carver = {.at = call->scratch};
-    room r = {0};
+    workspace r = {0};
     if (!call->din[1] && !call->din[2]) return r;
     r.dproduct = bo_carve_floats(&carver, rows * columns);
     r.before = bo_carve_floats(&carver, rows * call->in[1].columns);
@@ -49,7 +49,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     if (call->in[1].element != BO_ELEMENT_FLOAT32 || call->in[2].element != BO_ELEMENT_FLOAT32)
         return bo_fail(context, BO_UNSUPPORTED, "recurrent: U and b are not weights, as they must be on GPUs");
     *saved = gradients ? call->in[0].rows * kept_floats(call) * sizeof(float) : 0;
-    *scratch = room_of(call).bytes;
+    *scratch = workspace_of(call).bytes;
     return BO_OK;
 }
 
@@ -72,7 +72,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 }
 
 /* dU = Σ dproduct hᵀ over all tokens, and db, the sum of dproduct. */
-static bo_status weight_gradients(bo_context *context, const bo_op_call *call, const room *r)
+static bo_status weight_gradients(bo_context *context, const bo_op_call *call, const workspace *r)
 {
     const size_t rows = call->in[0].rows, columns = call->in[0].columns, size = call->in[1].columns;
     if (call->din[1])
@@ -104,11 +104,11 @@ static bo_status weight_gradients(bo_context *context, const bo_op_call *call, c
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     const bo_recurrent_attributes *a = attributes_of(call);
-    const room scratch = room_of(call);
+    const workspace scratch = workspace_of(call);
     bool done;
     BO_TRY(bo_gpu_backward_zero(context, call, &done));
     if (done) return BO_OK;
-    BO_TRY(bo_spans_begin_anew(context, call, &a->sequences, "recurrent"));
+    BO_TRY(bo_spans_refuse_states(context, call, &a->sequences, "recurrent"));
     bo_gpu_recurrent_back r = {.cell = (int)a->cell,
                                .size = call->in[1].columns,
                                .gates = bo_recurrent_gates(a->cell),

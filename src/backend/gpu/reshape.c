@@ -6,7 +6,7 @@ static bo_status reshape_backward(bo_context *context, const bo_op_call *call)
 {
     bool done;
     BO_TRY(bo_gpu_backward_zero(context, call, &done));
-    return done ? BO_OK : bo_gpu_hand_back(context, call, 0);
+    return done ? BO_OK : bo_gpu_pass_gradient(context, call, 0);
 }
 
 const bo_op bo_gpu_op_reshape = {

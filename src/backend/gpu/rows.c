@@ -25,10 +25,10 @@ size_t bo_gpu_sorted_bytes(size_t count)
     return bo_padded_bytes((4 * count + counts) * sizeof(int32_t));
 }
 
-bo_status bo_gpu_sort_keys(bo_context *context, const int32_t *keys, size_t count, size_t limit, void *room,
+bo_status bo_gpu_sort_keys(bo_context *context, const int32_t *keys, size_t count, size_t limit, void *workspace,
                            bo_gpu_sorted *out)
 {
-    int32_t *at = room;
+    int32_t *at = workspace;
     *out = (bo_gpu_sorted){at, at + count};
     return BO_LAUNCH(context, sort,
                      &((bo_gpu_sort){.count = count,
@@ -36,7 +36,7 @@ bo_status bo_gpu_sort_keys(bo_context *context, const int32_t *keys, size_t coun
                                      .keys = keys,
                                      .sorted = out->keys,
                                      .order = out->order,
-                                     .room = at + 2 * count}));
+                                     .workspace = at + 2 * count}));
 }
 
 size_t bo_gpu_scatter_bytes(const bo_op_call *call, size_t indices, size_t table)
@@ -69,13 +69,13 @@ bo_status bo_gpu_scatter_rows(bo_context *context, const bo_op_call *call, size_
 
 /* The frequencies are computed on the host, some at a time, and are arguments of launches: all high parts, then all low
  * parts. */
-bo_status bo_gpu_angles(bo_context *context, size_t width, double base, const bo_rope_scaling *scaling, void *room)
+bo_status bo_gpu_angles(bo_context *context, size_t width, double base, const bo_rope_scaling *scaling, void *workspace)
 {
     const size_t pairs = (width + 1) / 2;
     for (size_t first = 0; first < pairs; first += BO_GPU_TURNS) {
         const size_t count = pairs - first < BO_GPU_TURNS ? pairs - first : BO_GPU_TURNS;
-        bo_gpu_turns high = {.to = (double *)room + first, .count = count},
-                     low = {.to = (double *)room + pairs + first, .count = count};
+        bo_gpu_turns high = {.to = (double *)workspace + first, .count = count},
+                     low = {.to = (double *)workspace + pairs + first, .count = count};
         bo_angles_part(width, base, scaling, first, count, high.numbers, low.numbers);
         BO_TRY(BO_LAUNCH(context, turns, &high));
         BO_TRY(BO_LAUNCH(context, turns, &low));
@@ -111,6 +111,6 @@ bo_status bo_gpu_sequences(bo_context *context, const bo_op_call *call, const bo
 
 void *const *bo_gpu_states_of(const bo_op_call *call, const bo_sequences *sequences, const bo_gpu_rows *rows)
 {
-    if (!bo_spans_remember(call, sequences)) return NULL;
+    if (!bo_spans_have_states(call, sequences)) return NULL;
     return call->staged->host.states + sequences->layer * (size_t)rows->sequences;
 }

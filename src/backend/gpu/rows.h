@@ -39,11 +39,12 @@ typedef struct bo_gpu_sorted {
     int32_t *keys, *order;
 } bo_gpu_sorted;
 size_t bo_gpu_sorted_bytes(size_t count);
-bo_status bo_gpu_sort_keys(bo_context *context, const int32_t *keys, size_t count, size_t limit, void *room,
+bo_status bo_gpu_sort_keys(bo_context *context, const int32_t *keys, size_t count, size_t limit, void *workspace,
                            bo_gpu_sorted *out);
 
 /* Frequencies of positions (cpu/angles.h) in scratch memory of the device: bo_angles_bytes(width). */
-bo_status bo_gpu_angles(bo_context *context, size_t width, double base, const bo_rope_scaling *scaling, void *room);
+bo_status bo_gpu_angles(bo_context *context, size_t width, double base, const bo_rope_scaling *scaling,
+                        void *workspace);
 
 /* Windows on the images of input 0. */
 bo_gpu_windows bo_gpu_windows_of(const bo_grid *grid, const bo_op_call *call);

@@ -2,7 +2,7 @@
 #include "rows.h"
 #include "../shapes.h"
 
-static bo_gpu_serves serves_of(const bo_op_call *call)
+static bo_gpu_scale_axis axis_of(const bo_op_call *call)
 {
     if (bo_gpu_count(&call->in[1]) == 1) return BO_GPU_ALL;
     return call->in[1].rows == 1 ? BO_GPU_COLUMN : BO_GPU_ROW;
@@ -11,7 +11,7 @@ static bo_gpu_serves serves_of(const bo_op_call *call)
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
     (void)context, (void)gradients;
-    const bool parts = call->din[1] && serves_of(call) != BO_GPU_ROW;
+    const bool parts = call->din[1] && axis_of(call) != BO_GPU_ROW;
     *saved = 0;
     *scratch = parts ? BO_GPU_COLUMN_PARTS * call->in[0].columns * sizeof(double) : 0;
     return BO_OK;
@@ -22,7 +22,7 @@ static bo_status multiply(bo_context *context, const bo_op_call *call, bo_gpu_so
     return BO_LAUNCH(context, scale,
                      &((bo_gpu_scale){.rows = call->in[0].rows,
                                       .columns = call->in[0].columns,
-                                      .by = serves_of(call),
+                                      .by = axis_of(call),
                                       .x = from,
                                       .s = bo_gpu_in(call, 1),
                                       .y = to}));
@@ -43,7 +43,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     return BO_LAUNCH(context, scale_sums,
                      &((bo_gpu_scale_sums){.rows = call->in[0].rows,
                                            .columns = call->in[0].columns,
-                                           .by = serves_of(call),
+                                           .by = axis_of(call),
                                            .x = bo_gpu_in(call, 0),
                                            .dy = bo_gpu_dout(call, 0),
                                            .ds = bo_gpu_din(call, 1),

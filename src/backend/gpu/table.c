@@ -60,7 +60,7 @@ static bo_status widen(bo_context *context, bo_element element, size_t rows, siz
 static bo_status read_result(bo_context *context, bo_status status, void *memory, void *host, size_t bytes)
 {
     if (status == BO_OK) status = bo_buffer_read(context, bo_device_of(context), host, memory, bytes);
-    bo_gpu_give_back(context, memory);
+    bo_gpu_return(context, memory);
     return status;
 }
 

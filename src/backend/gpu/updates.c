@@ -58,8 +58,8 @@ static bo_status update_all(bo_context *context, const bo_gpu_update *numbers, c
                 .v = u->v,
                 .w = u->w,
                 .count = u->count,
-                .rate = (float)(bo_pace_rate(rule, &u->pace) * rate_factor),
-                .keep = (float)bo_pace_keep(rule, &u->pace),
+                .rate = (float)(bo_rates_rate(rule, &u->rates) * rate_factor),
+                .keep = (float)bo_rates_keep(rule, &u->rates),
             };
         }
         status = BO_LAUNCH(context, update, &a);

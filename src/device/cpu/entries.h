@@ -13,10 +13,11 @@
     .finite_rows = ISA(finite_rows), .state_step = ISA(state_step), .state_step_gated = ISA(state_step_gated),         \
     .product = ISA(product), .gated_scores = ISA(gated_scores), .gated_gradients = ISA(gated_gradients),               \
     .rotate = ISA(rotate), .adamw = ISA(adamw), .norm_back = ISA(norm_back), .random = ISA(random),                    \
-    .curve = ISA(curve), .curve_slope = ISA(curve_slope), .round_bf16 = ISA(round_bf16),                               \
+    .curve = ISA(curve), .curve_derivative = ISA(curve_derivative), .round_bf16 = ISA(round_bf16),                     \
     .widen_bf16 = ISA(widen_bf16), .widen_s8 = ISA(widen_s8), .dots_bf16 = ISA(dots_bf16),                             \
     .quantize_s16 = ISA(quantize_s16), .dots_s8 = ISA(dots_s8), .widen_s4 = ISA(widen_s4), .dots64 = ISA(dots64),      \
     .combine64 = ISA(combine64), .dots_combine64 = ISA(dots_combine64), .rotate_rows64 = ISA(rotate_rows64),           \
-    .distances = ISA(distances), .radial = ISA(radial), .radial_slope = ISA(radial_slope), .pair_sums = ISA(pair_sums)
+    .distances = ISA(distances), .radial = ISA(radial), .radial_derivative = ISA(radial_derivative),                   \
+    .pair_sums = ISA(pair_sums)
 
 #endif

@@ -46,13 +46,15 @@ typedef struct bo_fft_shape {
  * room. */
 typedef struct bo_fft_kernels {
     /* spectrum: n / 2 + 1 pairs (real, imaginary) */
-    void (*forward_f32)(const bo_fft_shape *shape, const float *roots, const float *x, float *spectrum, float *room);
+    void (*forward_f32)(const bo_fft_shape *shape, const float *roots, const float *x, float *spectrum,
+                        float *workspace);
     void (*forward_f64)(const bo_fft_shape *shape, const double *roots, const double *x, double *spectrum,
-                        double *room);
+                        double *workspace);
     /* The inverse, including the factor 1 / n. */
-    void (*inverse_f32)(const bo_fft_shape *shape, const float *roots, const float *spectrum, float *x, float *room);
+    void (*inverse_f32)(const bo_fft_shape *shape, const float *roots, const float *spectrum, float *x,
+                        float *workspace);
     void (*inverse_f64)(const bo_fft_shape *shape, const double *roots, const double *spectrum, double *x,
-                        double *room);
+                        double *workspace);
 } bo_fft_kernels;
 
 extern const bo_fft_kernels bo_ref_fft;

@@ -21,8 +21,9 @@ void ISA(multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, siz
 void ISA(multiply_runs)(size_t m, size_t n, bo_runs runs, size_t k, const float *a, size_t row, size_t column,
                         const float *b, size_t ldb, bool add, float *c, size_t ldc);
 void ISA(transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
-void ISA(triangle)(size_t n, const float *a, const float *t, float head, float diagonal, float other, float *out);
-void ISA(triangle_back)(size_t n, const float *a, const float *t, float head, float diagonal, float other,
+void ISA(triangle)(size_t n, const float *a, const float *t, float head, float diagonal, float off_diagonal,
+                   float *out);
+void ISA(triangle_back)(size_t n, const float *a, const float *t, float head, float diagonal, float off_diagonal,
                         const float *g, float *da, float *dt);
 float ISA(max)(size_t n, const float *x);
 void ISA(scale)(size_t n, float a, const float *x, float *y);
@@ -49,7 +50,7 @@ void ISA(gated_scores)(size_t rows, size_t n, const float *q, size_t ldq, const 
 void ISA(gated_gradients)(size_t rows, size_t n, const float *w, size_t ldw, const float *q, const float *k, size_t ldk,
                           const float *g, float *dq, float *dk, float *dlog);
 void ISA(rotate)(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
-                 size_t asked, const double *z, double *w, size_t ldw);
+                 size_t outputs, const double *z, double *w, size_t ldw);
 void ISA(dots64)(size_t rows, size_t n, const double *a, size_t lda, const double *x, double *y);
 void ISA(combine64)(size_t rows, size_t n, const double *a, size_t lda, const double *w, double *z);
 void ISA(dots_combine64)(size_t rows, size_t n, const double *a, size_t lda, const double *x, double *y,
@@ -60,11 +61,11 @@ void ISA(norm_back)(size_t n, const bo_norm_row *row, const float *x, const floa
                     float *dx, float *dgain, float *dbias);
 void ISA(random)(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);
 void ISA(curve)(bo_curve curve, size_t n, const float *x, float *y);
-void ISA(curve_slope)(bo_curve curve, size_t n, const float *x, float *y);
+void ISA(curve_derivative)(bo_curve curve, size_t n, const float *x, float *y);
 void ISA(distances)(bo_distance distance, size_t rows, size_t columns, size_t dim, const float *x, size_t ldx,
                     const float *weight, const float *panel, float *out, size_t ldo);
 void ISA(radial)(const bo_radial *radial, size_t n, const float *s, float *y);
-void ISA(radial_slope)(const bo_radial *radial, size_t n, const float *s, float *y);
+void ISA(radial_derivative)(const bo_radial *radial, size_t n, const float *s, float *y);
 void ISA(pair_sums)(bo_distance distance, size_t dim, const float *x, const float *weight, const float *panel,
                     const float *factor, float *sums);
 void ISA(round_bf16)(size_t n, const float *x, uint16_t *y);

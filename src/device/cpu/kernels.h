@@ -124,8 +124,8 @@ enum { BO_S4_BLOCK = BO_S4_WIDE * BO_S4_GROUP };
 
 static inline size_t bo_s4_place(size_t i)
 {
-    size_t group = i % BO_S4_BLOCK / BO_S4_GROUP, inside = i % BO_S4_GROUP, half = inside / 16, word = inside % 16 / 4;
-    return i / BO_S4_BLOCK * BO_S4_BLOCK + ((2 * word + half) * BO_S4_WIDE + group) * 4 + inside % 4;
+    size_t group = i % BO_S4_BLOCK / BO_S4_GROUP, inside = i % BO_S4_GROUP, half = inside / 16, quad = inside % 16 / 4;
+    return i / BO_S4_BLOCK * BO_S4_BLOCK + ((2 * quad + half) * BO_S4_WIDE + group) * 4 + inside % 4;
 }
 
 typedef struct bo_byte_rows {
@@ -224,10 +224,11 @@ typedef struct bo_kernels {
     void (*transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
     /* Products without repeats: row i of `out` (n - i numbers; rows are consecutive) is a_i [c t_i, other t_{i+1},
      * other t_{i+2}, …] with c = diagonal, except c = head in row 0. out overlaps neither a nor t. */
-    void (*triangle)(size_t n, const float *a, const float *t, float head, float diagonal, float other, float *out);
+    void (*triangle)(size_t n, const float *a, const float *t, float head, float diagonal, float off_diagonal,
+                     float *out);
     /* With g = dL/dout: da_i += Σ_j g_ij c_ij t_j, dt_j += Σ_i g_ij c_ij a_i. da and dt may be the same array; they
      * overlap nothing else. */
-    void (*triangle_back)(size_t n, const float *a, const float *t, float head, float diagonal, float other,
+    void (*triangle_back)(size_t n, const float *a, const float *t, float head, float diagonal, float off_diagonal,
                           const float *g, float *da, float *dt);
     /* Returns the largest x[i]; -INFINITY for n = 0. If some x[i] are NaN, the result is NaN or any x[i]. */
     float (*max)(size_t n, const float *x);
@@ -296,10 +297,10 @@ typedef struct bo_kernels {
     void (*gated_gradients)(size_t rows, size_t n, const float *w, size_t ldw, const float *q, const float *k,
                             size_t ldk, const float *g, float *dq, float *dk, float *dlog);
     /* Rotates `count` rows y into one row of doubles, in the order t = 0, 1, …: (row, y_t) becomes (c_t row + s_t y_t,
-     * c_t y_t - s_t row); then w -= z row for each of the `asked` rows w of that y (w and z: count x asked). n is a
+     * c_t y_t - s_t row); then w -= z row for each of the `outputs` rows w of that y (w and z: count x asked). n is a
      * multiple of 8; ldy and ldw are strides. */
     void (*rotate)(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
-                   size_t asked, const double *z, double *w, size_t ldw);
+                   size_t outputs, const double *z, double *w, size_t ldw);
     /* Products of `rows` rows of doubles a_r = a + r * lda, each with one pass over A: y[r] += Σ_j a_r[j] x[j]; z[j] +=
      * Σ_r w[r] a_r[j]; and both. The order of a sum depends only on rows and n. y and z overlap nothing else. */
     void (*dots64)(size_t rows, size_t n, const double *a, size_t lda, const double *x, double *y);
@@ -322,7 +323,7 @@ typedef struct bo_kernels {
     void (*random)(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);
     /* y[i] = f(x[i]), and y[i] = f'(x[i]) */
     void (*curve)(bo_curve curve, size_t n, const float *x, float *y);
-    void (*curve_slope)(bo_curve curve, size_t n, const float *x, float *y);
+    void (*curve_derivative)(bo_curve curve, size_t n, const float *x, float *y);
     /* Pairs of rows (pairs.h). out(i, j) = s(x_i, y_j) for `rows` rows x_i and the first `columns` <= BO_PAIR_ROWS rows
      * y_j of a panel. weight NULL: all 1. Terms are added in the order of the coordinates; the bits of an element
      * depend only on the two rows, and do not change if the rows are exchanged. */
@@ -331,7 +332,7 @@ typedef struct bo_kernels {
     /* y[i] = f(s[i]), and y[i] = f'(s[i]), s >= 0; RECIPROCAL: the derivative with respect to log s; ROOT: f'(0) is
      * taken to be 0. |error| of f and of -f' / (f' at 0, or f' of ROOT) is at most 5e-7. */
     void (*radial)(const bo_radial *radial, size_t n, const float *s, float *y);
-    void (*radial_slope)(const bo_radial *radial, size_t n, const float *s, float *y);
+    void (*radial_derivative)(const bo_radial *radial, size_t n, const float *s, float *y);
     /* sums[p * BO_PAIR_LANES + j % BO_PAIR_LANES] += factor[j] h_p(x, y_j) for the BO_PAIR_ROWS rows y_j of a panel, p
      * < dim. h_p is the derivative of s with respect to d_p, up to constants: d_p for SQUARES, its sign (0 for 0) for
      * ABSOLUTES, d_p / (1 + w_p d_p²) for PRODUCT, the only one that reads the weights. */

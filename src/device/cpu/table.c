@@ -60,7 +60,7 @@ static bool always(void)
 /* The fastest is first. */
 static const struct {
     const bo_kernels *table;
-    bool (*runs_here)(void);
+    bool (*is_supported)(void);
 } candidates[] = {
 #if defined(__x86_64__)
     {&bo_kernels_amx, has_amx},
@@ -78,7 +78,7 @@ const bo_kernels *bo_kernels_find(const char *isa)
 {
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         if (isa && strcmp(isa, candidates[i].table->isa) != 0) continue;
-        if (candidates[i].runs_here()) return candidates[i].table;
+        if (candidates[i].is_supported()) return candidates[i].table;
     }
     return NULL;
 }

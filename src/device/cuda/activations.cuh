@@ -56,7 +56,7 @@ template <bool FAST, int F> __device__ inline float activate(float x)
     }
 }
 
-template <bool FAST, int F> __device__ inline float slope(float x)
+template <bool FAST, int F> __device__ inline float derivative(float x)
 {
     float s;
     switch (F) {
@@ -88,13 +88,14 @@ template <bool FAST, int F> __device__ inline float slope(float x)
 }
 
 /* f(values) and f'(values); the function is the same for all threads. */
-template <bool FAST, bool SLOPE, int N>
+template <bool FAST, bool DERIVATIVE, int N>
 __device__ inline void activate_all(int function, const float (&x)[N], float (&y)[N])
 {
     switch (function) {
 #define BO_ACTIVATION(F)                                                                                               \
     case F:                                                                                                            \
-        _Pragma("unroll") for (int i = 0; i < N; i++) y[i] = SLOPE ? slope<FAST, F>(x[i]) : activate<FAST, F>(x[i]);   \
+        _Pragma("unroll") for (int i = 0; i < N; i++) y[i] =                                                           \
+            DERIVATIVE ? derivative<FAST, F>(x[i]) : activate<FAST, F>(x[i]);                                          \
         break;
         BO_ACTIVATION(BO_UNARY_GELU)
         BO_ACTIVATION(BO_UNARY_GELU_TANH)

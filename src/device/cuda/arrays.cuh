@@ -117,19 +117,19 @@ template <int IN, int OUT, typename F> __global__ void map_kernel(size_t count, 
     const size_t first = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * OCTET;
     if (first >= count) return;
     const bool whole = first + OCTET <= count;
-    const int there = whole ? OCTET : (int)(count - first);
+    const int valid = whole ? OCTET : (int)(count - first);
     raw_octet raw[IN];
     float x[IN][OCTET], y[OUT][OCTET];
 #pragma unroll
     for (int i = 0; i < IN; i++)
-        if (in.at[i].at) read_raw(in.at[i], first, there, whole, raw[i]);
+        if (in.at[i].at) read_raw(in.at[i], first, valid, whole, raw[i]);
 #pragma unroll
     for (int i = 0; i < IN; i++)
         if (in.at[i].at) widen_octet(in.at[i].type, raw[i], x[i]);
     f(x, y, first);
 #pragma unroll
     for (int o = 0; o < OUT; o++)
-        if (out.at[o].at) write_octet(out.at[o], first, there, whole, y[o]);
+        if (out.at[o].at) write_octet(out.at[o], first, valid, whole, y[o]);
 }
 
 /* The same for octets of bfloat16 numbers only. A thread reads MAP_TURNS of them before it computes the first. */

@@ -121,13 +121,13 @@ struct batch_back_map {
     {
         size_t column = first % columns;
         for (int i = 0; i < OCTET && first + (size_t)i < rows * columns; i++) {
-            float slope = x[1][i];
+            float gradient = x[1][i];
             if (training) {
                 const float level = (float)(totals[column] / (double)rows),
                             along = (float)(totals[columns + column] / (double)rows);
-                slope = slope - level - (x[0][i] - mean[column]) * rate[column] * along;
+                gradient = gradient - level - (x[0][i] - mean[column]) * rate[column] * along;
             }
-            d[0][i] = read_one(gain, column) * rate[column] * slope;
+            d[0][i] = read_one(gain, column) * rate[column] * gradient;
             if (++column == columns) column = 0;
         }
     }

@@ -4,7 +4,7 @@
 
 namespace bo {
 
-enum { N = BO_GPU_CHOLESKY, STRIDE = N + 1, THREADS = 256, PACK_THREADS = 256, MOST_ROWS = 32768 };
+enum { N = BO_GPU_CHOLESKY, STRIDE = N + 1, THREADS = 256, PACK_THREADS = 256, MAX_ROWS = 32768 };
 
 /* UᵀU = A in shared memory, one row of U at a time (Golub and Van Loan, 4.2.6). Returns n, or the index of the first
  * pivot that is not positive, which is left in place. */
@@ -88,7 +88,7 @@ __global__ void factor_pack_kernel(bo_gpu_factor_pack a)
 
 bo_gpu_error factor_pack(bo_gpu *cuda, const bo_gpu_factor_pack *a)
 {
-    const dim3 grid((unsigned)ceil_div(a->n, PACK_THREADS), (unsigned)min(a->n, (size_t)MOST_ROWS));
+    const dim3 grid((unsigned)ceil_div(a->n, PACK_THREADS), (unsigned)min(a->n, (size_t)MAX_ROWS));
     return launch(cuda, grid, dim3(PACK_THREADS), 0, factor_pack_kernel, *a);
 }
 

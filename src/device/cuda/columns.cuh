@@ -17,18 +17,18 @@ __global__ void column_sums_kernel(size_t rows, size_t columns, size_t each, F f
     __shared__ double sums[N][COLUMN_ROWS][COLUMN_LANES];
     const size_t column = (size_t)blockIdx.x * COLUMN_LANES + threadIdx.x, begin = blockIdx.y * each,
                  end = begin + each < rows ? begin + each : rows;
-    double mine[N] = {};
+    double totals[N] = {};
     for (size_t r = begin + threadIdx.y; column < columns && r < end; r += COLUMN_ROWS) {
         double values[N];
         f(r, column, values);
-        for (int n = 0; n < N; n++) mine[n] += values[n];
+        for (int n = 0; n < N; n++) totals[n] += values[n];
     }
-    for (int n = 0; n < N; n++) sums[n][threadIdx.y][threadIdx.x] = mine[n];
+    for (int n = 0; n < N; n++) sums[n][threadIdx.y][threadIdx.x] = totals[n];
     __syncthreads();
     if (threadIdx.y || column >= columns) return;
     for (int n = 0; n < N; n++) {
-        for (int p = 1; p < COLUMN_ROWS; p++) mine[n] += sums[n][p][threadIdx.x];
-        partial[(blockIdx.y * (size_t)N + (size_t)n) * columns + column] = mine[n];
+        for (int p = 1; p < COLUMN_ROWS; p++) totals[n] += sums[n][p][threadIdx.x];
+        partial[(blockIdx.y * (size_t)N + (size_t)n) * columns + column] = totals[n];
     }
 }
 

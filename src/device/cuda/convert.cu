@@ -72,18 +72,18 @@ __global__ void largest_kernel(int columns, const float *x, int32_t *out)
     __shared__ float best[THREADS / WARP];
     __shared__ int place[THREADS / WARP];
     const float *row = x + (size_t)blockIdx.x * (size_t)columns;
-    float mine = -INFINITY;
+    float largest = -INFINITY;
     int column = columns;
-    for (int j = (int)threadIdx.x; j < columns; j += THREADS) keep_larger(&mine, &column, row[j], j);
+    for (int j = (int)threadIdx.x; j < columns; j += THREADS) keep_larger(&largest, &column, row[j], j);
     for (int step = WARP / 2; step > 0; step /= 2) {
-        float other = __shfl_xor_sync(0xFFFFFFFFu, mine, step);
+        float other = __shfl_xor_sync(0xFFFFFFFFu, largest, step);
         int other_column = __shfl_xor_sync(0xFFFFFFFFu, column, step);
-        keep_larger(&mine, &column, other, other_column);
+        keep_larger(&largest, &column, other, other_column);
     }
-    if (threadIdx.x % WARP == 0) best[threadIdx.x / WARP] = mine, place[threadIdx.x / WARP] = column;
+    if (threadIdx.x % WARP == 0) best[threadIdx.x / WARP] = largest, place[threadIdx.x / WARP] = column;
     __syncthreads();
     if (threadIdx.x > 0) return;
-    for (int w = 1; w < THREADS / WARP; w++) keep_larger(&mine, &column, best[w], place[w]);
+    for (int w = 1; w < THREADS / WARP; w++) keep_larger(&largest, &column, best[w], place[w]);
     out[blockIdx.x] = column < columns ? column : 0;
 }
 

@@ -61,8 +61,8 @@ template <typename T, typename S> __device__ inline void soft_add(soft_sum<S> &s
 template <typename T, typename S> __device__ inline soft_sum<S> soft_combine(const soft_sum<S> &s, float *tops, S *sums)
 {
     const float top = block_max(s.top, tops);
-    const S mine = s.top == -INFINITY ? (S)0 : s.sum * (S)exponential<T>(s.top - top);
-    return {top, block_total(mine, sums)};
+    const S partial = s.top == -INFINITY ? (S)0 : s.sum * (S)exponential<T>(s.top - top);
+    return {top, block_total(partial, sums)};
 }
 
 /* The weight of a row in the loss. */
@@ -83,7 +83,7 @@ template <typename T> __device__ inline bool row_is_counted(const bo_gpu_softmax
 }
 
 /* Σ_j t_j l_j from the logit of the target and, with smoothing, the sum of all logits. */
-__device__ inline double wanted_level(const bo_gpu_softmax_loss &a, double chosen, double total)
+__device__ inline double expected_logit(const bo_gpu_softmax_loss &a, double chosen, double total)
 {
     return (1 - a.smoothing) * chosen + (a.smoothing > 0 ? a.smoothing * total / (double)a.columns : 0);
 }
@@ -99,29 +99,29 @@ template <typename T, typename S> __global__ void __launch_bounds__(MANY, 3) sof
     if (!row_is_counted(a, row, logits)) return;
     const int32_t target = a.targets[row];
     const float chosen = to_float(logits[target]);
-    soft_sum<S> mine = {-INFINITY, 0};
+    soft_sum<S> partial = {-INFINITY, 0};
     S total = 0;
     for (size_t i = threadIdx.x * EACH; i < a.columns; i += step) {
         const vector_of<T> v(logits, i, a.columns);
-        soft_add<T, S>(mine, v);
+        soft_add<T, S>(partial, v);
         for (int j = 0; a.smoothing > 0 && j < EACH; j++) total += i + j < a.columns ? v.at[j] : 0.0f;
     }
-    const soft_sum<S> all = soft_combine<T, S>(mine, tops, sums);
+    const soft_sum<S> all = soft_combine<T, S>(partial, tops, sums);
     if (a.smoothing > 0) total = block_total(total, sums);
     if (threadIdx.x == 0) {
-        const double wanted = wanted_level(a, (double)chosen, (double)total);
-        a.losses[row] = (float)(log((double)all.sum) + ((double)all.top - wanted));
+        const double expected = expected_logit(a, (double)chosen, (double)total);
+        a.losses[row] = (float)(log((double)all.sum) + ((double)all.top - expected));
     }
     if (!a.gradients) return;
     const double factor = row_factor(a, row);
-    const float each = (float)(factor / (double)all.sum), own = (float)((1 - a.smoothing) * factor),
+    const float each = (float)(factor / (double)all.sum), target_share = (float)((1 - a.smoothing) * factor),
                 rest = (float)(a.smoothing / (double)a.columns * factor);
     for (size_t i = threadIdx.x * EACH; i < a.ld; i += step) {
         const vector_of<T> v(logits, i, a.columns);
         pack<T, EACH> out;
         for (int j = 0; j < EACH; j++) {
             float g = each * exponential<T>(v.at[j] - all.top);
-            if (i + j == (size_t)target) g -= own;
+            if (i + j == (size_t)target) g -= target_share;
             out.at[j] = from_float<T>(i + j < a.columns ? g - rest : 0.0f);
         }
         *reinterpret_cast<pack<T, EACH> *>(logits + i) = out;
@@ -130,35 +130,35 @@ template <typename T, typename S> __global__ void __launch_bounds__(MANY, 3) sof
 
 /* The same for a row of bfloat16 that is kept in shared memory. A thread uses only numbers that it copied itself, but
  * for the logit of the target. */
-enum { HELD_BYTES = 110 * 1024 }; /* of a row; two of them fit into a processor */
+enum { SHARED_ROW_BYTES = 110 * 1024 }; /* of a row; two of them fit into a processor */
 
-__global__ void __launch_bounds__(MANY, 2) held_softmax_loss_kernel(bo_gpu_softmax_loss a)
+__global__ void __launch_bounds__(MANY, 2) shared_row_softmax_loss_kernel(bo_gpu_softmax_loss a)
 {
     BO_SHARED(shared);
     __shared__ float tops[WARP], sums[WARP];
-    const size_t row = blockIdx.x, octets = a.ld / 8, whole = a.columns / 8, seen = ceil_div(a.columns, (size_t)8);
+    const size_t row = blockIdx.x, octets = a.ld / 8, whole = a.columns / 8, used = ceil_div(a.columns, (size_t)8);
     bf16 *logits = static_cast<bf16 *>(a.logits) + row * a.ld;
-    uint4 *held = reinterpret_cast<uint4 *>(shared); /* octets of numbers */
-    for (size_t o = threadIdx.x; o < seen; o += blockDim.x) copy_async(held + o, logits + o * 8);
+    uint4 *row_octets = reinterpret_cast<uint4 *>(shared); /* octets of numbers */
+    for (size_t o = threadIdx.x; o < used; o += blockDim.x) copy_async(row_octets + o, logits + o * 8);
     copy_commit();
     const bool counted = row_is_counted(a, row, logits);
     const double factor = a.gradients ? row_factor(a, row) : 0;
     copy_wait<0>();
     if (!counted) return;
     const size_t target = (size_t)a.targets[row];
-    if (whole < seen && threadIdx.x == whole % blockDim.x) /* numbers after the last column do not count */
-        for (size_t i = a.columns; i < seen * 8; i++) reinterpret_cast<bf16 *>(shared)[i] = from_float<bf16>(-INFINITY);
+    if (whole < used && threadIdx.x == whole % blockDim.x) /* numbers after the last column do not count */
+        for (size_t i = a.columns; i < used * 8; i++) reinterpret_cast<bf16 *>(shared)[i] = from_float<bf16>(-INFINITY);
 
     float x[8], top = -INFINITY, sum[2] = {}, total = 0;
-    for (size_t o = threadIdx.x; o < seen; o += blockDim.x) {
-        widen_bf16(held[o], x);
+    for (size_t o = threadIdx.x; o < used; o += blockDim.x) {
+        widen_bf16(row_octets[o], x);
 #pragma unroll
         for (int i = 0; i < 8; i++) top = fmaxf(top, x[i]);
     }
     top = block_max(top, tops);
     const float shift = -top * LOG2_E;
-    for (size_t o = threadIdx.x; o < seen; o += blockDim.x) {
-        widen_bf16(held[o], x);
+    for (size_t o = threadIdx.x; o < used; o += blockDim.x) {
+        widen_bf16(row_octets[o], x);
 #pragma unroll
         for (int i = 0; i < 8; i++) sum[i % 2] += exp2_fast(fmaf(x[i], LOG2_E, shift));
         for (int i = 0; a.smoothing > 0 && i < 8; i++) total += o * 8 + (size_t)i < a.columns ? x[i] : 0.0f;
@@ -167,20 +167,20 @@ __global__ void __launch_bounds__(MANY, 2) held_softmax_loss_kernel(bo_gpu_softm
     if (a.smoothing > 0) total = block_sum(total, sums);
     if (threadIdx.x == 0) {
         const double chosen = (double)to_float(reinterpret_cast<const bf16 *>(shared)[target]);
-        a.losses[row] = (float)(log((double)all) + ((double)top - wanted_level(a, chosen, (double)total)));
+        a.losses[row] = (float)(log((double)all) + ((double)top - expected_logit(a, chosen, (double)total)));
     }
     if (!a.gradients) return;
-    const float each = (float)(factor / (double)all), own = (float)((1 - a.smoothing) * factor),
+    const float each = (float)(factor / (double)all), target_share = (float)((1 - a.smoothing) * factor),
                 rest = (float)(a.smoothing / (double)a.columns * factor);
     for (size_t o = threadIdx.x; o < octets; o += blockDim.x) {
         pack<bf16, 8> out;
-        widen_bf16(held[o], x);
+        widen_bf16(row_octets[o], x);
 #pragma unroll
         for (int i = 0; i < 8; i++) x[i] = fmaf(each, exp2_fast(fmaf(x[i], LOG2_E, shift)), -rest);
         if (o == target / 8 || o >= whole)
 #pragma unroll
             for (int i = 0; i < 8; i++) {
-                if (o * 8 + (size_t)i == target) x[i] -= own;
+                if (o * 8 + (size_t)i == target) x[i] -= target_share;
                 if (o * 8 + (size_t)i >= a.columns) x[i] = 0;
             }
 #pragma unroll
@@ -202,12 +202,13 @@ template <typename T> __global__ void __launch_bounds__(MANY, 2) taught_loss_ker
     if (!row_is_counted(a, row, logits)) return;
     const int32_t target = a.targets[row];
     const float chosen = to_float(logits[target]);
-    soft_sum<double> mine = {-INFINITY, 0}, his = {-INFINITY, 0};
+    soft_sum<double> partial = {-INFINITY, 0}, his = {-INFINITY, 0};
     for (size_t i = threadIdx.x * EACH; i < a.columns; i += step) {
-        soft_add<T, double>(mine, vector_of<T>(logits, i, a.columns));
+        soft_add<T, double>(partial, vector_of<T>(logits, i, a.columns));
         soft_add<T, double>(his, vector_of<T>(teacher, i, a.columns));
     }
-    const soft_sum<double> p = soft_combine<T, double>(mine, tops, sums), q = soft_combine<T, double>(his, tops, sums);
+    const soft_sum<double> p = soft_combine<T, double>(partial, tops, sums),
+                           q = soft_combine<T, double>(his, tops, sums);
     double along = 0;
     for (size_t i = threadIdx.x * EACH; i < a.columns; i += step) {
         const vector_of<T> l(logits, i, a.columns), t(teacher, i, a.columns);
@@ -227,13 +228,13 @@ template <typename T> __global__ void __launch_bounds__(MANY, 2) taught_loss_ker
     if (!a.gradients) return;
     const double factor = row_factor(a, row);
     const float each = (float)(factor / p.sum), taught = (float)(a.alpha * factor / q.sum),
-                own = (float)((1 - a.alpha) * factor);
+                target_share = (float)((1 - a.alpha) * factor);
     for (size_t i = threadIdx.x * EACH; i < a.ld; i += step) {
         const vector_of<T> l(logits, i, a.columns), t(teacher, i, a.columns);
         pack<T, EACH> out;
         for (int j = 0; j < EACH; j++) {
             float g = each * exponential<T>(l.at[j] - p.top) - taught * exponential<T>(t.at[j] - q.top);
-            if (i + j == (size_t)target) g -= own;
+            if (i + j == (size_t)target) g -= target_share;
             out.at[j] = from_float<T>(i + j < a.columns ? g : 0.0f);
         }
         *reinterpret_cast<pack<T, EACH> *>(logits + i) = out;
@@ -246,8 +247,8 @@ bo_gpu_error softmax_loss(bo_gpu *cuda, const bo_gpu_softmax_loss *a)
     const bool floats = a->type == BO_ELEMENT_FLOAT32;
     if (a->teacher)
         return launch(cuda, grid, block, 0, floats ? taught_loss_kernel<float> : taught_loss_kernel<bf16>, *a);
-    if (!floats && a->ld * sizeof(bf16) <= HELD_BYTES)
-        return launch(cuda, grid, block, a->ld * sizeof(bf16), held_softmax_loss_kernel, *a);
+    if (!floats && a->ld * sizeof(bf16) <= SHARED_ROW_BYTES)
+        return launch(cuda, grid, block, a->ld * sizeof(bf16), shared_row_softmax_loss_kernel, *a);
     return launch(cuda, grid, block, 0, floats ? softmax_loss_kernel<float, double> : softmax_loss_kernel<bf16, float>,
                   *a);
 }
@@ -256,10 +257,10 @@ bo_gpu_error softmax_loss(bo_gpu *cuda, const bo_gpu_softmax_loss *a)
 
 __global__ void count_targets_kernel(size_t rows, const int32_t *targets, float *counted)
 {
-    __shared__ double room[WARP];
-    double mine = 0;
-    for (size_t i = threadIdx.x; i < rows; i += blockDim.x) mine += targets[i] >= 0;
-    const double all = block_total(mine, room);
+    __shared__ double smem[WARP];
+    double partial = 0;
+    for (size_t i = threadIdx.x; i < rows; i += blockDim.x) partial += targets[i] >= 0;
+    const double all = block_total(partial, smem);
     if (threadIdx.x == 0) *counted = (float)all;
 }
 
@@ -270,10 +271,10 @@ bo_gpu_error count_targets(bo_gpu *cuda, const bo_gpu_count_targets *a)
 
 __global__ void mean_loss_kernel(size_t rows, const float *losses, const float *counted, float *mean)
 {
-    __shared__ double room[WARP];
-    double mine = 0;
-    for (size_t i = threadIdx.x; i < rows; i += blockDim.x) mine += (double)losses[i];
-    const double all = block_total(mine, room);
+    __shared__ double smem[WARP];
+    double partial = 0;
+    for (size_t i = threadIdx.x; i < rows; i += blockDim.x) partial += (double)losses[i];
+    const double all = block_total(partial, smem);
     if (threadIdx.x == 0) *mean = *counted > 0 ? (float)(all / (double)*counted) : 0.0f;
 }
 

@@ -125,33 +125,33 @@ __device__ inline float warp_max(float x)
     return x;
 }
 
-/* The sum over all threads of a block of at most 1024 threads, a multiple of 32; every thread receives it. `room`: 32
+/* The sum over all threads of a block of at most 1024 threads, a multiple of 32; every thread receives it. `smem`: 32
  * numbers of shared memory, which may be used again after the call. S: float or double. */
-template <typename S> __device__ inline S block_total(S x, S *room)
+template <typename S> __device__ inline S block_total(S x, S *smem)
 {
     const int warps = (int)(blockDim.x / WARP), lane = (int)(threadIdx.x % WARP);
     for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
-    if (lane == 0) room[threadIdx.x / WARP] = x;
+    if (lane == 0) smem[threadIdx.x / WARP] = x;
     __syncthreads();
-    x = lane < warps ? room[lane] : (S)0;
+    x = lane < warps ? smem[lane] : (S)0;
     for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
     __syncthreads();
     return x;
 }
 
-__device__ inline float block_sum(float x, float *room)
+__device__ inline float block_sum(float x, float *smem)
 {
-    return block_total(x, room);
+    return block_total(x, smem);
 }
 
 /* The same for the maximum. */
-__device__ inline float block_max(float x, float *room)
+__device__ inline float block_max(float x, float *smem)
 {
     const int warps = (int)(blockDim.x / WARP), lane = (int)(threadIdx.x % WARP);
     x = warp_max(x);
-    if (lane == 0) room[threadIdx.x / WARP] = x;
+    if (lane == 0) smem[threadIdx.x / WARP] = x;
     __syncthreads();
-    x = warp_max(lane < warps ? room[lane] : -INFINITY);
+    x = warp_max(lane < warps ? smem[lane] : -INFINITY);
     __syncthreads();
     return x;
 }

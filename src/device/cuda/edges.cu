@@ -27,7 +27,7 @@ __global__ void edge_weights_kernel(bo_gpu_edge_weights a)
     const size_t e = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     const bo_gpu_edges &g = a.graph;
     if (e >= g.edges) return;
-    const bool kept = !a.dropping || random_word(a.pass->seed, a.stream, e) >= a.least;
+    const bool kept = !a.dropping || random_u32(a.pass->seed, a.stream, e) >= a.threshold;
     g.weight[e] = kept ? a.factor : 0.0f;
     if (a.keys) a.keys[e] = (int32_t)e < g.first[g.targets] ? g.neighbors[e] : (int32_t)g.nodes;
 }
@@ -38,11 +38,11 @@ __global__ void edge_targets_kernel(bo_gpu_edge_weights a)
     const size_t target = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (target >= a.graph.targets) return;
     size_t begin, end;
-    float there = 0;
+    float total = 0;
     edges_of(a.graph, target, &begin, &end);
-    for (size_t e = begin; e < end; e++) there += a.graph.weight[e];
+    for (size_t e = begin; e < end; e++) total += a.graph.weight[e];
     for (size_t e = begin; e < end; e++) {
-        if (a.mean) a.graph.weight[e] /= there > 0 ? there : 1;
+        if (a.mean) a.graph.weight[e] /= total > 0 ? total : 1;
         if (a.into) a.into[e] = (int32_t)target;
     }
 }
@@ -72,11 +72,11 @@ __global__ void aggregate_kernel(bo_gpu_aggregate a)
         const float weight = g.weight[e];
         const int32_t node = g.neighbors[e];
         if (weight == 0) continue;
-        const float here = is_node(g, node) ? read_one(a.x, (size_t)node * g.columns + column) : NAN;
+        const float x_e = is_node(g, node) ? read_one(a.x, (size_t)node * g.columns + column) : NAN;
         if (!a.largest) {
-            value += weight * here;
-        } else if (which < 0 || here > value || here != here) {
-            value = here, which = (int32_t)e;
+            value += weight * x_e;
+        } else if (which < 0 || x_e > value || x_e != x_e) {
+            value = x_e, which = (int32_t)e;
         }
     }
     write_one(a.y, item, value);

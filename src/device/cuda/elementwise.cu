@@ -6,10 +6,11 @@ namespace bo {
 
 /* ---- rounding ---------------------------------------------------------------------------------------------------- */
 
-/* Numbers of at least `least` have `mantissa` bits after the point; smaller ones are multiples of the same quantum. */
+/* Numbers of at least `min_normal` have `mantissa` bits after the point; smaller ones are multiples of the same
+ * quantum. */
 struct small_format {
     int mantissa;
-    float least, most, large; /* large: adding it rounds to whole quanta, ties to even */
+    float min_normal, max_value, large; /* large: adding it rounds to whole quanta, ties to even */
 };
 
 static small_format format_of(bo_small_float kind)
@@ -34,8 +35,8 @@ struct round_map {
         unsigned bits = __float_as_uint(size);
         bits += (1u << (gone - 1)) - 1 + (bits >> gone & 1);
         const float normal = __uint_as_float(bits & ~((1u << gone) - 1)),
-                    y = size < f.least ? (size + f.large) - f.large : normal;
-        return isnan(x) ? x : copysignf(size >= f.most ? f.most : y, x);
+                    y = size < f.min_normal ? (size + f.large) - f.large : normal;
+        return isnan(x) ? x : copysignf(size >= f.max_value ? f.max_value : y, x);
     }
     __device__ void operator()(const float (&x)[1][OCTET], float (&y)[1][OCTET], size_t) const
     {
@@ -88,12 +89,12 @@ struct product_back_map {
 #pragma unroll
             for (int k = 0; k < BO_GPU_FACTORS; k++) {
                 if (k >= f.factors) continue;
-                float slope = x[BO_GPU_FACTORS][i];
+                float gradient = x[BO_GPU_FACTORS][i];
 #pragma unroll
                 for (int j = 0; j < BO_GPU_FACTORS; j++)
-                    if (j != k && j < f.factors) slope *= value[j];
-                if (f.power[k] != 0) slope *= value[k] == 0 ? 0 : f.power[k] * (value[k] / x[k][i]);
-                d[k][i] = slope;
+                    if (j != k && j < f.factors) gradient *= value[j];
+                if (f.power[k] != 0) gradient *= value[k] == 0 ? 0 : f.power[k] * (value[k] / x[k][i]);
+                d[k][i] = gradient;
             }
         }
     }
@@ -123,7 +124,7 @@ bo_gpu_error product_back(bo_gpu *cuda, const bo_gpu_product_back *a)
 
 struct scale_map {
     bo_gpu_source s;
-    bo_gpu_serves by;
+    bo_gpu_scale_axis by;
     size_t count, columns;
     __device__ void operator()(const float (&x)[1][OCTET], float (&y)[1][OCTET], size_t first) const
     {
@@ -166,7 +167,7 @@ __global__ void row_products_kernel(bo_gpu_scale_sums a)
 /* Adds the partial sums: per column, or all of them (one block). */
 __global__ void scale_totals_kernel(bo_gpu_scale_sums a, size_t parts)
 {
-    __shared__ double room[WARP];
+    __shared__ double smem[WARP];
     const size_t column = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (a.by == BO_GPU_COLUMN) {
         if (column < a.columns) write_one(a.ds, column, (float)column_total(a.partial, parts, 1, 0, a.columns, column));
@@ -174,7 +175,7 @@ __global__ void scale_totals_kernel(bo_gpu_scale_sums a, size_t parts)
     }
     double sum = 0;
     for (size_t i = threadIdx.x; i < parts * a.columns; i += blockDim.x) sum += a.partial[i];
-    sum = block_total(sum, room);
+    sum = block_total(sum, smem);
     if (threadIdx.x == 0) write_one(a.ds, 0, (float)sum);
 }
 
@@ -199,10 +200,10 @@ __global__ void slice_kernel(bo_gpu_slice a, size_t octets, bool whole)
     const size_t item = (size_t)blockIdx.x * blockDim.x + threadIdx.x, row = item / octets;
     if (row >= a.rows) return;
     const size_t column = item % octets * OCTET;
-    const int there = a.columns - column < OCTET ? (int)(a.columns - column) : OCTET;
+    const int valid = a.columns - column < OCTET ? (int)(a.columns - column) : OCTET;
     float x[OCTET];
-    read_octet(a.x, row * a.from_columns + a.from + column, there, whole, x);
-    write_octet(a.y, row * a.to_columns + a.to + column, there, whole, x);
+    read_octet(a.x, row * a.from_columns + a.from + column, valid, whole, x);
+    write_octet(a.y, row * a.to_columns + a.to + column, valid, whole, x);
 }
 
 bo_gpu_error slice(bo_gpu *cuda, const bo_gpu_slice *a)

@@ -19,7 +19,7 @@ __device__ inline exact_keys keys_of(const bo_gpu_exact &a, int sequence)
 {
     exact_keys keys = {};
     if (a.at.states) keys.old = (int)static_cast<const bo_state_header *>(a.at.states[sequence])->tokens;
-    keys.oldest = keys.old > a.held ? keys.old - a.held : 0;
+    keys.oldest = keys.old > a.capacity ? keys.old - a.capacity : 0;
     keys.end = keys.old;
     if (!a.at.k) return keys;
     keys.start = rows_before(a.at.keys, sequence);
@@ -32,24 +32,24 @@ __device__ inline exact_keys keys_of(const bo_gpu_exact &a, int sequence)
 struct exact_span {
     int first, end;
 };
-__device__ inline exact_span seen_by(const bo_gpu_exact &a, const exact_keys &keys, int position)
+__device__ inline exact_span visible_keys(const bo_gpu_exact &a, const exact_keys &keys, int position)
 {
-    exact_span seen = {keys.oldest, keys.end};
-    if (!a.at.causal) return seen;
-    seen.end = min(position + 1, keys.end);
-    if (a.window) seen.first = max(position + 1 - a.window, keys.oldest);
-    return seen;
+    exact_span visible = {keys.oldest, keys.end};
+    if (!a.at.causal) return visible;
+    visible.end = min(position + 1, keys.end);
+    if (a.window) visible.first = max(position + 1 - a.window, keys.oldest);
+    return visible;
 }
 
 /* The queries first … end - 1 of the `count` of a sequence that see key `j` of the call; without states. */
-__device__ inline exact_span seers_of(const bo_gpu_exact &a, const exact_keys &keys, int count, int j)
+__device__ inline exact_span visible_queries(const bo_gpu_exact &a, const exact_keys &keys, int count, int j)
 {
-    exact_span seers = {0, count};
+    exact_span visible = {0, count};
     if (j < keys.oldest || j >= keys.end) return exact_span{0, 0};
-    if (!a.at.causal) return seers;
-    seers.first = j;
-    if (a.window) seers.end = min(count, j + a.window);
-    return seers;
+    if (!a.at.causal) return visible;
+    visible.first = j;
+    if (a.window) visible.end = min(count, j + a.window);
+    return visible;
 }
 
 /* The index of (head, row) in top, sum and delta. */
@@ -66,7 +66,7 @@ __device__ inline float log_weight(const bo_gpu_exact &a, float product)
 }
 
 /* The derivative of log_weight with respect to the score; 0 where there is none. */
-__device__ inline float log_weight_slope(const bo_gpu_exact &a, float product)
+__device__ inline float log_weight_derivative(const bo_gpu_exact &a, float product)
 {
     const float score = product * a.at.scale;
     if (a.power == 0) return 1.0f;
@@ -91,7 +91,8 @@ __device__ inline kept_keys kept_of(const bo_gpu_exact &a, int sequence, int key
     const char *state = static_cast<const char *>(a.at.states[sequence]);
     const float *at = reinterpret_cast<const float *>(
         state + sizeof(bo_state_header) + (size_t)key_head * (a.at.sums_bytes + a.at.kept_bytes) + a.at.sums_bytes);
-    return kept_keys{at, at + kept_key_floats(a.held, a.panel, a.at.dim), a.held, a.panel, a.at.dim, a.at.value_dim};
+    return kept_keys{
+        at, at + kept_key_floats(a.capacity, a.panel, a.at.dim), a.capacity, a.panel, a.at.dim, a.at.value_dim};
 }
 
 /* The place of entry i of the key in a slot: panels are transposed. */
@@ -174,7 +175,7 @@ template <int D> struct exact_tile {
         }
     }
     /* Rounds an accumulator of 16 rows to the tile. */
-    __device__ void put(int row, const float (&d)[D / 8][4], float low, float high) const
+    __device__ void store_accumulator(int row, const float (&d)[D / 8][4], float low, float high) const
     {
         const int lane = (int)(threadIdx.x % WARP), g = lane / 4, c = 2 * (lane % 4);
         for (int n = 0; n < D / 8; n++) {

@@ -18,24 +18,24 @@ enum { WARPS = 4, THREADS = WARPS * WARP };
  * PIECE of them at a time. BLOCKS share a multiprocessor. More rows of a warp mean fewer reads of shared memory per
  * product, fewer rows more warps. */
 template <int D, int MT_> struct backward_shape {
-    enum { MT = MT_, ROWS = WARPS * 16 * MT, OTHERS = 64, PIECE = 32, BLOCKS = D == 64 && MT == 1 ? 4 : 2 };
-    enum { TILES = (2 * ROWS + 4 * OTHERS) * D * 2 }; /* bytes */
-    enum { DQ_SHARED = TILES + ROWS * 4, DKV_SHARED = TILES + 4 * OTHERS * 4 };
+    enum { MT = MT_, ROWS = WARPS * 16 * MT, INNER = 64, PIECE = 32, BLOCKS = D == 64 && MT == 1 ? 4 : 2 };
+    enum { TILES = (2 * ROWS + 4 * INNER) * D * 2 }; /* bytes */
+    enum { DQ_SHARED = TILES + ROWS * 4, DKV_SHARED = TILES + 4 * INNER * 4 };
 };
 template <int D> using dq_shape = backward_shape<D, 1>;
 template <int D> using dkv_shape = backward_shape<D, D == 64 ? 2 : 1>;
 
 /* acc += left · tile[first … first + 31]ᵀ, for fragments of 16 MT rows. */
 template <int D, int MT>
-__device__ inline void scores(float (&acc)[MT][4][4], const uint32_t (&left)[MT][D / 16][4],
-                              const exact_tile<D> &others, int first)
+__device__ inline void scores(float (&acc)[MT][4][4], const uint32_t (&left)[MT][D / 16][4], const exact_tile<D> &tile,
+                              int first)
 {
 #pragma unroll
     for (int k16 = 0; k16 < D / 16; k16++)
 #pragma unroll
         for (int n = 0; n < 2; n++) {
             uint32_t b[4];
-            others.right(b, first + 16 * n, k16);
+            tile.right(b, first + 16 * n, k16);
 #pragma unroll
             for (int m = 0; m < MT; m++) mma_pair(acc[m][2 * n], acc[m][2 * n + 1], left[m][k16], b);
         }
@@ -43,7 +43,7 @@ __device__ inline void scores(float (&acc)[MT][4][4], const uint32_t (&left)[MT]
 
 /* The same with the left-hand factor in shared memory. */
 template <int D, int MT>
-__device__ inline void scores(float (&acc)[MT][4][4], const exact_tile<D> &rows, int row, const exact_tile<D> &others,
+__device__ inline void scores(float (&acc)[MT][4][4], const exact_tile<D> &rows, int row, const exact_tile<D> &tile,
                               int first)
 {
 #pragma unroll
@@ -54,7 +54,7 @@ __device__ inline void scores(float (&acc)[MT][4][4], const exact_tile<D> &rows,
 #pragma unroll
         for (int n = 0; n < 2; n++) {
             uint32_t b[4];
-            others.right(b, first + 16 * n, k16);
+            tile.right(b, first + 16 * n, k16);
 #pragma unroll
             for (int m = 0; m < MT; m++) mma_pair(acc[m][2 * n], acc[m][2 * n + 1], left[m], b);
         }
@@ -63,7 +63,7 @@ __device__ inline void scores(float (&acc)[MT][4][4], const exact_tile<D> &rows,
 
 /* acc += weights · tile[first … first + 31]. */
 template <int D, int MT>
-__device__ inline void weigh(float (&acc)[MT][D / 8][4], const float (&weights)[MT][4][4], const exact_tile<D> &others,
+__device__ inline void weigh(float (&acc)[MT][D / 8][4], const float (&weights)[MT][4][4], const exact_tile<D> &tile,
                              int first)
 {
 #pragma unroll
@@ -74,7 +74,7 @@ __device__ inline void weigh(float (&acc)[MT][D / 8][4], const float (&weights)[
 #pragma unroll
         for (int n = 0; n < D / 16; n++) {
             uint32_t b[4];
-            others.right_rows(b, first + 16 * k16, n);
+            tile.right_rows(b, first + 16 * k16, n);
 #pragma unroll
             for (int m = 0; m < MT; m++) mma_pair(acc[m][2 * n], acc[m][2 * n + 1], left[m], b);
         }
@@ -102,14 +102,15 @@ template <int D> struct row_deltas {
         }
     }
 
-    __device__ void find(const bo_gpu_exact &a, const row_tile &at, int head, const exact_tile<D> &douts, float *delta)
+    __device__ void find(const bo_gpu_exact &a, const row_tile &at, int head, const exact_tile<D> &dO_tiles,
+                         float *delta)
     {
         const int r = (int)threadIdx.x / EACH, part = (int)threadIdx.x % EACH;
         float sum = 0, x[8], y[8];
 #pragma unroll
         for (int i = 0; i < CHUNKS; i++) {
             widen_bf16(out[i], x);
-            widen_bf16(*reinterpret_cast<const uint4 *>(douts.chunk(r, i * EACH + part)), y);
+            widen_bf16(*reinterpret_cast<const uint4 *>(dO_tiles.chunk(r, i * EACH + part)), y);
 #pragma unroll
             for (int j = 0; j < 8; j++) sum += x[j] * y[j];
         }
@@ -123,7 +124,7 @@ template <int D> struct row_deltas {
 template <int D> __global__ void __launch_bounds__(THREADS, dq_shape<D>::BLOCKS) exact_dq_kernel(bo_gpu_exact a)
 {
     typedef dq_shape<D> shape;
-    enum { MT = shape::MT, ROWS = shape::ROWS, OTHERS = shape::OTHERS };
+    enum { MT = shape::MT, ROWS = shape::ROWS, INNER = shape::INNER };
     BO_SHARED(shared);
     row_tile at;
     const exact_place place = exact_place_of(a.at.heads, true);
@@ -131,13 +132,14 @@ template <int D> __global__ void __launch_bounds__(THREADS, dq_shape<D>::BLOCKS)
     const int head = place.head, key_head = head / (a.at.heads / a.at.key_heads);
     const int lane = (int)(threadIdx.x % WARP), row = (int)(threadIdx.x / WARP) * 16 * MT, g = lane / 4,
               c = 2 * (lane % 4);
-    const exact_tile<D> queries = {reinterpret_cast<bf16 *>(shared)}, douts = {queries.at + ROWS * D},
-                        keys = {douts.at + ROWS * D}, values = {keys.at + 2 * OTHERS * D};
-    float *deltas = reinterpret_cast<float *>(values.at + 2 * OTHERS * D);
+    const exact_tile<D> queries = {reinterpret_cast<bf16 *>(shared)}, dO_tiles = {queries.at + ROWS * D},
+                        keys = {dO_tiles.at + ROWS * D}, values = {keys.at + 2 * INNER * D};
+    float *smem_delta = reinterpret_cast<float *>(values.at + 2 * INNER * D);
     const exact_keys all = keys_of(a, at.sequence);
     const int last = min(at.first + ROWS, at.length) - 1;
-    const exact_span seen = {seen_by(a, all, at.first).first, seen_by(a, all, last).end};
-    const int tiles = a.at.dq && seen.end > seen.first ? (seen.end - seen.first + OTHERS - 1) / OTHERS : 0;
+    const exact_span key_span = {visible_keys(a, all, at.first).first, visible_keys(a, all, last).end};
+    const int tiles =
+        a.at.dq && key_span.end > key_span.first ? (key_span.end - key_span.first + INNER - 1) / INNER : 0;
     const bo_gpu_attention_strides &by = a.at.strides;
     const bf16 *k = numbers_at(static_cast<const bf16 *>(a.at.k), by.k, at.sequence, (size_t)all.start, key_head);
     const bf16 *v = numbers_at(static_cast<const bf16 *>(a.at.v), by.v, at.sequence, (size_t)all.start, key_head);
@@ -145,18 +147,18 @@ template <int D> __global__ void __launch_bounds__(THREADS, dq_shape<D>::BLOCKS)
     const float scale2 = a.at.scale * LOG2_E;
 
     auto fetch = [&](int j) {
-        const exact_tile<D> to_keys = {keys.at + j % 2 * OTHERS * D}, to_values = {values.at + j % 2 * OTHERS * D};
-        const int first = seen.first + j * OTHERS;
+        const exact_tile<D> to_keys = {keys.at + j % 2 * INNER * D}, to_values = {values.at + j % 2 * INNER * D};
+        const int first = key_span.first + j * INNER;
         const size_t from = (size_t)first;
-        to_keys.template load<OTHERS, THREADS>(k + from * by.k.row, by.k.row, seen.end - first, a.at.dim);
-        to_values.template load<OTHERS, THREADS>(v + from * by.v.row, by.v.row, seen.end - first, a.at.value_dim);
+        to_keys.template load<INNER, THREADS>(k + from * by.k.row, by.k.row, key_span.end - first, a.at.dim);
+        to_values.template load<INNER, THREADS>(v + from * by.v.row, by.v.row, key_span.end - first, a.at.value_dim);
         copy_commit();
     };
 
     queries.template load<ROWS, THREADS>(
         numbers_at(static_cast<const bf16 *>(a.at.q), by.q, at.sequence, first_row, head), by.q.row,
         at.length - at.first, a.at.dim);
-    douts.template load<ROWS, THREADS>(
+    dO_tiles.template load<ROWS, THREADS>(
         numbers_at(static_cast<const bf16 *>(a.at.dout), by.dout, at.sequence, first_row, head), by.dout.row,
         at.length - at.first, a.at.value_dim);
     copy_commit();
@@ -165,68 +167,68 @@ template <int D> __global__ void __launch_bounds__(THREADS, dq_shape<D>::BLOCKS)
     found.read(a, at, head);
     copy_wait<0>();
     __syncthreads();
-    found.find(a, at, head, douts, deltas);
+    found.find(a, at, head, dO_tiles, smem_delta);
     __syncthreads();
     if (!a.at.dq) return;
 
-    uint32_t q[MT][D / 16][4], dout[MT][D / 16][4];
-    float top[MT][2], delta[MT][2], dq[MT][D / 8][4] = {};
+    uint32_t q[MT][D / 16][4], dO[MT][D / 16][4];
+    float lse[MT][2], delta[MT][2], dQ[MT][D / 8][4] = {};
 #pragma unroll
     for (int m = 0; m < MT; m++) {
 #pragma unroll
         for (int k16 = 0; k16 < D / 16; k16++) {
             queries.left(q[m][k16], row + 16 * m, k16);
-            douts.left(dout[m][k16], row + 16 * m, k16);
+            dO_tiles.left(dO[m][k16], row + 16 * m, k16);
         }
         for (int h = 0; h < 2; h++) {
             const int r = row + 16 * m + g + 8 * h;
-            top[m][h] = at.first + r < at.length ? a.top[tape_at(a, head, at.start + at.first + r)] : INFINITY;
-            delta[m][h] = deltas[r];
+            lse[m][h] = at.first + r < at.length ? a.top[tape_at(a, head, at.start + at.first + r)] : INFINITY;
+            delta[m][h] = smem_delta[r];
         }
     }
     for (int j = 0; j < tiles; j++) {
         copy_wait<0>();
         __syncthreads();
         if (j + 1 < tiles) fetch(j + 1);
-        const exact_tile<D> these = {keys.at + j % 2 * OTHERS * D}, theirs = {values.at + j % 2 * OTHERS * D};
+        const exact_tile<D> key_tile = {keys.at + j % 2 * INNER * D}, value_tile = {values.at + j % 2 * INNER * D};
 #pragma unroll 1
-        for (int piece = 0; piece < OTHERS; piece += shape::PIECE) {
-            const int first = seen.first + j * OTHERS + piece;
-            const exact_span upper = seen_by(a, all, at.first + row),
-                             lower = seen_by(a, all, at.first + row + 16 * MT - 1);
+        for (int piece = 0; piece < INNER; piece += shape::PIECE) {
+            const int first = key_span.first + j * INNER + piece;
+            const exact_span upper = visible_keys(a, all, at.first + row),
+                             lower = visible_keys(a, all, at.first + row + 16 * MT - 1);
             if (first >= lower.end || first + shape::PIECE <= upper.first) continue;
             const bool whole = upper.end >= first + shape::PIECE && lower.first <= first;
-            float s[MT][4][4] = {}, dp[MT][4][4] = {};
-            scores<D, MT>(s, q, these, piece);
-            scores<D, MT>(dp, dout, theirs, piece);
+            float s[MT][4][4] = {}, dP[MT][4][4] = {};
+            scores<D, MT>(s, q, key_tile, piece);
+            scores<D, MT>(dP, dO, value_tile, piece);
 #pragma unroll
             for (int m = 0; m < MT; m++)
 #pragma unroll
                 for (int n = 0; n < 4; n++)
 #pragma unroll
                     for (int i = 0; i < 4; i++) {
-                        const float p = exp2_fast(fmaf(s[m][n][i], scale2, -top[m][i / 2]));
-                        s[m][n][i] = p * (dp[m][n][i] - delta[m][i / 2]);
+                        const float p = exp2_fast(fmaf(s[m][n][i], scale2, -lse[m][i / 2]));
+                        s[m][n][i] = p * (dP[m][n][i] - delta[m][i / 2]);
                     }
             if (!whole)
 #pragma unroll
                 for (int m = 0; m < MT; m++)
 #pragma unroll
                     for (int h = 0; h < 2; h++) {
-                        const exact_span mine = seen_by(a, all, at.first + row + 16 * m + g + 8 * h);
-                        const int low = mine.first - first - c, high = mine.end - first - c;
+                        const exact_span row_span = visible_keys(a, all, at.first + row + 16 * m + g + 8 * h);
+                        const int low = row_span.first - first - c, high = row_span.end - first - c;
 #pragma unroll
                         for (int n = 0; n < 4; n++)
 #pragma unroll
                             for (int i = 0; i < 2; i++)
                                 if (8 * n + i < low || 8 * n + i >= high) s[m][n][2 * h + i] = 0.0f;
                     }
-            weigh<D, MT>(dq, s, these, piece);
+            weigh<D, MT>(dQ, s, key_tile, piece);
         }
     }
     __syncwarp(); /* the rows of the tile of queries belong to this warp */
 #pragma unroll
-    for (int m = 0; m < MT; m++) queries.put(row + 16 * m, dq[m], a.at.scale, a.at.scale);
+    for (int m = 0; m < MT; m++) queries.store_accumulator(row + 16 * m, dQ[m], a.at.scale, a.at.scale);
     __syncwarp();
     queries.store(row, 16 * MT, numbers_at(static_cast<bf16 *>(a.at.dq), by.dq, at.sequence, first_row, head),
                   by.dq.row, at.length - at.first, a.at.dim);
@@ -237,7 +239,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, dq_shape<D>::BLOCKS)
 template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS) exact_dkv_kernel(bo_gpu_exact a)
 {
     typedef dkv_shape<D> shape;
-    enum { MT = shape::MT, ROWS = shape::ROWS, OTHERS = shape::OTHERS };
+    enum { MT = shape::MT, ROWS = shape::ROWS, INNER = shape::INNER };
     BO_SHARED(shared);
     row_tile at;
     const exact_place place = exact_place_of(a.at.key_heads, false); /* early keys are seen by the most queries */
@@ -246,35 +248,36 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
     const int lane = (int)(threadIdx.x % WARP), row = (int)(threadIdx.x / WARP) * 16 * MT, g = lane / 4,
               c = 2 * (lane % 4);
     const exact_tile<D> keys = {reinterpret_cast<bf16 *>(shared)}, values = {keys.at + ROWS * D},
-                        queries = {values.at + ROWS * D}, douts = {queries.at + 2 * OTHERS * D};
-    float *tops = reinterpret_cast<float *>(douts.at + 2 * OTHERS * D), *deltas = tops + 2 * OTHERS;
+                        queries = {values.at + ROWS * D}, dO_tiles = {queries.at + 2 * INNER * D};
+    float *smem_lse = reinterpret_cast<float *>(dO_tiles.at + 2 * INNER * D), *smem_delta = smem_lse + 2 * INNER;
     const exact_keys all = keys_of(a, at.sequence);
     const int query_start = rows_before(a.at.queries, at.sequence),
               count = rows_before(a.at.queries, at.sequence + 1) - query_start;
     const int last = min(at.first + ROWS, at.length) - 1;
-    exact_span seers = {seers_of(a, all, count, max(at.first, all.oldest)).first, seers_of(a, all, count, last).end};
-    const int each = seers.end > seers.first ? (seers.end - seers.first + OTHERS - 1) / OTHERS : 0,
+    exact_span query_span = {visible_queries(a, all, count, max(at.first, all.oldest)).first,
+                             visible_queries(a, all, count, last).end};
+    const int each = query_span.end > query_span.first ? (query_span.end - query_span.first + INNER - 1) / INNER : 0,
               tiles = each * group;
     const bo_gpu_attention_strides &by = a.at.strides;
     const size_t first_row = (size_t)(at.start + at.first);
     const float scale2 = a.at.scale * LOG2_E;
 
     auto fetch = [&](int j) {
-        const exact_tile<D> to_queries = {queries.at + j % 2 * OTHERS * D}, to_douts = {douts.at + j % 2 * OTHERS * D};
-        const int head = key_head * group + j / each, first = seers.first + j % each * OTHERS;
+        const exact_tile<D> to_queries = {queries.at + j % 2 * INNER * D}, to_dO = {dO_tiles.at + j % 2 * INNER * D};
+        const int head = key_head * group + j / each, first = query_span.first + j % each * INNER;
         const size_t from = (size_t)(query_start + first);
-        to_queries.template load<OTHERS, THREADS>(
-            numbers_at(static_cast<const bf16 *>(a.at.q), by.q, at.sequence, from, head), by.q.row, seers.end - first,
-            a.at.dim);
-        to_douts.template load<OTHERS, THREADS>(
+        to_queries.template load<INNER, THREADS>(
+            numbers_at(static_cast<const bf16 *>(a.at.q), by.q, at.sequence, from, head), by.q.row,
+            query_span.end - first, a.at.dim);
+        to_dO.template load<INNER, THREADS>(
             numbers_at(static_cast<const bf16 *>(a.at.dout), by.dout, at.sequence, from, head), by.dout.row,
-            seers.end - first, a.at.value_dim);
-        if (threadIdx.x < OTHERS) { /* rows that do not exist: 0 for dout, top and delta, so dV and dS of them are 0 */
+            query_span.end - first, a.at.value_dim);
+        if (threadIdx.x < INNER) { /* rows that do not exist: 0 for dout, top and delta, so dV and dS of them are 0 */
             const int r = (int)threadIdx.x;
-            const bool there = first + r < seers.end;
-            const size_t tape = tape_at(a, head, query_start + first + (there ? r : 0));
-            copy_async_float(tops + j % 2 * OTHERS + r, a.top + tape, there);
-            copy_async_float(deltas + j % 2 * OTHERS + r, a.delta + tape, there);
+            const bool present = first + r < query_span.end;
+            const size_t tape = tape_at(a, head, query_start + first + (present ? r : 0));
+            copy_async_float(smem_lse + j % 2 * INNER + r, a.top + tape, present);
+            copy_async_float(smem_delta + j % 2 * INNER + r, a.delta + tape, present);
         }
         copy_commit();
     };
@@ -287,28 +290,28 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
         at.length - at.first, a.at.value_dim);
     copy_commit();
     if (tiles) fetch(0);
-    float dk[MT][D / 8][4] = {}, dv[MT][D / 8][4] = {};
+    float dK[MT][D / 8][4] = {}, dV[MT][D / 8][4] = {};
     for (int j = 0; j < tiles; j++) {
         copy_wait<0>();
         __syncthreads();
         if (j + 1 < tiles) fetch(j + 1);
-        const exact_tile<D> these = {queries.at + j % 2 * OTHERS * D}, theirs = {douts.at + j % 2 * OTHERS * D};
-        const float *top = tops + j % 2 * OTHERS, *delta = deltas + j % 2 * OTHERS;
+        const exact_tile<D> query_tile = {queries.at + j % 2 * INNER * D}, dO_tile = {dO_tiles.at + j % 2 * INNER * D};
+        const float *lse = smem_lse + j % 2 * INNER, *delta = smem_delta + j % 2 * INNER;
 #pragma unroll 1
-        for (int piece = 0; piece < OTHERS; piece += shape::PIECE) {
-            const int first = seers.first + j % each * OTHERS + piece;
-            const exact_span upper = seers_of(a, all, count, at.first + row),
-                             lower = seers_of(a, all, count, at.first + row + 16 * MT - 1);
+        for (int piece = 0; piece < INNER; piece += shape::PIECE) {
+            const int first = query_span.first + j % each * INNER + piece;
+            const exact_span upper = visible_queries(a, all, count, at.first + row),
+                             lower = visible_queries(a, all, count, at.first + row + 16 * MT - 1);
             const bool whole = lower.end && upper.end && lower.first <= first && upper.end >= first + shape::PIECE;
             if (a.at.causal && first + shape::PIECE <= upper.first) continue;
-            float s[MT][4][4] = {}, dp[MT][4][4] = {};
-            scores<D, MT>(s, keys, row, these, piece);
-            scores<D, MT>(dp, values, row, theirs, piece);
+            float s[MT][4][4] = {}, dP[MT][4][4] = {};
+            scores<D, MT>(s, keys, row, query_tile, piece);
+            scores<D, MT>(dP, values, row, dO_tile, piece);
 #pragma unroll
             for (int n = 0; n < 4; n++)
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const float t = top[piece + 8 * n + c + i];
+                    const float t = lse[piece + 8 * n + c + i];
 #pragma unroll
                     for (int m = 0; m < MT; m++)
 #pragma unroll
@@ -320,16 +323,16 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
                 for (int m = 0; m < MT; m++)
 #pragma unroll
                     for (int h = 0; h < 2; h++) {
-                        const exact_span mine = seers_of(a, all, count, at.first + row + 16 * m + g + 8 * h);
-                        const int low = mine.first - first - c, high = mine.end - first - c;
+                        const exact_span row_span = visible_queries(a, all, count, at.first + row + 16 * m + g + 8 * h);
+                        const int low = row_span.first - first - c, high = row_span.end - first - c;
 #pragma unroll
                         for (int n = 0; n < 4; n++)
 #pragma unroll
                             for (int i = 0; i < 2; i++)
                                 if (8 * n + i < low || 8 * n + i >= high)
-                                    s[m][n][2 * h + i] = dp[m][n][2 * h + i] = 0.0f;
+                                    s[m][n][2 * h + i] = dP[m][n][2 * h + i] = 0.0f;
                     }
-            weigh<D, MT>(dv, s, theirs, piece);
+            weigh<D, MT>(dV, s, dO_tile, piece);
             /* dS while the tensor cores are at dV */
 #pragma unroll
             for (int n = 0; n < 4; n++)
@@ -340,17 +343,17 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
                     for (int m = 0; m < MT; m++)
 #pragma unroll
                         for (int h = 0; h < 2; h++)
-                            dp[m][n][2 * h + i] = s[m][n][2 * h + i] * (dp[m][n][2 * h + i] - d);
+                            dP[m][n][2 * h + i] = s[m][n][2 * h + i] * (dP[m][n][2 * h + i] - d);
                 }
-            weigh<D, MT>(dk, dp, these, piece);
+            weigh<D, MT>(dK, dP, query_tile, piece);
         }
     }
     copy_wait<0>();
     __syncthreads();
 #pragma unroll
     for (int m = 0; m < MT; m++) {
-        keys.put(row + 16 * m, dk[m], a.at.scale, a.at.scale);
-        values.put(row + 16 * m, dv[m], 1.0f, 1.0f);
+        keys.store_accumulator(row + 16 * m, dK[m], a.at.scale, a.at.scale);
+        values.store_accumulator(row + 16 * m, dV[m], 1.0f, 1.0f);
     }
     __syncwarp();
     if (a.at.dk)

@@ -54,7 +54,7 @@ template <int D, typename V> __device__ inline void fill_rows(float *to, int wid
 }
 
 /* Writes a tile of numbers with the index of columns first. */
-__device__ inline void put(float *to, const float (&x)[SIDE][SIDE])
+__device__ inline void store_transposed(float *to, const float (&x)[SIDE][SIDE])
 {
     for (int j = 0; j < SIDE; j++)
         *reinterpret_cast<float4 *>(to + (SIDE * thread_x() + j) * LD + SIDE * thread_y()) =
@@ -106,13 +106,14 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_forward_
     const bo_gpu_attention_strides &by = a.at.strides;
     const exact_keys all = keys_of(a, at.sequence);
     const int position = all.old + at.first, present = min(at.length - at.first, (int)TILE);
-    const exact_span seen = {seen_by(a, all, position).first, seen_by(a, all, position + present - 1).end};
+    const exact_span key_span = {visible_keys(a, all, position).first,
+                                 visible_keys(a, all, position + present - 1).end};
     fill_columns<D>(q, a.at.dim, rows_at(a.at.q, by.q, at.sequence, row, head, present));
     float out[SIDE][SIDE * N] = {}, top[SIDE], sum[SIDE];
     for (int i = 0; i < SIDE; i++) top[i] = -INFINITY, sum[i] = 0;
-    for (int first = seen.first; first < seen.end; first += TILE) {
+    for (int first = key_span.first; first < key_span.end; first += TILE) {
         __syncthreads();
-        const int from = first - all.old, left = seen.end - first; /* from < 0: the state comes first */
+        const int from = first - all.old, left = key_span.end - first; /* from < 0: the state comes first */
         const float_rows keys = rows_at(a.at.k, by.k, at.sequence, all.start + from, key_head, left),
                          values = rows_at(a.at.v, by.v, at.sequence, all.start + from, key_head, left);
         const kept_keys kept = from < 0 ? kept_of(a, at.sequence, key_head) : kept_keys{};
@@ -128,21 +129,22 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_forward_
         float s[SIDE][SIDE] = {};
         add_products<1, LD>(s, a.at.dim, q, k);
         for (int i = 0; i < SIDE; i++) {
-            const exact_span mine = seen_by(a, all, position + SIDE * thread_y() + i);
-            float most = top[i], more = 0;
+            const exact_span row_span = visible_keys(a, all, position + SIDE * thread_y() + i);
+            float row_max = top[i], more = 0;
             for (int j = 0; j < SIDE; j++) {
                 const int key = first + SIDE * thread_x() + j;
-                s[i][j] = key >= mine.first && key < mine.end ? log_weight(a, s[i][j]) : -INFINITY;
-                most = fmaxf(most, s[i][j]);
+                s[i][j] = key >= row_span.first && key < row_span.end ? log_weight(a, s[i][j]) : -INFINITY;
+                row_max = fmaxf(row_max, s[i][j]);
             }
-            for (int step = 8; step > 0; step /= 2) most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, step));
-            const float base = most == -INFINITY ? 0.0f : most, shrink = expf(top[i] - base);
+            for (int step = 8; step > 0; step /= 2)
+                row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, step));
+            const float base = row_max == -INFINITY ? 0.0f : row_max, shrink = expf(top[i] - base);
             for (int j = 0; j < SIDE; j++) more += s[i][j] = expf(s[i][j] - base);
             for (int step = 8; step > 0; step /= 2) more += __shfl_xor_sync(0xFFFFFFFFu, more, step);
-            top[i] = most, sum[i] = sum[i] * shrink + more;
+            top[i] = row_max, sum[i] = sum[i] * shrink + more;
             for (int j = 0; j < SIDE * N; j++) out[i][j] *= shrink;
         }
-        put(p, s);
+        store_transposed(p, s);
         __syncthreads();
         add_products<N, D>(out, TILE, p, v);
     }
@@ -167,13 +169,13 @@ __device__ inline float weight_of(const bo_gpu_exact &a, float product, float to
 
 /* δ of the tile's rows, four threads per row. */
 template <int D>
-__device__ inline void find_deltas(const bo_gpu_exact &a, int sequence, int head, int row, int present,
-                                   const float *dout, float *deltas)
+__device__ inline void find_deltas(const bo_gpu_exact &a, int sequence, int head, int row, int present, const float *dO,
+                                   float *deltas)
 {
     const int r = (int)threadIdx.x / 4;
     const float_rows out = rows_at(a.at.out, a.at.strides.out, sequence, row, head, present);
     float delta = 0;
-    for (int c = (int)threadIdx.x % 4; c < a.at.value_dim; c += 4) delta = fmaf(out(r, c), dout[c * LD + r], delta);
+    for (int c = (int)threadIdx.x % 4; c < a.at.value_dim; c += 4) delta = fmaf(out(r, c), dO[c * LD + r], delta);
     delta += __shfl_xor_sync(0xFFFFFFFFu, delta, 1);
     delta += __shfl_xor_sync(0xFFFFFFFFu, delta, 2);
     if (threadIdx.x % 4) return;
@@ -187,51 +189,52 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dq_kerne
     BO_SHARED(shared);
     row_tile at;
     if (!find_tile(a.at.queries, TILE, (int)(gridDim.x - 1 - blockIdx.x), &at)) return;
-    float *q = reinterpret_cast<float *>(shared), *dout = q + D * LD, *k = dout + D * LD, *v = k + D * LD,
-          *k_rows = v + D * LD, *ds = k_rows + TILE * D, *deltas = ds + TILE * LD;
+    float *q = reinterpret_cast<float *>(shared), *dO = q + D * LD, *k = dO + D * LD, *v = k + D * LD,
+          *k_rows = v + D * LD, *dS = k_rows + TILE * D, *deltas = dS + TILE * LD;
     const int head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads), row = at.start + at.first;
     const bo_gpu_attention_strides &by = a.at.strides;
     const exact_keys all = keys_of(a, at.sequence);
     const int present = min(at.length - at.first, (int)TILE);
-    const exact_span seen = {seen_by(a, all, at.first).first, seen_by(a, all, at.first + present - 1).end};
+    const exact_span key_span = {visible_keys(a, all, at.first).first,
+                                 visible_keys(a, all, at.first + present - 1).end};
     fill_columns<D>(q, a.at.dim, rows_at(a.at.q, by.q, at.sequence, row, head, present));
-    fill_columns<D>(dout, a.at.value_dim, rows_at(a.at.dout, by.dout, at.sequence, row, head, present));
+    fill_columns<D>(dO, a.at.value_dim, rows_at(a.at.dout, by.dout, at.sequence, row, head, present));
     __syncthreads();
-    find_deltas<D>(a, at.sequence, head, row, present, dout, deltas);
+    find_deltas<D>(a, at.sequence, head, row, present, dO, deltas);
     __syncthreads();
     if (!a.at.dq) return;
-    float dq[SIDE][SIDE * N] = {}, top[SIDE], sum[SIDE];
+    float dQ[SIDE][SIDE * N] = {}, top[SIDE], sum[SIDE];
     for (int i = 0; i < SIDE; i++) {
         const int r = SIDE * thread_y() + i;
         top[i] = r < present ? a.top[tape_at(a, head, row + r)] : INFINITY;
         sum[i] = r < present ? a.sum[tape_at(a, head, row + r)] : INFINITY;
     }
-    for (int first = seen.first; first < seen.end; first += TILE) {
-        const float_rows keys = rows_at(a.at.k, by.k, at.sequence, all.start + first, key_head, seen.end - first),
-                         values = rows_at(a.at.v, by.v, at.sequence, all.start + first, key_head, seen.end - first);
+    for (int first = key_span.first; first < key_span.end; first += TILE) {
+        const float_rows keys = rows_at(a.at.k, by.k, at.sequence, all.start + first, key_head, key_span.end - first),
+                         values = rows_at(a.at.v, by.v, at.sequence, all.start + first, key_head, key_span.end - first);
         __syncthreads();
         fill_columns<D>(k, a.at.dim, keys);
         fill_rows<D>(k_rows, a.at.dim, keys);
         fill_columns<D>(v, a.at.value_dim, values);
         __syncthreads();
-        float s[SIDE][SIDE] = {}, dp[SIDE][SIDE] = {};
+        float s[SIDE][SIDE] = {}, dP[SIDE][SIDE] = {};
         add_products<1, LD>(s, a.at.dim, q, k);
-        add_products<1, LD>(dp, a.at.value_dim, dout, v);
+        add_products<1, LD>(dP, a.at.value_dim, dO, v);
         for (int i = 0; i < SIDE; i++) {
-            const exact_span mine = seen_by(a, all, at.first + SIDE * thread_y() + i);
+            const exact_span row_span = visible_keys(a, all, at.first + SIDE * thread_y() + i);
             for (int j = 0; j < SIDE; j++) {
                 const int key = first + SIDE * thread_x() + j;
-                const bool visible = key >= mine.first && key < mine.end;
-                const float ds = weight_of(a, s[i][j], top[i], sum[i]) * (dp[i][j] - deltas[SIDE * thread_y() + i]);
-                s[i][j] = visible ? ds * log_weight_slope(a, s[i][j]) : 0.0f;
+                const bool visible = key >= row_span.first && key < row_span.end;
+                const float dS = weight_of(a, s[i][j], top[i], sum[i]) * (dP[i][j] - deltas[SIDE * thread_y() + i]);
+                s[i][j] = visible ? dS * log_weight_derivative(a, s[i][j]) : 0.0f;
             }
         }
-        put(ds, s);
+        store_transposed(dS, s);
         __syncthreads();
-        add_products<N, D>(dq, TILE, ds, k_rows);
+        add_products<N, D>(dQ, TILE, dS, k_rows);
     }
     const float scale[SIDE] = {a.at.scale, a.at.scale, a.at.scale, a.at.scale};
-    write_tile<N>(dq, scale, a.at.dq, by.dq, at.sequence, row, head, present, a.at.dim);
+    write_tile<N>(dQ, scale, a.at.dq, by.dq, at.sequence, row, head, present, a.at.dim);
 }
 
 /* Rows of tiles are keys here, columns are queries. */
@@ -241,8 +244,8 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dkv_kern
     BO_SHARED(shared);
     row_tile at;
     if (!find_tile(a.at.keys, TILE, (int)blockIdx.x, &at)) return;
-    float *k = reinterpret_cast<float *>(shared), *v = k + D * LD, *q = v + D * LD, *dout = q + D * LD,
-          *q_rows = dout + D * LD, *dout_rows = q_rows + TILE * D, *weights = dout_rows + TILE * D,
+    float *k = reinterpret_cast<float *>(shared), *v = k + D * LD, *q = v + D * LD, *dO = q + D * LD,
+          *q_rows = dO + D * LD, *dO_rows = q_rows + TILE * D, *weights = dO_rows + TILE * D,
           *tops = weights + TILE * LD, *sums = tops + TILE, *deltas = sums + TILE;
     const int key_head = (int)blockIdx.y, group = a.at.heads / a.at.key_heads, row = at.start + at.first;
     const bo_gpu_attention_strides &by = a.at.strides;
@@ -250,21 +253,21 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dkv_kern
     const int query_start = rows_before(a.at.queries, at.sequence),
               count = rows_before(a.at.queries, at.sequence + 1) - query_start;
     const int present = min(at.length - at.first, (int)TILE);
-    const exact_span seers = {seers_of(a, all, count, max(at.first, all.oldest)).first,
-                              seers_of(a, all, count, at.first + present - 1).end};
+    const exact_span query_span = {visible_queries(a, all, count, max(at.first, all.oldest)).first,
+                                   visible_queries(a, all, count, at.first + present - 1).end};
     fill_columns<D>(k, a.at.dim, rows_at(a.at.k, by.k, at.sequence, row, key_head, present));
     fill_columns<D>(v, a.at.value_dim, rows_at(a.at.v, by.v, at.sequence, row, key_head, present));
-    float dk[SIDE][SIDE * N] = {}, dv[SIDE][SIDE * N] = {};
+    float dK[SIDE][SIDE * N] = {}, dV[SIDE][SIDE * N] = {};
     for (int head = key_head * group; head < (key_head + 1) * group; head++)
-        for (int first = seers.first; first < seers.end; first += TILE) {
-            const int from = query_start + first, left = seers.end - first;
+        for (int first = query_span.first; first < query_span.end; first += TILE) {
+            const int from = query_start + first, left = query_span.end - first;
             const float_rows queries = rows_at(a.at.q, by.q, at.sequence, from, head, left),
-                             douts = rows_at(a.at.dout, by.dout, at.sequence, from, head, left);
+                             dO_values = rows_at(a.at.dout, by.dout, at.sequence, from, head, left);
             __syncthreads();
             fill_columns<D>(q, a.at.dim, queries);
             fill_rows<D>(q_rows, a.at.dim, queries);
-            fill_columns<D>(dout, a.at.value_dim, douts);
-            fill_rows<D>(dout_rows, a.at.value_dim, douts);
+            fill_columns<D>(dO, a.at.value_dim, dO_values);
+            fill_rows<D>(dO_rows, a.at.value_dim, dO_values);
             if (threadIdx.x < TILE) {
                 const int r = (int)threadIdx.x;
                 tops[r] = r < left ? a.top[tape_at(a, head, from + r)] : INFINITY;
@@ -272,30 +275,30 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dkv_kern
                 deltas[r] = r < left ? a.delta[tape_at(a, head, from + r)] : 0.0f;
             }
             __syncthreads();
-            float s[SIDE][SIDE] = {}, dp[SIDE][SIDE] = {};
+            float s[SIDE][SIDE] = {}, dP[SIDE][SIDE] = {};
             add_products<1, LD>(s, a.at.dim, k, q);
-            add_products<1, LD>(dp, a.at.value_dim, v, dout);
+            add_products<1, LD>(dP, a.at.value_dim, v, dO);
             for (int i = 0; i < SIDE; i++) {
-                const exact_span mine = seers_of(a, all, count, at.first + SIDE * thread_y() + i);
+                const exact_span row_span = visible_queries(a, all, count, at.first + SIDE * thread_y() + i);
                 for (int j = 0; j < SIDE; j++) {
                     const int c = SIDE * thread_x() + j, query = first + c;
-                    const bool visible = query >= mine.first && query < mine.end;
-                    const float slope = log_weight_slope(a, s[i][j]);
+                    const bool visible = query >= row_span.first && query < row_span.end;
+                    const float derivative = log_weight_derivative(a, s[i][j]);
                     s[i][j] = visible ? weight_of(a, s[i][j], tops[c], sums[c]) : 0.0f;
-                    dp[i][j] = visible ? s[i][j] * (dp[i][j] - deltas[c]) * slope : 0.0f;
+                    dP[i][j] = visible ? s[i][j] * (dP[i][j] - deltas[c]) * derivative : 0.0f;
                 }
             }
-            put(weights, s);
+            store_transposed(weights, s);
             __syncthreads();
-            add_products<N, D>(dv, TILE, weights, dout_rows);
+            add_products<N, D>(dV, TILE, weights, dO_rows);
             __syncthreads();
-            put(weights, dp);
+            store_transposed(weights, dP);
             __syncthreads();
-            add_products<N, D>(dk, TILE, weights, q_rows);
+            add_products<N, D>(dK, TILE, weights, q_rows);
         }
     const float scale[SIDE] = {a.at.scale, a.at.scale, a.at.scale, a.at.scale}, one[SIDE] = {1, 1, 1, 1};
-    if (a.at.dk) write_tile<N>(dk, scale, a.at.dk, by.dk, at.sequence, row, key_head, present, a.at.dim);
-    if (a.at.dv) write_tile<N>(dv, one, a.at.dv, by.dv, at.sequence, row, key_head, present, a.at.value_dim);
+    if (a.at.dk) write_tile<N>(dK, scale, a.at.dk, by.dk, at.sequence, row, key_head, present, a.at.dim);
+    if (a.at.dv) write_tile<N>(dV, one, a.at.dv, by.dv, at.sequence, row, key_head, present, a.at.value_dim);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
@@ -309,9 +312,9 @@ template <int D> bo_gpu_error forward(bo_gpu *cuda, const bo_gpu_exact *a)
 
 template <int D> bo_gpu_error backward(bo_gpu *cuda, const bo_gpu_exact *a)
 {
-    const size_t dq = 4 * D * LD + TILE * D + TILE * LD + TILE, dkv = 4 * D * LD + 2 * TILE * D + TILE * LD + 3 * TILE;
+    const size_t dQ = 4 * D * LD + TILE * D + TILE * LD + TILE, dkv = 4 * D * LD + 2 * TILE * D + TILE * LD + 3 * TILE;
     bo_gpu_error error = launch(cuda, dim3(tiles_of(a->at.queries, TILE), (unsigned)a->at.heads), dim3(FLOAT_THREADS),
-                                dq * sizeof(float), float_dq_kernel<D>, *a);
+                                dQ * sizeof(float), float_dq_kernel<D>, *a);
     if (error || !(a->at.dk || a->at.dv)) return error;
     return launch(cuda, dim3(tiles_of(a->at.keys, TILE), (unsigned)a->at.key_heads), dim3(FLOAT_THREADS),
                   dkv * sizeof(float), float_dkv_kernel<D>, *a);

@@ -10,27 +10,27 @@
 namespace bo {
 namespace {
 
-enum { KEYS = 64 };
+enum { kBlockN = 64 };
 
 template <int D, int MT> struct forward_shape {
-    enum { WARPS = 8 / MT, THREADS = WARPS * WARP, QUERIES = 128 };
-    enum { SHARED = (QUERIES + 4 * KEYS) * D * 2 };
+    enum { WARPS = 8 / MT, THREADS = WARPS * WARP, kBlockM = 128 };
+    enum { SHARED = (kBlockM + 4 * kBlockN) * D * 2 };
 };
 
 /* Copies positions first … first + 63 of a state to tiles; those from `end` on are zero. */
 template <int D, int THREADS>
 __device__ void load_kept(const kept_keys &kept, int first, int end, exact_tile<D> keys, exact_tile<D> values)
 {
-    for (int i = (int)threadIdx.x; i < KEYS * D; i += THREADS) {
-        const int key = i % KEYS, c = i / KEYS, position = first + key;
-        const bool there = position < end && c < kept.dim;
-        const float x = there ? kept.keys[kept_key_at(kept, position % kept.ring, c)] : 0.0f;
+    for (int i = (int)threadIdx.x; i < kBlockN * D; i += THREADS) {
+        const int key = i % kBlockN, c = i / kBlockN, position = first + key;
+        const bool present = position < end && c < kept.dim;
+        const float x = present ? kept.keys[kept_key_at(kept, position % kept.ring, c)] : 0.0f;
         keys.chunk(key, c / 8)[c % 8] = from_float<bf16>(x);
     }
-    for (int i = (int)threadIdx.x; i < KEYS * D; i += THREADS) {
+    for (int i = (int)threadIdx.x; i < kBlockN * D; i += THREADS) {
         const int key = i / D, c = i % D, position = first + key;
-        const bool there = position < end && c < kept.value_dim;
-        const float x = there ? kept_value(kept, position % kept.ring, c) : 0.0f;
+        const bool present = position < end && c < kept.value_dim;
+        const float x = present ? kept_value(kept, position % kept.ring, c) : 0.0f;
         values.chunk(key, c / 8)[c % 8] = from_float<bf16>(x);
     }
 }
@@ -55,17 +55,17 @@ template <int D, int MT> struct forward_rows {
  * warp's m-tile is the query at position + 16 m + r. */
 template <int MT>
 __device__ inline void mask_scores(const bo_gpu_exact &a, const exact_keys &keys, int position, int first, int end,
-                                   float (&s)[MT][KEYS / 8][4])
+                                   float (&s)[MT][kBlockN / 8][4])
 {
     const int lane = (int)(threadIdx.x % WARP), g = lane / 4, c = 2 * (lane % 4);
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const exact_span seen = seen_by(a, keys, position + 16 * m + g + 8 * h);
-            const int low = seen.first - first - c, high = min(seen.end, end) - first - c;
+            const exact_span key_span = visible_keys(a, keys, position + 16 * m + g + 8 * h);
+            const int low = key_span.first - first - c, high = min(key_span.end, end) - first - c;
 #pragma unroll
-            for (int n = 0; n < KEYS / 8; n++)
+            for (int n = 0; n < kBlockN / 8; n++)
 #pragma unroll
                 for (int i = 0; i < 2; i++)
                     if (8 * n + i < low || 8 * n + i >= high) s[m][n][2 * h + i] = -INFINITY;
@@ -74,29 +74,29 @@ __device__ inline void mask_scores(const bo_gpu_exact &a, const exact_keys &keys
 
 /* Turns scores into weights exp(scale (s - top)), with top raised to the largest score, and rescales the rows. */
 template <int D, int MT>
-__device__ inline void online_softmax(float scale2, float (&s)[MT][KEYS / 8][4], forward_rows<D, MT> &rows)
+__device__ inline void online_softmax(float scale2, float (&s)[MT][kBlockN / 8][4], forward_rows<D, MT> &rows)
 {
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            float most = rows.top[m][h];
+            float row_max = rows.top[m][h];
 #pragma unroll
-            for (int n = 0; n < KEYS / 8; n++) most = fmaxf(most, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));
-            most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
-            most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
-            const float base = most == -INFINITY ? 0.0f : most * scale2; /* no key was seen: all weights are 0 */
+            for (int n = 0; n < kBlockN / 8; n++) row_max = fmaxf(row_max, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));
+            row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 1));
+            row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 2));
+            const float base = row_max == -INFINITY ? 0.0f : row_max * scale2; /* no key was seen: all weights are 0 */
             const float shrink = exp2_fast(rows.top[m][h] * scale2 - base);
             float sum = 0;
 #pragma unroll
-            for (int n = 0; n < KEYS / 8; n++)
+            for (int n = 0; n < kBlockN / 8; n++)
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
                     float &x = s[m][n][2 * h + i];
                     x = exp2_fast(fmaf(x, scale2, -base));
                     sum += x;
                 }
-            rows.top[m][h] = most;
+            rows.top[m][h] = row_max;
             rows.sum[m][h] = rows.sum[m][h] * shrink + sum;
             if (!__any_sync(0xFFFFFFFFu, shrink != 1.0f)) continue; /* after many keys, tops rarely change */
 #pragma unroll
@@ -134,7 +134,7 @@ __device__ inline void write_rows(const bo_gpu_exact &a, const row_tile &at, int
                 a.top[tape_at(a, head, at.start + at.first + r)] =
                     sum > 0 ? rows.top[m][h] * scale2 + log2f(sum) : INFINITY;
         }
-        queries.put(row + 16 * m, rows.out[m], inverse[0], inverse[1]);
+        queries.store_accumulator(row + 16 * m, rows.out[m], inverse[0], inverse[1]);
     }
     __syncwarp();
     queries.store(row, 16 * MT, out, by.row, at.length - at.first, a.at.value_dim);
@@ -144,43 +144,46 @@ __device__ inline void write_rows(const bo_gpu_exact &a, const row_tile &at, int
 template <int D, int MT, bool STATES>
 __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1) exact_forward_kernel(bo_gpu_exact a)
 {
-    enum { THREADS = forward_shape<D, MT>::THREADS, QUERIES = forward_shape<D, MT>::QUERIES };
+    enum { THREADS = forward_shape<D, MT>::THREADS, kBlockM = forward_shape<D, MT>::kBlockM };
     BO_SHARED(shared);
     row_tile at;
     const exact_place place = exact_place_of(a.at.heads, true); /* late queries see the most keys */
-    if (!find_tile(a.at.queries, QUERIES, place.tile, &at)) return;
+    if (!find_tile(a.at.queries, kBlockM, place.tile, &at)) return;
     const int head = place.head, key_head = head / (a.at.heads / a.at.key_heads);
     const int warp = (int)(threadIdx.x / WARP), row = warp * 16 * MT;
-    const exact_tile<D> queries = {reinterpret_cast<bf16 *>(shared)}, keys = {queries.at + QUERIES * D},
-                        values = {keys.at + 2 * KEYS * D};
+    const exact_tile<D> queries = {reinterpret_cast<bf16 *>(shared)}, keys = {queries.at + kBlockM * D},
+                        values = {keys.at + 2 * kBlockN * D};
     const exact_keys all = keys_of(a, at.sequence);
-    const int position = all.old + at.first, last = min(at.first + QUERIES, at.length) - 1;
-    const exact_span seen = {seen_by(a, all, position).first, seen_by(a, all, all.old + last).end};
-    const int boundary = STATES ? min(max(all.old, seen.first), seen.end) : seen.first;
-    const int before = STATES ? (int)ceil_div((size_t)(boundary - seen.first), KEYS) : 0;
-    const int tiles = before + (seen.end > boundary ? (seen.end - boundary + KEYS - 1) / KEYS : 0);
+    const int position = all.old + at.first, last = min(at.first + kBlockM, at.length) - 1;
+    const exact_span key_span = {visible_keys(a, all, position).first, visible_keys(a, all, all.old + last).end};
+    const int boundary = STATES ? min(max(all.old, key_span.first), key_span.end) : key_span.first;
+    const int before = STATES ? (int)ceil_div((size_t)(boundary - key_span.first), kBlockN) : 0;
+    const int tiles = before + (key_span.end > boundary ? (key_span.end - boundary + kBlockN - 1) / kBlockN : 0);
     const bo_gpu_attention_strides &by = a.at.strides;
     const bf16 *k = numbers_at(static_cast<const bf16 *>(a.at.k), by.k, at.sequence, (size_t)all.start, key_head);
     const bf16 *v = numbers_at(static_cast<const bf16 *>(a.at.v), by.v, at.sequence, (size_t)all.start, key_head);
     const float scale2 = a.at.scale * LOG2_E;
 
     /* the first position of tile j, and the end of those that it has */
-    auto first_of = [&](int j) { return j < before ? seen.first + j * KEYS : boundary + (j - before) * KEYS; };
-    auto end_of = [&](int j) { return j < before ? boundary : seen.end; };
+    auto first_of = [&](int j) {
+        return j < before ? key_span.first + j * kBlockN : boundary + (j - before) * kBlockN;
+    };
+    auto end_of = [&](int j) { return j < before ? boundary : key_span.end; };
     auto fetch = [&](int j) {
-        const exact_tile<D> to_keys = {keys.at + j % 2 * KEYS * D}, to_values = {values.at + j % 2 * KEYS * D};
+        const exact_tile<D> to_keys = {keys.at + j % 2 * kBlockN * D}, to_values = {values.at + j % 2 * kBlockN * D};
         const int first = first_of(j);
         if (STATES && j < before) {
             load_kept<D, THREADS>(kept_of(a, at.sequence, key_head), first, boundary, to_keys, to_values);
         } else {
             const size_t from = (size_t)(first - all.old);
-            to_keys.template load<KEYS, THREADS>(k + from * by.k.row, by.k.row, seen.end - first, a.at.dim);
-            to_values.template load<KEYS, THREADS>(v + from * by.v.row, by.v.row, seen.end - first, a.at.value_dim);
+            to_keys.template load<kBlockN, THREADS>(k + from * by.k.row, by.k.row, key_span.end - first, a.at.dim);
+            to_values.template load<kBlockN, THREADS>(v + from * by.v.row, by.v.row, key_span.end - first,
+                                                      a.at.value_dim);
         }
         copy_commit();
     };
 
-    queries.template load<QUERIES, THREADS>(
+    queries.template load<kBlockM, THREADS>(
         numbers_at(static_cast<const bf16 *>(a.at.q), by.q, at.sequence, (size_t)(at.start + at.first), head), by.q.row,
         at.length - at.first, a.at.dim);
     if (tiles) fetch(0);
@@ -198,9 +201,9 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
                 for (int k16 = 0; k16 < D / 16; k16++) queries.left(q[m][k16], row + 16 * m, k16);
         if (j + 1 < tiles) fetch(j + 1);
         const int first = first_of(j), end = end_of(j), top = position + row, bottom = top + 16 * MT - 1;
-        if (first >= seen_by(a, all, bottom).end || first + KEYS <= seen_by(a, all, top).first) continue;
-        const exact_tile<D> these = {keys.at + j % 2 * KEYS * D}, weighted = {values.at + j % 2 * KEYS * D};
-        float s[MT][KEYS / 8][4] = {};
+        if (first >= visible_keys(a, all, bottom).end || first + kBlockN <= visible_keys(a, all, top).first) continue;
+        const exact_tile<D> key_tile = {keys.at + j % 2 * kBlockN * D}, value_tile = {values.at + j % 2 * kBlockN * D};
+        float s[MT][kBlockN / 8][4] = {};
 #pragma unroll
         for (int k16 = 0; k16 < D / 16; k16++) {
             uint32_t left[MT][4];
@@ -211,26 +214,26 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
                 else
                     queries.left(left[m], row + 16 * m, k16);
 #pragma unroll
-            for (int n = 0; n < KEYS / 16; n++) {
+            for (int n = 0; n < kBlockN / 16; n++) {
                 uint32_t b[4];
-                these.right(b, 16 * n, k16);
+                key_tile.right(b, 16 * n, k16);
 #pragma unroll
                 for (int m = 0; m < MT; m++) mma_pair(s[m][2 * n], s[m][2 * n + 1], left[m], b);
             }
         }
-        const bool whole =
-            first + KEYS <= end && seen_by(a, all, top).end >= first + KEYS && seen_by(a, all, bottom).first <= first;
+        const bool whole = first + kBlockN <= end && visible_keys(a, all, top).end >= first + kBlockN &&
+                           visible_keys(a, all, bottom).first <= first;
         if (!whole) mask_scores<MT>(a, all, top, first, end, s);
         online_softmax<D, MT>(scale2, s, rows);
 #pragma unroll
-        for (int k16 = 0; k16 < KEYS / 16; k16++) {
+        for (int k16 = 0; k16 < kBlockN / 16; k16++) {
             uint32_t p[MT][4];
 #pragma unroll
             for (int m = 0; m < MT; m++) as_left(p[m], s[m][2 * k16], s[m][2 * k16 + 1]);
 #pragma unroll
             for (int n = 0; n < D / 16; n++) {
                 uint32_t b[4];
-                weighted.right_rows(b, 16 * k16, n);
+                value_tile.right_rows(b, 16 * k16, n);
 #pragma unroll
                 for (int m = 0; m < MT; m++) mma_pair(rows.out[m][2 * n], rows.out[m][2 * n + 1], p[m], b);
             }
@@ -244,7 +247,7 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
 template <int D, int MT> bo_gpu_error forward_in_tiles(bo_gpu *cuda, const bo_gpu_exact *a)
 {
     typedef forward_shape<D, MT> shape;
-    const dim3 grid(tiles_of(a->at.queries, shape::QUERIES) * (unsigned)a->at.heads), block(shape::THREADS);
+    const dim3 grid(tiles_of(a->at.queries, shape::kBlockM) * (unsigned)a->at.heads), block(shape::THREADS);
     if (a->at.states) return launch(cuda, grid, block, shape::SHARED, exact_forward_kernel<D, MT, true>, *a);
     return launch(cuda, grid, block, shape::SHARED, exact_forward_kernel<D, MT, false>, *a);
 }

@@ -85,20 +85,20 @@ template <typename T> __global__ void simple_forward_kernel(bo_gpu_exact a)
     const int lane = (int)(threadIdx.x % WARP), head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads),
               row = at.start + at.first, width = a.at.value_dim;
     const exact_keys keys = keys_of(a, at.sequence);
-    const exact_span seen = seen_by(a, keys, keys.old + at.first);
+    const exact_span key_span = visible_keys(a, keys, keys.old + at.first);
     const row_of<T> q = row_at<T>(a.at.q, a.at.strides.q, at.sequence, row, head);
     for (int column = lane; column - lane < width; column += BLOCK_COLUMNS) {
         float top = -INFINITY, sum = 0, acc[COLUMNS] = {};
-        for (int first = seen.first; first < seen.end; first += WARP) {
+        for (int first = key_span.first; first < key_span.end; first += WARP) {
             const int position = first + lane;
             float s = -INFINITY;
-            if (position < seen.end)
+            if (position < key_span.end)
                 s = log_weight(a, dot(a.at.dim, q, key_at<T>(a, keys, at.sequence, key_head, position, false)));
-            const float most = fmaxf(top, warp_max(s)), base = most == -INFINITY ? 0.0f : most;
+            const float row_max = fmaxf(top, warp_max(s)), base = row_max == -INFINITY ? 0.0f : row_max;
             const float shrink = expf(top - base), w = expf(s - base);
-            top = most, sum = sum * shrink + warp_sum(w);
+            top = row_max, sum = sum * shrink + warp_sum(w);
             for (int i = 0; i < COLUMNS; i++) acc[i] *= shrink;
-            weigh<T>(acc, w, seen.end - first, width, column,
+            weigh<T>(acc, w, key_span.end - first, width, column,
                      [&](int j) { return key_at<T>(a, keys, at.sequence, key_head, first + j, true); });
         }
         write<T>(acc, sum > 0 ? 1 / sum : 0.0f, a.at.out, a.at.strides.out, at.sequence, row, head, width, column);
@@ -109,18 +109,18 @@ template <typename T> __global__ void simple_forward_kernel(bo_gpu_exact a)
 }
 
 /* The weight P and the gradient of the score of one pair. */
-struct slope {
-    float p, ds;
+struct pair_gradient {
+    float P, dS;
 };
 template <typename T>
-__device__ inline slope slope_of(const bo_gpu_exact &a, int sequence, int head, int row, float delta,
-                                 const row_of<T> &k, const row_of<T> &v)
+__device__ inline pair_gradient gradient_of(const bo_gpu_exact &a, int sequence, int head, int row, float delta,
+                                            const row_of<T> &k, const row_of<T> &v)
 {
     const size_t tape = tape_at(a, head, row);
     const float product = dot(a.at.dim, row_at<T>(a.at.q, a.at.strides.q, sequence, row, head), k);
-    const float dp = dot(a.at.value_dim, row_at<T>(a.at.dout, a.at.strides.dout, sequence, row, head), v);
-    const float p = expf(log_weight(a, product) - a.top[tape]) / a.sum[tape];
-    return slope{p, p * (dp - delta) * log_weight_slope(a, product)};
+    const float dP = dot(a.at.value_dim, row_at<T>(a.at.dout, a.at.strides.dout, sequence, row, head), v);
+    const float P = expf(log_weight(a, product) - a.top[tape]) / a.sum[tape];
+    return pair_gradient{P, P * (dP - delta) * log_weight_derivative(a, product)};
 }
 
 template <typename T> __global__ void simple_dq_kernel(bo_gpu_exact a)
@@ -130,22 +130,22 @@ template <typename T> __global__ void simple_dq_kernel(bo_gpu_exact a)
     const int lane = (int)(threadIdx.x % WARP), head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads),
               row = at.start + at.first;
     const row_of<T> out = row_at<T>(a.at.out, a.at.strides.out, at.sequence, row, head),
-                    dout = row_at<T>(a.at.dout, a.at.strides.dout, at.sequence, row, head);
+                    dO = row_at<T>(a.at.dout, a.at.strides.dout, at.sequence, row, head);
     float delta = 0;
-    for (int i = lane; i < a.at.value_dim; i += WARP) delta = fmaf(out[i], dout[i], delta);
+    for (int i = lane; i < a.at.value_dim; i += WARP) delta = fmaf(out[i], dO[i], delta);
     delta = warp_sum(delta);
     if (lane == 0) a.delta[tape_at(a, head, row)] = delta;
     const exact_keys keys = keys_of(a, at.sequence);
-    const exact_span seen = seen_by(a, keys, at.first);
+    const exact_span key_span = visible_keys(a, keys, at.first);
     for (int column = lane; a.at.dq && column - lane < a.at.dim; column += BLOCK_COLUMNS) {
         float acc[COLUMNS] = {};
-        for (int first = seen.first; first < seen.end; first += WARP) {
-            slope x = {0, 0};
-            if (first + lane < seen.end)
-                x = slope_of<T>(a, at.sequence, head, row, delta,
-                                key_at<T>(a, keys, at.sequence, key_head, first + lane, false),
-                                key_at<T>(a, keys, at.sequence, key_head, first + lane, true));
-            weigh<T>(acc, x.ds, seen.end - first, a.at.dim, column,
+        for (int first = key_span.first; first < key_span.end; first += WARP) {
+            pair_gradient x = {0, 0};
+            if (first + lane < key_span.end)
+                x = gradient_of<T>(a, at.sequence, head, row, delta,
+                                   key_at<T>(a, keys, at.sequence, key_head, first + lane, false),
+                                   key_at<T>(a, keys, at.sequence, key_head, first + lane, true));
+            weigh<T>(acc, x.dS, key_span.end - first, a.at.dim, column,
                      [&](int j) { return key_at<T>(a, keys, at.sequence, key_head, first + j, false); });
         }
         write<T>(acc, a.at.scale, a.at.dq, a.at.strides.dq, at.sequence, row, head, a.at.dim, column);
@@ -161,25 +161,25 @@ template <typename T> __global__ void simple_dkv_kernel(bo_gpu_exact a)
     const exact_keys keys = keys_of(a, at.sequence);
     const int start = rows_before(a.at.queries, at.sequence),
               count = rows_before(a.at.queries, at.sequence + 1) - start;
-    const exact_span seers = seers_of(a, keys, count, at.first);
+    const exact_span query_span = visible_queries(a, keys, count, at.first);
     const bo_gpu_attention_strides &by = a.at.strides;
     const row_of<T> k = row_at<T>(a.at.k, by.k, at.sequence, row, key_head),
                     v = row_at<T>(a.at.v, by.v, at.sequence, row, key_head);
     for (int column = lane; column - lane < max(a.at.dim, a.at.value_dim); column += BLOCK_COLUMNS) {
-        float dk[COLUMNS] = {}, dv[COLUMNS] = {};
+        float dK[COLUMNS] = {}, dV[COLUMNS] = {};
         for (int head = key_head * group; head < (key_head + 1) * group; head++)
-            for (int first = seers.first; first < seers.end; first += WARP) {
+            for (int first = query_span.first; first < query_span.end; first += WARP) {
                 const int query = start + first + lane;
-                slope x = {0, 0};
-                if (first + lane < seers.end)
-                    x = slope_of<T>(a, at.sequence, head, query, a.delta[tape_at(a, head, query)], k, v);
-                weigh<T>(dk, x.ds, seers.end - first, a.at.dim, column,
+                pair_gradient x = {0, 0};
+                if (first + lane < query_span.end)
+                    x = gradient_of<T>(a, at.sequence, head, query, a.delta[tape_at(a, head, query)], k, v);
+                weigh<T>(dK, x.dS, query_span.end - first, a.at.dim, column,
                          [&](int j) { return row_at<T>(a.at.q, by.q, at.sequence, start + first + j, head); });
-                weigh<T>(dv, x.p, seers.end - first, a.at.value_dim, column,
+                weigh<T>(dV, x.P, query_span.end - first, a.at.value_dim, column,
                          [&](int j) { return row_at<T>(a.at.dout, by.dout, at.sequence, start + first + j, head); });
             }
-        if (a.at.dk) write<T>(dk, a.at.scale, a.at.dk, by.dk, at.sequence, row, key_head, a.at.dim, column);
-        if (a.at.dv) write<T>(dv, 1.0f, a.at.dv, by.dv, at.sequence, row, key_head, a.at.value_dim, column);
+        if (a.at.dk) write<T>(dK, a.at.scale, a.at.dk, by.dk, at.sequence, row, key_head, a.at.dim, column);
+        if (a.at.dv) write<T>(dV, 1.0f, a.at.dv, by.dv, at.sequence, row, key_head, a.at.value_dim, column);
     }
 }
 

@@ -18,7 +18,7 @@ enum { STEP_WARPS = 4, STEP_THREADS = STEP_WARPS * WARP, PANEL = 64, PAIR = PANE
 __device__ inline bool is_kept(const bo_gpu_exact &a, const exact_keys &keys, int i)
 {
     const int count = keys.end - keys.old;
-    return count - i <= a.held && (a.window || keys.old + i < a.held);
+    return count - i <= a.capacity && (a.window || keys.old + i < a.capacity);
 }
 
 template <typename T>
@@ -62,13 +62,13 @@ template <int G, int C> struct step_sums {
         float weights[G][N];
 #pragma unroll
         for (int h = 0; h < G; h++) {
-            float most = top[h];
-            for (int n = 0; n < N; n++) most = fmaxf(most, scores[h][n]);
-            most = warp_max(most);
-            const float base = most == -INFINITY ? 0.0f : most, shrink = expf(top[h] - base);
+            float row_max = top[h];
+            for (int n = 0; n < N; n++) row_max = fmaxf(row_max, scores[h][n]);
+            row_max = warp_max(row_max);
+            const float base = row_max == -INFINITY ? 0.0f : row_max, shrink = expf(top[h] - base);
             float more = 0;
             for (int n = 0; n < N; n++) more += weights[h][n] = expf(scores[h][n] - base);
-            top[h] = most, sum[h] = sum[h] * shrink + warp_sum(more);
+            top[h] = row_max, sum[h] = sum[h] * shrink + warp_sum(more);
             for (int i = 0; i < C; i++) acc[h][i] *= shrink;
         }
 #pragma unroll
@@ -102,12 +102,12 @@ __device__ inline int position_in(int slot, int old, int ring)
 }
 
 /* Combines two results with their own tops. */
-__device__ inline void merge(float &top, float &sum, float other_top, float other_sum, float &mine, float &other)
+__device__ inline void merge(float &top, float &sum, float other_top, float other_sum, float &row_span, float &other)
 {
-    const float most = fmaxf(top, other_top), base = most == -INFINITY ? 0.0f : most;
-    mine = expf(top - base), other = expf(other_top - base);
-    sum = sum * mine + other_sum * other;
-    top = most;
+    const float row_max = fmaxf(top, other_top), base = row_max == -INFINITY ? 0.0f : row_max;
+    row_span = expf(top - base), other = expf(other_top - base);
+    sum = sum * row_span + other_sum * other;
+    top = row_max;
 }
 
 template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREADS) step_kernel(bo_gpu_exact a)
@@ -122,7 +122,7 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
     const int lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP), row = at.start + at.first,
               width = a.at.value_dim, dim = a.at.dim;
     const exact_keys keys = keys_of(a, at.sequence);
-    const exact_span seen = seen_by(a, keys, keys.old + at.first);
+    const exact_span key_span = visible_keys(a, keys, keys.old + at.first);
     for (int h = 0; h < G; h++) {
         const T *from = numbers_at(static_cast<const T *>(a.at.q), a.at.strides.q, at.sequence, (size_t)row,
                                    first_head + (h < heads ? h : 0));
@@ -156,15 +156,15 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
         }
         for (int n = 0; n < PAIR; n++) {
             const int slot = panel * PANEL + n * WARP + lane, position = position_in(slot, keys.old, kept.ring);
-            if (slot < slots && position >= seen.first && position < seen.end) continue;
+            if (slot < slots && position >= key_span.first && position < key_span.end) continue;
             for (int h = 0; h < G; h++) scores[h][n] = -INFINITY;
         }
         sums.template add<PAIR>(scores, present, width, [&](int l, int c) { return values[(size_t)l * width + c]; });
     }
     /* the keys of the call: those of the same token or of few before it */
-    const int fresh = seen.end - max(keys.old, seen.first);
+    const int fresh = key_span.end - max(keys.old, key_span.first);
     for (int j = (int)blockIdx.z == 0 && warp == 0 ? 0 : fresh; j < fresh; j++) {
-        const size_t key = (size_t)(keys.start + max(keys.old, seen.first) - keys.old + j);
+        const size_t key = (size_t)(keys.start + max(keys.old, key_span.first) - keys.old + j);
         const T *k = numbers_at(static_cast<const T *>(a.at.k), a.at.strides.k, at.sequence, key, key_head),
                 *v = numbers_at(static_cast<const T *>(a.at.v), a.at.strides.v, at.sequence, key, key_head);
         float scores[G][1];
@@ -179,13 +179,13 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
     __syncthreads();
 
     /* the warps in their order */
-    float *room = reinterpret_cast<float *>(shared);
+    float *smem = reinterpret_cast<float *>(shared);
     const int numbers = width + 2;
     for (int h = 0; h < heads; h++) {
-        float *mine = room + ((size_t)warp * G + h) * numbers;
+        float *row_span = smem + ((size_t)warp * G + h) * numbers;
         for (int i = 0; i < C; i++)
-            if (lane + i * WARP < width) mine[lane + i * WARP] = sums.acc[h][i];
-        if (lane == 0) mine[width] = sums.top[h], mine[width + 1] = sums.sum[h];
+            if (lane + i * WARP < width) row_span[lane + i * WARP] = sums.acc[h][i];
+        if (lane == 0) row_span[width] = sums.top[h], row_span[width + 1] = sums.sum[h];
     }
     __syncthreads();
     for (int h = warp; h < heads; h += STEP_WARPS) {
@@ -193,7 +193,7 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
             a.partial + (((size_t)blockIdx.z * a.at.queries.rows + row) * a.at.heads + first_head + h) * numbers;
         float top = -INFINITY, sum = 0, acc[C] = {};
         for (int w = 0; w < STEP_WARPS; w++) {
-            const float *other = room + ((size_t)w * G + h) * numbers;
+            const float *other = smem + ((size_t)w * G + h) * numbers;
             float x, y;
             merge(top, sum, other[width], other[width + 1], x, y);
             for (int i = 0; i < C; i++)

@@ -117,11 +117,11 @@ __device__ inline float normalize(const arguments &a, float denominator, float &
 {
     factor = 1;
     if (!a.divides) return -1;
-    float least = denominator > a.clamp ? denominator : a.clamp;
+    float clamped = denominator > a.clamp ? denominator : a.clamp;
     factor = 0;
-    if (!(least > 1.17549435e-38f)) return INFINITY;
-    factor = 1 / least;
-    return denominator > a.clamp ? least : -least;
+    if (!(clamped > 1.17549435e-38f)) return INFINITY;
+    factor = 1 / clamped;
+    return denominator > a.clamp ? clamped : -clamped;
 }
 
 /* The log scale of the sums before the chunk of 64 rows at row `first` of a segment, as the fast kernels save it. */
@@ -134,8 +134,8 @@ __device__ inline float &chunk_scale(const arguments &a, size_t index, int key_h
 /* Launches that both sets of kernels share (features_scan.cu). */
 bo_gpu_error scan(bo_gpu *cuda, const arguments *a);
 bo_gpu_error scan_back(bo_gpu *cuda, const arguments *a);
-bo_gpu_error give_gates(bo_gpu *cuda, const arguments *a);
-bo_gpu_error give_parameters(bo_gpu *cuda, const arguments *a);
+bo_gpu_error reduce_gate_gradients(bo_gpu *cuda, const arguments *a);
+bo_gpu_error reduce_parameter_gradients(bo_gpu *cuda, const arguments *a);
 /* The kernels for bfloat16 (features_fast.cu, features_fast_back.cu). */
 bo_gpu_error fast_forward(bo_gpu *cuda, const arguments *a);
 bo_gpu_error fast_backward(bo_gpu *cuda, const arguments *a);

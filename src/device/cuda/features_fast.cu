@@ -10,7 +10,7 @@ namespace features {
 
 /* ---- shared memory ----------------------------------------------------------------------------------------------- */
 
-template <typename Z> struct forward_room {
+template <typename Z> struct forward_smem {
     shared_map map;
     bf16 *f;      /* features of the chunk's keys: CHUNK x F_STRIDE */
     bf16 *v, *vw; /* v~, and v~ times the weights of the keys: CHUNK x V_STRIDE */
@@ -33,10 +33,10 @@ template <typename Z> struct forward_layout {
     };
 };
 
-template <typename Z> __device__ inline forward_room<Z> forward_room_in(unsigned char *shared)
+template <typename Z> __device__ inline forward_smem<Z> forward_smem_in(unsigned char *shared)
 {
     typedef forward_layout<Z> L;
-    forward_room<Z> m;
+    forward_smem<Z> m;
     float *floats = reinterpret_cast<float *>(shared + L::FLOATS);
     m.map = {reinterpret_cast<bf16 *>(shared + L::W), floats, floats + Z::U_TILES * 8};
     m.f = reinterpret_cast<bf16 *>(shared + L::F);
@@ -50,7 +50,7 @@ template <typename Z> __device__ inline forward_room<Z> forward_room_in(unsigned
 
 /* Writes the features and the log scales of this warp's keys. */
 template <typename Z>
-__device__ inline void share_keys(const arguments &a, float common, const forward_room<Z> &m,
+__device__ inline void share_keys(const arguments &a, float common, const forward_smem<Z> &m,
                                   const uint32_t (&x)[Z::X_STEPS][4], size_t first, int count, int key_head)
 {
     uint32_t f[Z::F_STEPS][4];
@@ -66,7 +66,7 @@ __device__ inline void share_keys(const arguments &a, float common, const forwar
 template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) segment_sums_kernel(arguments a)
 {
     BO_SHARED(shared);
-    const forward_room<Z> m = forward_room_in<Z>(shared);
+    const forward_smem<Z> m = forward_smem_in<Z>(shared);
     const int key_head = (int)blockIdx.y;
     span at;
     if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
@@ -117,7 +117,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
 
 /* The weights of the 16 keys from `key` on at this warp's rows, as A: (f_i·f_j) exp(c[j] + shift[i]) for j <= i. */
 template <typename Z>
-__device__ inline void score_keys(const forward_room<Z> &m, const uint32_t (&f)[Z::F_STEPS][4], int key, bool weighted,
+__device__ inline void score_keys(const forward_smem<Z> &m, const uint32_t (&f)[Z::F_STEPS][4], int key, bool weighted,
                                   const float (&shift)[2], uint32_t (&out)[1][4])
 {
     float s[2][4] = {};
@@ -141,7 +141,7 @@ __device__ inline void score_keys(const forward_room<Z> &m, const uint32_t (&f)[
 /* Divides and writes this warp's rows, through its rows of q in shared memory. */
 template <typename Z, int V>
 __device__ inline void write_outputs(const arguments &a, const float (&n)[Z::V_TILES][4], int sequence, int head,
-                                     size_t first, int count, bf16 *room)
+                                     size_t first, int count, bf16 *tile)
 {
     float factor[2], out[Z::V_TILES - 1][4];
 #pragma unroll
@@ -156,7 +156,7 @@ __device__ inline void write_outputs(const arguments &a, const float (&n)[Z::V_T
     for (int t = 0; t < Z::V_TILES - 1; t++)
 #pragma unroll
         for (int i = 0; i < 4; i++) out[t][i] = n[t][i];
-    write_rows(out, factor, room, Z::W_STRIDE,
+    write_rows(out, factor, tile, Z::W_STRIDE,
                numbers_at((bf16 *)a.call.out, a.call.strides.out, sequence, first, head), a.call.strides.out.row,
                count);
 }
@@ -186,7 +186,7 @@ __device__ inline void write_numerators(const arguments &a, const float (&n)[Z::
 template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) segment_outputs_kernel(arguments a)
 {
     BO_SHARED(shared);
-    const forward_room<Z> m = forward_room_in<Z>(shared);
+    const forward_smem<Z> m = forward_smem_in<Z>(shared);
     const int head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, key_head = head / group;
     const bool causal = a.call.causal, weighted = causal && has_weights(a);
     const size_t key_heads = (size_t)a.call.key_heads;

@@ -142,11 +142,11 @@ __device__ inline void accumulators_to_a(uint32_t (&a)[4], const float (&left)[4
 template <int DIM, int M, int PER, int V> struct sizes {
     enum {
         D = M * PER,
-        X_STEPS = DIM / 16,        /* mma steps over the columns of a row */
-        U_TILES = M / 8,           /* tiles of u */
-        F_STEPS = D / 16,          /* steps over the features */
-        V_TILES = V / 8 + 1,       /* tiles of v~ */
-        OWN = D / 16 / FAST_WARPS, /* tiles of 16 features of S~ that a warp owns */
+        X_STEPS = DIM / 16,          /* mma steps over the columns of a row */
+        U_TILES = M / 8,             /* tiles of u */
+        F_STEPS = D / 16,            /* steps over the features */
+        V_TILES = V / 8 + 1,         /* tiles of v~ */
+        OWNED = D / 16 / FAST_WARPS, /* tiles of 16 features of S~ that a warp owns */
         W_STRIDE = DIM + 8,
         F_STRIDE = D + 8,
         V_STRIDE = V + 8
@@ -213,15 +213,15 @@ template <int STEPS> __device__ inline void load_staged(uint32_t (&x)[STEPS][4],
 
 /* Writes 16 rows of this warp (8 TILES columns), through its rows of a matrix in shared memory. */
 template <int TILES>
-__device__ inline void write_rows(const float (&x)[TILES][4], const float (&factor)[2], bf16 *room, int room_stride,
+__device__ inline void write_rows(const float (&x)[TILES][4], const float (&factor)[2], bf16 *tile, int tile_stride,
                                   bf16 *rows, size_t stride, int count)
 {
-    bf16 *at = room + (16 * warp_id() + lane_row()) * room_stride + lane_column();
+    bf16 *at = tile + (16 * warp_id() + lane_row()) * tile_stride + lane_column();
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int r = 0; r < 2; r++)
-            *reinterpret_cast<uint32_t *>(at + 8 * r * room_stride + 8 * t) =
+            *reinterpret_cast<uint32_t *>(at + 8 * r * tile_stride + 8 * t) =
                 pack_bf16(factor[r] * x[t][2 * r], factor[r] * x[t][2 * r + 1]);
     __syncwarp();
 #pragma unroll
@@ -229,7 +229,7 @@ __device__ inline void write_rows(const float (&x)[TILES][4], const float (&fact
         const int e = lane_id() + WARP * i, row = 16 * warp_id() + e / TILES, column = e % TILES * 8;
         if (row < count)
             *reinterpret_cast<pack<bf16, 8> *>(rows + (size_t)row * stride + column) =
-                *reinterpret_cast<const pack<bf16, 8> *>(room + row * room_stride + column);
+                *reinterpret_cast<const pack<bf16, 8> *>(tile + row * tile_stride + column);
     }
     __syncwarp();
 }
@@ -257,7 +257,7 @@ __device__ inline void exponentials(const float *offset, bool both, float consta
                                     float (&minus)[TILES][4], float (&top)[2])
 {
     const float unit = 1.44269504f;
-    float most[2] = {-INFINITY, -INFINITY};
+    float max_exponent[2] = {-INFINITY, -INFINITY};
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
@@ -265,18 +265,18 @@ __device__ inline void exponentials(const float *offset, bool both, float consta
             const float o = offset[8 * t + lane_column() + i % 2];
             if (both) minus[t][i] = o - unit * u[t][i];
             u[t][i] = o + unit * u[t][i];
-            most[i / 2] = fmaxf(most[i / 2], both ? fmaxf(u[t][i], minus[t][i]) : u[t][i]);
+            max_exponent[i / 2] = fmaxf(max_exponent[i / 2], both ? fmaxf(u[t][i], minus[t][i]) : u[t][i]);
         }
     for (int r = 0; r < 2; r++) {
-        most[r] = quad_max(most[r]);
-        top[r] = 0.693147181f * most[r], most[r] = unit * constant - most[r];
+        max_exponent[r] = quad_max(max_exponent[r]);
+        top[r] = 0.693147181f * max_exponent[r], max_exponent[r] = unit * constant - max_exponent[r];
     }
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            u[t][i] = exp2_fast(u[t][i] + most[i / 2]);
-            if (both) minus[t][i] = exp2_fast(minus[t][i] + most[i / 2]);
+            u[t][i] = exp2_fast(u[t][i] + max_exponent[i / 2]);
+            if (both) minus[t][i] = exp2_fast(minus[t][i] + max_exponent[i / 2]);
         }
 }
 
@@ -287,7 +287,7 @@ __device__ inline void map_fragments(const arguments &a, float common, const sha
                                      const uint32_t (&x)[Z::X_STEPS][4], uint32_t (&f)[Z::F_STEPS][4],
                                      float (&scale)[2], float (&unit)[2])
 {
-    float u[Z::U_TILES][4] = {}, other[Z::U_TILES][4], norm[2] = {0, 0};
+    float u[Z::U_TILES][4] = {}, second[Z::U_TILES][4], norm[2] = {0, 0};
     const bool both = Z::D > 8 * Z::U_TILES;
 #pragma unroll
     for (int s = 0; s < Z::X_STEPS; s++)
@@ -308,7 +308,7 @@ __device__ inline void map_fragments(const arguments &a, float common, const sha
     }
     scale[0] = scale[1] = 0;
     if (a.map.form == BO_MAP_EXP || a.map.form == BO_MAP_EXP_BOTH) {
-        exponentials(map.offset, both, a.map.constant, u, other, scale);
+        exponentials(map.offset, both, a.map.constant, u, second, scale);
         for (int r = 0; r < 2; r++) scale[r] += common + 0.5f * a.map.norm * norm[r];
     } else {
         for (int r = 0; r < 2; r++) scale[r] = a.map.scaled ? 0.5f * norm[r] : 0.0f;
@@ -320,7 +320,7 @@ __device__ inline void map_fragments(const arguments &a, float common, const sha
                 if (both) {
                     float sine, cosine;
                     __sincosf(value, &sine, &cosine);
-                    u[t][i] = weight * cosine, other[t][i] = weight * sine;
+                    u[t][i] = weight * cosine, second[t][i] = weight * sine;
                 } else if (a.map.form == BO_MAP_RELU) {
                     u[t][i] = value < 0 ? 0.0f : weight * value;
                 } else if (a.map.form == BO_MAP_ELU) {
@@ -331,7 +331,7 @@ __device__ inline void map_fragments(const arguments &a, float common, const sha
 #pragma unroll
     for (int s = 0; s < Z::U_TILES / 2; s++) {
         accumulators_to_a(f[s], u[2 * s], u[2 * s + 1]);
-        if (both) accumulators_to_a(f[(s + Z::U_TILES / 2) % Z::F_STEPS], other[2 * s], other[2 * s + 1]);
+        if (both) accumulators_to_a(f[(s + Z::U_TILES / 2) % Z::F_STEPS], second[2 * s], second[2 * s + 1]);
     }
 }
 
@@ -392,10 +392,10 @@ __device__ inline chunk_end find_chunk(const arguments &a, int count, const lane
 {
     const int lane = lane_id(), token = 2 * lane;
     const float (&gate)[2] = gates.at;
-    float own[2];
+    float entry_scale[2];
     for (int i = 0; i < 2; i++) {
         const float entry = a.entries ? 0.0f : log_input(a, gate[i]);
-        own[i] = token + i < count ? e.scale[token + i] + entry : -INFINITY;
+        entry_scale[i] = token + i < count ? e.scale[token + i] + entry : -INFINITY;
     }
     float sum = gate[0] + gate[1];
     for (int step = 1; a.gated && step < WARP; step *= 2) {
@@ -404,13 +404,14 @@ __device__ inline chunk_end find_chunk(const arguments &a, int count, const lane
     }
     float before = __shfl_up_sync(0xFFFFFFFFu, sum, 1u);
     if (lane == 0) before = 0;
-    const float b[2] = {before + gate[0], before + gate[0] + gate[1]}, c[2] = {own[0] - b[0], own[1] - b[1]};
-    float most = fmaxf(c[0], c[1]);
+    const float b[2] = {before + gate[0], before + gate[0] + gate[1]},
+                c[2] = {entry_scale[0] - b[0], entry_scale[1] - b[1]};
+    float max_exponent = fmaxf(c[0], c[1]);
     for (int step = 1; a.map.scaled && step < WARP; step *= 2) {
-        const float more = __shfl_up_sync(0xFFFFFFFFu, most, (unsigned)step);
-        if (lane >= step) most = fmaxf(most, more);
+        const float more = __shfl_up_sync(0xFFFFFFFFu, max_exponent, (unsigned)step);
+        if (lane >= step) max_exponent = fmaxf(max_exponent, more);
     }
-    float top = __shfl_up_sync(0xFFFFFFFFu, most, 1u);
+    float top = __shfl_up_sync(0xFFFFFFFFu, max_exponent, 1u);
     top = fmaxf(lane == 0 ? begin : fmaxf(begin, top), c[0]);
     const float tops[2] = {top, fmaxf(top, c[1])};
     float shift[2];
@@ -480,11 +481,11 @@ template <typename Z> __device__ inline void weigh_values(const bf16 *v, const f
 
 /* S~ of the features that a warp owns, as accumulators: features x columns of v~. */
 template <typename Z> struct owned_sums {
-    float s[Z::OWN][Z::V_TILES][4];
+    float s[Z::OWNED][Z::V_TILES][4];
 
     __device__ static int feature(int tile, int i)
     {
-        return 16 * (Z::OWN * warp_id() + tile) + lane_row() + i / 2 * 8;
+        return 16 * (Z::OWNED * warp_id() + tile) + lane_row() + i / 2 * 8;
     }
     __device__ static int column(int tile, int i)
     {
@@ -493,7 +494,7 @@ template <typename Z> struct owned_sums {
 
     __device__ void clear()
     {
-        for (int m = 0; m < Z::OWN; m++)
+        for (int m = 0; m < Z::OWNED; m++)
             for (int t = 0; t < Z::V_TILES; t++)
                 for (int i = 0; i < 4; i++) s[m][t][i] = 0;
     }
@@ -501,7 +502,7 @@ template <typename Z> struct owned_sums {
     __device__ void load(const arguments &a, const float *sums)
     {
 #pragma unroll
-        for (int m = 0; m < Z::OWN; m++)
+        for (int m = 0; m < Z::OWNED; m++)
 #pragma unroll
             for (int t = 0; t < Z::V_TILES; t++)
 #pragma unroll
@@ -511,7 +512,7 @@ template <typename Z> struct owned_sums {
     __device__ void store(const arguments &a, float *sums) const
     {
 #pragma unroll
-        for (int m = 0; m < Z::OWN; m++)
+        for (int m = 0; m < Z::OWNED; m++)
 #pragma unroll
             for (int t = 0; t < Z::V_TILES; t++)
 #pragma unroll
@@ -522,7 +523,7 @@ template <typename Z> struct owned_sums {
     __device__ void share(bf16 *to) const
     {
 #pragma unroll
-        for (int m = 0; m < Z::OWN; m++)
+        for (int m = 0; m < Z::OWNED; m++)
 #pragma unroll
             for (int t = 0; t < Z::V_TILES; t++)
 #pragma unroll
@@ -533,31 +534,32 @@ template <typename Z> struct owned_sums {
     /* S~ = kept S~ + fᵀ x over the rows of a chunk: f is 64 x F_STRIDE, x 64 x V_STRIDE. */
     __device__ void absorb(float kept, const bf16 *f, const bf16 *x)
     {
-        const int own = 16 * Z::OWN * warp_id();
+        const int entry_scale = 16 * Z::OWNED * warp_id();
 #pragma unroll
-        for (int m = 0; m < Z::OWN; m++)
+        for (int m = 0; m < Z::OWNED; m++)
 #pragma unroll
             for (int t = 0; t < Z::V_TILES; t++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) s[m][t][i] *= kept;
 #pragma unroll
         for (int k = 0; k < CHUNK; k += 32) {
-            uint32_t rows[2][Z::OWN][4], b[4];
+            uint32_t rows[2][Z::OWNED][4], b[4];
 #pragma unroll
-            for (int m = 0; m < Z::OWN; m++)
-                for (int h = 0; h < 2; h++) load_a_transposed(rows[h][m], f, Z::F_STRIDE, own + 16 * m, k + 16 * h);
+            for (int m = 0; m < Z::OWNED; m++)
+                for (int h = 0; h < 2; h++)
+                    load_a_transposed(rows[h][m], f, Z::F_STRIDE, entry_scale + 16 * m, k + 16 * h);
 #pragma unroll
             for (int h = 0; h < 2; h++)
 #pragma unroll
                 for (int t = 0; t + 1 < Z::V_TILES; t += 2) {
                     load_b_rows(b, x, Z::V_STRIDE, k + 16 * h, 8 * t);
 #pragma unroll
-                    for (int m = 0; m < Z::OWN; m++) mma_two(s[m][t], s[m][t + 1], rows[h][m], b);
+                    for (int m = 0; m < Z::OWNED; m++) mma_two(s[m][t], s[m][t + 1], rows[h][m], b);
                 }
             load_b_rows_below(b, x, Z::V_STRIDE, k, 8 * (Z::V_TILES - 1));
             const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
 #pragma unroll
-            for (int m = 0; m < Z::OWN; m++) {
+            for (int m = 0; m < Z::OWNED; m++) {
                 mma(s[m][Z::V_TILES - 1], rows[0][m], first);
                 mma(s[m][Z::V_TILES - 1], rows[1][m], second);
             }

@@ -11,7 +11,7 @@ namespace features {
 
 /* ---- shared memory ----------------------------------------------------------------------------------------------- */
 
-template <typename Z> struct back_room {
+template <typename Z> struct backward_smem {
     shared_map map;
     bf16 *fk, *fq;   /* features of the chunk's keys and queries: CHUNK x F_STRIDE */
     bf16 *v, *dn;    /* v~ and dn~: CHUNK x V_STRIDE */
@@ -28,8 +28,8 @@ template <typename Z> struct back_layout {
         FK = W + Z::U_TILES * 8 * Z::W_STRIDE * 2,
         FQ = FK + CHUNK * Z::F_STRIDE * 2,
         VALUES = FQ + CHUNK * Z::F_STRIDE * 2,
-        SLOPES = VALUES + CHUNK * Z::V_STRIDE * 2,
-        WEIGHED = SLOPES + CHUNK * Z::V_STRIDE * 2,
+        GRADIENTS = VALUES + CHUNK * Z::V_STRIDE * 2,
+        WEIGHED = GRADIENTS + CHUNK * Z::V_STRIDE * 2,
         SUMS = WEIGHED + CHUNK * Z::V_STRIDE * 2,
         FLOATS = SUMS + Z::D * Z::V_STRIDE * 2,
         COUNT = Z::U_TILES * 8 + Z::X_STEPS * 16 + 4 * CHUNK + Z::D + FAST_THREADS * Z::X_STEPS * 4,
@@ -37,14 +37,14 @@ template <typename Z> struct back_layout {
     };
 };
 
-template <typename Z> __device__ inline back_room<Z> back_room_in(unsigned char *shared)
+template <typename Z> __device__ inline backward_smem<Z> backward_smem_in(unsigned char *shared)
 {
     typedef back_layout<Z> L;
-    back_room<Z> m;
+    backward_smem<Z> m;
     float *at = reinterpret_cast<float *>(shared + L::FLOATS);
     m.map.w = reinterpret_cast<bf16 *>(shared + L::W);
     m.fk = reinterpret_cast<bf16 *>(shared + L::FK), m.fq = reinterpret_cast<bf16 *>(shared + L::FQ);
-    m.v = reinterpret_cast<bf16 *>(shared + L::VALUES), m.dn = reinterpret_cast<bf16 *>(shared + L::SLOPES);
+    m.v = reinterpret_cast<bf16 *>(shared + L::VALUES), m.dn = reinterpret_cast<bf16 *>(shared + L::GRADIENTS);
     m.weighed = reinterpret_cast<bf16 *>(shared + L::WEIGHED), m.s = reinterpret_cast<bf16 *>(shared + L::SUMS);
     m.map.offset = at, at += Z::U_TILES * 8;
     m.map.square = at, at += Z::X_STEPS * 16;
@@ -56,22 +56,22 @@ template <typename Z> __device__ inline back_room<Z> back_room_in(unsigned char 
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Starts the copy of this warp's rows of a chunk to `room` (V_STRIDE). */
-template <typename Z> __device__ inline void stage(const bf16 *rows, size_t stride, int count, bf16 *room)
+/* Starts the copy of this warp's rows of a chunk to `tile` (V_STRIDE). */
+template <typename Z> __device__ inline void stage(const bf16 *rows, size_t stride, int count, bf16 *tile)
 {
-    stage_rows<16 * Z::X_STEPS>(rows, stride, 16 * warp_id(), count, room, Z::V_STRIDE);
+    stage_rows<16 * Z::X_STEPS>(rows, stride, 16 * warp_id(), count, tile, Z::V_STRIDE);
     copy_commit();
 }
 
-/* Features of this warp's 16 rows, which are in `room`, to shared memory. If `scale` is not NULL, these are keys of a
+/* Features of this warp's 16 rows, which are in `tile`, to shared memory. If `scale` is not NULL, these are keys of a
  * chunk that begins at row `first`, and their log scales are written too. */
 template <typename Z>
-__device__ inline void share_features(const arguments &a, int key_head, const shared_map &map, const bf16 *room,
+__device__ inline void share_features(const arguments &a, int key_head, const shared_map &map, const bf16 *tile,
                                       bf16 *to, float *scale, size_t first = 0, int count = 0)
 {
     uint32_t x[Z::X_STEPS][4], f[Z::F_STEPS][4];
     float scales[2], unit[2];
-    load_staged(x, room, Z::V_STRIDE);
+    load_staged(x, tile, Z::V_STRIDE);
     map_fragments<Z>(a, a.map.common[(size_t)key_head * a.map.stride], map, x, f, scales, unit);
     store_a(f, to, Z::F_STRIDE, 16 * warp_id());
     if (scale) share_scales(a, scales, first, count, key_head, scale);
@@ -79,24 +79,24 @@ __device__ inline void share_features(const arguments &a, int key_head, const sh
 
 /* The gradients and outputs of 16 rows of this warp, loaded early: rows 4 i + lane / 8 of them, the columns from 8
  * (lane % 8) on. */
-struct lane_slopes {
-    pack<uint32_t, 4> slopes[4], outputs[4];
+struct lane_gradients {
+    pack<uint32_t, 4> gradients[4], outputs[4];
     float norms[4];
 };
 
 template <int V>
-__device__ inline lane_slopes load_slopes(const arguments &a, int sequence, int head, size_t first, int count)
+__device__ inline lane_gradients load_gradients(const arguments &a, int sequence, int head, size_t first, int count)
 {
     static_assert(V == 64, "eight lanes share a row");
     const bo_gpu_strides &outs = a.call.strides.out, &douts = a.call.strides.dout;
     const bf16 *out_rows = numbers_at((const bf16 *)a.call.out, outs, sequence, first, head) + lane_id() % 8 * 8,
                *dout_rows = numbers_at((const bf16 *)a.call.dout, douts, sequence, first, head) + lane_id() % 8 * 8;
-    lane_slopes out;
+    lane_gradients out;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int row = 16 * warp_id() + 4 * i + lane_id() / 8;
         const size_t at = (size_t)(row < count ? row : 0);
-        out.slopes[i] = *reinterpret_cast<const pack<uint32_t, 4> *>(dout_rows + at * douts.row);
+        out.gradients[i] = *reinterpret_cast<const pack<uint32_t, 4> *>(dout_rows + at * douts.row);
         out.outputs[i] = *reinterpret_cast<const pack<uint32_t, 4> *>(out_rows + at * outs.row);
         out.norms[i] = row < count ? a.norms[(first + at) * (size_t)a.call.heads + (size_t)head] : INFINITY;
     }
@@ -104,32 +104,32 @@ __device__ inline lane_slopes load_slopes(const arguments &a, int sequence, int 
 }
 
 /* dn~ of the 16 rows of this warp: o = n / denominator. */
-template <typename Z, int V> __device__ inline void share_slopes(lane_slopes &x, bf16 *dn, float *last)
+template <typename Z, int V> __device__ inline void share_gradients(lane_gradients &x, bf16 *dn, float *last)
 {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int row = 16 * warp_id() + 4 * i + lane_id() / 8;
         const float norm = x.norms[i], factor = isfinite(norm) ? 1 / fabsf(norm) : 0.0f;
-        float inner = 0, most = 0, slope[2], out[2];
+        float inner = 0, max_size = 0, dO[2], out[2];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            unpack_bf16(x.slopes[i].at[j], slope[0], slope[1]);
+            unpack_bf16(x.gradients[i].at[j], dO[0], dO[1]);
             unpack_bf16(x.outputs[i].at[j], out[0], out[1]);
-            inner += slope[0] * out[0] + slope[1] * out[1];
-            most = fmaxf(most, fmaxf(fabsf(slope[0]), fabsf(slope[1])));
+            inner += dO[0] * out[0] + dO[1] * out[1];
+            max_size = fmaxf(max_size, fmaxf(fabsf(dO[0]), fabsf(dO[1])));
         }
         for (int step = 1; step < 8; step *= 2) {
             inner += __shfl_xor_sync(0xFFFFFFFFu, inner, step);
-            most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, step));
+            max_size = fmaxf(max_size, __shfl_xor_sync(0xFFFFFFFFu, max_size, step));
         }
         const float final = norm > 0 && factor > 0 ? -factor * inner : 0.0f;
-        const bool kept = fmaxf(factor * most, fabsf(final)) <= 1e36f;
+        const bool kept = fmaxf(factor * max_size, fabsf(final)) <= 1e36f;
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            unpack_bf16(x.slopes[i].at[j], slope[0], slope[1]);
-            x.slopes[i].at[j] = kept ? pack_bf16(factor * slope[0], factor * slope[1]) : 0u;
+            unpack_bf16(x.gradients[i].at[j], dO[0], dO[1]);
+            x.gradients[i].at[j] = kept ? pack_bf16(factor * dO[0], factor * dO[1]) : 0u;
         }
-        *reinterpret_cast<pack<uint32_t, 4> *>(dn + row * Z::V_STRIDE + lane_id() % 8 * 8) = x.slopes[i];
+        *reinterpret_cast<pack<uint32_t, 4> *>(dn + row * Z::V_STRIDE + lane_id() % 8 * 8) = x.gradients[i];
         if (lane_id() % 8 == 0) {
             const pack<uint32_t, 4> end = {{pack_bf16(kept ? final : 0.0f, 0), 0, 0, 0}};
             *reinterpret_cast<pack<uint32_t, 4> *>(dn + row * Z::V_STRIDE + V) = end;
@@ -149,7 +149,7 @@ __device__ inline void prefetch_chunk(const bf16 *rows, size_t stride, int first
 
 /* df -> du in its first tiles, for one form of maps; sum receives f·df of this lane. */
 template <typename Z, int FORM>
-__device__ inline void slopes_of_map(const shared_map &map, float factor, const uint32_t (&f)[Z::F_STEPS][4],
+__device__ inline void map_gradients(const shared_map &map, float factor, const uint32_t (&f)[Z::F_STEPS][4],
                                      float (&df)[Z::D / 8][4], float (&sum)[2])
 {
     enum { U = Z::U_TILES };
@@ -177,10 +177,10 @@ __device__ inline void slopes_of_map(const shared_map &map, float factor, const 
         }
 }
 
-/* df (16 x D) -> dx of 16 rows, which are in `room` or being copied there. f: the features of the rows; flow receives
+/* df (16 x D) -> dx of 16 rows, which are in `tile` or being copied there. f: the features of the rows; flow receives
  * f·df of the rows lane_row() and + 8. */
 template <typename Z>
-__device__ inline void back_through_map(const arguments &a, const shared_map &map, const bf16 *room,
+__device__ inline void back_through_map(const arguments &a, const shared_map &map, const bf16 *tile,
                                         const uint32_t (&f)[Z::F_STEPS][4], float (&df)[Z::D / 8][4], float (&flow)[2],
                                         float (&dx)[2 * Z::X_STEPS][4], float *sigma)
 {
@@ -189,18 +189,18 @@ __device__ inline void back_through_map(const arguments &a, const shared_map &ma
     const float factor = a.map.factor;
     if constexpr (Z::D > 8 * U) {
         if (a.map.form == BO_MAP_SINCOS)
-            slopes_of_map<Z, BO_MAP_SINCOS>(map, factor, f, df, sum);
+            map_gradients<Z, BO_MAP_SINCOS>(map, factor, f, df, sum);
         else
-            slopes_of_map<Z, BO_MAP_EXP_BOTH>(map, factor, f, df, sum);
+            map_gradients<Z, BO_MAP_EXP_BOTH>(map, factor, f, df, sum);
     } else {
         if (a.map.form == BO_MAP_EXP)
-            slopes_of_map<Z, BO_MAP_EXP>(map, factor, f, df, sum);
+            map_gradients<Z, BO_MAP_EXP>(map, factor, f, df, sum);
         else if (a.map.form == BO_MAP_ELU)
-            slopes_of_map<Z, BO_MAP_ELU>(map, factor, f, df, sum);
+            map_gradients<Z, BO_MAP_ELU>(map, factor, f, df, sum);
         else if (a.map.form == BO_MAP_RELU)
-            slopes_of_map<Z, BO_MAP_RELU>(map, factor, f, df, sum);
+            map_gradients<Z, BO_MAP_RELU>(map, factor, f, df, sum);
         else
-            slopes_of_map<Z, BO_MAP_IDENTITY>(map, factor, f, df, sum);
+            map_gradients<Z, BO_MAP_IDENTITY>(map, factor, f, df, sum);
     }
     for (int r = 0; r < 2; r++) flow[r] = quad_sum(sum[r]);
 #pragma unroll
@@ -212,7 +212,7 @@ __device__ inline void back_through_map(const arguments &a, const shared_map &ma
     uint32_t x[Z::X_STEPS][4];
     copy_wait<0>();
     __syncwarp();
-    load_staged(x, room, Z::V_STRIDE);
+    load_staged(x, tile, Z::V_STRIDE);
     float unit[2] = {1, 1}, push[2], norm[2], inner[2] = {0, 0};
     for (int r = 0; r < 2; r++) push[r] = a.map.norm * flow[r];
     if (a.transform == BO_ROW_TRANSFORM_UNIT) {
@@ -274,12 +274,12 @@ __device__ inline void write_sigma(const arguments &a, int key_head, const float
     }
 }
 
-template <typename Z> __device__ inline float *begin_sigma(const arguments &a, const back_room<Z> &m)
+template <typename Z> __device__ inline float *begin_sigma(const arguments &a, const backward_smem<Z> &m)
 {
-    float *mine = m.sigma + (int)threadIdx.x * Z::X_STEPS * 4;
+    float *lane_sums = m.sigma + (int)threadIdx.x * Z::X_STEPS * 4;
     if (!a.call.dsigma) return nullptr;
-    for (int i = 0; i < Z::X_STEPS * 4; i++) mine[i] = 0;
-    return mine;
+    for (int i = 0; i < Z::X_STEPS * 4; i++) lane_sums[i] = 0;
+    return lane_sums;
 }
 
 __device__ inline void clear_sigma(const arguments &a, int key_head, size_t index)
@@ -301,7 +301,7 @@ __device__ inline float load_remains(const arguments &a, size_t first, int count
 template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) query_sums_kernel(arguments a)
 {
     BO_SHARED(shared);
-    const back_room<Z> m = back_room_in<Z>(shared);
+    const backward_smem<Z> m = backward_smem_in<Z>(shared);
     const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads;
     const bool weighted = a.call.causal && has_weights(a);
     span at;
@@ -318,7 +318,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         const int first = step / group * CHUNK, head = key_head * group + step % group;
         const int count = min((int)CHUNK, at.count - first), later = (step + 1) / group * CHUNK;
         const size_t row = at.first + (size_t)first;
-        lane_slopes slopes = load_slopes<V>(a, at.sequence, head, row, count);
+        lane_gradients gradients = load_gradients<V>(a, at.sequence, head, row, count);
         const float remains = load_remains(a, row, weighted ? count : 0, key_head);
         if (step % group == 0) {
             prefetch_chunk(numbers_at((const bf16 *)a.call.dout, by.dout, at.sequence, at.first, head), by.dout.row,
@@ -332,7 +332,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         if (step + 1 < steps)
             stage<Z>(q + (size_t)later * by.q.row + (size_t)((step + 1) % group) * by.q.head, by.q.row,
                      at.count - later, m.fk);
-        share_slopes<Z, V>(slopes, m.dn, m.last);
+        share_gradients<Z, V>(gradients, m.dn, m.last);
         if (weighted) {
             if (lane_id() < 16) m.e.c[16 * warp_id() + lane_id()] = remains;
             __syncwarp();
@@ -342,7 +342,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         sums.absorb(1, m.fq, weighted ? m.weighed : m.dn);
         __syncthreads();
     }
-    sums.store(a, a.slopes + sums_at(a, blockIdx.x, key_head));
+    sums.store(a, a.gradients + sums_at(a, blockIdx.x, key_head));
 }
 
 /* ---- queries ----------------------------------------------------------------------------------------------------- */
@@ -351,7 +351,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
 template <typename Z> __device__ inline void share_last(const owned_sums<Z> &sums, float *z)
 {
     if (lane_column() != 0) return;
-    for (int m = 0; m < Z::OWN; m++)
+    for (int m = 0; m < Z::OWNED; m++)
         for (int i = 0; i < 4; i += 2) z[owned_sums<Z>::feature(m, i)] = sums.s[m][Z::V_TILES - 1][i];
 }
 
@@ -410,7 +410,7 @@ __device__ inline void prefetch_inputs(const arguments &a, const span &at, int f
 template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) query_gradients_kernel(arguments a)
 {
     BO_SHARED(shared);
-    const back_room<Z> m = back_room_in<Z>(shared);
+    const backward_smem<Z> m = backward_smem_in<Z>(shared);
     const int head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, key_head = head / group;
     const bool causal = a.call.causal, weighted = causal && has_weights(a);
     const size_t key_heads = (size_t)a.call.key_heads,
@@ -442,12 +442,12 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
             stage<Z>(numbers_at((const bf16 *)a.call.k, by.k, at.sequence, row, key_head), by.k.row, count, m.weighed);
         }
         stage<Z>(numbers_at((const bf16 *)a.call.q, by.q, at.sequence, row, head), by.q.row, count, m.fq);
-        lane_slopes slopes = load_slopes<V>(a, at.sequence, head, row, count);
+        lane_gradients gradients = load_gradients<V>(a, at.sequence, head, row, count);
         prefetch_inputs(a, at, first + CHUNK, head, key_head);
         copy_wait<0>();
         __syncwarp();
         if (causal) share_features<Z>(a, key_head, m.map, m.weighed, m.fk, m.e.scale, row, count);
-        share_slopes<Z, V>(slopes, m.dn, m.last);
+        share_gradients<Z, V>(gradients, m.dn, m.last);
         __syncthreads();
         if (weighted) {
             const chunk_end end = find_chunk(a, count, log_gates, scale, m.e);
@@ -502,7 +502,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
 
 /* The gradients of the chunk's keys by the queries of one head in the chunk: adds to df (16 x D) and dv (16 x V). */
 template <typename Z>
-__device__ inline void keys_by_queries(const back_room<Z> &m, bool weighted, float (&df)[Z::D / 8][4],
+__device__ inline void keys_by_queries(const backward_smem<Z> &m, bool weighted, float (&df)[Z::D / 8][4],
                                        float (&dv)[Z::V_TILES - 1][4])
 {
     const int rows = 16 * warp_id();
@@ -517,10 +517,10 @@ __device__ inline void keys_by_queries(const back_room<Z> &m, bool weighted, flo
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int column = query + 8 * t + lane_column() + i % 2;
-                const bool seen = column >= rows + lane_row() + i / 2 * 8;
-                const float weight = !seen ? 0.0f : weighted ? weight_of(c[i / 2], m.e.shift[column]) : 1.0f;
-                p[t][i] = seen ? weight * (p[t][i] + m.last[column]) : 0.0f;
-                s[t][i] = seen ? weight * s[t][i] : 0.0f;
+                const bool visible = column >= rows + lane_row() + i / 2 * 8;
+                const float weight = !visible ? 0.0f : weighted ? weight_of(c[i / 2], m.e.shift[column]) : 1.0f;
+                p[t][i] = visible ? weight * (p[t][i] + m.last[column]) : 0.0f;
+                s[t][i] = visible ? weight * s[t][i] : 0.0f;
             }
         accumulators_to_a(factors[0], p[0], p[1]);
         multiply_rows<1, Z::D / 8>(df, factors, m.fq, Z::F_STRIDE, query);
@@ -531,7 +531,7 @@ __device__ inline void keys_by_queries(const back_room<Z> &m, bool weighted, flo
 
 /* df and dv of the chunk's keys through the sums after it. */
 template <typename Z>
-__device__ inline void keys_through_sums(const back_room<Z> &m, bool weighted, float end, int count,
+__device__ inline void keys_through_sums(const backward_smem<Z> &m, bool weighted, float end, int count,
                                          float (&df)[Z::D / 8][4], float (&dv)[Z::V_TILES - 1][4])
 {
     const int rows = 16 * warp_id();
@@ -562,7 +562,7 @@ template <typename Z, int V, bool GROUPED>
 __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(arguments a, unsigned before)
 {
     BO_SHARED(shared);
-    const back_room<Z> m = back_room_in<Z>(shared);
+    const backward_smem<Z> m = backward_smem_in<Z>(shared);
     const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads;
     const bool causal = a.call.causal, weighted = has_weights(a);
     const size_t key_heads = (size_t)a.call.key_heads, slot = blockIdx.x * key_heads + (size_t)key_head;
@@ -589,10 +589,10 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         const lane_gates log_gates = load_gates(a, at.sequence, row, count, key_head);
         copy_values<Z, V>(numbers_at((const bf16 *)a.call.v, by.v, at.sequence, row, key_head), by.v.row, count, m.v);
         stage<Z>(k, by.k.row, count, m.dn);
-        lane_slopes slopes;
+        lane_gradients gradients;
         if (causal) {
             stage<Z>(q + row * by.q.row, by.q.row, count, m.weighed);
-            slopes = load_slopes<V>(a, at.sequence, key_head * group, row, count);
+            gradients = load_gradients<V>(a, at.sequence, key_head * group, row, count);
             prefetch_inputs(a, at, first - CHUNK, key_head * group, key_head);
         }
         copy_wait<0>();
@@ -600,7 +600,7 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         share_features<Z>(a, key_head, m.map, m.dn, m.fk, m.e.scale, row, count);
         if (causal) {
             share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
-            share_slopes<Z, V>(slopes, m.dn, m.last);
+            share_gradients<Z, V>(gradients, m.dn, m.last);
         }
         __syncthreads();
         float begin = 0, kept = 1, end_shift = 0;
@@ -618,11 +618,11 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
             if (GROUPED && g > 0) {
                 __syncthreads();
                 stage<Z>(q + row * by.q.row + (size_t)g * by.q.head, by.q.row, count, m.weighed);
-                slopes = load_slopes<V>(a, at.sequence, key_head * group + g, row, count);
+                gradients = load_gradients<V>(a, at.sequence, key_head * group + g, row, count);
                 copy_wait<0>();
                 __syncwarp();
                 share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
-                share_slopes<Z, V>(slopes, m.dn, m.last);
+                share_gradients<Z, V>(gradients, m.dn, m.last);
                 __syncwarp();
             }
             if (weighted) weigh_values<Z>(m.dn, m.e.shift, begin, m.weighed);
@@ -640,7 +640,7 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
                        numbers_at((bf16 *)a.call.dv, by.dv, at.sequence, row, key_head), by.dv.row, count);
         float flow[2], dx[2 * Z::X_STEPS][4] = {};
         back_through_map<Z>(a, m.map, m.fq, f, df, flow, dx, sigma);
-        write_flow(flow, a.own, key_heads, key_head, row, count);
+        write_flow(flow, a.key_flow, key_heads, key_head, row, count);
         if (a.call.dk)
             write_rows(dx, ones, m.fq, Z::V_STRIDE, numbers_at((bf16 *)a.call.dk, by.dk, at.sequence, row, key_head),
                        by.dk.row, count);
@@ -667,8 +667,8 @@ template <typename Z, int V> static bo_gpu_error backward_fast(bo_gpu *cuda, con
         error = launch(cuda, dim3(keys, (unsigned)c.key_heads), dim3(FAST_THREADS), shared,
                        c.heads > c.key_heads ? key_gradients_kernel<Z, V, true> : key_gradients_kernel<Z, V, false>, *a,
                        queries * (unsigned)(c.heads / c.key_heads));
-    if (!error) error = give_gates(cuda, a);
-    return error ? error : give_parameters(cuda, a);
+    if (!error) error = reduce_gate_gradients(cuda, a);
+    return error ? error : reduce_parameter_gradients(cuda, a);
 }
 
 bo_gpu_error fast_backward(bo_gpu *cuda, const arguments *a)

@@ -10,10 +10,10 @@ namespace features {
 /* ---- shared memory ----------------------------------------------------------------------------------------------- */
 
 /* Cuts shared memory into pieces; with at == NULL it only counts bytes. */
-struct cutter {
+struct smem_carver {
     unsigned char *at;
     size_t bytes;
-    template <typename N> __host__ __device__ N *take(size_t count)
+    template <typename N> __host__ __device__ N *array(size_t count)
     {
         N *piece = at ? reinterpret_cast<N *>(at + bytes) : nullptr;
         bytes += (count * sizeof(N) + 15) / 16 * 16;
@@ -28,7 +28,7 @@ struct exponents {
 };
 
 /* All arrays that a kernel may need. */
-struct room {
+struct smem_arrays {
     exponents e;
     mapped q, k;
     float *v, *dn;         /* v~ and dn~: tile x (value_dim + 1) */
@@ -37,31 +37,32 @@ struct room {
     float *dv, *row;       /* tile x value_dim; a number per row */
 };
 
-__host__ __device__ inline mapped take_mapped(const arguments &a, cutter &cut, size_t tile)
+__host__ __device__ inline mapped carve_mapped(const arguments &a, smem_carver &carver, size_t tile)
 {
     mapped m;
-    m.t = cut.take<float>(tile * (size_t)a.map.dim);
-    m.f = cut.take<float>(tile * (size_t)features_stride(a));
-    m.scale = cut.take<float>(tile);
+    m.t = carver.array<float>(tile * (size_t)a.map.dim);
+    m.f = carver.array<float>(tile * (size_t)features_stride(a));
+    m.scale = carver.array<float>(tile);
     return m;
 }
 
-__host__ __device__ inline room make_room(const arguments &a, unsigned char *at, bool backward, size_t *bytes)
+__host__ __device__ inline smem_arrays carve_arrays(const arguments &a, unsigned char *at, bool backward, size_t *bytes)
 {
     const size_t tile = (size_t)a.segment, count = (size_t)features_stride(a), values = (size_t)a.call.value_dim;
-    cutter cut = {at, 0};
-    room m = {};
-    m.e.b = cut.take<double>(tile + 1), m.e.c = cut.take<double>(tile);
-    m.e.r = cut.take<float>(tile + 1), m.e.remains = cut.take<float>(tile + 1), m.e.weights = cut.take<float>(tile);
-    m.q = take_mapped(a, cut, tile), m.k = take_mapped(a, cut, tile);
-    m.v = cut.take<float>(tile * (values + 1)), m.scores = cut.take<float>(tile * tile);
-    m.row = cut.take<float>(tile), m.dn = cut.take<float>(tile * (values + 1));
+    smem_carver carver = {at, 0};
+    smem_arrays m = {};
+    m.e.b = carver.array<double>(tile + 1), m.e.c = carver.array<double>(tile);
+    m.e.r = carver.array<float>(tile + 1), m.e.remains = carver.array<float>(tile + 1),
+    m.e.weights = carver.array<float>(tile);
+    m.q = carve_mapped(a, carver, tile), m.k = carve_mapped(a, carver, tile);
+    m.v = carver.array<float>(tile * (values + 1)), m.scores = carver.array<float>(tile * tile);
+    m.row = carver.array<float>(tile), m.dn = carver.array<float>(tile * (values + 1));
     if (backward) {
-        m.p = cut.take<float>(tile * tile);
-        m.dfq = cut.take<float>(tile * count), m.dfk = cut.take<float>(tile * count);
-        m.dt = cut.take<float>(tile * (size_t)a.map.dim), m.dv = cut.take<float>(tile * values);
+        m.p = carver.array<float>(tile * tile);
+        m.dfq = carver.array<float>(tile * count), m.dfk = carver.array<float>(tile * count);
+        m.dt = carver.array<float>(tile * (size_t)a.map.dim), m.dv = carver.array<float>(tile * values);
     }
-    if (bytes) *bytes = cut.bytes;
+    if (bytes) *bytes = carver.bytes;
     return m;
 }
 
@@ -81,10 +82,10 @@ __device__ void find_exponents(const arguments &a, const span &at, int key_head,
         e.b[0] = 0, e.r[0] = begin;
         for (int u = 0; u < at.count; u++) {
             const float gate = log_gate<T>(a, at.sequence, at.first + (size_t)u, key_head);
-            const double own = (double)scales[u] + (double)log_entry(a, at.first + (size_t)u, key_head, gate);
+            const double entry_scale = (double)scales[u] + (double)log_entry(a, at.first + (size_t)u, key_head, gate);
             e.b[u + 1] = e.b[u] + (double)gate;
-            e.c[u] = own - e.b[u + 1];
-            e.r[u + 1] = a.map.scaled ? fmaxf(e.r[u] + gate, (float)own) : 0.0f;
+            e.c[u] = entry_scale - e.b[u + 1];
+            e.r[u + 1] = a.map.scaled ? fmaxf(e.r[u] + gate, (float)entry_scale) : 0.0f;
         }
     }
     __syncthreads();
@@ -139,7 +140,7 @@ __device__ inline const float *sums_read(const arguments &a, const span &at, siz
 template <typename T> __global__ void sums_kernel(arguments a)
 {
     BO_SHARED(shared);
-    const room m = make_room(a, shared, false, nullptr);
+    const smem_arrays m = carve_arrays(a, shared, false, nullptr);
     const int key_head = (int)blockIdx.y, wide = a.call.value_dim + 1, count = a.map.features;
     span at;
     if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
@@ -159,7 +160,7 @@ template <typename T> __global__ void sums_kernel(arguments a)
 }
 
 /* Numerators, denominators and their log scales, which another kernel divides. */
-__device__ inline void give_parts(const arguments &a, const room &m, const span &at, int head)
+__device__ inline void store_parts(const arguments &a, const smem_arrays &m, const span &at, int head)
 {
     const int wide = a.call.value_dim + 1;
     const rows_of<float> to = rows_at(a.numerators, without_gaps(a.call.heads, a.call.value_dim), at, head);
@@ -178,7 +179,7 @@ __device__ inline void give_parts(const arguments &a, const room &m, const span 
 template <typename T> __global__ void outputs_kernel(arguments a)
 {
     BO_SHARED(shared);
-    const room m = make_room(a, shared, false, nullptr);
+    const smem_arrays m = carve_arrays(a, shared, false, nullptr);
     const int head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, key_head = head / group;
     const int wide = a.call.value_dim + 1, count = a.map.features, tile = a.segment;
     const bool causal = a.call.causal;
@@ -224,7 +225,7 @@ template <typename T> __global__ void outputs_kernel(arguments a)
     }
     __syncthreads();
     if (a.numerators) {
-        give_parts(a, m, at, head);
+        store_parts(a, m, at, head);
         return;
     }
     const rows_of<T> out = rows_at((T *)a.call.out, a.call.strides.out, at, head);
@@ -243,32 +244,32 @@ template <typename T> __global__ void outputs_kernel(arguments a)
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 /* Memory of a step in addition to that of a tile of one row. */
-struct step_room {
-    room tile;
+struct step_smem {
+    smem_arrays tile;
     float *fq, *z; /* features of all queries of the group; z */
     float *n;      /* parts of the numerators: GENERAL_THREADS x STEP_HEADS numbers */
 };
 
 enum { STEP_HEADS = 4, STEP_ROWS = 4 }; /* query heads, and rows of S of a thread, at a time */
 
-__host__ __device__ inline step_room make_step_room(arguments a, unsigned char *at, size_t *bytes)
+__host__ __device__ inline step_smem carve_step_arrays(arguments a, unsigned char *at, size_t *bytes)
 {
-    step_room m;
+    step_smem m;
     size_t used;
     a.segment = 1;
-    m.tile = make_room(a, at, false, &used);
-    cutter cut = {at, used};
-    m.fq = cut.take<float>((size_t)(a.call.heads / a.call.key_heads * a.map.features));
-    m.z = cut.take<float>((size_t)a.map.features);
-    m.n = cut.take<float>((size_t)GENERAL_THREADS * STEP_HEADS * 4);
-    if (bytes) *bytes = cut.bytes;
+    m.tile = carve_arrays(a, at, false, &used);
+    smem_carver carver = {at, used};
+    m.fq = carver.array<float>((size_t)(a.call.heads / a.call.key_heads * a.map.features));
+    m.z = carver.array<float>((size_t)a.map.features);
+    m.n = carver.array<float>((size_t)GENERAL_THREADS * STEP_HEADS * 4);
+    if (bytes) *bytes = carver.bytes;
     return m;
 }
 
 /* S = kept S + weight f vᵀ (unless `again`), and its products with the features of `heads` queries, for E columns of v
  * from `column` on: every `parts`-th row from `part` on. */
 template <int E>
-__device__ void step_columns(const arguments &a, const step_room &m, float *s, bool again, int column, int part,
+__device__ void step_columns(const arguments &a, const step_smem &m, float *s, bool again, int column, int part,
                              int parts, int head, int heads)
 {
     typedef pack<float, E> numbers;
@@ -299,7 +300,7 @@ __device__ void step_columns(const arguments &a, const step_room &m, float *s, b
 }
 
 /* z = kept z + weight f, in the state and in shared memory. */
-__device__ inline void step_z(const arguments &a, const step_room &m, float *z)
+__device__ inline void step_z(const arguments &a, const step_smem &m, float *z)
 {
     const float kept = m.tile.e.remains[1], weight = m.tile.e.weights[0];
     FOR_EACH_NUMBER(i, a.map.features) z[i] = m.z[i] = kept * z[i] + weight * m.tile.k.f[i];
@@ -309,7 +310,7 @@ __device__ inline void step_z(const arguments &a, const step_room &m, float *z)
 /* The outputs of some query heads of a group from the parts of their numerators, for columns [column, column +
  * wide). */
 template <typename T, int E>
-__device__ void step_outputs(const arguments &a, const step_room &m, const span &at, int key_head, int head, int heads,
+__device__ void step_outputs(const arguments &a, const step_smem &m, const span &at, int key_head, int head, int heads,
                              int column, int wide, int parts)
 {
     const int group = a.call.heads / a.call.key_heads, count = a.map.features;
@@ -331,7 +332,7 @@ __device__ void step_outputs(const arguments &a, const step_room &m, const span 
 
 /* All outputs of a token, in blocks of columns and heads. */
 template <typename T, int E>
-__device__ void step_token(const arguments &a, const step_room &m, const span &at, int key_head, float *s)
+__device__ void step_token(const arguments &a, const step_smem &m, const span &at, int key_head, float *s)
 {
     const int values = a.call.value_dim, group = a.call.heads / a.call.key_heads, thread = (int)threadIdx.x;
     for (int column = 0; column < values; column += GENERAL_THREADS * E) {
@@ -350,7 +351,7 @@ __device__ void step_token(const arguments &a, const step_room &m, const span &a
 template <typename T> __global__ void steps_kernel(arguments a)
 {
     BO_SHARED(shared);
-    const step_room m = make_step_room(a, shared, nullptr);
+    const step_smem m = carve_step_arrays(a, shared, nullptr);
     const int sequence = (int)(blockIdx.x / (unsigned)a.call.key_heads),
               key_head = (int)(blockIdx.x % (unsigned)a.call.key_heads), group = a.call.heads / a.call.key_heads;
     const size_t end = first_row(a.call.queries, sequence + 1);
@@ -376,11 +377,11 @@ template <typename T> __global__ void steps_kernel(arguments a)
 template <typename T> static bo_gpu_error forward(bo_gpu *cuda, const arguments *a)
 {
     size_t shared;
-    make_room(*a, nullptr, false, &shared);
+    carve_arrays(*a, nullptr, false, &shared);
     const bo_gpu_attention &c = a->call;
     bo_gpu_error error = nullptr;
     if (a->steps) {
-        make_step_room(*a, nullptr, &shared);
+        carve_step_arrays(*a, nullptr, &shared);
         return launch(cuda, dim3((unsigned)(c.queries.sequences * c.key_heads)), dim3(GENERAL_THREADS), shared,
                       steps_kernel<T>, *a);
     }
@@ -396,22 +397,22 @@ template <typename T> static bo_gpu_error forward(bo_gpu *cuda, const arguments 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* dn~ of the rows of one head: o = n / denominator. No gradient flows where it would exceed 1e36. */
-template <typename T> __device__ void output_slopes(const arguments &a, const span &at, int head, float *dn)
+template <typename T> __device__ void output_gradients(const arguments &a, const span &at, int head, float *dn)
 {
     const int values = a.call.value_dim, wide = values + 1, lane = (int)threadIdx.x % WARP;
     const rows_of<const T> out = rows_at((const T *)a.call.out, a.call.strides.out, at, head);
     const rows_of<const T> dout = rows_at((const T *)a.call.dout, a.call.strides.dout, at, head);
     for (int i = (int)threadIdx.x / WARP; i < at.count; i += GENERAL_WARPS) {
         const float norm = a.norms[(at.first + (size_t)i) * (size_t)a.call.heads + (size_t)head];
-        float factor = isfinite(norm) ? 1 / fabsf(norm) : 0.0f, most = 0;
+        float factor = isfinite(norm) ? 1 / fabsf(norm) : 0.0f, max_size = 0;
         double sum = 0;
         for (int v = lane; v < values; v += WARP) {
-            const float slope = to_float(dout(i, v));
-            most = fmaxf(most, fabsf(factor * slope));
-            sum += (double)slope * (double)to_float(out(i, v));
+            const float dO = to_float(dout(i, v));
+            max_size = fmaxf(max_size, fabsf(factor * dO));
+            sum += (double)dO * (double)to_float(out(i, v));
         }
         const float inner = (float)warp_sum_double(sum), last = norm > 0 && factor > 0 ? -factor * inner : 0.0f;
-        const bool fits = fmaxf(warp_max(most), fabsf(last)) <= 1e36f;
+        const bool fits = fmaxf(warp_max(max_size), fabsf(last)) <= 1e36f;
         for (int v = lane; v < values; v += WARP) dn[i * wide + v] = fits ? factor * to_float(dout(i, v)) : 0.0f;
         if (lane == 0) dn[i * wide + values] = fits ? last : 0.0f;
     }
@@ -419,16 +420,16 @@ template <typename T> __device__ void output_slopes(const arguments &a, const sp
 }
 
 /* The gradient of the sums before each segment by its queries. Grid: segments of queries, key heads. */
-template <typename T> __global__ void query_slopes_kernel(arguments a)
+template <typename T> __global__ void query_sum_gradients_kernel(arguments a)
 {
     BO_SHARED(shared);
-    const room m = make_room(a, shared, false, nullptr);
+    const smem_arrays m = carve_arrays(a, shared, false, nullptr);
     const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads;
     const int wide = a.call.value_dim + 1, count = a.map.features;
     const size_t key_heads = (size_t)a.call.key_heads, head = (size_t)key_head;
     span at;
     if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
-    float *slopes = a.slopes + sums_at(a, blockIdx.x, key_head);
+    float *gradients = a.gradients + sums_at(a, blockIdx.x, key_head);
     if (threadIdx.x == 0 && a.call.causal) {
         double gates = 0;
         for (int u = 0; u < at.count; u++) {
@@ -441,11 +442,11 @@ template <typename T> __global__ void query_slopes_kernel(arguments a)
     __syncthreads();
     for (int g = 0; g < group; g++) {
         map_queries<T>(a, at, key_head * group + g, m.q);
-        output_slopes<T>(a, at, key_head * group + g, m.dn);
+        output_gradients<T>(a, at, key_head * group + g, m.dn);
         FOR_EACH_NUMBER(e, count * wide)
         {
             const int i = e / wide, v = e % wide;
-            float *to = slopes + sums_wide(a, i, v), sum = g ? *to : 0.0f;
+            float *to = gradients + sums_wide(a, i, v), sum = g ? *to : 0.0f;
             for (int j = 0; j < at.count; j++) {
                 const float kept = a.call.causal ? m.e.remains[j + 1] : 1.0f;
                 sum = fmaf(kept * m.q.f[j * features_stride(a) + i], m.dn[j * wide + v], sum);
@@ -493,7 +494,7 @@ __device__ inline void features_through_sums(const arguments &a, const span &at,
 }
 
 /* df_j and dv_j through the sums after the segment. */
-__device__ inline void keys_through_sums(const arguments &a, const room &m, const span &at, const float *after)
+__device__ inline void keys_through_sums(const arguments &a, const smem_arrays &m, const span &at, const float *after)
 {
     const int count = a.map.features, values = a.call.value_dim;
     features_through_sums(a, at, after, m.v, m.e.weights, m.dfk);
@@ -508,14 +509,14 @@ __device__ inline void keys_through_sums(const arguments &a, const room &m, cons
 }
 
 /* df_i through the sums before the segment. */
-__device__ inline void queries_through_sums(const arguments &a, const room &m, const span &at, const float *sums)
+__device__ inline void queries_through_sums(const arguments &a, const smem_arrays &m, const span &at, const float *sums)
 {
     features_through_sums(a, at, sums, m.dn, a.call.causal ? m.e.remains + 1 : nullptr, m.dfq);
     __syncthreads();
 }
 
 /* The gradients between queries and keys of the segment: adds to df_i, df_j and dv_j through P and A. */
-__device__ inline void within_segment(const arguments &a, const room &m, const span &at)
+__device__ inline void within_segment(const arguments &a, const smem_arrays &m, const span &at)
 {
     const int count = a.map.features, stride = features_stride(a), values = a.call.value_dim, wide = values + 1;
     const int tile = a.segment, n = at.count;
@@ -548,14 +549,14 @@ __device__ inline void within_segment(const arguments &a, const room &m, const s
 
 /* The gradients of all query heads of a group in one segment. */
 template <typename T>
-__device__ void back_queries(const arguments &a, const room &m, const span &at, size_t index, int key_head,
+__device__ void back_queries(const arguments &a, const smem_arrays &m, const span &at, size_t index, int key_head,
                              float *partials)
 {
     const int group = a.call.heads / a.call.key_heads;
     for (int g = 0; g < group; g++) {
         const int head = key_head * group + g;
         map_queries<T>(a, at, head, m.q);
-        output_slopes<T>(a, at, head, m.dn);
+        output_gradients<T>(a, at, head, m.dn);
         queries_through_sums(a, m, at, sums_read(a, at, index, key_head));
         if (a.call.causal) within_segment(a, m, at);
         find_flow(a, at, a.call.heads, head, m.q.f, m.dfq, a.flow);
@@ -567,7 +568,7 @@ __device__ void back_queries(const arguments &a, const room &m, const span &at, 
 
 /* Loads the keys of a segment, and computes their gradients through the sums after it. */
 template <typename T>
-__device__ void begin_keys(const arguments &a, const room &m, const span &at, size_t index, int key_head)
+__device__ void begin_keys(const arguments &a, const smem_arrays &m, const span &at, size_t index, int key_head)
 {
     const size_t scale = index * (size_t)a.call.key_heads + (size_t)key_head;
     map_keys<T>(a, at, key_head, m.k);
@@ -577,12 +578,12 @@ __device__ void begin_keys(const arguments &a, const room &m, const span &at, si
 }
 
 template <typename T>
-__device__ void end_keys(const arguments &a, const room &m, const span &at, int key_head, float *partials)
+__device__ void end_keys(const arguments &a, const smem_arrays &m, const span &at, int key_head, float *partials)
 {
     const int values = a.call.value_dim, heads = a.call.key_heads;
     const rows_of<T> dv = rows_at((T *)a.call.dv, a.call.strides.dv, at, key_head);
     FOR_EACH_NUMBER(e, dv.at ? at.count * values : 0) dv(e / values, e % values) = from_float<T>(m.dv[e]);
-    find_flow(a, at, heads, key_head, m.k.f, m.dfk, a.own);
+    find_flow(a, at, heads, key_head, m.k.f, m.dfk, a.key_flow);
     __syncthreads();
     map_back<T>(a, OF_KEYS, key_head, at.count, rows_at((const T *)a.call.k, a.call.strides.k, at, key_head), m.k,
                 m.dfk, m.dt, m.row, rows_at((T *)a.call.dk, a.call.strides.dk, at, key_head), partials);
@@ -593,7 +594,7 @@ __device__ void end_keys(const arguments &a, const room &m, const span &at, int 
 template <typename T> __global__ void gradients_kernel(arguments a, role of, size_t segments)
 {
     BO_SHARED(shared);
-    const room m = make_room(a, shared, true, nullptr);
+    const smem_arrays m = carve_arrays(a, shared, true, nullptr);
     const int key_head = (int)blockIdx.y;
     const bo_gpu_rows &rows = of == OF_KEYS ? a.call.keys : a.call.queries;
     float *partials = nullptr;
@@ -615,19 +616,19 @@ template <typename T> static bo_gpu_error backward(bo_gpu *cuda, const arguments
 {
     const bo_gpu_attention &c = a->call;
     size_t shared, shared_back;
-    make_room(*a, nullptr, false, &shared);
-    make_room(*a, nullptr, true, &shared_back);
+    carve_arrays(*a, nullptr, false, &shared);
+    carve_arrays(*a, nullptr, true, &shared_back);
     const size_t tiles = tiles_of(c.queries, a->segment);
     bo_gpu_error error = launch(cuda, dim3((unsigned)tiles, (unsigned)c.key_heads), dim3(GENERAL_THREADS), shared,
-                                query_slopes_kernel<T>, *a);
+                                query_sum_gradients_kernel<T>, *a);
     if (!error) error = scan_back(cuda, a);
     for (int of = OF_QUERIES; !error && of <= (c.causal ? OF_QUERIES : OF_KEYS); of++) {
         const size_t all = of == OF_QUERIES ? tiles : tiles_of(c.keys, a->segment);
         const dim3 grid((unsigned)(a->partial_floats ? (size_t)a->blocks : all), (unsigned)c.key_heads);
         error = launch(cuda, grid, dim3(GENERAL_THREADS), shared_back, gradients_kernel<T>, *a, (role)of, all);
     }
-    if (!error) error = give_gates(cuda, a);
-    return error ? error : give_parameters(cuda, a);
+    if (!error) error = reduce_gate_gradients(cuda, a);
+    return error ? error : reduce_parameter_gradients(cuda, a);
 }
 
 } // namespace features

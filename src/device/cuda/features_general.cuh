@@ -216,19 +216,19 @@ __device__ void map_rows(const arguments &a, role of, int key_head, int rows, ro
 }
 
 /* Where the gradients of a role's parameters are in the partial sums of a block; NULL: not wanted. */
-struct parameter_slopes {
+struct parameter_gradients {
     float *sigma, *m, *bias;
 };
 
-__device__ inline parameter_slopes parameter_slopes_of(const arguments &a, role of, float *partials)
+__device__ inline parameter_gradients parameter_gradients_of(const arguments &a, role of, float *partials)
 {
     const size_t matrix = (size_t)a.map.dim * (size_t)a.call.dim;
     float *at = partials, *all[5];
-    const float *const wanted[] = {a.call.dsigma, a.call.dm, a.call.dm_k, a.call.dbias, a.call.dbias_k};
+    const float *const requested[] = {a.call.dsigma, a.call.dm, a.call.dm_k, a.call.dbias, a.call.dbias_k};
     const size_t sizes[] = {(size_t)a.call.dim, matrix, matrix, (size_t)a.map.dim, (size_t)a.map.dim};
     for (int i = 0; i < 5; i++) {
-        all[i] = partials && wanted[i] ? at : nullptr;
-        if (wanted[i]) at += sizes[i];
+        all[i] = partials && requested[i] ? at : nullptr;
+        if (requested[i]) at += sizes[i];
     }
     return {all[0], all[of == OF_KEYS && a.call.m_k ? 2 : 1], all[of == OF_KEYS && a.call.bias_k ? 4 : 3]};
 }
@@ -261,7 +261,7 @@ __device__ void transform_back(const arguments &a, role of, int key_head, int ro
 {
     const int dim = a.call.dim, width = a.map.dim;
     const affine side = affine_of(a, of, key_head);
-    const parameter_slopes to = parameter_slopes_of(a, of, partials);
+    const parameter_gradients to = parameter_gradients_of(a, of, partials);
     if (a.transform == BO_ROW_TRANSFORM_UNIT) {
         unit_back(a, key_head, rows, x, dt, dx, factors);
         for (int j = (int)threadIdx.x; to.sigma && j < dim; j += GENERAL_THREADS)
@@ -294,24 +294,24 @@ __device__ void transform_back(const arguments &a, role of, int key_head, int ro
 /* Computes dx from df, which is overwritten. dt: rows x dim of the map; room: a number per row. */
 template <typename T>
 __device__ void map_back(const arguments &a, role of, int key_head, int rows, rows_of<const T> x, const mapped &at,
-                         float *df, float *dt, float *room, rows_of<T> dx, float *partials)
+                         float *df, float *dt, float *smem, rows_of<T> dx, float *partials)
 {
     const int width = a.map.dim, stride = features_stride(a);
     const float *w = a.map.w + (size_t)key_head * a.map.stride,
                 *square = a.map.square + (size_t)key_head * a.map.stride;
     for (int r = (int)threadIdx.x / WARP; r < rows; r += GENERAL_WARPS) {
         const float push = map_row_back(a, key_head, at.f + r * stride, df + r * stride);
-        if (threadIdx.x % WARP == 0) room[r] = push;
+        if (threadIdx.x % WARP == 0) smem[r] = push;
     }
     __syncthreads();
     for (int e = (int)threadIdx.x; e < rows * width; e += GENERAL_THREADS) {
         const int r = e / width, j = e % width;
-        float sum = room[r] * (square[j] * at.t[e]);
+        float sum = smem[r] * (square[j] * at.t[e]);
         for (int i = 0; i < a.map.frequencies; i++) sum = fmaf(df[r * stride + i], w[i * width + j], sum);
         dt[e] = sum;
     }
     __syncthreads();
-    transform_back(a, of, key_head, rows, x, dt, dx, room, partials);
+    transform_back(a, of, key_head, rows, x, dt, dx, smem, partials);
 }
 
 } // namespace features

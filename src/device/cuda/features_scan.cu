@@ -29,16 +29,16 @@ __device__ inline void find_factors(const arguments &a, size_t index, int count,
     if (i == 0) {
         f.scales[0] = scale;
         for (int k = 0; k < count; k++) {
-            float *own = a.sums + sums_at(a, index + (size_t)k, key_head);
-            const double kept = (double)f.scales[k] + (a.gated ? sums_gates(own) : 0);
-            f.scales[k + 1] = a.map.scaled ? fmaxf((float)kept, own[0]) : 0.0f;
+            float *segment_sums = a.sums + sums_at(a, index + (size_t)k, key_head);
+            const double kept = (double)f.scales[k] + (a.gated ? sums_gates(segment_sums) : 0);
+            f.scales[k + 1] = a.map.scaled ? fmaxf((float)kept, segment_sums[0]) : 0.0f;
         }
     }
     __syncthreads();
     if (i < count) {
-        float *own = a.sums + sums_at(a, index + (size_t)i, key_head);
-        f.keep[i] = remaining(f.scales[i], a.gated ? sums_gates(own) : 0, f.scales[i + 1]);
-        f.add[i] = a.map.scaled ? remaining(own[0], 0, f.scales[i + 1]) : 1.0f;
+        float *segment_sums = a.sums + sums_at(a, index + (size_t)i, key_head);
+        f.keep[i] = remaining(f.scales[i], a.gated ? sums_gates(segment_sums) : 0, f.scales[i + 1]);
+        f.add[i] = a.map.scaled ? remaining(segment_sums[0], 0, f.scales[i + 1]) : 1.0f;
     }
     __syncthreads();
 }
@@ -106,12 +106,12 @@ bo_gpu_error scan(bo_gpu *cuda, const arguments *a)
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* The gradient of all sums by all queries of a sequence. */
-__device__ inline float sum_slopes(const arguments &a, int sequence, int key_head, size_t at)
+__device__ inline float sum_gradients(const arguments &a, int sequence, int key_head, size_t at)
 {
     const size_t slot = (size_t)first_tile(a.call.queries, a.segment, sequence);
     const int segments = count_segments(a.call.queries, a.segment, sequence);
     float sum = 0;
-    for (int i = 0; i < segments; i++) sum += a.slopes[sums_at(a, slot + (size_t)i, key_head) + at];
+    for (int i = 0; i < segments; i++) sum += a.gradients[sums_at(a, slot + (size_t)i, key_head) + at];
     return sum;
 }
 
@@ -126,7 +126,7 @@ __global__ void scan_back_kernel(arguments a)
     const bool present = e < (size_t)a.map.features * (size_t)(a.call.value_dim + 1);
     const size_t at = present ? sums_number(a, e) : sums_z();
     const size_t slot = (size_t)first_tile(a.call.keys, a.segment, sequence);
-    float sum = a.call.causal ? 0.0f : sum_slopes(a, sequence, key_head, at);
+    float sum = a.call.causal ? 0.0f : sum_gradients(a, sequence, key_head, at);
     for (int end = count_segments(a.call.keys, a.segment, sequence); end > 0; end -= BATCH) { /* from the last one */
         const int count = min(end, (int)BATCH);
         float local[BATCH];
@@ -159,19 +159,19 @@ bo_gpu_error scan_back(bo_gpu *cuda, const arguments *a)
 /* ---- gates ------------------------------------------------------------------------------------------------------- */
 
 /* Sums over this thread and those after it; `all` receives the sum over all threads. room: a number per warp. */
-__device__ inline double sum_after(double x, double *room, double &all)
+__device__ inline double sum_after(double x, double *smem, double &all)
 {
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
     for (int step = 1; step < WARP; step *= 2) {
         const double more = __shfl_down_sync(0xFFFFFFFFu, x, (unsigned)step);
         if (lane + step < WARP) x += more;
     }
-    if (lane == 0) room[warp] = x;
+    if (lane == 0) smem[warp] = x;
     __syncthreads();
     all = 0;
     for (int w = SCAN_THREADS / WARP - 1; w >= 0; w--) {
         if (w == warp) x += all;
-        all += room[w];
+        all += smem[w];
     }
     __syncthreads();
     return x;
@@ -188,12 +188,12 @@ __device__ inline double flow_of(const arguments &a, size_t row, int key_head)
 
 /* How the flow of queries minus that of the keys changes at the rows of a segment of keys, which begin at `first`. With
  * queries after all keys, only the keys count. */
-__device__ inline double change_at(const arguments &a, const span &at, int row, int key_head, double &own)
+__device__ inline double change_at(const arguments &a, const span &at, int row, int key_head, double &key_flow)
 {
     const size_t entered = at.first + (size_t)row + (size_t)a.delay, end = first_row(a.call.keys, at.sequence + 1);
     const bool present = row < at.count;
-    own = present && entered < end ? a.own[entered * (size_t)a.call.key_heads + (size_t)key_head] : 0;
-    return (present && a.call.causal ? flow_of(a, at.first + (size_t)row, key_head) : 0) - own;
+    key_flow = present && entered < end ? a.key_flow[entered * (size_t)a.call.key_heads + (size_t)key_head] : 0;
+    return (present && a.call.causal ? flow_of(a, at.first + (size_t)row, key_head) : 0) - key_flow;
 }
 
 /* The totals of a segment lie before its sums, which backward has read: a change of flow, a part of the gradient of the
@@ -208,38 +208,39 @@ __device__ inline double &total_decay(const arguments &a, size_t index, int key_
 }
 __device__ inline double &total_flow(const arguments &a, size_t index, int key_head)
 {
-    return sums_gates(a.slopes + sums_at(a, index, key_head));
+    return sums_gates(a.gradients + sums_at(a, index, key_head));
 }
 
 /* Changes of each segment of keys. Grid: segments, key heads. */
 __global__ void changes_kernel(arguments a)
 {
-    __shared__ double room[WARP];
+    __shared__ double smem[WARP];
     const int key_head = (int)blockIdx.y;
     span at;
-    double own, sum = 0;
+    double key_flow, sum = 0;
     if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
 #pragma unroll 4
-    for (int row = (int)threadIdx.x; row < at.count; row += SCAN_THREADS) sum += change_at(a, at, row, key_head, own);
-    sum = block_total(sum, room);
+    for (int row = (int)threadIdx.x; row < at.count; row += SCAN_THREADS)
+        sum += change_at(a, at, row, key_head, key_flow);
+    sum = block_total(sum, smem);
     if (threadIdx.x == 0) total_change(a, blockIdx.x, key_head) = sum;
 }
 
 /* The flow of each segment of queries. Grid: segments, key heads. */
 __global__ void flows_kernel(arguments a)
 {
-    __shared__ double room[WARP];
+    __shared__ double smem[WARP];
     span at;
     double sum = 0;
     if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
     for (int row = (int)threadIdx.x; row < at.count; row += SCAN_THREADS)
         sum += flow_of(a, at.first + (size_t)row, (int)blockIdx.y);
-    sum = block_total(sum, room);
+    sum = block_total(sum, smem);
     if (threadIdx.x == 0) total_flow(a, blockIdx.x, (int)blockIdx.y) = sum;
 }
 
 /* What the rows after a segment of keys give to the gradients of its gates. */
-__device__ inline double carried_to(const arguments &a, size_t index, int sequence, int key_head, double *room)
+__device__ inline double carried_to(const arguments &a, size_t index, int sequence, int key_head, double *smem)
 {
     const size_t end =
         (size_t)first_tile(a.call.keys, a.segment, sequence) + (size_t)count_segments(a.call.keys, a.segment, sequence);
@@ -251,64 +252,64 @@ __device__ inline double carried_to(const arguments &a, size_t index, int sequen
         for (int i = (int)threadIdx.x; i < segments; i += SCAN_THREADS)
             sum += total_flow(a, slot + (size_t)i, key_head);
     }
-    return block_total(sum, room);
+    return block_total(sum, smem);
 }
 
 /* dL/d log g_t = Σ_{s >= t} (flow_s - own_s), with a convex gate also through the weight 1 - g. If queries come after
  * all keys, their whole flow counts for every key. Grid: segments of keys, key heads. */
 template <typename T> __global__ void gates_kernel(arguments a)
 {
-    __shared__ double room[WARP];
+    __shared__ double smem[WARP];
     const int key_head = (int)blockIdx.y, thread = (int)threadIdx.x;
     span at;
     if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
     const bo_gpu_strides &by = a.call.strides.dlog_gate;
     T *to = numbers_if_any(static_cast<T *>(a.call.dlog_gate), by, at.sequence, at.first, key_head);
-    double carried = carried_to(a, blockIdx.x, at.sequence, key_head, room), decay = 0, all;
+    double carried = carried_to(a, blockIdx.x, at.sequence, key_head, smem), decay = 0, all;
     for (int stop = at.count; stop > 0;) {
         const int rows = min(stop, (int)(SCAN_THREADS * EACH));
         stop -= rows;
-        double own[EACH], change[EACH], total = 0;
+        double key_flow[EACH], change[EACH], total = 0;
         float gate[EACH];
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             const int row = thread * EACH + i < rows ? stop + thread * EACH + i : at.count;
-            change[i] = change_at(a, at, row, key_head, own[i]);
+            change[i] = change_at(a, at, row, key_head, key_flow[i]);
             gate[i] = row < at.count ? log_gate<T>(a, at.sequence, at.first + (size_t)row, key_head) : 0.0f;
         }
         for (int i = 0; i < EACH; i++) total += change[i];
-        double slope = carried + sum_after(total, room, all) - total;
+        double gradient = carried + sum_after(total, smem, all) - total;
 #pragma unroll
         for (int i = EACH - 1; i >= 0; i--) {
             const int row = thread * EACH + i;
-            slope += change[i];
+            gradient += change[i];
             if (row >= rows) continue;
-            decay += slope;
+            decay += gradient;
             if (!to) continue;
             const float input = -expm1f(gate[i]);
-            const double through = a.convex && input > 1e-30f ? -own[i] * (double)(expf(gate[i]) / input) : 0;
-            to[(size_t)(stop + row) * by.row] = from_float<T>((float)(slope + through));
+            const double through = a.convex && input > 1e-30f ? -key_flow[i] * (double)(expf(gate[i]) / input) : 0;
+            to[(size_t)(stop + row) * by.row] = from_float<T>((float)(gradient + through));
         }
         carried += all;
     }
-    decay = block_total(decay, room);
+    decay = block_total(decay, smem);
     if (thread == 0) total_decay(a, blockIdx.x, key_head) = decay;
 }
 
 /* Grid: key heads. */
 __global__ void decay_kernel(arguments a, int segments)
 {
-    __shared__ double room[WARP];
+    __shared__ double smem[WARP];
     const int key_head = (int)blockIdx.x;
     span at;
     double sum = 0;
     for (int i = (int)threadIdx.x; i < segments; i += SCAN_THREADS)
         if (find_segment(a, a.call.keys, (size_t)i, at)) sum += total_decay(a, (size_t)i, key_head);
-    sum = block_total(sum, room);
+    sum = block_total(sum, smem);
     if (threadIdx.x == 0) a.call.dlog_decay[key_head] = (float)sum;
 }
 
-bo_gpu_error give_gates(bo_gpu *cuda, const arguments *a)
+bo_gpu_error reduce_gate_gradients(bo_gpu *cuda, const arguments *a)
 {
     if (!a->flow) return nullptr;
     const unsigned heads = (unsigned)a->call.key_heads, segments = tiles_of(a->call.keys, a->segment);
@@ -338,7 +339,7 @@ __global__ void parameters_kernel(arguments a, size_t first, size_t size, float 
     to[blockIdx.y * size + i] = (float)sum;
 }
 
-bo_gpu_error give_parameters(bo_gpu *cuda, const arguments *a)
+bo_gpu_error reduce_parameter_gradients(bo_gpu *cuda, const arguments *a)
 {
     const size_t matrix = (size_t)a->map.dim * (size_t)a->call.dim;
     float *const to[] = {a->call.dsigma, a->call.dm, a->call.dm_k, a->call.dbias, a->call.dbias_k};

@@ -131,8 +131,8 @@ __global__ void __launch_bounds__(FAST_THREADS) transform_kernel(transform_argum
 enum { BACK_TRANSFORM_BYTES = (TRANSFORM_DIM * TRANSFORM_STRIDE + 5 * TRANSFORM_TILE) * 2 };
 
 /* Starts the copies of dt and [x, 1] of a chunk and head. */
-__device__ inline void stage_slopes(const transform_arguments &a, const transform_chunk &chunk, int head, bf16 *dt,
-                                    bf16 *x)
+__device__ inline void stage_gradients(const transform_arguments &a, const transform_chunk &chunk, int head, bf16 *dt,
+                                       bf16 *x)
 {
     const bo_gpu_strides whole = without_gaps(a.heads, TRANSFORM_DIM), &by = a.x_strides;
     if (chunk.count) {
@@ -164,9 +164,9 @@ __global__ void __launch_bounds__(FAST_THREADS, 4) transform_back_kernel(transfo
 {
     BO_SHARED(shared);
     bf16 *const m = reinterpret_cast<bf16 *>(shared), *const tiles = m + TRANSFORM_DIM * TRANSFORM_STRIDE;
-    bf16 *const room = tiles + 4 * TRANSFORM_TILE;
+    bf16 *const out_tile = tiles + 4 * TRANSFORM_TILE;
     const int group = a.heads / a.key_heads;
-    const bool wanted = a.dm || a.dbias;
+    const bool requested = a.dm || a.dbias;
     unsigned end;
     const unsigned begin = part_begin(a, end);
     const int steps = (int)(end - begin) * group;
@@ -174,30 +174,30 @@ __global__ void __launch_bounds__(FAST_THREADS, 4) transform_back_kernel(transfo
     owned_sums<transform_sizes> sums;
     sums.clear();
     transform_chunk chunk = transform_chunk_at(a, begin, end);
-    stage_slopes(a, chunk, head, tiles, tiles + TRANSFORM_TILE);
+    stage_gradients(a, chunk, head, tiles, tiles + TRANSFORM_TILE);
     load_matrix(a, (int)blockIdx.y, m);
     for (int step = 0; step < steps; step++) {
         const bf16 *dt = tiles + step % 2 * 2 * TRANSFORM_TILE, *x = dt + TRANSFORM_TILE;
         bf16 *next = tiles + (step + 1) % 2 * 2 * TRANSFORM_TILE;
         const int later_head = (int)blockIdx.y * group + (step + 1) % group;
         const transform_chunk later = transform_chunk_at(a, begin + (unsigned)((step + 1) / group), end);
-        stage_slopes(a, later, later_head, next, next + TRANSFORM_TILE);
+        stage_gradients(a, later, later_head, next, next + TRANSFORM_TILE);
         copy_wait<1>();
         __syncthreads();
-        if (wanted) sums.absorb(1, dt, x);
+        if (requested) sums.absorb(1, dt, x);
         if (a.dx) {
             const float ones[2] = {1, 1};
             uint32_t rows[TRANSFORM_DIM / 16][4];
             float dx[TRANSFORM_DIM / 8][4] = {};
             load_staged(rows, dt, TRANSFORM_STRIDE);
             multiply_rows(dx, rows, m, TRANSFORM_STRIDE, 0);
-            write_rows(dx, ones, room, TRANSFORM_STRIDE, chunk_rows((bf16 *)a.dx, a.dx_strides, chunk, head),
+            write_rows(dx, ones, out_tile, TRANSFORM_STRIDE, chunk_rows((bf16 *)a.dx, a.dx_strides, chunk, head),
                        a.dx_strides.row, chunk.count);
         }
         chunk = later, head = later_head;
         __syncthreads();
     }
-    if (wanted) write_partial(a, sums);
+    if (requested) write_partial(a, sums);
 }
 
 /* The sums of all parts, in their order. Grid: numbers, key heads. */

@@ -30,7 +30,7 @@ bo_gpu_error plans_create(bo_gpu *cuda)
 /* The workspace serves one stream: products on a stream of the caller have none. */
 static size_t workspace_of(const bo_gpu *cuda)
 {
-    return cuda->stream == cuda->own ? cuda->workspace_bytes : 0;
+    return cuda->stream == cuda->default_stream ? cuda->workspace_bytes : 0;
 }
 
 static void plan_destroy(plan *p)
@@ -54,8 +54,8 @@ static unsigned alignment(const void *address)
     return (unsigned)(bits & -bits);
 }
 
-static bool layout_make(cublasLtMatrixLayout_t *out, cudaDataType_t type, size_t rows, size_t columns, size_t ld,
-                        size_t batch, size_t stride)
+static bool layout_create(cublasLtMatrixLayout_t *out, cudaDataType_t type, size_t rows, size_t columns, size_t ld,
+                          size_t batch, size_t stride)
 {
     int count = (int)batch;
     int64_t apart = (int64_t)stride;
@@ -112,7 +112,7 @@ static scalar scalar_of(bo_element factors, float value)
     return out;
 }
 
-static bo_gpu_error plan_make(bo_gpu *cuda, const bo_gpu_gemm *g, const void *c, plan *p)
+static bo_gpu_error plan_create(bo_gpu *cuda, const bo_gpu_gemm *g, const void *c, plan *p)
 {
     const cudaDataType_t factors = data_type(g->factors), result = data_type(g->result);
     cudaDataType_t scale;
@@ -128,10 +128,10 @@ static bo_gpu_error plan_make(bo_gpu *cuda, const bo_gpu_gemm *g, const void *c,
         cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &result, sizeof result);
         cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
     }
-    if (!layout_make(&p->b, factors, g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->batch, g->stride_b) ||
-        !layout_make(&p->a, factors, g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->batch, g->stride_a) ||
-        !layout_make(&p->c, result, g->m, g->n, g->c ? g->ldc : g->ldd, g->batch, g->c ? g->stride_c : g->stride_d) ||
-        !layout_make(&p->d, result, g->m, g->n, g->ldd, g->batch, g->stride_d))
+    if (!layout_create(&p->b, factors, g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->batch, g->stride_b) ||
+        !layout_create(&p->a, factors, g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->batch, g->stride_a) ||
+        !layout_create(&p->c, result, g->m, g->n, g->c ? g->ldc : g->ldd, g->batch, g->c ? g->stride_c : g->stride_d) ||
+        !layout_create(&p->d, result, g->m, g->n, g->ldd, g->batch, g->stride_d))
         return "cuBLASLt: a matrix cannot be described";
     cublasLtMatmulPreference_t preference;
     if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return "cuBLASLt: no preference";
@@ -183,7 +183,7 @@ bo_gpu_error gemm(bo_gpu *cuda, const bo_gpu_gemm *g)
     auto at = cuda->plans->chosen.find(name);
     if (at == cuda->plans->chosen.end()) {
         plan made = {};
-        if (bo_gpu_error error = plan_make(cuda, g, c, &made)) {
+        if (bo_gpu_error error = plan_create(cuda, g, c, &made)) {
             plan_destroy(&made);
             return complain("%s (%zu x %zu x %zu)", error, g->m, g->n, g->k);
         }

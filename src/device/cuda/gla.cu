@@ -68,7 +68,7 @@ __device__ inline void decay_to_end(E *x, int stride, int n, int dim, const T *g
         float sum = 0.0f;
         for (int j = n - 1; j >= 0; j--) {
             x[j * stride + c] = from_float<E>(to_float(x[j * stride + c]) * expf(sum));
-            sum += least_gate(to_float(gate[(size_t)j * ld + (size_t)c]));
+            sum += clamp_gate(to_float(gate[(size_t)j * ld + (size_t)c]));
         }
         if (total) total[c] = sum;
     }
@@ -81,7 +81,7 @@ __device__ inline void decay_from_start(E *x, int stride, int n, int dim, const 
     for (int c = (int)threadIdx.x; c < dim; c += TILE_THREADS) {
         float sum = 0.0f;
         for (int i = 0; i < n; i++) {
-            sum += least_gate(to_float(gate[(size_t)i * ld + (size_t)c]));
+            sum += clamp_gate(to_float(gate[(size_t)i * ld + (size_t)c]));
             x[i * stride + c] = from_float<E>(to_float(x[i * stride + c]) * expf(sum));
         }
         if (total) total[c] = sum;
@@ -93,7 +93,7 @@ template <typename T> __device__ inline void load_gates(float *g, int stride, in
 {
     for (int at = (int)threadIdx.x; at < BLOCK * dim; at += TILE_THREADS) {
         const int t = at / dim, c = at % dim;
-        g[t * stride + c] = t < n ? expf(least_gate(to_float(gate[(size_t)t * ld + (size_t)c]))) : 1.0f;
+        g[t * stride + c] = t < n ? expf(clamp_gate(to_float(gate[(size_t)t * ld + (size_t)c]))) : 1.0f;
     }
 }
 
@@ -104,9 +104,9 @@ __device__ inline void block_scores(const float *q, const float *k, const float 
 {
     const int lane = (int)(threadIdx.x % WARP);
     for (int i = (int)(threadIdx.x / WARP); i < BLOCK; i += TILE_WARPS) {
-        float asking[8]; /* dim <= 256 */
+        float query[8]; /* dim <= 256 */
 #pragma unroll
-        for (int m = 0; m < 8; m++) asking[m] = m * WARP + lane < dim ? q[i * stride + m * WARP + lane] : 0.0f;
+        for (int m = 0; m < 8; m++) query[m] = m * WARP + lane < dim ? q[i * stride + m * WARP + lane] : 0.0f;
         for (int j = BLOCK - 1; j >= 0; j--) {
             float sum = 0.0f;
 #pragma unroll
@@ -114,8 +114,8 @@ __device__ inline void block_scores(const float *q, const float *k, const float 
                 const int c = m * WARP + lane;
                 if (m * WARP >= dim || j > i) break;
                 if (c >= dim) continue;
-                sum = fmaf(asking[m], k[j * stride + c], sum);
-                asking[m] *= g[j * stride + c];
+                sum = fmaf(query[m], k[j * stride + c], sum);
+                query[m] *= g[j * stride + c];
             }
             sum = warp_sum(sum);
             if (lane == 0) to[i * ldto + j] = from_float<T>(j <= i ? sum : 0.0f);
@@ -125,14 +125,14 @@ __device__ inline void block_scores(const float *q, const float *k, const float 
 
 /* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
-template <typename T> struct local_room {
+template <typename T> struct local_smem {
     T *x, *y;   /* CHUNK x dim, CHUNK x columns */
     float *sum; /* dim x columns */
-    __host__ __device__ local_room(tile_room *room, int dim)
+    __host__ __device__ local_smem(smem_carver *carver, int dim)
     {
-        x = room->take<T>(CHUNK, dim);
-        y = room->take<T>(CHUNK, slice_of(dim));
-        sum = room->take<float>(dim, slice_of(dim));
+        x = carver->tile<T>(CHUNK, dim);
+        y = carver->tile<T>(CHUNK, slice_of(dim));
+        sum = carver->tile<float>(dim, slice_of(dim));
     }
 };
 
@@ -146,24 +146,24 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_
     const int stride = tile_stride(dim), across = tile_stride(slice);
     const chunk at = chunk_of(call.keys, CHUNK, tile);
     if (at.tokens == 0) return;
-    tile_room space = {shared, 0};
-    const local_room<T> room(&space, dim);
+    smem_carver carver = {shared, 0};
+    const local_smem<T> smem(&carver, dim);
     const key_rows<T> keys = keys_from<T>(call, at.sequence, at.row, h);
-    load_keys(a, keys, at.tokens, CHUNK, room.x);
-    tile_load(room.y, across, CHUNK, at.tokens, columns, keys.v + first, keys.ldv);
+    load_keys(a, keys, at.tokens, CHUNK, smem.x);
+    tile_load(smem.y, across, CHUNK, at.tokens, columns, keys.v + first, keys.ldv);
     __syncthreads();
-    decay_to_end(room.x, stride, at.tokens, dim, keys.gate, keys.ldg,
+    decay_to_end(smem.x, stride, at.tokens, dim, keys.gate, keys.ldg,
                  first == 0 ? row_at(a.decays, (size_t)tile, call.key_heads, h, dim) : nullptr);
     __syncthreads();
-    tile_product(tile_pad(dim), tile_pad(columns), CHUNK, transposed(room.x, stride), plain(room.y, across),
-                 [&](int i, int j, float x) { room.sum[i * across + j] = x; });
+    tile_product(tile_pad(dim), tile_pad(columns), CHUNK, transposed(smem.x, stride), plain(smem.y, across),
+                 [&](int i, int j, float x) { smem.sum[i * across + j] = x; });
     __syncthreads();
-    tile_store(room.sum, across, dim, columns, chunk_memory((float *)a.memories, call, tile, h) + first,
+    tile_store(smem.sum, across, dim, columns, chunk_memory((float *)a.memories, call, tile, h) + first,
                (size_t)call.value_dim);
 }
 
 /* The part of a chunk's outputs in the gradient of S before it (slopes). */
-template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_slope_kernel(bo_gpu_memory a)
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_gradient_kernel(bo_gpu_memory a)
 {
     BO_SHARED(shared);
     const bo_gpu_attention &call = a.call;
@@ -173,24 +173,24 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_
     const int stride = tile_stride(dim), across = tile_stride(slice);
     const chunk at = chunk_of(call.keys, CHUNK, tile);
     if (at.tokens == 0) return;
-    tile_room space = {shared, 0};
-    const local_room<T> room(&space, dim);
+    smem_carver carver = {shared, 0};
+    const local_smem<T> smem(&carver, dim);
     const key_rows<T> keys = keys_from<T>(call, at.sequence, at.row, h);
-    tile_clear(room.sum, across, tile_pad(dim), columns);
+    tile_clear(smem.sum, across, tile_pad(dim), columns);
     for (int head = h * group; head < (h + 1) * group; head++) {
-        load_queries<T>(a, at.sequence, at.row, head, at.tokens, CHUNK, room.x);
-        tile_load(room.y, across, CHUNK, at.tokens, columns,
+        load_queries<T>(a, at.sequence, at.row, head, at.tokens, CHUNK, smem.x);
+        tile_load(smem.y, across, CHUNK, at.tokens, columns,
                   numbers_at((const T *)call.dout, call.strides.dout, at.sequence, at.row, head) + first,
                   call.strides.dout.row);
         __syncthreads();
-        decay_from_start(room.x, stride, at.tokens, dim, keys.gate, keys.ldg, nullptr);
+        decay_from_start(smem.x, stride, at.tokens, dim, keys.gate, keys.ldg, nullptr);
         __syncthreads();
-        tile_product(tile_pad(dim), tile_pad(columns), CHUNK, transposed(room.x, stride), plain(room.y, across),
-                     [&](int i, int j, float x) { room.sum[i * across + j] += x; });
+        tile_product(tile_pad(dim), tile_pad(columns), CHUNK, transposed(smem.x, stride), plain(smem.y, across),
+                     [&](int i, int j, float x) { smem.sum[i * across + j] += x; });
         __syncthreads();
     }
     __syncthreads();
-    tile_store(room.sum, across, dim, columns, chunk_memory((float *)a.slopes, call, tile, h) + first,
+    tile_store(smem.sum, across, dim, columns, chunk_memory((float *)a.gradients, call, tile, h) + first,
                (size_t)call.value_dim);
 }
 
@@ -204,14 +204,14 @@ template <bool BACK> __global__ void __launch_bounds__(TILE_THREADS) gla_scan_ke
     if (at >= count) return;
     const int tokens = rows_before(call.keys, sequence + 1) - rows_before(call.keys, sequence);
     const int chunks = (int)ceil_div((size_t)tokens, CHUNK), start = first_tile(call.keys, CHUNK, sequence);
-    float *parts = (float *)(BACK ? a.slopes : a.memories), sum = 0.0f;
-    if (BACK && a.end_slopes) sum = chunk_memory(a.end_slopes, call, sequence, h)[at];
+    float *parts = (float *)(BACK ? a.gradients : a.memories), sum = 0.0f;
+    if (BACK && a.end_gradients) sum = chunk_memory(a.end_gradients, call, sequence, h)[at];
     if (!BACK && call.states && !call.reads_first) sum = state_memory(call, sequence, h)[at];
     for (int i = 0; i < chunks; i++) {
         const int tile = start + (BACK ? chunks - 1 - i : i);
-        float *part = chunk_memory(parts, call, tile, h) + at, mine = *part;
+        float *part = chunk_memory(parts, call, tile, h) + at, increment = *part;
         *part = sum;
-        sum = fmaf(expf(row_at(a.decays, (size_t)tile, call.key_heads, h, call.dim)[channel]), sum, mine);
+        sum = fmaf(expf(row_at(a.decays, (size_t)tile, call.key_heads, h, call.dim)[channel]), sum, increment);
     }
     if (BACK) return;
     if (call.states) state_memory(call, sequence, h)[at] = sum;
@@ -239,7 +239,7 @@ __device__ inline token_block block_of(const bo_gpu_attention &call, int index)
     return out;
 }
 
-template <typename T> struct output_room {
+template <typename T> struct output_smem {
     T *past;            /* keys of the chunk before the block, decayed to its start: CHUNK x dim */
     T *q;               /* s q ∘ upto, then also ∘ since: BLOCK x dim */
     float *plain_q, *k; /* s q, k: BLOCK x dim */
@@ -249,18 +249,18 @@ template <typename T> struct output_room {
     T *s;               /* dim x columns */
     T *v;               /* CHUNK x columns */
     float *out;         /* BLOCK x columns */
-    __host__ __device__ output_room(tile_room *room, int dim)
+    __host__ __device__ output_smem(smem_carver *carver, int dim)
     {
-        past = room->take<T>(CHUNK, dim);
-        q = room->take<T>(BLOCK, dim);
-        plain_q = room->take<float>(BLOCK, dim);
-        k = room->take<float>(BLOCK, dim);
-        g = room->take<float>(BLOCK, dim);
-        since = room->numbers<float>(dim);
-        scores = room->take<T>(BLOCK, CHUNK);
-        s = room->take<T>(dim, slice_of(dim));
-        v = room->take<T>(CHUNK, slice_of(dim));
-        out = room->take<float>(BLOCK, slice_of(dim));
+        past = carver->tile<T>(CHUNK, dim);
+        q = carver->tile<T>(BLOCK, dim);
+        plain_q = carver->tile<float>(BLOCK, dim);
+        k = carver->tile<float>(BLOCK, dim);
+        g = carver->tile<float>(BLOCK, dim);
+        since = carver->array<float>(dim);
+        scores = carver->tile<T>(BLOCK, CHUNK);
+        s = carver->tile<T>(dim, slice_of(dim));
+        v = carver->tile<T>(CHUNK, slice_of(dim));
+        out = carver->tile<float>(BLOCK, slice_of(dim));
     }
 };
 
@@ -273,81 +273,81 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_output
     const int stride = tile_stride(dim), across = tile_stride(slice), wide = tile_stride(CHUNK);
     const token_block at = block_of(call, (int)blockIdx.x);
     if (at.n == 0) return;
-    tile_room space = {shared, 0};
-    const output_room<T> room(&space, dim);
-    const int seen = at.before + BLOCK; /* keys, up to the end of the block */
+    smem_carver carver = {shared, 0};
+    const output_smem<T> smem(&carver, dim);
+    const int visible = at.before + BLOCK; /* keys, up to the end of the block */
     const key_rows<T> past = keys_from<T>(call, at.sequence, at.row - (size_t)at.before, h),
                       keys = keys_from<T>(call, at.sequence, at.row, h);
-    load_keys(a, past, at.before, at.before, room.past);
-    load_keys(a, keys, at.n, BLOCK, room.k);
-    load_queries<T>(a, at.sequence, at.row, head, at.n, BLOCK, room.plain_q);
-    load_queries<T>(a, at.sequence, at.row, head, at.n, BLOCK, room.q);
-    load_gates(room.g, stride, at.n, dim, keys.gate, keys.ldg);
+    load_keys(a, past, at.before, at.before, smem.past);
+    load_keys(a, keys, at.n, BLOCK, smem.k);
+    load_queries<T>(a, at.sequence, at.row, head, at.n, BLOCK, smem.plain_q);
+    load_queries<T>(a, at.sequence, at.row, head, at.n, BLOCK, smem.q);
+    load_gates(smem.g, stride, at.n, dim, keys.gate, keys.ldg);
     __syncthreads();
-    decay_to_end(room.past, stride, at.before, dim, past.gate, past.ldg, room.since);
-    decay_from_start(room.q, stride, at.n, dim, keys.gate, keys.ldg, nullptr);
-    block_scores(room.plain_q, room.k, room.g, stride, dim, room.scores + at.before, wide);
+    decay_to_end(smem.past, stride, at.before, dim, past.gate, past.ldg, smem.since);
+    decay_from_start(smem.q, stride, at.n, dim, keys.gate, keys.ldg, nullptr);
+    block_scores(smem.plain_q, smem.k, smem.g, stride, dim, smem.scores + at.before, wide);
     __syncthreads();
     if (at.before) {
-        tile_product(BLOCK, at.before, tile_pad(dim), plain(room.q, stride), transposed(room.past, stride),
-                     [&](int i, int j, float x) { room.scores[i * wide + j] = from_float<T>(x); });
+        tile_product(BLOCK, at.before, tile_pad(dim), plain(smem.q, stride), transposed(smem.past, stride),
+                     [&](int i, int j, float x) { smem.scores[i * wide + j] = from_float<T>(x); });
         __syncthreads();
         for (int n = (int)threadIdx.x; n < BLOCK * dim; n += TILE_THREADS) {
-            T *q = room.q + n / dim * stride + n % dim;
-            *q = from_float<T>(to_float(*q) * expf(room.since[n % dim]));
+            T *q = smem.q + n / dim * stride + n % dim;
+            *q = from_float<T>(to_float(*q) * expf(smem.since[n % dim]));
         }
     }
     const float *memory = chunk_memory((const float *)a.memories, call, at.tile, h);
     T *out = numbers_at((T *)call.out, call.strides.out, at.sequence, at.row, head);
     for (int first = 0; first < values; first += slice) {
         const int columns = min(slice, values - first), width = tile_pad(columns);
-        tile_load(room.s, across, tile_pad(dim), dim, columns, memory + first, (size_t)values);
-        tile_load(room.v, across, seen, at.before + at.n, columns, past.v + first, past.ldv);
+        tile_load(smem.s, across, tile_pad(dim), dim, columns, memory + first, (size_t)values);
+        tile_load(smem.v, across, visible, at.before + at.n, columns, past.v + first, past.ldv);
         __syncthreads();
-        tile_product(BLOCK, width, tile_pad(dim), plain(room.q, stride), plain(room.s, across),
-                     [&](int i, int j, float x) { room.out[i * across + j] = x; });
-        tile_product(BLOCK, width, seen, plain(room.scores, wide), plain(room.v, across),
-                     [&](int i, int j, float x) { room.out[i * across + j] += x; });
+        tile_product(BLOCK, width, tile_pad(dim), plain(smem.q, stride), plain(smem.s, across),
+                     [&](int i, int j, float x) { smem.out[i * across + j] = x; });
+        tile_product(BLOCK, width, visible, plain(smem.scores, wide), plain(smem.v, across),
+                     [&](int i, int j, float x) { smem.out[i * across + j] += x; });
         __syncthreads();
-        tile_store(room.out, across, at.n, columns, out + first, call.strides.out.row);
+        tile_store(smem.out, across, at.n, columns, out + first, call.strides.out.row);
     }
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-template <typename T> struct gradient_room {
+template <typename T> struct gradient_smem {
     T *rows;          /* keys before or queries after the block, decayed to it; then k ∘ after: CHUNK x dim */
-    T *others;        /* their values or do: CHUNK x columns */
+    T *other_rows;    /* their values or do: CHUNK x columns */
     float *k, *g, *q; /* BLOCK x dim */
     float *dk, *dq;   /* BLOCK x dim */
     float *dlog;      /* BLOCK x dim */
     float *total;     /* dim: sum of log gates between the block and the start or end of the chunk */
     float *flow;      /* dim: Σ_v S G */
-    T *s, *slope;     /* S before the block and its gradient after it: dim x columns */
+    T *s, *dS;        /* S before the block and its gradient after it: dim x columns */
     T *v, *dout;      /* BLOCK x columns */
     T *scores;        /* BLOCK x BLOCK */
     float *w;         /* BLOCK x BLOCK: do_i·v_j */
     float *dv;        /* BLOCK x columns */
-    __host__ __device__ gradient_room(tile_room *room, int dim)
+    __host__ __device__ gradient_smem(smem_carver *carver, int dim)
     {
         const int slice = slice_of(dim);
-        rows = room->take<T>(CHUNK - BLOCK, dim);
-        others = room->take<T>(CHUNK - BLOCK, slice);
-        k = room->take<float>(BLOCK, dim);
-        g = room->take<float>(BLOCK, dim);
-        q = room->take<float>(BLOCK, dim);
-        dk = room->take<float>(BLOCK, dim);
-        dq = room->take<float>(BLOCK, dim);
-        dlog = room->take<float>(BLOCK, dim);
-        total = room->numbers<float>(dim);
-        flow = room->numbers<float>(dim);
-        s = room->take<T>(dim, slice);
-        slope = room->take<T>(dim, slice);
-        v = room->take<T>(BLOCK, slice);
-        dout = room->take<T>(BLOCK, slice);
-        scores = room->take<T>(BLOCK, BLOCK);
-        w = room->take<float>(BLOCK, BLOCK);
-        dv = room->take<float>(BLOCK, slice);
+        rows = carver->tile<T>(CHUNK - BLOCK, dim);
+        other_rows = carver->tile<T>(CHUNK - BLOCK, slice);
+        k = carver->tile<float>(BLOCK, dim);
+        g = carver->tile<float>(BLOCK, dim);
+        q = carver->tile<float>(BLOCK, dim);
+        dk = carver->tile<float>(BLOCK, dim);
+        dq = carver->tile<float>(BLOCK, dim);
+        dlog = carver->tile<float>(BLOCK, dim);
+        total = carver->array<float>(dim);
+        flow = carver->array<float>(dim);
+        s = carver->tile<T>(dim, slice);
+        dS = carver->tile<T>(dim, slice);
+        v = carver->tile<T>(BLOCK, slice);
+        dout = carver->tile<T>(BLOCK, slice);
+        scores = carver->tile<T>(BLOCK, BLOCK);
+        w = carver->tile<float>(BLOCK, BLOCK);
+        dv = carver->tile<float>(BLOCK, slice);
     }
 };
 
@@ -357,7 +357,7 @@ template <typename T> struct gradient_task {
     const bo_gpu_attention &call;
     token_block at;
     int h, group;
-    gradient_room<T> room;
+    gradient_smem<T> smem;
     key_rows<T> keys;
     int stride, across, height; /* strides of tiles with dim and with `slice` columns; dim, padded */
 };
@@ -365,55 +365,55 @@ template <typename T> struct gradient_task {
 /* Columns of S before the block. */
 template <typename T> __device__ inline void find_memory(const gradient_task<T> &t, int first, int columns)
 {
-    const gradient_room<T> &room = t.room;
+    const gradient_smem<T> &smem = t.smem;
     const int dim = t.call.dim, before = t.at.before;
     const float *memory = chunk_memory((const float *)t.a.memories, t.call, t.at.tile, t.h) + first;
     const key_rows<T> past = keys_from<T>(t.call, t.at.sequence, t.at.row - (size_t)before, t.h);
-    load_keys(t.a, past, before, before, room.rows);
-    tile_load(room.others, t.across, before, before, columns, past.v + first, past.ldv);
+    load_keys(t.a, past, before, before, smem.rows);
+    tile_load(smem.other_rows, t.across, before, before, columns, past.v + first, past.ldv);
     __syncthreads();
-    decay_to_end(room.rows, t.stride, before, dim, past.gate, past.ldg, room.total);
+    decay_to_end(smem.rows, t.stride, before, dim, past.gate, past.ldg, smem.total);
     __syncthreads();
-    tile_product(t.height, tile_pad(columns), before, transposed(room.rows, t.stride), plain(room.others, t.across),
+    tile_product(t.height, tile_pad(columns), before, transposed(smem.rows, t.stride), plain(smem.other_rows, t.across),
                  [&](int i, int j, float x) {
                      const bool present = i < dim && j < columns;
                      const float carried =
-                         present ? expf(room.total[i]) * memory[(size_t)i * (size_t)t.call.value_dim + (size_t)j]
+                         present ? expf(smem.total[i]) * memory[(size_t)i * (size_t)t.call.value_dim + (size_t)j]
                                  : 0.0f;
-                     room.s[i * t.across + j] = from_float<T>(carried + x);
+                     smem.s[i * t.across + j] = from_float<T>(carried + x);
                  });
     __syncthreads();
 }
 
 /* Columns of the gradient of S after the block. */
-template <typename T> __device__ inline void find_slope(const gradient_task<T> &t, int first, int columns)
+template <typename T> __device__ inline void find_gradient(const gradient_task<T> &t, int first, int columns)
 {
-    const gradient_room<T> &room = t.room;
+    const gradient_smem<T> &smem = t.smem;
     const bo_gpu_attention &call = t.call;
     const int dim = call.dim, n = t.at.after, padded = tile_pad(n), width = tile_pad(columns);
     const size_t row = t.at.row + (size_t)t.at.n;
-    const float *slope = chunk_memory((const float *)t.a.slopes, call, t.at.tile, t.h) + first;
+    const float *dS = chunk_memory((const float *)t.a.gradients, call, t.at.tile, t.h) + first;
     const T *gate = keys_from<T>(call, t.at.sequence, row, t.h).gate;
     for (int g = 0; g < max(t.group, 1); g++) {
         const int head = t.h * t.group + g;
         if (t.group) {
-            load_queries<T>(t.a, t.at.sequence, row, head, n, padded, room.rows);
-            tile_load(room.others, t.across, padded, n, columns,
+            load_queries<T>(t.a, t.at.sequence, row, head, n, padded, smem.rows);
+            tile_load(smem.other_rows, t.across, padded, n, columns,
                       numbers_at((const T *)call.dout, call.strides.dout, t.at.sequence, row, head) + first,
                       call.strides.dout.row);
         } else {
-            tile_clear(room.rows, t.stride, padded, dim);
-            tile_clear(room.others, t.across, padded, columns);
+            tile_clear(smem.rows, t.stride, padded, dim);
+            tile_clear(smem.other_rows, t.across, padded, columns);
         }
         __syncthreads();
-        decay_from_start(room.rows, t.stride, n, dim, gate, t.keys.ldg, room.total);
+        decay_from_start(smem.rows, t.stride, n, dim, gate, t.keys.ldg, smem.total);
         __syncthreads();
-        tile_product(t.height, width, padded, transposed(room.rows, t.stride), plain(room.others, t.across),
+        tile_product(t.height, width, padded, transposed(smem.rows, t.stride), plain(smem.other_rows, t.across),
                      [&](int i, int j, float x) {
-                         T *to = room.slope + i * t.across + j;
+                         T *to = smem.dS + i * t.across + j;
                          float carried = g ? to_float(*to) : 0.0f;
                          if (!g && i < dim && j < columns)
-                             carried = expf(room.total[i]) * slope[(size_t)i * (size_t)call.value_dim + (size_t)j];
+                             carried = expf(smem.total[i]) * dS[(size_t)i * (size_t)call.value_dim + (size_t)j];
                          *to = from_float<T>(carried + x);
                      });
         __syncthreads();
@@ -423,23 +423,23 @@ template <typename T> __device__ inline void find_slope(const gradient_task<T> &
 /* Adds Σ_j S_cj G_cj to the flow of each channel: one warp per channel. */
 template <typename T> __device__ inline void add_flow(const gradient_task<T> &t, int columns)
 {
-    tile_row_dots(t.call.dim, columns, t.room.s, t.across, t.room.slope, t.across,
-                  [&](int c, float sum) { t.room.flow[c] += sum; });
+    tile_row_dots(t.call.dim, columns, t.smem.s, t.across, t.smem.dS, t.across,
+                  [&](int c, float sum) { t.smem.flow[c] += sum; });
 }
 
 /* Loads s q of one head, and computes its scores. Begins and ends with a barrier. */
-template <typename T> __device__ inline void take_head(const gradient_task<T> &t, int head)
+template <typename T> __device__ inline void load_head(const gradient_task<T> &t, int head)
 {
     __syncthreads();
-    load_queries<T>(t.a, t.at.sequence, t.at.row, head, t.at.n, BLOCK, t.room.q);
+    load_queries<T>(t.a, t.at.sequence, t.at.row, head, t.at.n, BLOCK, t.smem.q);
     __syncthreads();
-    block_scores(t.room.q, t.room.k, t.room.g, t.stride, t.call.dim, t.room.scores, tile_stride(BLOCK));
+    block_scores(t.smem.q, t.smem.k, t.smem.g, t.stride, t.call.dim, t.smem.scores, tile_stride(BLOCK));
     __syncthreads();
 }
 
 template <typename T> __device__ inline void load_dout(const gradient_task<T> &t, int head, int first, int columns)
 {
-    tile_load(t.room.dout, t.across, BLOCK, t.at.n, columns,
+    tile_load(t.smem.dout, t.across, BLOCK, t.at.n, columns,
               numbers_at((const T *)t.call.dout, t.call.strides.dout, t.at.sequence, t.at.row, head) + first,
               t.call.strides.dout.row);
 }
@@ -447,33 +447,33 @@ template <typename T> __device__ inline void load_dout(const gradient_task<T> &t
 /* dv and dk of some columns of values: what comes through the gradient of S, and dv from outputs of the block. */
 template <typename T> __device__ inline void back_values(const gradient_task<T> &t, int first, int columns)
 {
-    const gradient_room<T> &room = t.room;
+    const gradient_smem<T> &smem = t.smem;
     const int width = tile_pad(columns), square = tile_stride(BLOCK);
     for (int n = (int)threadIdx.x; n < BLOCK * t.height; n += TILE_THREADS) {
         const int place = n / t.height * t.stride + n % t.height;
-        room.rows[place] = from_float<T>(room.k[place]);
+        smem.rows[place] = from_float<T>(smem.k[place]);
     }
-    tile_load(room.v, t.across, BLOCK, t.at.n, columns, t.keys.v + first, t.keys.ldv);
+    tile_load(smem.v, t.across, BLOCK, t.at.n, columns, t.keys.v + first, t.keys.ldv);
     __syncthreads();
-    decay_to_end(room.rows, t.stride, t.at.n, t.call.dim, t.keys.gate, t.keys.ldg, nullptr);
+    decay_to_end(smem.rows, t.stride, t.at.n, t.call.dim, t.keys.gate, t.keys.ldg, nullptr);
     __syncthreads();
-    tile_product(BLOCK, width, t.height, plain(room.rows, t.stride), plain(room.slope, t.across),
-                 [&](int i, int j, float x) { room.dv[i * t.across + j] = x; });
-    tile_product(BLOCK, t.height, width, plain(room.v, t.across), transposed(room.slope, t.across),
+    tile_product(BLOCK, width, t.height, plain(smem.rows, t.stride), plain(smem.dS, t.across),
+                 [&](int i, int j, float x) { smem.dv[i * t.across + j] = x; });
+    tile_product(BLOCK, t.height, width, plain(smem.v, t.across), transposed(smem.dS, t.across),
                  [&](int i, int j, float x) {
-                     float *to = room.dk + i * t.stride + j;
+                     float *to = smem.dk + i * t.stride + j;
                      *to = first ? *to + x : x;
                  });
     for (int head = t.h * t.group; head < (t.h + 1) * t.group; head++) {
-        take_head(t, head);
+        load_head(t, head);
         load_dout(t, head, first, columns);
         __syncthreads();
-        tile_product(BLOCK, width, BLOCK, transposed(room.scores, square), plain(room.dout, t.across),
-                     [&](int i, int j, float x) { room.dv[i * t.across + j] += x; });
+        tile_product(BLOCK, width, BLOCK, transposed(smem.scores, square), plain(smem.dout, t.across),
+                     [&](int i, int j, float x) { smem.dv[i * t.across + j] += x; });
     }
     __syncthreads();
     if (t.call.dv)
-        tile_store(room.dv, t.across, t.at.n, columns,
+        tile_store(smem.dv, t.across, t.at.n, columns,
                    numbers_at((T *)t.call.dv, t.call.strides.dv, t.at.sequence, t.at.row, t.h) + first,
                    t.call.strides.dv.row);
     __syncthreads();
@@ -482,17 +482,17 @@ template <typename T> __device__ inline void back_values(const gradient_task<T> 
 /* dk through the gradient of S, and its part of the gates: dlog_t = whole flow + Σ_{j<t} k_j dk_j. */
 template <typename T> __device__ inline void finish_keys(const gradient_task<T> &t)
 {
-    const gradient_room<T> &room = t.room;
+    const gradient_smem<T> &smem = t.smem;
     for (int c = (int)threadIdx.x; c < t.call.dim; c += TILE_THREADS) {
         float sum = 0.0f;
         for (int j = t.at.n - 1; j >= 0; j--) {
-            room.dk[j * t.stride + c] *= expf(sum);
-            sum += least_gate(to_float(t.keys.gate[(size_t)j * t.keys.ldg + (size_t)c]));
+            smem.dk[j * t.stride + c] *= expf(sum);
+            sum += clamp_gate(to_float(t.keys.gate[(size_t)j * t.keys.ldg + (size_t)c]));
         }
-        float along = expf(sum) * room.flow[c];
+        float along = expf(sum) * smem.flow[c];
         for (int j = 0; j < BLOCK; j++) {
-            room.dlog[j * t.stride + c] = along;
-            along = fmaf(room.k[j * t.stride + c], room.dk[j * t.stride + c], along);
+            smem.dlog[j * t.stride + c] = along;
+            along = fmaf(smem.k[j * t.stride + c], smem.dk[j * t.stride + c], along);
         }
     }
 }
@@ -501,28 +501,28 @@ template <typename T> __device__ inline void finish_keys(const gradient_task<T> 
  * channel; for i and the keys j before it, gates are multiplied from i to j. */
 template <typename T> __device__ inline void finish_queries(const gradient_task<T> &t)
 {
-    const gradient_room<T> &room = t.room;
+    const gradient_smem<T> &smem = t.smem;
     const int square = tile_stride(BLOCK);
     for (int c = (int)threadIdx.x; c < t.call.dim; c += TILE_THREADS) {
         float k[BLOCK], g[BLOCK], dk[BLOCK], dlog[BLOCK], sum = 0.0f;
 #pragma unroll
         for (int j = 0; j < BLOCK; j++) {
             const int place = j * t.stride + c;
-            k[j] = room.k[place], g[j] = room.g[place], dk[j] = 0.0f, dlog[j] = 0.0f;
-            if (j < t.at.n) sum += least_gate(to_float(t.keys.gate[(size_t)j * t.keys.ldg + (size_t)c]));
-            room.dq[place] *= expf(sum);
+            k[j] = smem.k[place], g[j] = smem.g[place], dk[j] = 0.0f, dlog[j] = 0.0f;
+            if (j < t.at.n) sum += clamp_gate(to_float(t.keys.gate[(size_t)j * t.keys.ldg + (size_t)c]));
+            smem.dq[place] *= expf(sum);
         }
         float later = 0.0f; /* Σ_{i>=t} s q_i ∘ upto_i ∘ S do_i */
 #pragma unroll
         for (int i = BLOCK - 1; i >= 0; i--) {
             const int place = i * t.stride + c;
-            const float q = room.q[place];
-            float dq = room.dq[place], product = 1.0f, terms[BLOCK];
+            const float q = smem.q[place];
+            float dq = smem.dq[place], product = 1.0f, terms[BLOCK];
             later = fmaf(q, dq, later);
             dlog[i] += later;
 #pragma unroll
             for (int j = i; j >= 0; j--) {
-                const float w = room.w[i * square + j] * product;
+                const float w = smem.w[i * square + j] * product;
                 dq = fmaf(w, k[j], dq);
                 dk[j] = fmaf(w, q, dk[j]);
                 terms[j] = w * q * k[j];
@@ -531,34 +531,34 @@ template <typename T> __device__ inline void finish_queries(const gradient_task<
             float along = 0.0f;
 #pragma unroll
             for (int s = 1; s <= i; s++) dlog[s] += along += terms[s - 1];
-            room.dq[place] = dq;
+            smem.dq[place] = dq;
         }
 #pragma unroll
-        for (int j = 0; j < BLOCK; j++) room.dk[j * t.stride + c] += dk[j], room.dlog[j * t.stride + c] += dlog[j];
+        for (int j = 0; j < BLOCK; j++) smem.dk[j * t.stride + c] += dk[j], smem.dlog[j * t.stride + c] += dlog[j];
     }
 }
 
 /* The gradients of one query head; dk and dlog are added to. */
 template <typename T> __device__ inline void back_head(const gradient_task<T> &t, int head)
 {
-    const gradient_room<T> &room = t.room;
+    const gradient_smem<T> &smem = t.smem;
     const bo_gpu_attention &call = t.call;
     const int values = call.value_dim, slice = slice_of(call.dim), square = tile_stride(BLOCK);
-    take_head(t, head);
+    load_head(t, head);
     for (int first = 0; first < values; first += slice) {
         const int columns = min(slice, values - first), width = tile_pad(columns);
         if (values > slice) find_memory(t, first, columns);
         load_dout(t, head, first, columns);
-        tile_load(room.v, t.across, BLOCK, t.at.n, columns, t.keys.v + first, t.keys.ldv);
+        tile_load(smem.v, t.across, BLOCK, t.at.n, columns, t.keys.v + first, t.keys.ldv);
         __syncthreads();
-        tile_product(BLOCK, BLOCK, width, plain(room.dout, t.across), transposed(room.v, t.across),
+        tile_product(BLOCK, BLOCK, width, plain(smem.dout, t.across), transposed(smem.v, t.across),
                      [&](int i, int j, float x) {
-                         float *to = room.w + i * square + j;
+                         float *to = smem.w + i * square + j;
                          *to = first ? *to + x : x;
                      });
-        tile_product(BLOCK, t.height, width, plain(room.dout, t.across), transposed(room.s, t.across),
+        tile_product(BLOCK, t.height, width, plain(smem.dout, t.across), transposed(smem.s, t.across),
                      [&](int i, int j, float x) {
-                         float *to = room.dq + i * t.stride + j;
+                         float *to = smem.dq + i * t.stride + j;
                          *to = first ? *to + x : x;
                      });
         __syncthreads();
@@ -566,7 +566,7 @@ template <typename T> __device__ inline void back_head(const gradient_task<T> &t
     finish_queries(t);
     __syncthreads();
     if (call.dq)
-        unit_store(room.dq, t.stride, t.at.n, call.dim, t.a.unit, call.scale,
+        unit_store(smem.dq, t.stride, t.at.n, call.dim, t.a.unit, call.scale,
                    numbers_at((const T *)call.q, call.strides.q, t.at.sequence, t.at.row, head), call.strides.q.row,
                    numbers_at((T *)call.dq, call.strides.dq, t.at.sequence, t.at.row, head), call.strides.dq.row);
 }
@@ -579,26 +579,26 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_gradie
     const int h = (int)blockIdx.y, dim = call.dim, values = call.value_dim, slice = slice_of(dim);
     const token_block at = block_of(call, (int)blockIdx.x);
     if (at.n == 0) return;
-    tile_room space = {shared, 0};
+    smem_carver carver = {shared, 0};
     const gradient_task<T> t = {a,
                                 call,
                                 at,
                                 h,
                                 call.reads_first ? 0 : call.heads / call.key_heads,
-                                gradient_room<T>(&space, dim),
+                                gradient_smem<T>(&carver, dim),
                                 keys_from<T>(call, at.sequence, at.row, h),
                                 tile_stride(dim),
                                 tile_stride(slice),
                                 tile_pad(dim)};
-    const gradient_room<T> &room = t.room;
-    load_keys(a, t.keys, at.n, BLOCK, room.k);
-    load_gates(room.g, t.stride, at.n, dim, t.keys.gate, t.keys.ldg);
-    for (int c = (int)threadIdx.x; c < dim; c += TILE_THREADS) room.flow[c] = 0.0f;
+    const gradient_smem<T> &smem = t.smem;
+    load_keys(a, t.keys, at.n, BLOCK, smem.k);
+    load_gates(smem.g, t.stride, at.n, dim, t.keys.gate, t.keys.ldg);
+    for (int c = (int)threadIdx.x; c < dim; c += TILE_THREADS) smem.flow[c] = 0.0f;
     __syncthreads();
     for (int first = 0; first < values; first += slice) {
         const int columns = min(slice, values - first);
         find_memory(t, first, columns);
-        find_slope(t, first, columns);
+        find_gradient(t, first, columns);
         add_flow(t, columns);
         back_values(t, first, columns);
     }
@@ -606,10 +606,10 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_gradie
     for (int head = h * t.group; head < (h + 1) * t.group; head++) back_head(t, head);
     __syncthreads();
     if (call.dk)
-        unit_store(room.dk, t.stride, at.n, dim, a.unit, 1.0f, t.keys.k, t.keys.ldk,
+        unit_store(smem.dk, t.stride, at.n, dim, a.unit, 1.0f, t.keys.k, t.keys.ldk,
                    numbers_at((T *)call.dk, call.strides.dk, at.sequence, at.row, h), call.strides.dk.row);
     if (call.dlog_gate)
-        tile_store(room.dlog, t.stride, at.n, dim,
+        tile_store(smem.dlog, t.stride, at.n, dim,
                    numbers_at((T *)call.dlog_gate, call.strides.dlog_gate, at.sequence, at.row, h),
                    call.strides.dlog_gate.row);
 }
@@ -632,31 +632,31 @@ template <bool BACK> static bo_gpu_error scan(bo_gpu *cuda, const bo_gpu_memory 
 
 template <typename T> static bo_gpu_error memories_typed(bo_gpu *cuda, const bo_gpu_memory *a)
 {
-    tile_room room = {};
-    (void)local_room<T>(&room, a->call.dim);
-    bo_gpu_error error = launch(cuda, slices_of(a->call), dim3(TILE_THREADS), room.bytes, gla_local_kernel<T>, *a);
+    smem_carver carver = {};
+    (void)local_smem<T>(&carver, a->call.dim);
+    bo_gpu_error error = launch(cuda, slices_of(a->call), dim3(TILE_THREADS), carver.bytes, gla_local_kernel<T>, *a);
     return error ? error : scan<false>(cuda, a);
 }
 
 template <typename T> static bo_gpu_error outputs_typed(bo_gpu *cuda, const bo_gpu_memory *a)
 {
-    tile_room room = {};
-    (void)output_room<T>(&room, a->call.dim);
+    smem_carver carver = {};
+    (void)output_smem<T>(&carver, a->call.dim);
     return launch(cuda, dim3(tiles_of(a->call.keys, CHUNK) * BLOCKS, (unsigned)a->call.heads), dim3(TILE_THREADS),
-                  room.bytes, gla_outputs_kernel<T>, *a);
+                  carver.bytes, gla_outputs_kernel<T>, *a);
 }
 
 template <typename T> static bo_gpu_error gradients_typed(bo_gpu *cuda, const bo_gpu_memory *a)
 {
-    tile_room local = {}, room = {};
-    (void)local_room<T>(&local, a->call.dim);
-    (void)gradient_room<T>(&room, a->call.dim);
+    smem_carver local = {}, carver = {};
+    (void)local_smem<T>(&local, a->call.dim);
+    (void)gradient_smem<T>(&carver, a->call.dim);
     bo_gpu_error error =
-        launch(cuda, slices_of(a->call), dim3(TILE_THREADS), local.bytes, gla_local_slope_kernel<T>, *a);
+        launch(cuda, slices_of(a->call), dim3(TILE_THREADS), local.bytes, gla_local_gradient_kernel<T>, *a);
     if (!error) error = scan<true>(cuda, a);
     if (error) return error;
     return launch(cuda, dim3(tiles_of(a->call.keys, CHUNK) * BLOCKS, (unsigned)a->call.key_heads), dim3(TILE_THREADS),
-                  room.bytes, gla_gradients_kernel<T>, *a);
+                  carver.bytes, gla_gradients_kernel<T>, *a);
 }
 
 } // namespace gla

@@ -4,11 +4,11 @@
 
 namespace bo {
 
-enum { THREADS = 256, MOST_ROWS = 32768 };
+enum { THREADS = 256, MAX_ROWS = 32768 };
 
 static dim3 grid_of(size_t rows, size_t columns)
 {
-    return dim3((unsigned)ceil_div(columns, THREADS), (unsigned)min(rows, (size_t)MOST_ROWS));
+    return dim3((unsigned)ceil_div(columns, THREADS), (unsigned)min(rows, (size_t)MAX_ROWS));
 }
 
 /* Reads 4 + 8 and writes 8 bytes per number. */
@@ -28,8 +28,8 @@ bo_gpu_error gram_add(bo_gpu *cuda, const bo_gpu_gram_add *a)
 
 __global__ void gram_margins_kernel(bo_gpu_gram_margins a)
 {
-    const size_t others = a.size - a.first, k = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (k < a.size * others) a.columns[k] = a.g[k / others * a.ldg + a.first + k % others];
+    const size_t columns = a.size - a.first, k = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (k < a.size * columns) a.columns[k] = a.g[k / columns * a.ldg + a.first + k % columns];
     if (k < a.size) a.diagonal[k] = a.g[k * a.ldg + k];
 }
 

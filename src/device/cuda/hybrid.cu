@@ -36,7 +36,7 @@ __device__ inline float gate_at(const bo_gpu_hybrid &a, const exact_keys &keys, 
 {
     const bo_gpu_attention &call = a.exact.at;
     if (!call.log_gate) return call.log_decay[key_head];
-    if (position < keys.old) return kept_gates(a, sequence, key_head)[position % a.exact.held];
+    if (position < keys.old) return kept_gates(a, sequence, key_head)[position % a.exact.capacity];
     const size_t row = (size_t)(keys.start + position - keys.old);
     return to_float(*numbers_at(static_cast<const T *>(call.log_gate), call.strides.log_gate, sequence, row, key_head));
 }
@@ -101,11 +101,11 @@ template <typename T> __global__ void keep_kernel(bo_gpu_hybrid a)
     row_tile at;
     if (!find_tile(call.keys, THREADS, (int)blockIdx.x, &at)) return;
     const int i = at.first + (int)threadIdx.x;
-    if (i >= at.length || at.length - i > a.exact.held) return;
+    if (i >= at.length || at.length - i > a.exact.capacity) return;
     const exact_keys keys = keys_of(a.exact, at.sequence);
     const T *gate = numbers_at(static_cast<const T *>(call.log_gate), call.strides.log_gate, at.sequence,
                                (size_t)(at.start + i), key_head);
-    kept_gates(a, at.sequence, key_head)[(keys.old + i) % a.exact.held] = to_float(*gate);
+    kept_gates(a, at.sequence, key_head)[(keys.old + i) % a.exact.capacity] = to_float(*gate);
 }
 
 /* ---- both parts -------------------------------------------------------------------------------------------------- */
@@ -126,29 +126,29 @@ template <typename T> __global__ void merge_kernel(bo_gpu_hybrid a)
     const float log_mix = call.mix ? logf(call.mix[head]) : 0.0f, denominator = a.norms[place];
     const float far = denominator == 0.0f ? -INFINITY : a.tops[place];
     const float near = (a.log2 ? a.exact.top[tape] / LOG2_E : a.exact.top[tape] + logf(a.exact.sum[tape])) + log_mix;
-    const float top = fmaxf(far, near), keep = relative(far, top), take = relative(near, top);
-    const float sum = keep * denominator + take, least = fmaxf(sum, a.clamp);
-    const bool present = least > 1.17549435e-38f;
-    const float factor = present ? 1 / least : 0.0f;
+    const float top = fmaxf(far, near), past_share = relative(far, top), window_share = relative(near, top);
+    const float sum = past_share * denominator + window_share, clamped = fmaxf(sum, a.clamp);
+    const bool present = clamped > 1.17549435e-38f;
+    const float factor = present ? 1 / clamped : 0.0f;
     const float *from = a.numerators + place * (size_t)values;
     const T *window = static_cast<const T *>(a.near) + place * (size_t)values;
     T *out = numbers_at(static_cast<T *>(call.out), call.strides.out, at.sequence, (size_t)row, head);
     for (int i = lane; i < values; i += WARP) {
-        const float past = keep > 0 ? keep * from[i] : 0.0f;
-        out[i] = from_float<T>(factor * fmaf(take, to_float(window[i]), past));
+        const float past = past_share > 0 ? past_share * from[i] : 0.0f;
+        out[i] = from_float<T>(factor * fmaf(window_share, to_float(window[i]), past));
     }
     __syncwarp();
     if (lane) return;
-    a.norms[place] = !present || keep == 0 ? INFINITY : (sum > a.clamp ? least : -least) / keep;
-    a.exact.top[tape] = !present ? INFINITY : a.log2 ? (top - log_mix + logf(least)) * LOG2_E : top - log_mix;
-    if (!a.log2) a.exact.sum[tape] = present ? least : INFINITY;
-    if (a.shares) a.shares[place] = factor * take;
+    a.norms[place] = !present || past_share == 0 ? INFINITY : (sum > a.clamp ? clamped : -clamped) / past_share;
+    a.exact.top[tape] = !present ? INFINITY : a.log2 ? (top - log_mix + logf(clamped)) * LOG2_E : top - log_mix;
+    if (!a.log2) a.exact.sum[tape] = present ? clamped : INFINITY;
+    if (a.shares) a.shares[place] = factor * window_share;
 }
 
 /* A warp reads every WARPS mix_blocks-th row of a head. */
 template <typename T> __global__ void split_kernel(bo_gpu_hybrid a)
 {
-    __shared__ float room[WARP];
+    __shared__ float smem[WARP];
     const bo_gpu_attention &call = a.exact.at;
     const int head = (int)blockIdx.y, lane = (int)(threadIdx.x % WARP), values = call.value_dim;
     float sum = 0;
@@ -170,7 +170,7 @@ template <typename T> __global__ void split_kernel(bo_gpu_hybrid a)
         }
         if (a.shares) sum = fmaf(a.shares[place], inner, sum);
     }
-    sum = block_sum(sum, room);
+    sum = block_sum(sum, smem);
     if (a.shares && threadIdx.x == 0) a.mix_parts[blockIdx.x * (unsigned)call.heads + blockIdx.y] = sum;
 }
 

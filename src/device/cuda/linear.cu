@@ -2,7 +2,7 @@
  *
  * recast:      reads every number once and writes it once: 6 bytes per weight from float32 to bfloat16.
  * sum_columns: reads x once (sizeof(T) bytes per number); the partial sums are at most 1/32 of that for 64 rows each.
- * put_scaled:  reads and writes every number once. */
+ * store_scaled:  reads and writes every number once. */
 #include "device.cuh"
 #include "launches.cuh"
 #include "stored.cuh"
@@ -86,7 +86,7 @@ bo_gpu_error recast(bo_gpu *cuda, const bo_gpu_recast *a)
 /* ---- residuals --------------------------------------------------------------------------------------------------- */
 
 template <typename F, typename T>
-__global__ void put_scaled_kernel(size_t count, float factor, bool accumulate, const F *from, T *to)
+__global__ void store_scaled_kernel(size_t count, float factor, bool accumulate, const F *from, T *to)
 {
     const size_t first = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * 4;
     if (first + 4 <= count) {
@@ -102,19 +102,19 @@ __global__ void put_scaled_kernel(size_t count, float factor, bool accumulate, c
         to[i] = from_float<T>(factor * to_float(from[i]) + (accumulate ? to_float(to[i]) : 0.0f));
 }
 
-template <typename F, typename T> static bo_gpu_error put_scaled_typed(bo_gpu *cuda, const bo_gpu_put_scaled *a)
+template <typename F, typename T> static bo_gpu_error store_scaled_typed(bo_gpu *cuda, const bo_gpu_store_scaled *a)
 {
-    return launch(cuda, dim3((unsigned)ceil_div(a->count, THREADS * 4)), dim3(THREADS), 0, put_scaled_kernel<F, T>,
+    return launch(cuda, dim3((unsigned)ceil_div(a->count, THREADS * 4)), dim3(THREADS), 0, store_scaled_kernel<F, T>,
                   a->count, a->factor, a->accumulate, (const F *)a->from, (T *)a->to);
 }
 
-bo_gpu_error put_scaled(bo_gpu *cuda, const bo_gpu_put_scaled *a)
+bo_gpu_error store_scaled(bo_gpu *cuda, const bo_gpu_store_scaled *a)
 {
     if (a->from_type == BO_ELEMENT_FLOAT32)
-        return a->to_type == BO_ELEMENT_FLOAT32 ? put_scaled_typed<float, float>(cuda, a)
-                                                : put_scaled_typed<float, bf16>(cuda, a);
-    return a->to_type == BO_ELEMENT_FLOAT32 ? put_scaled_typed<bf16, float>(cuda, a)
-                                            : put_scaled_typed<bf16, bf16>(cuda, a);
+        return a->to_type == BO_ELEMENT_FLOAT32 ? store_scaled_typed<float, float>(cuda, a)
+                                                : store_scaled_typed<float, bf16>(cuda, a);
+    return a->to_type == BO_ELEMENT_FLOAT32 ? store_scaled_typed<bf16, float>(cuda, a)
+                                            : store_scaled_typed<bf16, bf16>(cuda, a);
 }
 
 /* ---- sums of columns --------------------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ enum { WARPS = THREADS / WARP };
 template <typename T, int V>
 __global__ void sum_columns_kernel(size_t rows, size_t columns, size_t ld, size_t part_rows, const T *x, float *partial)
 {
-    __shared__ float room[WARPS][V * WARP];
+    __shared__ float smem[WARPS][V * WARP];
     const int lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP);
     const size_t column = ((size_t)blockIdx.x * WARP + lane) * V;
     const size_t first = blockIdx.y * part_rows, end = first + part_rows < rows ? first + part_rows : rows;
@@ -136,14 +136,14 @@ __global__ void sum_columns_kernel(size_t rows, size_t columns, size_t ld, size_
             for (int i = 0; i < V; i++) sums[i] += to_float(in.at[i]);
         }
     }
-    for (int i = 0; i < V; i++) room[warp][lane * V + i] = sums[i];
+    for (int i = 0; i < V; i++) smem[warp][lane * V + i] = sums[i];
     __syncthreads();
     for (int i = (int)threadIdx.x; i < V * WARP; i += THREADS) {
-        const size_t mine = (size_t)blockIdx.x * WARP * V + i;
-        if (mine >= columns) continue;
+        const size_t out_column = (size_t)blockIdx.x * WARP * V + i;
+        if (out_column >= columns) continue;
         float sum = 0;
-        for (int w = 0; w < WARPS; w++) sum += room[w][i];
-        partial[blockIdx.y * columns + mine] = sum;
+        for (int w = 0; w < WARPS; w++) sum += smem[w][i];
+        partial[blockIdx.y * columns + out_column] = sum;
     }
 }
 

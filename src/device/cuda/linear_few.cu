@@ -9,7 +9,7 @@
 
 namespace bo {
 
-enum { THREADS = 256, WARPS = THREADS / WARP, EACH = 8, MOST_ROWS = 8, ENOUGH_WARPS = 2048 };
+enum { THREADS = 256, WARPS = THREADS / WARP, EACH = 8, MAX_ROWS = 8, ENOUGH_WARPS = 2048 };
 
 /* ---- units of eight weights of a line ---------------------------------------------------------------------------- */
 
@@ -117,7 +117,7 @@ __device__ inline void add_products(const bo_gpu_few_rows &a, const bo_gpu_few_i
 template <int STORED, int ROWS, int LINES>
 __global__ void __launch_bounds__(THREADS) few_rows_kernel(bo_gpu_few_rows a, int split)
 {
-    __shared__ float room[WARPS][LINES * ROWS];
+    __shared__ float smem[WARPS][LINES * ROWS];
     const int warp = (int)(threadIdx.x / WARP), lane = (int)(threadIdx.x % WARP), part = warp % split;
     size_t group = (size_t)blockIdx.x * (WARPS / split) + warp / split;
     int at = 0;
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(THREADS) few_rows_kernel(bo_gpu_few_rows a, in
     for (int l = 0; l < LINES; l++)
         for (int r = 0; r < ROWS; r++) {
             const float sum = warp_sum(sums[l][r]);
-            if (lane == 0) room[warp][l * ROWS + r] = sum;
+            if (lane == 0) smem[warp][l * ROWS + r] = sum;
         }
     if (split > 1)
         __syncthreads();
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(THREADS) few_rows_kernel(bo_gpu_few_rows a, in
     const int l = lane / ROWS, r = lane % ROWS;
     if (part > 0 || lane >= LINES * ROWS || row + r >= a.rows || line + l >= item.n) return;
     float sum = 0;
-    for (int other = 0; other < split; other++) sum += room[warp + other][lane];
+    for (int other = 0; other < split; other++) sum += smem[warp + other][lane];
     finish(a, item, row + r, line + l, sum);
 }
 
@@ -166,7 +166,7 @@ template <int STORED, int ROWS, int LINES> static bo_gpu_error launch_few(bo_gpu
 
 template <int STORED> static bo_gpu_error few_rows_of(bo_gpu *cuda, const bo_gpu_few_rows *a)
 {
-    return a->rows == 1 ? launch_few<STORED, 1, 4>(cuda, a) : launch_few<STORED, MOST_ROWS, 2>(cuda, a);
+    return a->rows == 1 ? launch_few<STORED, 1, 4>(cuda, a) : launch_few<STORED, MAX_ROWS, 2>(cuda, a);
 }
 
 bo_gpu_error few_rows(bo_gpu *cuda, const bo_gpu_few_rows *a)

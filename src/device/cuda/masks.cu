@@ -6,7 +6,7 @@
 
 namespace bo {
 
-enum { MASK_THREADS = 256, WORDS = 4, HALF = 2 };
+enum { MASK_THREADS = 256, BITS_PER_BLOCK = 4, HALF = 2 };
 
 /* A thread handles half of a group of 64: numbers 8 h … 8 h + 7 (h = 0, 1) of each of the four rows of 16. These share
  * the blocks 8 h … 8 h + 7 of the group. */
@@ -18,21 +18,21 @@ __global__ void mask_kernel(bo_gpu_mask a)
     const uint64_t seed = a.pass->seed;
     uint32_t kept = 0; /* bit 8 w + i: word w of block i */
     for (int i = 0; i < OCTET; i++) {
-        const random_words words = random_block(seed, a.stream, group * RANDOM_BLOCKS + (size_t)(half * OCTET + i));
+        const random_u32x4 bits = random_block(seed, a.stream, group * RANDOM_BLOCKS + (size_t)(half * OCTET + i));
 #pragma unroll
-        for (int w = 0; w < WORDS; w++) kept |= (uint32_t)(words.at[w] >= a.least) << (OCTET * w + i);
+        for (int w = 0; w < BITS_PER_BLOCK; w++) kept |= (uint32_t)(bits.at[w] >= a.threshold) << (OCTET * w + i);
     }
 #pragma unroll
-    for (int w = 0; w < WORDS; w++) {
+    for (int w = 0; w < BITS_PER_BLOCK; w++) {
         const size_t first = group * RANDOM_GROUP + (size_t)(w * RANDOM_BLOCKS + half * OCTET);
         if (first >= a.count) return;
         const bool whole = first + OCTET <= a.count;
-        const int there = whole ? OCTET : (int)(a.count - first);
+        const int valid = whole ? OCTET : (int)(a.count - first);
         float x[OCTET];
-        read_octet(a.x, first, there, whole, x);
+        read_octet(a.x, first, valid, whole, x);
 #pragma unroll
         for (int i = 0; i < OCTET; i++) x[i] = x[i] * (kept >> (OCTET * w + i) & 1 ? a.factor : 0.0f);
-        write_octet(a.y, first, there, whole, x);
+        write_octet(a.y, first, valid, whole, x);
     }
 }
 
@@ -40,18 +40,18 @@ __global__ void mask_kernel(bo_gpu_mask a)
 struct row_mask_map {
     const bo_gpu_pass *pass;
     uint64_t stream;
-    uint32_t least;
+    uint32_t threshold;
     float factor;
     size_t columns;
     __device__ void operator()(const float (&x)[1][OCTET], float (&y)[1][OCTET], size_t first) const
     {
         const uint64_t seed = pass->seed;
         size_t row = first / columns, next = (row + 1) * columns;
-        bool kept = random_word(seed, stream, row) >= least;
+        bool kept = random_u32(seed, stream, row) >= threshold;
         for (int i = 0; i < OCTET; i++) {
             if (first + (size_t)i == next) {
                 row++, next += columns;
-                kept = random_word(seed, stream, row) >= least;
+                kept = random_u32(seed, stream, row) >= threshold;
             }
             y[0][i] = kept ? factor * x[0][i] : 0.0f;
         }
@@ -62,7 +62,7 @@ bo_gpu_error mask(bo_gpu *cuda, const bo_gpu_mask *a)
 {
     if (a->row_columns)
         return map_numbers(cuda, a->count, sources<1>{{a->x}}, targets<1>{{a->y}},
-                           row_mask_map{a->pass, a->stream, a->least, a->factor, a->row_columns});
+                           row_mask_map{a->pass, a->stream, a->threshold, a->factor, a->row_columns});
     const size_t threads = ceil_div(a->count, RANDOM_GROUP) * HALF;
     return launch(cuda, dim3((unsigned)ceil_div(threads, MASK_THREADS)), dim3(MASK_THREADS), 0, mask_kernel, *a);
 }
@@ -76,8 +76,8 @@ struct normal_map {
     {
         const uint64_t seed = pass->seed;
         for (int i = 0; i < OCTET; i += 2) {
-            const uint32_t a = random_word(seed, stream, first + (size_t)i),
-                           b = random_word(seed, stream, first + (size_t)i + 1);
+            const uint32_t a = random_u32(seed, stream, first + (size_t)i),
+                           b = random_u32(seed, stream, first + (size_t)i + 1);
             const float u = ((float)(a >> 8) + 1) * 0x1p-24f, turn = (float)(b >> 8) * 0x1p-24f;
             const float radius = sqrtf(-2 * logf(u)), angle = 6.2831853071795865f * turn;
             y[0][i] = x[0][i] + amount * (radius * cosf(angle));

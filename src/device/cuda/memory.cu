@@ -1,6 +1,6 @@
 /* What GLA and DELTA have in common: queries that read a memory, and steps.
  *
- * memory_ask: o = s Sᵀq for all queries of a sequence, after its last token. Used if all keys are read before the
+ * memory_read: o = s Sᵀq for all queries of a sequence, after its last token. Used if all keys are read before the
  * queries (cross attention), and if only states are read. For n queries and heads of dim = value_dim = d: n (2 d)
  * numbers are read and written and 2 n d² operations are computed; backward twice.
  *
@@ -9,26 +9,26 @@
 #include "memory.cuh"
 
 namespace bo {
-namespace asking {
+namespace reading {
 
-enum { ASK_ROWS = 32, ASK_SLICE = 64 };
+enum { READ_ROWS = 32, READ_SLICE = 64 };
 
-template <typename T> struct ask_room {
-    T *q;         /* rows x dim */
-    T *s;         /* dim x columns */
-    T *dout;      /* rows x columns */
-    float *out;   /* rows x columns */
-    float *dq;    /* rows x dim */
-    float *slope; /* dim x columns */
-    __host__ __device__ explicit ask_room(tile_room *room, int dim)
+template <typename T> struct read_smem {
+    T *q;       /* rows x dim */
+    T *s;       /* dim x columns */
+    T *dout;    /* rows x columns */
+    float *out; /* rows x columns */
+    float *dq;  /* rows x dim */
+    float *dS;  /* dim x columns */
+    __host__ __device__ explicit read_smem(smem_carver *carver, int dim)
     {
-        q = room->take<T>(ASK_ROWS, dim);
-        s = room->take<T>(dim, ASK_SLICE);
-        dout = room->take<T>(ASK_ROWS, ASK_SLICE);
-        out = room->take<float>(ASK_ROWS, ASK_SLICE);
-        dq = room->take<float>(ASK_ROWS, dim);
-        slope = (float *)s; /* of another kernel */
-        if (sizeof(T) != sizeof(float)) slope = room->take<float>(dim, ASK_SLICE);
+        q = carver->tile<T>(READ_ROWS, dim);
+        s = carver->tile<T>(dim, READ_SLICE);
+        dout = carver->tile<T>(READ_ROWS, READ_SLICE);
+        out = carver->tile<float>(READ_ROWS, READ_SLICE);
+        dq = carver->tile<float>(READ_ROWS, dim);
+        dS = (float *)s; /* of another kernel */
+        if (sizeof(T) != sizeof(float)) dS = carver->tile<float>(dim, READ_SLICE);
     }
 };
 
@@ -38,92 +38,92 @@ __device__ inline const float *end_of(const bo_gpu_memory &a, int sequence, int 
     return chunk_memory(a.ends, a.call, sequence, key_head);
 }
 
-template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_kernel(bo_gpu_memory a)
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) read_kernel(bo_gpu_memory a)
 {
     BO_SHARED(shared);
     const bo_gpu_attention &call = a.call;
     const int head = (int)blockIdx.y, dim = call.dim, values = call.value_dim;
-    const int stride = tile_stride(dim), across = tile_stride(ASK_SLICE), rows = tile_pad(dim);
-    const chunk at = chunk_of(call.queries, ASK_ROWS, (int)blockIdx.x);
+    const int stride = tile_stride(dim), across = tile_stride(READ_SLICE), rows = tile_pad(dim);
+    const chunk at = chunk_of(call.queries, READ_ROWS, (int)blockIdx.x);
     if (at.tokens == 0) return;
-    tile_room space = {shared, 0};
-    const ask_room<T> room(&space, dim);
+    smem_carver carver = {shared, 0};
+    const read_smem<T> smem(&carver, dim);
     const float *s = end_of(a, at.sequence, head / (call.heads / call.key_heads));
     const bo_gpu_attention_strides &by = call.strides;
     T *out = numbers_at((T *)call.out, by.out, at.sequence, at.row, head);
-    unit_load(room.q, stride, ASK_ROWS, at.tokens, dim, numbers_at((const T *)call.q, by.q, at.sequence, at.row, head),
+    unit_load(smem.q, stride, READ_ROWS, at.tokens, dim, numbers_at((const T *)call.q, by.q, at.sequence, at.row, head),
               by.q.row, a.unit, [&](int) { return call.scale; });
-    for (int first = 0; first < values; first += ASK_SLICE) {
-        const int columns = min((int)ASK_SLICE, values - first);
-        tile_load(room.s, across, rows, dim, columns, s + first, (size_t)values);
+    for (int first = 0; first < values; first += READ_SLICE) {
+        const int columns = min((int)READ_SLICE, values - first);
+        tile_load(smem.s, across, rows, dim, columns, s + first, (size_t)values);
         __syncthreads();
-        tile_product(ASK_ROWS, tile_pad(columns), rows, plain(room.q, stride), plain(room.s, across),
-                     [&](int i, int j, float x) { room.out[i * across + j] = x; });
+        tile_product(READ_ROWS, tile_pad(columns), rows, plain(smem.q, stride), plain(smem.s, across),
+                     [&](int i, int j, float x) { smem.out[i * across + j] = x; });
         __syncthreads();
-        tile_store(room.out, across, at.tokens, columns, out + first, by.out.row);
+        tile_store(smem.out, across, at.tokens, columns, out + first, by.out.row);
     }
 }
 
 /* dq = S do, for the scaled queries */
-template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_queries_kernel(bo_gpu_memory a)
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) read_dq_kernel(bo_gpu_memory a)
 {
     BO_SHARED(shared);
     const bo_gpu_attention &call = a.call;
     const int head = (int)blockIdx.y, dim = call.dim, values = call.value_dim;
-    const int stride = tile_stride(dim), across = tile_stride(ASK_SLICE), rows = tile_pad(dim);
-    const chunk at = chunk_of(call.queries, ASK_ROWS, (int)blockIdx.x);
+    const int stride = tile_stride(dim), across = tile_stride(READ_SLICE), rows = tile_pad(dim);
+    const chunk at = chunk_of(call.queries, READ_ROWS, (int)blockIdx.x);
     if (at.tokens == 0) return;
-    tile_room space = {shared, 0};
-    const ask_room<T> room(&space, dim);
+    smem_carver carver = {shared, 0};
+    const read_smem<T> smem(&carver, dim);
     const float *s = end_of(a, at.sequence, head / (call.heads / call.key_heads));
     const bo_gpu_attention_strides &by = call.strides;
     const T *dout = numbers_at((const T *)call.dout, by.dout, at.sequence, at.row, head);
-    for (int first = 0; first < values; first += ASK_SLICE) {
-        const int columns = min((int)ASK_SLICE, values - first);
-        tile_load(room.s, across, rows, dim, columns, s + first, (size_t)values);
-        tile_load(room.dout, across, ASK_ROWS, at.tokens, columns, dout + first, by.dout.row);
+    for (int first = 0; first < values; first += READ_SLICE) {
+        const int columns = min((int)READ_SLICE, values - first);
+        tile_load(smem.s, across, rows, dim, columns, s + first, (size_t)values);
+        tile_load(smem.dout, across, READ_ROWS, at.tokens, columns, dout + first, by.dout.row);
         __syncthreads();
-        tile_product(ASK_ROWS, rows, tile_pad(columns), plain(room.dout, across), transposed(room.s, across),
+        tile_product(READ_ROWS, rows, tile_pad(columns), plain(smem.dout, across), transposed(smem.s, across),
                      [&](int i, int j, float x) {
-                         float *to = room.dq + i * stride + j;
+                         float *to = smem.dq + i * stride + j;
                          *to = first ? *to + x : x;
                      });
         __syncthreads();
     }
-    unit_store(room.dq, stride, at.tokens, dim, a.unit, call.scale,
+    unit_store(smem.dq, stride, at.tokens, dim, a.unit, call.scale,
                numbers_at((const T *)call.q, by.q, at.sequence, at.row, head), by.q.row,
                numbers_at((T *)call.dq, by.dq, at.sequence, at.row, head), by.dq.row);
 }
 
 /* dS = Σ s q doᵀ: one block for some columns of one key head of one sequence */
-template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_slopes_kernel(bo_gpu_memory a)
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) read_dS_kernel(bo_gpu_memory a)
 {
     BO_SHARED(shared);
     const bo_gpu_attention &call = a.call;
-    const int sequence = (int)blockIdx.x, h = (int)blockIdx.y, first = (int)blockIdx.z * ASK_SLICE;
+    const int sequence = (int)blockIdx.x, h = (int)blockIdx.y, first = (int)blockIdx.z * READ_SLICE;
     const int dim = call.dim, values = call.value_dim, group = call.heads / call.key_heads;
-    const int stride = tile_stride(dim), across = tile_stride(ASK_SLICE), rows = tile_pad(dim);
-    const int columns = min((int)ASK_SLICE, values - first);
+    const int stride = tile_stride(dim), across = tile_stride(READ_SLICE), rows = tile_pad(dim);
+    const int columns = min((int)READ_SLICE, values - first);
     const int start = rows_before(call.queries, sequence), end = rows_before(call.queries, sequence + 1);
-    tile_room space = {shared, 0};
-    const ask_room<T> room(&space, dim);
+    smem_carver carver = {shared, 0};
+    const read_smem<T> smem(&carver, dim);
     const bo_gpu_attention_strides &by = call.strides;
-    tile_clear(room.slope, across, rows, columns);
-    for (int row = start; row < end; row += ASK_ROWS)
+    tile_clear(smem.dS, across, rows, columns);
+    for (int row = start; row < end; row += READ_ROWS)
         for (int head = h * group; head < (h + 1) * group; head++) {
-            const int tokens = min((int)ASK_ROWS, end - row);
-            unit_load(room.q, stride, ASK_ROWS, tokens, dim,
+            const int tokens = min((int)READ_ROWS, end - row);
+            unit_load(smem.q, stride, READ_ROWS, tokens, dim,
                       numbers_at((const T *)call.q, by.q, sequence, (size_t)row, head), by.q.row, a.unit,
                       [&](int) { return call.scale; });
-            tile_load(room.dout, across, ASK_ROWS, tokens, columns,
+            tile_load(smem.dout, across, READ_ROWS, tokens, columns,
                       numbers_at((const T *)call.dout, by.dout, sequence, (size_t)row, head) + first, by.dout.row);
             __syncthreads();
-            tile_product(rows, tile_pad(columns), ASK_ROWS, transposed(room.q, stride), plain(room.dout, across),
-                         [&](int i, int j, float x) { room.slope[i * across + j] += x; });
+            tile_product(rows, tile_pad(columns), READ_ROWS, transposed(smem.q, stride), plain(smem.dout, across),
+                         [&](int i, int j, float x) { smem.dS[i * across + j] += x; });
             __syncthreads();
         }
     __syncthreads();
-    tile_store(room.slope, across, dim, columns, chunk_memory(a.end_slopes, call, sequence, h) + first, (size_t)values);
+    tile_store(smem.dS, across, dim, columns, chunk_memory(a.end_gradients, call, sequence, h) + first, (size_t)values);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -135,10 +135,10 @@ template <typename T>
 __device__ inline void step_row(const bo_gpu_memory &a, const T *x, float factor, float *to, float *sums)
 {
     const int c = (int)threadIdx.x;
-    const float mine = c < a.call.dim ? to_float(x[c]) : 0.0f;
-    if (a.unit) factor /= sqrtf(block_sum(mine * mine, sums)) + BO_UNIT_LEAST;
+    const float x_c = c < a.call.dim ? to_float(x[c]) : 0.0f;
+    if (a.unit) factor /= sqrtf(block_sum(x_c * x_c, sums)) + BO_UNIT_EPSILON;
     __syncthreads();
-    if (c < a.call.dim) to[c] = mine * factor;
+    if (c < a.call.dim) to[c] = x_c * factor;
     __syncthreads();
 }
 
@@ -179,7 +179,7 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) step_kerne
     for (size_t row = (size_t)rows_before(call.keys, sequence); row < end; row++) {
         const T *gate = numbers_if_any((const T *)call.log_gate, by.log_gate, sequence, row, h);
         const T *beta = numbers_if_any((const T *)call.beta, by.beta, sequence, row, h);
-        if (c < dim) g[c] = gate ? expf(least_gate(to_float(gate[a.delta ? 0 : c]))) : 1.0f;
+        if (c < dim) g[c] = gate ? expf(clamp_gate(to_float(gate[a.delta ? 0 : c]))) : 1.0f;
         step_row(a, numbers_at((const T *)call.k, by.k, sequence, row, h), 1.0f, k, sums);
         float u = present ? to_float(numbers_at((const T *)call.v, by.v, sequence, row, h)[column]) : 0.0f;
         if (a.delta) u = (beta ? to_float(*beta) : 1.0f) * (u - g[0] * step_read(k, s, dim, parts));
@@ -212,44 +212,46 @@ template <typename T> static bo_gpu_error step_typed(bo_gpu *cuda, const bo_gpu_
     return launch(cuda, grid, dim3(TILE_THREADS), 0, step_kernel<T>, *a);
 }
 
-template <typename T> static bo_gpu_error ask_typed(bo_gpu *cuda, const bo_gpu_memory *a)
+template <typename T> static bo_gpu_error read_typed(bo_gpu *cuda, const bo_gpu_memory *a)
 {
-    tile_room room = {};
-    (void)ask_room<T>(&room, a->call.dim);
-    return launch(cuda, dim3(tiles_of(a->call.queries, ASK_ROWS), (unsigned)a->call.heads), dim3(TILE_THREADS),
-                  room.bytes, ask_kernel<T>, *a);
+    smem_carver carver = {};
+    (void)read_smem<T>(&carver, a->call.dim);
+    return launch(cuda, dim3(tiles_of(a->call.queries, READ_ROWS), (unsigned)a->call.heads), dim3(TILE_THREADS),
+                  carver.bytes, read_kernel<T>, *a);
 }
 
-template <typename T> static bo_gpu_error ask_gradients_typed(bo_gpu *cuda, const bo_gpu_memory *a)
+template <typename T> static bo_gpu_error read_gradients_typed(bo_gpu *cuda, const bo_gpu_memory *a)
 {
     const bo_gpu_attention &call = a->call;
     const dim3 scans((unsigned)call.queries.sequences, (unsigned)call.key_heads,
-                     (unsigned)ceil_div((size_t)call.value_dim, ASK_SLICE));
-    tile_room room = {};
-    (void)ask_room<T>(&room, call.dim);
+                     (unsigned)ceil_div((size_t)call.value_dim, READ_SLICE));
+    smem_carver carver = {};
+    (void)read_smem<T>(&carver, call.dim);
     bo_gpu_error error = nullptr;
     if (call.dq)
-        error = launch(cuda, dim3(tiles_of(call.queries, ASK_ROWS), (unsigned)call.heads), dim3(TILE_THREADS),
-                       room.bytes, ask_queries_kernel<T>, *a);
-    return error ? error : launch(cuda, scans, dim3(TILE_THREADS), room.bytes, ask_slopes_kernel<T>, *a);
+        error = launch(cuda, dim3(tiles_of(call.queries, READ_ROWS), (unsigned)call.heads), dim3(TILE_THREADS),
+                       carver.bytes, read_dq_kernel<T>, *a);
+    return error ? error : launch(cuda, scans, dim3(TILE_THREADS), carver.bytes, read_dS_kernel<T>, *a);
 }
 
-} // namespace asking
+} // namespace reading
 
-bo_gpu_error memory_ask(bo_gpu *cuda, const bo_gpu_memory *a)
+bo_gpu_error memory_read(bo_gpu *cuda, const bo_gpu_memory *a)
 {
-    return a->call.type == BO_ELEMENT_FLOAT32 ? asking::ask_typed<float>(cuda, a) : asking::ask_typed<bf16>(cuda, a);
+    return a->call.type == BO_ELEMENT_FLOAT32 ? reading::read_typed<float>(cuda, a)
+                                              : reading::read_typed<bf16>(cuda, a);
 }
 
-bo_gpu_error memory_ask_gradients(bo_gpu *cuda, const bo_gpu_memory *a)
+bo_gpu_error memory_read_gradients(bo_gpu *cuda, const bo_gpu_memory *a)
 {
-    return a->call.type == BO_ELEMENT_FLOAT32 ? asking::ask_gradients_typed<float>(cuda, a)
-                                              : asking::ask_gradients_typed<bf16>(cuda, a);
+    return a->call.type == BO_ELEMENT_FLOAT32 ? reading::read_gradients_typed<float>(cuda, a)
+                                              : reading::read_gradients_typed<bf16>(cuda, a);
 }
 
 bo_gpu_error memory_step(bo_gpu *cuda, const bo_gpu_memory *a)
 {
-    return a->call.type == BO_ELEMENT_FLOAT32 ? asking::step_typed<float>(cuda, a) : asking::step_typed<bf16>(cuda, a);
+    return a->call.type == BO_ELEMENT_FLOAT32 ? reading::step_typed<float>(cuda, a)
+                                              : reading::step_typed<bf16>(cuda, a);
 }
 
 } // namespace bo

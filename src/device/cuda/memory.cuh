@@ -46,7 +46,7 @@ template <typename T> __device__ inline T *chunk_memory(T *array, const bo_gpu_a
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* e of x / (|x| + e) */
-#define BO_UNIT_LEAST 1e-3f
+#define BO_UNIT_EPSILON 1e-3f
 
 /* Reads rows of q or k into a tile, times factor(row); `unit`: as x / (|x| + e), one warp per row. */
 template <typename E, typename T, typename Factor>
@@ -62,7 +62,7 @@ __device__ inline void unit_load(E *to, int stride, int padded, int rows, int co
         const T *x = from + (size_t)i * ld;
         float square = 0.0f;
         for (int j = lane; i < rows && j < columns; j += WARP) square = fmaf(to_float(x[j]), to_float(x[j]), square);
-        const float times = i < rows ? factor(i) / (sqrtf(warp_sum(square)) + BO_UNIT_LEAST) : 0.0f;
+        const float times = i < rows ? factor(i) / (sqrtf(warp_sum(square)) + BO_UNIT_EPSILON) : 0.0f;
         for (int j = lane; j < width; j += WARP)
             to[i * stride + j] = from_float<E>(i < rows && j < columns ? times * to_float(x[j]) : 0.0f);
     }
@@ -85,7 +85,7 @@ __device__ inline void unit_store(const float *dt, int stride, int rows, int col
         }
         float factor = scale, along = 0.0f;
         if (unit) {
-            const float n = sqrtf(warp_sum(square)), over = 1.0f / (n + BO_UNIT_LEAST);
+            const float n = sqrtf(warp_sum(square)), over = 1.0f / (n + BO_UNIT_EPSILON);
             inner = warp_sum(inner);
             factor = scale * over, along = n > 0.0f ? scale * inner * over * over / n : 0.0f;
         }
@@ -95,7 +95,7 @@ __device__ inline void unit_store(const float *dt, int stride, int rows, int col
 }
 
 /* A log gate, at least -1e8: nothing remains of the past anyway, and sums stay precise. */
-__device__ inline float least_gate(float log_gate)
+__device__ inline float clamp_gate(float log_gate)
 {
     return fmaxf(log_gate, -1e8f);
 }

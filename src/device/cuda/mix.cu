@@ -19,8 +19,8 @@ __device__ inline size_t tokens_before(const bo_gpu_mix &m, const sequence_span 
 {
     const char *state = mix_state(m, s.index);
     if (!state) return 0;
-    const size_t held = *(const uint32_t *)state, length = s.end - s.first;
-    return !m.again ? held : held < length ? 0 : held - length;
+    const size_t stored = *(const uint32_t *)state, length = s.end - s.first;
+    return !m.again ? stored : stored < length ? 0 : stored - length;
 }
 
 /* Appends rows to the state; tokens beyond the matrix are not kept. */
@@ -31,7 +31,7 @@ __global__ void mix_append_kernel(bo_gpu_mix m)
     if (row >= m.sequences.rows) return;
     const sequence_span s = sequence_with(m.sequences, row);
     const size_t token = tokens_before(m, s) + row - s.first;
-    if (token >= m.most) return;
+    if (token >= m.max_tokens) return;
     float *rows = (float *)(mix_state(m, s.index) + m.head);
     rows[token * m.columns + column] = read_one(m.x, item);
 }
@@ -55,10 +55,11 @@ __global__ void mix_kernel(bo_gpu_mix m)
     const char *state = mix_state(m, s.index);
     const bo_gpu_source x = state ? bo_gpu_source{state + m.head, BO_ELEMENT_FLOAT32} : m.x;
     const size_t first = state ? 0 : s.first;
-    const bool fits = token < m.most && end <= m.most;
+    const bool fits = token < m.max_tokens && end <= m.max_tokens;
     float sum = fits ? 0 : NAN;
     for (size_t t = 0; fits && t < end; t++)
-        sum += read_one(m.weight, (head * m.most + token) * m.most + t) * read_one(x, (first + t) * m.columns + column);
+        sum += read_one(m.weight, (head * m.max_tokens + token) * m.max_tokens + t) *
+               read_one(x, (first + t) * m.columns + column);
     write_one(m.y, item, sum);
 }
 
@@ -85,9 +86,9 @@ __global__ void mix_input_kernel(bo_gpu_mix_back a)
     if (row >= m.sequences.rows) return;
     const sequence_span s = sequence_with(m.sequences, row);
     const size_t token = row - s.first, length = s.end - s.first;
-    float sum = length <= m.most ? 0 : NAN;
-    for (size_t t = m.causal ? token : 0; t < length && length <= m.most; t++)
-        sum += read_one(m.weight, (head * m.most + t) * m.most + token) *
+    float sum = length <= m.max_tokens ? 0 : NAN;
+    for (size_t t = m.causal ? token : 0; t < length && length <= m.max_tokens; t++)
+        sum += read_one(m.weight, (head * m.max_tokens + t) * m.max_tokens + token) *
                read_one(a.dy, (s.first + t) * m.columns + column);
     write_one(a.dx, item, sum);
 }
@@ -96,8 +97,9 @@ __global__ void mix_input_kernel(bo_gpu_mix_back a)
 __global__ void mix_weight_kernel(bo_gpu_mix_back a)
 {
     const bo_gpu_mix &m = a.of;
-    const size_t item = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP, head = item / (m.most * m.most),
-                 t = item / m.most % m.most, s = item % m.most, dim = m.columns / m.heads;
+    const size_t item = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP,
+                 head = item / (m.max_tokens * m.max_tokens), t = item / m.max_tokens % m.max_tokens,
+                 s = item % m.max_tokens, dim = m.columns / m.heads;
     if (head >= m.heads) return;
     float sum = 0;
     for (int i = 0; i < m.sequences.sequences && (!m.causal || s <= t); i++) {
@@ -114,7 +116,7 @@ __global__ void mix_weight_kernel(bo_gpu_mix_back a)
 bo_gpu_error mix_back(bo_gpu *cuda, const bo_gpu_mix_back *a)
 {
     const bo_gpu_mix &m = a->of;
-    const size_t items = m.sequences.rows * m.columns, warps = m.heads * m.most * m.most;
+    const size_t items = m.sequences.rows * m.columns, warps = m.heads * m.max_tokens * m.max_tokens;
     if (a->dx.at)
         if (bo_gpu_error error =
                 launch(cuda, dim3((unsigned)ceil_div(items, MIX_THREADS)), dim3(MIX_THREADS), 0, mix_input_kernel, *a))

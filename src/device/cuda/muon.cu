@@ -12,7 +12,7 @@ __global__ void direction_kernel(bo_gpu_muon_list a)
     const size_t at = blockIdx.y, count = a.small * a.large, step = (size_t)gridDim.x * blockDim.x;
     const float *g = a.g[at];
     float *m = a.m[at], *u = a.u + at * a.stride;
-    const float rest = a.rest * a.scale, own = a.nesterov ? rest : 0.0f, past = a.nesterov ? a.momentum : 1.0f;
+    const float rest = a.rest * a.scale, g_factor = a.nesterov ? rest : 0.0f, m_factor = a.nesterov ? a.momentum : 1.0f;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
         if (!m) {
             u[i] = a.scale * g[i];
@@ -20,7 +20,7 @@ __global__ void direction_kernel(bo_gpu_muon_list a)
         }
         const float moved = a.momentum * m[i] + rest * g[i];
         m[i] = moved;
-        u[i] = own * g[i] + past * moved;
+        u[i] = g_factor * g[i] + m_factor * moved;
     }
 }
 
@@ -46,8 +46,8 @@ __device__ inline tile_place place_of_tile(const bo_gpu_muon_list &a)
 
 /* Calls put(place in the weight, X at that place) for all elements of the tile, so that neighboring threads have
  * neighboring places in the weight; get(place in X) reads X. */
-template <typename Get, typename Put>
-__device__ inline void from_x(const bo_gpu_muon_list &a, bool tall, float (*room)[TILE + 1], Get get, Put put)
+template <typename Get, typename Store>
+__device__ inline void from_x(const bo_gpu_muon_list &a, bool tall, float (*smem)[TILE + 1], Get get, Store store)
 {
     const tile_place t = place_of_tile(a);
     for (int i = t.warp; i < TILE; i += THREADS / WARP) {
@@ -55,27 +55,27 @@ __device__ inline void from_x(const bo_gpu_muon_list &a, bool tall, float (*room
         if (row >= a.small || column >= a.large) continue;
         const float x = get(row * a.large + column);
         if (tall)
-            room[i][t.lane] = x;
+            smem[i][t.lane] = x;
         else
-            put(row * a.large + column, x);
+            store(row * a.large + column, x);
     }
     if (!tall) return;
     __syncthreads();
     for (int j = t.warp; j < TILE; j += THREADS / WARP) {
         const size_t row = t.row + t.lane, column = t.column + j;
-        if (row < a.small && column < a.large) put(column * a.small + row, room[t.lane][j]);
+        if (row < a.small && column < a.large) store(column * a.small + row, smem[t.lane][j]);
     }
 }
 
 template <typename T> __global__ void store_kernel(bo_gpu_muon_list a)
 {
-    __shared__ float room[TILE][TILE + 1];
+    __shared__ float smem[TILE][TILE + 1];
     const size_t at = blockIdx.y;
     const T *x = static_cast<const T *>(a.x) + at * a.stride;
     float *w = a.w[at];
     const float rate = a.rate[at], keep = a.keep[at];
     from_x(
-        a, a.tall[at], room, [=](size_t i) { return to_float(x[i]); },
+        a, a.tall[at], smem, [=](size_t i) { return to_float(x[i]); },
         [=](size_t i, float u) { w[i] = keep * w[i] - rate * u; });
 }
 
@@ -92,7 +92,7 @@ bo_gpu_error muon_store(bo_gpu *cuda, const bo_gpu_muon_list *a)
 
 __global__ void load_kernel(bo_gpu_muon_list a)
 {
-    __shared__ float room[TILE][TILE + 1];
+    __shared__ float smem[TILE][TILE + 1];
     const size_t at = blockIdx.y;
     const float *u = a.u + at * a.stride;
     float *x = static_cast<float *>(a.x) + at * a.stride;
@@ -101,13 +101,13 @@ __global__ void load_kernel(bo_gpu_muon_list a)
     const bool tall = a.tall[at];
     for (int j = t.warp; tall && j < TILE; j += THREADS / WARP) {
         const size_t row = t.row + t.lane, column = t.column + j;
-        if (row < a.small && column < a.large) room[t.lane][j] = u[column * a.small + row];
+        if (row < a.small && column < a.large) smem[t.lane][j] = u[column * a.small + row];
     }
     if (tall) __syncthreads();
     for (int i = t.warp; i < TILE; i += THREADS / WARP) {
         const size_t row = t.row + i, column = t.column + t.lane;
         if (row >= a.small || column >= a.large) continue;
-        x[row * a.large + column] = scale * (tall ? room[i][t.lane] : u[row * a.large + column]);
+        x[row * a.large + column] = scale * (tall ? smem[i][t.lane] : u[row * a.large + column]);
     }
 }
 

@@ -12,7 +12,7 @@
 
 namespace bo {
 
-enum { MOST_SLOTS = 4, NORM_THREADS = 128, LEAST_LANES = 8, WIDEST_TEAM = BO_GPU_NORM_WIDEST / OCTET / MOST_SLOTS };
+enum { MAX_SLOTS = 4, NORM_THREADS = 128, MIN_LANES = 8, WIDEST_TEAM = BO_GPU_NORM_WIDEST / OCTET / MAX_SLOTS };
 
 /* ---- teams ------------------------------------------------------------------------------------------------------- */
 
@@ -27,16 +27,16 @@ struct team_shape {
 static team_shape team_for(size_t width)
 {
     const size_t octets = ceil_div(width, OCTET);
-    int lanes = LEAST_LANES;
+    int lanes = MIN_LANES;
     while (lanes < WARP && (size_t)lanes < octets) lanes *= 2;
-    if ((size_t)lanes * MOST_SLOTS < octets) lanes = (int)ceil_div(octets, WARP * MOST_SLOTS) * WARP;
+    if ((size_t)lanes * MAX_SLOTS < octets) lanes = (int)ceil_div(octets, WARP * MAX_SLOTS) * WARP;
     return team_shape{lanes, (int)ceil_div(octets, (size_t)lanes), lanes > WARP ? lanes : NORM_THREADS};
 }
 
 /* The sum over the threads of a team; all threads of the block call it. */
-__device__ inline float team_sum(float x, int lanes, float *room)
+__device__ inline float team_sum(float x, int lanes, float *smem)
 {
-    if (lanes > WARP) return block_sum(x, room);
+    if (lanes > WARP) return block_sum(x, smem);
     for (int step = lanes / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
     return x;
 }
@@ -50,21 +50,21 @@ struct norm_share {
     {
         return (size_t)(slot * lanes + lane) * OCTET;
     }
-    __device__ int there(int slot) const
+    __device__ int valid(int slot) const
     {
         const size_t first = column(slot);
         return first >= width ? 0 : width - first < OCTET ? (int)(width - first) : OCTET;
     }
     __device__ void read(const bo_gpu_source &from, size_t group, int slot, raw_octet &raw) const
     {
-        if (there(slot)) read_raw(from, group * width + column(slot), there(slot), aligned, raw);
+        if (valid(slot)) read_raw(from, group * width + column(slot), valid(slot), aligned, raw);
     }
     /* The numbers that were read; 0 beyond the width. */
     __device__ void widen(bo_element type, int slot, const raw_octet &raw, float (&x)[OCTET]) const
     {
-        if (there(slot)) widen_octet(type, raw, x);
+        if (valid(slot)) widen_octet(type, raw, x);
 #pragma unroll
-        for (int i = 0; i < OCTET && !there(slot); i++) x[i] = 0;
+        for (int i = 0; i < OCTET && !valid(slot); i++) x[i] = 0;
     }
     __device__ void read_now(const bo_gpu_source &from, int slot, float (&x)[OCTET]) const
     {
@@ -88,7 +88,7 @@ struct norm_share {
     }
     __device__ void write(const bo_gpu_target &to, size_t group, int slot, const float (&x)[OCTET]) const
     {
-        if (there(slot)) write_octet(to, group * width + column(slot), there(slot), aligned, x);
+        if (valid(slot)) write_octet(to, group * width + column(slot), valid(slot), aligned, x);
     }
 };
 
@@ -105,57 +105,57 @@ __device__ inline float square_of(float x)
 }
 
 /* x -= mean for the columns of the group, and returns the mean. Columns beyond the width stay 0. */
-template <int SLOTS> __device__ inline float center(float (&x)[SLOTS][OCTET], const norm_share &mine, float *room)
+template <int SLOTS> __device__ inline float center(float (&x)[SLOTS][OCTET], const norm_share &share, float *smem)
 {
     float level = 0;
 #pragma unroll
     for (int s = 0; s < SLOTS; s++)
 #pragma unroll
         for (int i = 0; i < OCTET; i++) level += x[s][i];
-    const float mean = team_sum(level, mine.lanes, room) / (float)mine.width;
+    const float mean = team_sum(level, share.lanes, smem) / (float)share.width;
 #pragma unroll
     for (int s = 0; s < SLOTS; s++)
 #pragma unroll
-        for (int i = 0; i < OCTET; i++) x[s][i] = i < mine.there(s) ? x[s][i] - mean : 0.0f;
+        for (int i = 0; i < OCTET; i++) x[s][i] = i < share.valid(s) ? x[s][i] - mean : 0.0f;
     return mean;
 }
 
 template <int SLOTS> __global__ void __launch_bounds__(WIDEST_TEAM) norm_kernel(bo_gpu_norm a, int lanes)
 {
-    __shared__ float room[WARP];
-    const norm_share mine = share_of(lanes, a.width);
+    __shared__ float smem[WARP];
+    const norm_share share = share_of(lanes, a.width);
     const size_t group = (size_t)blockIdx.x * (blockDim.x / (unsigned)lanes) + threadIdx.x / (unsigned)lanes;
     const bool present = group < a.groups;
     raw_octet raw[SLOTS];
     float x[SLOTS][OCTET];
 #pragma unroll
-    for (int s = 0; s < SLOTS; s++) mine.read(a.x, present ? group : 0, s, raw[s]);
+    for (int s = 0; s < SLOTS; s++) share.read(a.x, present ? group : 0, s, raw[s]);
 #pragma unroll
-    for (int s = 0; s < SLOTS; s++) mine.widen(a.x.type, s, raw[s], x[s]);
-    const float mean = a.centered ? center(x, mine, room) : 0.0f;
+    for (int s = 0; s < SLOTS; s++) share.widen(a.x.type, s, raw[s], x[s]);
+    const float mean = a.centered ? center(x, share, smem) : 0.0f;
     float squares = 0;
 #pragma unroll
     for (int s = 0; s < SLOTS; s++)
 #pragma unroll
         for (int i = 0; i < OCTET; i++) squares += square_of(x[s][i]);
-    const float rate = 1.0f / sqrtf(team_sum(squares, lanes, room) / (float)a.width + a.epsilon);
+    const float rate = 1.0f / sqrtf(team_sum(squares, lanes, smem) / (float)a.width + a.epsilon);
     if (!present) return;
 #pragma unroll
     for (int s = 0; s < SLOTS; s++) {
-        if (!mine.there(s)) continue;
+        if (!share.valid(s)) continue;
         float gain[OCTET], bias[OCTET];
-        if (a.gain.at) mine.read_now(a.gain, s, gain);
-        if (a.bias.at) mine.read_now(a.bias, s, bias);
+        if (a.gain.at) share.read_now(a.gain, s, gain);
+        if (a.bias.at) share.read_now(a.bias, s, bias);
 #pragma unroll
         for (int i = 0; i < OCTET; i++) {
             x[s][i] *= rate;
             if (a.gain.at) x[s][i] *= gain[i];
             if (a.bias.at) x[s][i] += bias[i];
         }
-        mine.write(a.y, group, s, x[s]);
+        share.write(a.y, group, s, x[s]);
     }
-    if (mine.lane == 0 && a.rate) a.rate[group] = rate;
-    if (mine.lane == 0 && a.mean) a.mean[group] = mean;
+    if (share.lane == 0 && a.rate) a.rate[group] = rate;
+    if (share.lane == 0 && a.mean) a.mean[group] = mean;
 }
 
 /* ---- forward of rows of bfloat16 --------------------------------------------------------------------------------- */
@@ -170,10 +170,10 @@ static bool is_row_of_octets(size_t width, team_shape shape)
     return shape.lanes == WARP && width % OCTET == 0;
 }
 
-static unsigned rows_blocks(size_t groups, size_t most)
+static unsigned rows_blocks(size_t groups, size_t max_blocks)
 {
     const size_t needed = ceil_div(groups, (size_t)ROWS_WARPS);
-    return (unsigned)(needed < most ? needed : most);
+    return (unsigned)(needed < max_blocks ? needed : max_blocks);
 }
 
 /* Copies a weight of each column to shared memory as float: `other` if there are none, 0 after the width. */
@@ -255,10 +255,10 @@ template <int SLOTS> __global__ void __launch_bounds__(ROWS_THREADS, FORWARD_BLO
 
 bo_gpu_error norm(bo_gpu *cuda, const bo_gpu_norm *a)
 {
-    static void (*const kernels[MOST_SLOTS])(bo_gpu_norm, int) = {norm_kernel<1>, norm_kernel<2>, norm_kernel<3>,
-                                                                  norm_kernel<4>};
-    static void (*const of_rows[MOST_SLOTS])(bo_gpu_norm) = {norm_rows_kernel<1>, norm_rows_kernel<2>,
-                                                             norm_rows_kernel<3>, norm_rows_kernel<4>};
+    static void (*const kernels[MAX_SLOTS])(bo_gpu_norm, int) = {norm_kernel<1>, norm_kernel<2>, norm_kernel<3>,
+                                                                 norm_kernel<4>};
+    static void (*const of_rows[MAX_SLOTS])(bo_gpu_norm) = {norm_rows_kernel<1>, norm_rows_kernel<2>,
+                                                            norm_rows_kernel<3>, norm_rows_kernel<4>};
     const team_shape shape = team_for(a->width);
     if (is_row_of_octets(a->width, shape) && a->x.type == BO_ELEMENT_BFLOAT16 && a->y.type == BO_ELEMENT_BFLOAT16 &&
         !a->y.add)
@@ -272,9 +272,9 @@ bo_gpu_error norm(bo_gpu *cuda, const bo_gpu_norm *a)
 
 /* Sums of dgain or dbias of a block. Teams add theirs in order. */
 template <int SLOTS>
-__device__ inline void add_teams(const norm_share &mine, const float (&sums)[SLOTS][OCTET], float *room, float *out)
+__device__ inline void add_teams(const norm_share &share, const float (&sums)[SLOTS][OCTET], float *smem, float *out)
 {
-    const int team = (int)threadIdx.x / mine.lanes, teams = (int)blockDim.x / mine.lanes;
+    const int team = (int)threadIdx.x / share.lanes, teams = (int)blockDim.x / share.lanes;
     for (int t = 0; t < teams; t++) {
         __syncthreads();
         if (team != t) continue;
@@ -282,10 +282,10 @@ __device__ inline void add_teams(const norm_share &mine, const float (&sums)[SLO
         for (int s = 0; s < SLOTS; s++)
 #pragma unroll
             for (int i = 0; i < OCTET; i++) {
-                const size_t column = mine.column(s) + (size_t)i;
-                if (column >= mine.width) continue;
-                const float sum = t == 0 ? sums[s][i] : room[column] + sums[s][i];
-                (t == teams - 1 ? out : room)[column] = sum;
+                const size_t column = share.column(s) + (size_t)i;
+                if (column >= share.width) continue;
+                const float sum = t == 0 ? sums[s][i] : smem[column] + sums[s][i];
+                (t == teams - 1 ? out : smem)[column] = sum;
             }
     }
 }
@@ -296,8 +296,8 @@ __global__ void __launch_bounds__(THREADS, THREADS == NORM_THREADS ? (SLOTS < 4 
     norm_back_kernel(bo_gpu_norm_back a, int lanes, size_t each)
 {
     BO_SHARED(shared);
-    __shared__ float room[WARP];
-    const norm_share mine = share_of(lanes, a.width);
+    __shared__ float smem[WARP];
+    const norm_share share = share_of(lanes, a.width);
     const unsigned teams = blockDim.x / (unsigned)lanes, team = threadIdx.x / (unsigned)lanes;
     float dgain[SLOTS][OCTET], dbias[SLOTS][OCTET];
 #pragma unroll
@@ -312,12 +312,12 @@ __global__ void __launch_bounds__(THREADS, THREADS == NORM_THREADS ? (SLOTS < 4 
         float x[OCTET], dy[OCTET], gain[OCTET], level = 0, along = 0;
 #pragma unroll
         for (int s = 0; s < SLOTS; s++) {
-            mine.read(a.x, present ? group : 0, s, raw_x[s]);
-            mine.read(a.dy, present ? group : 0, s, raw_dy[s]);
+            share.read(a.x, present ? group : 0, s, raw_x[s]);
+            share.read(a.dy, present ? group : 0, s, raw_dy[s]);
         }
 #pragma unroll
         for (int s = 0; s < SLOTS; s++) {
-            mine.read_normalized(a, s, raw_x[s], raw_dy[s], mean, rate, x, dy, gain);
+            share.read_normalized(a, s, raw_x[s], raw_dy[s], mean, rate, x, dy, gain);
 #pragma unroll
             for (int i = 0; i < OCTET; i++) {
                 if (SUMS && present) dgain[s][i] += dy[i] * x[i], dbias[s][i] += dy[i];
@@ -326,21 +326,21 @@ __global__ void __launch_bounds__(THREADS, THREADS == NORM_THREADS ? (SLOTS < 4 
             }
         }
         if (!a.dx.at) continue;
-        along = team_sum(along, lanes, room) / (float)a.width;
-        level = a.mean ? team_sum(level, lanes, room) / (float)a.width : 0.0f;
+        along = team_sum(along, lanes, smem) / (float)a.width;
+        level = a.mean ? team_sum(level, lanes, smem) / (float)a.width : 0.0f;
         if (!present) continue;
 #pragma unroll
         for (int s = 0; s < SLOTS; s++) {
-            mine.read_normalized(a, s, raw_x[s], raw_dy[s], mean, rate, x, dy, gain);
+            share.read_normalized(a, s, raw_x[s], raw_dy[s], mean, rate, x, dy, gain);
 #pragma unroll
             for (int i = 0; i < OCTET; i++) x[i] = rate * (gain[i] * dy[i] - level - x[i] * along);
-            mine.write(a.dx, group, s, x);
+            share.write(a.dx, group, s, x);
         }
     }
     if (!SUMS) return;
     float *out = a.partial + (size_t)blockIdx.x * 2 * a.width;
-    add_teams(mine, dgain, (float *)shared, out);
-    add_teams(mine, dbias, (float *)shared, out + a.width);
+    add_teams(share, dgain, (float *)shared, out);
+    add_teams(share, dbias, (float *)shared, out + a.width);
 }
 
 template <int SLOTS, int THREADS>
@@ -370,7 +370,7 @@ template <int SLOTS, bool ADD> struct rows_shape {
 
 /* partial[which width + c] = Σ over the warps of the block, in order; which: 0 dgain, 1 dbias. */
 template <int SLOTS>
-__device__ inline void add_warps(const float (&dgain)[SLOTS][OCTET], const float (&dbias)[SLOTS][OCTET], float *room,
+__device__ inline void add_warps(const float (&dgain)[SLOTS][OCTET], const float (&dbias)[SLOTS][OCTET], float *smem,
                                  size_t width, float *partial)
 {
     enum { COLUMNS = SLOTS * WARP * OCTET };
@@ -380,16 +380,16 @@ __device__ inline void add_warps(const float (&dgain)[SLOTS][OCTET], const float
     for (int s = 0; s < SLOTS; s++)
 #pragma unroll
         for (int i = 0; i < OCTET; i++) {
-            float *at = room + warp * 2 * COLUMNS + (s * OCTET + i) * WARP + lane; /* without bank conflicts */
+            float *at = smem + warp * 2 * COLUMNS + (s * OCTET + i) * WARP + lane; /* without bank conflicts */
             at[0] = dgain[s][i], at[COLUMNS] = dbias[s][i];
         }
     __syncthreads();
     for (int c = (int)threadIdx.x; c < (int)width; c += ROWS_THREADS) {
         const int octet = c / OCTET, at = (octet / WARP * OCTET + c % OCTET) * WARP + octet % WARP;
-        float gain = room[at], bias = room[COLUMNS + at];
+        float gain = smem[at], bias = smem[COLUMNS + at];
         for (int w = 1; w < ROWS_WARPS; w++) {
-            gain += room[w * 2 * COLUMNS + at];
-            bias += room[w * 2 * COLUMNS + COLUMNS + at];
+            gain += smem[w * 2 * COLUMNS + at];
+            bias += smem[w * 2 * COLUMNS + COLUMNS + at];
         }
         partial[c] = gain, partial[width + (size_t)c] = bias;
     }
@@ -428,13 +428,13 @@ __global__ void __launch_bounds__(ROWS_THREADS, rows_shape<SLOTS, ADD>::BLOCKS)
         const float rate = next_rate, shift = -next_mean * next_rate;
         copy_wait<0>();
         if (group + step < a.groups) fetch(group + step, stage ^ 1);
-        const uint4 *here = ring + stage * shape::STREAMS * SLOTS * WARP;
+        const uint4 *octets = ring + stage * shape::STREAMS * SLOTS * WARP;
         float x[SLOTS][OCTET], g[SLOTS][OCTET], level = 0, along = 0; /* x̂ and gain ∘ dy */
 #pragma unroll
         for (int s = 0; s < SLOTS; s++) {
             float dy[OCTET];
-            widen_bf16(here[s * WARP], x[s]);
-            widen_bf16(here[(SLOTS + s) * WARP], dy);
+            widen_bf16(octets[s * WARP], x[s]);
+            widen_bf16(octets[(SLOTS + s) * WARP], dy);
             const pack<float, 4> *gain = reinterpret_cast<const pack<float, 4> *>(gains + (s * WARP + lane) * OCTET);
             const pack<float, 4> low = gain[0], high = gain[1];
 #pragma unroll
@@ -456,7 +456,7 @@ __global__ void __launch_bounds__(ROWS_THREADS, rows_shape<SLOTS, ADD>::BLOCKS)
 #pragma unroll
         for (int s = 0; s < SLOTS; s++) {
             float before[OCTET] = {};
-            if (ADD) widen_bf16(here[(2 * SLOTS + s) * WARP], before);
+            if (ADD) widen_bf16(octets[(2 * SLOTS + s) * WARP], before);
             pack<bf16, OCTET> out;
 #pragma unroll
             for (int i = 0; i < OCTET; i++) {
@@ -503,7 +503,7 @@ template <int SLOTS> static bo_gpu_error norm_back_of_warps(bo_gpu *cuda, const 
 bo_gpu_error norm_back(bo_gpu *cuda, const bo_gpu_norm_back *a)
 {
     const team_shape shape = team_for(a->width);
-    if (shape.lanes > WARP) return norm_back_of<MOST_SLOTS, WIDEST_TEAM>(cuda, a, shape);
+    if (shape.lanes > WARP) return norm_back_of<MAX_SLOTS, WIDEST_TEAM>(cuda, a, shape);
     switch (shape.slots) {
     case 1:
         return norm_back_of_warps<1>(cuda, a, shape);

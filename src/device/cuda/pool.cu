@@ -31,11 +31,11 @@ __global__ void pool_kernel(bo_gpu_pool a)
     for (size_t r = top; r < bottom; r++)
         for (size_t c = left; c < right; c++) {
             const size_t pixel = r * w.size[1] + c;
-            const float here = read_one(a.x, (image * w.size[0] * w.size[1] + pixel) * w.channels + channel);
+            const float x_i = read_one(a.x, (image * w.size[0] * w.size[1] + pixel) * w.channels + channel);
             if (a.mean) {
-                value += here;
-            } else if (chosen < 0 || here > value || here != here) { /* NaN counts as larger than any number */
-                value = here, chosen = (int32_t)pixel;
+                value += x_i;
+            } else if (chosen < 0 || x_i > value || x_i != x_i) { /* NaN counts as larger than any number */
+                value = x_i, chosen = (int32_t)pixel;
             }
         }
     if (a.mean) value *= 1.0f / (float)((bottom - top) * (right - left));

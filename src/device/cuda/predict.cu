@@ -5,7 +5,7 @@
 
 namespace bo {
 
-enum { THREADS = 256, MOST_ROWS = 32768 };
+enum { THREADS = 256, MAX_ROWS = 32768 };
 
 /* Rounds as feature_round.cu and the CPU do. */
 __device__ inline float rounded(float z, float quantum)
@@ -28,7 +28,7 @@ __global__ void feature_center_kernel(bo_gpu_feature_center a)
 bo_gpu_error feature_center(bo_gpu *cuda, const bo_gpu_feature_center *a)
 {
     const dim3 grid((unsigned)ceil_div(max(a->features, a->picks_count), THREADS),
-                    (unsigned)min(a->rows, (size_t)MOST_ROWS));
+                    (unsigned)min(a->rows, (size_t)MAX_ROWS));
     return launch(cuda, grid, dim3(THREADS), 0, feature_center_kernel, *a);
 }
 
@@ -42,7 +42,7 @@ template <typename T> __global__ void factor_unpack_kernel(bo_gpu_factor_unpack 
 
 bo_gpu_error factor_unpack(bo_gpu *cuda, const bo_gpu_factor_unpack *a)
 {
-    const dim3 grid((unsigned)ceil_div(a->n, THREADS), (unsigned)min(a->n, (size_t)MOST_ROWS));
+    const dim3 grid((unsigned)ceil_div(a->n, THREADS), (unsigned)min(a->n, (size_t)MAX_ROWS));
     return launch(cuda, grid, dim3(THREADS), 0,
                   a->type == BO_ELEMENT_FLOAT64 ? factor_unpack_kernel<double> : factor_unpack_kernel<float>, *a);
 }

@@ -7,13 +7,13 @@
 
 namespace bo {
 
-struct random_words {
+struct random_u32x4 {
     uint32_t at[4];
 };
 
 /* Block `index` of a stream. A round multiplies two words by constants and mixes the halves of the products with the
  * key, which is increased by Weyl constants. */
-__device__ inline random_words random_block(uint64_t seed, uint64_t stream, uint64_t index)
+__device__ inline random_u32x4 random_block(uint64_t seed, uint64_t stream, uint64_t index)
 {
     uint32_t low = (uint32_t)seed, high = (uint32_t)(seed >> 32);
     uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)stream, c3 = (uint32_t)(stream >> 32);
@@ -27,22 +27,22 @@ __device__ inline random_words random_block(uint64_t seed, uint64_t stream, uint
         c3 = (uint32_t)first;
         low += 0x9E3779B9u, high += 0xBB67AE85u;
     }
-    return random_words{{c0, c1, c2, c3}};
+    return random_u32x4{{c0, c1, c2, c3}};
 }
 
 enum { RANDOM_GROUP = 64, RANDOM_BLOCKS = RANDOM_GROUP / 4 };
 
 /* Word `number` of a stream. */
-__device__ inline uint32_t random_word(uint64_t seed, uint64_t stream, uint64_t number)
+__device__ inline uint32_t random_u32(uint64_t seed, uint64_t stream, uint64_t number)
 {
     const uint64_t group = number / RANDOM_GROUP;
     const unsigned within = (unsigned)(number % RANDOM_GROUP);
-    const random_words words = random_block(seed, stream, group * RANDOM_BLOCKS + within % RANDOM_BLOCKS);
-    uint32_t word = words.at[0];
+    const random_u32x4 bits = random_block(seed, stream, group * RANDOM_BLOCKS + within % RANDOM_BLOCKS);
+    uint32_t bits_i = bits.at[0];
 #pragma unroll
     for (unsigned i = 1; i < 4; i++)
-        if (within / RANDOM_BLOCKS == i) word = words.at[i];
-    return word;
+        if (within / RANDOM_BLOCKS == i) bits_i = bits.at[i];
+    return bits_i;
 }
 
 } // namespace bo

@@ -14,7 +14,7 @@ enum { NCCL_FLOAT = 7, NCCL_SUM = 0 };
 
 /* Filled once, with the lock; a device that has joined only reads it. */
 static struct {
-    int (*make_id)(nccl_id *);
+    int (*create_id)(nccl_id *);
     int (*join)(void **, int, nccl_id, int);
     int (*all_reduce)(const void *, void *, size_t, int, int, void *, cudaStream_t);
     int (*leave)(void *);
@@ -25,16 +25,16 @@ static std::mutex nccl_lock;
 static bo_gpu_error load()
 {
     std::lock_guard<std::mutex> lock(nccl_lock);
-    if (nccl.make_id) return nullptr;
+    if (nccl.create_id) return nullptr;
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!library) return bo::complain("NCCL cannot be opened: %s", dlerror());
     *(void **)&nccl.join = dlsym(library, "ncclCommInitRank");
     *(void **)&nccl.all_reduce = dlsym(library, "ncclAllReduce");
     *(void **)&nccl.leave = dlsym(library, "ncclCommDestroy");
     *(void **)&nccl.text = dlsym(library, "ncclGetErrorString");
-    *(void **)&nccl.make_id = dlsym(library, "ncclGetUniqueId");
-    const bool complete = nccl.make_id && nccl.join && nccl.all_reduce && nccl.leave && nccl.text;
-    if (!complete) nccl.make_id = nullptr;
+    *(void **)&nccl.create_id = dlsym(library, "ncclGetUniqueId");
+    const bool complete = nccl.create_id && nccl.join && nccl.all_reduce && nccl.leave && nccl.text;
+    if (!complete) nccl.create_id = nullptr;
     return complete ? nullptr : "NCCL lacks a function";
 }
 
@@ -49,18 +49,18 @@ bo_gpu_error rank_id(bo_gpu *, unsigned char id[BO_RANK_ID])
 {
     nccl_id made;
     if (bo_gpu_error error = load()) return error;
-    if (bo_gpu_error error = check(nccl.make_id(&made))) return error;
+    if (bo_gpu_error error = check(nccl.create_id(&made))) return error;
     memcpy(id, made.bytes, sizeof made.bytes);
     return nullptr;
 }
 
 bo_gpu_error join(bo_gpu *cuda, const unsigned char id[BO_RANK_ID], int rank, int size)
 {
-    nccl_id given;
+    nccl_id rank_id;
     if (bo_gpu_error error = load()) return error;
-    memcpy(given.bytes, id, sizeof given.bytes);
+    memcpy(rank_id.bytes, id, sizeof rank_id.bytes);
     ranks_leave(cuda);
-    return check(nccl.join(&cuda->ranks, size, given, rank));
+    return check(nccl.join(&cuda->ranks, size, rank_id, rank));
 }
 
 bo_gpu_error sum(bo_gpu *cuda, float *numbers, size_t count)

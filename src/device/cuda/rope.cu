@@ -39,14 +39,14 @@ template <typename T> struct rope_quads {
 };
 
 template <typename T>
-__device__ inline void rope_read(const T *head, const bo_gpu_rope &r, size_t first, int there, bool whole,
+__device__ inline void rope_read(const T *head, const bo_gpu_rope &r, size_t first, int valid, bool whole,
                                  float (&a)[PAIRS], float (&b)[PAIRS])
 {
     if (!whole) {
 #pragma unroll
         for (int i = 0; i < PAIRS; i++) {
             const size_t at = (first + (size_t)i) * r.step;
-            if (i < there) a[i] = to_float(head[at]), b[i] = to_float(head[at + r.partner]);
+            if (i < valid) a[i] = to_float(head[at]), b[i] = to_float(head[at + r.partner]);
         }
         return;
     }
@@ -62,21 +62,21 @@ __device__ inline void rope_read(const T *head, const bo_gpu_rope &r, size_t fir
 }
 
 template <typename T>
-__device__ inline void rope_write(T *head, const bo_gpu_rope &r, size_t first, int there, bool whole, bool add,
+__device__ inline void rope_write(T *head, const bo_gpu_rope &r, size_t first, int valid, bool whole, bool add,
                                   float (&a)[PAIRS], float (&b)[PAIRS])
 {
     if (add) {
         float a0[PAIRS], b0[PAIRS];
-        rope_read(head, r, first, there, whole, a0, b0);
+        rope_read(head, r, first, valid, whole, a0, b0);
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
-            if (i < there) a[i] += a0[i], b[i] += b0[i];
+            if (i < valid) a[i] += a0[i], b[i] += b0[i];
     }
     if (!whole) {
 #pragma unroll
         for (int i = 0; i < PAIRS; i++) {
             const size_t at = (first + (size_t)i) * r.step;
-            if (i < there) head[at] = from_float<T>(a[i]), head[at + r.partner] = from_float<T>(b[i]);
+            if (i < valid) head[at] = from_float<T>(a[i]), head[at + r.partner] = from_float<T>(b[i]);
         }
         return;
     }
@@ -97,14 +97,14 @@ template <typename T, typename U> __global__ void rope_kernel(bo_gpu_rope r, siz
     const size_t item = (size_t)blockIdx.x * blockDim.x + threadIdx.x, row = item / quads;
     if (row >= r.rows) return;
     const size_t pairs = r.rotated / 2, first = item % quads * PAIRS;
-    const int there = pairs - first < PAIRS ? (int)(pairs - first) : PAIRS;
+    const int valid = pairs - first < PAIRS ? (int)(pairs - first) : PAIRS;
     const T *x = (const T *)r.x.at + row * r.heads * r.dim;
     U *y = (U *)r.y.at + row * r.heads * r.dim;
     const int32_t position = r.position[row];
     float sine[PAIRS], cosine[PAIRS];
 #pragma unroll
     for (int i = 0; i < PAIRS; i++) {
-        if (i >= there) continue;
+        if (i >= valid) continue;
         const size_t pair = first + (size_t)i;
         turn_by(r.high ? r.high[pair] : r.few_high[pair], r.low ? r.low[pair] : r.few_low[pair], position, &sine[i],
                 &cosine[i]);
@@ -113,15 +113,15 @@ template <typename T, typename U> __global__ void rope_kernel(bo_gpu_rope r, siz
 #pragma unroll 2
     for (size_t h = 0; h < r.heads; h++) {
         float a[PAIRS], b[PAIRS];
-        rope_read(x + h * r.dim, r, first, there, aligned, a, b);
+        rope_read(x + h * r.dim, r, first, valid, aligned, a, b);
 #pragma unroll
         for (int i = 0; i < PAIRS; i++) {
-            if (i >= there) continue;
+            if (i >= valid) continue;
             const float turned = a[i] * cosine[i] - b[i] * sine[i];
             b[i] = a[i] * sine[i] + b[i] * cosine[i];
             a[i] = turned;
         }
-        rope_write(y + h * r.dim, r, first, there, aligned, r.y.add, a, b);
+        rope_write(y + h * r.dim, r, first, valid, aligned, r.y.add, a, b);
     }
     const size_t rest = r.dim - r.rotated;
     for (size_t j = item % quads; j < r.heads * rest; j += quads) {
@@ -152,19 +152,19 @@ __global__ void sinusoids_kernel(bo_gpu_sinusoids a, size_t octets)
     const size_t item = (size_t)blockIdx.x * blockDim.x + threadIdx.x, row = item / octets;
     if (row >= a.rows) return;
     const size_t column = item % octets * OCTET;
-    const int there = a.columns - column < OCTET ? (int)(a.columns - column) : OCTET;
+    const int valid = a.columns - column < OCTET ? (int)(a.columns - column) : OCTET;
     const bool whole = a.columns % OCTET == 0;
     float x[OCTET];
-    read_octet(a.x, row * a.columns + column, there, whole, x);
+    read_octet(a.x, row * a.columns + column, valid, whole, x);
 #pragma unroll
     for (int i = 0; i < OCTET; i += 2) {
-        if (i >= there) continue;
+        if (i >= valid) continue;
         const size_t pair = (column + (size_t)i) / 2;
         float sine, cosine;
         turn_by(a.high[pair], a.low[pair], a.position[row], &sine, &cosine);
         x[i] += sine, x[i + 1] += cosine;
     }
-    write_octet(a.y, row * a.columns + column, there, whole, x);
+    write_octet(a.y, row * a.columns + column, valid, whole, x);
 }
 
 bo_gpu_error sinusoids(bo_gpu *cuda, const bo_gpu_sinusoids *a)

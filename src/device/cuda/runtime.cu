@@ -124,9 +124,9 @@ static bo_gpu_error begin(bo_gpu *gpu)
 {
     if (bo_gpu_error error = retain(gpu->device, &gpu->context)) return error;
     current_device current(gpu);
-    TRY("a stream", cudaStreamCreateWithFlags(&gpu->own, cudaStreamNonBlocking));
+    TRY("a stream", cudaStreamCreateWithFlags(&gpu->default_stream, cudaStreamNonBlocking));
     TRY("a stream", cudaStreamCreateWithFlags(&gpu->copies, cudaStreamNonBlocking));
-    gpu->stream = gpu->own;
+    gpu->stream = gpu->default_stream;
     for (cudaEvent_t &mark : gpu->marks) TRY("an event", cudaEventCreate(&mark));
     gpu->workspace_bytes = WORKSPACE;
     TRY("the workspace of cuBLASLt", cudaMalloc(&gpu->workspace, gpu->workspace_bytes));
@@ -137,14 +137,14 @@ static bo_gpu_error begin(bo_gpu *gpu)
 static void end(bo_gpu *gpu)
 {
     current_device current(gpu);
-    if (gpu->own) cudaStreamSynchronize(gpu->own);
+    if (gpu->default_stream) cudaStreamSynchronize(gpu->default_stream);
     bo::ranks_leave(gpu);
     bo::plans_destroy(gpu);
     if (gpu->lt) cublasLtDestroy(gpu->lt);
     cudaFree(gpu->workspace);
     for (cudaEvent_t mark : gpu->marks)
         if (mark) cudaEventDestroy(mark);
-    for (cudaStream_t stream : {gpu->own, gpu->copies})
+    for (cudaStream_t stream : {gpu->default_stream, gpu->copies})
         if (stream) cudaStreamDestroy(stream);
 }
 
@@ -190,7 +190,7 @@ static bo_gpu_error allocate(bo_gpu *gpu, size_t bytes, void **out)
 
 static void release(bo_gpu *gpu, void *memory)
 {
-    cudaStreamSynchronize(gpu->own);
+    cudaStreamSynchronize(gpu->default_stream);
     cudaFree(memory);
 }
 
@@ -250,7 +250,7 @@ static bo_gpu_error read(bo_gpu *gpu, void *fence, void *host, const void *from,
 
 static bo_gpu_error use_stream(bo_gpu *gpu, void *stream)
 {
-    gpu->stream = stream ? (cudaStream_t)stream : gpu->own;
+    gpu->stream = stream ? (cudaStream_t)stream : gpu->default_stream;
     return nullptr;
 }
 
@@ -282,7 +282,7 @@ static bo_gpu_error replay(bo_gpu *gpu, void *recording)
 
 static void forget(bo_gpu *gpu, void *recording)
 {
-    cudaStreamSynchronize(gpu->own);
+    cudaStreamSynchronize(gpu->default_stream);
     cudaGraphExecDestroy((cudaGraphExec_t)recording);
 }
 

@@ -11,7 +11,7 @@ struct bo_gpu {
     int device;
     CUcontext context;   /* the primary context of the device */
     cudaStream_t stream; /* in use: own, or one of the caller */
-    cudaStream_t own;
+    cudaStream_t default_stream;
     cudaStream_t copies; /* reads of results, beside the work that is submitted */
     cublasLtHandle_t lt;
     void *workspace; /* of cuBLASLt, for work on the own stream */

@@ -20,14 +20,14 @@ __global__ void gather_kernel(bo_gpu_gather a, size_t octets)
     const size_t item = (size_t)blockIdx.x * blockDim.x + threadIdx.x, row = item / octets;
     if (row >= a.rows) return;
     const size_t column = item % octets * OCTET;
-    const int there = a.columns - column < OCTET ? (int)(a.columns - column) : OCTET;
+    const int count = a.columns - column < OCTET ? (int)(a.columns - column) : OCTET;
     const bool whole = a.columns % OCTET == 0;
     const int32_t index = a.index[row];
     const bool valid = index >= 0 && (size_t)index < a.table_rows;
     raw_octet raw_x, raw_row;
     float x[OCTET], y[OCTET];
-    if (a.x.at) read_raw(a.x, row * a.columns + column, there, whole, raw_x);
-    if (valid) read_raw(a.table, (size_t)index * a.columns + column, there, whole, raw_row);
+    if (a.x.at) read_raw(a.x, row * a.columns + column, count, whole, raw_x);
+    if (valid) read_raw(a.table, (size_t)index * a.columns + column, count, whole, raw_row);
     if (valid) widen_octet(a.table.type, raw_row, y);
     if (a.x.at) widen_octet(a.x.type, raw_x, x);
 #pragma unroll
@@ -35,7 +35,7 @@ __global__ void gather_kernel(bo_gpu_gather a, size_t octets)
         if (!valid) y[i] = NAN;
         if (a.x.at) y[i] += x[i];
     }
-    write_octet(a.y, row * a.columns + column, there, whole, y);
+    write_octet(a.y, row * a.columns + column, count, whole, y);
 }
 
 bo_gpu_error gather(bo_gpu *cuda, const bo_gpu_gather *a)
@@ -47,23 +47,23 @@ bo_gpu_error gather(bo_gpu *cuda, const bo_gpu_gather *a)
 
 /* ---- scatter ----------------------------------------------------------------------------------------------------- */
 
-__device__ inline void put_partial(float *to, size_t column, int there, const float (&sum)[OCTET])
+__device__ inline void store_partial(float *to, size_t column, int valid, const float (&sum)[OCTET])
 {
 #pragma unroll
     for (int i = 0; i < OCTET; i++)
-        if (i < there) to[column + (size_t)i] = sum[i];
+        if (i < valid) to[column + (size_t)i] = sum[i];
 }
 
 /* Where the sum of a run of equal keys goes: partial[2 tile] if it began in an earlier tile, partial[2 tile + 1] if it
  * began here and continues, else the table. */
-__device__ inline void put_run(const bo_gpu_scatter &a, size_t tile, size_t column, int there, int32_t key,
-                               bool continued, bool continues, const float (&sum)[OCTET])
+__device__ inline void store_run(const bo_gpu_scatter &a, size_t tile, size_t column, int valid, int32_t key,
+                                 bool continued, bool continues, const float (&sum)[OCTET])
 {
     if (key < 0 || (size_t)key >= a.table_rows) return;
     if (continued || continues)
-        put_partial(a.partial + (2 * tile + (continued ? 0 : 1)) * a.columns, column, there, sum);
+        store_partial(a.partial + (2 * tile + (continued ? 0 : 1)) * a.columns, column, valid, sum);
     else
-        write_octet(a.dtable, (size_t)key * a.columns + column, there, a.columns % OCTET == 0, sum);
+        write_octet(a.dtable, (size_t)key * a.columns + column, valid, a.columns % OCTET == 0, sum);
 }
 
 __global__ void scatter_kernel(bo_gpu_scatter a, size_t strips)
@@ -73,7 +73,7 @@ __global__ void scatter_kernel(bo_gpu_scatter a, size_t strips)
     if (begin >= a.count) return;
     const int lane = (int)threadIdx.x % WARP, entries = a.count - begin < TILE ? (int)(a.count - begin) : TILE;
     const size_t column = warp % strips * TILE_COLUMNS + (size_t)lane * OCTET;
-    const int there = column >= a.columns ? 0 : a.columns - column < OCTET ? (int)(a.columns - column) : OCTET;
+    const int valid = column >= a.columns ? 0 : a.columns - column < OCTET ? (int)(a.columns - column) : OCTET;
     const bool whole = a.columns % OCTET == 0;
     const int32_t key = lane < entries ? a.sorted[begin + (size_t)lane] : -1,
                   row = lane < entries ? a.order[begin + (size_t)lane] : 0;
@@ -87,22 +87,22 @@ __global__ void scatter_kernel(bo_gpu_scatter a, size_t strips)
 #pragma unroll
         for (int e = 0; e < AHEAD; e++) {
             const size_t from = (size_t)__shfl_sync(0xFFFFFFFFu, row, first + e) * a.columns + column;
-            if (first + e < entries && there) read_raw(a.dy, from, there, whole, raw[e]);
+            if (first + e < entries && valid) read_raw(a.dy, from, valid, whole, raw[e]);
         }
 #pragma unroll
         for (int e = 0; e < AHEAD; e++) {
             const int32_t next = __shfl_sync(0xFFFFFFFFu, key, first + e);
-            if (first + e >= entries || !there) continue;
+            if (first + e >= entries || !valid) continue;
             float x[OCTET];
             widen_octet(a.dy.type, raw[e], x);
             const bool starts = first + e == 0 || next != current;
-            if (starts && first + e) put_run(a, tile, column, there, current, continued, false, sum);
+            if (starts && first + e) store_run(a, tile, column, valid, current, continued, false, sum);
             if (starts) continued = first + e == 0 && next == earlier, current = next;
 #pragma unroll
             for (int i = 0; i < OCTET; i++) sum[i] = starts ? x[i] : sum[i] + x[i];
         }
     }
-    if (there) put_run(a, tile, column, there, current, continued, current == later, sum);
+    if (valid) store_run(a, tile, column, valid, current, continued, current == later, sum);
 }
 
 /* A thread adds the sums of a run that begins in a tile and continues in the next ones. */
@@ -114,15 +114,15 @@ __global__ void scatter_join_kernel(bo_gpu_scatter a, size_t tiles, size_t octet
     const int32_t key = a.sorted[begin + TILE - 1];
     if (key != a.sorted[begin + TILE] || (begin && key == a.sorted[begin - 1])) return;
     if (key < 0 || (size_t)key >= a.table_rows) return;
-    const int there = a.columns - column < OCTET ? (int)(a.columns - column) : OCTET;
+    const int valid = a.columns - column < OCTET ? (int)(a.columns - column) : OCTET;
     float sum[OCTET];
 #pragma unroll
-    for (int i = 0; i < OCTET; i++) sum[i] = i < there ? a.partial[(2 * tile + 1) * a.columns + column + (size_t)i] : 0;
+    for (int i = 0; i < OCTET; i++) sum[i] = i < valid ? a.partial[(2 * tile + 1) * a.columns + column + (size_t)i] : 0;
     for (size_t t = tile + 1; t < tiles && a.sorted[t * TILE] == key; t++)
 #pragma unroll
         for (int i = 0; i < OCTET; i++)
-            if (i < there) sum[i] += a.partial[2 * t * a.columns + column + (size_t)i];
-    write_octet(a.dtable, (size_t)key * a.columns + column, there, a.columns % OCTET == 0, sum);
+            if (i < valid) sum[i] += a.partial[2 * t * a.columns + column + (size_t)i];
+    write_octet(a.dtable, (size_t)key * a.columns + column, valid, a.columns % OCTET == 0, sum);
 }
 
 bo_gpu_error scatter(bo_gpu *cuda, const bo_gpu_scatter *a)

@@ -30,10 +30,10 @@ __device__ inline int32_t key_at(const sort_pass &p, size_t i)
     return key < 0 || key > p.limit ? p.limit : key;
 }
 
-/* The lanes of this warp with the same digit, as bits; `there`: this lane has a key. */
-__device__ inline unsigned lanes_with(int digit, bool there)
+/* The lanes of this warp with the same digit, as bits; `valid`: this lane has a key. */
+__device__ inline unsigned lanes_with(int digit, bool valid)
 {
-    unsigned same = __ballot_sync(0xFFFFFFFFu, there);
+    unsigned same = __ballot_sync(0xFFFFFFFFu, valid);
 #pragma unroll
     for (int bit = 0; bit < BO_GPU_SORT_BITS; bit++) {
         const unsigned set = __ballot_sync(0xFFFFFFFFu, digit >> bit & 1);
@@ -53,14 +53,14 @@ __device__ inline void count_digits(const sort_pass &p, int32_t (*counts)[DIGITS
 #pragma unroll
     for (int s = 0; s < SORT_STEPS; s++) {
         const size_t i = (size_t)blockIdx.x * BO_GPU_SORT_TILE + (size_t)((warp * SORT_STEPS + s) * WARP + lane);
-        const bool there = i < p.count;
-        keys[s] = there ? key_at(p, i) : 0;
+        const bool valid = i < p.count;
+        keys[s] = valid ? key_at(p, i) : 0;
         const int digit = keys[s] >> p.shift & (DIGITS - 1);
-        const unsigned same = lanes_with(digit, there), before = same & ((1u << lane) - 1);
+        const unsigned same = lanes_with(digit, valid), before = same & ((1u << lane) - 1);
         const int32_t base = counts[warp][digit];
         ranks[s] = base + __popc(before);
         __syncwarp();
-        if (there && !before) counts[warp][digit] = base + __popc(same);
+        if (valid && !before) counts[warp][digit] = base + __popc(same);
         __syncwarp();
     }
     __syncthreads();
@@ -79,7 +79,7 @@ __global__ void sort_count_kernel(sort_pass p)
 }
 
 /* The sum of x over the threads before this one; *total: over all. */
-__device__ inline int32_t sum_before(int32_t x, int32_t *room, int32_t *total)
+__device__ inline int32_t sum_before(int32_t x, int32_t *smem, int32_t *total)
 {
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, warps = (int)blockDim.x / WARP;
     int32_t sum = x;
@@ -87,13 +87,13 @@ __device__ inline int32_t sum_before(int32_t x, int32_t *room, int32_t *total)
         const int32_t left = __shfl_up_sync(0xFFFFFFFFu, sum, (unsigned)step);
         if (lane >= step) sum += left;
     }
-    if (lane == WARP - 1) room[warp] = sum;
+    if (lane == WARP - 1) smem[warp] = sum;
     __syncthreads();
     int32_t base = 0;
     *total = 0;
     for (int w = 0; w < warps; w++) {
-        if (w < warp) base += room[w];
-        *total += room[w];
+        if (w < warp) base += smem[w];
+        *total += smem[w];
     }
     __syncthreads();
     return base + sum - x;
@@ -102,11 +102,11 @@ __device__ inline int32_t sum_before(int32_t x, int32_t *room, int32_t *total)
 /* Replaces counts by the sums of the counts before them: one block. */
 __global__ void sort_scan_kernel(int32_t *counts, size_t count)
 {
-    __shared__ int32_t room[WARP];
+    __shared__ int32_t smem[WARP];
     int32_t base = 0;
     for (size_t first = 0; first < count; first += SCAN_THREADS) {
         const size_t i = first + threadIdx.x;
-        int32_t total, begin = sum_before(i < count ? counts[i] : 0, room, &total);
+        int32_t total, begin = sum_before(i < count ? counts[i] : 0, smem, &total);
         if (i < count) counts[i] = base + begin;
         base += total;
     }
@@ -121,9 +121,9 @@ __global__ void sort_move_kernel(sort_pass p)
     for (int d = (int)threadIdx.x; d < DIGITS; d += SORT_THREADS) {
         int32_t begin = p.begins[(size_t)d * p.tiles + blockIdx.x];
         for (int w = 0; w < SORT_WARPS; w++) {
-            const int32_t here = counts[w][d];
+            const int32_t digit_count = counts[w][d];
             counts[w][d] = begin;
-            begin += here;
+            begin += digit_count;
         }
     }
     __syncthreads();
@@ -145,12 +145,12 @@ static bo_gpu_error sort_by_digit(bo_gpu *cuda, const sort_pass &p)
     return launch(cuda, grid, block, 0, sort_move_kernel, p);
 }
 
-/* Passes alternate between `room` and the result, so that the last one writes the result. */
+/* Passes alternate between `smem` and the result, so that the last one writes the result. */
 bo_gpu_error sort(bo_gpu *cuda, const bo_gpu_sort *a)
 {
     int passes = 1;
     while (a->limit >> (passes * BO_GPU_SORT_BITS)) passes++;
-    int32_t *spare = (int32_t *)a->room, *spare_order = spare + a->count;
+    int32_t *spare = (int32_t *)a->workspace, *spare_order = spare + a->count;
     sort_pass p = {};
     p.count = a->count, p.tiles = ceil_div(a->count, BO_GPU_SORT_TILE), p.limit = (int32_t)a->limit;
     p.begins = spare_order + a->count;

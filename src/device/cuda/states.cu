@@ -13,13 +13,13 @@ __global__ void states_clear_kernel(bo_gpu_states a, size_t bytes)
     const size_t each = a.sums_bytes + a.kept_bytes, at = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * 16;
     if (at >= bytes) return;
     unsigned char *state = static_cast<unsigned char *>(a.states[blockIdx.y]);
-    uint2 zero = make_uint2(0, 0), words[2] = {zero, zero};
+    uint2 zero = make_uint2(0, 0), values[2] = {zero, zero};
     if (at < sizeof a.header)
-        memcpy(words, reinterpret_cast<const unsigned char *>(&a.header) + at, sizeof words);
+        memcpy(values, reinterpret_cast<const unsigned char *>(&a.header) + at, sizeof values);
     else if (a.scaled && each && (at - sizeof a.header) % each == 0)
-        words[0].x = __float_as_uint(-INFINITY);
+        values[0].x = __float_as_uint(-INFINITY);
     uint2 *to = reinterpret_cast<uint2 *>(state + at); /* states are aligned to 8 bytes */
-    to[0] = words[0], to[1] = words[1];
+    to[0] = values[0], to[1] = values[1];
 }
 
 __global__ void states_count_kernel(bo_gpu_states a)

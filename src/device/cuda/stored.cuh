@@ -26,7 +26,7 @@ __device__ inline float s4_number(const unsigned char *line, size_t columns, siz
     const size_t groups = (columns + S4_GROUP - 1) / S4_GROUP, group = i / S4_GROUP, inside = i % S4_GROUP;
     const size_t block = group / S4_WIDE, left = groups - block * S4_WIDE,
                  wide = left < S4_WIDE ? left : (size_t)S4_WIDE;
-    const size_t word = inside % 16 / 4, byte = (word * wide + group % S4_WIDE) * 4 + inside % 4;
+    const size_t quad = inside % 16 / 4, byte = (quad * wide + group % S4_WIDE) * 4 + inside % 4;
     const unsigned char both = line[block * S4_WIDE * S4_BYTES + byte];
     const bf16 *scales = reinterpret_cast<const bf16 *>(line + groups * S4_BYTES);
     return to_float(scales[group]) * s4_value(inside < 16 ? both & 15 : both >> 4);

@@ -30,16 +30,16 @@ template <typename E> __host__ __device__ inline size_t tile_bytes(int rows, int
 }
 
 /* Hands out the shared memory of a block, or counts it if `at` is NULL. */
-struct tile_room {
+struct smem_carver {
     unsigned char *at;
     size_t bytes;
-    template <typename E> __host__ __device__ E *take(int rows, int columns)
+    template <typename E> __host__ __device__ E *tile(int rows, int columns)
     {
         E *out = (E *)(at ? at + bytes : nullptr);
         bytes += tile_bytes<E>(rows, columns);
         return out;
     }
-    template <typename E> __host__ __device__ E *numbers(int count)
+    template <typename E> __host__ __device__ E *array(int count)
     {
         E *out = (E *)(at ? at + bytes : nullptr);
         bytes += ceil_div((size_t)count * sizeof(E), 16) * 16;
@@ -90,9 +90,9 @@ __device__ inline void load_right(uint32_t (&r)[4], tile_factor<bf16, TRANSPOSED
 }
 
 /* The part of one warp: 16 rows, PAIRS groups of 16 columns. */
-template <int PAIRS, bool TA, bool TB, typename Put>
+template <int PAIRS, bool TA, bool TB, typename Store>
 __device__ inline void warp_product(int row, int column, int k, tile_factor<bf16, TA> a, tile_factor<bf16, TB> b,
-                                    Put put)
+                                    Store store)
 {
     const int lane = (int)(threadIdx.x % WARP), g = lane / 4, c = 2 * (lane % 4);
     float d[2 * PAIRS][4];
@@ -113,28 +113,29 @@ __device__ inline void warp_product(int row, int column, int k, tile_factor<bf16
 #pragma unroll
     for (int t = 0; t < 2 * PAIRS; t++) {
         const int j = column + 8 * t + c;
-        put(row + g, j, d[t][0]), put(row + g, j + 1, d[t][1]);
-        put(row + g + 8, j, d[t][2]), put(row + g + 8, j + 1, d[t][3]);
+        store(row + g, j, d[t][0]), store(row + g, j + 1, d[t][1]);
+        store(row + g + 8, j, d[t][2]), store(row + g + 8, j + 1, d[t][3]);
     }
 }
 
 /* Calls put(i, j, Σ_l A_il B_lj) for all i < m, j < n: multiples of 16, like k. For equal m and n, (i, j) always
  * belongs to the same thread. No barrier: factors must be complete before, and unchanged until the next barrier. */
-template <bool TA, bool TB, typename Put>
-__device__ inline void tile_product(int m, int n, int k, tile_factor<bf16, TA> a, tile_factor<bf16, TB> b, Put put)
+template <bool TA, bool TB, typename Store>
+__device__ inline void tile_product(int m, int n, int k, tile_factor<bf16, TA> a, tile_factor<bf16, TB> b, Store store)
 {
     const int warp = (int)(threadIdx.x / WARP), rows = m / 16;
     if (n % 32 == 0 && rows * (n / 32) >= TILE_WARPS) {
         for (int at = warp; at < rows * (n / 32); at += TILE_WARPS)
-            warp_product<2>(at % rows * 16, at / rows * 32, k, a, b, put);
+            warp_product<2>(at % rows * 16, at / rows * 32, k, a, b, store);
     } else {
         for (int at = warp; at < rows * (n / 16); at += TILE_WARPS)
-            warp_product<1>(at % rows * 16, at / rows * 16, k, a, b, put);
+            warp_product<1>(at % rows * 16, at / rows * 16, k, a, b, store);
     }
 }
 
-template <bool TA, bool TB, typename Put>
-__device__ inline void tile_product(int m, int n, int k, tile_factor<float, TA> a, tile_factor<float, TB> b, Put put)
+template <bool TA, bool TB, typename Store>
+__device__ inline void tile_product(int m, int n, int k, tile_factor<float, TA> a, tile_factor<float, TB> b,
+                                    Store store)
 {
     const int across = n / 4;
     for (int at = (int)threadIdx.x; at < m / 4 * across; at += TILE_THREADS) {
@@ -152,7 +153,7 @@ __device__ inline void tile_product(int m, int n, int k, tile_factor<float, TA> 
 #pragma unroll
         for (int r = 0; r < 4; r++)
 #pragma unroll
-            for (int s = 0; s < 4; s++) put(i + r, j + s, d[r][s]);
+            for (int s = 0; s < 4; s++) store(i + r, j + s, d[r][s]);
     }
 }
 
@@ -236,15 +237,15 @@ __device__ inline void tile_store(const E *from, int stride, int rows, int colum
 }
 
 /* Calls put(i, Σ_j x_ij y_ij) on lane 0 of a warp for each row. */
-template <typename X, typename Y, typename Put>
-__device__ inline void tile_row_dots(int rows, int columns, const X *x, int ldx, const Y *y, int ldy, Put put)
+template <typename X, typename Y, typename Store>
+__device__ inline void tile_row_dots(int rows, int columns, const X *x, int ldx, const Y *y, int ldy, Store store)
 {
     for (int i = (int)(threadIdx.x / WARP); i < rows; i += TILE_WARPS) {
         float sum = 0.0f;
         for (int j = (int)(threadIdx.x % WARP); j < columns; j += WARP)
             sum = fmaf(to_float(x[i * ldx + j]), to_float(y[i * ldy + j]), sum);
         sum = warp_sum(sum);
-        if (threadIdx.x % WARP == 0) put(i, sum);
+        if (threadIdx.x % WARP == 0) store(i, sum);
     }
 }
 

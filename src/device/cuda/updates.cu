@@ -52,8 +52,8 @@ __device__ inline void update_number(const rule_numbers &k, float rate, float ke
     } else if (RULE == BO_GPU_RULE_APPROACH) {
         w += k.scale * (g - w);
     } else if (RULE == BO_GPU_RULE_SWAP) {
-        const float held = m;
-        m = w, w = held;
+        const float previous = m;
+        m = w, w = previous;
     } else if (RULE == BO_GPU_RULE_SGD) {
         const float slope = k.scale * g;
         if (has_m) m = k.momentum * m + slope;
@@ -128,7 +128,7 @@ struct sum_list {
 /* Block: one piece of a vector. */
 template <bool SIZES> __global__ void sum_pieces_kernel(sum_list list, list_blocks blocks, double *partial)
 {
-    __shared__ double room[WARP];
+    __shared__ double smem[WARP];
     const int at = vector_of_block(blocks);
     const float *x = list.x[at];
     const size_t length = list.length[at], first = (size_t)(blockIdx.x - blocks.first[at]) * BO_GPU_SUM_VECTOR,
@@ -144,18 +144,18 @@ template <bool SIZES> __global__ void sum_pieces_kernel(sum_list list, list_bloc
         }
         for (int j = 0; j < EACH; j++) sum += SIZES ? fabs((double)values[j]) : (double)values[j] * (double)values[j];
     }
-    sum = block_total(sum, room);
+    sum = block_total(sum, smem);
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
 /* Block: one vector. */
 __global__ void sum_partials_kernel(list_blocks blocks, const double *partial, double *out)
 {
-    __shared__ double room[WARP];
+    __shared__ double smem[WARP];
     double sum = 0;
     for (size_t i = blocks.first[blockIdx.x] + threadIdx.x; i < blocks.first[blockIdx.x + 1]; i += blockDim.x)
         sum += partial[i];
-    sum = block_total(sum, room);
+    sum = block_total(sum, smem);
     if (threadIdx.x == 0) out[blockIdx.x] = sum;
 }
 
@@ -163,19 +163,19 @@ bo_gpu_error sum_vectors(bo_gpu *cuda, const bo_gpu_sum_vectors *a)
 {
     sum_list list = {};
     list_blocks blocks = {};
-    size_t most = 0;
+    size_t max_pieces = 0;
     for (size_t i = 0; i < BO_GPU_LIST; i++) {
         if (i < a->count) list.x[i] = a->x[i], list.length[i] = a->length[i];
         const size_t pieces = bo_gpu_sum_pieces(list.length[i]);
         blocks.first[i + 1] = blocks.first[i] + (unsigned)pieces;
-        if (pieces > most) most = pieces;
+        if (pieces > max_pieces) max_pieces = pieces;
     }
     if (bo_gpu_error error =
             launch(cuda, dim3(blocks.first[BO_GPU_LIST]), dim3(THREADS), 0,
                    a->sizes ? sum_pieces_kernel<true> : sum_pieces_kernel<false>, list, blocks, a->partial))
         return error;
-    return launch(cuda, dim3((unsigned)a->count), dim3(most <= 256 ? 1u * WARP : 1u * THREADS), 0, sum_partials_kernel,
-                  blocks, (const double *)a->partial, a->out);
+    return launch(cuda, dim3((unsigned)a->count), dim3(max_pieces <= 256 ? 1u * WARP : 1u * THREADS), 0,
+                  sum_partials_kernel, blocks, (const double *)a->partial, a->out);
 }
 
 } // namespace bo

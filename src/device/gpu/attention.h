@@ -48,7 +48,7 @@ typedef struct bo_gpu_attention_strides {
     bo_gpu_strides dout, dq, dk, dv, dlog_gate, dbeta;
 } bo_gpu_attention_strides;
 
-/* The arrays of a call besides those of bo_attention_given, as bits of `given` and `wanted`. */
+/* The arrays of a call besides those of bo_attention_given, as bits of `given` and `requested`. */
 enum { BO_GPU_ARRAY_Q = 1 << 16, BO_GPU_ARRAY_K = 1 << 17, BO_GPU_ARRAY_V = 1 << 18 };
 
 typedef struct bo_gpu_attention {
@@ -64,7 +64,7 @@ typedef struct bo_gpu_attention {
     size_t shared_bytes; /* most shared memory of a block */
     /* What the call has, also while sizes are computed and addresses are not known: its arrays, their gradients, and
      * whether a backward pass follows, and sequences continue from states. */
-    unsigned given, wanted;
+    unsigned given, requested;
     bool keeps, continues;
     /* Strides, and whether the address of an array is not a multiple of 16 bytes, are known while sizes are computed,
      * too: kernels for tensor cores require that q, k, v and out begin at multiples of 16 bytes in every row and head.

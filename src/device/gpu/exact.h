@@ -8,9 +8,9 @@ typedef struct bo_gpu_exact {
     bo_gpu_attention at;
     int window;
     float power; /* p: weights are |score|^p; 0: exp(score) */
-    /* A state holds `held` positions, position p in slot p % held, and keys in panels of `panel` slots
+    /* A state holds `capacity` positions, position p in slot p % held, and keys in panels of `panel` slots
      * (src/attention/kv_cache.h); exact_step requires panels of 64. */
-    int held, panel;
+    int capacity, panel;
     /* heads x rows of queries, for backward: the largest score and the sum of exp(score - top) of a row; INFINITY in
      * both if it saw no key. Kernels for tensor cores use only `top`, and store log2 of the sum of exp(score). NULL: no
      * backward follows. */

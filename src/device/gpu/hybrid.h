@@ -9,7 +9,7 @@
 typedef struct bo_gpu_hybrid {
     bo_gpu_exact exact; /* the call, and the window */
     bool gated, convex; /* gates of the past; the weight of a key is 1 - g */
-    bool gates_held;    /* states hold the gates of kept keys … */
+    bool stores_gates;  /* states hold the gates of kept keys … */
     size_t gates_at;    /* … this many bytes after the kept keys of a key head */
     bool log2;          /* exact.top is log2 of the sum of exp(score), and exact.sum is not used */
     float clamp;

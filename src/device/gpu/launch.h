@@ -19,7 +19,7 @@ bo_status bo_gpu_end(bo_context *context, bo_gpu_error error);
 
 /* Memory of the GPU for the result of a call, which is given back after it was read. NULL: see the context's error. */
 void *bo_gpu_borrow(bo_context *context, size_t bytes);
-void bo_gpu_give_back(bo_context *context, void *memory);
+void bo_gpu_return(bo_context *context, void *memory);
 
 /* Bytes of a number of FLOAT32, INT32 or BFLOAT16. */
 static inline size_t bo_gpu_bytes(bo_element type)

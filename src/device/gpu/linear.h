@@ -49,13 +49,13 @@ typedef struct bo_gpu_linear_attention {
     float *chunk_scales; /* fast: log scales before each chunk of 64 rows of each segment */
     float *norms;        /* the numbers that bo_normalize returns: rows of queries x heads */
     /* of backward */
-    float *slopes;         /* gradient of the sums by the queries of each segment; then of those after it */
-    float *after;          /* the latter, by segments of keys: `slopes` if causal */
-    float *slope_totals;   /* by all queries of each sequence */
-    double *flow, *own;    /* f·df of queries (rows x heads) and keys (rows x key_heads); NULL: no gates */
-    float *partials;       /* gradients of parameters by block, then key head */
-    int blocks;            /* … and the number of these blocks */
-    size_t partial_floats; /* per key head: σ, M, W', b, b', as far as wanted */
+    float *gradients;        /* gradient of the sums by the queries of each segment; then of those after it */
+    float *after;            /* the latter, by segments of keys: `gradients` if causal */
+    float *gradient_totals;  /* by all queries of each sequence */
+    double *flow, *key_flow; /* f·df of queries (rows x heads) and keys (rows x key_heads); NULL: no gates */
+    float *partials;         /* gradients of parameters by block, then key head */
+    int blocks;              /* … and the number of these blocks */
+    size_t partial_floats;   /* per key head: σ, M, W', b, b', as far as wanted */
 } bo_gpu_linear_attention;
 
 /* row_transform: t = M x + b for each head of rows of `heads` heads; each key head has an M and a b, which heads /

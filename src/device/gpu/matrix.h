@@ -64,14 +64,14 @@ typedef struct bo_gpu_few_rows {
 } bo_gpu_few_rows;
 
 /* to = factor from; accumulate: to += factor from. */
-typedef struct bo_gpu_put_scaled {
+typedef struct bo_gpu_store_scaled {
     size_t count;
     bo_element from_type, to_type;
     float factor;
     bool accumulate;
     const void *from;
     void *to;
-} bo_gpu_put_scaled;
+} bo_gpu_store_scaled;
 
 /* out[j] = Σ_i x[i][j], or out[j] += …: partial sums over BO_GPU_SUM_ROWS rows, or more if there are more than
  * BO_GPU_SUM_PARTS of them, then their sum in order. */
@@ -145,7 +145,7 @@ typedef struct bo_gpu_quadratic {
     X(gemm, bo_gpu_gemm)                                                                                               \
     X(recast, bo_gpu_recast)                                                                                           \
     X(few_rows, bo_gpu_few_rows)                                                                                       \
-    X(put_scaled, bo_gpu_put_scaled)                                                                                   \
+    X(store_scaled, bo_gpu_store_scaled)                                                                               \
     X(sum_columns, bo_gpu_sum_columns)                                                                                 \
     X(count_targets, bo_gpu_count_targets)                                                                             \
     X(softmax_loss, bo_gpu_softmax_loss)                                                                               \

@@ -6,13 +6,13 @@
  * (cuda/attention.cuh). `T`: numbers of the type of the call. */
 typedef struct bo_gpu_memory {
     bo_gpu_attention call;
-    bool delta;        /* DELTA, else GLA */
-    bool unit;         /* q and k are divided by their norms */
-    int chunk;         /* tokens */
-    void *memories;    /* S before each chunk: tiles x key_heads x dim x value_dim; DELTA: T, GLA: float */
-    void *slopes;      /* backward: the gradient of S after each chunk; likewise */
-    float *ends;       /* S after the last token: sequences x key_heads x dim x value_dim; NULL: not needed */
-    float *end_slopes; /* backward of memory_ask: the gradient of `ends`; NULL: zero */
+    bool delta;           /* DELTA, else GLA */
+    bool unit;            /* q and k are divided by their norms */
+    int chunk;            /* tokens */
+    void *memories;       /* S before each chunk: tiles x key_heads x dim x value_dim; DELTA: T, GLA: float */
+    void *gradients;      /* backward: the gradient of S after each chunk; likewise */
+    float *ends;          /* S after the last token: sequences x key_heads x dim x value_dim; NULL: not needed */
+    float *end_gradients; /* backward of memory_read: the gradient of `ends`; NULL: zero */
     /* DELTA */
     void *x;  /* errors of the memory: rows x key_heads x value_dim; T */
     void *w;  /* their dependence on S: rows x key_heads x dim; T */
@@ -22,8 +22,8 @@ typedef struct bo_gpu_memory {
 } bo_gpu_memory;
 
 /* *_memories: S before each chunk, `ends` and the states. *_outputs: the outputs of queries that see the keys up to
- * their own. *_gradients: all gradients, after *_memories. memory_ask: the outputs of queries that read `ends`, or the
- * states if it is NULL. memory_ask_gradients: their dq, and end_slopes. memory_step: outputs and states, token by
+ * their own. *_gradients: all gradients, after *_memories. memory_read: the outputs of queries that read `ends`, or the
+ * states if it is NULL. memory_read_gradients: their dq, and end_gradients. memory_step: outputs and states, token by
  * token, without work memory. */
 #define BO_GPU_LAUNCHES_MEMORY(X)                                                                                      \
     X(delta_gradients, bo_gpu_memory)                                                                                  \
@@ -32,8 +32,8 @@ typedef struct bo_gpu_memory {
     X(gla_gradients, bo_gpu_memory)                                                                                    \
     X(gla_memories, bo_gpu_memory)                                                                                     \
     X(gla_outputs, bo_gpu_memory)                                                                                      \
-    X(memory_ask, bo_gpu_memory)                                                                                       \
-    X(memory_ask_gradients, bo_gpu_memory)                                                                             \
+    X(memory_read, bo_gpu_memory)                                                                                      \
+    X(memory_read_gradients, bo_gpu_memory)                                                                            \
     X(memory_step, bo_gpu_memory)
 
 #endif

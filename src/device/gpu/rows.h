@@ -81,7 +81,7 @@ typedef struct bo_gpu_mask {
     size_t count, row_columns;
     const bo_gpu_pass *pass;
     uint64_t stream;
-    uint32_t least;
+    uint32_t threshold;
     float factor;
     bo_gpu_source x;
     bo_gpu_target y;
@@ -136,7 +136,7 @@ typedef struct bo_gpu_sort {
     size_t count, limit;
     const int32_t *keys;
     int32_t *sorted, *order;
-    void *room;
+    void *workspace;
 } bo_gpu_sort;
 
 /* The keys of a tile of BO_GPU_SORT_TILE numbers are ranked by one block, by BO_GPU_SORT_BITS bits at a time. */
@@ -214,12 +214,12 @@ typedef struct bo_gpu_product_back {
 } bo_gpu_product_back;
 
 /* The numbers that share an entry of s. */
-typedef enum bo_gpu_serves { BO_GPU_ALL = 0, BO_GPU_COLUMN = 1, BO_GPU_ROW = 2 } bo_gpu_serves;
+typedef enum bo_gpu_scale_axis { BO_GPU_ALL = 0, BO_GPU_COLUMN = 1, BO_GPU_ROW = 2 } bo_gpu_scale_axis;
 
 /* y = x ∘ s */
 typedef struct bo_gpu_scale {
     size_t rows, columns;
-    bo_gpu_serves by;
+    bo_gpu_scale_axis by;
     bo_gpu_source x, s;
     bo_gpu_target y;
 } bo_gpu_scale;
@@ -228,7 +228,7 @@ typedef struct bo_gpu_scale {
 enum { BO_GPU_COLUMN_PARTS = 64 };
 typedef struct bo_gpu_scale_sums {
     size_t rows, columns;
-    bo_gpu_serves by;
+    bo_gpu_scale_axis by;
     bo_gpu_source x, dy;
     bo_gpu_target ds;
     double *partial;
@@ -300,7 +300,7 @@ typedef struct bo_gpu_edge_weights {
     const bo_gpu_pass *pass;
     bool dropping, mean;
     uint64_t stream;
-    uint32_t least;
+    uint32_t threshold;
     float factor;
     int32_t *into, *keys;
 } bo_gpu_edge_weights;

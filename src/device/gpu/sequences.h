@@ -54,11 +54,11 @@ typedef struct bo_gpu_recurrent_back {
 } bo_gpu_recurrent_back;
 enum { BO_GPU_RECURRENT_LARGEST = 4096 }; /* size of h: h, U h and gradients are in shared memory */
 
-/* y_t = Σ_s W_h[t, s] x_s over the tokens of a sequence, at most `most`. A state holds the number of its tokens
+/* y_t = Σ_s W_h[t, s] x_s over the tokens of a sequence, at most `max_tokens`. A state holds the number of its tokens
  * (uint32) and, from byte `head`, their rows in float32: new rows are appended first, unless `again`. */
 typedef struct bo_gpu_mix {
     bo_gpu_rows sequences;
-    size_t columns, heads, most;
+    size_t columns, heads, max_tokens;
     bool causal, again;
     void *const *states;
     size_t offset, head;

@@ -22,13 +22,13 @@ typedef struct tile_shapes {
  * (5 ns) and loads it only if it differs (60 ns). */
 void bo_amx_prepare(void)
 {
-    tile_shapes wanted = {.palette = 1}, found;
-    for (size_t i = 0; i < TILES; i++) wanted.row_bytes[i] = ROW, wanted.rows[i] = LINES;
+    tile_shapes expected = {.palette = 1}, found;
+    for (size_t i = 0; i < TILES; i++) expected.row_bytes[i] = ROW, expected.rows[i] = LINES;
     memset(&found, 0, sizeof found);
     COMPLETE;
     _tile_storeconfig(&found);
     COMPLETE;
-    if (memcmp(&found, &wanted, sizeof wanted) != 0) _tile_loadconfig(&wanted);
+    if (memcmp(&found, &expected, sizeof expected) != 0) _tile_loadconfig(&expected);
 }
 
 /* Requests the lines of C while the sums are computed. */

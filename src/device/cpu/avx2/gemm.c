@@ -71,7 +71,7 @@ static inline __m256d high_half(__m256 x)
 }
 
 /* Writes row[0..4) = value, or += value. */
-static inline void put_f64(double *row, __m256d value, bool add)
+static inline void store_f64(double *row, __m256d value, bool add)
 {
     _mm256_storeu_pd(row, add ? _mm256_add_pd(_mm256_loadu_pd(row), value) : value);
 }
@@ -85,10 +85,10 @@ void bo_avx2_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, s
         EACH_ROW
         {
             double *row = c + i * ldc;
-            put_f64(row, low_half(low[i]), add);
-            put_f64(row + 4, high_half(low[i]), add);
-            put_f64(row + 8, low_half(high[i]), add);
-            put_f64(row + 12, high_half(high[i]), add);
+            store_f64(row, low_half(low[i]), add);
+            store_f64(row + 4, high_half(low[i]), add);
+            store_f64(row + 8, low_half(high[i]), add);
+            store_f64(row + 12, high_half(high[i]), add);
         }
         return;
     }
@@ -124,8 +124,8 @@ void bo_avx2_gemm_f64(size_t k, const double *a, const double *b, double *c, siz
     if (m == MR && n == BO_AVX2_NR64) {
         EACH_ROW
         {
-            put_f64(c + i * ldc, low[i], add);
-            put_f64(c + i * ldc + 4, high[i], add);
+            store_f64(c + i * ldc, low[i], add);
+            store_f64(c + i * ldc + 4, high[i], add);
         }
         return;
     }

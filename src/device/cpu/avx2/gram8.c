@@ -36,28 +36,28 @@ static inline __m256i pair(size_t rows, size_t lines, const int8_t *q, size_t ld
     return _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(first, second));
 }
 
-void bo_avx2_gram8_words_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out)
+void bo_avx2_gram8_int16_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out)
 {
     size_t sliver = BO_S8_HEAD + ((k + 1) / 2 * MR * 4 + 63) / 64 * 64;
     for (size_t p = 0; p < k; p += 2, q += 2 * ldq) {
         char *to = (char *)out + BO_S8_HEAD + p / 2 * MR * 4;
         for (size_t line = 0; line < lines; line += MR, to += sliver) {
-            size_t here = lines - line < MR ? lines - line : MR;
-            __m256i x = pair(k - p, here, q + line, ldq);
+            size_t count = lines - line < MR ? lines - line : MR;
+            __m256i x = pair(k - p, count, q + line, ldq);
             _mm_storeu_si128((__m128i *)to, _mm256_castsi256_si128(x));
             _mm_storel_epi64((__m128i *)(to + 16), _mm256_extracti128_si256(x, 1));
         }
     }
 }
 
-void bo_avx2_gram8_words_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out)
+void bo_avx2_gram8_int16_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out)
 {
     size_t sliver = BO_S8_HEAD + (k + 1) / 2 * NR * 4;
     for (size_t p = 0; p < k; p += 2, q += 2 * ldq) {
         char *to = (char *)out + BO_S8_HEAD + p / 2 * NR * 4;
         for (size_t line = 0; line < lines; line += NR, to += sliver) {
-            size_t here = lines - line, more = here > EIGHT ? here - EIGHT : 0;
-            _mm256_store_si256((__m256i *)to, pair(k - p, here, q + line, ldq));
+            size_t count = lines - line, more = count > EIGHT ? count - EIGHT : 0;
+            _mm256_store_si256((__m256i *)to, pair(k - p, count, q + line, ldq));
             __m256i upper = more ? pair(k - p, more, q + line + EIGHT, ldq) : _mm256_setzero_si256();
             _mm256_store_si256((__m256i *)(to + 32), upper);
         }
@@ -88,7 +88,7 @@ static __attribute__((noinline)) void add_tile(double *c, size_t ldc, double sca
     }
 }
 
-void bo_avx2_gram8_words(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
+void bo_avx2_gram8_int16(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
                          size_t n)
 {
     __m256i low[MR], high[MR];

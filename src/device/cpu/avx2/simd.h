@@ -172,8 +172,8 @@ static inline v v_dot_group(const int8_t *w, const int16_t *x)
     vi sum = _mm256_setzero_si256();
     _Pragma("GCC unroll 4") for (size_t i = 0; i < 64; i += 16)
     {
-        vi words = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + i)));
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(words, _mm256_loadu_si256((const vi *)(const void *)(x + i))));
+        vi codes = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + i)));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(codes, _mm256_loadu_si256((const vi *)(const void *)(x + i))));
     }
     return _mm256_cvtepi32_ps(sum);
 }
@@ -184,12 +184,12 @@ static inline __m128i codes_to_bytes(__m128i codes)
     return _mm_shuffle_epi8(_mm_setr_epi8(BO_S4_VALUES), _mm_and_si128(codes, _mm_set1_epi8(15)));
 }
 
-/* The values of a group (BO_S4_GROUP) whose four words have a distance of `stride` bytes. */
+/* The values of a group (BO_S4_GROUP) whose four quads have a distance of `stride` bytes. */
 static inline void decode_group(const uint8_t *codes, size_t stride, int8_t *values)
 {
-    int words[4];
-    _Pragma("GCC unroll 4") for (size_t i = 0; i < 4; i++) memcpy(&words[i], codes + i * stride, sizeof *words);
-    __m128i pairs = _mm_setr_epi32(words[0], words[1], words[2], words[3]);
+    int quads[4];
+    _Pragma("GCC unroll 4") for (size_t i = 0; i < 4; i++) memcpy(&quads[i], codes + i * stride, sizeof *quads);
+    __m128i pairs = _mm_setr_epi32(quads[0], quads[1], quads[2], quads[3]);
     _mm_storeu_si128((__m128i *)values, codes_to_bytes(pairs));
     _mm_storeu_si128((__m128i *)(values + 16), codes_to_bytes(_mm_srli_epi16(pairs, 4)));
 }

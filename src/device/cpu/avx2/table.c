@@ -17,9 +17,9 @@ const bo_kernels bo_kernels_avx2 = {
               .nr = BO_AVX2_NR,
               .group = 2,
               .element = 2,
-              .pack_a = bo_avx2_gram8_words_pack_a,
-              .pack_b = bo_avx2_gram8_words_pack_b,
-              .multiply = bo_avx2_gram8_words},
+              .pack_a = bo_avx2_gram8_int16_pack_a,
+              .pack_b = bo_avx2_gram8_int16_pack_b,
+              .multiply = bo_avx2_gram8_int16},
     .dots_s4 = bo_avx2_dots_s4,
     BO_KERNEL_FUNCTIONS,
 };

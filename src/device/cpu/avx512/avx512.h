@@ -15,9 +15,9 @@ enum { BO_AVX512_MR = 14, BO_AVX512_NR = 32, BO_AVX512_NR64 = 16 };
 #undef ISA
 
 /* Bytes widened to shorts, two products per instruction. */
-void bo_avx512_gram8_words_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
-void bo_avx512_gram8_words_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
-void bo_avx512_gram8_words(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
+void bo_avx512_gram8_int16_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
+void bo_avx512_gram8_int16_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
+void bo_avx512_gram8_int16(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
                            size_t n);
 /* Byte products, four per instruction; requires VNNI. */
 void bo_avx512_gram8_bytes_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);

@@ -19,7 +19,7 @@ VNNI __m512i values_of(__m512i codes)
 }
 
 /* Adds the products of one word of each group: its lower halves and its upper halves. */
-VNNI __m512i add_words(__m512i sums, __m512i codes, const int8_t *bytes)
+VNNI __m512i add_dots(__m512i sums, __m512i codes, const int8_t *bytes)
 {
     sums = _mm512_dpbusd_epi32(sums, values_of(codes), _mm512_loadu_si512(bytes));
     return _mm512_dpbusd_epi32(sums, values_of(_mm512_srli_epi16(codes, 4)), _mm512_loadu_si512(bytes + 64));
@@ -30,10 +30,10 @@ VNNI __m512 add_groups(__m512 total, __mmask16 mask, size_t stride, const uint8_
                        const int8_t *bytes, const int32_t *starts, const float *factors)
 {
     __m512i even = _mm512_loadu_si512(starts), odd = _mm512_setzero_si512();
-    even = add_words(even, _mm512_maskz_loadu_epi32(mask, codes), bytes);
-    odd = add_words(odd, _mm512_maskz_loadu_epi32(mask, codes + stride), bytes + 128);
-    even = add_words(even, _mm512_maskz_loadu_epi32(mask, codes + 2 * stride), bytes + 256);
-    odd = add_words(odd, _mm512_maskz_loadu_epi32(mask, codes + 3 * stride), bytes + 384);
+    even = add_dots(even, _mm512_maskz_loadu_epi32(mask, codes), bytes);
+    odd = add_dots(odd, _mm512_maskz_loadu_epi32(mask, codes + stride), bytes + 128);
+    even = add_dots(even, _mm512_maskz_loadu_epi32(mask, codes + 2 * stride), bytes + 256);
+    odd = add_dots(odd, _mm512_maskz_loadu_epi32(mask, codes + 3 * stride), bytes + 384);
     __m512i halves = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, scales));
     __m512 both = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(halves, 16)), _mm512_loadu_ps(factors));
     return _mm512_fmadd_ps(both, _mm512_cvtepi32_ps(_mm512_add_epi32(even, odd)), total);

@@ -14,14 +14,14 @@
     .fft = &bo_avx2_fft /* wider vectors are not faster, because strides start at 4 */
 
 /* Products of bytes, widened to words. */
-#define BO_AVX512_WORDS                                                                                                \
+#define BO_AVX512_GRAM8_INT16                                                                                          \
     .dots_s4 = bo_avx512_dots_s4, .gram8 = {.mr = BO_AVX512_MR,                                                        \
                                             .nr = BO_AVX512_NR,                                                        \
                                             .group = 2,                                                                \
                                             .element = 2,                                                              \
-                                            .pack_a = bo_avx512_gram8_words_pack_a,                                    \
-                                            .pack_b = bo_avx512_gram8_words_pack_b,                                    \
-                                            .multiply = bo_avx512_gram8_words}
+                                            .pack_a = bo_avx512_gram8_int16_pack_a,                                    \
+                                            .pack_b = bo_avx512_gram8_int16_pack_b,                                    \
+                                            .multiply = bo_avx512_gram8_int16}
 
 /* Products of bytes (VNNI). */
 #define BO_AVX512_BYTES                                                                                                \

@@ -23,7 +23,7 @@ static inline __attribute__((always_inline)) void sums_f32(size_t k, const float
 }
 
 /* Writes row[0..16) = value, or += value, under a mask. */
-static inline void put_f32(float *row, __mmask16 mask, __m512 value, bool add)
+static inline void store_f32(float *row, __mmask16 mask, __m512 value, bool add)
 {
     if (!mask) return;
     _mm512_mask_storeu_ps(row, mask, add ? _mm512_add_ps(_mm512_maskz_loadu_ps(mask, row), value) : value);
@@ -47,14 +47,14 @@ void bo_avx512_gemm_f32(size_t k, const float *a, const float *b, float *c, size
     EACH_ROW
     {
         if (i < m) {
-            put_f32(c + i * ldc, mask0, low[i], add);
-            put_f32(c + i * ldc + 16, mask1, high[i], add);
+            store_f32(c + i * ldc, mask0, low[i], add);
+            store_f32(c + i * ldc + 16, mask1, high[i], add);
         }
     }
 }
 
 /* Writes row[0..8) = value, or += value, under a mask. */
-static inline void put_f64(double *row, __mmask8 mask, __m512d value, bool add)
+static inline void store_f64(double *row, __mmask8 mask, __m512d value, bool add)
 {
     if (!mask) return;
     _mm512_mask_storeu_pd(row, mask, add ? _mm512_add_pd(_mm512_maskz_loadu_pd(mask, row), value) : value);
@@ -93,10 +93,10 @@ void bo_avx512_gemm_f32_f64(size_t k, const float *a, const float *b, double *c,
     {
         if (i < m) {
             double *row = c + i * ldc;
-            put_f64(row, mask0, low_half(low[i]), add);
-            put_f64(row + 8, mask1, high_half(low[i]), add);
-            put_f64(row + 16, mask2, low_half(high[i]), add);
-            put_f64(row + 24, mask3, high_half(high[i]), add);
+            store_f64(row, mask0, low_half(low[i]), add);
+            store_f64(row + 8, mask1, high_half(low[i]), add);
+            store_f64(row + 16, mask2, low_half(high[i]), add);
+            store_f64(row + 24, mask3, high_half(high[i]), add);
         }
     }
 }
@@ -123,8 +123,8 @@ void bo_avx512_gemm_f64(size_t k, const double *a, const double *b, double *c, s
     EACH_ROW
     {
         if (i < m) {
-            put_f64(c + i * ldc, mask0, low[i], add);
-            put_f64(c + i * ldc + 8, mask1, high[i], add);
+            store_f64(c + i * ldc, mask0, low[i], add);
+            store_f64(c + i * ldc + 8, mask1, high[i], add);
         }
     }
 }

@@ -61,7 +61,7 @@ INLINE __m512i pair(size_t rows, size_t lines, const int8_t *q, size_t ldq)
     return _mm512_cvtepi8_epi16(_mm256_inserti128_si256(bytes, _mm_unpackhi_epi8(first, second), 1));
 }
 
-void bo_avx512_gram8_words_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out)
+void bo_avx512_gram8_int16_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out)
 {
     size_t sliver = BO_S8_HEAD + ((k + 1) / 2 * MR * 4 + 63) / 64 * 64;
     for (size_t p = 0; p < k; p += 2, q += 2 * ldq) {
@@ -72,22 +72,22 @@ void bo_avx512_gram8_words_pack_a(size_t k, size_t lines, const int8_t *q, size_
     }
 }
 
-void bo_avx512_gram8_words_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out)
+void bo_avx512_gram8_int16_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out)
 {
     size_t sliver = BO_S8_HEAD + (k + 1) / 2 * NR * 4;
     for (size_t p = 0; p < k; p += 2, q += 2 * ldq) {
         char *to = (char *)out + BO_S8_HEAD + p / 2 * NR * 4;
         for (size_t line = 0; line < lines; line += NR, to += sliver) {
-            size_t here = lines - line;
-            __m512i x = pair(k - p, here, q + line, ldq);
-            __m512i y = here > HALF ? pair(k - p, here - HALF, q + line + HALF, ldq) : _mm512_setzero_si512();
+            size_t count = lines - line;
+            __m512i x = pair(k - p, count, q + line, ldq);
+            __m512i y = count > HALF ? pair(k - p, count - HALF, q + line + HALF, ldq) : _mm512_setzero_si512();
             _mm512_store_si512(to, x);
             _mm512_store_si512(to + 64, y);
         }
     }
 }
 
-void bo_avx512_gram8_words(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
+void bo_avx512_gram8_int16(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
                            size_t n)
 {
     __m512i low[MR], high[MR];
@@ -156,9 +156,9 @@ void bo_avx512_gram8_bytes_pack_b(size_t k, size_t lines, const int8_t *q, size_
     for (size_t p = 0; p < k; p += 4, q += 4 * ldq) {
         char *to = (char *)out + BO_S8_HEAD + p * NR;
         for (size_t line = 0; line < lines; line += NR, to += sliver) {
-            size_t here = lines - line;
-            __m512i x = quadruple(k - p, here, q + line, ldq);
-            __m512i y = here > HALF ? quadruple(k - p, here - HALF, q + line + HALF, ldq) : _mm512_setzero_si512();
+            size_t count = lines - line;
+            __m512i x = quadruple(k - p, count, q + line, ldq);
+            __m512i y = count > HALF ? quadruple(k - p, count - HALF, q + line + HALF, ldq) : _mm512_setzero_si512();
             _mm512_store_si512(to, _mm512_xor_si512(x, offset));
             _mm512_store_si512(to + 64, _mm512_xor_si512(y, offset));
         }

@@ -165,13 +165,13 @@ static inline v v_dot_group(const int8_t *w, const int16_t *x)
     return _mm512_cvtepi32_ps(sum);
 }
 
-/* The values of a group (BO_S4_GROUP) whose four words have a distance of `stride` bytes. */
+/* The values of a group (BO_S4_GROUP) whose four quads have a distance of `stride` bytes. */
 static inline void decode_group(const uint8_t *codes, size_t stride, int8_t *values)
 {
     const __m256i table = _mm256_broadcastsi128_si256(_mm_setr_epi8(BO_S4_VALUES));
-    int words[4];
-    _Pragma("GCC unroll 4") for (size_t i = 0; i < 4; i++) memcpy(&words[i], codes + i * stride, sizeof *words);
-    __m128i pairs = _mm_setr_epi32(words[0], words[1], words[2], words[3]);
+    int quads[4];
+    _Pragma("GCC unroll 4") for (size_t i = 0; i < 4; i++) memcpy(&quads[i], codes + i * stride, sizeof *quads);
+    __m128i pairs = _mm_setr_epi32(quads[0], quads[1], quads[2], quads[3]);
     __m256i halves = _mm256_inserti128_si256(_mm256_castsi128_si256(pairs), _mm_srli_epi16(pairs, 4), 1);
     __m256i bytes = _mm256_shuffle_epi8(table, _mm256_and_si256(halves, _mm256_set1_epi8(15)));
     _mm256_storeu_si256((__m256i *)values, bytes);

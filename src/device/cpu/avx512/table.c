@@ -6,7 +6,7 @@
 const bo_kernels bo_kernels_avx512 = {
     .isa = "avx512",
     BO_AVX512_ENTRIES,
-    BO_AVX512_WORDS,
+    BO_AVX512_GRAM8_INT16,
     .bf16 = &bo_avx512_bf16,
 };
 

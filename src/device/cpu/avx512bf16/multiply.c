@@ -4,7 +4,7 @@
 #include "../avx512/tile.h"
 #include "avx512bf16.h"
 
-enum { LINES = BO_BF16_LINES, DEPTH = BO_BF16_DEPTH, MOST = 11 };
+enum { LINES = BO_BF16_LINES, DEPTH = BO_BF16_DEPTH, MAX_ROWS = 11 };
 
 #define INLINE   static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 16")
@@ -27,8 +27,8 @@ INLINE void tile(size_t rows, size_t vectors, size_t first, size_t k, const uint
                  size_t ldc, size_t n, bool add)
 {
     size_t sliver = LINES * bo_bf16_depth(k);
-    const uint16_t *row[MOST];
-    __m512 sum[MOST][2];
+    const uint16_t *row[MAX_ROWS];
+    __m512 sum[MAX_ROWS][2];
     __mmask16 mask[2] = {lanes16(n), lanes16(beyond(n, 16))};
     UNROLLED for (size_t i = 0; i < rows; i++)
     {

@@ -103,11 +103,11 @@ static void pack(bool by_line, size_t lines, size_t k, float scale, const float 
     for (size_t i = 0; i < lines; i += LINES)
         for (size_t p = 0; p < k; p += DEPTH, out += BO_BF16_BLOCK) {
             const float *from = along ? x + i * ld + p : x + p * ld + i;
-            size_t here = lines - i < LINES ? lines - i : LINES, depth = k - p < DEPTH ? k - p : DEPTH;
-            if (here == LINES && depth == DEPTH && scale == 1)
+            size_t count = lines - i < LINES ? lines - i : LINES, depth = k - p < DEPTH ? k - p : DEPTH;
+            if (count == LINES && depth == DEPTH && scale == 1)
                 whole_block(by_line, from, ld, along, out);
             else
-                edge_block(by_line, here, depth, scale, from, ld, along, out);
+                edge_block(by_line, count, depth, scale, from, ld, along, out);
         }
 }
 

@@ -179,9 +179,9 @@ static inline v v_dot_group(const int8_t *w, const int16_t *x)
     int32x4_t low = vdupq_n_s32(0), high = low;
     _Pragma("GCC unroll 8") for (size_t i = 0; i < 64; i += 8)
     {
-        int16x8_t words = vmovl_s8(vld1_s8(w + i)), factors = vld1q_s16(x + i);
-        low = vmlal_s16(low, vget_low_s16(words), vget_low_s16(factors));
-        high = vmlal_high_s16(high, words, factors);
+        int16x8_t codes = vmovl_s8(vld1_s8(w + i)), factors = vld1q_s16(x + i);
+        low = vmlal_s16(low, vget_low_s16(codes), vget_low_s16(factors));
+        high = vmlal_high_s16(high, codes, factors);
     }
     return vcvtq_f32_s32(vaddq_s32(low, high));
 }
@@ -193,12 +193,12 @@ static inline int8x16_t codes_to_bytes(uint8x16_t codes)
     return vqtbl1q_s8(vld1q_s8(values), codes);
 }
 
-/* The values of a group (BO_S4_GROUP) whose four words have a distance of `stride` bytes. */
+/* The values of a group (BO_S4_GROUP) whose four quads have a distance of `stride` bytes. */
 static inline void decode_group(const uint8_t *codes, size_t stride, int8_t *values)
 {
-    uint32_t words[4];
-    for (size_t i = 0; i < 4; i++) memcpy(&words[i], codes + i * stride, sizeof *words);
-    uint8x16_t pairs = vreinterpretq_u8_u32(vld1q_u32(words));
+    uint32_t quads[4];
+    for (size_t i = 0; i < 4; i++) memcpy(&quads[i], codes + i * stride, sizeof *quads);
+    uint8x16_t pairs = vreinterpretq_u8_u32(vld1q_u32(quads));
     vst1q_s8(values, codes_to_bytes(vandq_u8(pairs, vdupq_n_u8(15))));
     vst1q_s8(values + 16, codes_to_bytes(vshrq_n_u8(pairs, 4)));
 }

@@ -119,9 +119,9 @@ float bo_ref_exp_weigh_wide(size_t n, const double *x, double shift, float *y)
 
 bool bo_ref_finite(size_t n, const float *x)
 {
-    size_t others = 0;
-    for (size_t i = 0; i < n; i++) others += !(fabsf(x[i]) <= FLT_MAX);
-    return others == 0;
+    size_t excluded = 0;
+    for (size_t i = 0; i < n; i++) excluded += !(fabsf(x[i]) <= FLT_MAX);
+    return excluded == 0;
 }
 
 bool bo_ref_finite_rows(size_t rows, size_t n, const float *x, size_t ldx)

@@ -49,7 +49,7 @@ static double value(bo_curve curve, double x)
     }
 }
 
-static double slope(bo_curve curve, double x)
+static double derivative(bo_curve curve, double x)
 {
     double s;
     switch (curve) {
@@ -84,7 +84,7 @@ void bo_ref_curve(bo_curve curve, size_t n, const float *x, float *y)
     for (size_t i = 0; i < n; i++) y[i] = (float)value(curve, (double)x[i]);
 }
 
-void bo_ref_curve_slope(bo_curve curve, size_t n, const float *x, float *y)
+void bo_ref_curve_derivative(bo_curve curve, size_t n, const float *x, float *y)
 {
-    for (size_t i = 0; i < n; i++) y[i] = (float)slope(curve, (double)x[i]);
+    for (size_t i = 0; i < n; i++) y[i] = (float)derivative(curve, (double)x[i]);
 }

@@ -9,11 +9,11 @@ enum { MR = BO_REF_MR8, NR = BO_REF_NR8 };
 static void pack(size_t width, size_t k, size_t lines, const int8_t *q, size_t ldq, int8_t *out)
 {
     for (size_t line = 0; line < lines; line += width) {
-        size_t here = lines - line < width ? lines - line : width;
+        size_t count = lines - line < width ? lines - line : width;
         out += BO_S8_HEAD;
         for (size_t p = 0; p < k; p++) {
             memset(out + p * width, 0, width);
-            memcpy(out + p * width, q + p * ldq + line, here);
+            memcpy(out + p * width, q + p * ldq + line, count);
         }
         out += (k * width + 63) / 64 * 64;
     }

@@ -72,7 +72,7 @@ void bo_ref_radial(const bo_radial *radial, size_t n, const float *s, float *y)
     for (size_t i = 0; i < n; i++) y[i] = (float)radial_value(radial, (double)s[i]);
 }
 
-void bo_ref_radial_slope(const bo_radial *radial, size_t n, const float *s, float *y)
+void bo_ref_radial_derivative(const bo_radial *radial, size_t n, const float *s, float *y)
 {
     for (size_t i = 0; i < n; i++) y[i] = (float)radial_derivative(radial, (double)s[i]);
 }

@@ -7,9 +7,9 @@ void ISA(adamw)(size_t n, const bo_adamw_step *step, const float *restrict g, fl
 {
     bo_adamw_step s = *step;
     for (size_t i = 0; i < n; i++) {
-        float slope = s.scale * g[i];
-        m[i] = s.beta1 * m[i] + s.rest1 * slope;
-        v[i] = s.beta2 * v[i] + s.rest2 * (slope * slope);
+        float gradient = s.scale * g[i];
+        m[i] = s.beta1 * m[i] + s.rest1 * gradient;
+        v[i] = s.beta2 * v[i] + s.rest2 * (gradient * gradient);
         w[i] = s.keep * w[i] - s.rate * (m[i] / (sqrtf(v[i]) * s.correction + s.epsilon));
     }
 }

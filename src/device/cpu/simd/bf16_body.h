@@ -22,9 +22,9 @@ static void pack(bool by_line, size_t lines, size_t k, float scale, const float 
     uint16_t block[BO_BF16_LINES][BO_BF16_DEPTH];
     for (size_t i = 0; i < lines; i += BO_BF16_LINES)
         for (size_t p = 0; p < k; p += BO_BF16_DEPTH, out += BO_BF16_BLOCK) {
-            size_t here = lines - i < BO_BF16_LINES ? lines - i : BO_BF16_LINES;
+            size_t count = lines - i < BO_BF16_LINES ? lines - i : BO_BF16_LINES;
             size_t depth = k - p < BO_BF16_DEPTH ? k - p : BO_BF16_DEPTH;
-            round_block(here, depth, scale, along ? x + i * ld + p : x + p * ld + i, ld, along, block);
+            round_block(count, depth, scale, along ? x + i * ld + p : x + p * ld + i, ld, along, block);
             if (by_line) {
                 memcpy(out, block, sizeof block);
                 continue;
@@ -51,9 +51,9 @@ static float exp_line(size_t n, const float *x, float shift, size_t depth, uint1
 {
     float numbers[BO_BF16_DEPTH], sum = 0;
     for (size_t p = 0; p < depth; p += BO_BF16_DEPTH, line += BO_BF16_BLOCK) {
-        size_t here = p < n ? (n - p < BO_BF16_DEPTH ? n - p : BO_BF16_DEPTH) : 0;
-        sum += ISA(exp_sum)(here, x + p, shift, numbers);
-        for (size_t i = here; i < BO_BF16_DEPTH; i++) numbers[i] = 0;
+        size_t count = p < n ? (n - p < BO_BF16_DEPTH ? n - p : BO_BF16_DEPTH) : 0;
+        sum += ISA(exp_sum)(count, x + p, shift, numbers);
+        for (size_t i = count; i < BO_BF16_DEPTH; i++) numbers[i] = 0;
         ISA(round_bf16)(BO_BF16_DEPTH, numbers, line);
     }
     return sum;

@@ -51,7 +51,7 @@ static inline __attribute__((always_inline)) void store_vector(float *line, size
 }
 
 /* Keeps x in a register: compilers tend to reload a line of B for each use, and loads are the bottleneck. */
-static inline __attribute__((always_inline)) v held(v x)
+static inline __attribute__((always_inline)) v keep_in_register(v x)
 {
     __asm__("" : "+" V_REGISTER(x));
     return x;
@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) void add_run(size_t rows, size_t ve
             EACH_VECTOR line[j] = v_fma(factor, v_load(renewed->value + j * LANES), v_mul(keep, line[j]));
             EACH_VECTOR v_store(renewed->lines + p * ldb + j * LANES, line[j]);
         }
-        if (rows > 1) EACH_VECTOR line[j] = held(line[j]);
+        if (rows > 1) EACH_VECTOR line[j] = keep_in_register(line[j]);
         EACH_ROW
         {
             v factor = v_set(rows == 1 ? detoured(a[i * row]) : a[i * row]);
@@ -315,19 +315,19 @@ static void state_pass(size_t rows, size_t n, bool update, const float *keep, si
     const size_t first = queries < TILE_ROWS ? queries : TILE_ROWS;
     const size_t wide = update && first > 0 ? n / PANEL * PANEL : 0;
     for (size_t i = 0; i == 0 || i < rows; i += STATE_ROWS) {
-        const size_t here = rows - i < STATE_ROWS ? rows - i : STATE_ROWS;
-        const product shape = {here, ldq, 1, n, ldo, i > 0, 1.0f, {1, 0, 0}};
+        const size_t count = rows - i < STATE_ROWS ? rows - i : STATE_ROWS;
+        const product shape = {count, ldq, 1, n, ldo, i > 0, 1.0f, {1, 0, 0}};
         float *lines = s + i * n;
         for (size_t j = 0; j < wide; j += PANEL) {
             panel_renewed(first, &shape, &(renewal){keep + i * each, each, f + i, value + j, lines + j}, q + i,
                           out + j);
         }
-        for (size_t r = 0; update && r < here; r++) {
+        for (size_t r = 0; update && r < count; r++) {
             renew(n - wide, v_set(keep[(i + r) * each]), v_set(f[i + r]), value + wide, lines + r * n + wide);
         }
-        if (wide < n) ISA(multiply)(first, n - wide, here, q + i, ldq, 1, lines + wide, n, i > 0, out + wide, ldo);
+        if (wide < n) ISA(multiply)(first, n - wide, count, q + i, ldq, 1, lines + wide, n, i > 0, out + wide, ldo);
         if (first == queries) continue;
-        ISA(multiply)(queries - first, n, here, q + first * ldq + i, ldq, 1, lines, n, i > 0, out + first * ldo, ldo);
+        ISA(multiply)(queries - first, n, count, q + first * ldq + i, ldq, 1, lines, n, i > 0, out + first * ldo, ldo);
     }
 }
 

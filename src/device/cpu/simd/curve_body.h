@@ -47,7 +47,7 @@ static inline v sigmoid(v x)
     return v_choose_negative(x, s.large, s.small);
 }
 
-static inline v sigmoid_slope(v x)
+static inline v sigmoid_derivative(v x)
 {
     logistic s = logistic_of(x);
     return v_mul(s.large, s.small);
@@ -59,7 +59,7 @@ static inline v silu(v x)
 }
 
 /* σ(x) + x σ(x) σ(-x). Beyond the bounds it is 1 or 0, and x may be too large to multiply. */
-static inline v silu_slope(v x)
+static inline v silu_derivative(v x)
 {
     x = v_min(v_set(100.0f), v_max(v_set(-100.0f), x));
     logistic s = logistic_of(x);
@@ -79,7 +79,7 @@ static inline v log_sigmoid(v x)
     return v_minus(softplus(v_minus(x)));
 }
 
-static inline v log_sigmoid_slope(v x)
+static inline v log_sigmoid_derivative(v x)
 {
     return sigmoid(v_minus(x));
 }
@@ -95,9 +95,9 @@ static inline v hyperbolic(v x)
     return v_choose_negative(x, v_minus(y), y);
 }
 
-static inline v hyperbolic_slope(v x) /* 1 - tanh² x = 4 σ'(2x) */
+static inline v hyperbolic_derivative(v x) /* 1 - tanh² x = 4 σ'(2x) */
 {
-    return v_mul(v_set(4.0f), sigmoid_slope(v_add(x, x)));
+    return v_mul(v_set(4.0f), sigmoid_derivative(v_add(x, x)));
 }
 
 /* x σ(2u), u = √(2/π) (x + 0.044715 x³). */
@@ -112,7 +112,7 @@ static inline v gelu_tanh(v x)
 }
 
 /* σ + x σ' 2u', 2u' = 2√(2/π) (1 + 0.134145 x²). */
-static inline v gelu_tanh_slope(v x)
+static inline v gelu_tanh_derivative(v x)
 {
     x = v_min(v_set(100.0f), v_max(v_set(-100.0f), x));
     v u = gelu_tanh_argument(x), inner = v_mul(v_set(0x1.988454p+0f), v_fma(v_mul(x, x), v_set(0.134145f), one()));
@@ -153,7 +153,7 @@ static inline v gelu(v x)
 }
 
 /* Φ(x) + x exp(-x²/2) / √(2π). */
-static inline v gelu_slope(v x)
+static inline v gelu_derivative(v x)
 {
     v e = bell(x), below = tail(x, e);
     return v_fma(v_mul(x, v_set(0x1.988454p-2f)), e, v_choose_negative(x, v_sub(one(), below), below));
@@ -167,13 +167,13 @@ static inline v relu2(v x)
     return v_mul(p, p);
 }
 
-static inline v relu2_slope(v x)
+static inline v relu2_derivative(v x)
 {
     v p = v_positive_part(x);
     return v_add(p, p);
 }
 
-static inline v relu_slope(v x)
+static inline v relu_derivative(v x)
 {
     return v_choose_negative(v_minus(x), v_set(0.0f), one()); /* 0 - 0 is +0 */
 }
@@ -188,7 +188,7 @@ static inline v identity(v x)
     return x;
 }
 
-static inline v identity_slope(v x)
+static inline v identity_derivative(v x)
 {
     (void)x;
     return one();
@@ -240,32 +240,32 @@ void ISA(curve)(bo_curve curve, size_t n, const float *x, float *y)
     }
 }
 
-void ISA(curve_slope)(bo_curve curve, size_t n, const float *x, float *y)
+void ISA(curve_derivative)(bo_curve curve, size_t n, const float *x, float *y)
 {
     switch (curve) {
     case BO_CURVE_GELU:
-        each(n, x, y, gelu_slope);
+        each(n, x, y, gelu_derivative);
         break;
     case BO_CURVE_GELU_TANH:
-        each(n, x, y, gelu_tanh_slope);
+        each(n, x, y, gelu_tanh_derivative);
         break;
     case BO_CURVE_RELU2:
-        each(n, x, y, relu2_slope);
+        each(n, x, y, relu2_derivative);
         break;
     case BO_CURVE_SILU:
-        each(n, x, y, silu_slope);
+        each(n, x, y, silu_derivative);
         break;
     case BO_CURVE_RELU:
-        each(n, x, y, relu_slope);
+        each(n, x, y, relu_derivative);
         break;
     case BO_CURVE_TANH:
-        each(n, x, y, hyperbolic_slope);
+        each(n, x, y, hyperbolic_derivative);
         break;
     case BO_CURVE_SIGMOID:
-        each(n, x, y, sigmoid_slope);
+        each(n, x, y, sigmoid_derivative);
         break;
     case BO_CURVE_LOG_SIGMOID:
-        each(n, x, y, log_sigmoid_slope);
+        each(n, x, y, log_sigmoid_derivative);
         break;
     case BO_CURVE_SOFTPLUS:
         each(n, x, y, sigmoid);
@@ -274,7 +274,7 @@ void ISA(curve_slope)(bo_curve curve, size_t n, const float *x, float *y)
         each(n, x, y, exponential);
         break;
     default:
-        each(n, x, y, identity_slope);
+        each(n, x, y, identity_derivative);
         break;
     }
 }

@@ -127,7 +127,7 @@ typedef REAL R(lanes) __attribute__((vector_size(LANE_BYTES)));
 enum { R(LANES) = LANE_BYTES / sizeof(REAL) };
 
 /* A single column has a separate path: a prime length has one column. */
-INLINE R(lanes) R(take)(const REAL *x, size_t step, size_t count)
+INLINE R(lanes) R(load)(const REAL *x, size_t step, size_t count)
 {
     REAL part[R(LANES)] = {0};
     R(lanes) a = {x[0]};
@@ -141,7 +141,7 @@ INLINE R(lanes) R(take)(const REAL *x, size_t step, size_t count)
     return a;
 }
 
-INLINE void R(put)(REAL *y, R(lanes) a, size_t count)
+INLINE void R(store)(REAL *y, R(lanes) a, size_t count)
 {
     if (count == 1)
         y[0] = a[0];
@@ -162,18 +162,18 @@ static void R(odd_columns)(const bo_fft_stage *t, size_t count, const REAL *turn
     enum { HALF = BO_FFT_RADIX / 2 };
     size_t radix = t->radix, half = radix / 2, stride = t->stride, leg = t->parts * stride * step;
     R(lanes) sum_re[HALF], sum_im[HALF], gap_re[HALF], gap_im[HALF]; /* gap: -i (a_j - a_{r-j}) */
-    R(lanes) first_re = R(take)(xr, step, count), first_im = R(take)(xi, step, count);
+    R(lanes) first_re = R(load)(xr, step, count), first_im = R(load)(xi, step, count);
     R(lanes) total_re = first_re, total_im = first_im;
     for (size_t j = 0; j < half; j++) {
         R(lanes)
-        a_re = R(take)(xr + (j + 1) * leg, step, count), b_re = R(take)(xr + (radix - 1 - j) * leg, step, count);
+        a_re = R(load)(xr + (j + 1) * leg, step, count), b_re = R(load)(xr + (radix - 1 - j) * leg, step, count);
         R(lanes)
-        a_im = R(take)(xi + (j + 1) * leg, step, count), b_im = R(take)(xi + (radix - 1 - j) * leg, step, count);
+        a_im = R(load)(xi + (j + 1) * leg, step, count), b_im = R(load)(xi + (radix - 1 - j) * leg, step, count);
         sum_re[j] = a_re + b_re, sum_im[j] = a_im + b_im, gap_re[j] = a_im - b_im, gap_im[j] = b_re - a_re;
         total_re += sum_re[j], total_im += sum_im[j];
     }
-    R(put)(yr, total_re, count);
-    R(put)(yi, total_im, count);
+    R(store)(yr, total_re, count);
+    R(store)(yi, total_im, count);
     for (size_t k = 1; k <= half; k++) {
         R(lanes) middle_re = first_re, middle_im = first_im, side_re = {0}, side_im = {0};
         for (size_t j = 0, turn = k; j < half; j++, turn = turn + k < radix ? turn + k : turn + k - radix) {
@@ -183,11 +183,11 @@ static void R(odd_columns)(const bo_fft_stage *t, size_t count, const REAL *turn
         }
         const REAL *low = w + (2 * k - 2) * t->parts, *high = w + (2 * (radix - k) - 2) * t->parts;
         R(lanes) re = middle_re + side_re, im = middle_im + side_im;
-        R(put)(yr + k * stride, re * low[0] - im * low[t->parts], count);
-        R(put)(yi + k * stride, re * low[t->parts] + im * low[0], count);
+        R(store)(yr + k * stride, re * low[0] - im * low[t->parts], count);
+        R(store)(yi + k * stride, re * low[t->parts] + im * low[0], count);
         re = middle_re - side_re, im = middle_im - side_im;
-        R(put)(yr + (radix - k) * stride, re * high[0] - im * high[t->parts], count);
-        R(put)(yi + (radix - k) * stride, re * high[t->parts] + im * high[0], count);
+        R(store)(yr + (radix - k) * stride, re * high[0] - im * high[t->parts], count);
+        R(store)(yi + (radix - k) * stride, re * high[t->parts] + im * high[0], count);
     }
 }
 
@@ -231,18 +231,18 @@ static void R(run_stage)(const bo_fft_stage *t, const REAL *roots, const REAL *x
 /* ---- complex transforms ------------------------------------------------------------------------------------------ */
 
 /* Returns the half of the work memory that does not contain z. */
-INLINE REAL *R(other)(const bo_fft_shape *shape, REAL *room, const REAL *z)
+INLINE REAL *R(other_half)(const bo_fft_shape *shape, REAL *workspace, const REAL *z)
 {
-    return z == room ? room + 2 * shape->span : room;
+    return z == workspace ? workspace + 2 * shape->span : workspace;
 }
 
 /* Runs all stages on the pairs (x[0], x[1]), … or, without x, on the complex vector z in the work memory. Returns the
  * result. */
-static REAL *R(run_stages)(const bo_fft_shape *shape, const REAL *roots, const REAL *x, REAL *z, REAL *room)
+static REAL *R(run_stages)(const bo_fft_shape *shape, const REAL *roots, const REAL *x, REAL *z, REAL *workspace)
 {
     size_t span = shape->span;
     for (size_t i = 0; i < shape->count; i++) {
-        REAL *y = R(other)(shape, room, z);
+        REAL *y = R(other_half)(shape, workspace, z);
         if (i == 0 && x)
             R(run_stage)(shape->stages, roots, x, x + 1, 2, y, y + span);
         else
@@ -254,7 +254,7 @@ static REAL *R(run_stages)(const bo_fft_shape *shape, const REAL *roots, const R
 
 /* Computes Bluestein's convolution of z. Real and imaginary parts are swapped before and after the second transform,
  * which makes it the inverse. */
-static REAL *R(convolve)(const bo_fft_shape *shape, const REAL *roots, REAL *z, REAL *room)
+static REAL *R(convolve)(const bo_fft_shape *shape, const REAL *roots, REAL *z, REAL *workspace)
 {
     size_t n = shape->length, span = shape->span;
     const REAL *c = roots + shape->chirps, *response = roots + shape->response;
@@ -263,13 +263,13 @@ static REAL *R(convolve)(const bo_fft_shape *shape, const REAL *roots, REAL *z, 
         z[j] = a.re, z[span + j] = a.im;
     }
     for (size_t j = n; j < shape->chirp; j++) z[j] = z[span + j] = 0;
-    z = R(run_stages)(shape, roots, NULL, z, room);
+    z = R(run_stages)(shape, roots, NULL, z, workspace);
     for (size_t j = 0; j < shape->chirp; j++) {
         R(number) w = {response[j], response[shape->chirp + j]};
         R(number) a = R(times)((R(number)){z[j], z[span + j]}, w);
         z[j] = a.im, z[span + j] = a.re;
     }
-    z = R(run_stages)(shape, roots, NULL, z, room);
+    z = R(run_stages)(shape, roots, NULL, z, workspace);
     for (size_t j = 0; j < n; j++) {
         R(number) a = R(times)((R(number)){z[span + j], z[j]}, (R(number)){c[j], c[n + j]});
         z[j] = a.re, z[span + j] = a.im;
@@ -277,9 +277,9 @@ static REAL *R(convolve)(const bo_fft_shape *shape, const REAL *roots, REAL *z, 
     return z;
 }
 
-static REAL *R(transform)(const bo_fft_shape *shape, const REAL *roots, REAL *z, REAL *room)
+static REAL *R(transform)(const bo_fft_shape *shape, const REAL *roots, REAL *z, REAL *workspace)
 {
-    return shape->chirp ? R(convolve)(shape, roots, z, room) : R(run_stages)(shape, roots, NULL, z, room);
+    return shape->chirp ? R(convolve)(shape, roots, z, workspace) : R(run_stages)(shape, roots, NULL, z, workspace);
 }
 
 /* ---- short transforms -------------------------------------------------------------------------------------------- */
@@ -345,21 +345,21 @@ static void R(tangle)(size_t length, REAL factor, const REAL *restrict w, const 
     }
 }
 
-static void R(forward)(const bo_fft_shape *shape, const REAL *roots, const REAL *x, REAL *spectrum, REAL *room)
+static void R(forward)(const bo_fft_shape *shape, const REAL *roots, const REAL *x, REAL *spectrum, REAL *workspace)
 {
     size_t length = shape->length, span = shape->span;
-    REAL *z = room;
+    REAL *z = workspace;
     if (!shape->count) {
         R(multiply)(shape->n, 2 * (shape->n / 2 + 1), roots + shape->forward, x, spectrum);
         return;
     }
     if (shape->n % 2 == 0 && !shape->chirp) {
-        z = R(run_stages)(shape, roots, x, z, room);
+        z = R(run_stages)(shape, roots, x, z, workspace);
     } else {
         size_t step = shape->n % 2 ? 1 : 2;
         for (size_t j = 0; j < length; j++) z[j] = x[j * step];
         for (size_t j = 0; j < length; j++) z[span + j] = step == 2 ? x[2 * j + 1] : 0;
-        z = R(transform)(shape, roots, z, room);
+        z = R(transform)(shape, roots, z, workspace);
     }
     if (shape->n % 2 == 0) {
         z[length] = z[0], z[span + length] = z[span];
@@ -370,16 +370,16 @@ static void R(forward)(const bo_fft_shape *shape, const REAL *roots, const REAL 
     spectrum[1] = 0;
 }
 
-static void R(inverse)(const bo_fft_shape *shape, const REAL *roots, const REAL *spectrum, REAL *x, REAL *room)
+static void R(inverse)(const bo_fft_shape *shape, const REAL *roots, const REAL *spectrum, REAL *x, REAL *workspace)
 {
     size_t length = shape->length, span = shape->span;
-    REAL *z = room, factor = (REAL)(1.0 / (double)shape->n);
+    REAL *z = workspace, factor = (REAL)(1.0 / (double)shape->n);
     if (!shape->count) {
         R(multiply)(2 * (shape->n / 2 + 1), shape->n, roots + shape->inverse, spectrum, x);
         return;
     }
     if (shape->n % 2 == 0) {
-        REAL *parts = R(other)(shape, room, z);
+        REAL *parts = R(other_half)(shape, workspace, z);
         R(tangle)(length, factor, roots + shape->tangle, spectrum, parts, parts + span, z, z + span);
     } else { /* conjugates for the upper half; real and imaginary parts are swapped */
         z[0] = 0, z[span] = factor * spectrum[0];
@@ -388,7 +388,7 @@ static void R(inverse)(const bo_fft_shape *shape, const REAL *roots, const REAL 
             z[k] = im, z[length - k] = -im, z[span + k] = z[span + length - k] = re;
         }
     }
-    z = R(transform)(shape, roots, z, room);
+    z = R(transform)(shape, roots, z, workspace);
     if (shape->n % 2) {
         memcpy(x, z + span, length * sizeof *x);
         return;

@@ -52,9 +52,9 @@ static inline __attribute__((always_inline)) void score_row(size_t vectors, size
         v sum = v_set(0.0f);
         UNROLLED for (size_t c = 0; c < vectors; c++)
         {
-            size_t here = c + 1 < vectors ? LANES : rest;
-            sum = v_fma(w[c], load_some(k + j * ldk + c * LANES, here), sum);
-            w[c] = v_mul(w[c], load_some(g + j * ldg + c * LANES, here));
+            size_t count = c + 1 < vectors ? LANES : rest;
+            sum = v_fma(w[c], load_some(k + j * ldk + c * LANES, count), sum);
+            w[c] = v_mul(w[c], load_some(g + j * ldg + c * LANES, count));
         }
         float score = v_sum(sum);
         out[j] = add ? out[j] + score : score;
@@ -111,12 +111,12 @@ static inline __attribute__((always_inline)) void pull(size_t count, size_t rest
         }
     }
     if (count == 2) { /* key and gate of the later row */
-        size_t own = (i + 1) * x->ld + c;
-        v key = load_some(x->k + (i + 1) * x->ldk + c, rest), gate = load_some(x->g + own, rest);
-        flow[1] = v_mul(load_some(x->q + own, rest), gate);
-        store_some(x->dlog + own, rest, v_fma(flow[1], sum[1], load_some(x->dlog + own, rest)));
+        size_t next = (i + 1) * x->ld + c;
+        v key = load_some(x->k + (i + 1) * x->ldk + c, rest), gate = load_some(x->g + next, rest);
+        flow[1] = v_mul(load_some(x->q + next, rest), gate);
+        store_some(x->dlog + next, rest, v_fma(flow[1], sum[1], load_some(x->dlog + next, rest)));
         sum[1] = v_fma(sum[1], gate, v_mul(v_set(w[x->ldw + i + 1]), key));
-        store_some(x->dq + own, rest, v_add(load_some(x->dq + own, rest), sum[1]));
+        store_some(x->dq + next, rest, v_add(load_some(x->dq + next, rest), sum[1]));
     }
     store_some(x->dq + i * x->ld + c, rest, v_add(load_some(x->dq + i * x->ld + c, rest), sum[0]));
     for (size_t t = i; t > 0; t--) {
@@ -145,8 +145,8 @@ static inline __attribute__((always_inline)) void push(size_t count, size_t rest
     float *dk = x->dk + (j - 1) * x->ld + c;
     store_some(dk, rest, v_add(load_some(dk, rest), sum[0]));
     if (count == 1) return;
-    v own = v_mul(v_set(x->w[(j - 2) * x->ldw + j - 2]), load_some(x->q + (j - 2) * x->ld + c, rest));
-    sum[1] = v_fma(sum[1], load_some(x->g + (j - 1) * x->ld + c, rest), own);
+    v corner = v_mul(v_set(x->w[(j - 2) * x->ldw + j - 2]), load_some(x->q + (j - 2) * x->ld + c, rest));
+    sum[1] = v_fma(sum[1], load_some(x->g + (j - 1) * x->ld + c, rest), corner);
     store_some(dk - x->ld, rest, v_add(load_some(dk - x->ld, rest), sum[1]));
 }
 

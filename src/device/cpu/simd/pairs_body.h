@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) v radial_vector(bo_radial_form form
     }
 }
 
-static inline __attribute__((always_inline)) v slope_vector(bo_radial_form form, v scale, v power, v s)
+static inline __attribute__((always_inline)) v derivative_vector(bo_radial_form form, v scale, v power, v s)
 {
     v half = v_mul(scale, v_set(-0.5f)), root, a;
     switch (form) {
@@ -153,43 +153,43 @@ static inline __attribute__((always_inline)) v slope_vector(bo_radial_form form,
     }
 }
 
-static inline __attribute__((always_inline)) void radial_loop(bo_radial_form form, const bo_radial *radial, bool slope,
-                                                              size_t n, const float *s, float *y)
+static inline __attribute__((always_inline)) void radial_loop(bo_radial_form form, const bo_radial *radial,
+                                                              bool derivative, size_t n, const float *s, float *y)
 {
     v scale = v_set(radial->scale), power = v_set(radial->power);
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         v at = v_load(s + i);
-        v_store(y + i, slope ? slope_vector(form, scale, power, at) : radial_vector(form, scale, power, at));
+        v_store(y + i, derivative ? derivative_vector(form, scale, power, at) : radial_vector(form, scale, power, at));
     }
     if (i < n) {
         v at = v_load_part(s + i, n - i);
         v_store_part(y + i, n - i,
-                     slope ? slope_vector(form, scale, power, at) : radial_vector(form, scale, power, at));
+                     derivative ? derivative_vector(form, scale, power, at) : radial_vector(form, scale, power, at));
     }
 }
 
-static inline __attribute__((always_inline)) void radial_forms(const bo_radial *radial, bool slope, size_t n,
+static inline __attribute__((always_inline)) void radial_forms(const bo_radial *radial, bool derivative, size_t n,
                                                                const float *s, float *y)
 {
     switch (radial->form) {
     case BO_RADIAL_EXP:
-        radial_loop(BO_RADIAL_EXP, radial, slope, n, s, y);
+        radial_loop(BO_RADIAL_EXP, radial, derivative, n, s, y);
         break;
     case BO_RADIAL_ROOT:
-        radial_loop(BO_RADIAL_ROOT, radial, slope, n, s, y);
+        radial_loop(BO_RADIAL_ROOT, radial, derivative, n, s, y);
         break;
     case BO_RADIAL_MATERN32:
-        radial_loop(BO_RADIAL_MATERN32, radial, slope, n, s, y);
+        radial_loop(BO_RADIAL_MATERN32, radial, derivative, n, s, y);
         break;
     case BO_RADIAL_MATERN52:
-        radial_loop(BO_RADIAL_MATERN52, radial, slope, n, s, y);
+        radial_loop(BO_RADIAL_MATERN52, radial, derivative, n, s, y);
         break;
     case BO_RADIAL_RATIONAL:
-        radial_loop(BO_RADIAL_RATIONAL, radial, slope, n, s, y);
+        radial_loop(BO_RADIAL_RATIONAL, radial, derivative, n, s, y);
         break;
     case BO_RADIAL_RECIPROCAL:
-        radial_loop(BO_RADIAL_RECIPROCAL, radial, slope, n, s, y);
+        radial_loop(BO_RADIAL_RECIPROCAL, radial, derivative, n, s, y);
         break;
     }
 }
@@ -199,7 +199,7 @@ void ISA(radial)(const bo_radial *radial, size_t n, const float *s, float *y)
     radial_forms(radial, false, n, s, y);
 }
 
-void ISA(radial_slope)(const bo_radial *radial, size_t n, const float *s, float *y)
+void ISA(radial_derivative)(const bo_radial *radial, size_t n, const float *s, float *y)
 {
     radial_forms(radial, true, n, s, y);
 }

@@ -7,7 +7,7 @@ typedef double wide __attribute__((vector_size(64), aligned(8), may_alias));
 /* Rotates `vectors` <= TILE vectors of columns; their part of the row stays in registers. */
 static inline __attribute__((always_inline)) void rotate_tile(size_t vectors, size_t count, const double *c,
                                                               const double *s, double *row, double *y, size_t ldy,
-                                                              size_t asked, const double *z, double *w, size_t ldw)
+                                                              size_t outputs, const double *z, double *w, size_t ldw)
 {
     wide a[TILE];
     _Pragma("GCC unroll 4") for (size_t i = 0; i < vectors; i++) a[i] = *(const wide *)(row + WIDE * i);
@@ -19,7 +19,7 @@ static inline __attribute__((always_inline)) void rotate_tile(size_t vectors, si
             *(wide *)(y + WIDE * i) = cosine * b - sine * a[i];
             a[i] = next;
         }
-        for (size_t g = 0; g < asked; g++, z++, w += ldw) {
+        for (size_t g = 0; g < outputs; g++, z++, w += ldw) {
             const double share = *z;
             _Pragma("GCC unroll 4") for (size_t i = 0; i < vectors; i++)
             {
@@ -32,21 +32,21 @@ static inline __attribute__((always_inline)) void rotate_tile(size_t vectors, si
 }
 
 void ISA(rotate)(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
-                 size_t asked, const double *z, double *w, size_t ldw)
+                 size_t outputs, const double *z, double *w, size_t ldw)
 {
     size_t j = 0;
     for (; j + TILE * WIDE <= n; j += TILE * WIDE)
-        rotate_tile(TILE, count, c, s, row + j, y + j, ldy, asked, z, w + j, ldw);
+        rotate_tile(TILE, count, c, s, row + j, y + j, ldy, outputs, z, w + j, ldw);
     /* the rest at once: the rotations of a single vector depend on each other */
     switch ((n - j) / WIDE) {
     case 1:
-        rotate_tile(1, count, c, s, row + j, y + j, ldy, asked, z, w + j, ldw);
+        rotate_tile(1, count, c, s, row + j, y + j, ldy, outputs, z, w + j, ldw);
         break;
     case 2:
-        rotate_tile(2, count, c, s, row + j, y + j, ldy, asked, z, w + j, ldw);
+        rotate_tile(2, count, c, s, row + j, y + j, ldy, outputs, z, w + j, ldw);
         break;
     case 3:
-        rotate_tile(3, count, c, s, row + j, y + j, ldy, asked, z, w + j, ldw);
+        rotate_tile(3, count, c, s, row + j, y + j, ldy, outputs, z, w + j, ldw);
         break;
     default:
         break;

@@ -149,10 +149,10 @@ static inline v add_code_block(v total, const uint8_t *codes, const uint16_t *sc
 static v add_code_rest(v total, size_t count, const uint8_t *codes, const uint16_t *scales, const int8_t *bytes,
                        const float *factors)
 {
-    enum { WORD = 4, WORDS = BO_S4_BYTES / WORD };
+    enum { QUAD = 4, QUADS = BO_S4_BYTES / QUAD };
     uint8_t block[BO_S4_WIDE * BO_S4_BYTES] = {0};
     uint16_t block_scales[BO_S4_WIDE] = {0};
-    for (size_t w = 0; w < WORDS; w++) memcpy(block + w * BO_S4_WIDE * WORD, codes + w * count * WORD, count * WORD);
+    for (size_t w = 0; w < QUADS; w++) memcpy(block + w * BO_S4_WIDE * QUAD, codes + w * count * QUAD, count * QUAD);
     memcpy(block_scales, scales, count * sizeof *scales);
     return add_code_block(total, block, block_scales, bytes, factors);
 }

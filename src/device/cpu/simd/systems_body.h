@@ -152,17 +152,18 @@ INLINE void project(const bo_systems *a, const float *m, const float *x, bool co
 /* Computes one token: reads the state `s` and writes `to`, which may be s. */
 INLINE void step_coupled(const bo_systems *a, const float *s, v u, float *to)
 {
-    cv seen[BO_SYSTEMS_RANK];
-    project(a, a->q, s, false, seen);
+    cv projection[BO_SYSTEMS_RANK];
+    project(a, a->q, s, false, projection);
     for (size_t n = 0; n < a->size; n++) {
         cv x = cv_load(s + n * PAIR), b = cv_load(a->b + n * PAIR);
         cv more = cv_fma(cv_load(a->mu + n * PAIR), x, (cv){v_mul(b.re, u), v_mul(b.im, u)});
-        for (size_t j = 0; j < a->rank; j++) more = cv_fma(cv_load(a->p + (n * a->rank + j) * PAIR), seen[j], more);
+        for (size_t j = 0; j < a->rank; j++)
+            more = cv_fma(cv_load(a->p + (n * a->rank + j) * PAIR), projection[j], more);
         cv_store(to + n * PAIR, cv_add(x, more));
     }
 }
 
-INLINE v answer(size_t size, const float *c, const float *s, v y)
+INLINE v output(size_t size, const float *c, const float *s, v y)
 {
     for (size_t n = 0; n < size; n++) {
         cv x = cv_load(s + n * PAIR), w = cv_load(c + n * PAIR);
@@ -176,7 +177,7 @@ INLINE v answer(size_t size, const float *c, const float *s, v y)
 INLINE v pull_coupled(const bo_systems *a, const float *before, const float *after, v u, v dy, float *g,
                       const bo_systems_gradients *sums)
 {
-    cv seen[BO_SYSTEMS_RANK], flow[BO_SYSTEMS_RANK]; /* Qᵀ s and P* g */
+    cv projection[BO_SYSTEMS_RANK], flow[BO_SYSTEMS_RANK]; /* Qᵀ s and P* g */
     v du = v_set(0.0f);
     for (size_t n = 0; n < a->size; n++) {
         cv x = cv_load(after + n * PAIR), c = cv_load(a->c + n * PAIR), b = cv_load(a->b + n * PAIR);
@@ -187,7 +188,7 @@ INLINE v pull_coupled(const bo_systems *a, const float *before, const float *aft
         cv_gather(sums->b + n * PAIR, (cv){v_mul(into.re, u), v_mul(into.im, u)});
         du = v_fma(b.re, into.re, v_fma(b.im, into.im, du));
     }
-    project(a, a->q, before, false, seen);
+    project(a, a->q, before, false, projection);
     project(a, a->p, g, true, flow);
     for (size_t n = 0; n < a->size; n++) {
         cv x = cv_load(before + n * PAIR), into = cv_load(g + n * PAIR);
@@ -195,7 +196,7 @@ INLINE v pull_coupled(const bo_systems *a, const float *before, const float *aft
         cv back = cv_conj_fma(cv_load(a->mu + n * PAIR), into, into);
         for (size_t j = 0; j < a->rank; j++) {
             size_t at = (n * a->rank + j) * PAIR;
-            cv_store(sums->p + at, cv_conj_fma(seen[j], into, cv_load(sums->p + at)));
+            cv_store(sums->p + at, cv_conj_fma(projection[j], into, cv_load(sums->p + at)));
             cv_store(sums->q + at, cv_conj_fma(x, flow[j], cv_load(sums->q + at)));
             back = cv_conj_fma(cv_load(a->q + at), flow[j], back);
         }
@@ -242,7 +243,7 @@ static void run_lanes(const bo_systems *a, size_t tokens, float *s, const float 
     for (; !a->rank && n < a->size; n++) run_modes(1, a->mu + n * PAIR, a->c + n * PAIR, tokens, s + n * PAIR, u, y);
     for (size_t t = 0; a->rank && t < tokens; t++) {
         step_coupled(a, s, v_load(u + t * ROW), s);
-        v_store(y + t * ROW, answer(a->size, a->c, s, v_load(y + t * ROW)));
+        v_store(y + t * ROW, output(a->size, a->c, s, v_load(y + t * ROW)));
     }
 }
 
@@ -278,5 +279,5 @@ static void read_states(size_t size, const float *c, size_t tokens, const float 
 {
     for (size_t l = 0; l < BO_CHANNELS; l += LANES)
         for (size_t t = 0; t < tokens; t++)
-            v_store(y + t * ROW + l, answer(size, c + l, s + t * size * PAIR + l, v_load(y + t * ROW + l)));
+            v_store(y + t * ROW + l, output(size, c + l, s + t * size * PAIR + l, v_load(y + t * ROW + l)));
 }

@@ -1,10 +1,10 @@
 /* Products without repeats (kernels.h) in the vector operations of the including file. */
 
-void ISA(triangle)(size_t n, const float *a, const float *t, float head, float diagonal, float other, float *out)
+void ISA(triangle)(size_t n, const float *a, const float *t, float head, float diagonal, float off_diagonal, float *out)
 {
     for (size_t i = 0; i < n; out += n - i, i++) {
         size_t count = n - i, j = 0;
-        v factor = v_set(other * a[i]);
+        v factor = v_set(off_diagonal * a[i]);
         for (; j + LANES <= count; j += LANES) v_store(out + j, v_mul(factor, v_load(t + i + j)));
         if (j < count) v_store_part(out + j, count - j, v_mul(factor, v_load_part(t + i + j, count - j)));
         out[0] = (i ? diagonal : head) * a[i] * t[i];
@@ -68,18 +68,18 @@ static inline v diagonal_of(size_t n, size_t first, size_t rows, const float *g)
     return load_block(corner, rows);
 }
 
-/* Processes tiles as if the diagonal also had the factor `other`, then adds the difference on the diagonal. */
-void ISA(triangle_back)(size_t n, const float *a, const float *t, float head, float diagonal, float other,
+/* Processes tiles as if the diagonal also had the factor `off_diagonal`, then adds the difference on the diagonal. */
+void ISA(triangle_back)(size_t n, const float *a, const float *t, float head, float diagonal, float off_diagonal,
                         const float *g, float *da, float *dt)
 {
-    v factor = v_set(other);
+    v factor = v_set(off_diagonal);
     for (size_t first = 0; first < n; first += LANES) {
         size_t rows = n - first < LANES ? n - first : LANES, column = first + LANES;
-        v sum[LANES], more = v_set(diagonal - other), here = load_block(t + first, rows);
+        v sum[LANES], more = v_set(diagonal - off_diagonal), t_block = load_block(t + first, rows);
         _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) sum[i] = v_set(0.0f);
-        if (first == 0) more = v_part(1, v_set(head - other), more);
+        if (first == 0) more = v_part(1, v_set(head - off_diagonal), more);
         more = v_mul(more, diagonal_of(n, first, rows, g));
-        v down = tile(n, first, first, rows, a, g, here, sum, rows, true);
+        v down = tile(n, first, first, rows, a, g, t_block, sum, rows, true);
         add_block(rows, v_fma(more, load_block(a + first, rows), v_mul(factor, down)), dt + first);
         for (; column + LANES <= n; column += LANES) {
             down = tile(n, first, column, LANES, a, g, v_load(t + column), sum, LANES, false);
@@ -89,6 +89,6 @@ void ISA(triangle_back)(size_t n, const float *a, const float *t, float head, fl
             down = tile(n, first, column, n - column, a, g, v_load_part(t + column, n - column), sum, LANES, false);
             add_block(n - column, v_mul(factor, down), dt + column);
         }
-        add_block(rows, v_fma(more, here, v_mul(factor, sum_of_rows(sum))), da + first);
+        add_block(rows, v_fma(more, t_block, v_mul(factor, sum_of_rows(sum))), da + first);
     }
 }
