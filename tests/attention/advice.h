@@ -41,11 +41,13 @@ static inline bo_attention_desc desc_of(bool causal)
 static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
 
 /* The caller destroys the advice. */
-static inline bo_attention_advice *advise(bo_context *context, const data *d, bool causal, double target, size_t most)
+static inline bo_attention_advice *advise(bo_context *context, const data *d, bool causal, double target,
+                                          size_t max_features)
 {
     bo_attention_desc desc = desc_of(causal);
     bo_attention_advice *advice;
-    assert_ok(context, bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, d->v, target, most, &advice));
+    assert_ok(context,
+              bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, d->v, target, max_features, &advice));
     assert_true(advice->map_count >= 8 && advice->map_count <= 16);
     return advice;
 }
@@ -71,12 +73,12 @@ static inline double relative_distance(const float *out, const float *exact)
 
 /* Applies a recommended map, calibrated on `seen` if it needs data, in attention over every query of `d`. Returns the
  * median error of several draws against `exact`. */
-static inline double follow(bo_context *context, const data *seen, const data *d, const bo_attention_desc *desc,
-                            const float *exact)
+static inline double follow(bo_context *context, const data *calibration_data, const data *d,
+                            const bo_attention_desc *desc, const float *exact)
 {
     enum { DRAWS = 5 };
     bool calibrated = desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
-    bo_attention_inputs before = {.q = seen->q, .k = seen->k};
+    bo_attention_inputs before = {.q = calibration_data->q, .k = calibration_data->k};
     bo_attention *attention;
     bo_calibration *c = NULL;
     double errors[DRAWS];

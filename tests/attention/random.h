@@ -2,7 +2,7 @@
 #ifndef BO_TEST_ATTENTION_RANDOM_H
 #define BO_TEST_ATTENTION_RANDOM_H
 
-#include "judge.h"
+#include "verify.h"
 #include "kind_cases.h"
 
 /* Arrays that a random trial points to. */
@@ -124,7 +124,7 @@ static inline void random_check(bo_context *context, uint64_t seed, const kind_o
 {
     random_case *c = random_case_make(seed, kind);
     trial t = trial_make(context, &c->desc);
-    judge_trial(&t);
+    verify_trial(&t);
     trial_drop(&t);
     free(c);
 }

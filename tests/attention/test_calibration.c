@@ -56,15 +56,16 @@ static void moving_averages_are_the_plain_ones(void **state)
         assert_int_equal(c->laws, laws);
         for (size_t side = 0; side < 2 * laws; side++) {
             double mean[3][DIM], second[3][DIM * DIM];
-            const bo_seen *seen = &c->seen[side];
+            const bo_calibration_side *statistics = &c->sides[side];
             for (int b = 0; b < 3; b++)
                 plain_moments(batches[b], tokens[b], side % 2, laws, side / 2, mean[b], second[b]);
             const double *w = weights[with];
             for (size_t j = 0; j < DIM; j++)
-                assert_close(seen->moments.mean[j], w[0] * mean[0][j] + w[1] * mean[1][j] + w[2] * mean[2][j], 1e-12);
-            for (size_t j = 0; j < DIM * DIM; j++)
-                assert_close(seen->moments.second[j], w[0] * second[0][j] + w[1] * second[1][j] + w[2] * second[2][j],
+                assert_close(statistics->moments.mean[j], w[0] * mean[0][j] + w[1] * mean[1][j] + w[2] * mean[2][j],
                              1e-12);
+            for (size_t j = 0; j < DIM * DIM; j++)
+                assert_close(statistics->moments.second[j],
+                             w[0] * second[0][j] + w[1] * second[1][j] + w[2] * second[2][j], 1e-12);
         }
         bo_calibration_destroy(c);
         bo_attention_destroy(attention);
@@ -95,13 +96,13 @@ static void kept_rows_have_the_batches_weights(void **state)
             assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
         }
         for (size_t i = 0; i < 2 * KEY_HEADS; i++)
-            for (size_t r = 0; r < BO_KEPT_ROWS; r++) {
-                size_t batch = (size_t)c->seen[i].kept[r * DIM];
-                for (size_t j = 0; j < DIM; j++) assert_true(c->seen[i].kept[r * DIM + j] == (float)batch);
+            for (size_t r = 0; r < BO_SAMPLE_ROWS; r++) {
+                size_t batch = (size_t)c->sides[i].sample[r * DIM];
+                for (size_t j = 0; j < DIM; j++) assert_true(c->sides[i].sample[r * DIM + j] == (float)batch);
                 found[batch]++;
             }
         for (size_t b = 0; b < 4; b++) {
-            double n = 2 * KEY_HEADS * BO_KEPT_ROWS, p = expected[with][b];
+            double n = 2 * KEY_HEADS * BO_SAMPLE_ROWS, p = expected[with][b];
             assert_close((double)found[b] / n, p, 5 * sqrt(p * (1 - p) / n));
         }
         bo_calibration_destroy(c);
@@ -129,9 +130,9 @@ static void rows_are_those_after_the_front(void **state)
     assert_ok(context, bo_calibration_create(context, rfa, 0, &c));
     assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
     for (size_t i = 0; i < 2 * KEY_HEADS; i++)
-        for (size_t r = 0; r < BO_KEPT_ROWS; r++) {
+        for (size_t r = 0; r < BO_SAMPLE_ROWS; r++) {
             double norm = 0;
-            for (size_t j = 0; j < DIM; j++) norm += pow((double)c->seen[i].kept[r * DIM + j], 2);
+            for (size_t j = 0; j < DIM; j++) norm += pow((double)c->sides[i].sample[r * DIM + j], 2);
             assert_close(sqrt(norm), 2, 0.02);
         }
     bo_calibration_destroy(c);
@@ -152,7 +153,7 @@ static void rows_are_those_after_the_front(void **state)
                 y[i] += (double)m[(2 + i) * DIM + j] * (double)d->k[(TOKENS + t) * DIM + j];
         expected += y[0] * y[1] / TOKENS;
     }
-    assert_close(c->seen[3].moments.second[1], expected, 1e-5 * fabs(expected)); /* M x is in float */
+    assert_close(c->sides[3].moments.second[1], expected, 1e-5 * fabs(expected)); /* M x is in float */
     assert_ok(context, bo_calibration_apply(context, c, dark, 0, NULL));
     bo_calibration_destroy(c);
     bo_attention_destroy(dark);
@@ -173,7 +174,7 @@ static void proposals_are_the_best_of_their_kind(void **state)
     bo_feature_sample q = {pair[0], 1, 3}, k = {pair[1], 1, 3};
     bo_features *map;
     assert_ok(context, bo_features_create(context, &desc, &map));
-    double second[2][9], root[9], at_best, other;
+    double second[2][9], root[9], at_best, changed;
     for (size_t i = 0; i < 2; i++)
         for (size_t j = 0; j < 9; j++) second[i][j] = (double)pair[i][j / 3] * (double)pair[i][j % 3];
     double mean[2][3] = {{(double)pair[0][0], (double)pair[0][1], (double)pair[0][2]},
@@ -192,12 +193,12 @@ static void proposals_are_the_best_of_their_kind(void **state)
             for (size_t direction = 0; direction < (p == BO_PROPOSAL_OPRF ? 1 : 4); direction++) {
                 double bent[9];
                 for (size_t i = 0; i < 9; i++) {
-                    bool here = direction == 3 || p == BO_PROPOSAL_OPRF || i % 3 == direction;
-                    bent[i] = root[i] * (here ? 1 + 0.05 * sign : 1);
+                    bool scaled = direction == 3 || p == BO_PROPOSAL_OPRF || i % 3 == direction;
+                    bent[i] = root[i] * (scaled ? 1 + 0.05 * sign : 1);
                 }
                 assert_ok(context, bo_features_propose(context, map, bent));
-                assert_ok(context, bo_features_log_second(context, map, true, &q, &k, &other));
-                assert_true(other > at_best + 1e-5);
+                assert_ok(context, bo_features_log_second(context, map, true, &q, &k, &changed));
+                assert_true(changed > at_best + 1e-5);
             }
     }
     bo_features_destroy(map);

@@ -143,7 +143,7 @@ static bo_law law_of(bo_context *context, double q, double k)
 
 /* Isotropic data: finite iff λ_q/(1 + 2λ_q) + λ_k/(1 + 2λ_k) < 1/4, which is λ < 1/6 for equal ones. With the proposal:
  * λ < 1/2, and with C = 0.05 if the precision p is below it, 2p > 0.05. */
-static void infinite_variances_are_told(void **state)
+static void infinite_variances_are_reported(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -168,7 +168,7 @@ static void infinite_variances_are_told(void **state)
         finite += law.isotropic_finite;
         assert_int_equal(law.proposal_finite, cases[i].proposal);
         assert_int_equal(law.clipped, cases[i].clipped);
-        assert_true(isfinite(law.root[0]) && law.root[0] <= 1 / sqrt(BO_LEAST_PRECISION) + 1e-12);
+        assert_true(isfinite(law.root[0]) && law.root[0] <= 1 / sqrt(BO_MIN_PRECISION) + 1e-12);
         if (!law.proposal_finite) assert_true(isnan(law.log_gain));
         if (law.proposal_finite && !law.isotropic_finite) assert_true(law.log_gain == INFINITY);
         bo_law_free(&law);
@@ -294,7 +294,7 @@ static void whitening_whitens(void **state)
 }
 
 /* For rank 1 and data along one axis, M is that axis. */
-static void low_rank_takes_the_leading_directions(void **state)
+static void low_rank_uses_the_leading_directions(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -423,7 +423,7 @@ static void the_report_tells_assumptions(void **state)
     bo_context_destroy(context);
 }
 
-static void layouts_and_packing_say_the_same(void **state)
+static void layouts_and_packing_agree(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -435,16 +435,16 @@ static void layouts_and_packing_say_the_same(void **state)
             memcpy(t->k + (n * KEY_HEADS + h) * DIM, d->k + (h * TOKENS + n) * DIM, DIM * sizeof(float));
     }
     size_t lengths[] = {1, 1200, TOKENS - 1201};
-    bo_attention_shape other = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST},
+    bo_attention_shape tokens_first = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST},
                        packed = {.sequences = 3, .lengths = lengths, .layout = BO_LAYOUT_TOKENS_FIRST};
     bo_attention *attention = make_attention(context, BO_ATTENTION_DARK, 0, 1);
     float m[3][KEY_HEADS * DIM * DIM];
     bo_proposal_report r[3];
     assert_ok(context, bo_attention_whiten_arrays(context, attention, &whole, d->q, d->k, 0, m[0]));
-    assert_ok(context, bo_attention_whiten_arrays(context, attention, &other, t->q, t->k, 0, m[1]));
+    assert_ok(context, bo_attention_whiten_arrays(context, attention, &tokens_first, t->q, t->k, 0, m[1]));
     assert_ok(context, bo_attention_whiten_arrays(context, attention, &packed, t->q, t->k, 0, m[2]));
     assert_ok(context, bo_attention_propose_arrays(context, attention, &whole, d->q, d->k, &r[0]));
-    assert_ok(context, bo_attention_propose_arrays(context, attention, &other, t->q, t->k, &r[1]));
+    assert_ok(context, bo_attention_propose_arrays(context, attention, &tokens_first, t->q, t->k, &r[1]));
     assert_ok(context, bo_attention_propose_arrays(context, attention, &packed, t->q, t->k, &r[2]));
     for (int i = 1; i < 3; i++) {
         for (size_t e = 0; e < KEY_HEADS * DIM * DIM; e++) assert_close((double)m[i][e], (double)m[0][e], 1e-5);
@@ -480,7 +480,7 @@ static void count_warnings(void *user, bo_log_level level, const char *message)
     *(int *)user += level == BO_LOG_WARNING && strstr(message, "eigenvalues") != NULL;
 }
 
-static void clipping_is_said_aloud(void **state)
+static void clipping_is_reported(void **state)
 {
     (void)state;
     int warnings = 0;
@@ -551,14 +551,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(second_moments_are_the_closed_ones),
         cmocka_unit_test(equal_sides_give_the_theorem),
-        cmocka_unit_test(infinite_variances_are_told),
+        cmocka_unit_test(infinite_variances_are_reported),
         cmocka_unit_test(whitening_whitens),
-        cmocka_unit_test(low_rank_takes_the_leading_directions),
+        cmocka_unit_test(low_rank_uses_the_leading_directions),
         cmocka_unit_test(proposals_stay_unbiased),
         cmocka_unit_test(the_report_tells_assumptions),
-        cmocka_unit_test(layouts_and_packing_say_the_same),
+        cmocka_unit_test(layouts_and_packing_agree),
         cmocka_unit_test(states_from_before_no_longer_fit),
-        cmocka_unit_test(clipping_is_said_aloud),
+        cmocka_unit_test(clipping_is_reported),
         cmocka_unit_test(nonsense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

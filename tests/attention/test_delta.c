@@ -77,8 +77,8 @@ static void check_closed(const run *r)
 {
     const data *d = r->d;
     for (size_t i = 0; i < d->count[GATE]; i++) {
-        double g = exp(d->in[GATE][i]), most = 1e3 * g, found = fabs((double)r->gradient[GATE][i]);
-        if (g < 1e-10 && found > most) fail_msg("log_gate[%zu] = %g: gradient %g", i, d->in[GATE][i], found);
+        double g = exp(d->in[GATE][i]), limit = 1e3 * g, found = fabs((double)r->gradient[GATE][i]);
+        if (g < 1e-10 && found > limit) fail_msg("log_gate[%zu] = %g: gradient %g", i, d->in[GATE][i], found);
     }
 }
 

@@ -80,15 +80,15 @@ static void errors_hold_on_other_data(void **state)
         double ratios[PAIRS];
         for (uint64_t n = 0; n < PAIRS; n++) {
             data *d = data_of((shape_of_data)shape, sizes[shape], 2 * n);
-            data *other = data_of((shape_of_data)shape, sizes[shape], 2 * n + 1);
+            data *test_data = data_of((shape_of_data)shape, sizes[shape], 2 * n + 1);
             bo_attention_advice *a = advise(context, d, true, 0.1, 256);
-            float *exact = softmax_of(context, other, true);
+            float *exact = softmax_of(context, test_data, true);
             assert_true(a->reachable);
-            ratios[n] = a->maps[0].error / follow(context, d, other, &a->maps[0].desc, exact);
+            ratios[n] = a->maps[0].error / follow(context, d, test_data, &a->maps[0].desc, exact);
             bo_attention_advice_destroy(a);
             free(exact);
             free(d);
-            free(other);
+            free(test_data);
         }
         qsort(ratios, PAIRS, sizeof *ratios, ascending);
         if (!(ratios[PAIRS / 2] > 0.75 && ratios[PAIRS / 2] < 1.25))

@@ -36,7 +36,7 @@ static void nonsense_is_refused(void **state)
     d->k[TOKENS * DIM + 7 * DIM + 2] = INFINITY;
     assert_fails(context, BO_NUMERIC, "k is inf at sequence 0, head 1, token 7, column 2",
                  bo_calibration_add_arrays(context, c, &whole, &in));
-    for (size_t i = 0; i < 2 * KEY_HEADS; i++) assert_int_equal(c->seen[i].rows, 0); /* unchanged */
+    for (size_t i = 0; i < 2 * KEY_HEADS; i++) assert_int_equal(c->sides[i].rows, 0); /* unchanged */
     d->k[TOKENS * DIM + 7 * DIM + 2] = 1;
     assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
 
@@ -44,18 +44,20 @@ static void nonsense_is_refused(void **state)
         bo_attention_kind kind;
         size_t heads, key_heads, dim;
         bool one_draw;
-        const char *words;
-    } others[] = {{BO_ATTENTION_HYBRID, HEADS, KEY_HEADS, DIM, false, "kind favor, but the attention has kind hybrid"},
-                  {BO_ATTENTION_FAVOR, 2, 2, DIM, false, "heads = 4, but the attention has 2"},
-                  {BO_ATTENTION_FAVOR, HEADS, 1, DIM, false, "key_heads = 2, but the attention has 1"},
-                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, 6, false, "dim = 5, but the attention has 6"},
-                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, DIM, true, "one_draw = 0, but the attention has 1"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        bo_attention_desc other = desc_of(others[i].kind, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
-        other.heads = others[i].heads, other.key_heads = others[i].key_heads, other.dim = others[i].dim;
-        other.one_draw = others[i].one_draw;
-        bo_attention *b = make(context, &other);
-        assert_fails(context, BO_INVALID, others[i].words, bo_calibration_apply(context, c, b, 0, NULL));
+        const char *message;
+    } mismatches[] = {
+        {BO_ATTENTION_HYBRID, HEADS, KEY_HEADS, DIM, false, "kind favor, but the attention has kind hybrid"},
+        {BO_ATTENTION_FAVOR, 2, 2, DIM, false, "heads = 4, but the attention has 2"},
+        {BO_ATTENTION_FAVOR, HEADS, 1, DIM, false, "key_heads = 2, but the attention has 1"},
+        {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, 6, false, "dim = 5, but the attention has 6"},
+        {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, DIM, true, "one_draw = 0, but the attention has 1"}};
+    for (size_t i = 0; i < sizeof mismatches / sizeof *mismatches; i++) {
+        bo_attention_desc mismatch = desc_of(mismatches[i].kind, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
+        mismatch.heads = mismatches[i].heads, mismatch.key_heads = mismatches[i].key_heads,
+        mismatch.dim = mismatches[i].dim;
+        mismatch.one_draw = mismatches[i].one_draw;
+        bo_attention *b = make(context, &mismatch);
+        assert_fails(context, BO_INVALID, mismatches[i].message, bo_calibration_apply(context, c, b, 0, NULL));
         bo_attention_destroy(b);
     }
     bo_calibration_destroy(c);

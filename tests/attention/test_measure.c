@@ -367,7 +367,7 @@ static void gates_and_random_maps(void **state)
 
 /* Nothing overflows: |q| = 30 gives weights of exp(±300) and more. Softmax attention is exact; features have large
  * errors, reported as finite numbers or INFINITY, never NaN. */
-static void large_norms_are_told(void **state)
+static void large_norms_are_reported(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -477,7 +477,7 @@ int main(void)
         cmocka_unit_test(exact_maps_meet_their_kernel),   cmocka_unit_test(hybrids_meet_their_kernel),
         cmocka_unit_test(learned_maps_meet_their_kernel), cmocka_unit_test(powers_meet_their_kernel),
         cmocka_unit_test(memories_have_no_kernel),        cmocka_unit_test(kinds_meet_their_kernel),
-        cmocka_unit_test(gates_and_random_maps),          cmocka_unit_test(large_norms_are_told),
+        cmocka_unit_test(gates_and_random_maps),          cmocka_unit_test(large_norms_are_reported),
         cmocka_unit_test(what_is_not_known_is_nan),       cmocka_unit_test(cross_attention),
         cmocka_unit_test(threads_do_not_matter),          cmocka_unit_test(nonsense_is_refused),
     };

@@ -160,13 +160,13 @@ static void bad_descriptors_are_refused(void **state)
 }
 
 /* An allocator with a limit of a gigabyte (a sanitizer's allocator would end the process instead). */
-static void *small_machine(void *user, size_t bytes)
+static void *small_allocator(void *user, size_t bytes)
 {
     (void)user;
     return bytes > (size_t)1 << 30 ? NULL : aligned_alloc(64, (bytes + 63) / 64 * 64);
 }
 
-static void small_machine_release(void *user, void *pointer)
+static void small_allocator_release(void *user, void *pointer)
 {
     (void)user;
     free(pointer);
@@ -177,8 +177,8 @@ static void sizes_beyond_memory_are_refused(void **state)
 {
     (void)state;
     bo_context *context = NULL;
-    bo_context_desc machine = {.threads = 1, .allocator = {small_machine, small_machine_release, NULL}};
-    assert_int_equal(bo_context_create(&machine, &context), BO_OK);
+    bo_context_desc limited = {.threads = 1, .allocator = {small_allocator, small_allocator_release, NULL}};
+    assert_int_equal(bo_context_create(&limited, &context), BO_OK);
     bo_attention *attention;
     bo_attention_desc many = {.kind = BO_ATTENTION_FAVOR, GOOD, .features.features = (size_t)1 << 44};
     assert_fails(context, BO_MEMORY, "17592186044416 features",
@@ -204,8 +204,8 @@ static void maps_beyond_memory_are_refused(void **state)
 {
     (void)state;
     bo_context *context = NULL;
-    bo_context_desc machine = {.threads = 1, .allocator = {small_machine, small_machine_release, NULL}};
-    assert_int_equal(bo_context_create(&machine, &context), BO_OK);
+    bo_context_desc limited = {.threads = 1, .allocator = {small_allocator, small_allocator_release, NULL}};
+    assert_int_equal(bo_context_create(&limited, &context), BO_OK);
     bo_memory_bound limit;
     bo_context_memory(NULL, &limit);
     bo_attention *attention;
@@ -256,12 +256,12 @@ static void missing_arrays_are_refused(void **state)
 static void bad_shapes_are_refused(void **state)
 {
     (void)state;
-    static const size_t lengths[] = {3, 7}, other[] = {3, 6};
+    static const size_t lengths[] = {3, 7}, shorter[] = {3, 6};
     bo_context *context = test_context(1);
     trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
     bo_attention_inputs in = trial_inputs(&t);
     t.desc.shape.key_tokens = 4, refuse(&t, &in, BO_INVALID, "5 queries", "4 keys");
-    t.desc.shape = (bo_attention_shape){.sequences = 2, .lengths = lengths, .key_lengths = other};
+    t.desc.shape = (bo_attention_shape){.sequences = 2, .lengths = lengths, .key_lengths = shorter};
     refuse(&t, &in, BO_INVALID, "7 queries", "6 keys");
     t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .key_lengths = lengths};
     refuse(&t, &in, BO_INVALID, "key_lengths", "lengths");

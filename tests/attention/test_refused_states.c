@@ -317,7 +317,7 @@ static void backward_refuses_what_it_cannot_do(void **state)
 }
 
 /* A call that only produces a state needs a tape for the backward pass too. */
-static void tapes_are_wanted_without_queries(void **state)
+static void tapes_are_allocated_without_queries(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -345,7 +345,7 @@ int main(void)
         cmocka_unit_test(shared_states_are_refused),
         cmocka_unit_test(bytes_that_are_no_state_are_refused),
         cmocka_unit_test(backward_refuses_what_it_cannot_do),
-        cmocka_unit_test(tapes_are_wanted_without_queries),
+        cmocka_unit_test(tapes_are_allocated_without_queries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static void test_pieces(void **state)
 }
 
 /* A query without a key: that of the last token, for the state after it. */
-static void test_asking(void **state)
+static void test_reading(void **state)
 {
     for (int gates = 0; gates < 2; gates++) {
         problem p = single(gates ? &gated : &plain);
@@ -71,7 +71,7 @@ static void test_asking(void **state)
 
 /* A query with another Λ, for a state with or without a factorization: no bit of the state changes, and the output is
  * correct. */
-static void test_asking_changes_nothing(void **state)
+static void test_reading_changes_nothing(void **state)
 {
     for (int gates = 0; gates < 2; gates++) {
         problem p = single(gates ? &gated : &plain);
@@ -80,7 +80,7 @@ static void test_asking_changes_nothing(void **state)
         size_t bytes = bo_attention_state_bytes(r->attention), outs = p.heads * p.values;
         char *fresh = malloc(bytes), *before = malloc(bytes);
         assert_ok(r->context, bo_attention_state_init(r->context, r->attention, before));
-        bo_attention_inputs other = inputs_from(r, 0), asked = {.q = r->in[Q] + 69 * p.heads * p.dim};
+        bo_attention_inputs other = inputs_from(r, 0), query_only = {.q = r->in[Q] + 69 * p.heads * p.dim};
         bo_attention_shape shape = {.sequences = 1, .tokens = 1, .no_keys = true, .layout = BO_LAYOUT_TOKENS_FIRST};
         bo_attention_shape whole = {.sequences = 1, .tokens = 70, .layout = BO_LAYOUT_TOKENS_FIRST};
         float *found = floats_of(outs, NULL), *all = floats_of(70 * outs, NULL);
@@ -89,12 +89,12 @@ static void test_asking_changes_nothing(void **state)
                   bo_attention_forward_arrays(r->context, r->attention, &whole, &other, NULL, NULL, all, NULL));
         memcpy(fresh, before, bytes);
         for (int which = 0; which < 2; which++) {
-            void *asks = which ? r->final[0] : fresh;
-            memcpy(before, asks, bytes);
-            assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &asked, &asks, found));
-            assert_memory_equal(before, asks, bytes);
-            assert_ok(r->context, bo_attention_extend(r->context, r->attention, &shape, &asked, &asks, found));
-            assert_memory_equal(before, asks, bytes);
+            void *target = which ? r->final[0] : fresh;
+            memcpy(before, target, bytes);
+            assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &query_only, &target, found));
+            assert_memory_equal(before, target, bytes);
+            assert_ok(r->context, bo_attention_extend(r->context, r->attention, &shape, &query_only, &target, found));
+            assert_memory_equal(before, target, bytes);
             for (size_t i = 0; i < outs; i++) assert_close(found[i], which ? all[69 * outs + i] : 0, 1e-4);
         }
         free(fresh), free(before), free(found), free(all);
@@ -104,7 +104,7 @@ static void test_asking_changes_nothing(void **state)
 }
 
 /* Sums that are written to a state with a factorization: outputs are those of a state without one. */
-static void test_sums_put_in(void **state)
+static void test_sums_set(void **state)
 {
     bo_context *context = test_context(1);
     problem p = plain;
@@ -359,10 +359,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_asking),
-        cmocka_unit_test(test_asking_changes_nothing),
+        cmocka_unit_test(test_reading),
+        cmocka_unit_test(test_reading_changes_nothing),
         cmocka_unit_test(test_other_lambda),
-        cmocka_unit_test(test_sums_put_in),
+        cmocka_unit_test(test_sums_set),
         cmocka_unit_test(test_long),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_rounded_state),

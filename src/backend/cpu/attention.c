@@ -146,7 +146,7 @@ bo_attention_room bo_attention_room_of(bo_context *context, const bo_op_call *ca
     if (bo_attention_reads(call)) bo_attention_carve_reading(call, backward, &carver, &room);
     room.work.bytes =
         bo_attention_work_bytes(context, a->attention, sequences, call->in[0].rows, bo_attention_keys(call), backward);
-    room.work.room = bo_carve(&carver, room.work.bytes, 1);
+    room.work.memory = bo_carve(&carver, room.work.bytes, 1);
     if (bytes) *bytes = carver.bytes;
     return room;
 }
@@ -238,9 +238,9 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     bool backward = call->dout[0] != NULL, reads = bo_attention_reads(call);
     *saved = 0;
     if (gradients)
-        *saved =
-            reads ? bo_attention_reading_saved(call)
-                  : bo_tape_most(a->attention, bo_attention_sequences(call), call->in[0].rows, bo_attention_keys(call));
+        *saved = reads ? bo_attention_reading_saved(call)
+                       : bo_tape_max_bytes(a->attention, bo_attention_sequences(call), call->in[0].rows,
+                                           bo_attention_keys(call));
     bo_op_call counted = *call;
     counted.scratch = NULL;
     bo_attention_room_of(context, &counted, backward, scratch);
