@@ -240,8 +240,8 @@ static void clip_eigenvalues(size_t dim, const work *w, bo_law *law)
     law->log_gain = law->proposal_finite ? isotropic - proposal : NAN;
 }
 
-static bo_status make(bo_context *context, size_t dim, const double *lambda_q, const double *lambda_k, const work *w,
-                      bo_law *law)
+static bo_status compute_law(bo_context *context, size_t dim, const double *lambda_q, const double *lambda_k,
+                             const work *w, bo_law *law)
 {
     for (size_t j = 0; j < dim; j++) law->shape[j * dim + j] = 1;
     BO_TRY(lower_precision(context, dim, lambda_q, w, law->shape));
@@ -263,7 +263,7 @@ bo_status bo_law_make(bo_context *context, size_t dim, const double *lambda_q, c
     bo_status status = BO_MEMORY;
     if (out->root && out->shape && buffer) {
         work w = {buffer, buffer + 2 * dim * dim, buffer + dim * dim};
-        status = make(context, dim, lambda_q, lambda_k, &w, out);
+        status = compute_law(context, dim, lambda_q, lambda_k, &w, out);
     }
     bo_free(buffer);
     if (status != BO_OK) bo_law_free(out);

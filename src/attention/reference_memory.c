@@ -253,7 +253,7 @@ static void run_backward(const work *w)
 void bo_reference_memory(bo_reference_task *task)
 {
     bool causal = task->desc->causal;
-    bo_carver carver = {task->rest, 0};
+    bo_carver carver = {task->scratch, 0};
     work w = carve(task->of, &carver);
     w.task = task;
     memset(w.s, 0, w.dim * w.values * sizeof *w.s);

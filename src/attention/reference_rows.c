@@ -58,7 +58,7 @@ bo_reference_task bo_reference_task_make(const bo_reference *of, size_t sequence
                               .parameters = parameters};
     carve_arrays(&task, carver);
     if (!carver->at) return task;
-    task.rest = carver->at + carver->bytes;
+    task.scratch = carver->at + carver->bytes;
     task.queries = call->sequences[sequence].queries;
     task.keys = call->sequences[sequence].keys;
     task.rows = task.group * task.queries;

@@ -293,7 +293,7 @@ void bo_reference_weights(bo_reference_task *task)
 {
     const bo_reference *of = task->of;
     size_t values = task->desc->value_dim;
-    bo_carver carver = {task->rest, 0};
+    bo_carver carver = {task->scratch, 0};
     work w = carve(of, &carver);
     w.task = task;
     w.map = bo_attention_features(task->attention, task->key_head);

@@ -160,8 +160,8 @@ void bo_softmax_begin_gradients(const bo_softmax_keys *keys)
     size_t from_old =
         first < keys->old ? keys->old - first : 0; /* rows of the final state that were in the initial state */
     if (from_old) set_gradients(keys, initial, first - before, first - before + from_old, final);
-    key_gradients rest = {bo_rows_from(final.k, from_old), bo_rows_from(final.v, from_old)};
-    set_gradients(keys, from_call, first + from_old - keys->old, keys->count, rest);
+    key_gradients from_new = {bo_rows_from(final.k, from_old), bo_rows_from(final.v, from_old)};
+    set_gradients(keys, from_call, first + from_old - keys->old, keys->count, from_new);
 }
 
 void bo_softmax_add_keys_gradient(const bo_softmax_tile *tile, const bo_softmax_gradient *gradient,

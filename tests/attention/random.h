@@ -58,7 +58,7 @@ static inline void random_attention(bo_rng *rng, const kind_of *kind, random_cas
     if (random_chance(rng, 0.2)) d->value_dim = 0;
     if (kind_has_map(kind) && random_chance(rng, 0.2)) d->clamp = pow(10, 1 - 4 * bo_rng_uniform(rng));
     if (random_scales(kind) && random_chance(rng, 0.3)) d->scale = 0.05 + bo_rng_uniform(rng);
-    if (trial_takes(d, M) && random_chance(rng, 0.5)) d->rank = 1 + (size_t)bo_rng_below(rng, dim);
+    if (trial_accepts(d, M) && random_chance(rng, 0.5)) d->rank = 1 + (size_t)bo_rng_below(rng, dim);
     if (d->kind == BO_ATTENTION_POWER && random_chance(rng, 0.7)) d->power = 0.3 + 4 * bo_rng_uniform(rng);
     if (kind_is_memory(kind) && random_chance(rng, 0.5)) d->unit = !d->unit;
     if (d->kind == BO_ATTENTION_RIDGE && d->gate && random_chance(rng, 0.3))

@@ -100,7 +100,7 @@ static inline void measure(data *d)
     d->count[START] = p->carried ? d->states : 0;
 }
 
-static inline data make(const problem *p)
+static inline data make_data(const problem *p)
 {
     data d = {.p = p};
     bo_rng rng = bo_rng_make(7, bo_rng_stream(p->name, 0));
@@ -288,7 +288,7 @@ static inline run *run_open(int threads, const problem *p)
 {
     data *d = malloc(sizeof *d);
     assert_non_null(d);
-    *d = make(p);
+    *d = make_data(p);
     return run_make(test_context(threads), d);
 }
 

@@ -284,21 +284,21 @@ static void nonsense_is_refused(void **state)
     bo_attention_shape none = {.sequences = 1}, no_keys = {.sequences = 1, .tokens = 5, .no_keys = true},
                        cross = {.sequences = 1, .tokens = 5, .key_tokens = 7};
     assert_fails(context, BO_INVALID, "argument 'desc' is NULL",
-                 bo_attention_advise_arrays(context, NULL, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, NULL, &one_sequence, d->q, d->k, NULL, 0, 0, &a));
     assert_null(a);
     bo_attention_advice_destroy(a);
     assert_fails(context, BO_INVALID, "shape",
                  bo_attention_advise_arrays(context, &desc, NULL, d->q, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "argument 'q' is NULL",
-                 bo_attention_advise_arrays(context, &desc, &whole, NULL, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, NULL, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "argument 'k' is NULL",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, NULL, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, NULL, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "target",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, -1, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, NULL, -1, 0, &a));
     assert_fails(context, BO_INVALID, "target",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, NAN, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, NULL, NAN, 0, &a));
     assert_fails(context, BO_INVALID, "found 8",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, 0, 8, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, NULL, 0, 8, &a));
     assert_fails(context, BO_INVALID, "no rows",
                  bo_attention_advise_arrays(context, &desc, &none, d->q, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "keys",
@@ -307,16 +307,16 @@ static void nonsense_is_refused(void **state)
                  bo_attention_advise_arrays(context, &desc, &cross, d->q, d->k, NULL, 0, 0, &a));
     wrong.key_heads = 3;
     assert_fails(context, BO_INVALID, "key_heads",
-                 bo_attention_advise_arrays(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &wrong, &one_sequence, d->q, d->k, NULL, 0, 0, &a));
     wrong = desc, wrong.reserved[1] = 1;
     assert_fails(context, BO_INVALID, "bo_attention_desc",
-                 bo_attention_advise_arrays(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &wrong, &one_sequence, d->q, d->k, NULL, 0, 0, &a));
     d->v[3] = INFINITY;
     assert_fails(context, BO_NUMERIC, "v is inf at sequence 0, head 0, token 0, column 3",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, d->v, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, d->v, 0, 0, &a));
     d->q[TOKENS * DIM * 3 + 5] = NAN;
     assert_fails(context, BO_NUMERIC, "q is nan at sequence 0, head 3, token 0, column 5",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, NULL, 0, 0, &a));
     free(d);
     bo_context_destroy(context);
 }

@@ -25,7 +25,7 @@ static data *make_data(uint64_t seed, const double *lambda)
     return d;
 }
 
-static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
+static const bo_attention_shape one_sequence = {.sequences = 1, .tokens = TOKENS};
 
 typedef struct found {
     double output, kernel, predicted; /* root mean squares over draws */
@@ -47,7 +47,7 @@ static found measure(bo_context *context, bo_proposal proposal, bo_sampling samp
     assert_ok(context, bo_attention_create(context, &desc, &attention));
     if (!drawn) {
         assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-        assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &before));
+        assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &before));
     }
     for (uint64_t draw = 0; draw < DRAWS; draw++) {
         bo_attention_accuracy e;
@@ -55,7 +55,7 @@ static found measure(bo_context *context, bo_proposal proposal, bo_sampling samp
             assert_ok(context, bo_attention_redraw(context, attention, draw));
         else
             assert_ok(context, bo_calibration_apply(context, c, attention, draw, draw ? NULL : &f.report));
-        assert_ok(context, bo_attention_measure_arrays(context, attention, &whole, &in, NULL, 64, &e));
+        assert_ok(context, bo_attention_measure_arrays(context, attention, &one_sequence, &in, NULL, 64, &e));
         f.output += e.against_softmax * e.against_softmax / DRAWS;
         f.kernel += e.kernel_error * e.kernel_error / DRAWS;
         f.predicted += e.kernel_predicted * e.kernel_predicted / DRAWS;
@@ -188,7 +188,7 @@ static bo_calibration_report calibration_report(bo_context *context, const bo_at
     bo_calibration_report report;
     assert_ok(context, bo_attention_create(context, desc, &attention));
     assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-    assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
     assert_ok(context, bo_calibration_apply(context, c, attention, 0, &report));
     bo_calibration_destroy(c);
     bo_attention_destroy(attention);

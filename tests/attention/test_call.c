@@ -20,7 +20,7 @@ static void fill(bo_rng *rng, float *x, size_t count)
     for (size_t i = 0; i < count; i++) x[i] = (float)(0.4 * bo_rng_normal(rng));
 }
 
-static arrays *make(uint64_t seed)
+static arrays *make_arrays(uint64_t seed)
 {
     arrays *a = malloc(sizeof *a);
     bo_rng rng = bo_rng_make(seed, 1);
@@ -91,7 +91,7 @@ static void states_are_updated_in_place(void **state)
     for (size_t i = 0; i < PRESETS; i++) {
         bo_attention_desc d;
         bo_attention *attention = open_preset(context, presets[i], &d);
-        arrays *a = make(i + 1);
+        arrays *a = make_arrays(i + 1);
         float expected[OUTS] = {0}, found[OUTS] = {0}, block[OUTS] = {0};
         void *of[SEQUENCES], *call_states[SEQUENCES], *forked[SEQUENCES];
         open_states(context, attention, of), open_states(context, attention, call_states);
@@ -136,7 +136,7 @@ static void states_may_be_kept(void **state)
     bo_context *context = test_context(1);
     bo_attention_desc d;
     bo_attention *attention = open_preset(context, "favor", &d);
-    arrays *a = make(7);
+    arrays *a = make_arrays(7);
     float found[OUTS];
     void *initial[SEQUENCES], *final[SEQUENCES];
     open_states(context, attention, initial), open_states(context, attention, final);
@@ -179,7 +179,7 @@ static void expect_strides(bo_context *context, const char *preset, bo_layout la
 {
     bo_attention_desc d;
     bo_attention *attention = open_preset(context, preset, &d);
-    arrays *a = make(5);
+    arrays *a = make_arrays(5);
     float out[OUTS], call_states[OUTS], dq[ROWS * HEADS * DIM], call_dq[ROWS * HEADS * DIM];
     size_t tape, work, backward;
     bo_attention_call call = plain_call(a, &d, out);
@@ -233,7 +233,7 @@ static void workspaces_replace_allocations(void **state)
     bo_context *context = counting_context(&count, 1);
     bo_attention_desc d;
     bo_attention *attention = open_preset(context, "favor", &d);
-    arrays *a = make(9);
+    arrays *a = make_arrays(9);
     float out[OUTS];
     size_t bytes;
     bo_attention_call call = plain_call(a, &d, out);
@@ -259,7 +259,7 @@ static void contradictions_are_refused(void **state)
     bo_context *context = test_context(1);
     bo_attention_desc d;
     bo_attention *attention = open_preset(context, "favor", &d);
-    arrays *a = make(3);
+    arrays *a = make_arrays(3);
     float out[OUTS];
     void *states[SEQUENCES], *other_states[SEQUENCES];
     size_t tape, bytes;

@@ -63,9 +63,9 @@ static void check_gradients(trial *t, const trial *original, size_t at)
 static void check_loss(trial *t, trial *original, size_t at, float factor)
 {
     const size_t row = HEADS * VALUE, after = (t->count[OUT] / row - at) * row;
-    float *saved = trial_floats(after), *rest[2] = {t->gradient[OUT] + at * row, original->gradient[OUT] + at * row};
-    memcpy(saved, rest[0], after * sizeof *saved);
-    for (int i = 0; i < 2; i++) memset(rest[i], 0, after * sizeof *saved);
+    float *saved = trial_floats(after), *later[2] = {t->gradient[OUT] + at * row, original->gradient[OUT] + at * row};
+    memcpy(saved, later[0], after * sizeof *saved);
+    for (int i = 0; i < 2; i++) memset(later[i], 0, after * sizeof *saved);
     trial_forward(original);
     trial_backward(original);
     change_token(t, at, factor);
@@ -73,7 +73,7 @@ static void check_loss(trial *t, trial *original, size_t at, float factor)
     trial_backward(t);
     restore_token(t, original, at);
     check_gradients(t, original, at);
-    for (int i = 0; i < 2; i++) memcpy(rest[i], saved, after * sizeof *saved);
+    for (int i = 0; i < 2; i++) memcpy(later[i], saved, after * sizeof *saved);
     free(saved);
 }
 

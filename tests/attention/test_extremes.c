@@ -48,7 +48,7 @@ static void assert_finite(const trial *t, const char *what)
                          t->count[a], (double)t->gradient[a][i]);
 }
 
-static trial make(bo_context *context, const kind_of *kind, bool causal, double norm, uint64_t seed)
+static trial make_trial(bo_context *context, const kind_of *kind, bool causal, double norm, uint64_t seed)
 {
     trial_desc desc = {.name = kind->name,
                        .attention = kind_desc(kind, 2, 1, 8, 4, causal, 16),
@@ -65,7 +65,7 @@ static void extreme_arrays_leave_numbers(void **state)
     for (size_t i = 0; i < 2 * KINDS; i++)
         for (size_t n = 0; n < sizeof extremes / sizeof *extremes; n++) {
             const extreme *e = &extremes[n];
-            trial t = make(context, &kinds[i / 2], i % 2, 1.5, 3);
+            trial t = make_trial(context, &kinds[i / 2], i % 2, 1.5, 3);
             float *array = e->which == OUT ? t.gradient[OUT] : t.array[e->which];
             for (size_t j = 0; j < t.count[e->which]; j++) array[j] = e->set ? e->value : e->value * array[j];
             trial_forward(&t);
@@ -86,7 +86,7 @@ static void queries_of_any_norm_leave_numbers(void **state)
     for (size_t i = 0; i < 2 * KINDS; i++)
         for (size_t n = 0; n < 3 * sizeof norms / sizeof *norms; n++) {
             char what[32];
-            trial t = make(context, &kinds[i / 2], i % 2, norms[n / 3], 100 + n % 3);
+            trial t = make_trial(context, &kinds[i / 2], i % 2, norms[n / 3], 100 + n % 3);
             bo_attention_inputs in = trial_inputs(&t);
             snprintf(what, sizeof what, "norm %g, seed %zu", norms[n / 3], 100 + n % 3);
             bo_status status =
@@ -384,7 +384,7 @@ static void gates_of_one_have_gradients_of_their_size(void **unused)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < KINDS; i++) {
         if (kinds[i].gate != BO_GATE_CONVEX) continue;
-        trial t = make(context, &kinds[i], true, 1, 9);
+        trial t = make_trial(context, &kinds[i], true, 1, 9);
         size_t tokens = t.count[LOG_GATE];
         for (size_t j = 0; j < tokens; j += 3) t.array[LOG_GATE][j] = 0;
         trial_forward(&t);

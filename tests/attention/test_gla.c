@@ -91,7 +91,7 @@ static void compare(const data *x, const char *what, size_t count, const float *
 
 static void check(bo_context *context, const model *m)
 {
-    data x = make(m);
+    data x = make_data(m);
     run(context, &x);
     truth expected = find_truth(&x, false), size = find_truth(&x, true);
     size_t states = m->shape.sequences * x.state;
@@ -141,7 +141,7 @@ static void gradients_agree_with_the_recurrence(void **state)
                        .states = true,
                        .dout = true,
                        .seed = 3};
-            data x = make(&m);
+            data x = make_data(&m);
             truth r = find_truth(&x, false), size = find_truth(&x, true);
             for (int a = 0; a < OUT; a++)
                 for (size_t i = 0; i < x.count[a]; i++)
@@ -234,7 +234,7 @@ static void splits_and_steps(void **state)
                    .shape = {.sequences = 3, .tokens = 60, .layout = BO_LAYOUT_TOKENS_FIRST},
                    .gates = (gates)(n % GATES),
                    .seed = n};
-        data x = make(&m);
+        data x = make_data(&m);
         const bo_attention_desc *d = &x.model.desc;
         bo_attention *attention;
         assert_ok(context, bo_attention_create(context, d, &attention));
@@ -277,7 +277,7 @@ static void steps_of_many_sequences(void **state)
                .shape = {.sequences = 21, .tokens = 1, .layout = BO_LAYOUT_TOKENS_FIRST},
                .states = true,
                .gates = EXTREME};
-    data x = make(&m);
+    data x = make_data(&m);
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &x.model.desc, &attention));
     void **states = make_states(context, &x, attention, x.s0);
@@ -310,7 +310,7 @@ static void threads_change_no_bit(void **state)
                    .states = true,
                    .dout = true};
         bo_context *context = test_context(threads[i]);
-        x[i] = make(&m);
+        x[i] = make_data(&m);
         run(context, &x[i]);
         bo_context_destroy(context);
         for (int a = 0; a < ARRAYS; a++) {
@@ -333,11 +333,11 @@ static void the_future_changes_no_bit(void **state)
                    .shape = {.sequences = 1, .tokens = 70},
                    .gates = n < 2 ? EXTREME : MILD,
                    .seed = n};
-        data x = make(&m), second = make(&m);
+        data x = make_data(&m), second = make_data(&m);
         model another = m;
         another.seed = 99;
         another.gates = EXTREME;
-        data noise = make(&another);
+        data noise = make_data(&another);
         run(context, &x);
         for (size_t t = 70; t-- > 0;) {
             for (int a = 0; a < OUT; a++) {
@@ -384,7 +384,7 @@ static void bad_numbers(void **state)
     (void)state;
     bo_context *context = test_context(2);
     model m = {.desc = {.heads = 2, .dim = 4, .value_dim = 3}, .shape = {.sequences = 1, .tokens = 30}};
-    data x = make(&m);
+    data x = make_data(&m);
     const bo_attention_shape *shape = &x.model.shape;
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &x.model.desc, &attention));

@@ -20,7 +20,7 @@ static bo_attention_desc minimal_desc(bo_attention_kind kind, bo_kernel kernel)
     return d;
 }
 
-static bo_status make(bo_context *context, const bo_attention_desc *desc, bo_attention **out)
+static bo_status create_attention(bo_context *context, const bo_attention_desc *desc, bo_attention **out)
 {
     const bo_status status = bo_attention_create(context, desc, out);
     if (status != BO_OK) assert_null(*out);
@@ -30,7 +30,7 @@ static bo_status make(bo_context *context, const bo_attention_desc *desc, bo_att
 static void expect(bo_context *context, const bo_attention_desc *d, bool expected, const char *what)
 {
     bo_attention *attention;
-    const bo_status status = make(context, d, &attention);
+    const bo_status status = create_attention(context, d, &attention);
     if ((status == BO_OK) != expected)
         fail_msg("kind %s, gate %s, kernel %s, %s: expected %s, found %s: %s", bo_attention_kind_name(d->kind),
                  bo_gate_name(d->gate), bo_kernel_name(d->features.kernel), what, expected ? "creation" : "refusal",
@@ -104,7 +104,7 @@ static bo_kernel kernel_of(const bo_attention_desc *d)
     {                                                                                                                  \
         assignment;                                                                                                    \
     }                                                                                                                  \
-    static bool takes_##stem(const bo_attention_desc *d)                                                               \
+    static bool accepts_##stem(const bo_attention_desc *d)                                                             \
     {                                                                                                                  \
         return condition;                                                                                              \
     }
@@ -136,7 +136,7 @@ FIELD(sampling, d->features.sampling = BO_SAMPLING_OPTIMAL,
 FIELD(normalizer, d->normalizer = BO_NORMALIZER_NONE,
       HAS(MEMORY) || (HAS(UNNORMALIZED) && !bo_kernel_is_scaled(kernel_of(d))))
 
-#define ROW(stem) {#stem, set_##stem, takes_##stem}
+#define ROW(stem) {#stem, set_##stem, accepts_##stem}
 static const field fields[] = {ROW(scale),      ROW(window),    ROW(capacity), ROW(rank),     ROW(temperature),
                                ROW(power),      ROW(unit),      ROW(clamp),    ROW(one_draw), ROW(chunk),
                                ROW(iterations), ROW(tolerance), ROW(proposal), ROW(sampling), ROW(normalizer)};
@@ -280,7 +280,7 @@ static void inputs_are_accepted_as_the_table_states(void **state)
                 for (int rank = 0; rank < (ranked(&d) ? 2 : 1); rank++) {
                     bo_attention *attention;
                     d.rank = rank ? DIM : 0;
-                    assert_ok(context, make(context, &d, &attention));
+                    assert_ok(context, create_attention(context, &d, &attention));
                     check_inputs(context, attention);
                     bo_attention_destroy(attention);
                 }
@@ -290,7 +290,7 @@ static void inputs_are_accepted_as_the_table_states(void **state)
 
 /* HYBRID has an M exactly if its kernel is SOFTMAX, given or by default, and it has a rank; a rank is never a default
  * of it. */
-static void a_rank_gives_hybrid_an_m(void **state)
+static void a_rank_adds_m_to_hybrid(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -304,7 +304,7 @@ static void a_rank_gives_hybrid_an_m(void **state)
             assert_int_equal(bo_attention_has(&d, BO_TRAIT_AFFINE), i == 3);
             expect(context, &d, i != 2 || rank == 0, "a rank");
             if (i == 2 && rank) continue;
-            assert_ok(context, make(context, &d, &attention));
+            assert_ok(context, create_attention(context, &d, &attention));
             const bo_attention_desc *resolved = bo_attention_describe(attention);
             assert_int_equal(resolved->rank, i == 3 && !rank ? DIM : rank);
             assert_int_equal(resolved->features.dim, resolved->rank ? resolved->rank : DIM);
@@ -325,7 +325,7 @@ int main(void)
         cmocka_unit_test(kernels_are_accepted_as_the_table_states),
         cmocka_unit_test(free_lengths_are_free),
         cmocka_unit_test(inputs_are_accepted_as_the_table_states),
-        cmocka_unit_test(a_rank_gives_hybrid_an_m),
+        cmocka_unit_test(a_rank_adds_m_to_hybrid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static bo_status use_f64(bo_context *context, const trial *t)
 }
 
 /* Functions other than the passes: gates, parameters of DARK, the comparison. */
-static bo_status use_rest(bo_context *context, const trial *t)
+static bo_status use_other_calls(bo_context *context, const trial *t)
 {
     bo_attention *attention = NULL;
     bo_attention_inputs in = trial_inputs(t);
@@ -107,8 +107,8 @@ static void any_allocation_may_fail(void **state)
     (void)state;
     for (size_t i = 0; i < KINDS; i++) check_failures(&kinds[i], 1 + (int)(i % 2), use);
     for (size_t i = 0; i < CASE_ENGINES; i++) check_failures(kind_named(case_engines[i]), 1 + (int)(i % 2), use_f64);
-    check_failures(kind_named("favor"), 1, use_rest);
-    check_failures(kind_named("dark"), 2, use_rest);
+    check_failures(kind_named("favor"), 1, use_other_calls);
+    check_failures(kind_named("dark"), 2, use_other_calls);
 }
 
 /* A redraw that runs out of memory leaves an attention that works, and no state that it would misread. */

@@ -42,7 +42,7 @@ static void numbers_out_of_range_are_refused(void **state)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof bad_numbers / sizeof *bad_numbers; i++) {
         const bad_number *bad = &bad_numbers[i];
-        trial t = make(context, bad->desc, 0);
+        trial t = make_trial(context, bad->desc, 0);
         bo_attention_inputs in = trial_inputs(&t);
         assert_true(bad->at < t.count[bad->which]);
         float kept = t.array[bad->which][bad->at];
@@ -83,10 +83,10 @@ static void arrays_of_other_kinds_are_refused(void **state)
     bo_context *context = test_context(1);
     size_t refused = 0;
     for (size_t i = 0; i < sizeof kinds_to_try / sizeof *kinds_to_try; i++) {
-        trial t = make(context, kinds_to_try[i], 0);
+        trial t = make_trial(context, kinds_to_try[i], 0);
         trial_forward(&t);
         for (size_t which = LOG_GATE; which < OUT; which++) {
-            if (trial_takes(t.d, (trial_array)which)) continue;
+            if (trial_accepts(t.d, (trial_array)which)) continue;
             bo_attention_inputs in = trial_inputs(&t);
             *input_at(&in, (trial_array)which) = number;
             refuse(&t, &in, BO_INVALID, trial_names[which], "");
@@ -116,7 +116,7 @@ static void missing_gates_are_refused(void **state)
     static const bo_attention_desc descs[] = {GLA_(GOOD), GATED_RIDGE, DELTA_(GOOD, .gate = BO_GATE_DECAY)};
     bo_context *context = test_context(1);
     for (size_t i = 0; i < 3; i++) {
-        trial t = make(context, descs[i], 0);
+        trial t = make_trial(context, descs[i], 0);
         bo_attention_inputs in = trial_inputs(&t);
         in.log_gate = NULL;
         refuse(&t, &in, BO_INVALID, "log_gate", "NULL");
@@ -140,7 +140,7 @@ static void what_waits_for_data_is_refused(void **state)
     };
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
-        trial t = make(context, descs[i], 0); /* calibrated */
+        trial t = make_trial(context, descs[i], 0); /* calibrated */
         bo_attention_inputs in = trial_inputs(&t);
         bo_attention *fresh;
         assert_ok(context, bo_attention_create(context, &descs[i], &fresh));
@@ -190,7 +190,7 @@ static void reserved_words_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
     const bo_attention_inputs good = trial_inputs(&t);
     const bo_attention_shape shape = t.desc.shape;
     float *out = t.array[OUT], *dq = t.gradient[Q];
@@ -240,7 +240,7 @@ static void reserved_words_are_filled_in(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
     bo_attention_inputs in = trial_inputs(&t);
     bo_attention_cost cost;
     bo_attention_accuracy accuracy;
@@ -263,7 +263,7 @@ static void reserved_words_are_filled_in(void **state)
     bo_calibration_destroy(calibration);
     bo_attention_destroy(calibrated);
     trial_drop(&t);
-    t = make(context, (bo_attention_desc)RIDGE_(GOOD), 0);
+    t = make_trial(context, (bo_attention_desc)RIDGE_(GOOD), 0);
     in = trial_inputs(&t);
     in.solves = &solves;
     assert_ok(context,

@@ -82,11 +82,11 @@ static void test_reading_changes_nothing(void **state)
         assert_ok(r->context, bo_attention_state_init(r->context, r->attention, before));
         bo_attention_inputs other = inputs_from(r, 0), query_only = {.q = r->in[Q] + 69 * p.heads * p.dim};
         bo_attention_shape shape = {.sequences = 1, .tokens = 1, .no_keys = true, .layout = BO_LAYOUT_TOKENS_FIRST};
-        bo_attention_shape whole = {.sequences = 1, .tokens = 70, .layout = BO_LAYOUT_TOKENS_FIRST};
+        bo_attention_shape one_sequence = {.sequences = 1, .tokens = 70, .layout = BO_LAYOUT_TOKENS_FIRST};
         float *found = floats_of(outs, NULL), *all = floats_of(70 * outs, NULL);
         other.lambda = NULL; /* the default 1; the state has 0.5 */
         assert_ok(r->context,
-                  bo_attention_forward_arrays(r->context, r->attention, &whole, &other, NULL, NULL, all, NULL));
+                  bo_attention_forward_arrays(r->context, r->attention, &one_sequence, &other, NULL, NULL, all, NULL));
         memcpy(fresh, before, bytes);
         for (int which = 0; which < 2; which++) {
             void *target = which ? r->final[0] : fresh;
@@ -109,7 +109,7 @@ static void test_sums_set(void **state)
     bo_context *context = test_context(1);
     problem p = plain;
     p.sequences = 1, p.tokens_first = true;
-    data d = make(&p);
+    data d = make_data(&p);
     run *r = run_make(context, &d);
     run_forward(r, NULL);
     size_t bytes = bo_attention_state_bytes(r->attention), outs = p.heads * p.values;
@@ -187,7 +187,7 @@ static void test_extremes(void **state)
 {
     bo_context *context = test_context(1);
     problem p = plain;
-    data d = make(&p);
+    data d = make_data(&p);
     for (size_t i = 0; i < d.count[LAMBDA]; i++) d.in[LAMBDA][i] = (double)(float)pow(10, (double)(i % 9) * 3 - 12);
     for (size_t i = 0; i < d.count[K]; i++)
         if (i / p.dim % 5 == 0) d.in[K][i] = 0;
@@ -197,7 +197,7 @@ static void test_extremes(void **state)
     discard(&d);
     p = gated;
     p.chunk = 0;
-    d = make(&p);
+    d = make_data(&p);
     for (size_t i = 0; i < d.count[LAMBDA]; i++) d.in[LAMBDA][i] = (double)(float)pow(10, (double)(i % 9) - 1);
     for (size_t i = 0; i < d.count[GATE]; i += 7) d.in[GATE][i] = i % 3 ? -30 : (double)-1e9f;
     check_outputs(context, &d, "out with gates that forget", 1e-5);
@@ -216,7 +216,7 @@ static void test_rounded_state(void **state)
 {
     static const problem p = {"rounded", 1, 1, 9, 1, 1, {1}, .lambda = 1e-8, .carried = true};
     bo_context *context = test_context(1);
-    data d = make(&p);
+    data d = make_data(&p);
     for (size_t i = 0; i < p.dim; i++) {
         d.in[Q][i] = 1 + 0.1 * (double)i;
         d.in[START][i] = 30 * d.in[Q][i];
@@ -242,7 +242,7 @@ static void test_threads_and_causality(void **state)
         problem p = which ? gated : plain;
         if (which == 2) p.iterations = 5;
         p.tokens_first = true, p.weighed = false; /* a β of 0 would hide its token */
-        data d = make(&p);
+        data d = make_data(&p);
         float *first = NULL;
         size_t row = p.heads * p.values;
         for (size_t n = 0; n < 3; n++) {
@@ -280,7 +280,7 @@ static void test_closed_gates(void **state)
     bo_context *context = test_context(1);
     problem p = gated;
     p.sequences = p.key_heads = p.heads = 1, p.weighed = false, p.tolerance = 0.1;
-    data d = make(&p);
+    data d = make_data(&p);
     for (size_t t = 9; t < p.lengths[0]; t += 20) d.in[GATE][t] = -1e9;
     run *r = run_make(context, &d);
     r->past = (const void *const *)r->initial;

@@ -39,7 +39,7 @@ static float *floats_of(size_t count, const double *from)
     return out;
 }
 
-static data make(const problem *p, uint64_t seed)
+static data make_data(const problem *p, uint64_t seed)
 {
     data d = {.p = p, .outs = p->heads * p->queries * p->values};
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.ridge-pool", 0));
@@ -238,7 +238,7 @@ static void outputs_are_those_of_a_dense_solve(void **state)
     bo_context *context = test_context(2);
     for (size_t i = 0; i < PROBLEMS; i++) {
         const problem *p = &problems[i];
-        data d = make(p, i + 1);
+        data d = make_data(p, i + 1);
         run *r = run_open(context, &d, false);
         /* The normal equations of the primal reference square the condition number of the keys; the dual form of few
          * keys does not. */
@@ -262,7 +262,7 @@ static void outputs_are_those_of_the_dual(void **state)
                                    {"fewer keys", 2, 2, 45, 6, 20, 9, .lambda = 0.4}};
     bo_context *context = test_context(1);
     for (size_t i = 0; i < 2; i++) {
-        data d = make(&both[i], i + 20);
+        data d = make_data(&both[i], i + 20);
         run *r = run_open(context, &d, false);
         double *of_dual = expected(&d, dual), *of_primal = expected(&d, primal);
         for (size_t j = 0; j < d.outs; j++) assert_close(of_dual[j], of_primal[j], 1e-10);
@@ -281,7 +281,7 @@ static void the_last_token_is_that_of_the_causal_form(void **state)
     enum { TOKENS = 21 };
     problem p = {"prefix", 1, 1, 5, 4, TOKENS, TOKENS, .weighed = true};
     bo_context *context = test_context(1);
-    data d = make(&p, 30);
+    data d = make_data(&p, 30);
     run *causal = run_open(context, &d, true), *pool = run_open(context, &d, false);
     double row[4];
     for (size_t t = 1; t <= TOKENS; t++) {
@@ -301,7 +301,7 @@ static void the_order_of_the_pairs_does_not_matter(void **state)
     (void)state;
     static const problem p = {"permuted", 1, 1, 12, 7, 30, 101, .weighed = true, .chunk = 16};
     bo_context *context = test_context(1);
-    data d = make(&p, 40);
+    data d = make_data(&p, 40);
     run *r = run_open(context, &d, false);
     double *before = doubles_of(d.outs);
     for (size_t i = 0; i < d.outs; i++) before[i] = (double)r->out[i];
@@ -327,7 +327,7 @@ static void sequences_do_not_mix(void **state)
     static const size_t queries[3] = {9, 4, 20}, keys[3] = {30, 0, 3};
     problem p = {"packed", 1, 1, 6, 5, 33, 33, .lambda = 0.7};
     bo_context *context = test_context(3);
-    data d = make(&p, 50);
+    data d = make_data(&p, 50);
     run *r = run_open(context, &d, false);
     float *together = floats_of(d.outs, NULL);
     bo_attention_shape packed = {.sequences = 3, .lengths = queries, .key_lengths = keys};
@@ -372,7 +372,7 @@ static void gradients_are_differences(void **state)
     const double h = 1e-5;
     bo_context *context = test_context(2);
     for (size_t n = 0; n < sizeof small / sizeof *small; n++) {
-        data d = make(&small[n], n + 60);
+        data d = make_data(&small[n], n + 60);
         run *r = run_open(context, &d, false);
         float *dout = floats_of(d.outs, d.dout), *found[ARRAYS];
         for (int a = 0; a < ARRAYS; a++) found[a] = floats_of(d.count[a], NULL);

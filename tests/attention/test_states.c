@@ -6,7 +6,7 @@
 
 enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8, TOKENS = 71 };
 
-static trial make(bo_context *context, const kind_of *kind, bool forward_only)
+static trial make_trial(bo_context *context, const kind_of *kind, bool forward_only)
 {
     trial_desc desc = {.name = kind->name,
                        .attention = kind_desc(kind, HEADS, KEY_HEADS, WIDTH, VALUE, true, FEATURES),
@@ -89,12 +89,12 @@ static void check_steps(const trial *t, const verify_expected *expected, float *
     free(state);
 }
 
-static void any_split_says_the_same(void **unused)
+static void splits_agree(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         verify_expected expected = verify_make(&t);
         float *out = trial_floats(t.count[OUT]);
         check_steps(&t, &expected, out);
@@ -115,7 +115,7 @@ static void copies_go_on_with_the_same_bits(void **unused)
     (void)unused;
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         size_t bytes = bo_attention_state_bytes(t.attention), out_bytes = t.count[OUT] * sizeof(float);
         void *state = state_new(&t), *block = aligned_alloc(64, (bytes + 191) / 64 * 64), *copy = (char *)block + 8;
         float *one = trial_floats(t.count[OUT]), *two = trial_floats(t.count[OUT]);
@@ -144,7 +144,7 @@ static void initial_states_stay_as_they_are(void **unused)
     (void)unused;
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         size_t bytes = bo_attention_state_bytes(t.attention), out_bytes = t.count[OUT] * sizeof(float);
         void *initial = state_new(&t), *before = state_new(&t), *final = state_new(&t);
         float *one = trial_floats(t.count[OUT]), *two = trial_floats(t.count[OUT]);
@@ -177,7 +177,7 @@ static void reading_changes_nothing(void **unused)
     (void)unused;
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         verify_expected expected = verify_make(&t);
         size_t bytes = bo_attention_state_bytes(t.attention);
         void *state = state_new(&t), *before = state_new(&t);
@@ -213,7 +213,7 @@ static void steps_of_many_are_steps_of_each(void **unused)
     enum { MANY = 37 };
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         size_t bytes = bo_attention_state_bytes(t.attention);
         void *states[MANY], *separate[MANY];
         float *one = trial_floats(t.count[OUT]), *two = trial_floats(t.count[OUT]);
@@ -249,7 +249,7 @@ static void hybrids_begin_with_empty_sums(void **unused)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < KINDS; i++) {
         if (kinds[i].kind != BO_ATTENTION_HYBRID) continue;
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         size_t features = trial_features(&t), tokens = t.d->window - 1;
         float *out = trial_floats(t.count[OUT]), *s = trial_floats(features * VALUE), *z = trial_floats(features);
         for (int steps = 0; steps < 2; steps++) {
@@ -305,7 +305,7 @@ static void spoilt_bytes_do_no_harm(void **unused)
     static const uint64_t counts[] = {0, 1, 4096, (uint64_t)1 << 32, (uint64_t)1 << 63, UINT64_MAX - 4, UINT64_MAX};
     bo_context *context = test_context(1);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         size_t bytes = bo_attention_state_bytes(t.attention), at = 0;
         void *good = state_new(&t), *state = state_new(&t);
         float *out = trial_floats(t.count[OUT]);
@@ -342,7 +342,7 @@ static void numbers_that_are_none_are_found(void **unused)
     (void)unused;
     bo_context *context = test_context(1);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         void *state = state_new(&t);
         const size_t last = t.d->key_heads - 1;
         const bool memory = t.attention->engine->memory, kept = t.attention->kept_bytes;
@@ -374,10 +374,14 @@ static void numbers_that_are_none_are_found(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_split_says_the_same),         cmocka_unit_test(copies_go_on_with_the_same_bits),
-        cmocka_unit_test(initial_states_stay_as_they_are), cmocka_unit_test(reading_changes_nothing),
-        cmocka_unit_test(steps_of_many_are_steps_of_each), cmocka_unit_test(spoilt_bytes_do_no_harm),
-        cmocka_unit_test(numbers_that_are_none_are_found), cmocka_unit_test(hybrids_begin_with_empty_sums),
+        cmocka_unit_test(splits_agree),
+        cmocka_unit_test(copies_go_on_with_the_same_bits),
+        cmocka_unit_test(initial_states_stay_as_they_are),
+        cmocka_unit_test(reading_changes_nothing),
+        cmocka_unit_test(steps_of_many_are_steps_of_each),
+        cmocka_unit_test(spoilt_bytes_do_no_harm),
+        cmocka_unit_test(numbers_that_are_none_are_found),
+        cmocka_unit_test(hybrids_begin_with_empty_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,8 +14,8 @@ static void survey(bo_context *context, const data *d, bool causal, surveyed *s)
 {
     bo_attention_desc desc = desc_of(causal);
     assert_ok(context, bo_attention_create(context, &desc, &s->exact));
-    assert_ok(context, bo_geometry_make(context, s->exact, &whole, &s->geometry));
-    bo_call call = bo_layout_of(s->exact, &whole, &s->geometry);
+    assert_ok(context, bo_geometry_make(context, s->exact, &one_sequence, &s->geometry));
+    bo_call call = bo_layout_of(s->exact, &one_sequence, &s->geometry);
     assert_ok(context, bo_survey_make(context, &call, d->q, d->k, d->v, 256, &s->survey));
 }
 
@@ -38,7 +38,7 @@ static void samples_contain_the_exact_output(void **state)
         surveyed s;
         survey(context, d, causal, &s);
         bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-        assert_ok(context, bo_attention_forward_arrays(context, s.exact, &whole, &in, NULL, NULL, out, NULL));
+        assert_ok(context, bo_attention_forward_arrays(context, s.exact, &one_sequence, &in, NULL, NULL, out, NULL));
         assert_int_equal(s.survey.count, HEADS);
         for (size_t h = 0; h < HEADS; h++) {
             const bo_advice_problem *p = &s.survey.problems[h];

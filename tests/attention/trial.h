@@ -84,7 +84,7 @@ static inline size_t trial_count(const trial *t, trial_array which)
 {
     const bo_attention_desc *d = t->d;
     size_t width = trial_width(d, which);
-    if (!trial_takes(d, which)) return 0;
+    if (!trial_accepts(d, which)) return 0;
     if ((which >= SIGMA || which == BETA) && which != OUT && t->desc.no_parameters) return 0;
     if ((which == M_K || which == BIAS_K) && t->desc.one_map) return 0;
     if (which == Q || which == OUT) return t->queries_total * d->heads * width;
@@ -264,8 +264,8 @@ static inline void trial_begin(trial *t)
     bo_attention_inputs in = trial_inputs(t);
     float *q = trial_floats(queries * d->dim), *out = trial_floats(queries * d->value_dim);
     in.q = q, in.k = t->past[K], in.v = t->past[V];
-    in.log_gate = trial_takes(d, LOG_GATE) ? t->past[LOG_GATE] : NULL;
-    in.beta = trial_takes(d, BETA) && !t->desc.no_parameters ? t->past[BETA] : NULL;
+    in.log_gate = trial_accepts(d, LOG_GATE) ? t->past[LOG_GATE] : NULL;
+    in.beta = trial_accepts(d, BETA) && !t->desc.no_parameters ? t->past[BETA] : NULL;
     assert_ok(t->context, bo_attention_extend(t->context, t->attention, &shape, &in, t->initial, out));
     free(q);
     free(out);

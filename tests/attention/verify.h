@@ -115,7 +115,7 @@ static inline size_t verify_gates_at(const verify_head *j, const trial *t)
 
 static inline bool trial_keeps_gates(const trial *t)
 {
-    return t->d->kind == BO_ATTENTION_HYBRID && trial_takes(t->d, LOG_GATE);
+    return t->d->kind == BO_ATTENTION_HYBRID && trial_accepts(t->d, LOG_GATE);
 }
 
 /* Gradients of keys and gates that the final state keeps are passed to those directly. */
