@@ -110,7 +110,7 @@ static void add_given(option_text *text, const cli_attention_job *job, const bo_
 static option_text row_options(const cli_attention_job *job, const bo_attention_advice *a, size_t i)
 {
     option_text text = {.used = 0};
-    add_row(&text, &a->maps[i].desc, a->maps[i].features ? a->maps[i].features : a->maps[i].most);
+    add_row(&text, &a->maps[i].desc, a->maps[i].features ? a->maps[i].features : a->maps[i].max_features);
     add_given(&text, job, &a->maps[i].desc);
     return text;
 }
@@ -123,7 +123,7 @@ static void print_maps(const cli_attention_job *job, const bo_attention_advice *
     printf("  %-11s%-11s%-18s%s\n", "features", "error", "by formula", "options");
     for (size_t i = 0; i < a->map_count; i++) {
         char none[64];
-        snprintf(none, sizeof none, "> %s", cli_count(a->maps[i].most).s);
+        snprintf(none, sizeof none, "> %s", cli_count(a->maps[i].max_features).s);
         printf("  %-11s%-11s%-18s%s\n", a->maps[i].features ? cli_count(a->maps[i].features).s : none,
                isfinite(a->maps[i].error) ? cli_significant(a->maps[i].error, 3).s : "unbounded",
                by_formula(a->maps[i].predicted).s, row_options(job, a, i).s);
@@ -173,7 +173,7 @@ static void json_row(cli_json *json, const cli_attention_job *job, const bo_atte
     if (polynomial) cli_json_add_count(json, "degree", (size_t)d->features.degree);
     if (d->window) cli_json_add_count(json, "window", d->window);
     cli_json_add_count(json, "features", a->maps[i].features);
-    cli_json_add_count(json, "most", a->maps[i].most);
+    cli_json_add_count(json, "most", a->maps[i].max_features);
     cli_json_add_number(json, "error", a->maps[i].error);
     cli_json_add_number(json, "predicted", a->maps[i].predicted);
     cli_json_add_text(json, "options", row_options(job, a, i).s);

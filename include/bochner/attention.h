@@ -727,7 +727,7 @@ typedef struct bo_attention_advice_map {
      * POLYNOMIAL is (1 + s q·k / p)^p; RFA has a fitted temperature. */
     bo_attention_desc desc;
     size_t features; /**< the smallest number of features tried that reaches the target; 0: none up to `most` does */
-    size_t most;     /**< the largest number of features tried */
+    size_t max_features; /**< the largest number of features tried */
     /** Error of the output against softmax, measured on queries that nothing was fitted to: over the draws at
      * `features`, or of one draw at `most`. INFINITY: a denominator of signed features came close to 0, where outputs
      * are arbitrary. */
@@ -778,7 +778,7 @@ typedef struct bo_attention_advice {
  * @return BO_OK; BO_NUMERIC if an input is not finite
  */
 BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc, const bo_attention_call *call,
-                                     double target, size_t most, bo_attention_advice **out);
+                                     double target, size_t max_features, bo_attention_advice **out);
 
 /** Destroys advice.
  *

@@ -14,7 +14,7 @@
 /* Signed features are accepted only if all denominators are at least this fraction of their expected value. Another
  * draw has the same spread, so its deviation would have to be twice as large to reach 0, where outputs are
  * arbitrary. */
-static const double least_denominator = 0.5;
+static const double min_denominator = 0.5;
 
 #define FAVOR(function)        BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, 0, BO_FUNCTION_##function
 #define LINEAR(kernel, degree) BO_ATTENTION_LINEAR, BO_KERNEL_##kernel, degree, BO_FUNCTION_##kernel
@@ -91,9 +91,9 @@ static bo_attention_desc desc_of(const bo_trials *t, const bo_advice_candidate *
 /* A candidate, either its map alone or with a window, and its calibration. */
 typedef struct contest {
     const bo_trials *trials;
-    bo_attention_desc desc; /* valid for any number of features */
-    bo_calibration *seen;   /* NULL: no calibration is needed */
-    size_t fixed;           /* number of features if it is fixed, else 0 */
+    bo_attention_desc desc;      /* valid for any number of features */
+    bo_calibration *calibration; /* NULL: no calibration is needed */
+    size_t fixed;                /* number of features if it is fixed, else 0 */
 } contest;
 
 /* Creates an attention with one key head per problem. */
@@ -101,7 +101,7 @@ static bo_status make_attention(const contest *c, size_t features, bo_attention 
 {
     bo_attention_desc desc = c->desc;
     desc.features.features = features;
-    desc.heads = desc.key_heads = c->trials->few.count;
+    desc.heads = desc.key_heads = c->trials->search.count;
     return bo_attention_create(c->trials->context, &desc, out);
 }
 
@@ -110,19 +110,19 @@ static bo_status contest_begin(const bo_trials *t, const bo_attention_desc *desc
 {
     *out = (contest){.trials = t, .desc = *desc, .fixed = fixed};
     if (desc->proposal == BO_PROPOSAL_NONE && desc->features.sampling == BO_SAMPLING_DRAWN) return BO_OK;
-    bo_attention_shape shape = {.sequences = 1, .tokens = BO_SEEN_ROWS};
-    bo_attention_inputs in = {.q = t->few.seen_q, .k = t->few.seen_k};
+    bo_attention_shape shape = {.sequences = 1, .tokens = BO_CALIBRATION_ROWS};
+    bo_attention_inputs in = {.q = t->search.calibration_q, .k = t->search.calibration_k};
     bo_attention *attention;
-    BO_TRY(make_attention(out, BO_FEWEST, &attention));
-    bo_status status = bo_calibration_create(t->context, attention, 0, &out->seen);
-    if (status == BO_OK) status = bo_calibration_add_arrays(t->context, out->seen, &shape, &in);
+    BO_TRY(make_attention(out, BO_MIN_FEATURES, &attention));
+    bo_status status = bo_calibration_create(t->context, attention, 0, &out->calibration);
+    if (status == BO_OK) status = bo_calibration_add_arrays(t->context, out->calibration, &shape, &in);
     bo_attention_destroy(attention);
     return status;
 }
 
-static bo_status draw_anew(const contest *c, bo_attention *attention, uint64_t draw)
+static bo_status redraw(const contest *c, bo_attention *attention, uint64_t draw)
 {
-    if (c->seen) return bo_calibration_apply(c->trials->context, c->seen, attention, draw, NULL);
+    if (c->calibration) return bo_calibration_apply(c->trials->context, c->calibration, attention, draw, NULL);
     return bo_attention_redraw(c->trials->context, attention, draw);
 }
 
@@ -130,11 +130,11 @@ static bo_status draw_anew(const contest *c, bo_attention *attention, uint64_t d
 static bo_status try_draw(const contest *c, const bo_survey *survey, bo_attention *attention, uint64_t draw,
                           double *error)
 {
-    bo_verdict verdict;
-    BO_TRY(draw_anew(c, attention, draw));
-    if (c->desc.window) return bo_beginnings_try(c->trials->context, &c->trials->beginnings, attention, error);
-    BO_TRY(bo_survey_try(survey, attention, &verdict));
-    *error = verdict.least >= least_denominator && !isnan(verdict.error) ? verdict.error : INFINITY;
+    bo_survey_result result;
+    BO_TRY(redraw(c, attention, draw));
+    if (c->desc.window) return bo_prefixes_evaluate(c->trials->context, &c->trials->prefixes, attention, error);
+    BO_TRY(bo_survey_evaluate(survey, attention, &result));
+    *error = result.min_denominator >= min_denominator && !isnan(result.error) ? result.error : INFINITY;
     return BO_OK;
 }
 
@@ -143,7 +143,7 @@ static bo_status try_size(const contest *c, size_t features, double *error)
 {
     bo_attention *attention;
     BO_TRY(make_attention(c, features, &attention));
-    bo_status status = try_draw(c, &c->trials->few, attention, 0, error);
+    bo_status status = try_draw(c, &c->trials->search, attention, 0, error);
     bo_attention_destroy(attention);
     return status;
 }
@@ -158,7 +158,7 @@ static bo_status confirm(const contest *c, size_t features, bool *reached, doubl
     bo_status status = BO_OK;
     *reached = true;
     for (uint64_t draw = 0; status == BO_OK && *reached && draw < (c->fixed ? 1 : BO_DRAWS); draw++) {
-        status = try_draw(c, &c->trials->many, attention, draw, error);
+        status = try_draw(c, &c->trials->confirmation, attention, draw, error);
         *reached = status == BO_OK && *error <= c->trials->target;
         squares += *error * *error;
         draws++;
@@ -173,26 +173,26 @@ static bo_status confirm(const contest *c, size_t features, bool *reached, doubl
 static bo_status predict(const contest *c, double *features)
 {
     const bo_trials *t = c->trials;
-    size_t least = c->fixed ? c->fixed : BO_FEWEST;
+    size_t min_features = c->fixed ? c->fixed : BO_MIN_FEATURES;
     bo_attention *attention;
     bo_survey_prediction p;
-    BO_TRY(make_attention(c, least, &attention));
-    bo_status status = draw_anew(c, attention, 0);
+    BO_TRY(make_attention(c, min_features, &attention));
+    bo_status status = redraw(c, attention, 0);
     size_t frequencies = bo_features_frequencies(attention->features[0]);
-    if (status == BO_OK) status = bo_survey_predict(&t->few, attention, &p);
+    if (status == BO_OK) status = bo_survey_predict(&t->search, attention, &p);
     bo_attention_destroy(attention);
     if (status != BO_OK) return status;
-    double room = t->target * t->target - p.floor * p.floor;
-    double per_frequency = frequencies ? (double)(least / frequencies) : 0;
-    *features = !(room > 0) ? INFINITY : c->fixed ? (double)c->fixed : per_frequency * p.slope / room;
+    double margin = t->target * t->target - p.floor * p.floor;
+    double per_frequency = frequencies ? (double)(min_features / frequencies) : 0;
+    *features = !(margin > 0) ? INFINITY : c->fixed ? (double)c->fixed : per_frequency * p.slope / margin;
     return BO_OK;
 }
 
 /* Returns the size at which the search starts: the size that the formula predicts. Coupled frequencies need fewer. */
-static size_t first_size(size_t most, double predicted)
+static size_t first_size(size_t max_features, double predicted)
 {
-    size_t features = BO_FEWEST;
-    while (features < most && !((double)(2 * features) > 0.5 * predicted)) features *= 2;
+    size_t features = BO_MIN_FEATURES;
+    while (features < max_features && !((double)(2 * features) > 0.5 * predicted)) features *= 2;
     return features;
 }
 
@@ -201,11 +201,11 @@ static size_t first_size(size_t most, double predicted)
 static bo_status search_sizes(const contest *c, size_t hint, bo_row *row)
 {
     double target = c->trials->target, smaller;
-    size_t features = first_size(row->most, isnan(row->predicted) ? (double)hint : row->predicted);
+    size_t features = first_size(row->max_features, isnan(row->predicted) ? (double)hint : row->predicted);
     BO_TRY(try_size(c, features, &row->error));
     bool down = row->error <= target, reached = false;
-    while (!(row->error <= target) && features < row->most) BO_TRY(try_size(c, features *= 2, &row->error));
-    while (down && features > BO_FEWEST) {
+    while (!(row->error <= target) && features < row->max_features) BO_TRY(try_size(c, features *= 2, &row->error));
+    while (down && features > BO_MIN_FEATURES) {
         BO_TRY(try_size(c, features / 2, &smaller));
         if (!(smaller <= target)) break;
         features /= 2;
@@ -213,7 +213,7 @@ static bo_status search_sizes(const contest *c, size_t hint, bo_row *row)
     }
     if (row->error <= target) {
         BO_TRY(confirm(c, features, &reached, &row->error));
-        while (!reached && features < row->most) BO_TRY(confirm(c, features *= 2, &reached, &row->error));
+        while (!reached && features < row->max_features) BO_TRY(confirm(c, features *= 2, &reached, &row->error));
     }
     row->features = reached ? features : 0;
     return BO_OK;
@@ -234,14 +234,14 @@ static bo_status search(const contest *c, size_t hint, bo_row *row)
 static bo_status candidate_search(const bo_trials *t, const bo_advice_candidate *candidate, size_t hint, bo_row *out)
 {
     contest c;
-    bo_attention_desc desc = desc_of(t, candidate, BO_FEWEST);
-    *out = (bo_row){.candidate = candidate, .most = t->most};
+    bo_attention_desc desc = desc_of(t, candidate, BO_MIN_FEATURES);
+    *out = (bo_row){.candidate = candidate, .max_features = t->max_features};
     bo_status status = contest_begin(t, &desc, candidate_features(t, candidate), &c);
-    if (c.fixed) out->most = c.fixed;
-    if (candidate->sampling == BO_SAMPLING_OPTIMAL) out->most = bo_min(t->most, BO_MOST_CHOSEN);
+    if (c.fixed) out->max_features = c.fixed;
+    if (candidate->sampling == BO_SAMPLING_OPTIMAL) out->max_features = bo_min(t->max_features, BO_MAX_CHOSEN_FEATURES);
     if (status == BO_OK) status = search(&c, hint, out);
-    bo_calibration_destroy(c.seen);
-    out->desc = desc_of(t, candidate, out->features ? out->features : out->most);
+    bo_calibration_destroy(c.calibration);
+    out->desc = desc_of(t, candidate, out->features ? out->features : out->max_features);
     return status;
 }
 
@@ -257,11 +257,11 @@ static bool row_has_hybrid(const bo_row *row)
 static bo_status search_with_window(const contest *c, bo_row *row)
 {
     bool reached = false;
-    size_t features = c->fixed ? c->fixed : BO_FEWEST;
+    size_t features = c->fixed ? c->fixed : BO_MIN_FEATURES;
     for (;; features *= 2) {
         BO_TRY(try_size(c, features, &row->error));
         if (row->error <= c->trials->target) BO_TRY(confirm(c, features, &reached, &row->error));
-        if (reached || features >= row->most) break;
+        if (reached || features >= row->max_features) break;
     }
     row->features = reached ? features : 0;
     row->desc.features.features = features;
@@ -275,12 +275,12 @@ static bo_status hybrid_search(const bo_trials *t, const bo_row *row, bo_row *ou
     *out = *row;
     out->desc.kind = BO_ATTENTION_HYBRID;
     out->desc.scale = t->base->scale;
-    out->desc.window = BO_USUAL_WINDOW;
-    out->most = fixed ? fixed : bo_min(row->features ? row->features : t->most, BO_MOST_CHOSEN);
+    out->desc.window = BO_DEFAULT_WINDOW;
+    out->max_features = fixed ? fixed : bo_min(row->features ? row->features : t->max_features, BO_MAX_CHOSEN_FEATURES);
     out->predicted = NAN;
     bo_status status = contest_begin(t, &out->desc, fixed, &c);
     if (status == BO_OK) status = search_with_window(&c, out);
-    bo_calibration_destroy(c.seen);
+    bo_calibration_destroy(c.calibration);
     return status;
 }
 
@@ -339,17 +339,17 @@ static bo_status look(bo_context *context, const bo_call *call, const float *q, 
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-enum { HYBRIDS = 3, MOST_MAPS = 16 }; /* maps that are tried with a window, and maximum number of maps */
+enum { HYBRIDS = 3, MAX_MAPS = 16 }; /* maps that are tried with a window, and maximum number of maps */
 
 typedef struct rows {
-    bo_row row[MOST_MAPS];
+    bo_row row[MAX_MAPS];
     size_t count;
 } rows;
 
 /* The advice and the arrays that it points to, in one block of memory. */
 typedef struct advice_block {
     bo_attention_advice advice; /* first member: the pointer that the caller frees */
-    bo_attention_advice_map maps[MOST_MAPS];
+    bo_attention_advice_map maps[MAX_MAPS];
     char reason[512];
 } advice_block;
 
@@ -381,7 +381,7 @@ static void insert(rows *all, const bo_row *row)
 /* Maps chosen by data need about as many features as the best map so far. */
 static size_t hint_of(const bo_trials *t, const rows *all)
 {
-    return all->count && all->row[0].features ? 2 * all->row[0].features : t->most;
+    return all->count && all->row[0].features ? 2 * all->row[0].features : t->max_features;
 }
 
 static bo_status try_maps(const bo_trials *t, rows *all)
@@ -389,7 +389,7 @@ static bo_status try_maps(const bo_trials *t, rows *all)
     for (size_t c = 0; c < bo_candidate_count; c++) {
         bo_row row;
         size_t fixed = candidate_features(t, &bo_candidates[c]);
-        if (fixed > t->most) continue;
+        if (fixed > t->max_features) continue;
         BO_TRY(candidate_search(t, &bo_candidates[c], hint_of(t, all), &row));
         insert(all, &row);
         BO_TRY(bo_progress(t->context, "trying maps", (double)(c + 1), (double)(bo_candidate_count + HYBRIDS)));
@@ -401,7 +401,7 @@ static bo_status try_hybrids(bo_trials *t, const bo_call *call, const float *q, 
                              rows *all)
 {
     rows found = {.count = 0};
-    bo_status status = bo_beginnings_make(t->context, call, q, k, v, BO_MANY_QUERIES, &t->beginnings);
+    bo_status status = bo_prefixes_make(t->context, call, q, k, v, BO_CONFIRM_QUERIES, &t->prefixes);
     for (size_t i = 0; status == BO_OK && i < all->count && found.count < HYBRIDS; i++) {
         if (!row_has_hybrid(&all->row[i])) continue;
         status = hybrid_search(t, &all->row[i], &found.row[found.count++]);
@@ -410,14 +410,14 @@ static bo_status try_hybrids(bo_trials *t, const bo_call *call, const float *q, 
                                  (double)(bo_candidate_count + HYBRIDS));
     }
     for (size_t i = 0; status == BO_OK && i < found.count; i++) insert(all, &found.row[i]);
-    bo_beginnings_free(&t->beginnings);
+    bo_prefixes_free(&t->prefixes);
     return status;
 }
 
 /* ---- reasons ----------------------------------------------------------------------------------------------------- */
 
-static void say(advice_block *out, const char *format, ...) BO_PRINTF(2, 3);
-static void say(advice_block *out, const char *format, ...)
+static void append_reason(advice_block *out, const char *format, ...) BO_PRINTF(2, 3);
+static void append_reason(advice_block *out, const char *format, ...)
 {
     size_t used = strlen(out->reason);
     va_list arguments;
@@ -435,35 +435,39 @@ static void explain(const bo_trials *t, bool infinite, const bo_row *best, advic
         snprintf(window, sizeof window, "a window of %zu keys (%s) and ", best->desc.window,
                  bo_attention_kind_name(best->desc.kind));
     if (a->reachable)
-        say(out, "%s%s: error %.2g with %zu features. %c%s; ", window, c->name, best->error, best->features,
-            c->why[0] - 'a' + 'A', c->why + 1);
+        append_reason(out, "%s%s: error %.2g with %zu features. %c%s; ", window, c->name, best->error, best->features,
+                      c->why[0] - 'a' + 'A', c->why + 1);
     else if (isfinite(best->error))
-        say(out,
+        append_reason(
+            out,
             "none: with at most %zu features no map reaches an error of %.2g; the best is %s%s with error %.2g. Here ",
-            t->most, a->target, window, c->name, best->error);
+            t->max_features, a->target, window, c->name, best->error);
     else
-        say(out, "none: with at most %zu features no map reaches an error of %.2g, and none has a finite error. Here ",
-            t->most, a->target);
-    say(out, "q and k have norms %.2g and %.2g (times √s)", a->query_norm, a->key_norm);
+        append_reason(
+            out, "none: with at most %zu features no map reaches an error of %.2g, and none has a finite error. Here ",
+            t->max_features, a->target);
+    append_reason(out, "q and k have norms %.2g and %.2g (times √s)", a->query_norm, a->key_norm);
     if (infinite)
-        say(out,
+        append_reason(
+            out,
             ", and on Gaussian data plain positive features have infinite variance if an eigenvalue is at least 1/6 "
             "(here %.2g)",
             a->largest);
-    say(out, ".");
+    append_reason(out, ".");
     if (a->reachable) return;
-    say(out, " To reduce the error, use smaller norms (unit norm with a temperature, or a smaller scale)");
-    if (a->entropy_share < 0.5) say(out, ", or softmax attention (its weights are concentrated on few keys here)");
-    say(out, ".");
+    append_reason(out, " To reduce the error, use smaller norms (unit norm with a temperature, or a smaller scale)");
+    if (a->entropy_share < 0.5)
+        append_reason(out, ", or softmax attention (its weights are concentrated on few keys here)");
+    append_reason(out, ".");
 }
 
-static void tell(const rows *all, advice_block *out)
+static void write_maps(const rows *all, advice_block *out)
 {
     for (size_t i = 0; i < all->count; i++) {
         const bo_row *row = &all->row[i];
         out->maps[i] = (bo_attention_advice_map){.desc = row->desc,
                                                  .features = row->features,
-                                                 .most = row->most,
+                                                 .max_features = row->max_features,
                                                  .error = row->error,
                                                  .predicted = row->predicted};
     }
@@ -483,7 +487,7 @@ static bo_status try_all(bo_trials *t, const bo_call *call, const float *q, cons
     bo_status status = try_maps(t, all);
     if (status == BO_OK && t->base->causal) status = try_hybrids(t, call, q, k, v, all);
     if (status == BO_OK) {
-        tell(all, out);
+        write_maps(all, out);
         explain(t, infinite, &all->row[0], out);
     }
     bo_free(all);
@@ -491,38 +495,42 @@ static bo_status try_all(bo_trials *t, const bo_call *call, const float *q, cons
 }
 
 static bo_status advise(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
-                        uint64_t seed, size_t most, advice_block *block)
+                        uint64_t seed, size_t max_features, advice_block *block)
 {
     bo_attention_advice *out = &block->advice;
     bool infinite = false;
-    bo_trials t = {
-        .context = context, .base = &call->attention->desc, .seed = seed, .target = out->target, .most = BO_FEWEST};
-    while (t.most <= most / 2) t.most *= 2;
+    bo_trials t = {.context = context,
+                   .base = &call->attention->desc,
+                   .seed = seed,
+                   .target = out->target,
+                   .max_features = BO_MIN_FEATURES};
+    while (t.max_features <= max_features / 2) t.max_features *= 2;
     bo_status status = look(context, call, q, k, &infinite, out);
     t.norms = out->query_norm * out->key_norm;
-    if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, BO_FEW_QUERIES, &t.few);
-    if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, BO_MANY_QUERIES, &t.many);
-    if (status == BO_OK) bo_survey_entropy(&t.many, &out->entropy, &out->entropy_share);
+    if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, BO_SEARCH_QUERIES, &t.search);
+    if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, BO_CONFIRM_QUERIES, &t.confirmation);
+    if (status == BO_OK) bo_survey_entropy(&t.confirmation, &out->entropy, &out->entropy_share);
     if (status == BO_OK) status = try_all(&t, call, q, k, v, infinite, block);
-    bo_survey_free(&t.few);
-    bo_survey_free(&t.many);
+    bo_survey_free(&t.search);
+    bo_survey_free(&t.confirmation);
     return status;
 }
 
 static bo_status check(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
-                       double target, size_t most)
+                       double target, size_t max_features)
 {
     if (!(target >= 0 && isfinite(target)))
         return bo_fail(context, BO_INVALID, "advice: target must be positive (0: default 0.1), found %g", target);
-    if (most != 0 && most < BO_FEWEST)
-        return bo_fail(context, BO_INVALID, "advice: most must be at least %d features, found %zu", BO_FEWEST, most);
+    if (max_features != 0 && max_features < BO_MIN_FEATURES)
+        return bo_fail(context, BO_INVALID, "advice: most must be at least %d features, found %zu", BO_MIN_FEATURES,
+                       max_features);
     BO_TRY(bo_check_reserved(context, "bo_attention_desc", desc->reserved));
     if (shape->no_keys) return bo_fail(context, BO_INVALID, "advice needs keys; the shape has none");
     return BO_OK;
 }
 
 static bo_status advise_on(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
-                           const float *q, const float *k, const float *v, size_t most, advice_block *out)
+                           const float *q, const float *k, const float *v, size_t max_features, advice_block *out)
 {
     const bo_attention_desc plain = {.kind = BO_ATTENTION_SOFTMAX,
                                      .heads = desc->heads,
@@ -537,7 +545,7 @@ static bo_status advise_on(bo_context *context, const bo_attention_desc *desc, c
     bo_status status = bo_geometry_make(context, exact, shape, &geometry);
     if (status == BO_OK) {
         bo_call call = bo_layout_of(exact, shape, &geometry);
-        status = advise(context, &call, q, k, v, desc->features.seed, most ? most : 4096, out);
+        status = advise(context, &call, q, k, v, desc->features.seed, max_features ? max_features : 4096, out);
         bo_geometry_free(&geometry);
     }
     bo_attention_destroy(exact);
@@ -546,15 +554,15 @@ static bo_status advise_on(bo_context *context, const bo_attention_desc *desc, c
 
 bo_status bo_attention_advise_arrays(bo_context *context, const bo_attention_desc *desc,
                                      const bo_attention_shape *shape, const float *q, const float *k, const float *v,
-                                     double target, size_t most, bo_attention_advice **out)
+                                     double target, size_t max_features, bo_attention_advice **out)
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, desc, shape, q, k, out);
-    BO_TRY(check(context, desc, shape, target, most));
+    BO_TRY(check(context, desc, shape, target, max_features));
     advice_block *block = bo_alloc(context, 1, sizeof *block, "advice");
     if (!block) return BO_MEMORY;
     block->advice.target = target > 0 ? target : 0.1;
-    const bo_status status = advise_on(context, desc, shape, q, k, v, most, block);
+    const bo_status status = advise_on(context, desc, shape, q, k, v, max_features, block);
     if (status == BO_OK)
         *out = &block->advice;
     else

@@ -5,8 +5,8 @@
 #include "dark.h"
 
 enum {
-    BO_ADVICE_HEADS = 8, /* maximum number of problems */
-    BO_SEEN_ROWS = 1024, /* rows that calibrate a head */
+    BO_ADVICE_HEADS = 8,        /* maximum number of problems */
+    BO_CALIBRATION_ROWS = 1024, /* rows that calibrate a head */
 };
 
 /* One head of one sequence: some of its queries (at odd positions, so that rows at even positions can be used for
@@ -15,7 +15,7 @@ typedef struct bo_advice_problem {
     size_t key_head; /* key head; each has its own distribution */
     size_t queries, keys;
     float *q, *k, *v; /* queries x dim, keys x dim, keys x value_dim */
-    size_t *seen;     /* each query sees this many of the first keys */
+    size_t *visible;  /* each query sees this many of the first keys */
     double *scores;   /* s q·k: queries x keys */
     double *exact;    /* queries x value_dim */
     /* entropy of each query's weights over all keys that it sees in the data; NAN: it sees fewer than two */
@@ -29,8 +29,8 @@ typedef struct bo_survey {
     double scale;
     double norm; /* Σ |exact|² over all problems */
     bo_advice_problem *problems;
-    float *seen_q,
-        *seen_k; /* rows for calibration: count x BO_SEEN_ROWS x dim, at even positions of the problem's key head */
+    float *calibration_q, *calibration_k; /* rows for calibration: count x BO_CALIBRATION_ROWS x dim, at even positions
+                                             of the problem's key head */
 } bo_survey;
 
 /* Samples the problems, with at most `queries` queries over all of them. call: its layout and attention (EXACT) are
@@ -44,29 +44,30 @@ void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share);
 /* Causal HYBRID attention needs keys that are neighbors; those of a survey are not. This structure holds the first
  * tokens of the survey's heads, as heads of one sequence (a shorter head is padded with zeros, which no earlier query
  * sees), and the softmax outputs of some queries at odd positions, evenly spaced over the length of each head. */
-typedef struct bo_beginnings {
+typedef struct bo_prefixes {
     size_t dim, value_dim, count;
     size_t lengths[BO_ADVICE_HEADS], tokens; /* tokens of each head, and of the longest head */
-    size_t queries[BO_ADVICE_HEADS], most;   /* queries with a softmax output: per head, and the maximum over heads */
-    float *q, *k, *v, *out;                  /* count x tokens x width; out: memory for outputs of candidates */
-    double *exact;                           /* count x most x value_dim */
-} bo_beginnings;
+    size_t queries[BO_ADVICE_HEADS],
+        max_queries;        /* queries with a softmax output: per head, and the maximum over heads */
+    float *q, *k, *v, *out; /* count x tokens x width; out: memory for outputs of candidates */
+    double *exact;          /* count x max_queries x value_dim */
+} bo_prefixes;
 /* queries: maximum number over all heads. The caller must free *out even if the call fails. */
-bo_status bo_beginnings_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
-                             size_t queries, bo_beginnings *out);
-void bo_beginnings_free(bo_beginnings *beginnings);
+bo_status bo_prefixes_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
+                           size_t queries, bo_prefixes *out);
+void bo_prefixes_free(bo_prefixes *prefixes);
 /* Computes the error of an attention that has one key head per problem of the survey. INFINITY: numbers overflowed. */
-bo_status bo_beginnings_try(bo_context *context, const bo_beginnings *beginnings, const bo_attention *attention,
-                            double *error);
+bo_status bo_prefixes_evaluate(bo_context *context, const bo_prefixes *prefixes, const bo_attention *attention,
+                               double *error);
 
 /* The result of an attention that has one key head per problem. */
-typedef struct bo_verdict {
+typedef struct bo_survey_result {
     double error; /* relative error of the output */
     /* smallest ratio of a query's denominator to that of the kernel in closed form; INFINITY if no feature is negative.
      * 1 is expected; near 0 the output is arbitrary. */
-    double least;
-} bo_verdict;
-bo_status bo_survey_try(const bo_survey *survey, const bo_attention *attention, bo_verdict *out);
+    double min_denominator;
+} bo_survey_result;
+bo_status bo_survey_evaluate(const bo_survey *survey, const bo_attention *attention, bo_survey_result *out);
 
 /* The prediction of the variance formula, to first order: error² = floor² + slope / m for m independent frequencies.
  *
@@ -86,11 +87,11 @@ bo_status bo_survey_predict(const bo_survey *survey, const bo_attention *attenti
 /* The candidates of advice, and the settings of trials. */
 
 enum {
-    BO_FEWEST = 16,         /* minimum number of features */
-    BO_FEW_QUERIES = 256,   /* queries in the search for a number of features */
-    BO_MANY_QUERIES = 2048, /* queries in its confirmation */
-    BO_DRAWS = 3,           /* number of draws that must all reach the target */
-    BO_MOST_CHOSEN = 1024,  /* maximum features if they are chosen by data or used by a hybrid */
+    BO_MIN_FEATURES = 16,          /* minimum number of features */
+    BO_SEARCH_QUERIES = 256,       /* queries in the search for a number of features */
+    BO_CONFIRM_QUERIES = 2048,     /* queries in its confirmation */
+    BO_DRAWS = 3,                  /* number of draws that must all reach the target */
+    BO_MAX_CHOSEN_FEATURES = 1024, /* maximum features if they are chosen by data or used by a hybrid */
 };
 
 typedef struct bo_advice_candidate {
@@ -109,20 +110,20 @@ extern const size_t bo_candidate_count;
 /* Data that all trials share. */
 typedef struct bo_trials {
     bo_context *context;
-    bo_survey few, many; /* queries of the same heads */
-    bo_beginnings beginnings;
+    bo_survey search, confirmation; /* queries of the same heads */
+    bo_prefixes prefixes;
     const bo_attention_desc *base; /* resolved descriptor of softmax attention */
     double norms;                  /* norm of √s q times norm of √s k */
     uint64_t seed;
     double target;
-    size_t most; /* maximum features: a power of two times BO_FEWEST */
+    size_t max_features; /* maximum features: a power of two times BO_MIN_FEATURES */
 } bo_trials;
 
 /* One row of the advice, before it is written to the result. */
 typedef struct bo_row {
     const bo_advice_candidate *candidate;
     bo_attention_desc desc;
-    size_t features, most;
+    size_t features, max_features;
     double error, predicted;
 } bo_row;
 

@@ -18,15 +18,15 @@ enum {
 };
 
 /* Returns the index of item i of `wanted` evenly spaced items among `total`. */
-static size_t spaced(size_t i, size_t wanted, size_t total)
+static size_t spaced(size_t i, size_t count, size_t total)
 {
-    return wanted >= total ? i : (size_t)((double)total * ((double)i + 0.5) / (double)wanted);
+    return count >= total ? i : (size_t)((double)total * ((double)i + 0.5) / (double)count);
 }
 
 /* Returns the position of query i of `wanted`; it is odd if there are at least two positions. */
-static size_t query_place(size_t i, size_t wanted, size_t total)
+static size_t query_place(size_t i, size_t count, size_t total)
 {
-    return total > 1 ? 2 * spaced(i, wanted, total / 2) + 1 : 0;
+    return total > 1 ? 2 * spaced(i, count, total / 2) + 1 : 0;
 }
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */
@@ -71,50 +71,50 @@ static bo_status problem_alloc(bo_context *context, const bo_survey *s, bo_advic
     p->q = bo_alloc_raw(context, p->queries * s->dim, sizeof(float), what);
     p->k = bo_alloc_raw(context, p->keys * s->dim, sizeof(float), what);
     p->v = bo_alloc_raw(context, p->keys * s->value_dim, sizeof(float), what);
-    p->seen = bo_alloc_raw(context, p->queries, sizeof *p->seen, what);
+    p->visible = bo_alloc_raw(context, p->queries, sizeof *p->visible, what);
     p->scores = bo_alloc_raw(context, p->queries * p->keys, sizeof(double), what);
     p->exact = bo_alloc_raw(context, p->queries * s->value_dim, sizeof(double), what);
     p->entropy = bo_alloc_raw(context, p->queries, sizeof(double), what);
     p->share = bo_alloc_raw(context, p->queries, sizeof(double), what);
-    return p->q && p->k && p->v && p->seen && p->scores && p->exact && p->entropy && p->share ? BO_OK : BO_MEMORY;
+    return p->q && p->k && p->v && p->visible && p->scores && p->exact && p->entropy && p->share ? BO_OK : BO_MEMORY;
 }
 
-static void gather_queries(bo_rows rows, size_t width, size_t wanted, size_t total, float *out)
+static void gather_queries(bo_rows rows, size_t width, size_t count, size_t total, float *out)
 {
-    for (size_t i = 0; i < wanted; i++)
-        memcpy(out + i * width, rows.at + query_place(i, wanted, total) * rows.stride, width * sizeof *out);
+    for (size_t i = 0; i < count; i++)
+        memcpy(out + i * width, rows.at + query_place(i, count, total) * rows.stride, width * sizeof *out);
 }
 
-static void gather(bo_rows rows, size_t width, size_t wanted, size_t total, float *out)
+static void gather(bo_rows rows, size_t width, size_t count, size_t total, float *out)
 {
-    for (size_t i = 0; i < wanted; i++)
-        memcpy(out + i * width, rows.at + spaced(i, wanted, total) * rows.stride, width * sizeof *out);
+    for (size_t i = 0; i < count; i++)
+        memcpy(out + i * width, rows.at + spaced(i, count, total) * rows.stride, width * sizeof *out);
 }
 
-static bo_status gather_values(bo_context *context, const source *from, size_t value_dim, size_t wanted, size_t total,
+static bo_status gather_values(bo_context *context, const source *from, size_t value_dim, size_t count, size_t total,
                                float *out)
 {
     if (from->v.at) {
-        gather(from->v, value_dim, wanted, total, out);
-        for (size_t i = 0; i < wanted * value_dim; i++)
+        gather(from->v, value_dim, count, total, out);
+        for (size_t i = 0; i < count * value_dim; i++)
             if (!isfinite(out[i]))
                 return bo_fail(context, BO_NUMERIC, BO_NOT_FINITE, "v", (double)out[i], from->sequence, from->key_head,
-                               spaced(i / value_dim, wanted, total), i % value_dim);
+                               spaced(i / value_dim, count, total), i % value_dim);
         return BO_OK;
     }
     bo_rng rng = bo_rng_make(0, bo_rng_stream("attention.values", from->key_head));
-    for (size_t i = 0; i < wanted * value_dim; i++) out[i] = (float)bo_rng_normal(&rng);
+    for (size_t i = 0; i < count * value_dim; i++) out[i] = (float)bo_rng_normal(&rng);
     return BO_OK;
 }
 
 /* ---- output of softmax attention --------------------------------------------------------------------------------- */
 
-typedef struct answer_job {
+typedef struct query_job {
     const bo_survey *survey;
     const source *from;
     bo_advice_problem *problem;
     double *rows; /* log weights of all keys, one row per worker */
-} answer_job;
+} query_job;
 
 /* Returns -Σ p log p with log p = l - log Σ exp l. */
 static double entropy_of(size_t count, const double *log_weights)
@@ -127,65 +127,67 @@ static double entropy_of(size_t count, const double *log_weights)
     return entropy;
 }
 
-static void answer_task(void *arg, size_t i, int worker)
+static void query_task(void *arg, size_t i, int worker)
 {
-    const answer_job *job = arg;
+    const query_job *job = arg;
     const bo_survey *s = job->survey;
     const bo_sequence *at = &job->from->call->sequences[job->from->sequence];
     const bo_attention *a = job->from->call->attention;
     bo_advice_problem *p = job->problem;
     size_t place = query_place(i, p->queries, at->queries), all = a->desc.causal ? place + 1 : at->keys;
     const float *q = p->q + i * s->dim;
-    bo_compare_weights sampled = {.end = p->seen[i], .log = p->scores + i * p->keys};
+    bo_compare_weights sampled = {.end = p->visible[i], .log = p->scores + i * p->keys};
     bo_denominator sum = {0};
     bo_weights_softmax(a->kernels, s->dim, s->scale, q, (bo_rows){p->k, s->dim}, &sampled);
     bo_weights_mix(&sampled, (bo_rows){p->v, s->value_dim}, s->value_dim, &sum, p->exact + i * s->value_dim);
-    bo_compare_weights whole = {.end = all, .log = job->rows + (size_t)worker * at->keys};
+    bo_compare_weights all_weights = {.end = all, .log = job->rows + (size_t)worker * at->keys};
     p->entropy[i] = p->share[i] = NAN;
     if (all < 2) return;
-    bo_weights_softmax(a->kernels, s->dim, s->scale, q, job->from->k, &whole);
-    p->entropy[i] = entropy_of(all, whole.log);
+    bo_weights_softmax(a->kernels, s->dim, s->scale, q, job->from->k, &all_weights);
+    p->entropy[i] = entropy_of(all, all_weights.log);
     p->share[i] = p->entropy[i] / log((double)all);
 }
 
 /* Returns the number of sampled keys that a query at this position may see. */
-static size_t seen_from(const source *from, const bo_advice_problem *p, size_t place)
+static size_t visible_keys(const source *from, const bo_advice_problem *p, size_t place)
 {
-    size_t keys = from->call->sequences[from->sequence].keys, seen = 0;
+    size_t keys = from->call->sequences[from->sequence].keys, visible = 0;
     if (!from->call->attention->desc.causal) return p->keys;
-    while (seen < p->keys && spaced(seen, p->keys, keys) <= place) seen++;
-    return seen;
+    while (visible < p->keys && spaced(visible, p->keys, keys) <= place) visible++;
+    return visible;
 }
 
 static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_advice_problem *p)
 {
     const bo_sequence *at = &from->call->sequences[from->sequence];
-    size_t most = bo_max(1, at->queries / 2);
+    size_t max_queries = bo_max(1, at->queries / 2);
     *p = (bo_advice_problem){
-        .key_head = from->key_head, .queries = bo_min(queries, most), .keys = bo_min(KEYS, at->keys)};
+        .key_head = from->key_head, .queries = bo_min(queries, max_queries), .keys = bo_min(KEYS, at->keys)};
     BO_TRY(problem_alloc(s->context, s, p));
     gather_queries(from->q, s->dim, p->queries, at->queries, p->q);
     gather(from->k, s->dim, p->keys, at->keys, p->k);
     BO_TRY(gather_values(s->context, from, s->value_dim, p->keys, at->keys, p->v));
-    for (size_t i = 0; i < p->queries; i++) p->seen[i] = seen_from(from, p, query_place(i, p->queries, at->queries));
-    answer_job job = {s, from, p, NULL};
+    for (size_t i = 0; i < p->queries; i++)
+        p->visible[i] = visible_keys(from, p, query_place(i, p->queries, at->queries));
+    query_job job = {s, from, p, NULL};
     job.rows = bo_alloc_raw(s->context, (size_t)bo_context_threads(s->context) * at->keys, sizeof *job.rows,
                             "softmax attention of a query");
     if (!job.rows) return BO_MEMORY;
-    bo_parallel(s->context, p->queries, answer_task, &job);
+    bo_parallel(s->context, p->queries, query_task, &job);
     bo_free(job.rows);
     for (size_t i = 0; i < p->queries * s->value_dim; i++) s->norm += p->exact[i] * p->exact[i];
     return BO_OK;
 }
 
 /* Copies rows at even positions of the problem's key head, for calibration. */
-static void look_aside(const bo_call *call, const float *q, const float *k, size_t key_head, const bo_survey *s)
+static void sample_calibration_rows(const bo_call *call, const float *q, const float *k, size_t key_head,
+                                    const bo_survey *s)
 {
     bo_side queries = bo_side_queries(call, q, key_head, 1), keys = bo_side_keys(call, k, key_head, 1);
-    size_t start = s->count * BO_SEEN_ROWS * s->dim;
+    size_t start = s->count * BO_CALIBRATION_ROWS * s->dim;
     queries.step = keys.step = 2;
-    bo_side_spread(&queries, BO_SEEN_ROWS, 0.5, s->seen_q + start);
-    bo_side_spread(&keys, BO_SEEN_ROWS, 0.5, s->seen_k + start);
+    bo_side_spread(&queries, BO_CALIBRATION_ROWS, 0.5, s->calibration_q + start);
+    bo_side_spread(&keys, BO_CALIBRATION_ROWS, 0.5, s->calibration_k + start);
 }
 
 bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
@@ -195,9 +197,11 @@ bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *
     size_t count = bo_min(HEADS, d->heads), sequence;
     *out = (bo_survey){.context = context, .dim = d->dim, .value_dim = d->value_dim, .scale = d->scale};
     out->problems = bo_alloc(context, count, sizeof *out->problems, "samples of attention");
-    out->seen_q = bo_alloc_raw(context, count * BO_SEEN_ROWS * d->dim, sizeof(float), "rows to calibrate with");
-    out->seen_k = bo_alloc_raw(context, count * BO_SEEN_ROWS * d->dim, sizeof(float), "rows to calibrate with");
-    if (!out->problems || !out->seen_q || !out->seen_k) return BO_MEMORY;
+    out->calibration_q =
+        bo_alloc_raw(context, count * BO_CALIBRATION_ROWS * d->dim, sizeof(float), "rows to calibrate with");
+    out->calibration_k =
+        bo_alloc_raw(context, count * BO_CALIBRATION_ROWS * d->dim, sizeof(float), "rows to calibrate with");
+    if (!out->problems || !out->calibration_q || !out->calibration_k) return BO_MEMORY;
     for (; out->count < count; out->count++) {
         if (!find_sequence(call, out->count, count, &sequence))
             return bo_fail(context, BO_INVALID, "advice needs a sequence with queries and keys; there is none");
@@ -207,7 +211,7 @@ bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *
             out->count++; /* so that the arrays of this problem are freed */
             return status;
         }
-        look_aside(call, q, k, from.key_head, out);
+        sample_calibration_rows(call, q, k, from.key_head, out);
     }
     return BO_OK;
 }
@@ -216,12 +220,12 @@ void bo_survey_free(bo_survey *survey)
 {
     for (size_t i = 0; i < survey->count; i++) {
         bo_advice_problem *p = &survey->problems[i];
-        void *const blocks[] = {p->q, p->k, p->v, p->seen, p->scores, p->exact, p->entropy, p->share};
+        void *const blocks[] = {p->q, p->k, p->v, p->visible, p->scores, p->exact, p->entropy, p->share};
         for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) bo_free(blocks[b]);
     }
     bo_free(survey->problems);
-    bo_free(survey->seen_q);
-    bo_free(survey->seen_k);
+    bo_free(survey->calibration_q);
+    bo_free(survey->calibration_k);
     *survey = (bo_survey){0};
 }
 
@@ -241,9 +245,9 @@ void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share)
 
 /* ---- problems with a window -------------------------------------------------------------------------------------- */
 
-enum { BEGINNING = KEYS }; /* maximum tokens per head */
+enum { PREFIX_TOKENS = KEYS }; /* maximum tokens per head */
 
-static bo_status beginnings_alloc(bo_context *context, bo_beginnings *b)
+static bo_status prefixes_alloc(bo_context *context, bo_prefixes *b)
 {
     const char *what = "the beginnings of sequences";
     size_t rows = b->count * b->tokens;
@@ -251,11 +255,11 @@ static bo_status beginnings_alloc(bo_context *context, bo_beginnings *b)
     b->k = bo_alloc(context, rows * b->dim, sizeof(float), what);
     b->v = bo_alloc(context, rows * b->value_dim, sizeof(float), what);
     b->out = bo_alloc_raw(context, rows * b->value_dim, sizeof(float), what);
-    b->exact = bo_alloc(context, b->count * b->most * b->value_dim, sizeof(double), what);
+    b->exact = bo_alloc(context, b->count * b->max_queries * b->value_dim, sizeof(double), what);
     return b->q && b->k && b->v && b->out && b->exact ? BO_OK : BO_MEMORY;
 }
 
-static bo_status fill_beginnings(bo_context *context, const source *from, bo_beginnings *b)
+static bo_status fill_prefixes(bo_context *context, const source *from, bo_prefixes *b)
 {
     for (size_t h = 0; h < b->count; h++) {
         size_t n = b->lengths[h], start = h * b->tokens;
@@ -266,17 +270,17 @@ static bo_status fill_beginnings(bo_context *context, const source *from, bo_beg
     return BO_OK;
 }
 
-typedef struct beginnings_job {
-    const bo_beginnings *beginnings;
+typedef struct prefix_job {
+    const bo_prefixes *prefixes;
     const bo_attention *exact;
     double *rows; /* log weights, one row per worker */
-} beginnings_job;
+} prefix_job;
 
-static void beginnings_task(void *arg, size_t index, int worker)
+static void prefix_task(void *arg, size_t index, int worker)
 {
-    const beginnings_job *job = arg;
-    const bo_beginnings *b = job->beginnings;
-    size_t h = index / b->most, i = index % b->most, start = h * b->tokens;
+    const prefix_job *job = arg;
+    const bo_prefixes *b = job->prefixes;
+    size_t h = index / b->max_queries, i = index % b->max_queries, start = h * b->tokens;
     if (i >= b->queries[h]) return;
     size_t place = query_place(i, b->queries[h], b->lengths[h]);
     bo_compare_weights w = {.end = place + 1, .log = job->rows + (size_t)worker * b->tokens};
@@ -287,53 +291,53 @@ static void beginnings_task(void *arg, size_t index, int worker)
                    b->exact + index * b->value_dim);
 }
 
-static bo_status answer_beginnings(bo_context *context, const bo_attention *exact, const bo_beginnings *b)
+static bo_status compute_prefix_outputs(bo_context *context, const bo_attention *exact, const bo_prefixes *b)
 {
-    beginnings_job job = {b, exact, NULL};
+    prefix_job job = {b, exact, NULL};
     job.rows = bo_alloc_raw(context, (size_t)bo_context_threads(context) * b->tokens, sizeof *job.rows,
                             "softmax attention of a query");
     if (!job.rows) return BO_MEMORY;
-    bo_parallel(context, b->count * b->most, beginnings_task, &job);
+    bo_parallel(context, b->count * b->max_queries, prefix_task, &job);
     bo_free(job.rows);
     return BO_OK;
 }
 
-bo_status bo_beginnings_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
-                             size_t queries, bo_beginnings *out)
+bo_status bo_prefixes_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
+                           size_t queries, bo_prefixes *out)
 {
     const bo_attention_desc *d = &call->attention->desc;
     source from[HEADS];
     size_t sequence = 0;
-    *out = (bo_beginnings){.dim = d->dim, .value_dim = d->value_dim, .count = bo_min(HEADS, d->heads)};
+    *out = (bo_prefixes){.dim = d->dim, .value_dim = d->value_dim, .count = bo_min(HEADS, d->heads)};
     for (size_t h = 0; h < out->count; h++) {
         find_sequence(call, h, out->count, &sequence); /* always succeeds: the survey found one */
         from[h] = source_of(call, q, k, v, sequence, spaced(h, out->count, d->heads));
-        out->lengths[h] = bo_min(BEGINNING, call->sequences[sequence].queries);
+        out->lengths[h] = bo_min(PREFIX_TOKENS, call->sequences[sequence].queries);
         out->queries[h] = bo_min(bo_max(1, queries / out->count), bo_max(1, out->lengths[h] / 2));
         out->tokens = bo_max(out->tokens, out->lengths[h]);
-        out->most = bo_max(out->most, out->queries[h]);
+        out->max_queries = bo_max(out->max_queries, out->queries[h]);
     }
-    BO_TRY(beginnings_alloc(context, out));
-    BO_TRY(fill_beginnings(context, from, out));
-    return answer_beginnings(context, call->attention, out);
+    BO_TRY(prefixes_alloc(context, out));
+    BO_TRY(fill_prefixes(context, from, out));
+    return compute_prefix_outputs(context, call->attention, out);
 }
 
-void bo_beginnings_free(bo_beginnings *b)
+void bo_prefixes_free(bo_prefixes *b)
 {
     void *const blocks[] = {b->q, b->k, b->v, b->out, b->exact};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
-    *b = (bo_beginnings){0};
+    *b = (bo_prefixes){0};
 }
 
 /* Returns |out - exact| / |exact| over the queries that have a softmax output. */
-static double beginnings_error(const bo_beginnings *b)
+static double prefixes_error(const bo_prefixes *b)
 {
     double error = 0, norm = 0;
     for (size_t h = 0; h < b->count; h++)
         for (size_t i = 0; i < b->queries[h]; i++) {
             size_t place = query_place(i, b->queries[h], b->lengths[h]);
             const float *out = b->out + (h * b->tokens + place) * b->value_dim;
-            const double *exact = b->exact + (h * b->most + i) * b->value_dim;
+            const double *exact = b->exact + (h * b->max_queries + i) * b->value_dim;
             for (size_t c = 0; c < b->value_dim; c++) {
                 error += ((double)out[c] - exact[c]) * ((double)out[c] - exact[c]);
                 norm += exact[c] * exact[c];
@@ -342,12 +346,12 @@ static double beginnings_error(const bo_beginnings *b)
     return bo_relative_error(error, norm);
 }
 
-bo_status bo_beginnings_try(bo_context *context, const bo_beginnings *b, const bo_attention *attention, double *error)
+bo_status bo_prefixes_evaluate(bo_context *context, const bo_prefixes *b, const bo_attention *attention, double *error)
 {
     bo_attention_shape shape = {.sequences = 1, .tokens = b->tokens};
     bo_attention_inputs in = {.q = b->q, .k = b->k, .v = b->v};
     bo_status status = bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, b->out, NULL);
-    *error = status == BO_OK ? beginnings_error(b) : INFINITY;
+    *error = status == BO_OK ? prefixes_error(b) : INFINITY;
     return status == BO_NUMERIC ? BO_OK : status; /* numbers overflowed: *error stays INFINITY */
 }
 
@@ -419,8 +423,8 @@ static void features_task(void *arg, size_t index, int worker)
 
 /* Inputs after the transform, and the logarithms of their kernel: queries x keys. */
 typedef struct closed {
-    float *own_q, *own_k;
-    double *own_logs;
+    float *transformed_q, *transformed_k;
+    double *kernel_logs;
     const float *q, *k;
     size_t ldq, ldk;
     const double *log_kernel;
@@ -428,18 +432,18 @@ typedef struct closed {
 
 static void closed_free(closed *c)
 {
-    bo_free(c->own_q);
-    bo_free(c->own_k);
-    bo_free(c->own_logs);
+    bo_free(c->transformed_q);
+    bo_free(c->transformed_k);
+    bo_free(c->kernel_logs);
 }
 
 static bo_status log_kernels(const trial *t, closed *c)
 {
     size_t queries = t->problem->queries, keys = t->problem->keys;
     BO_TRY(bo_kernel_matrix(t->survey->context, bo_features_describe(t->map), queries, c->q, c->ldq, keys, c->k, c->ldk,
-                            c->own_logs, keys));
-    for (size_t i = 0; i < queries * keys; i++) c->own_logs[i] = log(c->own_logs[i]);
-    c->log_kernel = c->own_logs;
+                            c->kernel_logs, keys));
+    for (size_t i = 0; i < queries * keys; i++) c->kernel_logs[i] = log(c->kernel_logs[i]);
+    c->log_kernel = c->kernel_logs;
     return BO_OK;
 }
 
@@ -452,12 +456,12 @@ static bo_status closed_make(const trial *t, closed *c)
     size_t dim = t->survey->dim, width = t->transform.width;
     bool softmax = bo_features_describe(t->map)->kernel == BO_KERNEL_SOFTMAX;
     *c = (closed){.log_kernel = p->scores};
-    c->own_q = bo_alloc_raw(context, p->queries * width, sizeof(float), what);
-    c->own_k = bo_alloc_raw(context, p->keys * width, sizeof(float), what);
-    c->own_logs = bo_alloc_raw(context, softmax ? 0 : p->queries * p->keys, sizeof(double), what);
-    if (!c->own_q || !c->own_k || !c->own_logs) return BO_MEMORY;
-    c->q = bo_row_transform_forward(&t->transform, BO_OF_QUERIES, p->queries, p->q, dim, c->own_q, &c->ldq);
-    c->k = bo_row_transform_forward(&t->transform, BO_OF_KEYS, p->keys, p->k, dim, c->own_k, &c->ldk);
+    c->transformed_q = bo_alloc_raw(context, p->queries * width, sizeof(float), what);
+    c->transformed_k = bo_alloc_raw(context, p->keys * width, sizeof(float), what);
+    c->kernel_logs = bo_alloc_raw(context, softmax ? 0 : p->queries * p->keys, sizeof(double), what);
+    if (!c->transformed_q || !c->transformed_k || !c->kernel_logs) return BO_MEMORY;
+    c->q = bo_row_transform_forward(&t->transform, BO_OF_QUERIES, p->queries, p->q, dim, c->transformed_q, &c->ldq);
+    c->k = bo_row_transform_forward(&t->transform, BO_OF_KEYS, p->keys, p->k, dim, c->transformed_k, &c->ldk);
     return softmax ? BO_OK : log_kernels(t, c);
 }
 
@@ -545,13 +549,13 @@ static void error_task(void *arg, size_t i, int worker)
     size_t keys = t->problem->keys, value_dim = t->survey->value_dim;
     double *log_weights = p->rows + (size_t)worker * p->row_doubles, *sign = log_weights + keys, *out = sign + keys;
     double running = t->attention->scaled ? -INFINITY : 0;
-    for (size_t j = 0; j < t->problem->seen[i]; j++) {
+    for (size_t j = 0; j < t->problem->visible[i]; j++) {
         double value = (double)p->dots[i * keys + j];
         log_weights[j] = log(fabs(value)) + (double)p->log_q[i] + (double)p->log_k[j];
         sign[j] = value < 0 ? -1 : 1;
         if (t->attention->scaled) running = fmax(running, (double)p->log_k[j]);
     }
-    bo_compare_weights weights = {.end = t->problem->seen[i], .log = log_weights, .sign = sign};
+    bo_compare_weights weights = {.end = t->problem->visible[i], .log = log_weights, .sign = sign};
     bo_denominator sum = {false, desc->clamp, (double)p->log_q[i] + running};
     bo_weights_mix(&weights, (bo_rows){t->problem->v, value_dim}, value_dim, &sum, out);
     t->results[2 * i] = distance2(value_dim, out, t->problem->exact + i * value_dim);
@@ -559,7 +563,7 @@ static void error_task(void *arg, size_t i, int worker)
 }
 
 /* Adds to *error2 and lowers *least. */
-static bo_status try_problem(trial *t, double *error2, double *least)
+static bo_status try_problem(trial *t, double *error2, double *min_denominator)
 {
     products p;
     closed kernel = {0};
@@ -574,7 +578,7 @@ static bo_status try_problem(trial *t, double *error2, double *least)
         bo_parallel(t->survey->context, queries, error_task, &job);
         for (size_t i = 0; i < queries; i++) {
             *error2 += t->results[2 * i];
-            *least = fmin(*least, t->results[2 * i + 1]);
+            *min_denominator = fmin(*min_denominator, t->results[2 * i + 1]);
         }
     }
     bo_free(t->results);
@@ -583,13 +587,13 @@ static bo_status try_problem(trial *t, double *error2, double *least)
     return status;
 }
 
-bo_status bo_survey_try(const bo_survey *survey, const bo_attention *attention, bo_verdict *out)
+bo_status bo_survey_evaluate(const bo_survey *survey, const bo_attention *attention, bo_survey_result *out)
 {
     double error2 = 0;
-    out->least = INFINITY;
+    out->min_denominator = INFINITY;
     for (size_t n = 0; n < survey->count; n++) {
         trial t = trial_of(survey, attention, n);
-        BO_TRY(try_problem(&t, &error2, &out->least));
+        BO_TRY(try_problem(&t, &error2, &out->min_denominator));
     }
     out->error = bo_relative_error(error2, survey->norm);
     return BO_OK;
@@ -608,24 +612,25 @@ static void predict_task(void *arg, size_t i, int worker)
     const predict_job *job = arg;
     const trial *t = job->trial;
     const bo_advice_problem *p = t->problem;
-    size_t value_dim = t->survey->value_dim, seen = p->seen[i], asked = seen < PREDICT_KEYS ? seen : PREDICT_KEYS;
+    size_t value_dim = t->survey->value_dim, visible = p->visible[i],
+           sampled_keys = visible < PREDICT_KEYS ? visible : PREDICT_KEYS;
     double *out = job->out + (size_t)worker * value_dim, slope = 0, m = (double)bo_features_frequencies(t->map);
-    bo_compare_weights weights = {.end = seen, .log = (double *)job->kernel.log_kernel + i * p->keys};
+    bo_compare_weights weights = {.end = visible, .log = (double *)job->kernel.log_kernel + i * p->keys};
     bo_denominator sum = {0};
     bo_weights_mix(&weights, (bo_rows){p->v, value_dim}, value_dim, &sum, out);
-    double log_sum = bo_log_sum(seen, weights.log);
-    for (size_t n = 0; n < asked; n++) {
-        size_t j = n * seen / asked;
+    double log_sum = bo_log_sum(visible, weights.log);
+    for (size_t n = 0; n < sampled_keys; n++) {
+        size_t j = n * visible / sampled_keys;
         const float *x = job->kernel.q + i * job->kernel.ldq, *y = job->kernel.k + j * job->kernel.ldk;
-        double variance = m * bo_features_variance(t->map, x, y), apart = 0;
+        double variance = m * bo_features_variance(t->map, x, y), distance = 0;
         for (size_t c = 0; c < value_dim; c++) {
             double difference = (double)p->v[j * value_dim + c] - out[c];
-            apart += difference * difference;
+            distance += difference * difference;
         }
-        slope += exp(log(variance) - 2 * log_sum) * apart; /* a² ρ = variance / (Σ_j k_ij)² */
+        slope += exp(log(variance) - 2 * log_sum) * distance; /* a² ρ = variance / (Σ_j k_ij)² */
     }
     t->results[2 * i] = distance2(value_dim, out, p->exact + i * value_dim);
-    t->results[2 * i + 1] = asked ? slope * (double)seen / (double)asked : 0;
+    t->results[2 * i + 1] = sampled_keys ? slope * (double)visible / (double)sampled_keys : 0;
 }
 
 static bo_status predict_problem(trial *t, double *floor2, double *slope)

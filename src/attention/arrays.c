@@ -113,12 +113,12 @@ static host_call host_call_of(bo_context *context, const bo_attention *attention
         if (h.arrays[i].data && has_gaps(&h.arrays[i], &h.shapes[i], c->layout))
             h.dense[i] = bo_carve_floats(&carver, rows_of(&h.shapes[i]) * h.shapes[i].heads * h.shapes[i].width);
     h.work.bytes = bo_attention_work_bytes(context, attention, c->sequences, h.queries, h.keys, backward);
-    h.work.room = bo_carve(&carver, h.work.bytes, 1);
+    h.work.memory = bo_carve(&carver, h.work.bytes, 1);
     h.bytes = carver.bytes;
     return h;
 }
 
-static void take_lengths(size_t sequences, const int32_t *offsets, size_t *lengths)
+static void lengths_from_offsets(size_t sequences, const int32_t *offsets, size_t *lengths)
 {
     for (size_t s = 0; s < sequences; s++) lengths[s] = (size_t)(offsets[s + 1] - offsets[s]);
 }
@@ -138,12 +138,12 @@ static bo_status enter(bo_context *context, const bo_strided_call *c, host_call 
 {
     if (c->offsets) {
         BO_TRY(check_offsets(context, "offsets", c->sequences, c->offsets, c->rows));
-        take_lengths(c->sequences, c->offsets, h->lengths);
+        lengths_from_offsets(c->sequences, c->offsets, h->lengths);
         h->shape.lengths = h->lengths;
     }
     if (c->key_offsets) {
         BO_TRY(check_offsets(context, "key_offsets", c->sequences, c->key_offsets, c->key_rows));
-        take_lengths(c->sequences, c->key_offsets, h->key_lengths);
+        lengths_from_offsets(c->sequences, c->key_offsets, h->key_lengths);
         h->shape.key_lengths = h->key_lengths;
     }
     for (size_t i = 0; i < count; i++)
@@ -292,7 +292,7 @@ bo_status bo_strided_bytes(bo_context *context, const bo_attention *attention, c
     bo_strided_call counted = *call;
     counted.workspace = NULL;
     const host_call h = host_call_of(context, attention, &counted, backward);
-    if (call->training) *tape = bo_tape_most(attention, call->sequences, h.queries, h.keys);
+    if (call->training) *tape = bo_tape_max_bytes(attention, call->sequences, h.queries, h.keys);
     *workspace = h.bytes;
     return BO_OK;
 }

@@ -92,12 +92,12 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
         }
     }
     const bo_features *map = attention->features[0];
-    bo_features_desc made = *bo_features_describe(map);
-    made.sampling = desc->features.sampling;
-    made.candidates = desc->features.candidates;
-    if (made.sampling == BO_SAMPLING_OPTIMAL) BO_TRY(bo_features_check_choice(context, map, made.candidates));
+    bo_features_desc resolved = *bo_features_describe(map);
+    resolved.sampling = desc->features.sampling;
+    resolved.candidates = desc->features.candidates;
+    if (resolved.sampling == BO_SAMPLING_OPTIMAL) BO_TRY(bo_features_check_choice(context, map, resolved.candidates));
     if (desc->proposal != BO_PROPOSAL_NONE) BO_TRY(bo_features_check_proposal(context, map));
-    desc->features = made;
+    desc->features = resolved;
     attention->count = desc->features.features;
     attention->scaled = bo_features_scaled(map);
     if (desc->normalizer == BO_NORMALIZER_NONE && attention->scaled)
@@ -113,15 +113,15 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
 static bo_status measure_state(bo_context *context, bo_attention *attention)
 {
     const bo_attention_desc *d = &attention->desc;
-    attention->held = d->window ? d->window : d->capacity;
+    attention->cached_keys = d->window ? d->window : d->capacity;
     const bool memory = attention->engine->memory;
     double rows = (double)(memory ? d->dim : attention->count);
     double sums = memory ? (double)attention->engine->memory(attention) : rows * ((double)d->value_dim + 1);
-    double kept = ((double)attention->held + 128) * (double)(d->dim + d->value_dim + 1);
+    double kept = ((double)attention->cached_keys + 128) * (double)(d->dim + d->value_dim + 1);
     if ((double)d->key_heads * (sums + kept) * sizeof(float) > 0x1p60)
         return bo_fail(context, BO_INVALID,
                        "attention: a state of %zu features, %zu values and %zu kept keys is too large",
-                       attention->count, d->value_dim, attention->held);
+                       attention->count, d->value_dim, attention->cached_keys);
     char what[128];
     snprintf(what, sizeof what, "attention: a sum of %.0f x %zu numbers for each key head", rows, d->value_dim);
     if (sums * sizeof(float) >= SMALL)
@@ -129,15 +129,15 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
                                "use fewer features or a smaller dimension"));
     if (attention->count) attention->sums_bytes = bo_sums_bytes(attention->count, d->value_dim);
     if (memory) attention->sums_bytes = bo_padded(attention->engine->memory(attention)) * sizeof(float);
-    if (attention->held) attention->kept_bytes = bo_kv_cache_bytes(attention->held, d->dim, d->value_dim);
-    if (attention->count && bo_gate_width(d)) attention->gates_held = attention->held;
-    attention->kept_bytes += bo_padded(attention->gates_held) * sizeof(float);
+    if (attention->cached_keys) attention->kept_bytes = bo_kv_cache_bytes(attention->cached_keys, d->dim, d->value_dim);
+    if (attention->count && bo_gate_width(d)) attention->cached_gates = attention->cached_keys;
+    attention->kept_bytes += bo_padded(attention->cached_gates) * sizeof(float);
     return BO_OK;
 }
 
 /* γ_h = 1 - 2^-(5 + h) (Sun et al. 2023) rounds to 1 in float32 for h >= 19; therefore the sequence restarts every
  * eight heads. */
-double bo_usual_decay(size_t key_head)
+double bo_default_decay(size_t key_head)
 {
     return log1p(-ldexp(1, -5 - (int)(key_head % 8)));
 }
@@ -146,12 +146,12 @@ static bo_status make_decay(bo_context *context, bo_attention *attention)
 {
     attention->decay = bo_alloc(context, attention->desc.key_heads, sizeof *attention->decay, "attention's decays");
     if (!attention->decay) return BO_MEMORY;
-    for (size_t h = 0; h < attention->desc.key_heads; h++) attention->decay[h] = (float)bo_usual_decay(h);
+    for (size_t h = 0; h < attention->desc.key_heads; h++) attention->decay[h] = (float)bo_default_decay(h);
     return BO_OK;
 }
 
 /* Checks the invariants listed above the struct. */
-static void assert_whole(const bo_attention *attention)
+static void assert_invariants(const bo_attention *attention)
 {
     const bo_attention_desc *d = &attention->desc;
     assert(d->heads && d->key_heads && d->dim && d->value_dim && attention->group * d->key_heads == d->heads);
@@ -161,7 +161,7 @@ static void assert_whole(const bo_attention *attention)
     for (size_t h = 0; attention->features && h < d->key_heads; h++)
         assert(attention->features[h] && (!d->one_draw || attention->features[h] == attention->features[0]));
     assert(attention->sums_bytes % 64 == 0 && attention->kept_bytes % 64 == 0);
-    assert(!attention->kept_bytes == !attention->held);
+    assert(!attention->kept_bytes == !attention->cached_keys);
     (void)d;
 }
 
@@ -174,7 +174,7 @@ static bo_status build(bo_context *context, bo_attention *attention)
     attention->ready = desc->proposal == BO_PROPOSAL_NONE && !chosen;
     BO_TRY(measure_state(context, attention));
     bo_attention_refresh(attention);
-    assert_whole(attention);
+    assert_invariants(attention);
     return BO_OK;
 }
 
@@ -318,12 +318,13 @@ bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-static bo_status move_kept(bo_context *context, const bo_attention *from, const void *state, const bo_attention *to,
-                           void *out)
+static bo_status move_cache(bo_context *context, const bo_attention *from, const void *state, const bo_attention *to,
+                            void *out)
 {
     size_t tokens = (size_t)bo_attention_state_tokens(state), dim = from->desc.dim, value_dim = from->desc.value_dim;
-    if (tokens > to->held)
-        return bo_fail(context, BO_INVALID, "state: it has %zu tokens; the new capacity is %zu", tokens, to->held);
+    if (tokens > to->cached_keys)
+        return bo_fail(context, BO_INVALID, "state: it has %zu tokens; the new capacity is %zu", tokens,
+                       to->cached_keys);
     float *keys = bo_alloc_raw(context, tokens, (dim + value_dim) * sizeof *keys, "keys and values of a state");
     if (!keys) return BO_MEMORY;
     float *values = keys + tokens * dim;
@@ -341,29 +342,30 @@ bo_status bo_attention_state_move(bo_context *context, const bo_attention *from,
                                   const bo_attention *to, void *out)
 {
     const bool keeps = from->traits & BO_TRAIT_CAPACITY && !from->desc.window;
-    BO_TRY(bo_state_check_held(context, from, state));
+    BO_TRY(bo_state_check_stored(context, from, state));
     if (!keeps || from->desc.capacity == to->desc.capacity) BO_TRY(bo_state_check(context, to, state));
     if (!keeps) {
         memcpy(out, state, bo_attention_state_bytes(to));
         return BO_OK;
     }
     bo_attention_state_start(to, out);
-    return move_kept(context, from, state, to, out);
+    return move_cache(context, from, state, to, out);
 }
 
 /* Appends the kept keys and values, which are those of the latest tokens, again and again. */
-static bo_status repeat_kept(bo_context *context, const bo_attention *attention, void *state, size_t before,
-                             size_t tokens)
+static bo_status repeat_cache(bo_context *context, const bo_attention *attention, void *state, size_t before,
+                              size_t tokens)
 {
     const size_t dim = attention->desc.dim, value_dim = attention->desc.value_dim;
-    const size_t first = bo_kv_cache_first(before, attention->held), count = before - first;
+    const size_t first = bo_kv_cache_first(before, attention->cached_keys), count = before - first;
     float *keys = bo_alloc_raw(context, count, (dim + value_dim) * sizeof *keys, "keys and values of a state");
     if (!keys) return BO_MEMORY;
     float *values = keys + count * dim;
     for (size_t h = 0; h < attention->desc.key_heads; h++) {
         const bo_kv_cache kept = bo_kv_cache_in(attention, state, h);
         bo_kv_cache_read(attention->kernels, &kept, first, count, keys, values);
-        for (size_t at = bo_max(before, bo_kv_cache_first(tokens, attention->held)), more; at < tokens; at += more) {
+        for (size_t at = bo_max(before, bo_kv_cache_first(tokens, attention->cached_keys)), more; at < tokens;
+             at += more) {
             const size_t row = (at - before) % count;
             more = bo_min(count - row, tokens - at);
             bo_kv_cache_append(attention->kernels, &kept, at, more, (bo_rows){keys + row * dim, dim},
@@ -379,11 +381,11 @@ bo_status bo_attention_state_repeat(bo_context *context, const bo_attention *att
     BO_TRY(bo_state_check(context, attention, state));
     const uint64_t before = bo_attention_state_tokens(state);
     if (tokens && !before) return bo_fail(context, BO_INVALID, "state: it has read nothing that could be repeated");
-    if (attention->held && !attention->desc.window && tokens > attention->held)
+    if (attention->cached_keys && !attention->desc.window && tokens > attention->cached_keys)
         return bo_fail(context, BO_INVALID, "state: %llu tokens are requested; its capacity is %zu",
-                       (unsigned long long)tokens, attention->held);
-    if (attention->held && tokens > before)
-        BO_TRY(repeat_kept(context, attention, state, (size_t)before, (size_t)tokens));
+                       (unsigned long long)tokens, attention->cached_keys);
+    if (attention->cached_keys && tokens > before)
+        BO_TRY(repeat_cache(context, attention, state, (size_t)before, (size_t)tokens));
     bo_state_add_tokens(state, tokens - before);
     return BO_OK;
 }

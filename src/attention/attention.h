@@ -172,7 +172,7 @@ bo_status bo_attention_propose_arrays(bo_context *context, bo_attention *attenti
                                       const float *q, const float *k, bo_proposal_report *out);
 bo_status bo_attention_advise_arrays(bo_context *context, const bo_attention_desc *desc,
                                      const bo_attention_shape *shape, const float *q, const float *k, const float *v,
-                                     double target, size_t most, bo_attention_advice **out);
+                                     double target, size_t max_features, bo_attention_advice **out);
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
@@ -196,7 +196,7 @@ size_t bo_parameter_size(const bo_attention *attention, bo_parameter which);
 
 /* Work memory of a call. `room` is aligned to 64 bytes; its first `used` bytes are in use. */
 typedef struct bo_work {
-    char *room;
+    char *memory;
     size_t bytes, used;
 } bo_work;
 
@@ -219,7 +219,7 @@ size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attentio
 
 /* Returns the bytes of a tape that suffice for any packed lengths of at most `sequences` sequences with these totals of
  * queries and keys. */
-size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t queries, size_t keys);
+size_t bo_tape_max_bytes(const bo_attention *attention, size_t sequences, size_t queries, size_t keys);
 
 /* ---- predicted errors -------------------------------------------------------------------------------------------- */
 

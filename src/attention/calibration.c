@@ -20,12 +20,12 @@
 void bo_calibration_destroy(bo_calibration *calibration)
 {
     if (!calibration) return;
-    for (size_t i = 0; calibration->seen && i < 2 * calibration->laws; i++) {
-        bo_second_moments_free(&calibration->seen[i].moments);
-        bo_free(calibration->seen[i].kept);
+    for (size_t i = 0; calibration->sides && i < 2 * calibration->laws; i++) {
+        bo_second_moments_free(&calibration->sides[i].moments);
+        bo_free(calibration->sides[i].sample);
     }
     bo_attention_destroy(calibration->layout);
-    bo_free(calibration->seen);
+    bo_free(calibration->sides);
     bo_free(calibration);
 }
 
@@ -57,12 +57,12 @@ static bo_status make_layout(bo_context *context, const bo_attention_desc *d, bo
 static bo_status begin(bo_context *context, bo_calibration *c)
 {
     BO_TRY(make_layout(context, &c->desc, &c->layout));
-    c->seen = bo_alloc(context, 2 * c->laws, sizeof *c->seen, "a calibration");
-    if (!c->seen) return BO_MEMORY;
+    c->sides = bo_alloc(context, 2 * c->laws, sizeof *c->sides, "a calibration");
+    if (!c->sides) return BO_MEMORY;
     for (size_t i = 0; i < 2 * c->laws; i++) {
-        BO_TRY(bo_second_moments_alloc(context, c->width, &c->seen[i].moments));
-        c->seen[i].kept = bo_alloc(context, BO_KEPT_ROWS * c->width, sizeof(float), "rows of a calibration");
-        if (!c->seen[i].kept) return BO_MEMORY;
+        BO_TRY(bo_second_moments_alloc(context, c->width, &c->sides[i].moments));
+        c->sides[i].sample = bo_alloc(context, BO_SAMPLE_ROWS * c->width, sizeof(float), "rows of a calibration");
+        if (!c->sides[i].sample) return BO_MEMORY;
     }
     return BO_OK;
 }
@@ -97,8 +97,8 @@ typedef struct batch {
     bo_row_transform *transforms; /* one per key head */
     char *transposes;             /* memory of the transforms */
     bo_second_moments *moments;   /* two per distribution */
-    float *rows;                  /* BO_KEPT_ROWS x width */
-    size_t *slots;                /* BO_KEPT_ROWS entries */
+    float *rows;                  /* BO_SAMPLE_ROWS x width */
+    size_t *slots;                /* BO_SAMPLE_ROWS entries */
 } batch;
 
 static bo_side side_of(const bo_calibration *c, const batch *b, size_t i)
@@ -143,8 +143,8 @@ static bo_status look(bo_context *context, const bo_calibration *c, batch *b)
 {
     BO_TRY(make_transforms(context, c, b));
     b->moments = bo_alloc(context, 2 * c->laws, sizeof *b->moments, "moments of a batch");
-    b->rows = bo_alloc_raw(context, BO_KEPT_ROWS * c->width, sizeof(float), "rows of a batch");
-    b->slots = bo_alloc_raw(context, BO_KEPT_ROWS, sizeof(size_t), "rows of a batch");
+    b->rows = bo_alloc_raw(context, BO_SAMPLE_ROWS * c->width, sizeof(float), "rows of a batch");
+    b->slots = bo_alloc_raw(context, BO_SAMPLE_ROWS, sizeof(size_t), "rows of a batch");
     if (!b->moments || !b->rows || !b->slots) return BO_MEMORY;
     for (size_t i = 0; i < 2 * c->laws; i++) {
         bo_side side = side_of(c, b, i);
@@ -162,28 +162,28 @@ static void move_toward(size_t count, double share, const double *to, double *x)
 static void renew(const bo_calibration *c, const batch *b, const bo_side *side, size_t i, double share)
 {
     bo_rng rng = bo_rng_make(c->desc.features.seed, bo_rng_stream("calibration", c->batches * 2 * c->laws + i));
-    size_t count = (size_t)(share * BO_KEPT_ROWS + bo_rng_uniform(&rng));
-    count = bo_min(count, BO_KEPT_ROWS);
-    bo_rng_permutation(&rng, BO_KEPT_ROWS, b->slots);
+    size_t count = (size_t)(share * BO_SAMPLE_ROWS + bo_rng_uniform(&rng));
+    count = bo_min(count, BO_SAMPLE_ROWS);
+    bo_rng_permutation(&rng, BO_SAMPLE_ROWS, b->slots);
     bo_side_spread(side, count, bo_rng_uniform(&rng), b->rows);
     for (size_t r = 0; r < count; r++)
-        memcpy(c->seen[i].kept + b->slots[r] * c->width, b->rows + r * c->width, c->width * sizeof(float));
+        memcpy(c->sides[i].sample + b->slots[r] * c->width, b->rows + r * c->width, c->width * sizeof(float));
 }
 
-static void take_in(bo_calibration *c, const batch *b)
+static void merge_batch(bo_calibration *c, const batch *b)
 {
     for (size_t i = 0; i < 2 * c->laws; i++) {
-        bo_seen *seen = &c->seen[i];
+        bo_calibration_side *to = &c->sides[i];
         bo_side side = side_of(c, b, i);
         uint64_t rows = bo_side_rows(&side);
         if (!rows) continue;
-        double share = seen->rows == 0    ? 1
+        double share = to->rows == 0      ? 1
                        : c->momentum != 0 ? 1 - c->momentum
-                                          : (double)rows / (double)(seen->rows + rows);
-        move_toward(c->width, share, b->moments[i].mean, seen->moments.mean);
-        move_toward(c->width * c->width, share, b->moments[i].second, seen->moments.second);
+                                          : (double)rows / (double)(to->rows + rows);
+        move_toward(c->width, share, b->moments[i].mean, to->moments.mean);
+        move_toward(c->width * c->width, share, b->moments[i].second, to->moments.second);
         renew(c, b, &side, i, share);
-        seen->rows += rows;
+        to->rows += rows;
     }
     c->batches++;
 }
@@ -209,7 +209,7 @@ bo_status bo_calibration_add_arrays(bo_context *context, bo_calibration *calibra
     batch b = {.call = bo_layout_of(calibration->layout, shape, &geometry)};
     b.call.in = inputs;
     bo_status status = look(context, calibration, &b);
-    if (status == BO_OK) take_in(calibration, &b);
+    if (status == BO_OK) merge_batch(calibration, &b);
     batch_free(calibration, &b);
     bo_geometry_free(&geometry);
     return status;
@@ -237,7 +237,7 @@ static double log_mean(size_t count, const double *x)
 typedef struct mixture {
     double *t;        /* count x dim */
     double *reached;  /* cumulative weights up to each row, divided by their total */
-    double log_whole; /* log of the mean of exp(|t|²) */
+    double log_total; /* log of the mean of exp(|t|²) */
 } mixture;
 
 static bo_status mixture_make(bo_context *context, const bo_features_desc *map, const bo_feature_sample *x,
@@ -256,8 +256,8 @@ static bo_status mixture_make(bo_context *context, const bo_features_desc *map, 
             out->reached[i] += t * t;
         }
     }
-    out->log_whole = log_mean(x->count, out->reached);
-    double all = out->log_whole + log((double)x->count), sum = 0;
+    out->log_total = log_mean(x->count, out->reached);
+    double all = out->log_total + log((double)x->count), sum = 0;
     for (size_t i = 0; i < x->count; i++) out->reached[i] = sum += exp(out->reached[i] - all);
     return BO_OK;
 }
@@ -278,24 +278,24 @@ static void mixture_draw(const bo_features_desc *map, const mixture *sides, size
 
 /* Computes log (E c)² of positive features. With A = E f(q, w)², B = E f(k, w)² and w from the mean of both mixtures,
  * it is the square of the mean of √(AB) / ½(A / E A + B / E B), which never exceeds √(E A E B). */
-static bo_status least_of_mixtures(bo_context *context, const bo_features *many, const bo_feature_sample *q,
+static bo_status floor_of_mixtures(bo_context *context, const bo_features *samples, const bo_feature_sample *q,
                                    const bo_feature_sample *k, const mixture *sides, double *numbers, double *out)
 {
     double *a = numbers, *b = numbers + FREQUENCIES;
-    BO_TRY(bo_features_log_energies(context, many, q, a));
-    BO_TRY(bo_features_log_energies(context, many, k, b));
+    BO_TRY(bo_features_log_energies(context, samples, q, a));
+    BO_TRY(bo_features_log_energies(context, samples, k, b));
     for (size_t i = 0; i < FREQUENCIES; i++) {
-        const double parts[] = {a[i] - sides[0].log_whole, b[i] - sides[1].log_whole};
+        const double parts[] = {a[i] - sides[0].log_total, b[i] - sides[1].log_total};
         a[i] = 0.5 * (a[i] + b[i]) - (bo_log_sum(2, parts) - log(2));
     }
     *out = 2 * log_mean(FREQUENCIES, a);
     return BO_OK;
 }
 
-static bo_status least_of_positive(bo_context *context, bo_features *many, const bo_feature_sample *q,
+static bo_status floor_of_positive(bo_context *context, bo_features *samples, const bo_feature_sample *q,
                                    const bo_feature_sample *k, double *out)
 {
-    const bo_features_desc *map = bo_features_describe(many);
+    const bo_features_desc *map = bo_features_describe(samples);
     mixture sides[2] = {{0}};
     float *w = bo_alloc_raw(context, FREQUENCIES * map->dim, sizeof *w, "frequencies");
     double *numbers = bo_alloc_raw(context, 2 * FREQUENCIES, sizeof *numbers, "second moments of frequencies");
@@ -303,9 +303,9 @@ static bo_status least_of_positive(bo_context *context, bo_features *many, const
     if (status == BO_OK) status = mixture_make(context, map, k, &sides[1]);
     if (status == BO_OK) {
         mixture_draw(map, sides, q->count, w);
-        status = bo_features_set_frequencies(context, many, w);
+        status = bo_features_set_frequencies(context, samples, w);
     }
-    if (status == BO_OK) status = least_of_mixtures(context, many, q, k, sides, numbers, out);
+    if (status == BO_OK) status = floor_of_mixtures(context, samples, q, k, sides, numbers, out);
     for (size_t i = 0; i < 2; i++) {
         bo_free(sides[i].t);
         bo_free(sides[i].reached);
@@ -319,12 +319,12 @@ static bo_status least_of_positive(bo_context *context, bo_features *many, const
 
 /* Computes log E c² over the frequencies of a map and, if requested, log (E c)². */
 static bo_status average(bo_context *context, const bo_features *map, const bo_feature_sample *q,
-                         const bo_feature_sample *k, double *second, double *least)
+                         const bo_feature_sample *k, double *second, double *log_floor)
 {
     size_t count = bo_features_frequencies(map);
     double *c = bo_alloc_raw(context, count, sizeof *c, "second moments of frequencies");
     bo_status status = c ? bo_features_log_scores(context, map, q, k, c) : BO_MEMORY;
-    if (status == BO_OK && least) *least = 2 * log_mean(count, c);
+    if (status == BO_OK && log_floor) *log_floor = 2 * log_mean(count, c);
     for (size_t i = 0; status == BO_OK && i < count; i++) c[i] *= 2;
     if (status == BO_OK) *second = log_mean(count, c);
     bo_free(c);
@@ -339,12 +339,12 @@ static double log_chosen(const bo_features *map, double log_choice, double log_l
     return log(exp(fmax(0, log_choice)) + share * expm1(fmax(0, log_law)));
 }
 
-static bo_status judge_positive(bo_context *context, const bo_features *map, bo_features *many,
-                                const bo_feature_sample *q, const bo_feature_sample *k, double square,
-                                bo_calibration_report *out)
+static bo_status evaluate_positive(bo_context *context, const bo_features *map, bo_features *samples,
+                                   const bo_feature_sample *q, const bo_feature_sample *k, double square,
+                                   bo_calibration_report *out)
 {
     double choice;
-    BO_TRY(least_of_positive(context, many, q, k, &out->log_floor));
+    BO_TRY(floor_of_positive(context, samples, q, k, &out->log_floor));
     BO_TRY(bo_features_log_second(context, map, false, q, k, &out->log_isotropic));
     BO_TRY(bo_features_log_second(context, map, true, q, k, &out->log_drawn));
     if (!bo_features_resampled(map)) return BO_OK;
@@ -354,12 +354,12 @@ static bo_status judge_positive(bo_context *context, const bo_features *map, bo_
 }
 
 /* Many frequencies of the kernel's spectrum give the first and the last quantity. */
-static bo_status judge_other(bo_context *context, const bo_features *map, const bo_features *many,
-                             const bo_feature_sample *q, const bo_feature_sample *k, double square,
-                             bo_calibration_report *out)
+static bo_status evaluate_general(bo_context *context, const bo_features *map, const bo_features *samples,
+                                  const bo_feature_sample *q, const bo_feature_sample *k, double square,
+                                  bo_calibration_report *out)
 {
     double choice;
-    BO_TRY(average(context, many, q, k, &out->log_isotropic, &out->log_floor));
+    BO_TRY(average(context, samples, q, k, &out->log_isotropic, &out->log_floor));
     BO_TRY(average(context, map, q, k, &choice, NULL));
     out->log_drawn = square + log_chosen(map, choice - square, out->log_isotropic - square);
     return BO_OK;
@@ -379,32 +379,33 @@ static double log_flat_variance(const bo_features *map, const bo_feature_sample 
 }
 
 /* The ratio of the floor to the second moment varies less over frequencies than either. */
-static bo_status judge_flat(bo_context *context, const bo_features *map, bo_features *many, const bo_feature_sample *q,
-                            const bo_feature_sample *k, double square, bo_calibration_report *out)
+static bo_status evaluate_flat(bo_context *context, const bo_features *map, bo_features *samples,
+                               const bo_feature_sample *q, const bo_feature_sample *k, double square,
+                               bo_calibration_report *out)
 {
-    double second, least;
-    BO_TRY(average(context, many, q, k, &second, &least));
+    double second, log_floor;
+    BO_TRY(average(context, samples, q, k, &second, &log_floor));
     out->log_drawn = out->log_isotropic = square + log1p(exp(log_flat_variance(map, q, k) - square));
-    out->log_floor = out->log_isotropic + (least - second);
+    out->log_floor = out->log_isotropic + (log_floor - second);
     return BO_OK;
 }
 
 /* Evaluates a map with these frequencies on the data of a distribution. */
-static bo_status calibration_judge(bo_context *context, const bo_calibration *calibration, size_t law,
-                                   const bo_features *map, bo_calibration_report *out)
+static bo_status evaluate_law(bo_context *context, const bo_calibration *calibration, size_t law,
+                              const bo_features *map, bo_calibration_report *out)
 {
-    bo_feature_sample q = bo_seen_sample(calibration, &calibration->seen[2 * law]);
-    bo_feature_sample k = bo_seen_sample(calibration, &calibration->seen[2 * law + 1]);
+    bo_feature_sample q = bo_calibration_sample(calibration, &calibration->sides[2 * law]);
+    bo_feature_sample k = bo_calibration_sample(calibration, &calibration->sides[2 * law + 1]);
     bo_frequency_origin origin = {.seed = bo_features_describe(map)->seed, .frequencies = FREQUENCIES};
     double square;
     BO_TRY(bo_features_log_square(context, map, &q, &k, &square));
-    bo_features *many;
+    bo_features *samples;
     bool positive = bo_features_describe(map)->function == BO_FUNCTION_POSITIVE;
-    BO_TRY(bo_features_like(context, map, &origin, &many));
-    bo_status status = positive                ? judge_positive(context, map, many, &q, &k, square, out)
-                       : bo_features_flat(map) ? judge_flat(context, map, many, &q, &k, square, out)
-                                               : judge_other(context, map, many, &q, &k, square, out);
-    bo_features_destroy(many);
+    BO_TRY(bo_features_like(context, map, &origin, &samples));
+    bo_status status = positive                ? evaluate_positive(context, map, samples, &q, &k, square, out)
+                       : bo_features_flat(map) ? evaluate_flat(context, map, samples, &q, &k, square, out)
+                                               : evaluate_general(context, map, samples, &q, &k, square, out);
+    bo_features_destroy(samples);
     out->log_isotropic -= square;
     out->log_drawn -= square;
     out->log_floor -= square;
@@ -438,7 +439,7 @@ static bo_status calibration_root(bo_context *context, const bo_calibration *c, 
         factor[j] = sqrt(map->gamma) / (map->length_scales ? (double)map->length_scales[j] : 1);
     for (size_t i = 0; status == BO_OK && i < 2; i++) {
         status = bo_second_moments_alloc(context, dim, &sides[i]);
-        if (status == BO_OK) scale_moments(dim, factor, &c->seen[2 * law + i].moments, &sides[i]);
+        if (status == BO_OK) scale_moments(dim, factor, &c->sides[2 * law + i].moments, &sides[i]);
     }
     if (status == BO_OK) status = bo_proposal_root(context, proposal, dim, &sides[0], &sides[1], root);
     for (size_t i = 0; i < 2; i++) bo_second_moments_free(&sides[i]);
@@ -453,7 +454,8 @@ static bo_status draw_map(bo_context *context, const bo_calibration *c, const bo
 {
     const bo_attention_desc *d = &attention->desc;
     const bo_features *map = attention->features[law];
-    bo_feature_sample q = bo_seen_sample(c, &c->seen[2 * law]), k = bo_seen_sample(c, &c->seen[2 * law + 1]);
+    bo_feature_sample q = bo_calibration_sample(c, &c->sides[2 * law]),
+                      k = bo_calibration_sample(c, &c->sides[2 * law + 1]);
     bool choose = d->features.sampling == BO_SAMPLING_OPTIMAL, propose = d->proposal != BO_PROPOSAL_NONE;
     bo_frequency_origin origin = {.seed = bo_attention_seed(attention, law, draw),
                                   .candidates = d->features.candidates};
@@ -470,12 +472,12 @@ static bo_status draw_map(bo_context *context, const bo_calibration *c, const bo
 }
 
 /* Keeps the report of the distribution with the worst features. */
-static bo_status judge_map(bo_context *context, const bo_calibration *c, size_t law, const bo_features *map,
-                           bo_calibration_report *report)
+static bo_status update_report(bo_context *context, const bo_calibration *c, size_t law, const bo_features *map,
+                               bo_calibration_report *report)
 {
     bo_calibration_report found = {.key_head = law};
-    BO_TRY(calibration_judge(context, c, law, map, &found));
-    found.rows = report->rows + c->seen[2 * law].rows + c->seen[2 * law + 1].rows;
+    BO_TRY(evaluate_law(context, c, law, map, &found));
+    found.rows = report->rows + c->sides[2 * law].rows + c->sides[2 * law + 1].rows;
     if (law == 0 || found.log_drawn > report->log_drawn)
         *report = found;
     else
@@ -488,7 +490,7 @@ static bo_status draw_all(bo_context *context, const bo_calibration *c, const bo
 {
     for (size_t h = 0; h < c->laws; h++) {
         BO_TRY(draw_map(context, c, attention, h, draw, &maps[h]));
-        if (report) BO_TRY(judge_map(context, c, h, maps[h], report));
+        if (report) BO_TRY(update_report(context, c, h, maps[h], report));
         BO_TRY(bo_progress(context, "calibrating", (double)(h + 1), (double)c->laws));
     }
     return BO_OK;
@@ -521,7 +523,7 @@ static bo_status check_match(bo_context *context, const bo_calibration *c, const
 static bo_status check_data(bo_context *context, const bo_calibration *c)
 {
     for (size_t i = 0; i < 2 * c->laws; i++)
-        if (c->seen[i].rows == 0)
+        if (c->sides[i].rows == 0)
             return bo_fail(
                 context, BO_INVALID,
                 "calibration: no rows of %s have been added for key head %zu (call bo_calibration_add_arrays first)",

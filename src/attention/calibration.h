@@ -5,16 +5,16 @@
 #include "../features/propose.h"
 #include "dark.h"
 
-enum { BO_KEPT_ROWS = 512 }; /* rows kept for each side of a distribution */
+enum { BO_SAMPLE_ROWS = 512 }; /* rows kept for each side of a distribution */
 
 /* Rows of one side of one distribution after the transform: means, second moments, and a sample. A batch has the same
  * share in all three: the probability that a row of the sample comes from batch b equals the weight of b in the
  * means. */
-typedef struct bo_seen {
+typedef struct bo_calibration_side {
     uint64_t rows;
     bo_second_moments moments;
-    float *kept; /* BO_KEPT_ROWS x width */
-} bo_seen;
+    float *sample; /* BO_SAMPLE_ROWS x width */
+} bo_calibration_side;
 
 /* Invariant: laws is 1 if key heads share one draw, else the number of key heads; seen has two entries per
  * distribution, q and k. */
@@ -24,12 +24,13 @@ struct bo_calibration {
     size_t width, laws;
     double momentum;
     uint64_t batches;
-    bo_seen *seen;
+    bo_calibration_side *sides;
 };
 
-static inline bo_feature_sample bo_seen_sample(const bo_calibration *calibration, const bo_seen *seen)
+static inline bo_feature_sample bo_calibration_sample(const bo_calibration *calibration,
+                                                      const bo_calibration_side *sides)
 {
-    return (bo_feature_sample){seen->kept, BO_KEPT_ROWS, calibration->width};
+    return (bo_feature_sample){sides->sample, BO_SAMPLE_ROWS, calibration->width};
 }
 
 #endif

@@ -322,12 +322,12 @@ bo_status bo_attention_propose(bo_context *context, bo_attention *attention, con
 }
 
 bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc, const bo_attention_call *call,
-                              double target, size_t most, bo_attention_advice **out)
+                              double target, size_t max_features, bo_attention_advice **out)
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, desc, call, out);
     BO_TRY(check_plain(context, call));
     const bo_attention_shape shape = shape_of(call);
-    return bo_attention_advise_arrays(context, desc, &shape, call->q.data, call->k.data, call->v.data, target, most,
-                                      out);
+    return bo_attention_advise_arrays(context, desc, &shape, call->q.data, call->k.data, call->v.data, target,
+                                      max_features, out);
 }

@@ -40,15 +40,15 @@ static stamp stamp_of(const bo_call *call, const bo_geometry *geometry)
 static size_t watched(const bo_call *call, size_t times)
 {
     bool keeps = call->attention->traits & BO_TRAIT_CAPACITY;
-    bool apart = call->shape->no_queries || (!call->attention->desc.causal && !keeps);
-    return times * (call->queries_total + (apart ? call->keys_total : 0)) * call->attention->desc.key_heads;
+    bool counts_keys = call->shape->no_queries || (!call->attention->desc.causal && !keeps);
+    return times * (call->queries_total + (counts_keys ? call->keys_total : 0)) * call->attention->desc.key_heads;
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 typedef struct forward_job {
     bo_call *call;
-    bo_desks desks;
+    bo_scratch scratch;
 } forward_job;
 
 static void forward_task(void *arg, size_t index, int worker)
@@ -57,7 +57,7 @@ static void forward_task(void *arg, size_t index, int worker)
     const bo_call *call = job->call;
     size_t key_heads = call->attention->desc.key_heads;
     call->attention->engine->forward(call, index / key_heads, index % key_heads,
-                                     bo_desk_of(&job->desks, index, worker));
+                                     bo_scratch_of(&job->scratch, index, worker));
 }
 
 /* Writes the headers of the final states; the tasks write the rest. initial and final may be the same. */
@@ -75,10 +75,10 @@ static bo_status prepare_final(bo_context *context, const bo_call *call)
 static bo_status one_by_one(bo_context *context, bo_call *call)
 {
     forward_job job = {.call = call};
-    BO_TRY(bo_desks_take(context, call->work, call->plan.tasks, (size_t)bo_context_threads(context),
-                         call->plan.forward_bytes, "attention's forward pass", &job.desks));
+    BO_TRY(bo_scratch_alloc(context, call->work, call->plan.tasks, (size_t)bo_context_threads(context),
+                            call->plan.forward_bytes, "attention's forward pass", &job.scratch));
     bo_parallel(context, call->plan.tasks, forward_task, &job);
-    bo_desks_give(&job.desks);
+    bo_scratch_free(&job.scratch);
     return BO_OK;
 }
 
@@ -98,7 +98,7 @@ static bo_status run_forward(bo_context *context, bo_call *call)
     BO_TRY((bo_runs_together(context, call->attention, &call->plan) ? call->attention->engine->together
                                                                     : one_by_one)(context, call));
     if (bo_pass_stops(&watch, 0)) return BO_CANCELED; /* other threads may have done all tasks */
-    if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
+    if (atomic_load(call->not_finite)) return bo_inputs_locate_nonfinite(context, call);
     for (size_t s = 0; call->final && s < call->shape->sequences; s++)
         bo_state_add_tokens(call->final[s], call->sequences[s].keys);
     return BO_OK;
@@ -118,11 +118,11 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
     /* Inputs are checked before states are changed in place: one invalid token must not destroy the state. */
     if (call->initial && call->final) BO_TRY(bo_inputs_finite(context, call));
     BO_TRY(prepare_final(context, call));
-    const bool on_gpu = bo_gpu_host_takes(context, call, call->tape.top != NULL);
+    const bool on_gpu = bo_gpu_host_supports(context, call, call->tape.top != NULL);
     if (call->tape.top) {
-        stamp own = stamp_of(call, geometry);
-        if (on_gpu) own.words[LAYOUT] |= on_gpu_bit;
-        memcpy(call->tape.stamp, &own, sizeof own);
+        stamp expected = stamp_of(call, geometry);
+        if (on_gpu) expected.words[LAYOUT] |= on_gpu_bit;
+        memcpy(call->tape.stamp, &expected, sizeof expected);
     }
     if (!on_gpu) return run_forward(context, call);
     return bo_gpu_host_forward(context, call); /* final states come with their numbers of tokens */
@@ -232,7 +232,7 @@ size_t bo_parameter_bytes(const bo_attention *attention, size_t sequences)
 
 typedef struct backward_job {
     bo_call *call;
-    bo_desks desks;
+    bo_scratch scratch;
     float *parameters; /* groups x key_heads x parameter_floats */
     size_t groups, parameter_floats;
     atomic_bool *too_large; /* set if a gradient overflowed */
@@ -248,7 +248,7 @@ static void backward_task(void *arg, size_t index, int worker)
     size_t first = group * sequences / job->groups, end = (group + 1) * sequences / job->groups;
     for (size_t s = first; s < end; s++) {
         call->attention->engine->backward(call, s, key_head, job->parameters + index * job->parameter_floats,
-                                          bo_desk_of(&job->desks, index, worker));
+                                          bo_scratch_of(&job->scratch, index, worker));
         bool gave_up = atomic_load(call->not_finite) || atomic_load(&call->watch->stopped);
         /* Checked immediately, while the gradients are in the cache. */
         if (!gave_up && !bo_gradients_finite(call, s, key_head)) atomic_store(job->too_large, true);
@@ -299,10 +299,10 @@ size_t bo_backward_bytes(bo_context *context, const bo_attention *attention, con
 static bo_status backward_one_by_one(bo_context *context, backward_job *job, size_t tasks)
 {
     bo_call *call = job->call;
-    BO_TRY(bo_desks_take(context, call->work, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
-                         "attention's backward pass", &job->desks));
+    BO_TRY(bo_scratch_alloc(context, call->work, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
+                            "attention's backward pass", &job->scratch));
     bo_parallel(context, tasks, backward_task, job);
-    bo_desks_give(&job->desks);
+    bo_scratch_free(&job->scratch);
     return BO_OK;
 }
 
@@ -317,8 +317,8 @@ static bo_status run_backward(bo_context *context, bo_call *call)
                         .parameter_floats = bo_parameter_floats(attention),
                         .too_large = &too_large};
     size_t tasks = job.groups * attention->desc.key_heads;
-    job.parameters = bo_work_take(context, call->work, tasks, job.parameter_floats * sizeof(float),
-                                  "gradients of attention's parameters");
+    job.parameters = bo_work_alloc(context, call->work, tasks, job.parameter_floats * sizeof(float),
+                                   "gradients of attention's parameters");
     if (!job.parameters) return BO_MEMORY;
     const size_t passes = bo_max(attention->engine->backward_passes, 1);
     bo_pass_progress watch;
@@ -330,11 +330,11 @@ static bo_status run_backward(bo_context *context, bo_call *call)
                            ? attention->engine->backward_together(context, call, job.parameters, &too_large)
                            : backward_one_by_one(context, &job, tasks);
     for (int p = 0; status == BO_OK && p < BO_PARAMETER_COUNT; p++) sum_parameter(&job, (bo_parameter)p);
-    bo_work_give(call->work, job.parameters);
+    bo_work_free(call->work, job.parameters);
     BO_TRY(status);
     if (bo_pass_stops(&watch, 0)) return BO_CANCELED; /* other threads may have done all tasks */
-    if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
-    return atomic_load(&too_large) ? bo_gradients_blame(context, call) : BO_OK;
+    if (atomic_load(call->not_finite)) return bo_inputs_locate_nonfinite(context, call);
+    return atomic_load(&too_large) ? bo_gradients_locate_nonfinite(context, call) : BO_OK;
 }
 
 bo_status bo_gradients_check(bo_context *context, const bo_call *call)
@@ -374,11 +374,11 @@ static bo_status backward(bo_context *context, bo_call *call, const bo_geometry 
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call, NULL));
     BO_TRY(check_gradients(context, call, geometry));
-    const bool on_gpu = bo_gpu_host_takes(context, call, true);
+    const bool on_gpu = bo_gpu_host_supports(context, call, true);
     const bool empty = call->tape.top && call->tape.stamp[LAYOUT] & on_gpu_bit;
-    stamp own = stamp_of(call, geometry);
-    if (empty) own.words[LAYOUT] |= on_gpu_bit;
-    if (call->tape.top && memcmp(call->tape.stamp, &own, sizeof own) != 0)
+    stamp expected = stamp_of(call, geometry);
+    if (empty) expected.words[LAYOUT] |= on_gpu_bit;
+    if (call->tape.top && memcmp(call->tape.stamp, &expected, sizeof expected) != 0)
         return bo_fail(context, BO_INVALID,
                        "attention: the tape belongs to another forward pass (the attention, draw or shape differs)");
     if (empty && !on_gpu)
@@ -436,31 +436,31 @@ typedef struct step_job {
     void *const *states;
     float *out;
     size_t tasks, threads; /* a task is a key head of some sequences */
-    bo_desks desks;
+    bo_scratch scratch;
     bool isolate; /* a sequence that is not finite does not end the step */
     atomic_bool *not_finite;
 } step_job;
 
-static void step_task(const step_job *job, size_t index, size_t desk)
+static void step_task(const step_job *job, size_t index, size_t block)
 {
     size_t key_heads = job->attention->desc.key_heads, first = index / key_heads * BO_STEP_BLOCK;
     size_t count = job->sequences - first < BO_STEP_BLOCK ? job->sequences - first : BO_STEP_BLOCK;
     job->attention->engine->step(job->attention, job->in, first, count, index % key_heads, job->states, job->out,
-                                 job->not_finite, bo_desk_of(&job->desks, desk, 0));
+                                 job->not_finite, bo_scratch_of(&job->scratch, block, 0));
 }
 
 static bo_status check_step(bo_context *context, const step_job *job, const bo_call *call)
 {
     const bo_attention *attention = job->attention;
-    bool asks = !job->in->k, full_matters = attention->traits & BO_TRAIT_CAPACITY && !attention->desc.window;
+    bool read_only = !job->in->k, full_matters = attention->traits & BO_TRAIT_CAPACITY && !attention->desc.window;
     BO_TRY(bo_inputs_check(context, call));
-    if (!asks) BO_TRY(bo_states_apart(context, call->work, job->sequences, NULL, job->states));
+    if (!read_only) BO_TRY(bo_states_check_distinct(context, call->work, job->sequences, NULL, job->states));
     for (size_t s = 0; s < job->sequences; s++) {
         if (!job->states[s]) return bo_fail(context, BO_INVALID, "attention: the state of sequence %zu is NULL", s);
         BO_TRY(bo_state_check(context, attention, job->states[s]));
-        if (!asks && full_matters && bo_attention_state_tokens(job->states[s]) >= attention->held)
+        if (!read_only && full_matters && bo_attention_state_tokens(job->states[s]) >= attention->cached_keys)
             return bo_fail(context, BO_INVALID, "attention: the state of sequence %zu is full: capacity %zu", s,
-                           attention->held);
+                           attention->cached_keys);
     }
     if (job->isolate) return BO_OK;
     BO_TRY(bo_gates_check(context, call));
@@ -510,7 +510,7 @@ static size_t step_traffic(const step_job *job)
     const bo_attention *attention = job->attention;
     size_t bytes = 0, row = (attention->desc.dim + attention->desc.value_dim) * sizeof(float);
     for (size_t s = 0; s < job->sequences; s++) {
-        size_t kept = bo_min((size_t)bo_attention_state_tokens(job->states[s]), attention->held);
+        size_t kept = bo_min((size_t)bo_attention_state_tokens(job->states[s]), attention->cached_keys);
         bytes += attention->desc.key_heads * (attention->sums_bytes + kept * row);
     }
     return bytes;
@@ -520,12 +520,12 @@ static size_t step_traffic(const step_job *job)
  * One core reads and updates states at about 16 GB/s (bochner bench attention --only decode). */
 static size_t step_threads(bo_context *context, const step_job *job, size_t tasks)
 {
-    const double rate = 16e9, least = 4e-6; /* bytes per second; seconds that are never divided */
-    size_t most = bo_min(tasks, (size_t)bo_context_threads(context));
+    const double rate = 16e9, min_seconds = 4e-6; /* bytes per second; seconds that are never divided */
+    size_t max_threads = bo_min(tasks, (size_t)bo_context_threads(context));
     double seconds = (double)step_traffic(job) / rate;
-    if (most < 2 || seconds < least) return 1;
+    if (max_threads < 2 || seconds < min_seconds) return 1;
     double threads = seconds / (2 * bo_batch_seconds(context));
-    return threads < 2 ? 1 : threads < (double)most ? (size_t)threads : most;
+    return threads < 2 ? 1 : threads < (double)max_threads ? (size_t)threads : max_threads;
 }
 
 /* Runs every threads-th task. */
@@ -545,12 +545,12 @@ static bo_status run_step(bo_context *context, step_job *job, const bo_call *cal
     if (job->in->solves) *job->in->solves = (bo_solves){0};
     job->tasks = rounds * attention->desc.key_heads;
     job->threads = step_threads(context, job, job->tasks);
-    BO_TRY(bo_desks_take(context, call->work, job->threads, job->threads,
-                         attention->engine->step_bytes(attention, together), "a step of attention", &job->desks));
+    BO_TRY(bo_scratch_alloc(context, call->work, job->threads, job->threads,
+                            attention->engine->step_bytes(attention, together), "a step of attention", &job->scratch));
     for (size_t s = 0; job->isolate && s < job->sequences; s++) fill_outputs(job, s);
     bo_parallel(context, job->threads, step_share, job);
-    bo_desks_give(&job->desks);
-    if (!job->isolate && atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
+    bo_scratch_free(&job->scratch);
+    if (!job->isolate && atomic_load(call->not_finite)) return bo_inputs_locate_nonfinite(context, call);
     for (size_t s = 0; job->isolate && s < job->sequences; s++)
         if (!is_sequence_finite(context, job, s)) fill_outputs(job, s);
     for (size_t s = 0; job->in->k && s < job->sequences; s++) bo_state_add_tokens(job->states[s], 1);

@@ -58,16 +58,16 @@ bo_status bo_gates_check(bo_context *context, const bo_call *call);
 /* Reads all of q, k and v; the error gives the position of the first number that is not finite. */
 bo_status bo_inputs_finite(bo_context *context, const bo_call *call);
 /* Fails with the position of the first number in the inputs that is not finite. */
-bo_status bo_inputs_blame(bo_context *context, const bo_call *call);
+bo_status bo_inputs_locate_nonfinite(bo_context *context, const bo_call *call);
 /* True if the requested gradients of one key head of a sequence are finite, except those of parameters. */
 bool bo_gradients_finite(const bo_call *call, size_t sequence, size_t key_head);
 /* Fails with the position of the first number that is not finite in the inputs or, if there is none, in the
  * gradients. */
-bo_status bo_gradients_blame(bo_context *context, const bo_call *call);
+bo_status bo_gradients_locate_nonfinite(bo_context *context, const bo_call *call);
 /* Checks that no state is written for two sequences, or written for one while another reads it (initial may be
  * NULL). */
-bo_status bo_states_apart(bo_context *context, bo_work *work, size_t count, const void *const *initial,
-                          void *const *final);
+bo_status bo_states_check_distinct(bo_context *context, bo_work *work, size_t count, const void *const *initial,
+                                   void *const *final);
 /* Checks that the initial states of the call match the attention, and that `final` (NULL: none) can hold the result. */
 bo_status bo_states_check(bo_context *context, const bo_call *call, void *const *final);
 

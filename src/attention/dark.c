@@ -15,20 +15,20 @@ static bo_status check_keys(bo_context *context, const char *what, const bo_atte
 }
 
 /* Moments of q and of k. */
-typedef struct both {
+typedef struct moments_pair {
     bo_second_moments q, k;
-} both;
+} moments_pair;
 
 static bo_status measure(bo_context *context, const bo_call *call, const float *q, const float *k, double scale,
-                         size_t first, size_t count, both *out)
+                         size_t first, size_t count, moments_pair *out)
 {
     bo_side queries = bo_side_queries(call, q, first, count), keys = bo_side_keys(call, k, first, count);
-    *out = (both){0};
+    *out = (moments_pair){0};
     BO_TRY(bo_second_moments_measure(context, &queries, scale, &out->q));
     return bo_second_moments_measure(context, &keys, scale, &out->k);
 }
 
-static void free_both(both *moments)
+static void free_pair(moments_pair *moments)
 {
     bo_second_moments_free(&moments->q);
     bo_second_moments_free(&moments->k);
@@ -42,7 +42,7 @@ static const double shrinkage = 0.01, ridge = 1e-4;
 
 /* Computes the mean of the covariances of q and of k, each about its own mean, with shrinkage. *variance: mean of its
  * diagonal before shrinkage. */
-static void pooled_covariance(size_t dim, const both *m, double *out, double *variance)
+static void pooled_covariance(size_t dim, const moments_pair *m, double *out, double *variance)
 {
     *variance = 0;
     for (size_t i = 0; i < dim; i++)
@@ -56,7 +56,7 @@ static void pooled_covariance(size_t dim, const both *m, double *out, double *va
 }
 
 /* Returns uᵀSu, where S is the mean of the second moments: the mean square of the data along u. */
-static double energy_along(size_t dim, const both *m, const double *u)
+static double energy_along(size_t dim, const moments_pair *m, const double *u)
 {
     double sum = 0;
     for (size_t i = 0; i < dim; i++)
@@ -67,7 +67,8 @@ static double energy_along(size_t dim, const both *m, const double *u)
 
 /* Returns the amount for which the mean of |Mx|² over the data equals that of |x|²; M has the `rank` leading
  * directions. */
-static double usual_amount(size_t dim, size_t rank, const both *m, const double *vectors, const double *values)
+static double default_amount(size_t dim, size_t rank, const moments_pair *m, const double *vectors,
+                             const double *values)
 {
     double before = 0, after = 0;
     for (size_t i = 0; i < dim; i++) {
@@ -78,8 +79,8 @@ static double usual_amount(size_t dim, size_t rank, const both *m, const double 
     return sqrt(before / after);
 }
 
-static bo_status whiten_head(bo_context *context, const bo_attention *attention, const both *moments, size_t key_head,
-                             double amount, double *buffer, float *m)
+static bo_status whiten_head(bo_context *context, const bo_attention *attention, const moments_pair *moments,
+                             size_t key_head, double amount, double *buffer, float *m)
 {
     size_t dim = attention->desc.dim, rank = attention->desc.rank;
     double *covariance = buffer, *vectors = covariance + dim * dim, *values = vectors + dim * dim, variance;
@@ -87,7 +88,7 @@ static bo_status whiten_head(bo_context *context, const bo_attention *attention,
     if (!(variance > 0))
         return bo_fail(context, BO_NUMERIC, "whitening: q and k of key head %zu are constant", key_head);
     BO_TRY(bo_eigen_of(context, dim, covariance, vectors, values));
-    if (amount == 0) amount = usual_amount(dim, rank, moments, vectors, values);
+    if (amount == 0) amount = default_amount(dim, rank, moments, vectors, values);
     for (size_t i = 0; i < dim; i++) values[i] = amount / sqrt(values[i]);
     bo_metric_write(dim, rank, vectors, values, covariance, m + key_head * rank * dim);
     return BO_OK;
@@ -102,10 +103,10 @@ static bo_status whiten(bo_context *context, const bo_call *call, const float *q
     if (!buffer) return BO_MEMORY;
     bo_status status = BO_OK;
     for (size_t h = 0; status == BO_OK && h < attention->desc.key_heads; h++) {
-        both moments;
+        moments_pair moments;
         status = measure(context, call, q, k, 1, h, 1, &moments);
         if (status == BO_OK) status = whiten_head(context, attention, &moments, h, amount, buffer, m);
-        free_both(&moments);
+        free_pair(&moments);
     }
     bo_free(buffer);
     return status;
@@ -161,18 +162,18 @@ static bo_status normality(bo_context *context, const bo_side *side, double scal
     return status;
 }
 
-static double mismatch(size_t dim, const both *m)
+static double mismatch(size_t dim, const moments_pair *m)
 {
-    double apart = 0, together = 0;
+    double difference = 0, sum = 0;
     for (size_t i = 0; i < dim * dim; i++) {
         double q = m->q.second[i], k = m->k.second[i];
-        apart += (q - k) * (q - k);
-        together += (q + k) * (q + k);
+        difference += (q - k) * (q - k);
+        sum += (q + k) * (q + k);
     }
-    return together > 0 ? sqrt(apart / together) : 0;
+    return sum > 0 ? sqrt(difference / sum) : 0;
 }
 
-static bo_status extremes(bo_context *context, size_t dim, const both *m, double *smallest, double *largest)
+static bo_status extremes(bo_context *context, size_t dim, const moments_pair *m, double *smallest, double *largest)
 {
     double *values = bo_alloc_raw(context, dim, sizeof *values, "eigenvalues");
     if (!values) return BO_MEMORY;
@@ -187,7 +188,7 @@ static bo_status extremes(bo_context *context, size_t dim, const both *m, double
 
 /* Keeps the report of the key head with the largest eigenvalue; clipped eigenvalues are counted over all heads. */
 static bo_status report_head(bo_context *context, const bo_call *call, const float *q, const float *k, size_t first,
-                             size_t count, const both *m, const bo_law *law, bo_proposal_report *report)
+                             size_t count, const moments_pair *m, const bo_law *law, bo_proposal_report *report)
 {
     const bo_attention_desc *desc = &call->attention->desc;
     double smallest, largest, normal_q, normal_k;
@@ -217,11 +218,11 @@ static bo_status make_laws(bo_context *context, const bo_call *call, const float
     const bo_attention_desc *desc = &call->attention->desc;
     size_t count = desc->key_heads / maps;
     for (size_t h = 0; h < maps; h++) {
-        both moments;
+        moments_pair moments;
         bo_status status = measure(context, call, q, k, desc->scale, h * count, count, &moments);
         if (status == BO_OK) status = bo_law_make(context, desc->dim, moments.q.second, moments.k.second, laws + h);
         if (status == BO_OK) status = report_head(context, call, q, k, h * count, count, &moments, laws + h, report);
-        free_both(&moments);
+        free_pair(&moments);
         BO_TRY(status);
     }
     return BO_OK;
@@ -255,7 +256,7 @@ static void warn(bo_context *context, const bo_proposal_report *r)
                "proposal: %zu eigenvalues of the precision were raised to %g, because the norms of the data are too "
                "large for the optimal distribution to exist (largest eigenvalue %.3g, key head %zu; it must be below "
                "0.45)",
-               r->clipped, BO_LEAST_PRECISION, r->largest, r->key_head);
+               r->clipped, BO_MIN_PRECISION, r->largest, r->key_head);
     if (r->mean_share > BO_CENTERED_SHARE)
         bo_log(context, BO_LOG_WARNING,
                "proposal: the mean is %.0f%% of the second moment of q and k; the theory assumes that it is 0",

@@ -37,10 +37,10 @@ bo_side bo_side_queries(const bo_call *call, const float *q, size_t first_key_he
 bo_side bo_side_keys(const bo_call *call, const float *k, size_t first_key_head, size_t key_heads);
 size_t bo_side_rows(const bo_side *side);
 /* Copies at most `most` rows, evenly spaced over all. Returns their number. out: rows x width. */
-size_t bo_side_sample(const bo_side *side, size_t most, float *out);
+size_t bo_side_sample(const bo_side *side, size_t max_rows, float *out);
 /* Copies `wanted` rows, evenly spaced over all; the first is at `offset` (in [0, 1)) of the spacing. If `wanted`
  * exceeds the number of rows, rows repeat. There must be at least one row. */
-void bo_side_spread(const bo_side *side, size_t wanted, double offset, float *out);
+void bo_side_spread(const bo_side *side, size_t count, double offset, float *out);
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 

@@ -56,12 +56,12 @@ void bo_delta_triangle(const bo_delta *work, size_t rows, size_t depth, const fl
                                 work->chunk);
 }
 
-void bo_delta_decay_row(const bo_delta *work, size_t i, size_t seen, float sign, float *row)
+void bo_delta_decay_row(const bo_delta *work, size_t i, size_t visible, float sign, float *row)
 {
     const float *decay = work->decay + i * work->chunk;
-    for (size_t j = 0; work->gated && j < seen; j++) row[j] *= sign * decay[j];
-    for (size_t j = 0; !work->gated && sign < 0 && j < seen; j++) row[j] = -row[j];
-    memset(row + seen, 0, (bo_delta_reach(work, i) - seen) * sizeof *row);
+    for (size_t j = 0; work->gated && j < visible; j++) row[j] *= sign * decay[j];
+    for (size_t j = 0; !work->gated && sign < 0 && j < visible; j++) row[j] = -row[j];
+    memset(row + visible, 0, (bo_delta_reach(work, i) - visible) * sizeof *row);
 }
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ void bo_delta_queries(bo_delta *work, size_t queries, const float *q, size_t ldq
 }
 
 /* Computes o (queries x values) for the queries set before. */
-static void delta_answer(const bo_delta *work, size_t queries, float *out, size_t ldout)
+static void delta_output(const bo_delta *work, size_t queries, float *out, size_t ldout)
 {
     const bo_kernels *kernels = work->kernels;
     size_t values = work->values, chunk = work->chunk;
@@ -227,7 +227,7 @@ bo_delta_task bo_delta_task_make(const bo_call *call, size_t sequence, size_t ke
 
 /* Computes the outputs of every query head of the group, rows [first, first + rows). A value in q, k or v that is not
  * finite makes the outputs of its own token not finite. */
-static bool ask(const bo_delta_task *at, bo_delta *work, size_t first, size_t rows)
+static bool forward_queries(const bo_delta_task *at, bo_delta *work, size_t first, size_t rows)
 {
     const bo_call *call = at->call;
     const bo_attention_desc *d = &call->attention->desc;
@@ -237,7 +237,7 @@ static bool ask(const bo_delta_task *at, bo_delta *work, size_t first, size_t ro
         bo_rows all = bo_rows_at(call, call->out, d->heads, d->value_dim, false, at->sequence, head);
         bo_rows out = bo_rows_from(all, first);
         bo_delta_queries(work, rows, bo_rows_from(q, first).at, q.stride);
-        delta_answer(work, rows, out.at, out.stride);
+        delta_output(work, rows, out.at, out.stride);
         if (!bo_rows_finite(call->kernels, rows, d->value_dim, out.at, out.stride)) return false;
     }
     return true;
@@ -254,16 +254,16 @@ static void record(const bo_delta_task *at, const bo_delta *work, size_t first)
 
 static bool forward_rows(const bo_delta_task *at, bo_delta *work)
 {
-    bool asked = at->at->keys == 0;
-    size_t tokens = asked ? at->at->queries : at->at->keys;
+    bool read_only = at->at->keys == 0;
+    size_t tokens = read_only ? at->at->queries : at->at->keys;
     for (size_t first = 0; first < tokens; first += work->chunk) {
         size_t rows = bo_min(work->chunk, tokens - first);
         if (bo_pass_stops(at->call->watch, rows)) return false;
-        if (!asked) record(at, work, first);
-        bo_delta_keys(work, at, first, asked ? 0 : rows);
-        if (!asked) bo_delta_solve(work, bo_rows_from(at->rows.v, first).at, at->rows.v.stride);
-        if (!at->call->shape->no_queries && !ask(at, work, first, rows)) return false;
-        if (!asked) bo_delta_absorb(work, work->s);
+        if (!read_only) record(at, work, first);
+        bo_delta_keys(work, at, first, read_only ? 0 : rows);
+        if (!read_only) bo_delta_solve(work, bo_rows_from(at->rows.v, first).at, at->rows.v.stride);
+        if (!at->call->shape->no_queries && !forward_queries(at, work, first, rows)) return false;
+        if (!read_only) bo_delta_absorb(work, work->s);
     }
     return true;
 }
@@ -311,7 +311,7 @@ static size_t step_bytes(const bo_attention *attention, size_t count)
 }
 
 /* Computes rows after the transform, times `factor`. */
-static void take_rows(const bo_row_transform *transform, bo_role role, size_t rows, const float *x, size_t ldx,
+static void load_rows(const bo_row_transform *transform, bo_role role, size_t rows, const float *x, size_t ldx,
                       float factor, float *to)
 {
     size_t ldt, dim = transform->dim;
@@ -342,10 +342,10 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     step_work work = step_make(attention, in, key_head, count, &carver);
     size_t head = key_head * attention->group, dim = d->dim;
     if (in->k)
-        take_rows(&work.transform, BO_OF_KEYS, count, in->k + (first * d->key_heads + key_head) * dim,
+        load_rows(&work.transform, BO_OF_KEYS, count, in->k + (first * d->key_heads + key_head) * dim,
                   d->key_heads * dim, 1, work.k);
     for (size_t g = 0; g < attention->group; g++)
-        take_rows(&work.transform, BO_OF_QUERIES, count, in->q + (first * d->heads + head + g) * dim, d->heads * dim,
+        load_rows(&work.transform, BO_OF_QUERIES, count, in->q + (first * d->heads + head + g) * dim, d->heads * dim,
                   (float)d->scale, work.q + g * count * dim);
     for (size_t row = 0; row < count; row++) {
         size_t at = (first + row) * d->key_heads + key_head;
@@ -373,7 +373,7 @@ typedef struct unstable {
 } unstable;
 
 /* Finds the maximum of β|k|². Beyond 2, an update reverses and amplifies the memory along the key. */
-static unstable seek_unstable(const bo_call *call)
+static unstable find_unstable(const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
     unstable worst = {0};
@@ -391,9 +391,9 @@ static unstable seek_unstable(const bo_call *call)
     return worst;
 }
 
-static bo_status blame(bo_context *context, const bo_call *call)
+static bo_status explain_overflow(bo_context *context, const bo_call *call)
 {
-    const unstable worst = seek_unstable(call);
+    const unstable worst = find_unstable(call);
     if (!(worst.square > 2)) return BO_OK;
     return bo_fail(
         context, BO_NUMERIC,
@@ -411,7 +411,7 @@ const bo_engine bo_engine_delta = {
     .memory = memory,
     .memory_gradient = memory,
     .operations = operations,
-    .blame = blame,
+    .explain_overflow = explain_overflow,
     .step_bytes = step_bytes,
     .step = step,
 };

@@ -75,7 +75,7 @@ void bo_delta_absorb(const bo_delta *work, float *to);
 void bo_delta_triangle(const bo_delta *work, size_t rows, size_t depth, const float *x, size_t ldx, const float *yt,
                        float *out);
 /* Computes row_j *= sign D_ij for j < seen; writes zeros up to the end of the band of row i. */
-void bo_delta_decay_row(const bo_delta *work, size_t i, size_t seen, float sign, float *row);
+void bo_delta_decay_row(const bo_delta *work, size_t i, size_t visible, float sign, float *row);
 
 static inline float bo_delta_beta(const bo_delta *work, size_t i)
 {

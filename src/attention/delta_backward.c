@@ -244,8 +244,8 @@ static void go_to(back_work *work, size_t index)
 /* ---- a chunk ----------------------------------------------------------------------------------------------------- */
 
 /* Computes dx of some rows from dt, the gradient with respect to rows after the transform. */
-static void give_rows(const bo_delta *delta, bo_role role, size_t first, size_t rows, bo_rows x, const float *dt,
-                      bo_rows dx)
+static void write_rows(const bo_delta *delta, bo_role role, size_t first, size_t rows, bo_rows x, const float *dt,
+                       bo_rows dx)
 {
     if (!dx.at) return;
     x = bo_rows_from(x, first);
@@ -267,12 +267,12 @@ static bool back_queries(const bo_delta_task *at, bo_delta_back *back, size_t fi
         bo_delta_queries(&back->delta, rows, bo_rows_from(q, first).at, q.stride);
         delta_back_queries(back, rows, dout.at, dout.stride);
         call->kernels->scale(rows * d->dim, (float)d->scale, back->dq, back->dq);
-        give_rows(&back->delta, BO_OF_QUERIES, first, rows, q, back->dq, dq);
+        write_rows(&back->delta, BO_OF_QUERIES, first, rows, q, back->dq, dq);
     }
     return true;
 }
 
-static void give_keys(const bo_delta_task *at, bo_delta_back *back, size_t first, size_t keys)
+static void write_key_gradients(const bo_delta_task *at, bo_delta_back *back, size_t first, size_t keys)
 {
     const bo_call *call = at->call;
     const bo_attention_desc *d = &call->attention->desc;
@@ -282,7 +282,7 @@ static void give_keys(const bo_delta_task *at, bo_delta_back *back, size_t first
     bo_rows dv = bo_rows_from(bo_rows_at(call, to->v, d->key_heads, values, true, s, h), first);
     bo_rows dbeta = bo_rows_from(bo_rows_at(call, to->beta, d->key_heads, 1, true, s, h), first);
     bo_rows dgate = bo_rows_from(bo_rows_at(call, to->log_gate, d->key_heads, 1, true, s, h), first);
-    give_rows(&back->delta, BO_OF_KEYS, first, keys, at->rows.k, back->dk, dk);
+    write_rows(&back->delta, BO_OF_KEYS, first, keys, at->rows.k, back->dk, dk);
     for (size_t i = 0; dv.at && i < keys; i++)
         memcpy(dv.at + i * dv.stride, back->y + i * values, values * sizeof *dv.at);
     if (dbeta.at) delta_back_beta(back, dbeta.at, dbeta.stride);
@@ -301,7 +301,7 @@ static bool back_chunk(const bo_delta_task *at, back_work *work, size_t first, s
     if (!back_queries(at, back, first, rows)) return false;
     if (keys == 0) return true;
     delta_back_keys(back);
-    give_keys(at, back, first, keys);
+    write_key_gradients(at, back, first, keys);
     return true;
 }
 

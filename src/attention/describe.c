@@ -11,15 +11,15 @@
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 /* Larger sizes are treated as errors; products of allowed sizes cannot overflow. */
-enum { MOST_HEADS = 1 << 16, MOST_DIM = 1 << 20, MOST_CHUNK = 1024, MOST_ITERATIONS = 1 << 20 };
-#define MOST_TOKENS ((size_t)1 << 40)
+enum { MAX_HEADS = 1 << 16, MAX_DIM = 1 << 20, MAX_CHUNK = 1024, MAX_ITERATIONS = 1 << 20 };
+#define MAX_TOKENS ((size_t)1 << 40)
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "attention: " __VA_ARGS__)
 
-static bo_status check_size(bo_context *context, const char *name, size_t value, size_t most)
+static bo_status check_size(bo_context *context, const char *name, size_t value, size_t max)
 {
     if (value == 0) REFUSE("%s must be at least 1, found 0", name);
-    if (value > most) REFUSE("%s must be at most %zu, found %zu", name, most, value);
+    if (value > max) REFUSE("%s must be at most %zu, found %zu", name, max, value);
     return BO_OK;
 }
 
@@ -31,14 +31,14 @@ static bo_status check_real(bo_context *context, const char *name, double value)
 
 static bo_status resolve_sizes(bo_context *context, bo_attention_desc *d)
 {
-    BO_TRY(check_size(context, "heads", d->heads, MOST_HEADS));
+    BO_TRY(check_size(context, "heads", d->heads, MAX_HEADS));
     if (!d->key_heads) d->key_heads = d->heads;
     if (d->key_heads > d->heads || d->heads % d->key_heads)
         REFUSE("key_heads must divide heads = %zu, found %zu", d->heads, d->key_heads);
-    BO_TRY(check_size(context, "dim", d->dim, MOST_DIM));
+    BO_TRY(check_size(context, "dim", d->dim, MAX_DIM));
     if (!d->value_dim) d->value_dim = d->dim;
-    BO_TRY(check_size(context, "value_dim", d->value_dim, MOST_DIM));
-    if (d->chunk > MOST_CHUNK) REFUSE("chunk must be at most %d, found %zu", MOST_CHUNK, d->chunk);
+    BO_TRY(check_size(context, "value_dim", d->value_dim, MAX_DIM));
+    if (d->chunk > MAX_CHUNK) REFUSE("chunk must be at most %d, found %zu", MAX_CHUNK, d->chunk);
     BO_TRY(check_real(context, "scale", d->scale));
     BO_TRY(check_real(context, "clamp", d->clamp));
     BO_TRY(check_real(context, "tolerance", d->tolerance));
@@ -69,10 +69,10 @@ static given size_field(unsigned traits, const char *name, size_t value)
     return out;
 }
 
-static given word_field(unsigned traits, bool is_given, const char *name, const char *word)
+static given named_field(unsigned traits, bool is_given, const char *name, const char *value_name)
 {
     given out = {.traits = traits, .given = is_given};
-    snprintf(out.text, sizeof out.text, "%s%s%s", name, word ? " " : "", word ? word : "");
+    snprintf(out.text, sizeof out.text, "%s%s%s", name, value_name ? " " : "", value_name ? value_name : "");
     return out;
 }
 
@@ -89,17 +89,17 @@ static bo_status check_fields(bo_context *context, const bo_attention_desc *d)
         field(BO_TRAIT_TEMPERATURE, d->temperature != 0, "temperature", d->temperature),
         field(BO_TRAIT_POWER, d->power != 0, "power", d->power),
         field(BO_TRAIT_FEATURES, d->clamp != 0, "clamp", d->clamp),
-        word_field(BO_TRAIT_UNIT, d->unit, "unit", NULL),
-        word_field(BO_TRAIT_FEATURES, d->one_draw, "one_draw", NULL),
-        word_field(BO_TRAIT_PROPOSAL, d->proposal != BO_PROPOSAL_NONE, "proposal", bo_proposal_name(d->proposal)),
-        word_field(BO_TRAIT_DRAWS, d->features.sampling != BO_SAMPLING_DRAWN, "sampling",
-                   bo_sampling_name(d->features.sampling)),
+        named_field(BO_TRAIT_UNIT, d->unit, "unit", NULL),
+        named_field(BO_TRAIT_FEATURES, d->one_draw, "one_draw", NULL),
+        named_field(BO_TRAIT_PROPOSAL, d->proposal != BO_PROPOSAL_NONE, "proposal", bo_proposal_name(d->proposal)),
+        named_field(BO_TRAIT_DRAWS, d->features.sampling != BO_SAMPLING_DRAWN, "sampling",
+                    bo_sampling_name(d->features.sampling)),
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        char words[BO_KIND_WORDS];
+        char list[BO_KIND_LIST_BYTES];
         if (!fields[i].given || fields[i].traits & traits) continue;
         REFUSE("%s does not apply to kind %s, only to %s", fields[i].text, bo_attention_kind_name(d->kind),
-               bo_kinds_with(fields[i].traits, words));
+               bo_kinds_with(fields[i].traits, list));
     }
     return BO_OK;
 }
@@ -107,27 +107,28 @@ static bo_status check_fields(bo_context *context, const bo_attention_desc *d)
 static bo_status resolve_window(bo_context *context, bo_attention_desc *d)
 {
     const unsigned traits = bo_attention_traits(d);
-    const bool keeps = traits & BO_TRAIT_CAPACITY;
+    const bool caches = traits & BO_TRAIT_CAPACITY;
     if (traits & BO_TRAIT_CAUSAL && !d->causal)
         REFUSE("kind %s requires causal = true, found false", bo_attention_kind_name(d->kind));
-    if (traits & BO_TRAIT_WINDOW && !keeps && !d->window) d->window = BO_USUAL_WINDOW;
+    if (traits & BO_TRAIT_WINDOW && !caches && !d->window) d->window = BO_DEFAULT_WINDOW;
     if (d->window && !d->causal) REFUSE("window %zu requires causal attention", d->window);
-    if (d->window > MOST_TOKENS) REFUSE("window must be at most %zu, found %zu", MOST_TOKENS, d->window);
-    if (keeps && !d->capacity) d->capacity = d->window ? d->window : 4096;
-    if (d->capacity > MOST_TOKENS) REFUSE("capacity must be at most %zu, found %zu", MOST_TOKENS, d->capacity);
+    if (d->window > MAX_TOKENS) REFUSE("window must be at most %zu, found %zu", MAX_TOKENS, d->window);
+    if (caches && !d->capacity) d->capacity = d->window ? d->window : 4096;
+    if (d->capacity > MAX_TOKENS) REFUSE("capacity must be at most %zu, found %zu", MAX_TOKENS, d->capacity);
     return BO_OK;
 }
 
 static bo_status resolve_gate(bo_context *context, bo_attention_desc *d)
 {
     const bo_kind *kind = bo_kind_of(d->kind);
-    char words[BO_KIND_WORDS];
+    char list[BO_KIND_LIST_BYTES];
     if ((unsigned)d->gate >= BO_GATE_COUNT) REFUSE("unknown gate %d", (int)d->gate);
     if ((unsigned)d->normalizer >= BO_NORMALIZER_COUNT) REFUSE("unknown normalizer %d", (int)d->normalizer);
     if (!bo_attention_takes_gate(d->kind, d->gate)) {
         if (kind->no_gate)
             REFUSE("kind %s has %s; gate must be none, found %s", kind->name, kind->no_gate, bo_gate_name(d->gate));
-        REFUSE("kind %s requires gate %s, found %s", kind->name, bo_gates_taken(d->kind, words), bo_gate_name(d->gate));
+        REFUSE("kind %s requires gate %s, found %s", kind->name, bo_gates_accepted(d->kind, list),
+               bo_gate_name(d->gate));
     }
     if (d->gate != BO_GATE_NONE && !d->causal) REFUSE("gate %s requires causal attention", bo_gate_name(d->gate));
     if (kind->traits & BO_TRAIT_MEMORY) d->normalizer = BO_NORMALIZER_NONE;
@@ -149,8 +150,8 @@ static bo_status resolve_numbers(bo_context *context, bo_attention_desc *d)
     if ((d->iterations || d->tolerance != 0) && !iterates)
         REFUSE("iterations and tolerance apply to kind %s only with a gate, found gate %s", kind->name,
                bo_gate_name(d->gate));
-    if (d->iterations > MOST_ITERATIONS)
-        REFUSE("iterations must be at most %d, found %zu", MOST_ITERATIONS, d->iterations);
+    if (d->iterations > MAX_ITERATIONS)
+        REFUSE("iterations must be at most %d, found %zu", MAX_ITERATIONS, d->iterations);
     if (iterates && !d->iterations) d->iterations = d->dim;
     if (iterates && d->tolerance == 0) d->tolerance = 1e-6;
     return BO_OK;
@@ -207,11 +208,11 @@ static bo_status check_sampling(bo_context *context, const bo_attention_desc *d)
 {
     const bo_features_desc *f = &d->features;
     const bool positive = f->function == BO_FUNCTION_DEFAULT || f->function == BO_FUNCTION_POSITIVE;
-    char words[BO_KIND_WORDS];
+    char list[BO_KIND_LIST_BYTES];
     if (d->proposal != BO_PROPOSAL_NONE && !(f->kernel == BO_KERNEL_SOFTMAX && positive))
         REFUSE("proposal %s applies only to positive features of the softmax kernel with kinds %s; found kind %s, "
                "kernel %s, function %s",
-               bo_proposal_name(d->proposal), bo_kinds_with(BO_TRAIT_PROPOSAL, words), bo_attention_kind_name(d->kind),
+               bo_proposal_name(d->proposal), bo_kinds_with(BO_TRAIT_PROPOSAL, list), bo_attention_kind_name(d->kind),
                bo_kernel_name(f->kernel), bo_function_name(f->function) ? bo_function_name(f->function) : "none");
     if (f->sampling != BO_SAMPLING_DRAWN && f->sampling != BO_SAMPLING_OPTIMAL)
         REFUSE("sampling must be drawn or optimal, found %s",
@@ -223,11 +224,11 @@ static bo_status resolve_map(bo_context *context, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
     const bo_kind *kind = bo_kind_of(d->kind);
-    char words[BO_KIND_WORDS];
-    if (f->kernel == (bo_kernel)0) f->kernel = kind->usual_kernel;
+    char list[BO_KIND_LIST_BYTES];
+    if (f->kernel == (bo_kernel)0) f->kernel = kind->default_kernel;
     if (!bo_kernel_name(f->kernel)) REFUSE("unknown kernel %d", (int)f->kernel);
     if (!bo_attention_takes_kernel(d->kind, f->kernel))
-        REFUSE("kind %s requires kernel %s, found %s", kind->name, bo_kernels_taken(d->kind, words),
+        REFUSE("kind %s requires kernel %s, found %s", kind->name, bo_kernels_accepted(d->kind, list),
                bo_kernel_name(f->kernel));
     const bool ranked = bo_attention_has(d, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE);
     if (d->rank > d->dim) REFUSE("rank must be at most dim = %zu, found %zu", d->dim, d->rank);

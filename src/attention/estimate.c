@@ -8,12 +8,12 @@
 /* From a shape to sequences: lengths, starting positions, and the layout of the tape. */
 
 /* More floats than this in one array are treated as an error; sums of lengths cannot overflow. */
-#define MOST_FLOATS ((size_t)1 << 50)
+#define MAX_FLOATS ((size_t)1 << 50)
 
 static bo_status check_total(bo_context *context, const bo_attention_desc *desc, const char *what, size_t tokens)
 {
     size_t widest = desc->heads * (desc->dim > desc->value_dim ? desc->dim : desc->value_dim);
-    if (tokens > MOST_FLOATS / widest)
+    if (tokens > MAX_FLOATS / widest)
         return bo_fail(context, BO_INVALID, "attention: an array of %zu %s for %zu heads is too large", tokens, what,
                        desc->heads);
     return BO_OK;
@@ -74,7 +74,7 @@ static void plan_tape(const bo_attention *attention, size_t sequences, bo_geomet
 
 /* Chunks do not depend on lengths, and segments grow with the longest sequence: they are smallest if all have equal
  * length. */
-size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t queries, size_t keys)
+size_t bo_tape_max_bytes(const bo_attention *attention, size_t sequences, size_t queries, size_t keys)
 {
     size_t bytes, tokens = bo_max(queries, keys), alike = sequences ? (tokens + sequences - 1) / sequences : 0;
     bo_geometry geometry = {.queries_total = queries, .keys_total = keys};
@@ -98,7 +98,7 @@ bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention
                        shape->key_tokens);
     if (shape->layout != BO_LAYOUT_HEADS_FIRST && shape->layout != BO_LAYOUT_TOKENS_FIRST)
         return bo_fail(context, BO_INVALID, "attention: unknown layout %d", (int)shape->layout);
-    out->sequences = bo_work_take(context, work, shape->sequences, sizeof *out->sequences, "the sequences of a call");
+    out->sequences = bo_work_alloc(context, work, shape->sequences, sizeof *out->sequences, "the sequences of a call");
     if (!out->sequences) return BO_MEMORY;
     bo_status status = fill_sequences(context, attention, shape, out);
     if (status != BO_OK) {
@@ -118,7 +118,7 @@ bo_status bo_geometry_make(bo_context *context, const bo_attention *attention, c
 
 void bo_geometry_free(bo_geometry *geometry)
 {
-    bo_work_give(geometry->work, geometry->sequences);
+    bo_work_free(geometry->work, geometry->sequences);
     geometry->sequences = NULL;
 }
 
@@ -179,14 +179,14 @@ static double operations(const bo_attention *attention, const bo_sequence *seque
 {
     const bo_attention_desc *d = &attention->desc;
     double heads = (double)d->heads, window = (double)d->window, sum = 0;
-    bool keeps = attention->held > 0;
+    bool caches = attention->cached_keys > 0;
     bo_token_operations token = {0};
     if (attention->engine->operations) token = attention->engine->operations(attention);
     for (size_t s = 0; s < count; s++) {
         double queries = (double)sequences[s].queries, keys = (double)sequences[s].keys;
         double pairs = queries * (d->causal ? (keys + 1) / 2 : keys);
         if (d->window && window < keys) pairs = queries * window - window * (window - 1) / 2;
-        if (keeps) sum += heads * pairs * 2 * (double)(d->dim + d->value_dim);
+        if (caches) sum += heads * pairs * 2 * (double)(d->dim + d->value_dim);
         sum += heads * (queries * token.query + keys * token.key + token.sequence);
     }
     return sum;
@@ -237,17 +237,17 @@ static bo_attention_cost few_tasks(bo_context *context, const bo_attention_cost 
 
 /* Returns the maximum over a step and the two methods of the forward pass: one task per worker, or all workers on few
  * heads. */
-static size_t forward_most(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
+static size_t max_forward_bytes(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
 {
     const bo_engine *engine = attention->engine;
-    size_t threads = (size_t)bo_context_threads(context), desks = bo_scratch_count(context, plan->tasks);
+    size_t threads = (size_t)bo_context_threads(context), blocks = bo_scratch_count(context, plan->tasks);
     bo_attention_cost few = few_tasks(context, plan);
     size_t together = engine->together && few.tasks ? engine->together_bytes(attention, &few, threads) + 3 * 64 : 0;
-    size_t step = bo_work_bytes(desks, engine->step_bytes(attention, BO_STEP_BLOCK));
-    return bo_max(step, bo_max(bo_work_bytes(desks, plan->forward_bytes), together));
+    size_t step = bo_work_bytes(blocks, engine->step_bytes(attention, BO_STEP_BLOCK));
+    return bo_max(step, bo_max(bo_work_bytes(blocks, plan->forward_bytes), together));
 }
 
-static size_t backward_most(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
+static size_t max_backward_bytes(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
 {
     const bo_engine *engine = attention->engine;
     size_t threads = (size_t)bo_context_threads(context);
@@ -264,7 +264,7 @@ size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attentio
     bo_attention_plan_make(attention, &(bo_sequence){.queries = queries, .keys = keys}, 1, &plan);
     plan.tasks = sequences * attention->desc.key_heads;
     size_t lists = bo_work_bytes(sequences, sizeof(bo_sequence)) + bo_work_bytes(sequences, 2 * sizeof(void *));
-    if (!backward) return lists + forward_most(context, attention, &plan);
-    return lists + backward_most(context, attention, &plan) +
+    if (!backward) return lists + max_forward_bytes(context, attention, &plan);
+    return lists + max_backward_bytes(context, attention, &plan) +
            bo_work_bytes(bo_parameter_bytes(attention, sequences), 1);
 }

@@ -17,11 +17,11 @@ static float mix_of(const bo_call *call, size_t head)
 static bool slope_fits(const bo_kernels *kernels, size_t width, const float *dout, float delta)
 {
     double square = kernels->dot(width, dout, dout);
-    return fabsf(delta) <= BO_MOST_SLOPE && square <= (double)BO_MOST_SLOPE * (double)BO_MOST_SLOPE;
+    return fabsf(delta) <= BO_MAX_GRADIENT && square <= (double)BO_MAX_GRADIENT * (double)BO_MAX_GRADIENT;
 }
 
 /* Computes top, dO / sum and δ / sum of the tile's rows. A clamped denominator is a constant: δ = 0. */
-static void begin_slope(bo_exact *work, size_t head, size_t first)
+static void begin_gradient(bo_exact *work, size_t head, size_t first)
 {
     const bo_call *call = work->call;
     const bo_kernels *kernels = call->kernels;
@@ -34,7 +34,7 @@ static void begin_slope(bo_exact *work, size_t head, size_t first)
         const float *row = dout.at + r * dout.stride;
         float sum = call->tape.sum[at + r], inverse = 1.0f / fabsf(sum);
         tile->top[r] = call->tape.top[at + r] - log_mix;
-        float *scaled = work->slope.dout + r * width, *delta = &work->slope.delta[r];
+        float *scaled = work->gradient.dout + r * width, *delta = &work->gradient.delta[r];
         kernels->scale(width, inverse, row, scaled);
         *delta = sum > 0.0f ? (float)kernels->dot(width, row, out.at + r * out.stride) * inverse : 0.0f;
         if (slope_fits(kernels, width, scaled, *delta)) continue;
@@ -60,10 +60,10 @@ void bo_exact_scale(const bo_kernels *kernels, bo_rows rows, size_t count, size_
 void bo_exact_begin_tile(bo_exact *work, size_t head, size_t first, size_t end, double *total)
 {
     const bo_call *call = work->call;
-    work->slope.dq = bo_exact_rows(work, call->gradients->q, call->attention->desc.dim, head, first);
-    work->slope.total = total;
+    work->gradient.dq = bo_exact_rows(work, call->gradients->q, call->attention->desc.dim, head, first);
+    work->gradient.total = total;
     bo_exact_fill(work, head, first, end);
-    begin_slope(work, head, first);
+    begin_gradient(work, head, first);
 }
 
 /* Processes queries first … end - 1 of a head and adds Σ dS to *total. */
@@ -74,8 +74,8 @@ static void backward_tile(bo_exact *work, size_t head, size_t first, size_t end,
     bo_exact_zero(bo_exact_rows(work, call->gradients->q, desc->dim, head, first), end - first, desc->dim);
     if (!call->dout) return;
     bo_exact_begin_tile(work, head, first, end, total);
-    bo_softmax_add_keys_slope(&work->tile, &work->slope, &work->keys);
-    bo_exact_scale(call->kernels, work->slope.dq, end - first, desc->dim, desc->scale);
+    bo_softmax_add_keys_gradient(&work->tile, &work->gradient, &work->keys);
+    bo_exact_scale(call->kernels, work->gradient.dq, end - first, desc->dim, desc->scale);
 }
 
 void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
@@ -84,7 +84,7 @@ void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, fl
     size_t mix = bo_parameter_offset(call->attention, BO_PARAMETER_MIX);
     bool mixes = call->gradients->mix != NULL;
     bo_exact work = bo_exact_begin(call, sequence, key_head, BO_SOFTMAX_TILE, true, scratch);
-    bo_softmax_begin_slopes(&work.keys);
+    bo_softmax_begin_gradients(&work.keys);
     for (size_t first = 0, end; first < queries; first = end) {
         end = bo_softmax_tile_end(work.keys.old, first, queries);
         if (bo_pass_stops(call->watch, end - first)) return;
@@ -109,7 +109,7 @@ static bo_exact carve(const bo_attention *attention, size_t longest, size_t span
 {
     bo_exact work = {.tile = bo_softmax_carve(attention, carver)};
     work.keys.fresh = bo_softmax_carve_keys(attention, longest, span, carver);
-    if (backward) work.slope = bo_softmax_carve_slope(attention, carver);
+    if (backward) work.gradient = bo_softmax_carve_gradient(attention, carver);
     return work;
 }
 
@@ -199,9 +199,9 @@ static void record(const bo_exact *work, size_t head, size_t first)
     const bo_tape *tape = &work->call->tape;
     size_t at = bo_exact_tape(work, head, first);
     for (size_t r = 0; r < work->tile.rows; r++) {
-        bool seen = work->tile.sum[r] > 0.0f;
-        tape->top[at + r] = seen ? work->tile.top[r] : 0.0f;
-        tape->sum[at + r] = seen ? work->tile.sum[r] : INFINITY;
+        bool visible = work->tile.sum[r] > 0.0f;
+        tape->top[at + r] = visible ? work->tile.top[r] : 0.0f;
+        tape->sum[at + r] = visible ? work->tile.sum[r] : INFINITY;
     }
 }
 
@@ -228,7 +228,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 {
     bo_exact work = bo_exact_begin(call, sequence, key_head, BO_SOFTMAX_TILE, false, scratch);
     bo_exact_forward_queries(&work, 0, call->sequences[sequence].queries, true);
-    bo_softmax_keep(&work.keys);
+    bo_softmax_store_keys(&work.keys);
 }
 
 /* ---- one token at a time ----------------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@ typedef struct bo_exact {
     size_t sequence, key_head;
     bo_softmax_tile tile;
     bo_softmax_keys keys;
-    bo_softmax_slope slope; /* backward only */
+    bo_softmax_gradient gradient; /* backward only */
 } bo_exact;
 
 /* Returns the bytes for up to `longest` keys, of which those that `span` queries see are loaded at once. */

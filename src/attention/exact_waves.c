@@ -87,13 +87,13 @@ static void part_task(void *arg, size_t index, int worker)
 }
 
 /* Runs after all parts: they read the state, which may be updated in place. */
-static void keep_task(void *arg, size_t index, int worker)
+static void store_task(void *arg, size_t index, int worker)
 {
     const bo_call *call = arg;
     size_t key_heads = call->attention->desc.key_heads;
     (void)worker;
     bo_softmax_keys keys = bo_softmax_keys_of(call, index / key_heads, index % key_heads, (bo_kv_cache){.ring = 0});
-    bo_softmax_keep(&keys);
+    bo_softmax_store_keys(&keys);
 }
 
 bo_status bo_exact_waves(bo_context *context, bo_call *call)
@@ -106,19 +106,19 @@ bo_status bo_exact_waves(bo_context *context, bo_call *call)
         job.count = bo_max(job.count, (call->sequences[s].queries + old % PART + PART - 1) / PART);
         job.loads = bo_max(job.loads, (call->sequences[s].keys + old % LOAD + LOAD - 1) / LOAD);
     }
-    job.keys = bo_work_take(context, call->work, tasks, job.keys_bytes, "the keys of a forward pass");
+    job.keys = bo_work_alloc(context, call->work, tasks, job.keys_bytes, "the keys of a forward pass");
     job.scratch =
-        bo_work_take(context, call->work, (size_t)bo_context_threads(context), job.each, "attention's forward pass");
+        bo_work_alloc(context, call->work, (size_t)bo_context_threads(context), job.each, "attention's forward pass");
     bool ready = job.keys && job.scratch;
     if (ready) {
         if (job.keys_bytes) bo_parallel(context, tasks * job.loads, load_task, &job);
         bo_parallel(context, tasks * job.count, part_task, &job);
     }
-    bo_work_give(call->work, job.scratch);
-    bo_work_give(call->work, job.keys);
+    bo_work_free(call->work, job.scratch);
+    bo_work_free(call->work, job.keys);
     if (!ready) return BO_MEMORY;
     if (!atomic_load(call->not_finite) && !atomic_load(&call->watch->stopped))
-        bo_parallel(context, tasks, keep_task, call);
+        bo_parallel(context, tasks, store_task, call);
     return BO_OK;
 }
 
@@ -179,7 +179,7 @@ static grid grid_of(const bo_call *call, size_t sequence)
 }
 
 /* True if some query of the block may see some key of the block. */
-static bool block_seen(const bo_call *call, const grid *g, size_t row, size_t column)
+static bool block_visible(const bo_call *call, const grid *g, size_t row, size_t column)
 {
     size_t window = call->attention->desc.window;
     if (column >= g->columns) return false;
@@ -200,8 +200,8 @@ static void add_column(bo_exact *work, const grid *g, size_t column, bool keys)
         float *const *initial = keys ? call->gradients->initial : NULL;
         if (initial) dk.at = bo_kv_cache_gradient(attention, initial[work->sequence], work->key_head);
         if (initial) dv.at = dk.at + dim, dk.stride = dv.stride = dim + values;
-        bo_softmax_add_slope(&work->tile, &work->slope, &work->keys.kept, bo_kv_cache_first(g->old, attention->held),
-                             g->old, dk, dv);
+        bo_softmax_add_gradient(&work->tile, &work->gradient, &work->keys.kept,
+                                bo_kv_cache_first(g->old, attention->cached_keys), g->old, dk, dv);
         return;
     }
     stretch k = stretch_of(g->old, column - g->kept, BLOCK, g->keys);
@@ -209,14 +209,14 @@ static void add_column(bo_exact *work, const grid *g, size_t column, bool keys)
         dk = bo_rows_at(call, call->gradients->k, key_heads, dim, true, work->sequence, work->key_head);
         dv = bo_rows_at(call, call->gradients->v, key_heads, values, true, work->sequence, work->key_head);
     }
-    bo_softmax_add_slope(&work->tile, &work->slope, &work->keys.fresh, g->old + k.first, g->old + k.end,
-                         bo_rows_from(dk, k.first), bo_rows_from(dv, k.first));
+    bo_softmax_add_gradient(&work->tile, &work->gradient, &work->keys.fresh, g->old + k.first, g->old + k.end,
+                            bo_rows_from(dk, k.first), bo_rows_from(dv, k.first));
 }
 
 static bo_exact block_make(const bo_attention *attention, bo_carver *carver)
 {
     bo_exact work = {.tile = bo_softmax_carve(attention, carver)};
-    work.slope = bo_softmax_carve_slope(attention, carver);
+    work.gradient = bo_softmax_carve_gradient(attention, carver);
     work.keys.fresh = bo_softmax_carve_cache(attention, BLOCK, carver);
     return work;
 }
@@ -229,13 +229,13 @@ static bool stopped(const bo_call *call)
     return atomic_load(call->not_finite) || atomic_load(&call->watch->stopped);
 }
 
-static void run_block(const blocks *job, size_t pair, size_t row, size_t column, side wanted, int worker)
+static void run_block(const blocks *job, size_t pair, size_t row, size_t column, side requested, int worker)
 {
     const bo_call *call = job->call;
     const bo_attention_desc *desc = &call->attention->desc;
     size_t sequence = pair / desc->key_heads, key_head = pair % desc->key_heads, group = call->attention->group;
     grid g = grid_of(call, sequence);
-    if (row >= g.rows || !block_seen(call, &g, row, column) || stopped(call)) return;
+    if (row >= g.rows || !block_visible(call, &g, row, column) || stopped(call)) return;
     bo_carver carver = {job->scratch + (size_t)worker * job->each, 0};
     bo_exact work = block_make(call->attention, &carver);
     bo_exact_open(call, sequence, key_head, &work);
@@ -244,16 +244,16 @@ static void run_block(const blocks *job, size_t pair, size_t row, size_t column,
         work.keys.loaded = k.first;
         bo_exact_note(call, bo_softmax_load(&work.keys, k.end));
     }
-    bool last = wanted != OF_KEYS && !block_seen(call, &g, row, column + 1);
+    bool last = requested != OF_KEYS && !block_visible(call, &g, row, column + 1);
     stretch q = stretch_of(g.old, row, BLOCK, g.queries);
     if (last && bo_pass_stops(call->watch, q.end - q.first)) return;
     for (size_t first = q.first, end; first < q.end; first = end) {
         end = bo_softmax_tile_end(g.old, first, q.end);
         for (size_t head = key_head * group; head < (key_head + 1) * group; head++) {
             bo_exact_begin_tile(&work, head, first, end, NULL);
-            if (wanted == OF_KEYS) work.slope.dq.at = NULL;
-            add_column(&work, &g, column, wanted != OF_QUERIES);
-            if (last) bo_exact_scale(call->kernels, work.slope.dq, end - first, desc->dim, desc->scale);
+            if (requested == OF_KEYS) work.gradient.dq.at = NULL;
+            add_column(&work, &g, column, requested != OF_QUERIES);
+            if (last) bo_exact_scale(call->kernels, work.gradient.dq, end - first, desc->dim, desc->scale);
         }
     }
 }
@@ -266,7 +266,7 @@ static void round_task(void *arg, size_t index, int worker)
 }
 
 /* The longest tasks come first: the first keys, the last queries. */
-static void apart_task(void *arg, size_t index, int worker)
+static void separate_task(void *arg, size_t index, int worker)
 {
     const blocks *job = arg;
     size_t tasks = job->call->plan.tasks, pair = index % tasks, at = index / tasks;
@@ -290,12 +290,12 @@ static bool is_causal(const bo_call *call)
 }
 
 /* True if rounds have so few blocks that computing everything 7 / 5 times is faster. */
-static bool better_apart(const blocks *job, size_t threads)
+static bool faster_separate(const blocks *job, size_t threads)
 {
     const bo_call *call = job->call;
-    double rows = (double)job->rows, columns = (double)job->columns, seen = columns;
-    if (is_causal(call)) seen = bo_min(reach(call), job->rows) < job->rows ? (double)reach(call) : (rows + 1) / 2;
-    return 7 * (double)call->plan.tasks * rows * seen < 5 * (double)threads * (rows + columns - 1);
+    double rows = (double)job->rows, columns = (double)job->columns, visible = columns;
+    if (is_causal(call)) visible = bo_min(reach(call), job->rows) < job->rows ? (double)reach(call) : (rows + 1) / 2;
+    return 7 * (double)call->plan.tasks * rows * visible < 5 * (double)threads * (rows + columns - 1);
 }
 
 static void run_rounds(bo_context *context, blocks *job)
@@ -321,7 +321,7 @@ static void zero_task(void *arg, size_t index, int worker)
     size_t sequence = index / desc->key_heads, key_head = index % desc->key_heads, group = call->attention->group;
     (void)worker;
     bo_softmax_keys keys = bo_softmax_keys_of(call, sequence, key_head, (bo_kv_cache){.ring = 0});
-    bo_softmax_begin_slopes(&keys);
+    bo_softmax_begin_gradients(&keys);
     for (size_t head = key_head * group; head < (key_head + 1) * group; head++)
         bo_exact_zero(bo_rows_at(call, call->gradients->q, desc->heads, desc->dim, false, sequence, head),
                       call->sequences[sequence].queries, desc->dim);
@@ -348,16 +348,16 @@ bo_status bo_exact_waves_backward(bo_context *context, bo_call *call, float *par
         job.rows = bo_max(job.rows, g.rows);
         job.columns = bo_max(job.columns, g.columns);
     }
-    job.scratch = bo_work_take(context, call->work, threads, job.each, "attention's backward pass");
+    job.scratch = bo_work_alloc(context, call->work, threads, job.each, "attention's backward pass");
     if (!job.scratch) return BO_MEMORY;
     bo_parallel(context, tasks, zero_task, &job);
     if (call->dout && job.rows && job.columns) {
-        if (better_apart(&job, threads))
-            bo_parallel(context, tasks * (job.rows + job.columns), apart_task, &job);
+        if (faster_separate(&job, threads))
+            bo_parallel(context, tasks * (job.rows + job.columns), separate_task, &job);
         else
             run_rounds(context, &job);
     }
-    bo_work_give(call->work, job.scratch);
+    bo_work_free(call->work, job.scratch);
     if (!stopped(call)) bo_parallel(context, tasks, check_task, &job);
     return BO_OK;
 }

@@ -19,7 +19,7 @@ bo_gla_block bo_gla_block_make(const bo_attention *attention, const bo_attention
     block.g = bo_carve_floats(carver, size);
     block.upto = bo_carve_floats(carver, size);
     block.after = bo_carve_floats(carver, size);
-    block.whole = bo_carve_floats(carver, dim);
+    block.total = bo_carve_floats(carver, dim);
     block.k_after = bo_carve_floats(carver, size);
     block.q = bo_carve_floats(carver, size);
     block.q_upto = bo_carve_floats(carver, size);
@@ -29,16 +29,16 @@ bo_gla_block bo_gla_block_make(const bo_attention *attention, const bo_attention
 
 /* `whole` is computed from the sum of the logarithms: the state is multiplied by it repeatedly, and the rounding errors
  * of single gates would accumulate if gates are near 1. */
-static void take_gates(bo_gla_block *block, const float *log_gate, size_t ld)
+static void load_gates(bo_gla_block *block, const float *log_gate, size_t ld)
 {
     const bo_kernels *kernels = block->kernels;
     size_t dim = block->dim, last = block->rows - 1;
-    memcpy(block->whole, log_gate, dim * sizeof *block->whole);
+    memcpy(block->total, log_gate, dim * sizeof *block->total);
     for (size_t t = 0; t <= last; t++) {
         kernels->exp_below(dim, log_gate + t * ld, 0, block->g + t * dim);
-        if (t) kernels->axpy(dim, 1, log_gate + t * ld, block->whole);
+        if (t) kernels->axpy(dim, 1, log_gate + t * ld, block->total);
     }
-    kernels->exp_below(dim, block->whole, 0, block->whole);
+    kernels->exp_below(dim, block->total, 0, block->total);
     memcpy(block->upto, block->g, dim * sizeof *block->upto);
     for (size_t t = 1; t <= last; t++)
         kernels->product(dim, block->upto + (t - 1) * dim, block->g + t * dim, false, block->upto + t * dim);
@@ -47,11 +47,11 @@ static void take_gates(bo_gla_block *block, const float *log_gate, size_t ld)
         kernels->product(dim, block->after + t * dim, block->g + t * dim, false, block->after + (t - 1) * dim);
 }
 
-void bo_gla_take(bo_gla_block *block, size_t rows, const float *k, size_t ldk, const float *log_gate, size_t ldg)
+void bo_gla_load(bo_gla_block *block, size_t rows, const float *k, size_t ldk, const float *log_gate, size_t ldg)
 {
     size_t dim = block->dim;
     block->rows = rows;
-    take_gates(block, log_gate, ldg);
+    load_gates(block, log_gate, ldg);
     block->k = bo_row_transform_forward(&block->transform, BO_OF_KEYS, rows, k, ldk, block->t, &block->ldk);
     for (size_t j = 0; j < rows; j++)
         block->kernels->product(dim, block->k + j * block->ldk, block->after + j * dim, false,
@@ -66,7 +66,7 @@ void bo_gla_scaled(const bo_gla_block *block, size_t rows, const float *q, size_
     for (size_t i = 0; i < rows; i++) block->kernels->scale(dim, scale, ready + i * ld, out + i * dim);
 }
 
-void bo_gla_ask(bo_gla_block *block, const float *q, size_t ldq)
+void bo_gla_load_queries(bo_gla_block *block, const float *q, size_t ldq)
 {
     bo_gla_scaled(block, block->rows, q, ldq, block->q);
     block->kernels->product(block->rows * block->dim, block->q, block->upto, false, block->q_upto);
@@ -155,7 +155,7 @@ bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_he
 
 /* Computes the outputs of the block's queries, `done` tokens after the start of the chunk. False: numbers overflowed.
  * Values in q, k or v that are not finite make the outputs not finite. */
-static bool ask(const bo_gla_task *at, forward_work *work, size_t first, size_t done)
+static bool forward_queries(const bo_gla_task *at, forward_work *work, size_t first, size_t done)
 {
     const bo_call *call = at->call;
     const bo_attention_desc *d = &call->attention->desc;
@@ -165,18 +165,18 @@ static bool ask(const bo_gla_task *at, forward_work *work, size_t first, size_t 
     for (size_t head = at->key_head * group; head < (at->key_head + 1) * group; head++) {
         bo_rows q = bo_rows_from(bo_rows_at(call, call->in->q, d->heads, dim, false, at->sequence, head), first);
         bo_rows out = bo_rows_from(bo_rows_at(call, call->out, d->heads, values, false, at->sequence, head), first);
-        const float *asking = block->q_upto;
-        bo_gla_ask(block, q.at, q.stride);
+        const float *read_q = block->q_upto;
+        bo_gla_load_queries(block, q.at, q.stride);
         bo_gla_fetch(q, rows, at->tokens - first, dim);
         if (done) {
             kernels->multiply(rows, done, dim, block->q_upto, dim, 1, work->kt, work->chunk, false, work->scores,
                               work->chunk);
             for (size_t i = 0; i < rows; i++)
                 kernels->product(dim, block->q_upto + i * dim, work->since, false, work->q + i * dim);
-            asking = work->q;
+            read_q = work->q;
         }
         bo_gla_scores(block, work->scores + done, work->chunk);
-        kernels->multiply(rows, values, dim, asking, dim, 1, work->s, values, false, out.at, out.stride);
+        kernels->multiply(rows, values, dim, read_q, dim, 1, work->s, values, false, out.at, out.stride);
         kernels->multiply(rows, values, done + rows, work->scores, work->chunk, 1,
                           bo_rows_from(at->rows.v, first - done).at, at->rows.v.stride, true, out.at, out.stride);
         if (!bo_rows_finite(kernels, rows, values, out.at, out.stride)) return false;
@@ -185,17 +185,17 @@ static bool ask(const bo_gla_task *at, forward_work *work, size_t first, size_t 
 }
 
 /* Appends the block's keys to the keys that are not yet in the state. */
-static void keep(forward_work *work, size_t done)
+static void kept(forward_work *work, size_t done)
 {
     const bo_gla_block *block = &work->block;
     const bo_kernels *kernels = block->kernels;
     for (size_t c = 0; done && c < block->dim; c++)
-        kernels->scale(done, block->whole[c], work->kt + c * work->chunk, work->kt + c * work->chunk);
+        kernels->scale(done, block->total[c], work->kt + c * work->chunk, work->kt + c * work->chunk);
     kernels->transpose(block->rows, block->dim, block->k_after, block->dim, work->kt + done, work->chunk);
     if (done)
-        kernels->product(block->dim, work->since, block->whole, false, work->since);
+        kernels->product(block->dim, work->since, block->total, false, work->since);
     else
-        memcpy(work->since, block->whole, block->dim * sizeof *work->since);
+        memcpy(work->since, block->total, block->dim * sizeof *work->since);
 }
 
 static bool forward_chunk(const bo_gla_task *at, forward_work *work, size_t first, size_t tokens)
@@ -205,12 +205,12 @@ static bool forward_chunk(const bo_gla_task *at, forward_work *work, size_t firs
     size_t values = block->value_dim;
     for (size_t done = 0; done < tokens; done += BO_GATED_ROWS) {
         bo_rows k = bo_rows_from(at->rows.k, first + done), gate = bo_rows_from(at->rows.gate, first + done);
-        bo_gla_take(block, bo_min(BO_GATED_ROWS, tokens - done), k.at, k.stride, gate.at, gate.stride);
+        bo_gla_load(block, bo_min(BO_GATED_ROWS, tokens - done), k.at, k.stride, gate.at, gate.stride);
         size_t left = at->tokens - first - done;
         bo_gla_fetch(gate, block->rows, left, block->dim);
-        if (!at->call->shape->no_queries && !ask(at, work, first + done, done)) return false;
+        if (!at->call->shape->no_queries && !forward_queries(at, work, first + done, done)) return false;
         bo_gla_fetch(k, block->rows, left, block->dim);
-        keep(work, done);
+        kept(work, done);
         bo_gla_fetch(bo_rows_from(at->rows.v, first + done), block->rows, left, values);
     }
     bo_gla_decay(block, work->since, work->s);
@@ -235,7 +235,7 @@ static bool forward_causal(const bo_gla_task *at, forward_work *work)
 }
 
 /* Without keys: computes outputs from the state, which does not change. */
-static bool forward_asking(const bo_gla_task *at, forward_work *work)
+static bool forward_read_only(const bo_gla_task *at, forward_work *work)
 {
     const bo_call *call = at->call;
     const bo_attention_desc *d = &call->attention->desc;
@@ -267,7 +267,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
         memcpy(work.s, bo_state_memory(attention, (void *)call->initial[sequence], key_head), bytes);
     else
         memset(work.s, 0, bytes);
-    if (!(call->sequences[sequence].keys ? forward_causal : forward_asking)(&at, &work)) {
+    if (!(call->sequences[sequence].keys ? forward_causal : forward_read_only)(&at, &work)) {
         bo_note_stop(call);
         return;
     }

@@ -26,7 +26,7 @@ typedef struct bo_gla_block {
     bo_row_transform transform;
     size_t dim, value_dim, rows;
     float *g, *upto, *after; /* rows x dim */
-    float *whole;            /* dim */
+    float *total;            /* dim */
     const float *k;          /* keys after the transform, rows with stride ldk */
     size_t ldk;
     float *k_after; /* k ∘ after: rows x dim */
@@ -38,11 +38,11 @@ typedef struct bo_gla_block {
 bo_gla_block bo_gla_block_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                bo_carver *carver);
 /* Loads the gates and keys of the next `rows` tokens. */
-void bo_gla_take(bo_gla_block *block, size_t rows, const float *k, size_t ldk, const float *log_gate, size_t ldg);
+void bo_gla_load(bo_gla_block *block, size_t rows, const float *k, size_t ldk, const float *log_gate, size_t ldg);
 /* Computes s q after the transform: rows x dim. */
 void bo_gla_scaled(const bo_gla_block *block, size_t rows, const float *q, size_t ldq, float *out);
 /* Computes q and q_upto of the block's queries in one head. */
-void bo_gla_ask(bo_gla_block *block, const float *q, size_t ldq);
+void bo_gla_load_queries(bo_gla_block *block, const float *q, size_t ldq);
 /* Computes the scores of the block's queries and keys, with zeros above the diagonal: rows of stride ld. */
 void bo_gla_scores(const bo_gla_block *block, float *scores, size_t ld);
 

@@ -60,10 +60,10 @@ size_t bo_gla_backward_bytes(const bo_attention *attention, const bo_attention_c
     return carver.bytes;
 }
 
-static void take(const bo_gla_task *at, bo_gla_block *block, size_t first, size_t rows)
+static void load_block(const bo_gla_task *at, bo_gla_block *block, size_t first, size_t rows)
 {
     bo_rows k = bo_rows_from(at->rows.k, first), gate = bo_rows_from(at->rows.gate, first);
-    bo_gla_take(block, rows, k.at, k.stride, gate.at, gate.stride);
+    bo_gla_load(block, rows, k.at, k.stride, gate.at, gate.stride);
 }
 
 /* Prefetches the next block: `rows` tokens, starting at `first`. */
@@ -91,7 +91,7 @@ static query_rows queries_at(const bo_gla_task *at, size_t g, size_t first)
 }
 
 /* Converts dq (rows x dim) from the gradient of s q to the gradient of the rows of q. */
-static void give_queries(const bo_gla_block *block, size_t rows, const query_rows *at, float *dq)
+static void write_query_gradients(const bo_gla_block *block, size_t rows, const query_rows *at, float *dq)
 {
     block->kernels->scale(rows * block->dim, (float)block->attention->desc.scale, dq, dq);
     if (at->dq.at)
@@ -114,7 +114,7 @@ static void back_later(back_work *work, const float *st, const float *v, size_t 
     kernels->product(rows * dim, work->dk, block->after, false, work->dk);
     memset(work->flow, 0, dim * sizeof *work->flow);
     for (size_t j = 0; j < values; j++) kernels->product(dim, st + j * dim, work->gt + j * dim, true, work->flow);
-    kernels->product(dim, work->flow, block->whole, false, work->dlog);
+    kernels->product(dim, work->flow, block->total, false, work->dlog);
     for (size_t t = 1; t < rows; t++) {
         float *row = work->dlog + t * dim;
         memcpy(row, row - dim, dim * sizeof *row);
@@ -130,7 +130,7 @@ static bool back_queries(back_work *work, const query_rows *at, const float *st,
     size_t rows = block->rows, dim = block->dim, values = block->value_dim, ldo = at->dout.stride;
     const float *dout = at->dout.at;
     if (!bo_rows_finite(kernels, rows, values, dout, ldo)) return false;
-    bo_gla_ask(block, at->q.at, at->q.stride);
+    bo_gla_load_queries(block, at->q.at, at->q.stride);
     bo_gla_scores(block, work->scores, BO_GATED_ROWS);
     kernels->multiply(rows, values, rows, work->scores, 1, BO_GATED_ROWS, dout, ldo, true, work->dv, values);
     kernels->multiply(rows, rows, values, dout, ldo, 1, work->vt, BO_GATED_ROWS, false, work->w, BO_GATED_ROWS);
@@ -144,11 +144,11 @@ static bool back_queries(back_work *work, const query_rows *at, const float *st,
     kernels->gated_gradients(rows, dim, work->w, BO_GATED_ROWS, block->q, block->k, block->ldk, block->g, work->dq,
                              work->dk, work->dlog);
     kernels->multiply(dim, values, rows, block->q_upto, 1, dim, dout, ldo, true, g, values);
-    give_queries(block, rows, at, work->dq);
+    write_query_gradients(block, rows, at, work->dq);
     return true;
 }
 
-static void give_rows(bo_rows to, size_t rows, size_t width, const float *from)
+static void write_rows(bo_rows to, size_t rows, size_t width, const float *from)
 {
     for (size_t t = 0; to.at && t < rows; t++) memcpy(to.at + t * to.stride, from + t * width, width * sizeof *from);
 }
@@ -170,15 +170,15 @@ static key_gradients gradients_at(const bo_gla_task *at, size_t first)
         .gate = bo_rows_from(bo_rows_at(call, to->log_gate, d->key_heads, d->dim, true, sequence, head), first)};
 }
 
-static void give_keys(const back_work *work, bo_rows k, const key_gradients *to)
+static void write_key_gradients(const back_work *work, bo_rows k, const key_gradients *to)
 {
     const bo_gla_block *block = &work->block;
     size_t rows = block->rows, dim = block->dim, values = block->value_dim;
     if (to->k.at)
         bo_row_transform_backward(&block->transform, BO_OF_KEYS, rows, k.at, k.stride, work->dk, to->k.at, to->k.stride,
                                   NULL);
-    give_rows(to->v, rows, values, work->dv);
-    give_rows(to->gate, rows, dim, work->dlog);
+    write_rows(to->v, rows, values, work->dv);
+    write_rows(to->gate, rows, dim, work->dlog);
 }
 
 static bool back_block(const bo_gla_task *at, back_work *work, size_t first, size_t rows, const float *st)
@@ -188,12 +188,12 @@ static bool back_block(const bo_gla_task *at, back_work *work, size_t first, siz
     bo_rows v = bo_rows_from(at->rows.v, first);
     key_gradients to = gradients_at(at, first);
     if (bo_pass_stops(call->watch, rows)) return false;
-    take(at, block, first, rows);
+    load_block(at, block, first, rows);
     if (first >= BO_GATED_ROWS) expect(at, block, first - BO_GATED_ROWS, BO_GATED_ROWS);
     back_later(work, st, v.at, v.stride);
     bo_gla_fetch(to.k, 0, rows, block->dim);
     bo_gla_fetch(to.gate, 0, rows, block->dim);
-    bo_gla_decay(block, block->whole, work->g);
+    bo_gla_decay(block, block->total, work->g);
     call->kernels->transpose(rows, block->value_dim, v.at, v.stride, work->vt, BO_GATED_ROWS);
     bo_gla_fetch(to.v, 0, rows, block->value_dim);
     for (size_t g = 0; call->dout && g < call->attention->group; g++) {
@@ -204,7 +204,7 @@ static bool back_block(const bo_gla_task *at, back_work *work, size_t first, siz
         bo_gla_fetch(query.dq, 0, rows, block->dim);
         if (!back_queries(work, &query, st, work->g)) return false;
     }
-    give_keys(work, bo_rows_from(at->rows.k, first), &to);
+    write_key_gradients(work, bo_rows_from(at->rows.k, first), &to);
     return true;
 }
 
@@ -219,10 +219,10 @@ static void replay(const bo_gla_task *at, back_work *work, size_t first, size_t 
     float *st = work->states;
     for (size_t start = first; start + BO_GATED_ROWS < end; start += BO_GATED_ROWS, st += size) {
         bo_rows v = bo_rows_from(at->rows.v, start);
-        take(at, block, start, BO_GATED_ROWS);
+        load_block(at, block, start, BO_GATED_ROWS);
         expect(at, block, start + BO_GATED_ROWS, bo_min(BO_GATED_ROWS, end - start - BO_GATED_ROWS));
         for (size_t j = 0; j < values; j++)
-            kernels->product(dim, st + j * dim, block->whole, false, st + size + j * dim);
+            kernels->product(dim, st + j * dim, block->total, false, st + size + j * dim);
         kernels->multiply(values, dim, BO_GATED_ROWS, v.at, 1, v.stride, block->k_after, dim, true, st + size, dim);
     }
 }
@@ -254,7 +254,7 @@ static bool reverse_causal(const bo_gla_task *at, back_work *work, const float *
 }
 
 /* Without keys: dq = s S do, and s q doᵀ is added to G. */
-static bool reverse_asking(const bo_gla_task *at, back_work *work, const float *initial)
+static bool reverse_read_only(const bo_gla_task *at, back_work *work, const float *initial)
 {
     const bo_call *call = at->call;
     const bo_kernels *kernels = call->kernels;
@@ -272,7 +272,7 @@ static bool reverse_asking(const bo_gla_task *at, back_work *work, const float *
                               work->dq, dim);
             kernels->multiply(dim, values, rows, block->q, 1, dim, query.dout.at, query.dout.stride, true, work->g,
                               values);
-            give_queries(block, rows, &query, work->dq);
+            write_query_gradients(block, rows, &query, work->dq);
         }
     }
     return true;
@@ -291,7 +291,7 @@ void bo_gla_backward(const bo_call *call, size_t sequence, size_t key_head, floa
         memcpy(work.g, bo_memory_gradient(attention, call->d_final[sequence], key_head), bytes);
     else
         memset(work.g, 0, bytes);
-    if (!(call->sequences[sequence].keys ? reverse_causal : reverse_asking)(&at, &work, initial)) bo_note_stop(call);
+    if (!(call->sequences[sequence].keys ? reverse_causal : reverse_read_only)(&at, &work, initial)) bo_note_stop(call);
     if (call->gradients->initial)
         memcpy(bo_memory_gradient(attention, call->gradients->initial[sequence], key_head), work.g, bytes);
 }

@@ -21,10 +21,10 @@ static void hybrid_part_merge(const bo_attention *attention, bo_hybrid_part *far
     size_t width = attention->desc.value_dim;
     /* Sums of zero weight do not enter the maximum: their log scale is meaningless. */
     if (far->denominator == 0.0f) far->top = -INFINITY;
-    float top = fmaxf(far->top, near.top), keep = relative(far->top, top), take = relative(near.top, top);
-    if (keep != 1.0f) kernels->scale(width, keep, far->numerator, far->numerator);
-    if (take != 0.0f) kernels->axpy(width, take, near.numerator, far->numerator);
-    far->denominator = keep * far->denominator + take * near.denominator;
+    float top = fmaxf(far->top, near.top), far_factor = relative(far->top, top), near_factor = relative(near.top, top);
+    if (far_factor != 1.0f) kernels->scale(width, far_factor, far->numerator, far->numerator);
+    if (near_factor != 0.0f) kernels->axpy(width, near_factor, near.numerator, far->numerator);
+    far->denominator = far_factor * far->denominator + near_factor * near.denominator;
     far->top = top;
 }
 
@@ -45,10 +45,10 @@ typedef struct early_rows {
 
 static early_rows carve_early(const bo_attention *attention, size_t tokens, bo_carver *carver)
 {
-    size_t rows = bo_min(attention->held, tokens);
+    size_t rows = bo_min(attention->cached_keys, tokens);
     return (early_rows){bo_carve_floats(carver, rows * attention->desc.dim),
                         bo_carve_floats(carver, rows * attention->desc.value_dim),
-                        bo_carve_floats(carver, attention->gates_held)};
+                        bo_carve_floats(carver, attention->cached_gates)};
 }
 
 /* Work memory of the forward pass for one chunk. */
@@ -80,7 +80,7 @@ static chunk_work carve(const bo_attention *attention, const bo_attention_inputs
 /* Returns the size of `pending` of bo_linear_reverse. */
 static size_t pending_of(const bo_attention *attention, size_t tokens, size_t chunk)
 {
-    return attention->desc.gate != BO_GATE_NONE ? bo_min(attention->held, tokens) + chunk : 0;
+    return attention->desc.gate != BO_GATE_NONE ? bo_min(attention->cached_keys, tokens) + chunk : 0;
 }
 
 static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_cost *out)
@@ -105,14 +105,14 @@ static bo_key_stream leaving_keys(const bo_softmax_keys *keys, early_rows early)
 {
     const bo_call *call = keys->call;
     bo_key_stream stream = bo_stream_of(call, keys->sequence, keys->key_head);
-    size_t first = bo_kv_cache_first(keys->old, call->attention->held);
-    stream.delay = call->attention->held;
+    size_t first = bo_kv_cache_first(keys->old, call->attention->cached_keys);
+    stream.delay = call->attention->cached_keys;
     stream.early = keys->old - first;
     stream.early_k = early.k;
     stream.early_v = early.v;
-    if (stream.early && call->attention->gates_held) {
-        bo_kept_gates_read(call->attention, call->initial[keys->sequence], keys->key_head, first, stream.early,
-                           early.gate);
+    if (stream.early && call->attention->cached_gates) {
+        bo_cached_gates_read(call->attention, call->initial[keys->sequence], keys->key_head, first, stream.early,
+                             early.gate);
         stream.early_gate = early.gate;
     }
     size_t leave = bo_min(stream.early, call->sequences[keys->sequence].keys);
@@ -147,7 +147,7 @@ static void finish_tile(task *t, size_t head, size_t first, size_t offset)
 }
 
 /* Computes queries [first, first + rows) of every head of the group. */
-static void ask(task *t, size_t first, size_t rows, const bo_key_rows *keys)
+static void forward_queries(task *t, size_t first, size_t rows, const bo_key_rows *keys)
 {
     const bo_call *call = t->window.call;
     const bo_attention *attention = call->attention;
@@ -195,16 +195,16 @@ static bool forward_chunk(task *t, size_t first, size_t rows)
     const bo_call *call = t->window.call;
     bo_key_rows keys = {.lag = 0};
     if (t->window.keys.count) {
-        keys = bo_stream_take(call->attention, &t->leaving, first, rows, t->work.k, t->work.v, t->work.entry);
+        keys = bo_stream_load(call->attention, &t->leaving, first, rows, t->work.k, t->work.v, t->work.entry);
         bo_exact_load(&t->window, first + rows);
     }
     if (!call->shape->no_queries) bo_exact_note(call, finite_queries(&t->window, first, rows));
     if (atomic_load(call->not_finite)) return false;
     bo_linear *linear = &t->work.linear;
     if (keys.keys) bo_linear_map(linear, BO_OF_KEYS, keys.keys, keys.k, keys.ldk, linear->fk, linear->lk);
-    bo_linear_take(linear, &keys);
+    bo_linear_begin_chunk(linear, &keys);
     bo_exact_note(call, bo_log_scales_fit(keys.keys, linear->lk));
-    if (!call->shape->no_queries) ask(t, first, rows, &keys);
+    if (!call->shape->no_queries) forward_queries(t, first, rows, &keys);
     bo_linear_absorb(linear, keys.v, keys.ldv);
     return true;
 }
@@ -219,19 +219,19 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
     t.window = bo_exact_begin(call, sequence, key_head, chunk, false, t.work.window);
     t.leaving = leaving_keys(&t.window.keys, t.work.early);
     bo_linear_begin(&t.work.linear, call->initial ? call->initial[sequence] : NULL, key_head);
-    bool alone = !bo_linear_sweeps(call, sequence);
-    if (call->tape.top && alone) record_sums(&t, 0);
+    bool apart = !bo_linear_sweeps(call, sequence);
+    if (call->tape.top && apart) record_sums(&t, 0);
     for (size_t first = 0; first < tokens; first += chunk) {
-        if (call->tape.top && !alone && first && first % segment == 0) record_sums(&t, first / segment - 1);
+        if (call->tape.top && !apart && first && first % segment == 0) record_sums(&t, first / segment - 1);
         if (bo_pass_stops(call->watch, bo_min(chunk, tokens - first))) return;
         if (!forward_chunk(&t, first, bo_min(chunk, tokens - first))) return;
     }
     if (call->final) {
         bo_sums_copy(attention, bo_state_sums(attention, call->final[sequence], key_head), t.work.linear.sums);
     }
-    bo_softmax_keep(&t.window.keys);
-    if (call->final && attention->gates_held && at->keys)
-        bo_kept_gates_append(attention, call->final[sequence], key_head, t.window.keys.old, at->keys, t.leaving.gate);
+    bo_softmax_store_keys(&t.window.keys);
+    if (call->final && attention->cached_gates && at->keys)
+        bo_cached_gates_append(attention, call->final[sequence], key_head, t.window.keys.old, at->keys, t.leaving.gate);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
@@ -249,23 +249,23 @@ static void add_early(const bo_call *call, size_t sequence, size_t key_head, siz
 
 /* Adds the gradients of the gates that the final state holds to those of the tokens, and writes those of the initial
  * state; `early`: what comes through the sums for the `held` keys in the initial state. */
-static void finish_gates(const bo_call *call, const bo_softmax_keys *keys, size_t held, const float *early)
+static void finish_gates(const bo_call *call, const bo_softmax_keys *keys, size_t cached, const float *early)
 {
     const bo_attention *attention = call->attention;
-    size_t count = attention->gates_held, tokens = call->sequences[keys->sequence].keys;
-    size_t end = keys->old + tokens, first = bo_kv_cache_first(end, count), oldest = keys->old - held;
+    size_t count = attention->cached_gates, tokens = call->sequences[keys->sequence].keys;
+    size_t end = keys->old + tokens, first = bo_kv_cache_first(end, count), oldest = keys->old - cached;
     const float *final = call->d_final ? call->d_final[keys->sequence] : NULL;
     float *initial = call->gradients->initial ? call->gradients->initial[keys->sequence] : NULL;
-    if (final) final = bo_kept_gates_gradient(attention, final, keys->key_head);
-    bo_rows own =
+    if (final) final = bo_cached_gates_gradient(attention, final, keys->key_head);
+    bo_rows dgate =
         bo_rows_at(call, call->gradients->log_gate, attention->desc.key_heads, 1, true, keys->sequence, keys->key_head);
-    for (size_t p = bo_max(first, keys->old); own.at && final && p < end; p++)
-        own.at[(p - keys->old) * own.stride] += final[p - first];
+    for (size_t p = bo_max(first, keys->old); dgate.at && final && p < end; p++)
+        dgate.at[(p - keys->old) * dgate.stride] += final[p - first];
     if (!initial) return;
-    initial = bo_kept_gates_gradient(attention, initial, keys->key_head);
+    initial = bo_cached_gates_gradient(attention, initial, keys->key_head);
     for (size_t r = 0; r < count; r++) {
-        initial[r] = r < held && tokens ? early[r] : 0;
-        if (r < held && final && oldest + r >= first) initial[r] += final[oldest + r - first];
+        initial[r] = r < cached && tokens ? early[r] : 0;
+        if (r < cached && final && oldest + r >= first) initial[r] += final[oldest + r - first];
     }
 }
 
@@ -274,11 +274,12 @@ static void backward(const bo_call *call, size_t sequence, size_t key_head, floa
     const bo_attention *attention = call->attention;
     bo_carver carver = {scratch, 0};
     size_t tokens = call->sequences[sequence].keys;
-    early_rows early = carve_early(attention, tokens, &carver), slopes = carve_early(attention, tokens, &carver);
+    early_rows early = carve_early(attention, tokens, &carver),
+               early_gradients = carve_early(attention, tokens, &carver);
     size_t pending = pending_of(attention, tokens, call->plan.chunk);
     double *products = bo_carve(&carver, pending, sizeof *products);
-    void *rest = carver.at + carver.bytes;
-    bo_exact_backward(call, sequence, key_head, parameters, rest);
+    void *scratch_after = carver.at + carver.bytes;
+    bo_exact_backward(call, sequence, key_head, parameters, scratch_after);
     if (atomic_load(call->not_finite) || bo_pass_stops(call->watch, 0)) return;
 
     bo_softmax_keys keys = bo_softmax_keys_of(call, sequence, key_head, (bo_kv_cache){.ring = 0});
@@ -288,17 +289,17 @@ static void backward(const bo_call *call, size_t sequence, size_t key_head, floa
     reverse.d_keys = bo_gradient_stream_of(call, sequence, key_head);
     reverse.d_keys.delay = reverse.keys.delay;
     reverse.d_keys.early = reverse.keys.early;
-    reverse.d_keys.early_k = slopes.k;
-    reverse.d_keys.early_v = slopes.v;
+    reverse.d_keys.early_k = early_gradients.k;
+    reverse.d_keys.early_v = early_gradients.v;
     reverse.d_keys.add = true;
     if (pending) reverse.pending = products, reverse.pending_count = pending;
-    if (attention->gates_held) reverse.d_early_gate = slopes.gate;
+    if (attention->cached_gates) reverse.d_early_gate = early_gradients.gate;
     size_t leave = bo_min(reverse.keys.early, tokens);
-    memset(slopes.k, 0, leave * attention->desc.dim * sizeof(float));
-    memset(slopes.v, 0, leave * attention->desc.value_dim * sizeof(float));
-    bo_linear_reverse_run(&reverse, rest);
-    if (call->gradients->initial) add_early(call, sequence, key_head, leave, slopes);
-    if (attention->gates_held) finish_gates(call, &keys, reverse.keys.early, slopes.gate);
+    memset(early_gradients.k, 0, leave * attention->desc.dim * sizeof(float));
+    memset(early_gradients.v, 0, leave * attention->desc.value_dim * sizeof(float));
+    bo_linear_reverse_run(&reverse, scratch_after);
+    if (call->gradients->initial) add_early(call, sequence, key_head, leave, early_gradients);
+    if (attention->cached_gates) finish_gates(call, &keys, reverse.keys.early, early_gradients.gate);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -342,7 +343,7 @@ typedef struct step_at {
 /* True if a key leaves the window with this token. */
 static bool leaves(const step_at *at, size_t row)
 {
-    return at->in->k && bo_attention_state_tokens(at->states[at->first + row]) >= at->attention->held;
+    return at->in->k && bo_attention_state_tokens(at->states[at->first + row]) >= at->attention->cached_keys;
 }
 
 /* Computes the features of the keys that leave the window and of the queries. False: their log scales are too large. */
@@ -372,17 +373,17 @@ static void step_sums(const step_at *at, step_work *work, size_t row, bo_sums su
     size_t features = attention->count, sequence = at->first + row;
     bool gated = at->in->k && attention->desc.gate != BO_GATE_NONE;
     const float *v = leaves(at, row) ? work->v + row * attention->desc.value_dim : NULL, *gate = NULL;
-    double own = v ? (double)work->far.lk[row] : -INFINITY;
+    double log_key = v ? (double)work->far.lk[row] : -INFINITY;
     if (gated)
         gate = bo_step_gate(attention, at->in, at->key_head, sequence * attention->desc.key_heads + at->key_head);
-    if (gated && v) own += bo_kept_gates_entry(attention, at->states[sequence], at->key_head, *gate);
+    if (gated && v) log_key += bo_cached_gates_entry(attention, at->states[sequence], at->key_head, *gate);
     bo_sums_token token = {.decay = 1};
-    if (gated || v) token = bo_linear_token(attention, *sums.log_scale, own, gate);
+    if (gated || v) token = bo_linear_token(attention, *sums.log_scale, log_key, gate);
     bo_sums_step(attention, sums, gated || v ? &token : NULL, work->far.fk + row * features, v,
                  work->far.fq + row * features, at->count * features, work->far.n);
-    if (gated && attention->gates_held)
-        bo_kept_gates_append(attention, at->states[sequence], at->key_head,
-                             (size_t)bo_attention_state_tokens(at->states[sequence]), 1, (bo_rows){(float *)gate, 1});
+    if (gated && attention->cached_gates)
+        bo_cached_gates_append(attention, at->states[sequence], at->key_head,
+                               (size_t)bo_attention_state_tokens(at->states[sequence]), 1, (bo_rows){(float *)gate, 1});
 }
 
 /* Adds the part of the window to that of the sums, for query heads [g, g + tile rows) of the group. */

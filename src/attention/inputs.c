@@ -75,8 +75,8 @@ bo_status bo_inputs_check(bo_context *context, const bo_call *call)
             bo_proposal_name(d->proposal), bo_sampling_name(d->features.sampling));
     BO_TRY(bo_parameters_check(context, attention, in, call->f64));
     if (in->solves && !(attention->traits & BO_TRAIT_ITERATIONS)) {
-        char words[BO_KIND_WORDS];
-        REFUSE("solves applies only to kind %s, found %s", bo_kinds_with(BO_TRAIT_ITERATIONS, words),
+        char list[BO_KIND_LIST_BYTES];
+        REFUSE("solves applies only to kind %s, found %s", bo_kinds_with(BO_TRAIT_ITERATIONS, list),
                bo_attention_kind_name(d->kind));
     }
     if (in->log_gate && !bo_gate_width(d))
@@ -101,26 +101,28 @@ static int by_address(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-bo_status bo_states_apart(bo_context *context, bo_work *work, size_t count, const void *const *initial,
-                          void *const *final)
+bo_status bo_states_check_distinct(bo_context *context, bo_work *work, size_t count, const void *const *initial,
+                                   void *const *final)
 {
     if (count < 2) return BO_OK;
-    place *places = bo_work_take(context, work, count, sizeof *places, "the order of states");
+    place *places = bo_work_alloc(context, work, count, sizeof *places, "the order of states");
     if (!places) return BO_MEMORY;
     for (size_t s = 0; s < count; s++) places[s] = (place){final[s], s};
     qsort(places, count, sizeof *places, by_address);
-    size_t one = 0, other = 0;
+    size_t first_sequence = 0, second_sequence = 0;
     for (size_t i = 1; i < count; i++)
-        if (places[i].state == places[i - 1].state) one = places[i - 1].sequence, other = places[i].sequence;
-    for (size_t s = 0; initial && one == other && s < count; s++) {
-        place wanted = {initial[s], s};
-        const place *found = bsearch(&wanted, places, count, sizeof *places, by_address);
-        if (found) one = found->sequence, other = s;
+        if (places[i].state == places[i - 1].state)
+            first_sequence = places[i - 1].sequence, second_sequence = places[i].sequence;
+    for (size_t s = 0; initial && first_sequence == second_sequence && s < count; s++) {
+        place key = {initial[s], s};
+        const place *found = bsearch(&key, places, count, sizeof *places, by_address);
+        if (found) first_sequence = found->sequence, second_sequence = s;
     }
-    bo_work_give(work, places);
-    if (one == other) return BO_OK;
-    REFUSE("sequences %zu and %zu share a state that one of them writes", one < other ? one : other,
-           one < other ? other : one);
+    bo_work_free(work, places);
+    if (first_sequence == second_sequence) return BO_OK;
+    REFUSE("sequences %zu and %zu share a state that one of them writes",
+           first_sequence < second_sequence ? first_sequence : second_sequence,
+           first_sequence < second_sequence ? second_sequence : first_sequence);
 }
 
 bo_status bo_states_check(bo_context *context, const bo_call *call, void *const *final)
@@ -134,12 +136,12 @@ bo_status bo_states_check(bo_context *context, const bo_call *call, void *const 
         if (initial) BO_TRY(bo_state_check(context, attention, initial[s]));
         if (final && !final[s]) REFUSE("the final state of sequence %zu is NULL", s);
         if (final && (uintptr_t) final[s] % 8) REFUSE("the final state of sequence %zu must be aligned to 8 bytes", s);
-        uint64_t held = initial ? bo_attention_state_tokens(initial[s]) : 0;
-        if (final && full_matters && call->sequences[s].keys > attention->held - held)
+        uint64_t stored = initial ? bo_attention_state_tokens(initial[s]) : 0;
+        if (final && full_matters && call->sequences[s].keys > attention->cached_keys - stored)
             REFUSE("the state of sequence %zu has %llu tokens and cannot take %zu more; its capacity is %zu", s,
-                   (unsigned long long)held, call->sequences[s].keys, attention->held);
+                   (unsigned long long)stored, call->sequences[s].keys, attention->cached_keys);
     }
-    return final ? bo_states_apart(context, call->work, count, initial, final) : BO_OK;
+    return final ? bo_states_check_distinct(context, call->work, count, initial, final) : BO_OK;
 }
 
 /* ---- causes of numbers that are not finite ----------------------------------------------------------------------- */
@@ -158,7 +160,7 @@ typedef struct row_array {
 } row_array;
 
 /* Fails with the position of the first number that is not finite, followed by `advice`. False: there is none. */
-static bool blame(bo_context *context, const bo_call *call, const row_array *of, const char *advice)
+static bool locate_nonfinite(bo_context *context, const bo_call *call, const row_array *of, const char *advice)
 {
     for (size_t s = 0; s < call->shape->sequences; s++) {
         size_t tokens = of->keys ? call->sequences[s].keys : call->sequences[s].queries;
@@ -184,7 +186,7 @@ typedef struct culprit {
     size_t sequence, head, token;
 } culprit;
 
-static void seek_largest(const bo_call *call, const char *name, const float *array, size_t heads, size_t width,
+static void find_largest(const bo_call *call, const char *name, const float *array, size_t heads, size_t width,
                          bool keys, culprit *worst)
 {
     for (size_t s = 0; s < call->shape->sequences; s++)
@@ -205,14 +207,15 @@ static void seek_largest(const bo_call *call, const char *name, const float *arr
 
 /* All inputs are finite, but some result overflowed: reports the position of the largest inputs as the likely
  * cause. */
-static bo_status blame_largest(bo_context *context, const bo_call *call)
+static bo_status report_largest(bo_context *context, const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
     culprit worst = {.name = "q"};
-    if (call->attention->engine->blame && !call->f64) BO_TRY(call->attention->engine->blame(context, call));
-    seek_largest(call, "q", call->in->q, d->heads, d->dim, false, &worst);
-    seek_largest(call, "k", call->in->k, d->key_heads, d->dim, true, &worst);
-    seek_largest(call, "v", call->in->v, d->key_heads, d->value_dim, true, &worst);
+    if (call->attention->engine->explain_overflow && !call->f64)
+        BO_TRY(call->attention->engine->explain_overflow(context, call));
+    find_largest(call, "q", call->in->q, d->heads, d->dim, false, &worst);
+    find_largest(call, "k", call->in->k, d->key_heads, d->dim, true, &worst);
+    find_largest(call, "v", call->in->v, d->key_heads, d->value_dim, true, &worst);
     return bo_fail(
         context, BO_NUMERIC,
         "attention: the result overflowed %s; the largest input is %s of norm %.3g at sequence %zu, head %zu, "
@@ -221,8 +224,8 @@ static bo_status blame_largest(bo_context *context, const bo_call *call)
 }
 
 /* Reports a gradient of a final or initial state that is not finite. */
-static bool blame_states(bo_context *context, const bo_call *call, const char *name, const float *const *gradients,
-                         const char *advice)
+static bool locate_in_states(bo_context *context, const bo_call *call, const char *name, const float *const *gradients,
+                             const char *advice)
 {
     size_t floats = bo_attention_state_gradient_floats(call->attention);
     for (size_t s = 0; gradients && s < call->shape->sequences; s++)
@@ -237,7 +240,7 @@ static bool blame_states(bo_context *context, const bo_call *call, const char *n
 }
 
 /* Reports an input that is not finite. False: there is none. */
-static bool blame_inputs(bo_context *context, const bo_call *call)
+static bool locate_in_inputs(bo_context *context, const bo_call *call)
 {
     static const char advice[] = "expected a finite number";
     const bo_attention_desc *d = &call->attention->desc;
@@ -246,31 +249,31 @@ static bool blame_inputs(bo_context *context, const bo_call *call)
                                 {"v", call->in->v, d->key_heads, d->value_dim, true},
                                 {"dout", call->dout, d->heads, d->value_dim, false}};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        if (blame(context, call, &arrays[i], advice)) return true;
-    return blame_states(context, call, "final", call->d_final, advice);
+        if (locate_nonfinite(context, call, &arrays[i], advice)) return true;
+    return locate_in_states(context, call, "final", call->d_final, advice);
 }
 
-bo_status bo_inputs_blame(bo_context *context, const bo_call *call)
+bo_status bo_inputs_locate_nonfinite(bo_context *context, const bo_call *call)
 {
-    return blame_inputs(context, call) ? BO_NUMERIC : blame_largest(context, call);
+    return locate_in_inputs(context, call) ? BO_NUMERIC : report_largest(context, call);
 }
 
-bo_status bo_gradients_blame(bo_context *context, const bo_call *call)
+bo_status bo_gradients_locate_nonfinite(bo_context *context, const bo_call *call)
 {
     char advice[80];
     snprintf(advice, sizeof advice, "the gradient overflowed %s (scale dout or the inputs down)", precision_name(call));
     const bo_attention_desc *d = &call->attention->desc;
     const bo_attention_gradients *g = call->gradients;
-    if (blame_inputs(context, call)) return BO_NUMERIC;
+    if (locate_in_inputs(context, call)) return BO_NUMERIC;
     const row_array arrays[] = {{"the gradient of q", g->q, d->heads, d->dim, false},
                                 {"the gradient of k", g->k, d->key_heads, d->dim, true},
                                 {"the gradient of v", g->v, d->key_heads, d->value_dim, true},
                                 {"the gradient of log_gate", g->log_gate, d->key_heads, bo_gate_width(d), true},
                                 {"the gradient of beta", g->beta, d->key_heads, 1, true}};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        if (blame(context, call, &arrays[i], advice)) return BO_NUMERIC;
-    if (blame_states(context, call, "initial", (const float *const *)g->initial, advice)) return BO_NUMERIC;
-    return bo_parameter_gradients_blame(context, call->attention, g, call->f64, advice);
+        if (locate_nonfinite(context, call, &arrays[i], advice)) return BO_NUMERIC;
+    if (locate_in_states(context, call, "initial", (const float *const *)g->initial, advice)) return BO_NUMERIC;
+    return bo_parameter_gradients_locate_nonfinite(context, call->attention, g, call->f64, advice);
 }
 
 /* ---- checks of all arrays ---------------------------------------------------------------------------------------- */
@@ -308,9 +311,9 @@ static bool state_finite(const bo_call *call, const float *gradient, size_t key_
         return kernels->finite(attention->engine->memory_gradient(attention),
                                bo_memory_gradient(attention, gradient, key_head));
     return kernels->finite(attention->count * (d->value_dim + 1), bo_sums_gradient(attention, gradient, key_head)) &&
-           kernels->finite(attention->held * (d->dim + d->value_dim),
+           kernels->finite(attention->cached_keys * (d->dim + d->value_dim),
                            bo_kv_cache_gradient(attention, gradient, key_head)) &&
-           kernels->finite(attention->gates_held, bo_kept_gates_gradient(attention, gradient, key_head));
+           kernels->finite(attention->cached_gates, bo_cached_gates_gradient(attention, gradient, key_head));
 }
 
 bool bo_gradients_finite(const bo_call *call, size_t sequence, size_t key_head)
@@ -335,13 +338,14 @@ static void look_task(void *arg, size_t index, int worker)
 
 bo_status bo_inputs_finite(bo_context *context, const bo_call *call)
 {
-    if (call->f64) return blame_inputs(context, call) ? BO_NUMERIC : BO_OK;
-    enum { FEW = BO_SIZE(1 << 18, 8) }; /* floats that are checked faster than a thread wakes */
+    if (call->f64) return locate_in_inputs(context, call) ? BO_NUMERIC : BO_OK;
+    enum { MIN_PARALLEL_FLOATS = BO_SIZE(1 << 18, 8) }; /* floats that are checked faster than a thread wakes */
     const bo_attention_desc *d = &call->attention->desc;
     size_t tasks = call->shape->sequences * d->key_heads;
-    if ((call->queries_total * d->heads + call->keys_total * d->key_heads) * (d->dim + d->value_dim) < FEW)
+    if ((call->queries_total * d->heads + call->keys_total * d->key_heads) * (d->dim + d->value_dim) <
+        MIN_PARALLEL_FLOATS)
         for (size_t i = 0; i < tasks; i++) look_task((void *)call, i, 0);
     else
         bo_parallel(context, tasks, look_task, (void *)call);
-    return atomic_load(call->not_finite) ? bo_inputs_blame(context, call) : BO_OK;
+    return atomic_load(call->not_finite) ? bo_inputs_locate_nonfinite(context, call) : BO_OK;
 }

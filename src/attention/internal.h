@@ -50,8 +50,8 @@ struct bo_attention {
     uint64_t fingerprint;     /* hash of descriptor and frequencies; states contain it */
     float *decay;             /* gate FIXED: the default log g of each key head; else NULL */
     bool ready;               /* calibrated, or needs no calibration */
-    size_t held;              /* keys that a state holds: 0, the window, or the capacity */
-    size_t gates_held;        /* log gates that a state holds: 0, or `held` */
+    size_t cached_keys;       /* keys that a state holds: 0, the window, or the capacity */
+    size_t cached_gates;      /* log gates that a state holds: 0, or `held` */
     size_t sums_bytes;        /* bytes of one key head in a state: the sums, or the memory of the engine */
     size_t kept_bytes;        /* bytes of the kept keys and values and of their gates, which follow the sums */
     bo_device_copies *copies; /* of the maps on GPUs */
@@ -60,7 +60,7 @@ struct bo_attention {
 bo_row_transform_type bo_row_transform_type_of(const bo_attention_desc *desc);
 
 /* Returns the default log g of a key head with gate FIXED. */
-double bo_usual_decay(size_t key_head);
+double bo_default_decay(size_t key_head);
 /* Returns log g of a key head with gate FIXED: the given value, or the default. */
 static inline const float *bo_fixed_gate(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head)
 {
@@ -89,8 +89,8 @@ bo_sums bo_state_sums(const bo_attention *attention, void *state, size_t key_hea
 /* Checks what every call needs: the header and the log scales. bo_attention_state_check also reads all numbers. */
 bo_status bo_state_check(bo_context *context, const bo_attention *attention, const void *state);
 /* As bo_attention_state_check, but does not read the slots that hold no token. */
-bo_status bo_state_check_held(bo_context *context, const bo_attention *attention, const void *state);
-void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head);
+bo_status bo_state_check_stored(bo_context *context, const bo_attention *attention, const void *state);
+void *bo_state_cache(const bo_attention *attention, void *state, size_t key_head);
 /* Returns the memory of engines that do not use bo_sums: floats, aligned like the state. It starts with the matrix of
  * dim x value_dim (S or G), padded to a multiple of 16 floats; for RIDGE, H (dim x dim) follows, padded likewise. */
 float *bo_state_memory(const bo_attention *attention, void *state, size_t key_head);
@@ -217,7 +217,7 @@ struct bo_engine {
     bool rounds; /* it can compute products in bfloat16 */
     /* Finds the reason why finite inputs led to overflow of float32 and returns that error. BO_OK: no reason was found.
      * NULL: none. */
-    bo_status (*blame)(bo_context *context, const bo_call *call);
+    bo_status (*explain_overflow)(bo_context *context, const bo_call *call);
     /* Computes one token for `count` sequences of one key head, starting at sequence `first`; inputs as in
      * bo_attention_step. */
     size_t (*step_bytes)(const bo_attention *attention, size_t count);
@@ -232,7 +232,7 @@ bo_sums bo_tape_sums(const bo_call *call, size_t sequence, size_t key_head, size
 float *bo_tape_memory(const bo_call *call, size_t sequence, size_t key_head, size_t index);
 
 /* If the gradient over the denominator exceeds this, later products may overflow: no gradient flows from such a row. */
-#define BO_MOST_SLOPE 1e36f
+#define BO_MAX_GRADIENT 1e36f
 
 /* Ends a task early: because the call was canceled, or because a number was not finite. */
 static inline void bo_note_stop(const bo_call *call)

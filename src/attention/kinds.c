@@ -51,13 +51,13 @@ static const bo_kind kinds[BO_ATTENTION_COUNT] = {
                             .engine = &bo_engine_linear,
                             .traits = SUMS | ESTIMATE | T(PROPOSE),
                             .kernels = K(SOFTMAX),
-                            .usual_kernel = BO_KERNEL_SOFTMAX,
+                            .default_kernel = BO_KERNEL_SOFTMAX,
                             .resolve_map = bo_resolve_softmax_map},
     [BO_ATTENTION_DARK] = {.name = "dark",
                            .engine = &bo_engine_linear,
                            .traits = SUMS | ESTIMATE | T(PROPOSE) | T(MATRIX),
                            .kernels = K(SOFTMAX),
-                           .usual_kernel = BO_KERNEL_SOFTMAX,
+                           .default_kernel = BO_KERNEL_SOFTMAX,
                            .resolve_map = bo_resolve_softmax_map},
     [BO_ATTENTION_HYBRID] = {.name = "hybrid",
                              .engine = &bo_engine_hybrid,
@@ -66,13 +66,13 @@ static const bo_kind kinds[BO_ATTENTION_COUNT] = {
                              .learned_traits = T(AFFINE),
                              .ranked_traits = T(MATRIX),
                              .kernels = ALL_KERNELS & ~K(RBF),
-                             .usual_kernel = BO_KERNEL_SOFTMAX,
+                             .default_kernel = BO_KERNEL_SOFTMAX,
                              .resolve_map = bo_resolve_softmax_map,
                              .cross_kind = kind_of_past},
     [BO_ATTENTION_LEARNED] = {.name = "learned",
                               .engine = &bo_engine_linear,
                               .traits = SUMS | T(AFFINE) | T(UNNORMALIZED),
-                              .usual_kernel = BO_KERNEL_COSH,
+                              .default_kernel = BO_KERNEL_COSH,
                               .no_scale = "W instead of a scale",
                               .resolve_map = bo_resolve_learned_map},
     [BO_ATTENTION_POWER] = {.name = "power", .engine = &bo_engine_exact, .traits = KEYS | T(POWER)},
@@ -119,7 +119,7 @@ unsigned bo_attention_traits(const bo_attention_desc *desc)
 {
     if (!is_kind(desc->kind)) return 0;
     const bo_kind *row = &kinds[desc->kind];
-    bo_kernel kernel = desc->features.kernel == (bo_kernel)0 ? row->usual_kernel : desc->features.kernel;
+    bo_kernel kernel = desc->features.kernel == (bo_kernel)0 ? row->default_kernel : desc->features.kernel;
     if (bo_kernel_is_learned(desc->features.kernel)) return row->traits | row->learned_traits;
     return row->traits | (desc->rank && kernel == BO_KERNEL_SOFTMAX ? row->ranked_traits : 0);
 }
@@ -152,50 +152,50 @@ bool bo_attention_takes_kernel(bo_attention_kind kind, bo_kernel kernel)
 /* ---- lists for messages ------------------------------------------------------------------------------------------ */
 
 /* Lists those of `count` words that are not NULL; `joint` precedes the last. */
-static const char *list(const char *const *words, size_t count, const char *joint, char out[BO_KIND_WORDS])
+static const char *list(const char *const *names, size_t count, const char *joint, char out[BO_KIND_LIST_BYTES])
 {
     size_t last = 0, used = 0;
     out[0] = 0;
     for (size_t i = 0; i < count; i++)
-        if (words[i]) last = i;
-    for (size_t i = 0; i < count && used < BO_KIND_WORDS; i++)
-        if (words[i])
-            used += (size_t)snprintf(out + used, BO_KIND_WORDS - used, "%s%s",
+        if (names[i]) last = i;
+    for (size_t i = 0; i < count && used < BO_KIND_LIST_BYTES; i++)
+        if (names[i])
+            used += (size_t)snprintf(out + used, BO_KIND_LIST_BYTES - used, "%s%s",
                                      !used       ? ""
                                      : i == last ? joint
                                                  : ", ",
-                                     words[i]);
+                                     names[i]);
     return out;
 }
 
-const char *bo_kinds_with(unsigned traits, char out[BO_KIND_WORDS])
+const char *bo_kinds_with(unsigned traits, char out[BO_KIND_LIST_BYTES])
 {
-    const char *words[BO_ATTENTION_COUNT];
+    const char *names[BO_ATTENTION_COUNT];
     char maps[BO_ATTENTION_COUNT][64];
     for (size_t i = 0; i < BO_ATTENTION_COUNT; i++) {
         bool learned = kinds[i].learned_traits & traits, ranked = kinds[i].ranked_traits & traits;
         snprintf(maps[i], sizeof maps[i], "%s with %s%s%s", kinds[i].name,
                  ranked ? "the softmax kernel and a rank" : "", learned && ranked ? " or " : "",
                  learned ? "a learned map" : "");
-        words[i] = kinds[i].traits & traits ? kinds[i].name : learned || ranked ? maps[i] : NULL;
+        names[i] = kinds[i].traits & traits ? kinds[i].name : learned || ranked ? maps[i] : NULL;
     }
-    return list(words, BO_ATTENTION_COUNT, " and ", out);
+    return list(names, BO_ATTENTION_COUNT, " and ", out);
 }
 
-const char *bo_gates_taken(bo_attention_kind kind, char out[BO_KIND_WORDS])
+const char *bo_gates_accepted(bo_attention_kind kind, char out[BO_KIND_LIST_BYTES])
 {
-    const char *words[BO_GATE_COUNT];
+    const char *names[BO_GATE_COUNT];
     for (size_t i = 0; i < BO_GATE_COUNT; i++)
-        words[i] = bo_attention_takes_gate(kind, (bo_gate)i) ? bo_gate_name((bo_gate)i) : NULL;
-    return list(words, BO_GATE_COUNT, " or ", out);
+        names[i] = bo_attention_takes_gate(kind, (bo_gate)i) ? bo_gate_name((bo_gate)i) : NULL;
+    return list(names, BO_GATE_COUNT, " or ", out);
 }
 
-const char *bo_kernels_taken(bo_attention_kind kind, char out[BO_KIND_WORDS])
+const char *bo_kernels_accepted(bo_attention_kind kind, char out[BO_KIND_LIST_BYTES])
 {
-    const char *words[BO_KERNEL_COUNT];
+    const char *names[BO_KERNEL_COUNT];
     for (size_t i = 0; i < BO_KERNEL_COUNT; i++)
-        words[i] = bo_attention_takes_kernel(kind, (bo_kernel)i) ? bo_kernel_name((bo_kernel)i) : NULL;
-    return list(words, BO_KERNEL_COUNT, " or ", out);
+        names[i] = bo_attention_takes_kernel(kind, (bo_kernel)i) ? bo_kernel_name((bo_kernel)i) : NULL;
+    return list(names, BO_KERNEL_COUNT, " or ", out);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */

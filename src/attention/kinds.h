@@ -19,9 +19,9 @@ typedef struct bo_kind {
     unsigned ranked_traits;  /* additional traits if the field rank is set and its map is one of the softmax kernel */
     /* allowed kernels of its map: bits 1u << bo_kernel; AFFINE kinds also allow the learned ones */
     unsigned kernels;
-    bo_kernel usual_kernel; /* default kernel, used if features.kernel is 0 */
-    const char *no_scale;   /* what it has instead of a scale, as text for an error; NULL if it has a scale */
-    const char *no_gate;    /* why it has no gate, as text for an error; NULL if the list of gates is enough */
+    bo_kernel default_kernel; /* default kernel, used if features.kernel is 0 */
+    const char *no_scale;     /* what it has instead of a scale, as text for an error; NULL if it has a scale */
+    const char *no_gate;      /* why it has no gate, as text for an error; NULL if the list of gates is enough */
     /* Checks and fills in the map after kernel, rank and features.dim are set. Scale and γ are one number or two,
      * depending on the kind. */
     bo_status (*resolve_map)(bo_context *context, bo_attention_desc *desc);
@@ -31,19 +31,19 @@ typedef struct bo_kind {
 } bo_kind;
 
 /* The default window of kinds that require one. */
-enum { BO_USUAL_WINDOW = 64 };
+enum { BO_DEFAULT_WINDOW = 64 };
 
 /* kind must be a value of the enum. */
 const bo_kind *bo_kind_of(bo_attention_kind kind);
 /* Returns the traits of this descriptor: bits of bo_attention_trait. */
 unsigned bo_attention_traits(const bo_attention_desc *desc);
 
-/* Lists for messages, such as "softmax, hybrid and power". Each writes at most BO_KIND_WORDS bytes to `out` and returns
- * it. */
-enum { BO_KIND_WORDS = 256 };
-const char *bo_kinds_with(unsigned traits, char out[BO_KIND_WORDS]); /* kinds with at least one of the traits */
-const char *bo_gates_taken(bo_attention_kind kind, char out[BO_KIND_WORDS]);
-const char *bo_kernels_taken(bo_attention_kind kind, char out[BO_KIND_WORDS]);
+/* Lists for messages, such as "softmax, hybrid and power". Each writes at most BO_KIND_LIST_BYTES bytes to `out` and
+ * returns it. */
+enum { BO_KIND_LIST_BYTES = 256 };
+const char *bo_kinds_with(unsigned traits, char out[BO_KIND_LIST_BYTES]); /* kinds with at least one of the traits */
+const char *bo_gates_accepted(bo_attention_kind kind, char out[BO_KIND_LIST_BYTES]);
+const char *bo_kernels_accepted(bo_attention_kind kind, char out[BO_KIND_LIST_BYTES]);
 
 /* defined in describe.c */
 bo_status bo_resolve_linear_map(bo_context *context, bo_attention_desc *desc);

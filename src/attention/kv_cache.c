@@ -27,7 +27,7 @@ bo_kv_cache bo_kv_cache_at(void *bytes, size_t ring, size_t dim, size_t value_di
 bo_kv_cache bo_kv_cache_in(const bo_attention *attention, const void *state, size_t key_head)
 {
     const bo_attention_desc *desc = &attention->desc;
-    return bo_kv_cache_at(bo_state_kept(attention, (void *)state, key_head), attention->held, desc->dim,
+    return bo_kv_cache_at(bo_state_cache(attention, (void *)state, key_head), attention->cached_keys, desc->dim,
                           desc->value_dim);
 }
 
@@ -152,49 +152,49 @@ float *bo_kv_cache_gradient(const bo_attention *attention, const float *gradient
 {
     const bo_attention_desc *desc = &attention->desc;
     size_t sums = desc->key_heads * attention->count * (desc->value_dim + 1);
-    return (float *)gradient + sums + key_head * attention->held * (desc->dim + desc->value_dim);
+    return (float *)gradient + sums + key_head * attention->cached_keys * (desc->dim + desc->value_dim);
 }
 
 /* ---- gates of kept keys ------------------------------------------------------------------------------------------ */
 
-float *bo_kept_gates(const bo_attention *attention, const void *state, size_t key_head)
+float *bo_cached_gates(const bo_attention *attention, const void *state, size_t key_head)
 {
     const bo_attention_desc *desc = &attention->desc;
-    char *kept = bo_state_kept(attention, (void *)state, key_head);
-    return (float *)(kept + bo_kv_cache_bytes(attention->held, desc->dim, desc->value_dim));
+    char *kept = bo_state_cache(attention, (void *)state, key_head);
+    return (float *)(kept + bo_kv_cache_bytes(attention->cached_keys, desc->dim, desc->value_dim));
 }
 
-void bo_kept_gates_read(const bo_attention *attention, const void *state, size_t key_head, size_t first, size_t count,
-                        float *gates)
+void bo_cached_gates_read(const bo_attention *attention, const void *state, size_t key_head, size_t first, size_t count,
+                          float *gates)
 {
-    const float *from = bo_kept_gates(attention, state, key_head);
-    for (size_t i = 0; i < count; i++) gates[i] = from[(first + i) % attention->held];
+    const float *from = bo_cached_gates(attention, state, key_head);
+    for (size_t i = 0; i < count; i++) gates[i] = from[(first + i) % attention->cached_keys];
 }
 
-void bo_kept_gates_append(const bo_attention *attention, void *state, size_t key_head, size_t position, size_t count,
-                          bo_rows gates)
+void bo_cached_gates_append(const bo_attention *attention, void *state, size_t key_head, size_t position, size_t count,
+                            bo_rows gates)
 {
-    float *to = bo_kept_gates(attention, state, key_head);
-    for (size_t i = count > attention->held ? count - attention->held : 0; i < count; i++)
-        to[(position + i) % attention->held] = gates.at[i * gates.stride];
+    float *to = bo_cached_gates(attention, state, key_head);
+    for (size_t i = count > attention->cached_keys ? count - attention->cached_keys : 0; i < count; i++)
+        to[(position + i) % attention->cached_keys] = gates.at[i * gates.stride];
 }
 
-double bo_kept_gates_entry(const bo_attention *attention, const void *state, size_t key_head, float gate)
+double bo_cached_gates_entry(const bo_attention *attention, const void *state, size_t key_head, float gate)
 {
-    size_t held = attention->held, first = (size_t)bo_attention_state_tokens(state) % held;
-    if (!attention->gates_held) return gate < BO_LEAST_GATE ? BO_NO_ENTRY : (double)held * (double)gate;
-    const float *kept = bo_kept_gates(attention, state, key_head);
+    size_t slots = attention->cached_keys, first = (size_t)bo_attention_state_tokens(state) % slots;
+    if (!attention->cached_gates) return gate < BO_MIN_LOG_GATE ? BO_NO_ENTRY : (double)slots * (double)gate;
+    const float *kept = bo_cached_gates(attention, state, key_head);
     double sum = (double)bo_log_input(attention, bo_log_gate(kept + first)) + (double)gate;
-    bool wiped = gate < BO_LEAST_GATE;
-    for (size_t i = 1; i < held; i++) {
-        float next = kept[first + i < held ? first + i : first + i - held];
-        wiped |= next < BO_LEAST_GATE;
+    bool wiped = gate < BO_MIN_LOG_GATE;
+    for (size_t i = 1; i < slots; i++) {
+        float next = kept[first + i < slots ? first + i : first + i - slots];
+        wiped |= next < BO_MIN_LOG_GATE;
         sum += (double)next;
     }
     return wiped ? BO_NO_ENTRY : sum;
 }
 
-float *bo_kept_gates_gradient(const bo_attention *attention, const float *gradient, size_t key_head)
+float *bo_cached_gates_gradient(const bo_attention *attention, const float *gradient, size_t key_head)
 {
-    return bo_kv_cache_gradient(attention, gradient, attention->desc.key_heads) + key_head * attention->gates_held;
+    return bo_kv_cache_gradient(attention, gradient, attention->desc.key_heads) + key_head * attention->cached_gates;
 }

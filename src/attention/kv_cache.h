@@ -76,17 +76,17 @@ float *bo_kv_cache_gradient(const bo_attention *attention, const float *gradient
  * p % ring. A key that leaves the window enters the sums with the product of the gates after it (stream.h). */
 
 /* Returns the log gates of a key head in a state, gates_held numbers. */
-float *bo_kept_gates(const bo_attention *attention, const void *state, size_t key_head);
+float *bo_cached_gates(const bo_attention *attention, const void *state, size_t key_head);
 /* Copies the log gates of `count` positions from `first` on. */
-void bo_kept_gates_read(const bo_attention *attention, const void *state, size_t key_head, size_t first, size_t count,
-                        float *gates);
+void bo_cached_gates_read(const bo_attention *attention, const void *state, size_t key_head, size_t first, size_t count,
+                          float *gates);
 /* Stores `count` log gates, starting at `position`; if the ring is shorter, only the latest. */
-void bo_kept_gates_append(const bo_attention *attention, void *state, size_t key_head, size_t position, size_t count,
-                          bo_rows gates);
+void bo_cached_gates_append(const bo_attention *attention, void *state, size_t key_head, size_t position, size_t count,
+                            bo_rows gates);
 /* Returns the log weight with which the oldest key of a full window enters the sums, at a token with log gate `gate`;
  * also with gate FIXED. */
-double bo_kept_gates_entry(const bo_attention *attention, const void *state, size_t key_head, float gate);
+double bo_cached_gates_entry(const bo_attention *attention, const void *state, size_t key_head, float gate);
 /* Returns the start of the gradients of a key head's log gates in the gradient of a state, oldest first. */
-float *bo_kept_gates_gradient(const bo_attention *attention, const float *gradient, size_t key_head);
+float *bo_cached_gates_gradient(const bo_attention *attention, const float *gradient, size_t key_head);
 
 #endif

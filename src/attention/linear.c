@@ -74,7 +74,7 @@ bo_linear_task bo_linear_task_make(const bo_call *call, size_t sequence, size_t 
 
 /* Log scales contain the norm of the row: they are not finite if the row is not, so the row need not be checked
  * separately. */
-static bool told(const bo_linear *linear)
+static bool rows_checked_by_log_scale(const bo_linear *linear)
 {
     return linear->attention->scaled && bo_row_transform_is_none(&linear->mapper.transform);
 }
@@ -84,17 +84,17 @@ bool bo_linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t firs
 {
     const bo_attention_desc *d = &at->call->attention->desc;
     const float *k = bo_rows_from(at->k, first).at, *v = bo_rows_from(at->v, first).at;
-    if (!(told(linear) || bo_rows_finite(linear->kernels, keys, d->dim, k, at->k.stride)) ||
+    if (!(rows_checked_by_log_scale(linear) || bo_rows_finite(linear->kernels, keys, d->dim, k, at->k.stride)) ||
         !bo_rows_finite(linear->kernels, keys, d->value_dim, v, at->v.stride))
         return false;
     bo_linear_map(linear, BO_OF_KEYS, keys, k, at->k.stride, mapped, log_scale);
     return bo_log_scales_fit(keys, log_scale);
 }
 
-static bool take_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys)
+static bool load_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys)
 {
     if (!bo_linear_map_keys(at, linear, first, keys, linear->fk, linear->lk)) return false;
-    bo_linear_take(
+    bo_linear_begin_chunk(
         linear, &(bo_key_rows){.keys = keys, .gate = bo_rows_from(at->gate, first).at, .gate_stride = at->gate.stride});
     return true;
 }
@@ -107,7 +107,7 @@ void bo_linear_record(const bo_linear_task *at, const bo_linear *linear, size_t 
                      linear->sums);
 }
 
-bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t first, size_t queries)
+bool bo_linear_forward_queries(const bo_linear_task *at, bo_linear_forward *work, size_t first, size_t queries)
 {
     const bo_call *call = at->call;
     const bo_attention *attention = call->attention;
@@ -120,7 +120,8 @@ bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t fir
         bo_rows q = bo_rows_at(call, call->in->q, d->heads, d->dim, false, at->sequence, head);
         bo_rows out = bo_rows_at(call, call->out, d->heads, d->value_dim, false, at->sequence, head);
         const float *rows = bo_rows_from(q, first).at;
-        if (!told(linear) && !bo_rows_finite(linear->kernels, queries, d->dim, rows, q.stride)) return false;
+        if (!rows_checked_by_log_scale(linear) && !bo_rows_finite(linear->kernels, queries, d->dim, rows, q.stride))
+            return false;
         bo_linear_map_queries(linear, queries, rows, q.stride);
         if (!bo_log_scales_fit(queries, linear->lq)) return false;
         bo_rows_fetch(q, first + queries, bo_min(first + queries + linear->chunk, at->at->queries), d->dim);
@@ -146,10 +147,10 @@ static bool forward_causal(const bo_linear_task *at, bo_linear_forward *work)
         size_t rows = bo_min(chunk, tokens - first);
         if (bo_pass_stops(at->call->watch, rows)) return false;
         bo_linear_record(at, &work->linear, first);
-        if (!take_keys(at, &work->linear, first, rows)) return false;
+        if (!load_keys(at, &work->linear, first, rows)) return false;
         size_t next = first + rows, end = bo_min(next + chunk, tokens);
         bo_rows_fetch(at->k, next, end, at->call->attention->desc.dim);
-        if (!bo_linear_ask(at, work, first, rows)) return false;
+        if (!bo_linear_forward_queries(at, work, first, rows)) return false;
         bo_rows_fetch(at->v, next, end, at->call->attention->desc.value_dim);
         bo_linear_absorb(&work->linear, bo_rows_from(at->v, first).at, at->v.stride);
     }
@@ -161,14 +162,14 @@ static bool forward_bidirectional(const bo_linear_task *at, bo_linear_forward *w
     size_t chunk = work->linear.chunk;
     for (size_t first = 0; first < at->at->keys; first += chunk) {
         if (bo_pass_stops(at->call->watch, bo_min(chunk, at->at->keys - first))) return false;
-        if (!take_keys(at, &work->linear, first, bo_min(chunk, at->at->keys - first))) return false;
+        if (!load_keys(at, &work->linear, first, bo_min(chunk, at->at->keys - first))) return false;
         bo_linear_absorb(&work->linear, bo_rows_from(at->v, first).at, at->v.stride);
     }
     if (at->call->tape.top)
         bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, 0), work->linear.sums);
     for (size_t first = 0; first < at->at->queries; first += chunk) {
         size_t rows = bo_min(chunk, at->at->queries - first);
-        if (bo_pass_stops(at->call->watch, rows) || !bo_linear_ask(at, work, first, rows)) return false;
+        if (bo_pass_stops(at->call->watch, rows) || !bo_linear_forward_queries(at, work, first, rows)) return false;
     }
     return true;
 }
@@ -258,8 +259,8 @@ static bool step_one(const bo_attention *attention, bo_linear_step_work *work, s
     size_t features = attention->count, values = attention->desc.value_dim;
     bo_sums_token token = {.decay = 1};
     if (v) {
-        double own = (double)work->lk[row] + (double)bo_log_input(attention, bo_log_gate(log_gate));
-        token = bo_linear_token(attention, *sums.log_scale, own, log_gate);
+        double log_key = (double)work->lk[row] + (double)bo_log_input(attention, bo_log_gate(log_gate));
+        token = bo_linear_token(attention, *sums.log_scale, log_key, log_gate);
     }
     bo_sums_step(attention, sums, v ? &token : NULL, work->fk + row * features, v, work->fq + row * features,
                  count * features, work->n);

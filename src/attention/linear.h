@@ -75,20 +75,20 @@ typedef struct bo_linear {
     /* features of the keys (rows after the transform if closed; chunk x depth), and their transpose (times the factors
      * if closed; depth x chunk) */
     float *fk, *fkt;
-    float *fq;       /* the same for the queries (chunk x depth) */
-    float *features; /* features of a panel: panel x count; NULL unless closed */
-    float *lk, *lq;  /* log scales of the keys and the queries */
-    double *b, *c;   /* chunk + 1; chunk, padded to a multiple of 16 */
-    float *r;        /* chunk + 1 numbers; 0 if not weighted */
-    float *remains;  /* exp(r[0] + b[u] - r[u]), the factor of the earlier sums after u rows: chunk + 1 numbers */
-    float *apart;    /* exp(c[j]) of the first `mild` keys, 1 if not weighted */
-    size_t mild;     /* rows that see at most this many keys use factorized weights; all rows if not weighted */
-    bool whole;      /* never factorize weights, as backward requires */
-    float *factors;  /* work memory, one number per row */
-    float *weights;  /* weights of the keys in the sums: exp(c + b[U] - r[U]), 1 if not weighted */
-    float *scores;   /* chunk x chunk */
-    float *slopes;   /* f' of the scores if closed and gradients are requested, else NULL */
-    float *values;   /* values times weights: chunk x value_dim */
+    float *fq;          /* the same for the queries (chunk x depth) */
+    float *features;    /* features of a panel: panel x count; NULL unless closed */
+    float *lk, *lq;     /* log scales of the keys and the queries */
+    double *b, *c;      /* chunk + 1; chunk, padded to a multiple of 16 */
+    float *r;           /* chunk + 1 numbers; 0 if not weighted */
+    float *remains;     /* exp(r[0] + b[u] - r[u]), the factor of the earlier sums after u rows: chunk + 1 numbers */
+    float *key_factors; /* exp(c[j]) of the first `mild` keys, 1 if not weighted */
+    size_t factored;    /* rows that see at most this many keys use factorized weights; all rows if not weighted */
+    bool no_factors;    /* never factorize weights, as backward requires */
+    float *factors;     /* work memory, one number per row */
+    float *weights;     /* weights of the keys in the sums: exp(c + b[U] - r[U]), 1 if not weighted */
+    float *scores;      /* chunk x chunk */
+    float *derivatives; /* f' of the scores if closed and gradients are requested, else NULL */
+    float *values;      /* values times weights: chunk x value_dim */
 } bo_linear;
 
 /* Returns the depth of its rows. */
@@ -101,7 +101,7 @@ void bo_sums_copy(const bo_attention *attention, bo_sums to, bo_sums from);
 
 /* Begins a chunk of the rows' keys, whose fk and lk are computed: sets b, r, c, remains and the weights. Of the rows,
  * only lag, keys and gates are used. */
-void bo_linear_take(bo_linear *work, const bo_key_rows *rows);
+void bo_linear_begin_chunk(bo_linear *work, const bo_key_rows *rows);
 /* Transposes the current keys (fkt), as queries require. */
 void bo_linear_transpose(const bo_linear *work);
 /* Computes rows of fk or fq for any rows of k or q, and their log scales; for some queries: fq, lq. */
@@ -154,21 +154,21 @@ bool bo_linear_finite(const bo_attention *attention, float denominator, const fl
 float bo_normalize(const bo_attention *attention, float denominator, const float *n, float *out);
 
 /* Minimum input weight 1 - g, so that its logarithm is finite. A clamped weight does not depend on g. */
-#define BO_LEAST_INPUT 1e-30f
+#define BO_MIN_INPUT_WEIGHT 1e-30f
 /* Returns log (1 - g) of a convex gate, at least that of the minimum; 0 for other gates. */
 float bo_log_input(const bo_attention *attention, float log_gate);
 
 /* Computes row[j] *= exp(c[j] + b[lag + t] - r[lag + t]) for j < t. Returns the row's sum. */
 float bo_linear_weigh(const bo_linear *work, size_t t, float *row);
 /* Returns d log (1 - g) / d log g of a convex gate: -g / (1 - g), and 0 if 1 - g is clamped. */
-double bo_input_slope(double log_gate);
+double bo_input_derivative(double log_gate);
 
 /* One token: the running log scale after it, the factor of the earlier sums, and the weight of its key. */
 typedef struct bo_sums_token {
     float log_scale, decay, weight;
 } bo_sums_token;
 /* own: ℓ plus the log weight with which the key enters; -INFINITY: there is no key. log_gate NULL: no gate. */
-bo_sums_token bo_linear_token(const bo_attention *attention, float log_scale, double own, const float *log_gate);
+bo_sums_token bo_linear_token(const bo_attention *attention, float log_scale, double log_key, const float *log_gate);
 /* Returns the log gate of token `at` of a step (sequence * key_heads + key_head); NULL: there is none. */
 const float *bo_step_gate(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t at);
 /* Applies a token to the sums (NULL: none): its key has the features fk, which are scaled in place, and the value v
@@ -231,7 +231,7 @@ bool bo_linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t firs
 void bo_linear_record(const bo_linear_task *at, const bo_linear *linear, size_t first);
 /* Computes queries [first, first + queries) of every head of the group from the sums and the chunk's keys. False:
  * numbers are not finite. */
-bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t first, size_t queries);
+bool bo_linear_forward_queries(const bo_linear_task *at, bo_linear_forward *work, size_t first, size_t queries);
 
 /* The whole pass with all threads on every head; the bits are the same. */
 bo_status bo_linear_waves(bo_context *context, bo_call *call);

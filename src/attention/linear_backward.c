@@ -31,8 +31,8 @@ bo_reverse_work bo_reverse_make(const bo_attention *attention, const bo_attentio
 }
 
 /* The work memory of a pass on one thread. */
-static bo_reverse_work alone_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
-                                  const bo_attention_cost *plan, bo_carver *carver)
+static bo_reverse_work serial_work_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                        const bo_attention_cost *plan, bo_carver *carver)
 {
     size_t chunks = attention->desc.causal ? plan->segment / plan->chunk : 1;
     bo_reverse_work work = bo_reverse_make(attention, in, key_head, plan->chunk, carver);
@@ -44,7 +44,7 @@ static bo_reverse_work alone_make(const bo_attention *attention, const bo_attent
 size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan)
 {
     bo_carver carver = {0};
-    alone_make(attention, NULL, 0, plan, &carver);
+    serial_work_make(attention, NULL, 0, plan, &carver);
     return carver.bytes;
 }
 
@@ -159,12 +159,12 @@ void bo_reverse_restore(bo_reverse_work *work, const bo_key_rows *rows, size_t i
     *linear->sums.log_scale = segment->state_scales[index];
     linear->r[0] = segment->state_scales[index];
     work->back.st = segment->states + index * work->back.wide * linear->count;
-    bo_linear_take(linear, rows);
+    bo_linear_begin_chunk(linear, rows);
 }
 
-bo_key_rows bo_reverse_take(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t rows)
+bo_key_rows bo_reverse_load(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t rows)
 {
-    return bo_stream_take(at->call->attention, &at->keys, first, rows, work->k, work->v, work->entry);
+    return bo_stream_load(at->call->attention, &at->keys, first, rows, work->k, work->v, work->entry);
 }
 
 /* Sets the sums to those before the segment: from the tape or, before the first, those of the initial state. */
@@ -178,7 +178,7 @@ static void load_segment(const bo_linear_reverse *at, bo_linear *linear, size_t 
 }
 
 /* Recomputes the sums before each chunk of the segment [first, end) and, if `whole`, after the last. */
-static void replay(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t end, bool whole)
+static void replay(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t end, bool to_end)
 {
     bo_linear_back *back = &work->back;
     bo_linear *linear = &back->linear;
@@ -187,12 +187,12 @@ static void replay(const bo_linear_reverse *at, bo_reverse_work *work, size_t fi
     bo_sums_widen(back, linear->sums, segment->states);
     segment->state_scales[0] = *linear->sums.log_scale;
     for (size_t at_token = first, index = 0; at_token < end; at_token += chunk, index++) {
-        bo_key_rows rows = bo_reverse_take(at, work, at_token, bo_min(chunk, end - at_token));
+        bo_key_rows rows = bo_reverse_load(at, work, at_token, bo_min(chunk, end - at_token));
         float *st = segment->states + index * size;
         bo_linear_map(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, segment->fk + index * chunk * linear->depth,
                       segment->log_scales + index * chunk);
         bo_reverse_restore(work, &rows, index);
-        if (at_token + chunk >= end && !whole) return;
+        if (at_token + chunk >= end && !to_end) return;
         bo_linear_back_values(back, &rows);
         bo_linear_advance(back, st, st + size);
         segment->state_scales[index + 1] =
@@ -224,46 +224,48 @@ void bo_reverse_replay(const bo_linear_reverse *at, bo_reverse_work *work, size_
 
 /* Returns f·df of the key of the token whose key is row `row` of the stream. Keys that are still in the window at the
  * end have none. */
-static double own_of(const bo_linear_reverse *at, const bo_reverse_work *work, size_t first, size_t row)
+static double key_flow_of(const bo_linear_reverse *at, const bo_reverse_work *work, size_t first, size_t row)
 {
-    if (!at->pending) return work->back.own[row - first];
+    if (!at->pending) return work->back.key_flow[row - first];
     return row < at->call->sequences[at->sequence].keys ? at->pending[row % at->pending_count] : 0;
 }
 
 /* Goes back over one token, whose log gate is `gate`. Returns the gradient of that. */
-static double give_gate(const bo_linear_reverse *at, bo_reverse_work *work, double flow, double own, float gate)
+static double gate_gradient(const bo_linear_reverse *at, bo_reverse_work *work, double flow, double key_flow,
+                            float gate)
 {
-    work->carried += flow - own;
+    work->carried += flow - key_flow;
     work->decay += work->carried;
-    return work->carried + (at->call->attention->desc.gate == BO_GATE_CONVEX ? own * bo_input_slope(gate) : 0);
+    return work->carried +
+           (at->call->attention->desc.gate == BO_GATE_CONVEX ? key_flow * bo_input_derivative(gate) : 0);
 }
 
-void bo_reverse_give_gates(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t tokens,
-                           const bo_key_rows *rows)
+void bo_reverse_gate_gradients(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t tokens,
+                               const bo_key_rows *rows)
 {
     const bo_call *call = at->call;
     const bo_attention_desc *d = &call->attention->desc;
     bo_rows dgate = bo_rows_at(call, call->gradients->log_gate, d->key_heads, 1, true, at->sequence, at->key_head);
     for (size_t j = 0; at->pending && j < rows->keys; j++)
-        at->pending[(first + rows->lag + j) % at->pending_count] = work->back.own[j];
+        at->pending[(first + rows->lag + j) % at->pending_count] = work->back.key_flow[j];
     for (size_t t = tokens; t-- > 0;) {
-        double own = own_of(at, work, first, first + t + at->keys.delay);
-        double slope = give_gate(at, work, work->back.flow[t], own, rows->gate[t * rows->gate_stride]);
-        if (dgate.at) dgate.at[(first + t) * dgate.stride] = (float)slope;
+        double key_flow = key_flow_of(at, work, first, first + t + at->keys.delay);
+        double gradient = gate_gradient(at, work, work->back.flow[t], key_flow, rows->gate[t * rows->gate_stride]);
+        if (dgate.at) dgate.at[(first + t) * dgate.stride] = (float)gradient;
     }
 }
 
 /* Processes the tokens before the call, whose keys were in the window: their gates have become weights of these keys,
  * but the sums do not depend on them any more. */
-static void give_early_gates(const bo_linear_reverse *at, bo_reverse_work *work)
+static void early_gate_gradients(const bo_linear_reverse *at, bo_reverse_work *work)
 {
     const bo_key_stream *keys = &at->keys;
     const bo_linear_back *back = &work->back;
     work->carried -= back->linear.kernels->dot(back->wide * back->linear.count, work->segment.states, back->gt);
     for (size_t p = keys->early; p-- > 0;) {
-        double own = own_of(at, work, 0, keys->delay - keys->early + p);
-        double slope = give_gate(at, work, 0, own, keys->early_gate ? keys->early_gate[p] : 0);
-        if (at->d_early_gate) at->d_early_gate[p] = (float)slope;
+        double key_flow = key_flow_of(at, work, 0, keys->delay - keys->early + p);
+        double gradient = gate_gradient(at, work, 0, key_flow, keys->early_gate ? keys->early_gate[p] : 0);
+        if (at->d_early_gate) at->d_early_gate[p] = (float)gradient;
     }
 }
 
@@ -279,7 +281,7 @@ bool bo_reverse_chunk(const bo_linear_reverse *at, bo_reverse_work *work, size_t
     if (!back_queries(at, work, first, count)) return false;
     if (rows->keys) {
         bo_linear_back_finish(back, rows, work->transform);
-        bo_stream_give(at->call->attention, &at->d_keys, first + rows->lag, rows->keys, back->dx, back->dv);
+        bo_stream_write_gradients(at->call->attention, &at->d_keys, first + rows->lag, rows->keys, back->dx, back->dv);
     }
     return true;
 }
@@ -293,13 +295,13 @@ static bool reverse_causal(const bo_linear_reverse *at, bo_reverse_work *work)
         bo_reverse_replay(at, work, segments, work->back.gt, &work->carried);
         for (size_t index = (end - first + chunk - 1) / chunk; index-- > 0;) {
             size_t start = first + index * chunk, count = bo_min(chunk, end - start);
-            bo_key_rows rows = bo_reverse_take(at, work, start, count);
+            bo_key_rows rows = bo_reverse_load(at, work, start, count);
             if (!bo_reverse_chunk(at, work, start, &rows, index)) return false;
             bo_reverse_add_parameters(at, work->transform);
-            if (call->attention->desc.gate != BO_GATE_NONE) bo_reverse_give_gates(at, work, start, count, &rows);
+            if (call->attention->desc.gate != BO_GATE_NONE) bo_reverse_gate_gradients(at, work, start, count, &rows);
         }
     }
-    if (at->pending) give_early_gates(at, work);
+    if (at->pending) early_gate_gradients(at, work);
     return true;
 }
 
@@ -328,7 +330,7 @@ bool bo_reverse_keys(const bo_linear_reverse *at, bo_reverse_work *work, size_t 
     bo_linear_back *back = &work->back;
     bo_linear *linear = &back->linear;
     float after = *bo_tape_sums(at->call, at->sequence, at->key_head, 0).log_scale;
-    bo_key_rows rows = bo_reverse_take(at, work, first, count);
+    bo_key_rows rows = bo_reverse_load(at, work, first, count);
     if (bo_pass_stops(at->call->watch, rows.keys)) return false;
     begin_parameters(at, work);
     bo_linear_map(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
@@ -336,7 +338,7 @@ bool bo_reverse_keys(const bo_linear_reverse *at, bo_reverse_work *work, size_t 
     if (linear->weighted) linear->kernels->exp_shift(rows.keys, linear->lk, -after, linear->weights);
     bo_linear_back_sums(back, &rows);
     bo_linear_back_finish(back, &rows, work->transform);
-    bo_stream_give(at->call->attention, &at->d_keys, first, rows.keys, back->dx, back->dv);
+    bo_stream_write_gradients(at->call->attention, &at->d_keys, first, rows.keys, back->dx, back->dv);
     return true;
 }
 
@@ -382,8 +384,8 @@ void bo_linear_reverse_run(const bo_linear_reverse *at, void *scratch)
 {
     const bo_call *call = at->call;
     bo_carver carver = {.at = scratch};
-    bo_reverse_work work = alone_make(call->attention, call->in, at->key_head, &call->plan, &carver);
-    if (!bo_row_transform_wanted(call->gradients)) work.transform = NULL;
+    bo_reverse_work work = serial_work_make(call->attention, call->in, at->key_head, &call->plan, &carver);
+    if (!bo_row_transform_gradients_requested(call->gradients)) work.transform = NULL;
     bo_reverse_begin_gradient(at, &work);
     if (!(bo_linear_sweeps(call, at->sequence) ? reverse_causal : reverse_bidirectional)(at, &work)) bo_note_stop(call);
     bo_reverse_end(at, &work);

@@ -23,21 +23,21 @@
 typedef struct bo_linear_back {
     bo_linear linear;
     size_t wide;
-    const float *st;     /* S~ᵀ before the chunk */
-    float *gt;           /* Gᵀ after it, then before it */
-    float *dn, *carried; /* dn~ and ρ dn~: chunk x wide */
-    float *vt;           /* v~ᵀ: wide x chunk */
-    float *vw;           /* w_j v~_j: chunk x wide */
-    float *p;            /* chunk x chunk */
-    float *dfq, *dfk;    /* panel x features; the same array if closed */
-    float *ft;           /* closed: features of a panel, transposed */
-    float *direct;       /* closed: gradients of keys from the chunk's queries, before the factors: chunk x width */
-    float *dtk;          /* closed: gradients of keys through the sums: chunk x width */
-    float *dvt;          /* value_dim x chunk */
-    float *dt;           /* chunk x width of the transform */
-    float *dx;           /* chunk x dim */
-    float *dv;           /* chunk x value_dim */
-    double *flow, *own;  /* f_i·df_i of each row over the group, f_j·df_j of each key: for the gates' gradients */
+    const float *st;         /* S~ᵀ before the chunk */
+    float *gt;               /* Gᵀ after it, then before it */
+    float *dn, *carried;     /* dn~ and ρ dn~: chunk x wide */
+    float *vt;               /* v~ᵀ: wide x chunk */
+    float *vw;               /* w_j v~_j: chunk x wide */
+    float *p;                /* chunk x chunk */
+    float *dfq, *dfk;        /* panel x features; the same array if closed */
+    float *ft;               /* closed: features of a panel, transposed */
+    float *direct;           /* closed: gradients of keys from the chunk's queries, before the factors: chunk x width */
+    float *dtk;              /* closed: gradients of keys through the sums: chunk x width */
+    float *dvt;              /* value_dim x chunk */
+    float *dt;               /* chunk x width of the transform */
+    float *dx;               /* chunk x dim */
+    float *dv;               /* chunk x value_dim */
+    double *flow, *key_flow; /* f_i·df_i of each row over the group, f_j·df_j of each key: for the gates' gradients */
     /* True if bo_linear_back_outputs and bo_linear_back_carry have processed the queries before: their results (fq, lq,
      * dn, carried) are used, and Gᵀ is not changed. */
     bool ahead;
@@ -148,15 +148,15 @@ bool bo_reverse_finite(const bo_linear_reverse *at, const bo_query_rows *rows);
  * it to *carried; gt: Gᵀ at the end of the sequence. */
 void bo_reverse_replay(const bo_linear_reverse *at, bo_reverse_work *work, size_t segment, const float *gt,
                        double *carried);
-bo_key_rows bo_reverse_take(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t rows);
+bo_key_rows bo_reverse_load(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t rows);
 /* Restores a chunk of the segment: features, log scales and sums from its arrays; exponents are recomputed. */
 void bo_reverse_restore(bo_reverse_work *work, const bo_key_rows *rows, size_t index);
 /* Computes chunk `index` of the segment, whose first token is `first`. False: stopped, or dO is not finite. */
 bool bo_reverse_chunk(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, const bo_key_rows *rows,
                       size_t index);
 /* Computes the gradients of the gates of a chunk, after those of the later chunks. */
-void bo_reverse_give_gates(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t tokens,
-                           const bo_key_rows *rows);
+void bo_reverse_gate_gradients(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t tokens,
+                               const bo_key_rows *rows);
 
 /* Bidirectional: loads the sums, S~ᵀ to st; computes some queries; then some keys; then the weight of the initial sums,
  * exp(before - after), in Gᵀ. */

@@ -65,13 +65,13 @@ static void closed_apply(const bo_closed *closed, size_t n, float *s, float *slo
 
 float bo_log_input(const bo_attention *attention, float log_gate)
 {
-    return attention->desc.gate == BO_GATE_CONVEX ? logf(fmaxf(-expm1f(log_gate), BO_LEAST_INPUT)) : 0;
+    return attention->desc.gate == BO_GATE_CONVEX ? logf(fmaxf(-expm1f(log_gate), BO_MIN_INPUT_WEIGHT)) : 0;
 }
 
-double bo_input_slope(double log_gate)
+double bo_input_derivative(double log_gate)
 {
     double input = -expm1(log_gate);
-    return input > (double)BO_LEAST_INPUT ? -exp(log_gate) / input : 0;
+    return input > (double)BO_MIN_INPUT_WEIGHT ? -exp(log_gate) / input : 0;
 }
 
 /* Sums of gates may be far larger than any relevant exponent, so their differences are computed in double. */
@@ -86,14 +86,14 @@ float bo_linear_weigh(const bo_linear *work, size_t t, float *row)
 
 /* Counts the first keys that leave enough of the earlier sums (the rule does not depend on later keys), and computes
  * exp(c) of these. */
-static void find_apart(bo_linear *work, size_t keys)
+static void find_key_factors(bo_linear *work, size_t keys)
 {
-    const double least = -8; /* exponents of this size cost at most three bits of float precision */
-    work->mild = 0;
-    if (work->attention->scaled || work->whole) return;
-    while (work->mild < keys && work->b[work->lag + work->mild + 1] >= least) work->mild++;
-    for (size_t j = 0; j < work->mild; j++) work->apart[j] = (float)work->c[j];
-    work->kernels->exp_shift(work->mild, work->apart, 0, work->apart);
+    const double min_exponent = -8; /* exponents of this size cost at most three bits of float precision */
+    work->factored = 0;
+    if (work->attention->scaled || work->no_factors) return;
+    while (work->factored < keys && work->b[work->lag + work->factored + 1] >= min_exponent) work->factored++;
+    for (size_t j = 0; j < work->factored; j++) work->key_factors[j] = (float)work->c[j];
+    work->kernels->exp_shift(work->factored, work->key_factors, 0, work->key_factors);
 }
 
 /* Computes b, c and remains once for all chunks, from the gate that all tokens share. */
@@ -106,7 +106,7 @@ static void linear_settle(bo_linear *work, const float *log_gate)
         work->remains[t] = (float)exp(work->b[t]);
     }
     for (size_t j = 0; j < work->chunk; j++) work->c[j] = -work->b[j + 1];
-    find_apart(work, work->chunk);
+    find_key_factors(work, work->chunk);
 }
 
 /* Returns the exponent of the factor of the sums after u rows. Empty sums (-∞) may have any factor. */
@@ -130,24 +130,24 @@ static void find_remains(bo_linear *work)
 /* Returns the running log scale after a row; own: as in bo_linear_token. If keys enter late, with the gates of the
  * tokens after them as weights, they may leave less than float can represent: below -2^30, where exp of a rounding
  * error is no longer finite, the sums are empty. */
-static float follow(const bo_attention *attention, float log_scale, float gate, double own)
+static float follow(const bo_attention *attention, float log_scale, float gate, double log_key)
 {
     bool late = attention->traits & BO_TRAIT_WINDOW && attention->desc.gate != BO_GATE_NONE;
-    float kept = late && gate < BO_LEAST_GATE ? -INFINITY : log_scale + gate;
-    float next = kept > (float)own ? kept : (float)own;
+    float kept = late && gate < BO_MIN_LOG_GATE ? -INFINITY : log_scale + gate;
+    float next = kept > (float)log_key ? kept : (float)log_key;
     return late && next < -0x1p30f ? -INFINITY : next;
 }
 
 /* Computes a chunk of one row by the formulas of linear.h. */
-bo_sums_token bo_linear_token(const bo_attention *attention, float log_scale, double own, const float *log_gate)
+bo_sums_token bo_linear_token(const bo_attention *attention, float log_scale, double log_key, const float *log_gate)
 {
-    float gate = bo_log_gate(log_gate), next = attention->scaled ? follow(attention, log_scale, gate, own) : 0;
+    float gate = bo_log_gate(log_gate), next = attention->scaled ? follow(attention, log_scale, gate, log_key) : 0;
     if (isinf(next)) return (bo_sums_token){.log_scale = next};
     /* In double: the rounding error of `next` is corrected in the sums; otherwise slow gates would be lost in large log
      * scales. */
     return (bo_sums_token){.log_scale = next,
                            .decay = (float)exp((double)log_scale + (double)gate - (double)next),
-                           .weight = (float)exp(own - (double)next)};
+                           .weight = (float)exp(log_key - (double)next)};
 }
 
 /* Computes b, r and c of the chunk's rows, from lk and the log scale of the sums. */
@@ -156,19 +156,19 @@ static void find_exponents(bo_linear *work, const bo_key_rows *rows)
     bool scaled = work->attention->scaled;
     for (size_t u = 0; u < rows->lag + rows->keys; u++) {
         float gate = bo_log_gate(rows->gate ? rows->gate + u * rows->gate_stride : NULL);
-        double own = -INFINITY;
+        double log_key = -INFINITY;
         work->b[u + 1] = work->b[u] + (double)gate;
         if (u >= rows->lag) {
             size_t j = u - rows->lag;
             double entry = rows->entry ? rows->entry[j] : (double)bo_log_input(work->attention, gate);
-            own = (double)work->lk[j] + entry;
-            work->c[j] = own - work->b[u + 1];
+            log_key = (double)work->lk[j] + entry;
+            work->c[j] = log_key - work->b[u + 1];
         }
-        if (scaled) work->r[u + 1] = follow(work->attention, work->r[u], gate, own);
+        if (scaled) work->r[u + 1] = follow(work->attention, work->r[u], gate, log_key);
     }
 }
 
-void bo_linear_take(bo_linear *work, const bo_key_rows *rows)
+void bo_linear_begin_chunk(bo_linear *work, const bo_key_rows *rows)
 {
     size_t keys = rows->keys, count = rows->lag + keys;
     assert(count <= work->chunk && !(work->settled && rows->lag));
@@ -180,10 +180,10 @@ void bo_linear_take(bo_linear *work, const bo_key_rows *rows)
         work->r[0] = *work->sums.log_scale;
         find_exponents(work, rows);
         find_remains(work);
-        find_apart(work, keys);
+        find_key_factors(work, keys);
     }
-    if (keys <= work->mild) {
-        work->kernels->scale(keys, work->remains[count], work->apart, work->weights);
+    if (keys <= work->factored) {
+        work->kernels->scale(keys, work->remains[count], work->key_factors, work->weights);
         return;
     }
     for (size_t j = 0; j < keys; j++) work->weights[j] = 1;
@@ -210,7 +210,7 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
                       .chunk = chunk,
                       .count = count,
                       .value_dim = value_dim,
-                      .mild = chunk,
+                      .factored = chunk,
                       .weighted = attention->scaled || attention->desc.gate != BO_GATE_NONE};
     work.products = bo_multiplier_make(attention->kernels, attention->precision, carver);
     work.band = bo_multiplier_rounds(&work.products) ? chunk : BO_BAND;
@@ -231,13 +231,13 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
     work.r = bo_carve_floats(carver, chunk + 1);
     work.c = bo_carve(carver, bo_padded(chunk), sizeof(double));
     work.remains = bo_carve_floats(carver, chunk + 1);
-    work.apart = bo_carve_floats(carver, chunk);
+    work.key_factors = bo_carve_floats(carver, chunk);
     work.factors = bo_carve_floats(carver, chunk);
     work.weights = bo_carve_floats(carver, chunk);
     work.scores = bo_carve_floats(carver, chunk * chunk);
     work.values = bo_carve_floats(carver, chunk * value_dim);
     if (!carver->at) return work;
-    for (size_t j = 0; j < chunk; j++) work.weights[j] = work.apart[j] = 1;
+    for (size_t j = 0; j < chunk; j++) work.weights[j] = work.key_factors[j] = 1;
     for (size_t t = 0; t <= chunk; t++) work.remains[t] = 1;
     memset(work.r, 0, (chunk + 1) * sizeof *work.r);
     bool late = attention->traits & BO_TRAIT_WINDOW; /* then exponents depend on the lag */
@@ -305,13 +305,14 @@ void bo_linear_transpose(const bo_linear *work)
 
 /* Finishes one row of scores: visible scores are weighted unless weights factorize, the rest are 0. Returns the sum if
  * it is requested. */
-static float finish_scores(const bo_linear *work, size_t row, size_t t, bool wanted)
+static float finish_scores(const bo_linear *work, size_t row, size_t t, bool requested)
 {
-    float *scores = work->scores + row * work->chunk, *slopes = work->slopes ? work->slopes + row * work->chunk : NULL;
+    float *scores = work->scores + row * work->chunk,
+          *derivatives = work->derivatives ? work->derivatives + row * work->chunk : NULL;
     memset(scores + t, 0, (work->keys - t) * sizeof *scores);
-    if (work->closed.used) closed_apply(&work->closed, t, scores, slopes);
-    if (t > work->mild) return bo_linear_weigh(work, t, scores);
-    return wanted ? work->kernels->dot_f32(t, scores, work->apart) : 0;
+    if (work->closed.used) closed_apply(&work->closed, t, scores, derivatives);
+    if (t > work->factored) return bo_linear_weigh(work, t, scores);
+    return requested ? work->kernels->dot_f32(t, scores, work->key_factors) : 0;
 }
 
 void bo_linear_scores(const bo_linear *work, size_t queries, float *sums)
@@ -331,7 +332,7 @@ void bo_linear_scores(const bo_linear *work, size_t queries, float *sums)
 
 /* Multiplies features (rows x count) with the sums, some features at a time, so that their part of S stays in the
  * first-level cache. */
-static void ask_sums(const bo_linear *work, size_t rows, const float *features, float *n, size_t ldn)
+static void read_sums(const bo_linear *work, size_t rows, const float *features, float *n, size_t ldn)
 {
     enum { FIRST_CACHE = BO_SIZE(6 << 10, 64) }; /* floats used, of 8192 */
     size_t count = work->count, values = work->value_dim, step = FIRST_CACHE / values + 1;
@@ -353,12 +354,12 @@ static void add_within(const bo_linear *work, size_t first, size_t end, const fl
 }
 
 /* Computes n = Sᵀ f of each row, and zᵀ f to `before` (NULL: not requested). */
-static void ask_before(const bo_linear *work, size_t queries, float *n, size_t ldn, float *before)
+static void read_earlier_sums(const bo_linear *work, size_t queries, float *n, size_t ldn, float *before)
 {
     for (size_t first = 0; first < queries; first += work->panel) {
         size_t end = bo_min(first + work->panel, queries);
         const float *features = bo_linear_features(work, work->fq, first, end - first);
-        ask_sums(work, end - first, features, n + first * ldn, ldn);
+        read_sums(work, end - first, features, n + first * ldn, ldn);
         for (size_t i = first; before && i < end; i++, features += work->count)
             before[i] = work->kernels->dot_f32(work->count, features, work->sums.z);
     }
@@ -366,13 +367,13 @@ static void ask_before(const bo_linear *work, size_t queries, float *n, size_t l
 
 /* Computes denominators and tops of the rows, which hold Σ_j of the scores and zᵀ f before; writes the remaining factor
  * of each row to factors. The first `mild` rows use factorized weights. */
-static void finish_rows(const bo_linear *work, size_t queries, size_t mild, float *denominator, float *top)
+static void finish_rows(const bo_linear *work, size_t queries, size_t factored, float *denominator, float *top)
 {
     bool divides = bo_linear_divides(work);
     for (size_t i = 0; i < queries; i++) {
         size_t u = bo_elapsed(work, i);
         float remains = work->remains[u], within = denominator[i], before = top[i];
-        denominator[i] = i < mild ? remains * (within + before) : within + remains * before;
+        denominator[i] = i < factored ? remains * (within + before) : within + remains * before;
         if (!divides) denominator[i] = 1;
         work->factors[i] = remains;
         top[i] = work->lq[i] + work->r[u];
@@ -383,15 +384,18 @@ void bo_linear_queries(const bo_linear *work, size_t queries, const float *v, si
                        float *denominator, float *top)
 {
     const bo_kernels *kernels = work->kernels;
-    size_t values = work->value_dim, mild = work->mild < work->keys ? bo_min(work->mild + work->lag, queries) : queries;
-    bool divides = bo_linear_divides(work), apart = work->weighted && mild && work->keys;
+    size_t values = work->value_dim,
+           factored = work->factored < work->keys ? bo_min(work->factored + work->lag, queries) : queries;
+    bool divides = bo_linear_divides(work), use_factors = work->weighted && factored && work->keys;
     bo_linear_scores(work, queries, divides ? denominator : NULL);
-    ask_before(work, queries, n, ldn, divides ? top : NULL);
-    if (apart) kernels->scale_rows(bo_min(work->mild, work->keys), values, work->apart, v, ldv, work->values, values);
-    add_within(work, 0, mild, apart ? work->values : v, apart ? values : ldv, n, ldn);
-    finish_rows(work, queries, mild, denominator, top);
+    read_earlier_sums(work, queries, n, ldn, divides ? top : NULL);
+    if (use_factors)
+        kernels->scale_rows(bo_min(work->factored, work->keys), values, work->key_factors, v, ldv, work->values,
+                            values);
+    add_within(work, 0, factored, use_factors ? work->values : v, use_factors ? values : ldv, n, ldn);
+    finish_rows(work, queries, factored, denominator, top);
     if (work->weighted) kernels->scale_rows(queries, values, work->factors, n, ldn, n, ldn);
-    add_within(work, mild, queries, v, ldv, n, ldn);
+    add_within(work, factored, queries, v, ldv, n, ldn);
 }
 
 void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
@@ -444,11 +448,11 @@ float bo_normalize(const bo_attention *attention, float denominator, const float
         memcpy(out, n, values * sizeof *out);
         return -1;
     }
-    float least = denominator > clamp ? denominator : clamp;
-    if (!(least > FLT_MIN)) {
+    float min_exponent = denominator > clamp ? denominator : clamp;
+    if (!(min_exponent > FLT_MIN)) {
         memset(out, 0, values * sizeof *out);
         return INFINITY;
     }
-    kernels->scale(values, 1 / least, n, out);
-    return denominator > clamp ? least : -least;
+    kernels->scale(values, 1 / min_exponent, n, out);
+    return denominator > clamp ? min_exponent : -min_exponent;
 }

@@ -5,13 +5,13 @@
 
 /* The window of the hybrid may have a weight of e^-100 in the units of the sums. This limit keeps factors finite when
  * the sums have no matching term. */
-static const float most_exponent = 69.0f;
+static const float max_exponent = 69.0f;
 
 /* Columns of a triangular right factor processed together: two vectors of the widest instruction set. */
 enum { COLUMNS = BO_SIZE(32, 4) };
 
 /* Allocates the gradients of features, for a chunk or a panel. */
-static void carve_slopes(bo_linear_back *back, bo_carver *carver)
+static void carve_derivatives(bo_linear_back *back, bo_carver *carver)
 {
     bo_linear *work = &back->linear;
     size_t chunk = work->chunk, width = work->depth;
@@ -20,7 +20,7 @@ static void carve_slopes(bo_linear_back *back, bo_carver *carver)
         back->dfk = bo_carve_floats(carver, chunk * work->count);
         return;
     }
-    work->slopes = bo_carve_floats(carver, chunk * chunk);
+    work->derivatives = bo_carve_floats(carver, chunk * chunk);
     back->ft = bo_carve_floats(carver, work->count * work->panel);
     back->direct = bo_carve_floats(carver, chunk * width);
     back->dtk = bo_carve_floats(carver, chunk * width);
@@ -31,21 +31,21 @@ bo_linear_back bo_linear_back_make(const bo_attention *attention, const bo_atten
 {
     size_t count = attention->count, values = attention->desc.value_dim, wide = values + 1;
     bo_linear_back back = {.linear = bo_linear_make(attention, in, key_head, chunk, carver), .wide = wide};
-    back.linear.whole = true;
-    if (back.linear.weighted) back.linear.mild = 0;
+    back.linear.no_factors = true;
+    if (back.linear.weighted) back.linear.factored = 0;
     back.gt = bo_carve_floats(carver, wide * count);
     back.dn = bo_carve_floats(carver, chunk * wide);
     back.carried = bo_carve_floats(carver, chunk * wide);
     back.vt = bo_carve_floats(carver, wide * chunk);
     back.vw = bo_carve_floats(carver, chunk * wide);
     back.p = bo_carve_floats(carver, chunk * chunk);
-    carve_slopes(&back, carver);
+    carve_derivatives(&back, carver);
     back.dvt = bo_carve_floats(carver, values * chunk);
     back.dt = bo_carve_floats(carver, chunk * back.linear.mapper.transform.width);
     back.dx = bo_carve_floats(carver, chunk * attention->desc.dim);
     back.dv = bo_carve_floats(carver, chunk * values);
     back.flow = bo_carve(carver, chunk, sizeof(double));
-    back.own = bo_carve(carver, chunk, sizeof(double));
+    back.key_flow = bo_carve(carver, chunk, sizeof(double));
     return back;
 }
 
@@ -80,11 +80,11 @@ void bo_linear_back_values(bo_linear_back *back, const bo_key_rows *rows)
 }
 
 /* Adds f_i·df_i of some rows, for the gates' gradients. */
-static void add_flow(const bo_linear *work, size_t rows, const float *features, const float *slopes, double *flow)
+static void add_flow(const bo_linear *work, size_t rows, const float *features, const float *gradients, double *flow)
 {
     size_t count = work->count;
     for (size_t i = 0; work->attention->desc.gate != BO_GATE_NONE && i < rows; i++)
-        flow[i] += work->kernels->dot(count, features + i * count, slopes + i * count);
+        flow[i] += work->kernels->dot(count, features + i * count, gradients + i * count);
 }
 
 /* Closed: processes a panel of keys down to dt. */
@@ -96,7 +96,7 @@ static void sums_panel(bo_linear_back *back, size_t first, size_t rows)
     const float *features = bo_linear_features(work, work->fk, first, rows);
     bo_multiply(&work->products, rows, count, wide, back->vw + first * wide, wide, 1, back->gt, count, false, back->dfk,
                 count);
-    add_flow(work, rows, features, back->dfk, back->own + first);
+    add_flow(work, rows, features, back->dfk, back->key_flow + first);
     bo_features_block_backward(work->mapper.map, rows, work->fk + first * depth, depth, features, count, back->dfk,
                                count, back->dtk + first * depth, depth, work->mapper.block);
     kernels->transpose(rows, count, features, count, back->ft, rows);
@@ -109,7 +109,7 @@ void bo_linear_back_sums(bo_linear_back *back, const bo_key_rows *rows)
     const bo_linear *work = &back->linear;
     const bo_kernels *kernels = work->kernels;
     size_t count = work->count, values = work->value_dim, keys = rows->keys, chunk = work->chunk, wide = back->wide;
-    memset(back->own, 0, keys * sizeof *back->own);
+    memset(back->key_flow, 0, keys * sizeof *back->key_flow);
     bo_linear_transpose(work);
     kernels->transpose(keys, values, rows->v, rows->ldv, back->vt, chunk);
     for (size_t j = 0; j < keys; j++) back->vt[values * chunk + j] = 1;
@@ -137,17 +137,17 @@ void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows)
 
 /* Computes dn~ of one row: o = n / denominator, denominator = exp(top) |sum| (internal.h). `own` is the log scale of
  * n. */
-static void output_gradient(const bo_linear *work, const float *dout, const float *out, float own, float top, float sum,
-                            float *dn)
+static void output_gradient(const bo_linear *work, const float *dout, const float *out, float log_query, float top,
+                            float sum, float *dn)
 {
     const bo_kernels *kernels = work->kernels;
     size_t values = work->value_dim;
     float factor = 0;
-    if (isfinite(sum) && isfinite(top)) factor = expf(fminf(own - top, most_exponent)) / fabsf(sum);
+    if (isfinite(sum) && isfinite(top)) factor = expf(fminf(log_query - top, max_exponent)) / fabsf(sum);
     kernels->scale(values, factor, dout, dn);
     dn[values] = sum > 0 && factor > 0 ? -factor * (float)kernels->dot(values, dout, out) : 0;
     for (size_t j = 0; j <= values; j++) {
-        if (fabsf(dn[j]) <= BO_MOST_SLOPE) continue;
+        if (fabsf(dn[j]) <= BO_MAX_GRADIENT) continue;
         memset(dn, 0, (values + 1) * sizeof *dn);
         return;
     }
@@ -175,7 +175,7 @@ static void share_flow(bo_linear_back *back, size_t row, size_t t, const float *
     for (size_t j = 0; j < t; j++) {
         double flow = (double)products[j] * (double)scores[j];
         back->flow[row] += flow;
-        back->own[j] += flow;
+        back->key_flow[j] += flow;
     }
 }
 
@@ -194,28 +194,28 @@ static void value_products(bo_linear_back *back, const bo_query_rows *rows)
             memset(row + t, 0, (work->keys - t) * sizeof *row);
             if (gated) share_flow(back, i, t, row);
             if (work->weighted) bo_linear_weigh(work, t, row);
-            for (size_t j = 0; work->closed.used && j < t; j++) row[j] *= work->slopes[i * work->chunk + j];
+            for (size_t j = 0; work->closed.used && j < t; j++) row[j] *= work->derivatives[i * work->chunk + j];
         }
     }
 }
 
 /* Keys from j on are seen by rows from j + lag on: adds Pᵀ fq to the gradients of the keys (`to`), and Aᵀ dn to dv. */
-static void give_keys(bo_linear_back *back, const bo_query_rows *rows, float *to)
+static void add_key_gradients(bo_linear_back *back, const bo_query_rows *rows, float *to)
 {
     const bo_linear *work = &back->linear;
     size_t depth = work->depth, keys = work->keys, chunk = work->chunk;
     const size_t together = bo_multiplier_rounds(&work->products) ? keys : COLUMNS;
     for (size_t j = 0; j < keys; j += together) {
-        size_t columns = bo_min(together, keys - j), from = j + work->lag, seen = rows->rows - from;
-        bo_multiply(&work->products, columns, depth, seen, back->p + from * chunk + j, 1, chunk,
+        size_t columns = bo_min(together, keys - j), from = j + work->lag, visible = rows->rows - from;
+        bo_multiply(&work->products, columns, depth, visible, back->p + from * chunk + j, 1, chunk,
                     work->fq + from * depth, depth, true, to + j * depth, depth);
-        bo_multiply(&work->products, work->value_dim, columns, seen, back->dn + from * back->wide, 1, back->wide,
+        bo_multiply(&work->products, work->value_dim, columns, visible, back->dn + from * back->wide, 1, back->wide,
                     work->scores + from * chunk + j, chunk, true, back->dvt + j, chunk);
     }
 }
 
 /* Adds P fk to the gradients of the queries, or overwrites them. */
-static void give_queries(bo_linear_back *back, const bo_query_rows *rows, bool add, float *to)
+static void write_query_gradients(bo_linear_back *back, const bo_query_rows *rows, bool add, float *to)
 {
     const bo_linear *work = &back->linear;
     size_t depth = work->depth, chunk = work->chunk;
@@ -242,36 +242,36 @@ static void within_chunk(bo_linear_back *back, const bo_query_rows *rows)
     bool closed = work->closed.used;
     bo_linear_scores(work, rows->rows, NULL);
     value_products(back, rows);
-    give_keys(back, rows, closed ? back->direct : back->dfk);
+    add_key_gradients(back, rows, closed ? back->direct : back->dfk);
     if (!closed) {
-        give_queries(back, rows, true, back->dfq);
+        write_query_gradients(back, rows, true, back->dfq);
         return;
     }
-    give_queries(back, rows, false, work->mapper.t);
+    write_query_gradients(back, rows, false, work->mapper.t);
     add_direct(work, rows->rows, work->mapper.t, back->dt);
 }
 
 /* Computes dt from the features in `features`, through the map; t: the rows after the transform. */
 static void through_map(bo_linear_back *back, size_t rows, const float *t, size_t ldt, const float *features,
-                        const float *slopes, float *dt, size_t lddt)
+                        const float *gradients, float *dt, size_t lddt)
 {
     const bo_mapper *mapper = &back->linear.mapper;
-    bo_features_block_backward(mapper->map, rows, t, ldt, features, mapper->count, slopes, mapper->count, dt, lddt,
+    bo_features_block_backward(mapper->map, rows, t, ldt, features, mapper->count, gradients, mapper->count, dt, lddt,
                                mapper->block);
 }
 
 /* Not closed: computes the gradients of the inputs of the features in `features`, through map and transform. */
 static void through_transform(bo_linear_back *back, bo_role role, size_t rows, const float *x, size_t ldx,
-                              const float *features, const float *slopes, float *dx, size_t lddx, float *parameters)
+                              const float *features, const float *gradients, float *dx, size_t lddx, float *parameters)
 {
     const bo_mapper *mapper = &back->linear.mapper;
     size_t ldt;
     const float *t = bo_row_transform_forward(&mapper->transform, role, rows, x, ldx, mapper->t, &ldt);
     if (bo_row_transform_is_none(&mapper->transform)) {
-        through_map(back, rows, t, ldt, features, slopes, dx, lddx);
+        through_map(back, rows, t, ldt, features, gradients, dx, lddx);
         return;
     }
-    through_map(back, rows, t, ldt, features, slopes, back->dt, mapper->transform.width);
+    through_map(back, rows, t, ldt, features, gradients, back->dt, mapper->transform.width);
     bo_row_transform_backward(&mapper->transform, role, rows, x, ldx, back->dt, dx, lddx, parameters);
 }
 
@@ -351,7 +351,7 @@ void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float 
         bo_row_transform_backward(transform, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, back->dtk, back->dx, dim,
                                   parameters);
     } else {
-        add_flow(work, rows->keys, work->fk, back->dfk, back->own);
+        add_flow(work, rows->keys, work->fk, back->dfk, back->key_flow);
         through_transform(back, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, work->fk, back->dfk, back->dx, dim,
                           parameters);
     }

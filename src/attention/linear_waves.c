@@ -40,19 +40,20 @@ typedef struct waves {
     wave_head *heads;
     char *scratch; /* one bo_linear_forward per worker */
     size_t chunk;
-    size_t round;            /* chunks per round */
-    size_t key_rounds;       /* rounds with keys */
-    size_t ask_rounds;       /* rounds with queries */
-    size_t batch;            /* rounds of the current batch: map `batch`, sum batch - 1, ask `asked` */
-    size_t asked;            /* the round that is asked; SIZE_MAX: none */
-    size_t sums, asks, maps; /* tasks of the batch, in this order */
+    size_t round;                             /* chunks per round */
+    size_t key_rounds;                        /* rounds with keys */
+    size_t query_rounds;                      /* rounds with queries */
+    size_t batch;                             /* rounds of the current batch: map `batch`, sum batch - 1, ask `asked` */
+    size_t query_round;                       /* the round that is asked; SIZE_MAX: none */
+    size_t sum_tasks, query_tasks, map_tasks; /* tasks of the batch, in this order */
 } waves;
 
 /* Returns the chunks per round: a short sequence has several rounds too, so that the stages overlap. */
 static size_t round_chunks(const bo_attention *attention, const bo_attention_cost *plan)
 {
-    size_t chunks = (plan->keys + plan->chunk - 1) / plan->chunk, most = bo_min(ROUND, STATES / attention->sums_bytes);
-    size_t round = bo_min((chunks + 3) / 4, most);
+    size_t chunks = (plan->keys + plan->chunk - 1) / plan->chunk,
+           max_chunks = bo_min(ROUND, STATES / attention->sums_bytes);
+    size_t round = bo_min((chunks + 3) / 4, max_chunks);
     return (bo_max(round, 2) + GROUP - 1) / GROUP * GROUP;
 }
 
@@ -126,10 +127,10 @@ static void map_chunks(const waves *w, const wave_head *head, size_t first, int 
     size_t keys = head->task.at->keys;
     if (rows_of(w, first, keys) == 0) return;
     bo_linear_forward work = worker_of(w, head, worker);
-    bool apart = call->shape->no_queries || !call->attention->desc.causal; /* progress counts keys too */
+    bool counts_keys = call->shape->no_queries || !call->attention->desc.causal; /* progress counts keys too */
     for (size_t chunk = first; chunk < first + GROUP && !over(w); chunk++) {
         size_t rows = rows_of(w, chunk, keys), at = mapped_at(w, chunk);
-        if (rows == 0 || (apart && bo_pass_stops(call->watch, rows))) return;
+        if (rows == 0 || (counts_keys && bo_pass_stops(call->watch, rows))) return;
         if (!bo_linear_map_keys(&head->task, &work.linear, chunk * w->chunk, rows, head->fk + at * head->linear.depth,
                                 head->lk + at))
             bo_note_stop(call);
@@ -137,12 +138,12 @@ static void map_chunks(const waves *w, const wave_head *head, size_t first, int 
 }
 
 /* Begins the chunk with its mapped keys. */
-static void take(const waves *w, const wave_head *head, size_t chunk, size_t rows, bo_linear *linear)
+static void begin_chunk(const waves *w, const wave_head *head, size_t chunk, size_t rows, bo_linear *linear)
 {
     bo_rows gate = bo_rows_from(head->task.gate, chunk * w->chunk);
     linear->fk = head->fk + mapped_at(w, chunk) * linear->depth;
     linear->lk = head->lk + mapped_at(w, chunk);
-    bo_linear_take(linear, &(bo_key_rows){.keys = rows, .gate = gate.at, .gate_stride = gate.stride});
+    bo_linear_begin_chunk(linear, &(bo_key_rows){.keys = rows, .gate = gate.at, .gate_stride = gate.stride});
 }
 
 static void sum_round(const waves *w, wave_head *head, size_t round)
@@ -154,12 +155,12 @@ static void sum_round(const waves *w, wave_head *head, size_t round)
         if (rows == 0) return;
         if (sweeps) bo_linear_record(&head->task, &head->linear, chunk * w->chunk);
         if (sweeps) bo_sums_copy(w->call->attention, sums_before(w, head, chunk), head->linear.sums);
-        take(w, head, chunk, rows, &head->linear);
+        begin_chunk(w, head, chunk, rows, &head->linear);
         bo_linear_absorb(&head->linear, v.at, v.stride);
     }
 }
 
-static void ask_chunks(const waves *w, const wave_head *head, size_t first, int worker)
+static void query_chunks(const waves *w, const wave_head *head, size_t first, int worker)
 {
     const bo_call *call = w->call;
     size_t tokens = head->task.at->queries;
@@ -172,8 +173,8 @@ static void ask_chunks(const waves *w, const wave_head *head, size_t first, int 
         work.linear.sums = sweeps ? sums_before(w, head, chunk) : head->linear.sums;
         work.linear.keys = work.linear.lag = 0;
         work.linear.r[0] = *work.linear.sums.log_scale;
-        if (sweeps) take(w, head, chunk, rows, &work.linear);
-        if (!bo_linear_ask(&head->task, &work, chunk * w->chunk, rows)) bo_note_stop(call);
+        if (sweeps) begin_chunk(w, head, chunk, rows, &work.linear);
+        if (!bo_linear_forward_queries(&head->task, &work, chunk * w->chunk, rows)) bo_note_stop(call);
     }
 }
 
@@ -185,21 +186,21 @@ static void stage_task(void *arg, size_t index, int worker)
     const waves *w = arg;
     size_t heads = w->call->plan.tasks;
     if (over(w)) return;
-    if (index < w->sums)
+    if (index < w->sum_tasks)
         sum_round(w, &w->heads[index], w->batch - 1);
-    else if ((index -= w->sums) < w->asks)
-        ask_chunks(w, &w->heads[index % heads], w->asked * w->round + index / heads * GROUP, worker);
-    else if ((index -= w->asks) < w->maps)
+    else if ((index -= w->sum_tasks) < w->query_tasks)
+        query_chunks(w, &w->heads[index % heads], w->query_round * w->round + index / heads * GROUP, worker);
+    else if ((index -= w->query_tasks) < w->map_tasks)
         map_chunks(w, &w->heads[index % heads], w->batch * w->round + index / heads * GROUP, worker);
 }
 
 static void run_batch(bo_context *context, waves *w)
 {
     size_t heads = w->call->plan.tasks, each = heads * (w->round / GROUP);
-    w->sums = w->batch && w->batch <= w->key_rounds ? heads : 0;
-    w->asks = w->asked < w->ask_rounds ? each : 0;
-    w->maps = w->batch < w->key_rounds ? each : 0;
-    bo_parallel(context, w->sums + w->asks + w->maps, stage_task, w);
+    w->sum_tasks = w->batch && w->batch <= w->key_rounds ? heads : 0;
+    w->query_tasks = w->query_round < w->query_rounds ? each : 0;
+    w->map_tasks = w->batch < w->key_rounds ? each : 0;
+    bo_parallel(context, w->sum_tasks + w->query_tasks + w->map_tasks, stage_task, w);
 }
 
 static void run(bo_context *context, waves *w)
@@ -211,10 +212,10 @@ static void run(bo_context *context, waves *w)
         keys = bo_max(keys, call->sequences[s].keys);
     }
     w->key_rounds = (keys + rows - 1) / rows;
-    w->ask_rounds = (queries + rows - 1) / rows;
+    w->query_rounds = (queries + rows - 1) / rows;
     bool causal = call->attention->desc.causal && keys;
     for (w->batch = 0; keys && w->batch < w->key_rounds + (causal ? 2 : 1) && !over(w); w->batch++) {
-        w->asked = causal && w->batch >= 2 ? w->batch - 2 : SIZE_MAX;
+        w->query_round = causal && w->batch >= 2 ? w->batch - 2 : SIZE_MAX;
         run_batch(context, w);
     }
     for (size_t i = 0; call->tape.top && i < call->plan.tasks && !over(w); i++) {
@@ -225,7 +226,7 @@ static void run(bo_context *context, waves *w)
     }
     if (causal) return;
     w->batch = w->key_rounds + 1;
-    for (w->asked = 0; w->asked < w->ask_rounds && !over(w); w->asked++) run_batch(context, w);
+    for (w->query_round = 0; w->query_round < w->query_rounds && !over(w); w->query_round++) run_batch(context, w);
 }
 
 static void begin(waves *w, char *memory, size_t each)
@@ -246,10 +247,10 @@ bo_status bo_linear_waves(bo_context *context, bo_call *call)
     const bo_attention *attention = call->attention;
     size_t tasks = call->plan.tasks, each = head_bytes(attention, &call->plan);
     waves w = {.call = call, .chunk = call->plan.chunk, .round = round_chunks(attention, &call->plan)};
-    w.heads = bo_work_take(context, call->work, tasks, sizeof *w.heads, "the heads of a forward pass");
-    char *memory = bo_work_take(context, call->work, tasks, each, "waves of attention");
-    w.scratch = bo_work_take(context, call->work, (size_t)bo_context_threads(context), call->plan.forward_bytes,
-                             "attention's forward pass");
+    w.heads = bo_work_alloc(context, call->work, tasks, sizeof *w.heads, "the heads of a forward pass");
+    char *memory = bo_work_alloc(context, call->work, tasks, each, "waves of attention");
+    w.scratch = bo_work_alloc(context, call->work, (size_t)bo_context_threads(context), call->plan.forward_bytes,
+                              "attention's forward pass");
     bool ready = w.heads && memory && w.scratch;
     if (ready) {
         begin(&w, memory, each);
@@ -260,8 +261,8 @@ bo_status bo_linear_waves(bo_context *context, bo_call *call)
                          w.heads[i].linear.sums);
         }
     }
-    bo_work_give(call->work, w.scratch);
-    bo_work_give(call->work, memory);
-    bo_work_give(call->work, w.heads);
+    bo_work_free(call->work, w.scratch);
+    bo_work_free(call->work, memory);
+    bo_work_free(call->work, w.heads);
     return ready ? BO_OK : BO_MEMORY;
 }

@@ -23,11 +23,11 @@
  * numbers in the same order as in the pass on one thread, so the bits do not depend on threads or rounds. */
 
 enum {
-    REPLAYED = 3,                 /* rounds whose replayed segments are held: those of replay, carry and finish */
-    CARRIED = 2,                  /* rounds whose G is held: carry and finish */
-    FINISHED = 2,                 /* rounds whose flows and parameters are held: finish and settle */
-    BOTH_WAYS = BO_SIZE(8, 2),    /* bidirectional: chunks per round */
-    LEAST_CHUNKS = BO_SIZE(8, 2), /* causal: a round has as many segments as these chunks take */
+    REPLAYED = 3, /* rounds whose replayed segments are held: those of replay, carry and finish */
+    CARRIED = 2,  /* rounds whose G is held: carry and finish */
+    FINISHED = 2, /* rounds whose flows and parameters are held: finish and settle */
+    BIDIRECTIONAL_CHUNKS = BO_SIZE(8, 2), /* bidirectional: chunks per round */
+    MIN_CHUNKS = BO_SIZE(8, 2),           /* causal: a round has as many segments as these chunks take */
 };
 
 /* A segment between replay and finish. Arrays of queries have the heads of the group one after another. */
@@ -39,7 +39,7 @@ typedef struct replayed {
 
 /* A segment between finish and settle. */
 typedef struct finished {
-    double *flow, *own;
+    double *flow, *key_flow;
     float *transform; /* one array of parameters per chunk; NULL: not requested */
 } finished;
 
@@ -72,12 +72,12 @@ typedef struct back_waves {
 
 static size_t chunks_of(const bo_attention *attention, const bo_attention_cost *plan)
 {
-    return attention->desc.causal ? plan->segment / plan->chunk : BOTH_WAYS;
+    return attention->desc.causal ? plan->segment / plan->chunk : BIDIRECTIONAL_CHUNKS;
 }
 
 static size_t segments_each(size_t chunks)
 {
-    return (LEAST_CHUNKS + chunks - 1) / chunks;
+    return (MIN_CHUNKS + chunks - 1) / chunks;
 }
 
 static replayed replayed_make(const bo_attention *attention, size_t chunk, size_t chunks, bo_carver *carver)
@@ -94,7 +94,7 @@ static replayed replayed_make(const bo_attention *attention, size_t chunk, size_
 static finished finished_make(const bo_attention *attention, size_t chunk, size_t chunks, bo_carver *carver)
 {
     finished piece = {.flow = bo_carve(carver, chunks * chunk, sizeof(double))};
-    piece.own = bo_carve(carver, chunks * chunk, sizeof(double));
+    piece.key_flow = bo_carve(carver, chunks * chunk, sizeof(double));
     piece.transform = bo_carve_floats(carver, chunks * bo_parameter_floats(attention));
     return piece;
 }
@@ -268,7 +268,7 @@ static void replay_segment(const back_waves *w, back_head *head, size_t place, i
     for (size_t index = 0; index < w->chunks && !over(w); index++) {
         extent rows = extent_of(w, segment, index, keys_of(head));
         if (!rows.count) return;
-        bo_key_rows keys = bo_reverse_take(&head->at, &work, rows.first, rows.count);
+        bo_key_rows keys = bo_reverse_load(&head->at, &work, rows.first, rows.count);
         bo_reverse_restore(&work, &keys, index);
         work.ahead = ahead_of(w, &piece, index);
         if (!outputs(w, head, rows, &work)) bo_note_stop(w->call);
@@ -287,7 +287,7 @@ static void carry_round(const back_waves *w, back_head *head, size_t round)
         for (size_t index = w->chunks; index-- > 0;) {
             extent rows = extent_of(w, segment, index, keys_of(head));
             if (!rows.count) continue;
-            bo_key_rows keys = bo_reverse_take(&head->at, &head->chain, rows.first, rows.count);
+            bo_key_rows keys = bo_reverse_load(&head->at, &head->chain, rows.first, rows.count);
             memcpy(gt_at(w, head, place, index), back->gt, size * sizeof(float));
             bo_reverse_restore(&head->chain, &keys, index);
             bo_linear_back_decay(back);
@@ -308,9 +308,9 @@ static void finish_chunk(const back_waves *w, const back_head *head, size_t plac
     work.transform = transform_of(w, &results, index);
     work.back.gt = gt_at(w, head, place, index);
     work.back.flow = results.flow + index * w->chunk;
-    work.back.own = results.own + index * w->chunk;
+    work.back.key_flow = results.key_flow + index * w->chunk;
     work.ahead = ahead_of(w, &piece, index);
-    bo_key_rows keys = bo_reverse_take(&head->at, &work, rows.first, rows.count);
+    bo_key_rows keys = bo_reverse_load(&head->at, &work, rows.first, rows.count);
     if (!bo_reverse_chunk(&head->at, &work, rows.first, &keys, index)) bo_note_stop(w->call);
     check_keys(w, head, rows);
     check_queries(w, head, rows);
@@ -328,9 +328,9 @@ static void settle_round(const back_waves *w, back_head *head, size_t round)
             bo_reverse_add_parameters(&head->at, transform_of(w, &results, index));
             if (w->call->attention->desc.gate == BO_GATE_NONE) continue;
             head->settle.back.flow = results.flow + index * w->chunk;
-            head->settle.back.own = results.own + index * w->chunk;
-            bo_key_rows keys = bo_reverse_take(&head->at, &head->settle, rows.first, rows.count);
-            bo_reverse_give_gates(&head->at, &head->settle, rows.first, rows.count, &keys);
+            head->settle.back.key_flow = results.key_flow + index * w->chunk;
+            bo_key_rows keys = bo_reverse_load(&head->at, &head->settle, rows.first, rows.count);
+            bo_reverse_gate_gradients(&head->at, &head->settle, rows.first, rows.count, &keys);
         }
     }
 }
@@ -360,10 +360,10 @@ static size_t stage(const back_waves *w, size_t delay, size_t tasks)
 
 static void run_causal(bo_context *context, back_waves *w)
 {
-    size_t heads = w->call->plan.tasks, most = 0;
+    size_t heads = w->call->plan.tasks, max_items = 0;
     for (size_t i = 0; i < heads; i++)
-        if (w->heads[i].sweeps) most = bo_max(most, w->heads[i].segments);
-    w->rounds = (most + w->each - 1) / w->each;
+        if (w->heads[i].sweeps) max_items = bo_max(max_items, w->heads[i].segments);
+    w->rounds = (max_items + w->each - 1) / w->each;
     for (w->batch = 0; w->rounds && w->batch < w->rounds + 3 && !over(w); w->batch++) {
         w->replays = stage(w, 0, heads * w->each);
         w->carries = stage(w, 1, heads);
@@ -376,7 +376,7 @@ static void run_causal(bo_context *context, back_waves *w)
 /* ---- bidirectional ----------------------------------------------------------------------------------------------- */
 
 /* Chunk `index` of the queries at a place. */
-static void both_queries(const back_waves *w, const back_head *head, size_t place, size_t index, int worker)
+static void bidirectional_queries(const back_waves *w, const back_head *head, size_t place, size_t index, int worker)
 {
     extent rows = extent_of(w, place, index, w->call->sequences[head->at.sequence].queries);
     if (head->sweeps || !rows.count) return;
@@ -398,7 +398,7 @@ static void both_queries(const back_waves *w, const back_head *head, size_t plac
 }
 
 /* Chunk `index` of the keys at a place. */
-static void both_keys(const back_waves *w, const back_head *head, size_t place, size_t index, int worker)
+static void bidirectional_keys(const back_waves *w, const back_head *head, size_t place, size_t index, int worker)
 {
     extent rows = extent_of(w, place, index, keys_of(head));
     if (head->sweeps || !rows.count) return;
@@ -410,7 +410,7 @@ static void both_keys(const back_waves *w, const back_head *head, size_t place, 
     check_keys(w, head, rows);
 }
 
-static void both_settle(const back_waves *w, back_head *head, size_t place, bool queries)
+static void bidirectional_settle(const back_waves *w, back_head *head, size_t place, bool queries)
 {
     const bo_sequence *sequence = &w->call->sequences[head->at.sequence];
     replayed piece = replayed_at(w, head, place);
@@ -423,34 +423,35 @@ static void both_settle(const back_waves *w, back_head *head, size_t place, bool
     }
 }
 
-static void both_task(const back_waves *w, size_t index, bool queries, int worker)
+static void bidirectional_task(const back_waves *w, size_t index, bool queries, int worker)
 {
     size_t heads = w->call->plan.tasks;
     if (over(w)) return;
     if (index < w->settles)
-        both_settle(w, &w->heads[index], w->batch - 1, queries);
+        bidirectional_settle(w, &w->heads[index], w->batch - 1, queries);
     else if ((index -= w->settles) < w->finishes)
-        (queries ? both_queries : both_keys)(w, &w->heads[index % heads], w->batch, index / heads, worker);
+        (queries ? bidirectional_queries : bidirectional_keys)(w, &w->heads[index % heads], w->batch, index / heads,
+                                                               worker);
 }
 
 static void queries_task(void *arg, size_t index, int worker)
 {
-    both_task(arg, index, true, worker);
+    bidirectional_task(arg, index, true, worker);
 }
 
 static void keys_task(void *arg, size_t index, int worker)
 {
-    both_task(arg, index, false, worker);
+    bidirectional_task(arg, index, false, worker);
 }
 
-static void run_both(bo_context *context, back_waves *w, bool queries)
+static void run_bidirectional(bo_context *context, back_waves *w, bool queries)
 {
-    size_t heads = w->call->plan.tasks, most = 0;
+    size_t heads = w->call->plan.tasks, max_items = 0;
     for (size_t i = 0; i < heads; i++) {
         const bo_sequence *sequence = &w->call->sequences[w->heads[i].at.sequence];
-        if (!w->heads[i].sweeps) most = bo_max(most, queries ? sequence->queries : sequence->keys);
+        if (!w->heads[i].sweeps) max_items = bo_max(max_items, queries ? sequence->queries : sequence->keys);
     }
-    w->rounds = (most + w->chunks * w->chunk - 1) / (w->chunks * w->chunk);
+    w->rounds = (max_items + w->chunks * w->chunk - 1) / (w->chunks * w->chunk);
     for (w->batch = 0; w->rounds && w->batch < w->rounds + 1 && !over(w); w->batch++) {
         w->finishes = stage(w, 0, heads * w->chunks);
         w->settles = stage(w, 1, heads);
@@ -501,22 +502,23 @@ static void end_task(void *arg, size_t index, int worker)
 bo_status bo_linear_waves_backward(bo_context *context, bo_call *call, float *parameters, atomic_bool *too_large)
 {
     const bo_attention *attention = call->attention;
-    back_waves w = {.call = call, .too_large = too_large, .transforms = bo_row_transform_wanted(call->gradients)};
+    back_waves w = {
+        .call = call, .too_large = too_large, .transforms = bo_row_transform_gradients_requested(call->gradients)};
     size_t tasks = call->plan.tasks, each = sizes(&w, attention, &call->plan);
-    w.heads = bo_work_take(context, call->work, tasks, sizeof *w.heads, "the heads of a backward pass");
-    char *memory = bo_work_take(context, call->work, tasks, each, "waves of attention");
-    w.scratch = bo_work_take(context, call->work, (size_t)bo_context_threads(context), w.scratch_bytes,
-                             "attention's backward pass");
+    w.heads = bo_work_alloc(context, call->work, tasks, sizeof *w.heads, "the heads of a backward pass");
+    char *memory = bo_work_alloc(context, call->work, tasks, each, "waves of attention");
+    w.scratch = bo_work_alloc(context, call->work, (size_t)bo_context_threads(context), w.scratch_bytes,
+                              "attention's backward pass");
     bool ready = w.heads && memory && w.scratch;
     if (ready) {
         begin(&w, memory, each, parameters);
         run_causal(context, &w);
-        run_both(context, &w, true);
-        run_both(context, &w, false);
+        run_bidirectional(context, &w, true);
+        run_bidirectional(context, &w, false);
         if (!over(&w)) bo_parallel(context, tasks, end_task, &w);
     }
-    bo_work_give(call->work, w.scratch);
-    bo_work_give(call->work, memory);
-    bo_work_give(call->work, w.heads);
+    bo_work_free(call->work, w.scratch);
+    bo_work_free(call->work, memory);
+    bo_work_free(call->work, w.heads);
     return ready ? BO_OK : BO_MEMORY;
 }

@@ -46,8 +46,8 @@ static double divisor(double sum, double top, const bo_denominator *d)
 {
     if (d->none) return exp(-top);
     if (d->clamp == 0) return sum;
-    double unit = exp(d->log_unit - top), least = fmax(sum, d->clamp * unit);
-    return least > (double)FLT_MIN * unit ? least : 0;
+    double unit = exp(d->log_unit - top), denominator = fmax(sum, d->clamp * unit);
+    return denominator > (double)FLT_MIN * unit ? denominator : 0;
 }
 
 void bo_weights_mix(const bo_compare_weights *w, bo_rows v, size_t value_dim, const bo_denominator *denominator,
@@ -94,7 +94,7 @@ typedef struct tile_job {
     const head_keys *keys;
     size_t head, count;
     size_t place[BO_STUDY_TILE];
-    bo_finding *found; /* `count` entries */
+    bo_query_result *found; /* `count` entries */
 } tile_job;
 
 /* Work memory of one worker: logarithms and signs of weights, outputs, rows of a few pairs and their features. */
@@ -121,7 +121,7 @@ static workplace workplace_at(const bo_study *s, bo_carver *carver)
 
 /* ---- weights of the kind's own kernel ---------------------------------------------------------------------------- */
 
-static size_t seen_end(const head_keys *keys, size_t place)
+static size_t visible_end(const head_keys *keys, size_t place)
 {
     return keys->of->attention->desc.causal ? place + 1 : keys->count;
 }
@@ -130,7 +130,7 @@ static size_t seen_end(const head_keys *keys, size_t place)
 static size_t window_begin(const head_keys *keys, size_t place)
 {
     const bo_attention_desc *desc = &keys->of->attention->desc;
-    size_t end = seen_end(keys, place);
+    size_t end = visible_end(keys, place);
     if (bo_attention_has(desc, BO_TRAIT_CAPACITY) && !desc->window) return 0;
     return desc->window == 0 ? end : end > desc->window ? end - desc->window : 0;
 }
@@ -156,7 +156,7 @@ static double log_mix(const head_keys *keys, size_t head)
 }
 
 /* Computes the weights of the kind's own kernel. scores holds s q·k of every visible key and is overwritten. */
-static void own_weights(const tile_job *tile, size_t index, double *sign, bo_compare_weights *w)
+static void kernel_weights(const tile_job *tile, size_t index, double *sign, bo_compare_weights *w)
 {
     const head_keys *keys = tile->keys;
     size_t window = window_begin(keys, tile->place[index]);
@@ -177,8 +177,8 @@ static void own_weights(const tile_job *tile, size_t index, double *sign, bo_com
 
 /* Returns the unit of a clamp: exp(log scale of the query + running log scale), or a weight in the window if that is
  * larger. */
-static bo_denominator own_denominator(const tile_job *tile, size_t index, double query_scale,
-                                      const bo_compare_weights *w)
+static bo_denominator kernel_denominator(const tile_job *tile, size_t index, double query_scale,
+                                         const bo_compare_weights *w)
 {
     const head_keys *keys = tile->keys;
     const bo_attention_desc *desc = &keys->of->attention->desc;
@@ -223,16 +223,16 @@ static double log_variance(const bo_features *map, size_t width, size_t count, s
 
 /* Compares some of the keys that are seen through features: features, closed form, variance. The query's row is first.
  * Leaves the query's log scale in log_scale[0]. */
-static void look_at_pairs(const tile_job *tile, size_t index, const workplace *at, bo_finding *found)
+static void sample_pairs(const tile_job *tile, size_t index, const workplace *at, bo_query_result *found)
 {
     const head_keys *keys = tile->keys;
     const bo_attention *a = keys->of->attention;
-    size_t width = a->desc.features.dim, seen = window_begin(keys, tile->place[index]), chosen[BO_STUDY_PAIRS];
+    size_t width = a->desc.features.dim, visible = window_begin(keys, tile->place[index]), chosen[BO_STUDY_PAIRS];
     bo_rng rng = bo_rng_make(0, bo_rng_stream("attention.pairs", (uint64_t)(found - keys->of->found)));
-    found->pairs = seen < BO_STUDY_PAIRS ? seen : BO_STUDY_PAIRS;
+    found->pairs = visible < BO_STUDY_PAIRS ? visible : BO_STUDY_PAIRS;
     memcpy(at->rows, keys->of->queries + index * width, width * sizeof(float));
     for (size_t p = 0; p < found->pairs; p++) {
-        chosen[p] = seen <= BO_STUDY_PAIRS ? p : bo_rng_below(&rng, seen);
+        chosen[p] = visible <= BO_STUDY_PAIRS ? p : bo_rng_below(&rng, visible);
         memcpy(at->rows + (p + 1) * width, keys->t + chosen[p] * keys->ldt, width * sizeof(float));
     }
     bo_features_block(keys->map, found->pairs + 1, at->rows, width, at->z, a->count, at->log_scale, at->block);
@@ -254,20 +254,20 @@ static void query_task(void *arg, size_t index, int worker)
     const bo_attention_desc *desc = &s->attention->desc;
     bo_carver carver = {.at = s->scratch + (size_t)worker * s->per_worker};
     workplace at = workplace_at(s, &carver);
-    bo_finding *found = tile->found + index;
+    bo_query_result *found = tile->found + index;
     size_t place = tile->place[index];
     bo_rows q = bo_rows_at(s->call, s->call->in->q, desc->heads, desc->dim, false, keys->sequence, tile->head);
     bo_rows out = bo_rows_at(s->call, s->out, desc->heads, desc->value_dim, false, keys->sequence, tile->head);
-    bo_compare_weights weights = {.end = seen_end(keys, place), .log = at.log};
+    bo_compare_weights weights = {.end = visible_end(keys, place), .log = at.log};
     bo_denominator sum = {0};
 
     bo_weights_softmax(s->call->kernels, desc->dim, s->scale, q.at + place * q.stride, keys->k, &weights);
     bo_weights_mix(&weights, keys->v, desc->value_dim, &sum, at.softmax);
     distance(desc->value_dim, out.at + place * out.stride, at.softmax, &found->softmax_error, &found->softmax_norm);
-    if (keys->map) look_at_pairs(tile, index, &at, found);
+    if (keys->map) sample_pairs(tile, index, &at, found);
     if (!s->closed) return;
-    own_weights(tile, index, at.sign, &weights);
-    sum = own_denominator(tile, index, keys->map ? (double)at.log_scale[0] : 0, &weights);
+    kernel_weights(tile, index, at.sign, &weights);
+    sum = kernel_denominator(tile, index, keys->map ? (double)at.log_scale[0] : 0, &weights);
     bo_weights_mix(&weights, keys->v, desc->value_dim, &sum, at.kernel);
     distance(desc->value_dim, out.at + place * out.stride, at.kernel, &found->kernel_error, &found->kernel_norm);
 }
@@ -473,7 +473,7 @@ static bo_status conclude_pairs(const bo_study *s, bo_attention_accuracy *out)
 
 static bo_status conclude(const bo_study *s, bo_attention_accuracy *out)
 {
-    bo_finding sum = {0};
+    bo_query_result sum = {0};
     for (size_t i = 0; i < s->attention->desc.heads * s->samples; i++) {
         sum.softmax_error += s->found[i].softmax_error;
         sum.softmax_norm += s->found[i].softmax_norm;
@@ -532,17 +532,17 @@ static bo_status compare(bo_study *s, bo_attention_accuracy *error)
 {
     const bo_attention_desc *desc = &s->attention->desc;
     size_t floats = s->call->queries_total * desc->heads * desc->value_dim;
-    float *own = bo_alloc_raw(s->context, floats, sizeof *own, "attention's output");
+    float *out = bo_alloc_raw(s->context, floats, sizeof *out, "attention's output");
     s->found = bo_alloc(s->context, desc->heads * s->samples, sizeof *s->found, "comparing attention");
-    if (own) memset(own, 0, floats * sizeof *own); /* touches the pages, so that the time of neither pass includes it */
-    bo_status status = own && s->found ? time_softmax(s, own, error) : BO_MEMORY;
+    if (out) memset(out, 0, floats * sizeof *out); /* touches the pages, so that the time of neither pass includes it */
+    bo_status status = out && s->found ? time_softmax(s, out, error) : BO_MEMORY;
     if (status == BO_OK)
-        status = time_forward(s->context, s->attention, s->call->shape, s->call->in, own, &error->kind_seconds,
+        status = time_forward(s->context, s->attention, s->call->shape, s->call->in, out, &error->kind_seconds,
                               &error->kind_bytes);
-    if (!s->out) s->out = own;
+    if (!s->out) s->out = out;
     if (status == BO_OK) status = study_run(s);
     if (status == BO_OK) status = conclude(s, error);
-    bo_free(own);
+    bo_free(out);
     bo_free(s->found);
     return status;
 }

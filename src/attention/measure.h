@@ -39,11 +39,11 @@ enum {
 };
 
 /* The result of one query. Pairs: logarithms, -INFINITY if there is none. */
-typedef struct bo_finding {
+typedef struct bo_query_result {
     double softmax_error, softmax_norm, kernel_error, kernel_norm; /* squares */
     double log_kernel[BO_STUDY_PAIRS], log_error[BO_STUDY_PAIRS], log_variance[BO_STUDY_PAIRS];
     size_t pairs;
-} bo_finding;
+} bo_query_result;
 
 /* One comparison of an attention with its references. */
 typedef struct bo_study {
@@ -51,13 +51,13 @@ typedef struct bo_study {
     const bo_attention *attention;
     const bo_call *call;
     const float *out;
-    size_t samples;      /* queries per head */
-    double scale;        /* scale of softmax attention */
-    bool closed;         /* the kind's own kernel has a closed form */
-    bool matrix;         /* … other than exp(γ x·y), which is computed as its logarithm */
-    size_t longest_keys; /* keys of the longest sequence */
-    bo_finding *found;   /* heads x samples */
-    char *scratch;       /* one workplace per worker */
+    size_t samples;         /* queries per head */
+    double scale;           /* scale of softmax attention */
+    bool closed;            /* the kind's own kernel has a closed form */
+    bool matrix;            /* … other than exp(γ x·y), which is computed as its logarithm */
+    size_t longest_keys;    /* keys of the longest sequence */
+    bo_query_result *found; /* heads x samples */
+    char *scratch;          /* one workplace per worker */
     size_t per_worker;
     float *queries; /* queries of a tile after the transform: BO_STUDY_TILE x width */
     double *kernel; /* kernel values of a tile: BO_STUDY_TILE x longest_keys, if `matrix` */

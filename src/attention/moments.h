@@ -33,12 +33,12 @@ typedef struct bo_law {
     double *root;   /* dim x dim, symmetric: Σ*^½, so that w = root · standard normal */
     double *shape;  /* dim x dim, symmetric: C, the precision after clipping */
     double log_det; /* log |C| */
-    size_t clipped; /* number of eigenvalues of P that were below BO_LEAST_PRECISION and were raised to it */
+    size_t clipped; /* number of eigenvalues of P that were below BO_MIN_PRECISION and were raised to it */
     bool isotropic_finite, proposal_finite;
     double log_gain; /* log of E[estimate²] for w ~ N(0, I) divided by that for N(0, C⁻¹); NAN if both are infinite */
 } bo_law;
 
-#define BO_LEAST_PRECISION 0.05
+#define BO_MIN_PRECISION 0.05
 /* Data with at most this mean_share is treated as centered, which the distribution assumes. */
 #define BO_CENTERED_SHARE 0.2
 

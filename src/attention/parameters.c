@@ -113,16 +113,16 @@ static bo_status check_values(bo_context *context, const bo_kernels *kernels, co
 }
 
 /* Checks that an array that is given, or whose gradient is requested, belongs to this attention. */
-static bo_status check_taken(bo_context *context, const bo_attention *attention, bool gradient, const char *name,
-                             unsigned traits, bool taken)
+static bo_status check_accepted(bo_context *context, const bo_attention *attention, bool gradient, const char *name,
+                                unsigned traits, bool accepted)
 {
     const bo_attention_desc *d = &attention->desc;
-    char words[BO_KIND_WORDS];
-    if (taken) return BO_OK;
+    char list[BO_KIND_LIST_BYTES];
+    if (accepted) return BO_OK;
     return bo_fail(context, BO_INVALID, "attention: %s%s%s applies only to %s %s; found kind %s, gate %s",
                    gradient ? "the gradient of " : "", name, gradient ? " is requested, but it" : "",
                    traits == BO_TRAIT_GATE_FIXED ? "gate" : "kinds",
-                   traits == BO_TRAIT_GATE_FIXED ? "fixed" : bo_kinds_with(traits, words),
+                   traits == BO_TRAIT_GATE_FIXED ? "fixed" : bo_kinds_with(traits, list),
                    bo_attention_kind_name(d->kind), bo_gate_name(d->gate));
 }
 
@@ -134,11 +134,11 @@ bo_status bo_parameters_check(bo_context *context, const bo_attention *attention
         const float *values = bo_parameter_in(in, (bo_parameter)p);
         if (!values) continue;
         size_t size = bo_parameter_size(attention, (bo_parameter)p);
-        BO_TRY(check_taken(context, attention, false, of->name, of->traits, size > 0));
+        BO_TRY(check_accepted(context, attention, false, of->name, of->traits, size > 0));
         BO_TRY(check_values(context, attention->kernels, of, values, f64, attention->desc.key_heads * size));
     }
-    return check_taken(context, attention, false, "beta", BO_TRAIT_BETA,
-                       !in->beta || attention->traits & BO_TRAIT_BETA);
+    return check_accepted(context, attention, false, "beta", BO_TRAIT_BETA,
+                          !in->beta || attention->traits & BO_TRAIT_BETA);
 }
 
 bo_status bo_parameter_gradients_check(bo_context *context, const bo_attention *attention,
@@ -146,14 +146,14 @@ bo_status bo_parameter_gradients_check(bo_context *context, const bo_attention *
 {
     for (int p = 0; p < BO_PARAMETER_COUNT; p++)
         if (bo_parameter_gradient(gradients, (bo_parameter)p))
-            BO_TRY(check_taken(context, attention, true, definitions[p].name, definitions[p].traits,
-                               bo_parameter_size(attention, (bo_parameter)p) > 0));
-    return check_taken(context, attention, true, "beta", BO_TRAIT_BETA,
-                       !gradients->beta || attention->traits & BO_TRAIT_BETA);
+            BO_TRY(check_accepted(context, attention, true, definitions[p].name, definitions[p].traits,
+                                  bo_parameter_size(attention, (bo_parameter)p) > 0));
+    return check_accepted(context, attention, true, "beta", BO_TRAIT_BETA,
+                          !gradients->beta || attention->traits & BO_TRAIT_BETA);
 }
 
-bo_status bo_parameter_gradients_blame(bo_context *context, const bo_attention *attention,
-                                       const bo_attention_gradients *gradients, bool f64, const char *advice)
+bo_status bo_parameter_gradients_locate_nonfinite(bo_context *context, const bo_attention *attention,
+                                                  const bo_attention_gradients *gradients, bool f64, const char *advice)
 {
     for (int p = 0; p < BO_PARAMETER_COUNT; p++) {
         const float *values = bo_parameter_gradient(gradients, (bo_parameter)p);

@@ -17,7 +17,8 @@ bo_status bo_parameters_check(bo_context *context, const bo_attention *attention
 bo_status bo_parameter_gradients_check(bo_context *context, const bo_attention *attention,
                                        const bo_attention_gradients *gradients);
 /* Fails with the position of the first gradient that is not finite, followed by `advice`. */
-bo_status bo_parameter_gradients_blame(bo_context *context, const bo_attention *attention,
-                                       const bo_attention_gradients *gradients, bool f64, const char *advice);
+bo_status bo_parameter_gradients_locate_nonfinite(bo_context *context, const bo_attention *attention,
+                                                  const bo_attention_gradients *gradients, bool f64,
+                                                  const char *advice);
 
 #endif

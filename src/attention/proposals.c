@@ -71,17 +71,17 @@ static const float *through_transform(const bo_side *side, size_t head, size_t r
     return bo_row_transform_forward(transform, side->keys ? BO_OF_KEYS : BO_OF_QUERIES, rows, x, ldx, t, ldt);
 }
 
-void bo_side_spread(const bo_side *side, size_t wanted, double offset, float *out)
+void bo_side_spread(const bo_side *side, size_t count, double offset, float *out)
 {
-    size_t total = bo_side_rows(side), taken = 0, before = 0, ld;
+    size_t total = bo_side_rows(side), copied = 0, before = 0, ld;
     for (size_t s = 0; s < side->call->shape->sequences; s++)
         for (size_t h = side->first; h < side->first + side->count; h++) {
             bo_rows rows = rows_of(side, s, h);
             size_t tokens = tokens_of(side, s);
-            for (; taken < wanted; taken++) {
-                size_t at = (size_t)((double)total * ((double)taken + offset) / (double)wanted) - before;
+            for (; copied < count; copied++) {
+                size_t at = (size_t)((double)total * ((double)copied + offset) / (double)count) - before;
                 if (at >= tokens) break;
-                float *to = out + taken * side->width;
+                float *to = out + copied * side->width;
                 const float *row = through_transform(side, h, 1, rows.at + at * rows.stride, side->dim, to, &ld);
                 if (row != to) memcpy(to, row, side->width * sizeof *out);
             }
@@ -89,11 +89,11 @@ void bo_side_spread(const bo_side *side, size_t wanted, double offset, float *ou
         }
 }
 
-size_t bo_side_sample(const bo_side *side, size_t most, float *out)
+size_t bo_side_sample(const bo_side *side, size_t max_rows, float *out)
 {
-    size_t wanted = bo_min(bo_side_rows(side), most);
-    bo_side_spread(side, wanted, 0.5, out);
-    return wanted;
+    size_t rows = bo_min(bo_side_rows(side), max_rows);
+    bo_side_spread(side, rows, 0.5, out);
+    return rows;
 }
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
@@ -106,7 +106,7 @@ void bo_second_moments_free(bo_second_moments *moments)
 }
 
 /* Finds the number that made a sum not finite, and fails with its position. */
-static bo_status blame(bo_context *context, const bo_side *side)
+static bo_status locate_nonfinite(bo_context *context, const bo_side *side)
 {
     for (size_t s = 0; s < side->call->shape->sequences; s++)
         for (size_t h = side->first; h < side->first + side->count; h++) {
@@ -157,7 +157,7 @@ bo_status bo_second_moments_measure(bo_context *context, const bo_side *side, do
     bo_free(t);
     if (status != BO_OK) return status;
     bo_symmetrize(context, width, out->second, width);
-    if (!isfinite(bo_second_moments_norm(width, out))) return blame(context, side);
+    if (!isfinite(bo_second_moments_norm(width, out))) return locate_nonfinite(context, side);
     for (size_t j = 0; j < width; j++) out->mean[j] *= sqrt(scale) / (double)rows;
     for (size_t i = 0; i < width * width; i++) out->second[i] *= scale / (double)rows;
     return BO_OK;
@@ -191,8 +191,8 @@ static double dot(size_t dim, const double *a, const double *b)
 
 double bo_second_moments_mean_share(size_t dim, const bo_second_moments *q, const bo_second_moments *k)
 {
-    double whole = bo_second_moments_norm(dim, q) + bo_second_moments_norm(dim, k);
-    return whole > 0 ? (dot(dim, q->mean, q->mean) + dot(dim, k->mean, k->mean)) / whole : 0;
+    double total = bo_second_moments_norm(dim, q) + bo_second_moments_norm(dim, k);
+    return total > 0 ? (dot(dim, q->mean, q->mean) + dot(dim, k->mean, k->mean)) / total : 0;
 }
 
 /* Returns the mean of |x + y|² over independent x and y. */
@@ -222,12 +222,12 @@ static bo_status lower_precision(bo_context *context, size_t dim, const double *
 }
 
 /* Computes what follows from the eigenvalues p of P; leaves those of C in `w->values`. */
-static void judge(size_t dim, const work *w, bo_law *law)
+static void clip_eigenvalues(size_t dim, const work *w, bo_law *law)
 {
     double isotropic = 0, proposal = 0;
     law->isotropic_finite = law->proposal_finite = true;
     for (size_t i = 0; i < dim; i++) {
-        double p = w->values[i], c = fmax(p, BO_LEAST_PRECISION);
+        double p = w->values[i], c = fmax(p, BO_MIN_PRECISION);
         law->clipped += c > p;
         law->isotropic_finite &= 2 * p > 1;
         law->proposal_finite &= 2 * p > c;
@@ -240,14 +240,14 @@ static void judge(size_t dim, const work *w, bo_law *law)
     law->log_gain = law->proposal_finite ? isotropic - proposal : NAN;
 }
 
-static bo_status make(bo_context *context, size_t dim, const double *lambda_q, const double *lambda_k, const work *w,
-                      bo_law *law)
+static bo_status compute_law(bo_context *context, size_t dim, const double *lambda_q, const double *lambda_k,
+                             const work *w, bo_law *law)
 {
     for (size_t j = 0; j < dim; j++) law->shape[j * dim + j] = 1;
     BO_TRY(lower_precision(context, dim, lambda_q, w, law->shape));
     BO_TRY(lower_precision(context, dim, lambda_k, w, law->shape));
     BO_TRY(bo_eigen_of(context, dim, law->shape, w->vectors, w->values));
-    judge(dim, w, law);
+    clip_eigenvalues(dim, w, law);
     bo_eigen_compose(dim, w->vectors, w->values, law->shape);
     for (size_t i = 0; i < dim; i++) w->values[i] = 1 / sqrt(w->values[i]);
     bo_eigen_compose(dim, w->vectors, w->values, law->root);
@@ -263,7 +263,7 @@ bo_status bo_law_make(bo_context *context, size_t dim, const double *lambda_q, c
     bo_status status = BO_MEMORY;
     if (out->root && out->shape && buffer) {
         work w = {buffer, buffer + 2 * dim * dim, buffer + dim * dim};
-        status = make(context, dim, lambda_q, lambda_k, &w, out);
+        status = compute_law(context, dim, lambda_q, lambda_k, &w, out);
     }
     bo_free(buffer);
     if (status != BO_OK) bo_law_free(out);

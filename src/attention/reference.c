@@ -55,7 +55,7 @@ typedef struct job {
     size_t groups;
     double *parameters; /* groups x key_heads x parameter_count; NULL: forward */
     size_t parameter_count;
-    bo_desks desks;
+    bo_scratch scratch;
 } job;
 
 static bool is_memory(const bo_reference *r)
@@ -88,7 +88,7 @@ static void run_task(void *arg, size_t index, int worker)
     size_t first = group * sequences / j->groups, end = (group + 1) * sequences / j->groups;
     double *parameters = j->parameters ? j->parameters + index * j->parameter_count : NULL;
     for (size_t s = first; s < end && !bo_pass_stops(call->watch, 0); s++)
-        run_one(j->reference, s, index % key_heads, parameters, bo_desk_of(&j->desks, index, worker));
+        run_one(j->reference, s, index % key_heads, parameters, bo_scratch_of(&j->scratch, index, worker));
 }
 
 /* Sums the gradient of a parameter over the groups. Does nothing if the gradient is not requested. */
@@ -110,14 +110,14 @@ static bo_status run_tasks(bo_context *context, const bo_reference *r, job *j)
 {
     const bo_call *call = &r->call;
     size_t tasks = j->groups * call->attention->desc.key_heads;
-    BO_TRY(bo_desks_take(context, NULL, tasks, (size_t)bo_context_threads(context), task_bytes(r),
-                         "attention in float64", &j->desks));
+    BO_TRY(bo_scratch_alloc(context, NULL, tasks, (size_t)bo_context_threads(context), task_bytes(r),
+                            "attention in float64", &j->scratch));
     bo_parallel(context, tasks, run_task, j);
-    bo_desks_give(&j->desks);
+    bo_scratch_free(&j->scratch);
     if (bo_pass_stops(call->watch, 0)) return BO_CANCELED;
     for (int p = 0; r->gradients && p < BO_PARAMETER_COUNT; p++) sum_parameter(j, (bo_parameter)p);
     if (!atomic_load(call->not_finite)) return BO_OK;
-    return r->gradients ? bo_gradients_blame(context, call) : bo_inputs_blame(context, call);
+    return r->gradients ? bo_gradients_locate_nonfinite(context, call) : bo_inputs_locate_nonfinite(context, call);
 }
 
 static bo_status run(bo_context *context, bo_reference *r)

@@ -61,7 +61,7 @@ typedef struct bo_reference_task {
     double *dtq, *dtk;      /* … whose gradients these are */
     double *dgate, *dbeta;  /* keys x gate width, at least keys; keys */
     double *parameters;     /* gradients of the parameters, which are added to; parameters.h defines the layout */
-    char *rest;             /* scratch memory of the engine */
+    char *scratch;          /* scratch memory of the engine */
 } bo_reference_task;
 
 /* Lays out the arrays of a task; with a carver that only counts, nothing is read. */

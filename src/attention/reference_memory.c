@@ -92,10 +92,10 @@ static void factorize(const work *w, const double *h)
     const double *lambda = task->of->in->lambda ? task->of->in->lambda + task->key_head * w->dim : NULL;
     size_t n = w->dim;
     for (size_t i = 0; i < n; i++) {
-        double *row = w->factor + i * n, own = lambda ? lambda[i] : 1;
+        double *row = w->factor + i * n, ridge = lambda ? lambda[i] : 1;
         for (size_t j = 0; j < i; j++)
             row[j] = (h[i * n + j] - bo_dot_f64(j, row, w->factor + j * n)) / w->factor[j * n + j];
-        row[i] = sqrt(fmax(h[i * n + i] + own - bo_dot_f64(i, row, row), own));
+        row[i] = sqrt(fmax(h[i * n + i] + ridge - bo_dot_f64(i, row, row), ridge));
     }
 }
 
@@ -137,7 +137,7 @@ static void absorb(const work *w, size_t t)
 }
 
 /* Computes the outputs of queries [first, end) of every head from the state after t keys. */
-static void answer(const work *w, size_t first, size_t end, size_t t)
+static void compute_outputs(const work *w, size_t first, size_t end, size_t t)
 {
     const bo_reference_task *task = w->task;
     if (w->ridge) factorize(w, state_h(w, t));
@@ -155,7 +155,7 @@ static void answer(const work *w, size_t first, size_t end, size_t t)
 
 /* o = s Sᵀ x: dx = s S do, dS = s x doᵀ. RIDGE, with x = (H + Λ)⁻¹ q: dq = y, dH = -y xᵀ, dΛ = -x ∘ y, where
  * y = (H + Λ)⁻¹ dx. */
-static void answer_row_backward(const work *w, size_t row, size_t t)
+static void output_row_backward(const work *w, size_t row, size_t t)
 {
     bo_reference_task *task = w->task;
     const double *x = task->tq + row * w->dim, *dout = task->dout + row * w->values, *s = state_s(w, t);
@@ -174,12 +174,12 @@ static void answer_row_backward(const work *w, size_t row, size_t t)
     for (size_t i = 0; i < w->dim; i++) bo_axpy_f64(w->values, scale_of(w) * x[i], dout, w->ds + i * w->values);
 }
 
-static void answer_backward(const work *w, size_t first, size_t end, size_t t)
+static void outputs_backward(const work *w, size_t first, size_t end, size_t t)
 {
     const bo_reference_task *task = w->task;
     if (w->ridge) factorize(w, state_h(w, t));
     for (size_t row = 0; row < task->rows; row++)
-        if (row % task->queries >= first && row % task->queries < end) answer_row_backward(w, row, t);
+        if (row % task->queries >= first && row % task->queries < end) output_row_backward(w, row, t);
 }
 
 /* S = A + β k uᵀ, u = v - Aᵀ k: du = β dSᵀ k, dk = β dS u - A du, dβ = kᵀ dS u, dA = dS - k duᵀ. */
@@ -239,10 +239,10 @@ static void run_backward(const work *w)
     bool causal = task->desc->causal;
     memset(w->ds, 0, w->dim * w->values * sizeof *w->ds);
     if (w->ridge) memset(w->dh, 0, w->dim * w->dim * sizeof *w->dh);
-    if (!causal) answer_backward(w, 0, task->queries, task->keys);
+    if (!causal) outputs_backward(w, 0, task->queries, task->keys);
     for (size_t t = task->keys; t-- > 0;) {
         if (bo_pass_stops(task->of->call.watch, 1)) return;
-        if (causal) answer_backward(w, t, t + 1, t + 1);
+        if (causal) outputs_backward(w, t, t + 1, t + 1);
         (w->delta ? delta_backward : plain_backward)(w, t);
         if (task->gate.at) gate_backward(w, t);
     }
@@ -253,7 +253,7 @@ static void run_backward(const work *w)
 void bo_reference_memory(bo_reference_task *task)
 {
     bool causal = task->desc->causal;
-    bo_carver carver = {task->rest, 0};
+    bo_carver carver = {task->scratch, 0};
     work w = carve(task->of, &carver);
     w.task = task;
     memset(w.s, 0, w.dim * w.values * sizeof *w.s);
@@ -261,8 +261,8 @@ void bo_reference_memory(bo_reference_task *task)
     for (size_t t = 0; t < task->keys; t++) {
         if (bo_pass_stops(task->of->call.watch, 1)) return;
         absorb(&w, t);
-        if (causal && task->out) answer(&w, t, t + 1, t + 1);
+        if (causal && task->out) compute_outputs(&w, t, t + 1, t + 1);
     }
-    if (!causal && task->out) answer(&w, 0, task->queries, task->keys);
+    if (!causal && task->out) compute_outputs(&w, 0, task->queries, task->keys);
     if (!task->out) run_backward(&w);
 }

@@ -58,7 +58,7 @@ bo_reference_task bo_reference_task_make(const bo_reference *of, size_t sequence
                               .parameters = parameters};
     carve_arrays(&task, carver);
     if (!carver->at) return task;
-    task.rest = carver->at + carver->bytes;
+    task.scratch = carver->at + carver->bytes;
     task.queries = call->sequences[sequence].queries;
     task.keys = call->sequences[sequence].keys;
     task.rows = task.group * task.queries;
@@ -66,7 +66,7 @@ bo_reference_task bo_reference_task_make(const bo_reference *of, size_t sequence
     task.v = bo_rows_f64_at(call, of->in->v, d->key_heads, d->value_dim, true, sequence, key_head);
     task.beta = bo_rows_f64_at(call, of->in->beta, d->key_heads, 1, true, sequence, key_head);
     task.gate = bo_rows_f64_at(call, of->in->log_gate, d->key_heads, bo_gate_width(d), true, sequence, key_head);
-    task.fixed = of->in->log_decay ? of->in->log_decay[key_head] : bo_usual_decay(key_head);
+    task.fixed = of->in->log_decay ? of->in->log_decay[key_head] : bo_default_decay(key_head);
     return task;
 }
 
@@ -77,8 +77,8 @@ static void copy_queries(const bo_reference_task *task, const double *array, siz
         bo_rows_f64 rows = bo_rows_f64_at(&task->of->call, array, task->desc->heads, width, false, task->sequence,
                                           task->key_head * task->group + g);
         for (size_t i = 0; i < task->queries; i++) {
-            double *own = dense + (g * task->queries + i) * width, *given = bo_row_f64(rows, i);
-            memcpy(back ? given : own, back ? own : given, width * sizeof *own);
+            double *dense_row = dense + (g * task->queries + i) * width, *array_row = bo_row_f64(rows, i);
+            memcpy(back ? array_row : dense_row, back ? dense_row : array_row, width * sizeof *dense_row);
         }
     }
 }
@@ -107,21 +107,22 @@ static side side_of(const bo_reference_task *task, bo_role role)
 {
     const bo_attention_inputs_f64 *in = task->of->in;
     size_t dim = task->desc->dim, width = task->width;
-    bool own_m = role == BO_OF_KEYS && in->m_k, own_bias = role == BO_OF_KEYS && in->bias_k;
-    const double *m = own_m ? in->m_k : in->m, *bias = own_bias ? in->bias_k : in->bias;
+    bool has_key_m = role == BO_OF_KEYS && in->m_k, has_key_bias = role == BO_OF_KEYS && in->bias_k;
+    const double *m = has_key_m ? in->m_k : in->m, *bias = has_key_bias ? in->bias_k : in->bias;
     return (side){.type = bo_row_transform_type_of(task->desc),
                   .dim = dim,
                   .width = width,
                   .sigma = in->sigma ? in->sigma + task->key_head * dim : NULL,
                   .m = m ? m + task->key_head * width * dim : NULL,
                   .bias = bias ? bias + task->key_head * width : NULL,
-                  .dm = bo_parameter_offset(task->attention, own_m ? BO_PARAMETER_M_K : BO_PARAMETER_M),
-                  .dbias = bo_parameter_offset(task->attention, own_bias ? BO_PARAMETER_BIAS_K : BO_PARAMETER_BIAS)};
+                  .dm = bo_parameter_offset(task->attention, has_key_m ? BO_PARAMETER_M_K : BO_PARAMETER_M),
+                  .dbias =
+                      bo_parameter_offset(task->attention, has_key_bias ? BO_PARAMETER_BIAS_K : BO_PARAMETER_BIAS)};
 }
 
 static void transform(const side *s, const double *x, double *t)
 {
-    double reach = sqrt(bo_dot_f64(s->dim, x, x)) + BO_LEAST_NORM;
+    double reach = sqrt(bo_dot_f64(s->dim, x, x)) + BO_NORM_EPSILON;
     for (size_t i = 0; i < s->width; i++) {
         if (s->type == BO_ROW_TRANSFORM_UNIT)
             t[i] = (s->sigma ? s->sigma[i] : 1) * x[i] / reach;
@@ -133,7 +134,7 @@ static void transform(const side *s, const double *x, double *t)
 /* t = σ ∘ x / (n + e): dx = σ ∘ dt / (n + e) - x (x·(σ ∘ dt)) / (n (n + e)²), dσ = dt ∘ x / (n + e) */
 static void unit_backward(const side *s, const double *x, const double *dt, double *dx, double *dsigma)
 {
-    double norm = sqrt(bo_dot_f64(s->dim, x, x)), reach = norm + BO_LEAST_NORM, inner = 0;
+    double norm = sqrt(bo_dot_f64(s->dim, x, x)), reach = norm + BO_NORM_EPSILON, inner = 0;
     for (size_t j = 0; j < s->dim; j++) {
         inner += x[j] * (s->sigma ? s->sigma[j] : 1) * dt[j];
         if (dsigma) dsigma[j] += dt[j] * x[j] / reach;

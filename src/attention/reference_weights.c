@@ -72,7 +72,7 @@ static double log_gate(const bo_reference_task *task, size_t t)
 {
     if (!task->gate.at) return 0;
     double gate = *bo_row_f64(task->gate, t);
-    return is_hybrid(task) && gate < (double)BO_LEAST_GATE ? -INFINITY : gate;
+    return is_hybrid(task) && gate < (double)BO_MIN_LOG_GATE ? -INFINITY : gate;
 }
 
 /* True if every log scale is finite. */
@@ -87,7 +87,7 @@ static bool map_rows(work *w)
         finite = finite && isfinite(w->lk[j]);
         w->input[j] = 0;
         if (task->desc->gate == BO_GATE_CONVEX)
-            w->input[j] = log(fmax(-expm1(*bo_row_f64(task->gate, j)), (double)BO_LEAST_INPUT));
+            w->input[j] = log(fmax(-expm1(*bo_row_f64(task->gate, j)), (double)BO_MIN_INPUT_WEIGHT));
     }
     return finite;
 }
@@ -195,7 +195,7 @@ static void divide(const work *w, query *at, double sum)
 }
 
 /* Computes the output of a query in w->n. */
-static query answer(const work *w, size_t row)
+static query compute_output(const work *w, size_t row)
 {
     const bo_reference_task *task = w->task;
     size_t values = task->desc->value_dim;
@@ -246,7 +246,7 @@ static void feature_backward(const work *w, const query *at, size_t j, double da
 }
 
 /* o = n / d: dn = do / d, dd = -(do·o) / d. */
-static void answer_backward(const work *w, const query *at)
+static void output_backward(const work *w, const query *at)
 {
     bo_reference_task *task = w->task;
     size_t values = task->desc->value_dim;
@@ -276,7 +276,7 @@ static void gates_backward(const work *w)
         sum += w->flow[t];
         task->dgate[t] = sum;
         if (task->desc->gate == BO_GATE_CONVEX)
-            task->dgate[t] += w->dinput[t] * bo_input_slope(*bo_row_f64(task->gate, t));
+            task->dgate[t] += w->dinput[t] * bo_input_derivative(*bo_row_f64(task->gate, t));
         if (task->desc->gate == BO_GATE_FIXED) *decay += task->dgate[t];
     }
 }
@@ -293,7 +293,7 @@ void bo_reference_weights(bo_reference_task *task)
 {
     const bo_reference *of = task->of;
     size_t values = task->desc->value_dim;
-    bo_carver carver = {task->rest, 0};
+    bo_carver carver = {task->scratch, 0};
     work w = carve(of, &carver);
     w.task = task;
     w.map = bo_attention_features(task->attention, task->key_head);
@@ -302,9 +302,9 @@ void bo_reference_weights(bo_reference_task *task)
     if (of->gradients) begin_backward(&w);
     for (size_t row = 0; row < task->rows; row++) {
         if (bo_pass_stops(of->call.watch, 1)) return;
-        query at = answer(&w, row);
+        query at = compute_output(&w, row);
         if (of->gradients)
-            answer_backward(&w, &at);
+            output_backward(&w, &at);
         else
             for (size_t c = 0; c < values; c++) task->out[row * values + c] = w.n[c];
     }

@@ -231,8 +231,8 @@ static void fill_block(const bo_attention_ridge *work, const bo_ridge_sweep *swe
             widen(dim, sqrt((double)work->beta[row]), work->k + row * dim, values,
                   sweep->values ? work->v + row * values : NULL, width, block->tokens + t * width);
         for (size_t a = 0; a < block->sides; a++)
-            widen(dim, 1, sweep->asked + (a * work->chunk + row) * dim, 0, NULL, width,
-                  block->asked + (t * block->sides + a) * width);
+            widen(dim, 1, sweep->rhs + (a * work->chunk + row) * dim, 0, NULL, width,
+                  block->rhs + (t * block->sides + a) * width);
     }
 }
 
@@ -242,11 +242,11 @@ void bo_ridge_sweep_run(const bo_attention_ridge *work, const bo_ridge_sweep *sw
     for (size_t first = 0; first < work->rows; first += BO_RIDGE_BLOCK) {
         size_t count = bo_min(BO_RIDGE_BLOCK, work->rows - first);
         fill_block(work, sweep, first, count);
-        bo_ridge_factor_take(sweep->factor, work->kernels, block, count);
+        bo_ridge_factor_update(sweep->factor, work->kernels, block, count);
         for (size_t n = 0; n < count * block->sides; n++) {
-            const double *answer = block->asked + n * block->width + work->dim;
+            const double *result = block->rhs + n * block->width + work->dim;
             float *to = sweep->out + n % block->sides * sweep->side + (first + n / block->sides) * sweep->row;
-            for (size_t j = 0; j < sweep->tail; j++) to[j] = (float)-answer[j];
+            for (size_t j = 0; j < sweep->tail; j++) to[j] = (float)-result[j];
         }
     }
 }
@@ -267,18 +267,18 @@ void bo_ridge_product(const bo_attention_ridge *work, const bo_ridge_sums *sums,
     size_t width = sums->width, values = sums->out_width;
     kernels->multiply(count, values, width, p, width, 1, sums->m, values, false, out, ldo);
     for (size_t first = 0; first < count; first += BO_BAND) {
-        size_t rows = bo_min(BO_BAND, count - first), seen = bo_min(index[first + rows - 1] + 1, work->keys);
+        size_t rows = bo_min(BO_BAND, count - first), visible = bo_min(index[first + rows - 1] + 1, work->keys);
         float *scores = work->scores + first * work->chunk;
-        kernels->multiply(rows, seen, width, p + first * width, width, 1, sums->at, work->chunk, false, scores,
+        kernels->multiply(rows, visible, width, p + first * width, width, 1, sums->at, work->chunk, false, scores,
                           work->chunk);
         for (size_t s = 0; s < rows; s++) {
             size_t i = index[first + s];
             const float *reach = work->reach + i * work->chunk;
-            for (size_t j = 0; j < seen; j++)
+            for (size_t j = 0; j < visible; j++)
                 scores[s * work->chunk + j] = j > i ? 0 : scores[s * work->chunk + j] * reach[j];
             if (work->gated) kernels->scale(values, work->remains[i], out + (first + s) * ldo, out + (first + s) * ldo);
         }
-        kernels->multiply(rows, values, seen, scores, work->chunk, 1, sums->c, values, true, out + first * ldo, ldo);
+        kernels->multiply(rows, values, visible, scores, work->chunk, 1, sums->c, values, true, out + first * ldo, ldo);
     }
 }
 
@@ -326,10 +326,10 @@ void bo_ridge_report(bo_solves *to, const bo_solves *from)
     __atomic_fetch_add(&to->systems, from->systems, __ATOMIC_RELAXED);
     __atomic_fetch_add(&to->iterations, from->iterations, __ATOMIC_RELAXED);
     __atomic_fetch_add(&to->refactored, from->refactored, __ATOMIC_RELAXED);
-    double most = from->largest_residual, held;
-    __atomic_load(&to->largest_residual, &held, __ATOMIC_RELAXED);
-    while (held < most &&
-           !__atomic_compare_exchange(&to->largest_residual, &held, &most, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    double residual = from->largest_residual, old;
+    __atomic_load(&to->largest_residual, &old, __ATOMIC_RELAXED);
+    while (old < residual && !__atomic_compare_exchange(&to->largest_residual, &old, &residual, false, __ATOMIC_RELAXED,
+                                                        __ATOMIC_RELAXED))
         continue;
 }
 
@@ -339,7 +339,7 @@ static void measure_factor(bo_attention_ridge *work, size_t member)
 {
     size_t dim = work->dim;
     const float *q = work->q + (member * work->chunk + work->rows - 1) * dim, *h = bo_ridge_h(work);
-    double *x = work->block.asked, residual = 0, norm = work->kernels->dot(dim, q, q);
+    double *x = work->block.rhs, residual = 0, norm = work->kernels->dot(dim, q, q);
     for (size_t j = 0; j < dim; j++) x[j] = (double)q[j];
     bo_ridge_factor_solve(bo_ridge_factor_of(work), x);
     for (size_t i = 0; i < dim; i++) {
@@ -378,7 +378,7 @@ static void iterate_chunk(bo_attention_ridge *work, const outputs *out)
 }
 
 /* Without a gate, the factor absorbs the chunk's keys while it solves for queries; here there are no queries. */
-void bo_ridge_take(bo_attention_ridge *work)
+void bo_ridge_absorb_keys(bo_attention_ridge *work)
 {
     bo_ridge_block block = work->block;
     block.sides = 0;
@@ -397,7 +397,7 @@ static bool run_chunk(bo_attention_ridge *work, const outputs *out)
         bo_ridge_sweep sweep = {.factor = bo_ridge_factor_of(work),
                                 .block = &work->block,
                                 .values = true,
-                                .asked = work->q,
+                                .rhs = work->q,
                                 .out = out->at,
                                 .tail = work->value_dim,
                                 .row = out->row,
@@ -431,7 +431,7 @@ static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, 
                    bo_ridge_memory(attention) * sizeof(float));
         if (!bo_ridge_keys(work, &at, first, rows)) return false;
         if (call->shape->no_queries) {
-            bo_ridge_take(work);
+            bo_ridge_absorb_keys(work);
             continue;
         }
         for (size_t g = 0; g < attention->group; g++) {
@@ -494,10 +494,10 @@ static bo_token_rows token_at(const bo_attention_desc *d, const bo_attention_inp
 
 /* Sets the memory of a step: the state's, or a copy if it is only read, since the factor may be recomputed and even
  * tokens of zero write to it. With a gate, reading writes nothing. */
-static void step_memory(bo_attention_ridge *work, float *own, float *memory, bool asks)
+static void step_memory(bo_attention_ridge *work, float *private_memory, float *memory, bool read_only)
 {
-    work->memory = asks && !work->gated ? own : memory;
-    if (work->memory == own)
+    work->memory = read_only && !work->gated ? private_memory : memory;
+    if (work->memory == private_memory)
         bo_ridge_begin(work, memory);
     else
         bo_ridge_refit(work);
@@ -510,11 +510,11 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     const bo_attention_desc *d = &attention->desc;
     bo_carver carver = {.at = scratch};
     bo_attention_ridge work = bo_ridge_make(attention, in, key_head, 1, attention->group, &carver);
-    float *own = work.memory;
+    float *private_memory = work.memory;
     for (size_t s = first; s < first + count; s++) {
         size_t head = s * d->heads + key_head * attention->group;
         bo_token_rows at = token_at(d, in, s * d->key_heads + key_head);
-        step_memory(&work, own, bo_state_memory(attention, states[s], key_head), !in->k);
+        step_memory(&work, private_memory, bo_state_memory(attention, states[s], key_head), !in->k);
         bool finite = bo_ridge_keys(&work, &at, 0, 1);
         for (size_t g = 0; g < attention->group; g++) {
             bo_rows q = {(float *)in->q + (head + g) * d->dim, d->dim};

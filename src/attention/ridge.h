@@ -54,10 +54,10 @@ void bo_ridge_factor_invert(bo_ridge_factor factor, bo_ridge_factor from);
 void bo_ridge_factor_solve(bo_ridge_factor factor, double *x);
 /* The same for the columns of x (dim x columns); spare: dim numbers. */
 void bo_ridge_factor_solve_columns(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *x,
-                                   double *spare);
+                                   double *scratch);
 /* Computes W = U⁻¹T (dim x columns) of the first columns of the tail: (H + Λ)⁻¹ G. */
 void bo_ridge_factor_weights(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *w,
-                             double *spare);
+                             double *scratch);
 
 /* Some tokens √β [k, v] (overwritten), and `sides` right-hand sides [q, 0] per token, which become [0, -Tᵀ U⁻ᵀ q] with
  * the factor after that token. */
@@ -65,11 +65,12 @@ enum { BO_RIDGE_BLOCK = BO_SIZE(8, 2) };
 typedef struct bo_ridge_block {
     size_t width, sides;
     double *tokens;    /* BO_RIDGE_BLOCK x width */
-    double *asked;     /* BO_RIDGE_BLOCK x sides x width */
+    double *rhs;       /* BO_RIDGE_BLOCK x sides x width */
     double *c, *s, *z; /* rotations of a row, and their multiples of it for the sides */
 } bo_ridge_block;
 bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver);
-void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, const bo_ridge_block *block, size_t count);
+void bo_ridge_factor_update(bo_ridge_factor factor, const bo_kernels *kernels, const bo_ridge_block *block,
+                            size_t count);
 
 /* ---- a chunk ----------------------------------------------------------------------------------------------------- */
 
@@ -102,7 +103,7 @@ typedef struct bo_attention_ridge {
     bo_ridge_block block;  /* used without a gate */
     bo_ridge_exact exact;  /* with a gate: the sums after `taken` of the chunk's tokens */
     bo_ridge_factor direct;
-    size_t taken;
+    size_t absorbed;
     bool *left;       /* marks the systems that remain to be solved directly: sides x chunk */
     bool measures;    /* residuals are requested */
     bo_solves solves; /* counts so far */
@@ -136,7 +137,7 @@ bool bo_ridge_queries(bo_attention_ridge *work, size_t member, bo_rows q, size_t
 /* Adds the chunk's keys to G and H (the factor already contains them). */
 void bo_ridge_absorb(bo_attention_ridge *work);
 /* Adds the chunk's keys to all of the memory; there are no queries. */
-void bo_ridge_take(bo_attention_ridge *work);
+void bo_ridge_absorb_keys(bo_attention_ridge *work);
 
 /* One of the sums as a linear map of a chunk's rows: out_i = exp(b_i) Mᵀ p_i + Σ_{j<=i} exp(b_i - b_j) (p_i·a_j)
  * c_j. */
@@ -154,9 +155,9 @@ void bo_ridge_product(const bo_attention_ridge *work, const bo_ridge_sums *sums,
 typedef struct bo_ridge_sweep {
     bo_ridge_factor factor;
     const bo_ridge_block *block;
-    bool values;        /* tokens add their v to the tail */
-    const float *asked; /* block->sides x chunk x dim */
-    float *out;         /* Tᵀ U⁻ᵀ q of row i and side a: tail floats at out + a * side + i * row */
+    bool values;      /* tokens add their v to the tail */
+    const float *rhs; /* block->sides x chunk x dim */
+    float *out;       /* Tᵀ U⁻ᵀ q of row i and side a: tail floats at out + a * side + i * row */
     size_t tail, row, side;
 } bo_ridge_sweep;
 void bo_ridge_sweep_run(const bo_attention_ridge *work, const bo_ridge_sweep *sweep);

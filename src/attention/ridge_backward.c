@@ -119,7 +119,7 @@ static void pull(back_work *work, size_t member, size_t first, float *to)
 }
 
 /* Computes the right-hand sides of x and of y for every query head. False: some number is not finite. */
-static bool take_sides(back_work *work, size_t first)
+static bool load_sides(back_work *work, size_t first)
 {
     const bo_call *call = work->call;
     bo_attention_ridge *ridge = &work->ridge;
@@ -160,11 +160,11 @@ static bool solve_chunk(back_work *work, size_t first, size_t local, size_t rows
 {
     bo_attention_ridge *ridge = &work->ridge;
     size_t dim = ridge->dim;
-    if (!bo_ridge_keys(ridge, &work->rows, first, rows) || !take_sides(work, first)) return false;
+    if (!bo_ridge_keys(ridge, &work->rows, first, rows) || !load_sides(work, first)) return false;
     if (!ridge->gated) {
         bo_ridge_sweep sweep = {.factor = work->factor,
                                 .block = &work->block,
-                                .asked = work->sides,
+                                .rhs = work->sides,
                                 .out = kept(work, work->x, 0, local),
                                 .tail = dim,
                                 .row = dim,
@@ -333,7 +333,7 @@ static void back_member(back_work *work, size_t member, size_t first, size_t loc
 }
 
 /* Computes the gradients of the chunk's keys from u and w. */
-static void give_keys(back_work *work, size_t first)
+static void write_key_gradients(back_work *work, size_t first)
 {
     const bo_call *call = work->call;
     const bo_attention_desc *d = &call->attention->desc;
@@ -357,7 +357,7 @@ static void give_keys(back_work *work, size_t first)
                                   NULL);
 }
 
-static void give_gates(back_work *work, size_t first)
+static void write_gate_gradients(back_work *work, size_t first)
 {
     const bo_call *call = work->call;
     bo_rows to = bo_rows_at(call, call->gradients->log_gate, call->attention->desc.key_heads, 1, true, work->sequence,
@@ -375,8 +375,8 @@ static bool back_chunk(back_work *work, size_t first, size_t local, size_t rows)
     begin_chunk(work);
     if (work->gates) pass_through(work, start_of(work, local));
     for (size_t g = 0; work->call->dout && g < work->call->attention->group; g++) back_member(work, g, first, local);
-    give_keys(work, first);
-    if (work->gates) give_gates(work, first);
+    write_key_gradients(work, first);
+    if (work->gates) write_gate_gradients(work, first);
     return true;
 }
 

@@ -19,20 +19,20 @@
 
 /* The smallest Λ for which H is formed, relative to the largest diagonal element of H: W then has errors of about dim
  * 2^-53 / 2^-26, less than the rounding of outputs to float32. */
-static const double least_ridge = 0x1p-26;
+static const double min_ridge = 0x1p-26;
 
 typedef struct pool_work {
     bo_attention_ridge ridge;
-    size_t wide;         /* value_dim + dim */
-    double *pairs;       /* rows of a chunk: [k, v], [v, k] or dout; chunk x wide */
-    double *rows;        /* β k, k or q: chunk x dim */
-    double *products;    /* outputs, dq or w: chunk x wide */
-    double *weights;     /* W: dim x value_dim */
-    void *room;          /* of the products */
-    double *c, *r, *u;   /* backward: C, then P: dim x value_dim; R: dim x wide; chunk x dim */
-    float *slope;        /* backward: gradients of transformed rows: chunk x dim */
-    double *square;      /* backward: P Wᵀ: dim x dim */
-    const bo_call *call; /* the call and the task */
+    size_t wide;           /* value_dim + dim */
+    double *pairs;         /* rows of a chunk: [k, v], [v, k] or dout; chunk x wide */
+    double *rows;          /* β k, k or q: chunk x dim */
+    double *products;      /* outputs, dq or w: chunk x wide */
+    double *weights;       /* W: dim x value_dim */
+    void *product_scratch; /* of the products */
+    double *c, *r, *u;     /* backward: C, then P: dim x value_dim; R: dim x wide; chunk x dim */
+    float *slope;          /* backward: gradients of transformed rows: chunk x dim */
+    double *square;        /* backward: P Wᵀ: dim x dim */
+    const bo_call *call;   /* the call and the task */
     size_t sequence, key_head;
 } pool_work;
 
@@ -48,7 +48,7 @@ static pool_work pool_make(const bo_attention *attention, const bo_attention_inp
     work.rows = bo_carve(carver, chunk * dim, sizeof(double));
     work.products = bo_carve(carver, chunk * wide, sizeof(double));
     work.weights = bo_carve(carver, dim * values, sizeof(double));
-    work.room = bo_carve(carver, bo_product64_bytes(attention->kernels, rows, wide, bo_max(rows, wide)), 1);
+    work.product_scratch = bo_carve(carver, bo_product64_bytes(attention->kernels, rows, wide, bo_max(rows, wide)), 1);
     if (!backward) return work;
     work.c = bo_carve(carver, dim * values, sizeof(double));
     work.r = bo_carve(carver, dim * wide, sizeof(double));
@@ -99,7 +99,7 @@ static bo_rows query_rows(const pool_work *work, const float *array, size_t widt
 }
 
 /* Loads the chunk of queries that starts at `first`. False: some number is not finite. */
-static bool take_queries(pool_work *work, size_t member, size_t first, size_t rows)
+static bool load_queries(pool_work *work, size_t member, size_t first, size_t rows)
 {
     bo_attention_ridge *ridge = &work->ridge;
     bo_rows q = bo_rows_from(query_rows(work, work->call->in->q, ridge->dim, member), first);
@@ -110,7 +110,7 @@ static bool take_queries(pool_work *work, size_t member, size_t first, size_t ro
 
 /* Loads the chunk of keys and values that starts at `first`: k to work->rows, v and k to work->pairs, starting at the
  * given columns. False: some number is not finite. */
-static bool take_keys(pool_work *work, const bo_token_rows *at, size_t first, size_t rows, size_t of_v, size_t of_k)
+static bool load_keys(pool_work *work, const bo_token_rows *at, size_t first, size_t rows, size_t of_v, size_t of_k)
 {
     bo_attention_ridge *ridge = &work->ridge;
     size_t dim = ridge->dim, values = ridge->value_dim;
@@ -132,7 +132,7 @@ static bool sum_chunk(pool_work *work, const bo_token_rows *at, size_t first, si
 {
     bo_attention_ridge *ridge = &work->ridge;
     size_t dim = ridge->dim;
-    if (!take_keys(work, at, first, rows, dim, 0)) return false;
+    if (!load_keys(work, at, first, rows, dim, 0)) return false;
     for (size_t j = 0; j < rows; j++)
         for (size_t i = 0; i < dim; i++) work->rows[j * dim + i] *= (double)ridge->beta[j];
     bo_product64 product = {.ta = true,
@@ -147,7 +147,7 @@ static bool sum_chunk(pool_work *work, const bo_token_rows *at, size_t first, si
                             .ldb = work->wide,
                             .c = ridge->exact.sums,
                             .ldc = ridge->exact.width};
-    bo_product64_run(ridge->kernels, &product, work->room);
+    bo_product64_run(ridge->kernels, &product, work->product_scratch);
     return true;
 }
 
@@ -155,7 +155,7 @@ static bool sum_chunk(pool_work *work, const bo_token_rows *at, size_t first, si
 static bool rotate_chunk(pool_work *work, const bo_token_rows *at, size_t first, size_t rows)
 {
     if (!bo_ridge_keys(&work->ridge, at, first, rows)) return false;
-    bo_ridge_take(&work->ridge);
+    bo_ridge_absorb_keys(&work->ridge);
     return true;
 }
 
@@ -177,12 +177,12 @@ static bool each_chunk(pool_work *work, bool counted,
 static bool well_conditioned(const bo_attention_ridge *ridge)
 {
     const bo_ridge_exact *exact = &ridge->exact;
-    double largest = 0, least = (double)ridge->lambda[0];
+    double largest = 0, min_lambda = (double)ridge->lambda[0];
     for (size_t i = 0; i < ridge->dim; i++) {
         largest = fmax(largest, exact->sums[i * exact->width + i]);
-        least = fmin(least, (double)ridge->lambda[i]);
+        min_lambda = fmin(min_lambda, (double)ridge->lambda[i]);
     }
-    return least >= least_ridge * largest;
+    return min_lambda >= min_ridge * largest;
 }
 
 /* Computes the memory after the keys. */
@@ -191,8 +191,8 @@ static bool gather(pool_work *work)
     const bo_call *call = work->call;
     bo_attention_ridge *ridge = &work->ridge;
     void *initial = call->initial ? (void *)call->initial[work->sequence] : NULL;
-    bool anew = !initial && call->sequences[work->sequence].keys;
-    if (anew) {
+    bool from_zero = !initial && call->sequences[work->sequence].keys;
+    if (from_zero) {
         memset(ridge->exact.sums, 0, ridge->dim * ridge->exact.width * sizeof *ridge->exact.sums);
         memset(ridge->exact.zeros, 0, ridge->exact.width * sizeof *ridge->exact.zeros);
         ridge->exact.rounding = 0x1p-50;
@@ -204,7 +204,7 @@ static bool gather(pool_work *work)
     }
     ridge->exact.rounding = 0x1p-24;
     bo_ridge_begin(ridge, initial ? bo_state_memory(call->attention, initial, work->key_head) : NULL);
-    return each_chunk(work, !anew, rotate_chunk);
+    return each_chunk(work, !from_zero, rotate_chunk);
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -236,12 +236,12 @@ static void measure_weights(pool_work *work)
 }
 
 /* Computes o = Wᵀq of a chunk. False: some number is not finite. */
-static bool answer_chunk(pool_work *work, size_t member, size_t first, size_t rows)
+static bool output_chunk(pool_work *work, size_t member, size_t first, size_t rows)
 {
     bo_attention_ridge *ridge = &work->ridge;
     size_t dim = ridge->dim, values = ridge->value_dim;
     bo_rows out = bo_rows_from(query_rows(work, work->call->out, values, member), first);
-    if (!take_queries(work, member, first, rows)) return false;
+    if (!load_queries(work, member, first, rows)) return false;
     bo_product64 product = {.m = rows,
                             .n = values,
                             .k = dim,
@@ -251,12 +251,12 @@ static bool answer_chunk(pool_work *work, size_t member, size_t first, size_t ro
                             .ldb = values,
                             .c = work->products,
                             .ldc = values};
-    bo_product64_run(ridge->kernels, &product, work->room);
+    bo_product64_run(ridge->kernels, &product, work->product_scratch);
     narrow(rows, values, work->products, out.at, out.stride);
     return bo_rows_finite(ridge->kernels, rows, values, out.at, out.stride);
 }
 
-static bool answer(pool_work *work)
+static bool compute_outputs(pool_work *work)
 {
     const bo_call *call = work->call;
     bo_attention_ridge *ridge = &work->ridge;
@@ -269,7 +269,7 @@ static bool answer(pool_work *work)
         size_t rows = bo_min(chunk, queries - first);
         if (bo_pass_stops(call->watch, rows)) return false;
         for (size_t g = 0; g < call->attention->group; g++)
-            if (!answer_chunk(work, g, first, rows)) return false;
+            if (!output_chunk(work, g, first, rows)) return false;
     }
     return true;
 }
@@ -279,7 +279,7 @@ void bo_ridge_pool_forward(const bo_call *call, size_t sequence, size_t key_head
     const bo_attention *attention = call->attention;
     pool_work work = pool_begin(call, sequence, key_head, false, scratch);
     size_t bytes = bo_ridge_memory(attention) * sizeof(float);
-    if (!gather(&work) || !bo_ridge_finite(&work.ridge) || !answer(&work)) {
+    if (!gather(&work) || !bo_ridge_finite(&work.ridge) || !compute_outputs(&work)) {
         bo_note_stop(call);
         return;
     }
@@ -300,7 +300,7 @@ static bool back_queries(pool_work *work, size_t member, size_t first, size_t ro
     bo_rows q = bo_rows_from(query_rows(work, call->in->q, dim, member), first),
             dq = bo_rows_from(query_rows(work, call->gradients->q, dim, member), first),
             dout = bo_rows_from(query_rows(work, call->dout, values, member), first);
-    if (!take_queries(work, member, first, rows) || !bo_rows_finite(ridge->kernels, rows, values, dout.at, dout.stride))
+    if (!load_queries(work, member, first, rows) || !bo_rows_finite(ridge->kernels, rows, values, dout.at, dout.stride))
         return false;
     widen(rows, values, dout.at, dout.stride, work->pairs, values);
     bo_product64 sum = {.ta = true,
@@ -314,7 +314,7 @@ static bool back_queries(pool_work *work, size_t member, size_t first, size_t ro
                         .ldb = values,
                         .c = work->c,
                         .ldc = values};
-    bo_product64_run(ridge->kernels, &sum, work->room);
+    bo_product64_run(ridge->kernels, &sum, work->product_scratch);
     if (!dq.at) return true;
     bo_product64 pull = {.tb = true,
                          .m = rows,
@@ -326,7 +326,7 @@ static bool back_queries(pool_work *work, size_t member, size_t first, size_t ro
                          .ldb = values,
                          .c = work->products,
                          .ldc = dim};
-    bo_product64_run(ridge->kernels, &pull, work->room);
+    bo_product64_run(ridge->kernels, &pull, work->product_scratch);
     narrow(rows, dim, work->products, work->slope, dim);
     bo_row_transform_backward(&ridge->transform, BO_OF_QUERIES, rows, q.at, q.stride, work->slope, dq.at, dq.stride,
                               NULL);
@@ -349,7 +349,7 @@ static void pull_sums(pool_work *work, float *dlambda)
                             .ldb = values,
                             .c = work->square,
                             .ldc = dim};
-    bo_product64_run(ridge->kernels, &product, work->room);
+    bo_product64_run(ridge->kernels, &product, work->product_scratch);
     for (size_t i = 0; i < dim; i++) {
         double *r = work->r + i * work->wide;
         for (size_t j = 0; j < values; j++) r[j] += work->c[i * values + j];
@@ -401,12 +401,12 @@ static void pull_keys(pool_work *work, size_t rows)
                       .ldb = wide,
                       .c = work->products,
                       .ldc = wide};
-    bo_product64_run(kernels, &u, work->room);
-    bo_product64_run(kernels, &w, work->room);
+    bo_product64_run(kernels, &u, work->product_scratch);
+    bo_product64_run(kernels, &w, work->product_scratch);
 }
 
 /* Computes the gradients of a chunk of keys from u and w. */
-static void give_keys(pool_work *work, const bo_token_rows *at, size_t first, size_t rows)
+static void write_key_gradients(pool_work *work, const bo_token_rows *at, size_t first, size_t rows)
 {
     const bo_call *call = work->call;
     const bo_attention_desc *d = &call->attention->desc;
@@ -434,9 +434,9 @@ static void give_keys(pool_work *work, const bo_token_rows *at, size_t first, si
 
 static bool back_chunk(pool_work *work, const bo_token_rows *at, size_t first, size_t rows)
 {
-    if (!take_keys(work, at, first, rows, 0, work->ridge.value_dim)) return false;
+    if (!load_keys(work, at, first, rows, 0, work->ridge.value_dim)) return false;
     pull_keys(work, rows);
-    give_keys(work, at, first, rows);
+    write_key_gradients(work, at, first, rows);
     return true;
 }
 
@@ -456,7 +456,7 @@ static void begin_gradient(pool_work *work)
     }
 }
 
-static void give_initial(const pool_work *work)
+static void write_initial_gradients(const pool_work *work)
 {
     const bo_call *call = work->call;
     size_t dim = work->ridge.dim, values = work->ridge.value_dim;
@@ -474,5 +474,5 @@ void bo_ridge_pool_backward(const bo_call *call, size_t sequence, size_t key_hea
     pool_work work = pool_begin(call, sequence, key_head, true, scratch);
     begin_gradient(&work);
     if (!back_all_queries(&work, parameters) || !each_chunk(&work, true, back_chunk)) bo_note_stop(call);
-    give_initial(&work);
+    write_initial_gradients(&work);
 }

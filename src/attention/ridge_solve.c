@@ -82,9 +82,9 @@ static bool factorize(bo_ridge_factor factor, const bo_ridge_exact *exact, const
 {
     bool definite = true;
     for (size_t i = 0; i < factor.dim; i++) {
-        double *row = row_at(factor, i), least = (double)lambda[i];
-        definite = definite && row[i] >= least / 2;
-        double pivot = sqrt(fmax(row[i], least));
+        double *row = row_at(factor, i), min_pivot = (double)lambda[i];
+        definite = definite && row[i] >= min_pivot / 2;
+        double pivot = sqrt(fmax(row[i], min_pivot));
         row[i] = pivot;
         for (size_t j = first_column(i); j < i; j++) row[j] = 0;
         for (size_t j = i + 1; j < factor.width; j++) row[j] *= 1 / pivot;
@@ -137,36 +137,37 @@ void bo_ridge_factor_solve(bo_ridge_factor factor, double *x)
 }
 
 /* Replaces x (dim x columns) by U⁻¹x, row by row from the last; spare is used for a row of -U. */
-static void substitute_back(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *x, double *spare)
+static void back_substitute(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *x,
+                            double *scratch)
 {
     size_t dim = factor.dim;
     for (size_t i = dim; i-- > 0;) {
         const double *row = row_at(factor, i);
         double *to = x + i * columns;
-        for (size_t j = i + 1; j < dim; j++) spare[j] = -row[j];
-        kernels->combine64(dim - i - 1, columns, to + columns, columns, spare + i + 1, to);
+        for (size_t j = i + 1; j < dim; j++) scratch[j] = -row[j];
+        kernels->combine64(dim - i - 1, columns, to + columns, columns, scratch + i + 1, to);
         for (size_t c = 0; c < columns; c++) to[c] /= row[i];
     }
 }
 
 void bo_ridge_factor_solve_columns(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *x,
-                                   double *spare)
+                                   double *scratch)
 {
     for (size_t i = 0; i < factor.dim; i++) {
         double *to = x + i * columns;
-        for (size_t j = 0; j < i; j++) spare[j] = -row_at(factor, j)[i];
-        kernels->combine64(i, columns, x, columns, spare, to);
+        for (size_t j = 0; j < i; j++) scratch[j] = -row_at(factor, j)[i];
+        kernels->combine64(i, columns, x, columns, scratch, to);
         for (size_t c = 0; c < columns; c++) to[c] /= row_at(factor, i)[i];
     }
-    substitute_back(factor, kernels, columns, x, spare);
+    back_substitute(factor, kernels, columns, x, scratch);
 }
 
 void bo_ridge_factor_weights(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *w,
-                             double *spare)
+                             double *scratch)
 {
     for (size_t i = 0; i < factor.dim; i++)
         memcpy(w + i * columns, row_at(factor, i) + factor.dim, columns * sizeof *w);
-    substitute_back(factor, kernels, columns, w, spare);
+    back_substitute(factor, kernels, columns, w, scratch);
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
@@ -175,7 +176,7 @@ bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver
 {
     bo_ridge_block block = {.width = width, .sides = sides};
     block.tokens = bo_carve(carver, BO_RIDGE_BLOCK * width, sizeof(double));
-    block.asked = bo_carve(carver, BO_RIDGE_BLOCK * sides * width, sizeof(double));
+    block.rhs = bo_carve(carver, BO_RIDGE_BLOCK * sides * width, sizeof(double));
     block.c = bo_carve(carver, BO_RIDGE_BLOCK, sizeof(double));
     block.s = bo_carve(carver, BO_RIDGE_BLOCK, sizeof(double));
     block.z = bo_carve(carver, BO_RIDGE_BLOCK * sides, sizeof(double));
@@ -202,18 +203,19 @@ static double turn(const bo_ridge_block *block, size_t count, size_t i, double l
     for (size_t t = 0; t < count; t++) {
         block->c[t] = x[t] != 0 ? lengths[t] * inverses[t] : 1;
         block->s[t] = x[t] != 0 ? x[t] * inverses[t] : 0;
-        for (size_t a = t * sides; a < (t + 1) * sides; a++) block->z[a] = block->asked[a * width + i] * inverses[t];
+        for (size_t a = t * sides; a < (t + 1) * sides; a++) block->z[a] = block->rhs[a * width + i] * inverses[t];
     }
     return lengths[count];
 }
 
-void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, const bo_ridge_block *block, size_t count)
+void bo_ridge_factor_update(bo_ridge_factor factor, const bo_kernels *kernels, const bo_ridge_block *block,
+                            size_t count)
 {
     for (size_t i = 0; i < factor.dim; i++) {
         size_t first = first_column(i);
         double *row = row_at(factor, i), length = turn(block, count, i, row[i]);
         kernels->rotate(factor.width - first, count, block->c, block->s, row + first, block->tokens + first,
-                        block->width, block->sides, block->z, block->asked + first, block->width);
+                        block->width, block->sides, block->z, block->rhs + first, block->width);
         row[i] = length;
     }
 }
@@ -224,7 +226,7 @@ void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, con
  * products H_i p_i are matrix products. The preconditioner is the diagonal. The iteration starts at x = 0; its first
  * step is the best multiple of q / diagonal. The bits of a row do not depend on the other rows. */
 
-static const double least_diagonal = 1e-30; /* its inverse is still a float */
+static const double min_diagonal = 1e-30; /* its inverse is still a float */
 
 /* Factor of the tolerance by which rounding may increase the true residual over that of the recurrence. */
 enum { SLACK = 10 };
@@ -233,7 +235,7 @@ void bo_ridge_precondition(bo_attention_ridge *work)
 {
     size_t dim = work->dim;
     const float *h = bo_ridge_h(work);
-    work->taken = 0;
+    work->absorbed = 0;
     for (size_t j = 0; j < dim; j++) work->diagonal[j] = (double)h[j * dim + j];
     for (size_t i = 0; i < work->rows; i++) {
         double gate = exp(work->b[i + 1] - work->b[i]);
@@ -241,7 +243,7 @@ void bo_ridge_precondition(bo_attention_ridge *work)
             size_t at = i * dim + j;
             if (i < work->keys)
                 work->diagonal[j] = gate * work->diagonal[j] + (double)work->kb[at] * (double)work->k[at];
-            work->inverse[at] = (float)(1 / fmax(work->diagonal[j] + (double)work->lambda[j], least_diagonal));
+            work->inverse[at] = (float)(1 / fmax(work->diagonal[j] + (double)work->lambda[j], min_diagonal));
         }
     }
 }
@@ -307,7 +309,7 @@ static bool step_row(bo_attention_ridge *work, size_t s, float *x)
 static void check(bo_attention_ridge *work, size_t active, const float *q, const float *x, bool *left)
 {
     size_t dim = work->dim;
-    double most = SLACK * work->attention->desc.tolerance;
+    double limit = SLACK * work->attention->desc.tolerance;
     memset(left, 0, work->chunk * sizeof *left);
     for (size_t s = 0; s < active; s++) left[work->active[s]] = true;
     for (size_t i = 0; i < work->rows; i++) work->active[i] = i;
@@ -315,11 +317,11 @@ static void check(bo_attention_ridge *work, size_t active, const float *q, const
     for (size_t i = 0; i < work->rows; i++) {
         double squares = 0, norm = work->kernels->dot(dim, q + i * dim, q + i * dim);
         for (size_t j = 0; j < dim; j++) {
-            double rest = (double)work->hp[i * dim + j] - (double)q[i * dim + j];
-            squares += rest * rest;
+            double difference = (double)work->hp[i * dim + j] - (double)q[i * dim + j];
+            squares += difference * difference;
         }
         double residual = norm > 0 ? sqrt(squares / norm) : 0;
-        left[i] = left[i] || !(residual <= most);
+        left[i] = left[i] || !(residual <= limit);
         if (!left[i]) work->solves.largest_residual = fmax(work->solves.largest_residual, residual);
     }
 }
@@ -329,15 +331,15 @@ void bo_ridge_iterate(bo_attention_ridge *work, size_t side, const float *q, flo
     size_t dim = work->dim, count = begin(work, q, x);
     work->solves.systems += work->rows;
     for (size_t step = 0; count && step < work->attention->desc.iterations; step++) {
-        size_t goes_on = 0;
+        size_t continues = 0;
         apply(work, count, work->p);
         work->solves.iterations += count;
         for (size_t s = 0; s < count; s++) {
             if (!step_row(work, s, x)) continue;
-            if (goes_on != s) memcpy(work->p + goes_on * dim, work->p + s * dim, dim * sizeof *work->p);
-            work->active[goes_on++] = work->active[s];
+            if (continues != s) memcpy(work->p + continues * dim, work->p + s * dim, dim * sizeof *work->p);
+            work->active[continues++] = work->active[s];
         }
-        count = goes_on;
+        count = continues;
     }
     check(work, count, q, x, work->left + side * work->chunk);
 }
@@ -373,7 +375,7 @@ void bo_ridge_exact_load(const bo_ridge_exact *exact, const float *g, const floa
 }
 
 /* Computes [H, G] = g [H, G] + β k [k, v]ᵀ; side is used for -β k. */
-static void take_token(const bo_attention_ridge *work, size_t i)
+static void absorb_token(const bo_attention_ridge *work, size_t i)
 {
     const bo_ridge_exact *exact = &work->exact;
     static const double one = 1, zero = 0;
@@ -400,9 +402,9 @@ size_t bo_ridge_direct_next(bo_attention_ridge *work, size_t sides, size_t i)
     size_t next = i;
     while (next < work->rows && !row_is_left(work, sides, next)) next++;
     if (next == work->rows) return next;
-    if (work->taken == 0) bo_ridge_exact_load(&work->exact, work->memory, bo_ridge_h(work));
-    for (; work->taken <= next; work->taken++)
-        if (work->taken < work->keys) take_token(work, work->taken);
+    if (work->absorbed == 0) bo_ridge_exact_load(&work->exact, work->memory, bo_ridge_h(work));
+    for (; work->absorbed <= next; work->absorbed++)
+        if (work->absorbed < work->keys) absorb_token(work, work->absorbed);
     bo_ridge_factor_fit(work->direct, 0, &work->exact, work->kernels, work->lambda);
     return next;
 }

@@ -68,7 +68,7 @@ bo_row_transform bo_row_transform_make(const bo_attention *attention, const bo_a
     return transform;
 }
 
-bool bo_row_transform_wanted(const bo_attention_gradients *gradients)
+bool bo_row_transform_gradients_requested(const bo_attention_gradients *gradients)
 {
     return gradients->sigma || gradients->m || gradients->m_k || gradients->bias || gradients->bias_k;
 }
@@ -82,7 +82,7 @@ static double norm(const bo_row_transform *transform, const float *x)
 
 static void forward_unit(const bo_row_transform *transform, const float *x, float *t)
 {
-    transform->kernels->scale(transform->dim, (float)(1 / (norm(transform, x) + BO_LEAST_NORM)), x, t);
+    transform->kernels->scale(transform->dim, (float)(1 / (norm(transform, x) + BO_NORM_EPSILON)), x, t);
     for (size_t j = 0; transform->sigma && j < transform->dim; j++) t[j] *= transform->sigma[j];
 }
 
@@ -119,7 +119,7 @@ const float *bo_row_transform_forward(const bo_row_transform *transform, bo_role
 /* y = x / (n + e): dx = dy / (n + e) - x (x·dy) / (n (n + e)²) */
 static void backward_unit(const bo_row_transform *transform, const float *x, const float *dt, float *dx, float *dsigma)
 {
-    double n = norm(transform, x), factor = 1 / (n + BO_LEAST_NORM), inner = 0;
+    double n = norm(transform, x), factor = 1 / (n + BO_NORM_EPSILON), inner = 0;
     for (size_t j = 0; j < transform->dim; j++) {
         double s = transform->sigma ? (double)transform->sigma[j] : 1;
         inner += (double)x[j] * s * (double)dt[j];

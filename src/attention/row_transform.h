@@ -9,7 +9,7 @@
 typedef enum bo_role { BO_OF_QUERIES = 0, BO_OF_KEYS = 1 } bo_role;
 
 /* e: a zero row stays zero. */
-#define BO_LEAST_NORM 1e-3
+#define BO_NORM_EPSILON 1e-3
 
 /* The matrix and the bias of one side. */
 typedef struct bo_affine {
@@ -49,6 +49,6 @@ const float *bo_row_transform_forward(const bo_row_transform *transform, bo_role
 void bo_row_transform_backward(const bo_row_transform *transform, bo_role role, size_t rows, const float *x, size_t ldx,
                                const float *dt, float *dx, size_t lddx, float *parameters);
 /* True if the gradient of some parameter of the transforms is requested. */
-bool bo_row_transform_wanted(const bo_attention_gradients *gradients);
+bool bo_row_transform_gradients_requested(const bo_attention_gradients *gradients);
 
 #endif

@@ -3,12 +3,12 @@
 
 /* Smaller log gates are replaced by this: sums of them would lose precision in double, and nothing remains of the past
  * anyway. */
-static const float least_gate = -1e8f;
+static const float min_log_gate = -1e8f;
 
 float bo_log_gate(const float *log_gate)
 {
     if (!log_gate) return 0;
-    return *log_gate > least_gate ? *log_gate : least_gate;
+    return *log_gate > min_log_gate ? *log_gate : min_log_gate;
 }
 
 /* Returns about √(chunks) chunks, so that the tape holds about as many states as backward recomputes at a time. */

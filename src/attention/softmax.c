@@ -37,8 +37,8 @@ bo_kv_cache bo_softmax_carve_cache(const bo_attention *attention, size_t ring, b
 bo_kv_cache bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver)
 {
     const bo_attention_desc *desc = &attention->desc;
-    size_t ring = panels_up(longest ? longest : 1), seen = panels_up(desc->window + span);
-    if (desc->window && seen < ring) ring = seen;
+    size_t ring = panels_up(longest ? longest : 1), visible_span = panels_up(desc->window + span);
+    if (desc->window && visible_span < ring) ring = visible_span;
     return bo_softmax_carve_cache(attention, ring, carver);
 }
 
@@ -78,7 +78,7 @@ bool bo_softmax_load(bo_softmax_keys *keys, size_t end)
 
 static size_t oldest(const bo_softmax_keys *keys, size_t tokens)
 {
-    return bo_kv_cache_first(tokens, keys->call->attention->held);
+    return bo_kv_cache_first(tokens, keys->call->attention->cached_keys);
 }
 
 void bo_softmax_add_keys(const bo_softmax_tile *tile, const bo_softmax_keys *keys)
@@ -87,7 +87,7 @@ void bo_softmax_add_keys(const bo_softmax_tile *tile, const bo_softmax_keys *key
     bo_softmax_add(tile, &keys->fresh, keys->old, keys->old + keys->loaded);
 }
 
-void bo_softmax_keep(const bo_softmax_keys *keys)
+void bo_softmax_store_keys(const bo_softmax_keys *keys)
 {
     const bo_call *call = keys->call;
     if (!call->final) return;
@@ -98,33 +98,33 @@ void bo_softmax_keep(const bo_softmax_keys *keys)
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 /* Destinations of the gradients of keys and values: those of the call, or those in the initial state. */
-typedef struct key_slopes {
+typedef struct key_gradients {
     bo_rows k, v;
-} key_slopes;
+} key_gradients;
 
-static key_slopes own_slopes(const bo_softmax_keys *keys)
+static key_gradients call_gradients(const bo_softmax_keys *keys)
 {
     const bo_call *call = keys->call;
     const bo_attention_desc *desc = &call->attention->desc;
     size_t heads = desc->key_heads, sequence = keys->sequence, head = keys->key_head;
-    return (key_slopes){bo_rows_at(call, call->gradients->k, heads, desc->dim, true, sequence, head),
-                        bo_rows_at(call, call->gradients->v, heads, desc->value_dim, true, sequence, head)};
+    return (key_gradients){bo_rows_at(call, call->gradients->k, heads, desc->dim, true, sequence, head),
+                           bo_rows_at(call, call->gradients->v, heads, desc->value_dim, true, sequence, head)};
 }
 
 /* Returns the rows of a state's gradient, oldest first. */
-static key_slopes state_slopes(const bo_softmax_keys *keys, const float *gradient)
+static key_gradients state_gradients(const bo_softmax_keys *keys, const float *gradient)
 {
-    if (!gradient) return (key_slopes){{NULL, 0}, {NULL, 0}};
+    if (!gradient) return (key_gradients){{NULL, 0}, {NULL, 0}};
     const bo_attention_desc *desc = &keys->call->attention->desc;
     float *rows = bo_kv_cache_gradient(keys->call->attention, gradient, keys->key_head);
     size_t stride = desc->dim + desc->value_dim;
-    return (key_slopes){{rows, stride}, {rows + desc->dim, stride}};
+    return (key_gradients){{rows, stride}, {rows + desc->dim, stride}};
 }
 
-static key_slopes initial_slopes(const bo_softmax_keys *keys)
+static key_gradients initial_gradients(const bo_softmax_keys *keys)
 {
     float *const *initial = keys->call->gradients->initial;
-    return state_slopes(keys, initial ? initial[keys->sequence] : NULL);
+    return state_gradients(keys, initial ? initial[keys->sequence] : NULL);
 }
 
 /* Copies to (rows first … end - 1) from `from`, starting at its first row; zeros if from is NULL. */
@@ -140,37 +140,39 @@ static void set_rows(bo_rows to, size_t first, size_t end, size_t width, bo_rows
     }
 }
 
-static void set_slopes(const bo_softmax_keys *keys, key_slopes to, size_t first, size_t end, key_slopes from)
+static void set_gradients(const bo_softmax_keys *keys, key_gradients to, size_t first, size_t end, key_gradients from)
 {
     set_rows(to.k, first, end, keys->call->attention->desc.dim, from.k);
     set_rows(to.v, first, end, keys->call->attention->desc.value_dim, from.v);
 }
 
-void bo_softmax_begin_slopes(const bo_softmax_keys *keys)
+void bo_softmax_begin_gradients(const bo_softmax_keys *keys)
 {
     const bo_call *call = keys->call;
-    const key_slopes none = {{NULL, 0}, {NULL, 0}};
-    key_slopes own = own_slopes(keys), initial = initial_slopes(keys);
-    set_slopes(keys, own, 0, keys->count, none);
-    set_slopes(keys, initial, 0, call->attention->held, none);
+    const key_gradients none = {{NULL, 0}, {NULL, 0}};
+    key_gradients from_call = call_gradients(keys), initial = initial_gradients(keys);
+    set_gradients(keys, from_call, 0, keys->count, none);
+    set_gradients(keys, initial, 0, call->attention->cached_keys, none);
     if (!call->d_final || !call->d_final[keys->sequence]) return;
 
-    key_slopes final = state_slopes(keys, call->d_final[keys->sequence]);
+    key_gradients final = state_gradients(keys, call->d_final[keys->sequence]);
     size_t tokens = keys->old + keys->count, first = oldest(keys, tokens), before = oldest(keys, keys->old);
     size_t from_old =
         first < keys->old ? keys->old - first : 0; /* rows of the final state that were in the initial state */
-    if (from_old) set_slopes(keys, initial, first - before, first - before + from_old, final);
-    key_slopes rest = {bo_rows_from(final.k, from_old), bo_rows_from(final.v, from_old)};
-    set_slopes(keys, own, first + from_old - keys->old, keys->count, rest);
+    if (from_old) set_gradients(keys, initial, first - before, first - before + from_old, final);
+    key_gradients from_new = {bo_rows_from(final.k, from_old), bo_rows_from(final.v, from_old)};
+    set_gradients(keys, from_call, first + from_old - keys->old, keys->count, from_new);
 }
 
-void bo_softmax_add_keys_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_softmax_keys *keys)
+void bo_softmax_add_keys_gradient(const bo_softmax_tile *tile, const bo_softmax_gradient *gradient,
+                                  const bo_softmax_keys *keys)
 {
-    key_slopes own = own_slopes(keys), initial = initial_slopes(keys);
+    key_gradients from_call = call_gradients(keys), initial = initial_gradients(keys);
     if (keys->old) {
-        bo_softmax_add_slope(tile, slope, &keys->kept, oldest(keys, keys->old), keys->old, initial.k, initial.v);
+        bo_softmax_add_gradient(tile, gradient, &keys->kept, oldest(keys, keys->old), keys->old, initial.k, initial.v);
     }
-    bo_softmax_add_slope(tile, slope, &keys->fresh, keys->old, keys->old + keys->loaded, own.k, own.v);
+    bo_softmax_add_gradient(tile, gradient, &keys->fresh, keys->old, keys->old + keys->loaded, from_call.k,
+                            from_call.v);
 }
 
 /* ---- a tile ------------------------------------------------------------------------------------------------------ */
@@ -222,12 +224,12 @@ bool bo_softmax_begin(bo_softmax_tile *tile, size_t position, size_t rows, bo_ro
     return tile->kernels->finite(rows * tile->dim, tile->q);
 }
 
-static size_t seen_end(const bo_softmax_tile *tile, size_t row)
+static size_t visible_end(const bo_softmax_tile *tile, size_t row)
 {
     return tile->causal ? tile->position + row + 1 : SIZE_MAX;
 }
 
-static size_t seen_from(const bo_softmax_tile *tile, size_t row)
+static size_t visible_begin(const bo_softmax_tile *tile, size_t row)
 {
     size_t end = tile->position + row + 1;
     return tile->causal && tile->window && end > tile->window ? end - tile->window : 0;
@@ -247,12 +249,12 @@ enum { EDGE_ROWS = BO_SIZE(16, 2) };
 static bool block_of(const bo_softmax_tile *tile, size_t row, size_t position, const bo_kv_piece *piece, block *b)
 {
     size_t end = position + piece->count;
-    bool whole = seen_from(tile, row + tile->block - 1) <= position && seen_end(tile, row) >= end;
+    bool interior = visible_begin(tile, row + tile->block - 1) <= position && visible_end(tile, row) >= end;
     b->row = row;
     size_t edge = bo_multiplier_rounds(&tile->products) ? tile->block : EDGE_ROWS;
-    b->rows = bo_min(whole ? tile->block : edge, tile->rows - row);
-    b->low = bo_max(position, seen_from(tile, row));
-    b->high = bo_min(end, seen_end(tile, row + b->rows - 1));
+    b->rows = bo_min(interior ? tile->block : edge, tile->rows - row);
+    b->low = bo_max(position, visible_begin(tile, row));
+    b->high = bo_min(end, visible_end(tile, row + b->rows - 1));
     if (b->low >= b->high) return false;
     b->skipped = b->low - position;
     b->keys = piece->keys + b->skipped;
@@ -271,11 +273,11 @@ typedef struct span {
 } span;
 
 /* Sets the entries of `x` that the row does not see to 0. */
-static span seen(const bo_softmax_tile *tile, const block *b, size_t i, float *x)
+static span visible_span(const bo_softmax_tile *tile, const block *b, size_t i, float *x)
 {
     size_t width = b->high - b->low;
-    size_t from = bo_min(bo_max(b->low, seen_from(tile, b->row + i)), b->high) - b->low;
-    size_t end = bo_max(bo_min(b->high, seen_end(tile, b->row + i)), b->low + from) - b->low;
+    size_t from = bo_min(bo_max(b->low, visible_begin(tile, b->row + i)), b->high) - b->low;
+    size_t end = bo_max(bo_min(b->high, visible_end(tile, b->row + i)), b->low + from) - b->low;
     if (from) memset(x, 0, from * sizeof *x);
     if (end < width) memset(x + end, 0, (width - end) * sizeof *x);
     return (span){from, end - from};
@@ -299,7 +301,7 @@ static void weigh(const bo_softmax_tile *tile, const block *b)
     for (size_t i = 0; i < b->rows; i++) {
         size_t r = b->row + i;
         float *scores = tile->scores + i * BO_PANEL;
-        span s = seen(tile, b, i, scores);
+        span s = visible_span(tile, b, i, scores);
         if (!s.count) continue;
         if (tile->power > 0) tile->kernels->log_size(s.count, tile->power, scores + s.from, scores + s.from);
         float top = tile->kernels->max(s.count, scores + s.from);
@@ -322,14 +324,14 @@ static void weigh_packed(const bo_softmax_tile *tile, const block *b)
         float *scores = tile->scores + i * BO_PANEL, top = -INFINITY;
         uint16_t *line = tile->weights + i / BO_BF16_LINES * BO_BF16_LINES * bo_bf16_depth(BO_PANEL) +
                          i % BO_BF16_LINES * BO_BF16_DEPTH;
-        size_t from = bo_min(bo_max(b->low, seen_from(tile, r)), b->high) - b->low;
-        size_t end = bo_max(bo_min(b->high, seen_end(tile, r)), b->low + from) - b->low;
+        size_t from = bo_min(bo_max(b->low, visible_begin(tile, r)), b->high) - b->low;
+        size_t end = bo_max(bo_min(b->high, visible_end(tile, r)), b->low + from) - b->low;
         if (end > from) top = tile->kernels->max(end - from, scores + from);
         if (top > tile->top[r] + tile->slack) raise_top(tile, r, top);
         for (size_t j = 0; j < from; j++) scores[j] = -INFINITY;
-        size_t seen_count = end > from ? end : 0;
-        float shift = seen_count ? -tile->top[r] : 0;
-        tile->sum[r] += tile->kernels->bf16->exp_line(seen_count, scores, shift, bo_bf16_depth(BO_PANEL), line);
+        size_t count = end > from ? end : 0;
+        float shift = count ? -tile->top[r] : 0;
+        tile->sum[r] += tile->kernels->bf16->exp_line(count, scores, shift, bo_bf16_depth(BO_PANEL), line);
     }
 }
 
@@ -351,7 +353,7 @@ static void add_packed(const bo_softmax_tile *tile, const bo_kv_cache *kept, siz
     bo_bf16_prepare(tile->kernels->bf16);
     for (size_t row = 0; row < tile->rows; row += BO_SOFTMAX_PACKED) {
         block b = {.row = row, .rows = bo_min(BO_SOFTMAX_PACKED, tile->rows - row)};
-        const size_t last = bo_min(end, seen_end(tile, row + b.rows - 1)), from = seen_from(tile, row);
+        const size_t last = bo_min(end, visible_end(tile, row + b.rows - 1)), from = visible_begin(tile, row);
         bo_kv_piece piece;
         for (b.low = first; b.low < last; b.low += piece.count) {
             piece = bo_kv_cache_piece(kept, b.low, end);
@@ -364,8 +366,8 @@ static void add_packed(const bo_softmax_tile *tile, const bo_kv_cache *kept, siz
 
 void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t first, size_t end)
 {
-    first = bo_max(first, seen_from(tile, 0));
-    end = bo_min(end, seen_end(tile, tile->rows - 1));
+    first = bo_max(first, visible_begin(tile, 0));
+    end = bo_min(end, visible_end(tile, tile->rows - 1));
     bo_kv_piece piece;
     for (size_t at = first; at < end; at += piece.count) {
         piece = bo_kv_cache_piece(kept, at, end);
@@ -387,88 +389,93 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t
 
 /* ---- gradient ---------------------------------------------------------------------------------------------------- */
 
-bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver *carver)
+bo_softmax_gradient bo_softmax_carve_gradient(const bo_attention *attention, bo_carver *carver)
 {
     size_t dim = attention->desc.dim, value_dim = attention->desc.value_dim;
-    bo_softmax_slope slope = {.total = NULL};
-    slope.dout = bo_carve_floats(carver, BO_SOFTMAX_TILE * value_dim);
-    slope.delta = bo_carve_floats(carver, BO_SOFTMAX_TILE);
-    slope.slopes = bo_carve_floats(carver, block_rows(attention) * BO_PANEL);
-    if (attention->traits & BO_TRAIT_POWER) slope.products = bo_carve_floats(carver, block_rows(attention) * BO_PANEL);
-    slope.key_rows = bo_carve_floats(carver, BO_PANEL * dim);
-    slope.value_panel = bo_carve_floats(carver, BO_PANEL * value_dim);
-    if (!packs(attention)) return slope;
+    bo_softmax_gradient gradient = {.total = NULL};
+    gradient.dout = bo_carve_floats(carver, BO_SOFTMAX_TILE * value_dim);
+    gradient.delta = bo_carve_floats(carver, BO_SOFTMAX_TILE);
+    gradient.dscores = bo_carve_floats(carver, block_rows(attention) * BO_PANEL);
+    if (attention->traits & BO_TRAIT_POWER)
+        gradient.products = bo_carve_floats(carver, block_rows(attention) * BO_PANEL);
+    gradient.key_rows = bo_carve_floats(carver, BO_PANEL * dim);
+    gradient.value_panel = bo_carve_floats(carver, BO_PANEL * value_dim);
+    if (!packs(attention)) return gradient;
     size_t blocks = bo_ceil_div(BO_SOFTMAX_TILE, BO_SOFTMAX_ROUNDED);
-    slope.dout_rows = bo_carve(carver, bo_bf16_numbers(BO_SOFTMAX_TILE, value_dim), sizeof(uint16_t));
-    slope.dout_columns = bo_carve(carver, blocks * bo_bf16_numbers(value_dim, BO_SOFTMAX_ROUNDED), sizeof(uint16_t));
-    slope.q_columns = bo_carve(carver, blocks * bo_bf16_numbers(dim, BO_SOFTMAX_ROUNDED), sizeof(uint16_t));
-    slope.turned =
+    gradient.dout_rows = bo_carve(carver, bo_bf16_numbers(BO_SOFTMAX_TILE, value_dim), sizeof(uint16_t));
+    gradient.dout_columns = bo_carve(carver, blocks * bo_bf16_numbers(value_dim, BO_SOFTMAX_ROUNDED), sizeof(uint16_t));
+    gradient.q_columns = bo_carve(carver, blocks * bo_bf16_numbers(dim, BO_SOFTMAX_ROUNDED), sizeof(uint16_t));
+    gradient.turned =
         bo_carve(carver, bo_bf16_numbers(bo_max(BO_PANEL, BO_SOFTMAX_ROUNDED), bo_max(BO_PANEL, BO_SOFTMAX_ROUNDED)),
                  sizeof(uint16_t));
-    return slope;
+    return gradient;
 }
 
 /* Replaces scores by weights P, and slopes, which hold dO·v, by dS = P (dO·v - δ). */
-static void weigh_slopes(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const block *b)
+static void finish_dscores(const bo_softmax_tile *tile, const bo_softmax_gradient *gradient, const block *b)
 {
     for (size_t i = 0; i < b->rows; i++) {
         size_t r = b->row + i;
-        float *weights = tile->scores + i * BO_PANEL, *slopes = slope->slopes + i * BO_PANEL, delta = slope->delta[r];
-        span s = seen(tile, b, i, weights);
-        seen(tile, b, i, slopes);
+        float *weights = tile->scores + i * BO_PANEL, *dscores = gradient->dscores + i * BO_PANEL,
+              delta = gradient->delta[r];
+        span s = visible_span(tile, b, i, weights);
+        visible_span(tile, b, i, dscores);
         weights += s.from;
-        slopes += s.from;
-        float *products = slope->products ? slope->products + i * BO_PANEL : NULL;
+        dscores += s.from;
+        float *products = gradient->products ? gradient->products + i * BO_PANEL : NULL;
         if (products) {
             memcpy(products, weights, s.count * sizeof *products);
             tile->kernels->log_size(s.count, tile->power, weights, weights);
         }
         float sum = tile->kernels->exp_sum(s.count, weights, -tile->top[r], weights);
-        if (slope->total) *slope->total += tile->kernels->dot(s.count, weights, slopes) - (double)delta * (double)sum;
-        for (size_t j = 0; j < s.count; j++) slopes[j] = weights[j] * (slopes[j] - delta);
+        if (gradient->total)
+            *gradient->total += tile->kernels->dot(s.count, weights, dscores) - (double)delta * (double)sum;
+        for (size_t j = 0; j < s.count; j++) dscores[j] = weights[j] * (dscores[j] - delta);
         for (size_t j = 0; products && j < s.count; j++)
-            slopes[j] = fabsf(products[j]) >= FLT_MIN ? slopes[j] * tile->power / products[j] : 0;
+            dscores[j] = fabsf(products[j]) >= FLT_MIN ? dscores[j] * tile->power / products[j] : 0;
     }
 }
 
-static void add_block_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const block *b, bo_rows dk,
-                            bo_rows dv)
+static void add_block_slope(const bo_softmax_tile *tile, const bo_softmax_gradient *gradient, const block *b,
+                            bo_rows dk, bo_rows dv)
 {
     size_t dim = tile->dim, value_dim = tile->value_dim, keys = b->high - b->low;
-    const float *q = tile->q + b->row * dim, *dout = slope->dout + b->row * value_dim;
+    const float *q = tile->q + b->row * dim, *dout = gradient->dout + b->row * value_dim;
     score(tile, b);
-    bo_multiply(&tile->products, b->rows, keys, value_dim, dout, value_dim, 1, slope->value_panel + b->skipped,
-                BO_PANEL, false, slope->slopes, BO_PANEL);
-    weigh_slopes(tile, slope, b);
+    bo_multiply(&tile->products, b->rows, keys, value_dim, dout, value_dim, 1, gradient->value_panel + b->skipped,
+                BO_PANEL, false, gradient->dscores, BO_PANEL);
+    finish_dscores(tile, gradient, b);
     if (dv.at) {
         bo_multiply(&tile->products, keys, value_dim, b->rows, tile->scores, 1, BO_PANEL, dout, value_dim, true, dv.at,
                     dv.stride);
     }
     if (dk.at)
-        bo_multiply(&tile->products, keys, dim, b->rows, slope->slopes, 1, BO_PANEL, q, dim, true, dk.at, dk.stride);
-    if (slope->dq.at) {
-        bo_multiply(&tile->products, b->rows, dim, keys, slope->slopes, BO_PANEL, 1, slope->key_rows + b->skipped * dim,
-                    dim, true, slope->dq.at + b->row * slope->dq.stride, slope->dq.stride);
+        bo_multiply(&tile->products, keys, dim, b->rows, gradient->dscores, 1, BO_PANEL, q, dim, true, dk.at,
+                    dk.stride);
+    if (gradient->dq.at) {
+        bo_multiply(&tile->products, b->rows, dim, keys, gradient->dscores, BO_PANEL, 1,
+                    gradient->key_rows + b->skipped * dim, dim, true, gradient->dq.at + b->row * gradient->dq.stride,
+                    gradient->dq.stride);
     }
 }
 
 /* Packs dO and q of the tile, in the layouts of all products. */
-static void pack_tile(const bo_softmax_tile *tile, const bo_softmax_slope *slope)
+static void pack_tile(const bo_softmax_tile *tile, const bo_softmax_gradient *gradient)
 {
     const bo_micro_bf16 *micro = tile->kernels->bf16;
     const size_t dim = tile->dim, value_dim = tile->value_dim;
-    micro->pack_a(tile->rows, value_dim, 1, slope->dout, value_dim, true, slope->dout_rows);
+    micro->pack_a(tile->rows, value_dim, 1, gradient->dout, value_dim, true, gradient->dout_rows);
     for (size_t row = 0, i = 0; row < tile->rows; row += BO_SOFTMAX_ROUNDED, i++) {
         size_t rows = bo_min(BO_SOFTMAX_ROUNDED, tile->rows - row);
-        micro->pack_b(value_dim, rows, 1, slope->dout + row * value_dim, value_dim, false,
-                      slope->dout_columns + i * bo_bf16_numbers(value_dim, BO_SOFTMAX_ROUNDED));
+        micro->pack_b(value_dim, rows, 1, gradient->dout + row * value_dim, value_dim, false,
+                      gradient->dout_columns + i * bo_bf16_numbers(value_dim, BO_SOFTMAX_ROUNDED));
         micro->pack_b(dim, rows, 1, tile->q + row * dim, dim, false,
-                      slope->q_columns + i * bo_bf16_numbers(dim, BO_SOFTMAX_ROUNDED));
+                      gradient->q_columns + i * bo_bf16_numbers(dim, BO_SOFTMAX_ROUNDED));
     }
 }
 
 /* The gradients through the keys of a packed panel, from its first slot on. */
-static void add_packed_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kv_cache *kept,
+static void add_packed_slope(const bo_softmax_tile *tile, const bo_softmax_gradient *gradient, const bo_kv_cache *kept,
                              size_t at, const bo_kv_piece *piece, bo_rows dk, bo_rows dv)
 {
     const bo_micro_bf16 *micro = tile->kernels->bf16;
@@ -477,56 +484,58 @@ static void add_packed_slope(const bo_softmax_tile *tile, const bo_softmax_slope
     const size_t dim = tile->dim, value_dim = tile->value_dim, last = at + piece->count;
     for (size_t row = 0, i = 0; row < tile->rows; row += BO_SOFTMAX_ROUNDED, i++) {
         block b = {.row = row, .rows = bo_min(BO_SOFTMAX_ROUNDED, tile->rows - row), .low = at};
-        b.high = bo_min(last, seen_end(tile, row + b.rows - 1));
-        if (b.high <= bo_max(at, seen_from(tile, row))) continue;
+        b.high = bo_min(last, visible_end(tile, row + b.rows - 1));
+        if (b.high <= bo_max(at, visible_begin(tile, row))) continue;
         const size_t keys = b.high - at;
         bo_multiply_panels(tile->kernels->bf16, b.rows, keys, dim, tile->packed_q + row * bo_bf16_depth(dim),
                            packed.scores, false, tile->scores, BO_PANEL);
         bo_multiply_panels(tile->kernels->bf16, b.rows, keys, value_dim,
-                           slope->dout_rows + row * bo_bf16_depth(value_dim), packed.value_scores, false, slope->slopes,
-                           BO_PANEL);
-        weigh_slopes(tile, slope, &b);
+                           gradient->dout_rows + row * bo_bf16_depth(value_dim), packed.value_scores, false,
+                           gradient->dscores, BO_PANEL);
+        finish_dscores(tile, gradient, &b);
         if (dv.at) {
-            micro->pack_a(keys, b.rows, 1, tile->scores, BO_PANEL, false, slope->turned);
-            bo_multiply_panels(tile->kernels->bf16, keys, value_dim, b.rows, slope->turned,
-                               slope->dout_columns + i * bo_bf16_numbers(value_dim, BO_SOFTMAX_ROUNDED), true, dv.at,
+            micro->pack_a(keys, b.rows, 1, tile->scores, BO_PANEL, false, gradient->turned);
+            bo_multiply_panels(tile->kernels->bf16, keys, value_dim, b.rows, gradient->turned,
+                               gradient->dout_columns + i * bo_bf16_numbers(value_dim, BO_SOFTMAX_ROUNDED), true, dv.at,
                                dv.stride);
         }
         if (dk.at) {
-            micro->pack_a(keys, b.rows, 1, slope->slopes, BO_PANEL, false, slope->turned);
-            bo_multiply_panels(tile->kernels->bf16, keys, dim, b.rows, slope->turned,
-                               slope->q_columns + i * bo_bf16_numbers(dim, BO_SOFTMAX_ROUNDED), true, dk.at, dk.stride);
+            micro->pack_a(keys, b.rows, 1, gradient->dscores, BO_PANEL, false, gradient->turned);
+            bo_multiply_panels(tile->kernels->bf16, keys, dim, b.rows, gradient->turned,
+                               gradient->q_columns + i * bo_bf16_numbers(dim, BO_SOFTMAX_ROUNDED), true, dk.at,
+                               dk.stride);
         }
-        if (slope->dq.at) {
+        if (gradient->dq.at) {
             for (size_t r = 0; keys < BO_PANEL && r < b.rows; r++)
-                memset(slope->slopes + r * BO_PANEL + keys, 0, (BO_PANEL - keys) * sizeof *slope->slopes);
-            micro->pack_a(b.rows, BO_PANEL, 1, slope->slopes, BO_PANEL, true, slope->turned);
-            bo_multiply_panels(tile->kernels->bf16, b.rows, dim, BO_PANEL, slope->turned, packed.keys, true,
-                               slope->dq.at + row * slope->dq.stride, slope->dq.stride);
+                memset(gradient->dscores + r * BO_PANEL + keys, 0, (BO_PANEL - keys) * sizeof *gradient->dscores);
+            micro->pack_a(b.rows, BO_PANEL, 1, gradient->dscores, BO_PANEL, true, gradient->turned);
+            bo_multiply_panels(tile->kernels->bf16, b.rows, dim, BO_PANEL, gradient->turned, packed.keys, true,
+                               gradient->dq.at + row * gradient->dq.stride, gradient->dq.stride);
         }
     }
 }
 
-void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kv_cache *kept,
-                          size_t first, size_t end, bo_rows dk, bo_rows dv)
+void bo_softmax_add_gradient(const bo_softmax_tile *tile, const bo_softmax_gradient *gradient, const bo_kv_cache *kept,
+                             size_t first, size_t end, bo_rows dk, bo_rows dv)
 {
-    if (kept->packed) pack_tile(tile, slope);
-    size_t at = bo_max(first, seen_from(tile, 0));
-    end = bo_min(end, seen_end(tile, tile->rows - 1));
+    if (kept->packed) pack_tile(tile, gradient);
+    size_t at = bo_max(first, visible_begin(tile, 0));
+    end = bo_min(end, visible_end(tile, tile->rows - 1));
     for (bo_kv_piece piece; at < end; at += piece.count) {
         piece = bo_kv_cache_piece(kept, at, end);
         if (kept->packed && piece.offset == 0) {
-            add_packed_slope(tile, slope, kept, at, &piece, bo_rows_from(dk, at - first), bo_rows_from(dv, at - first));
+            add_packed_slope(tile, gradient, kept, at, &piece, bo_rows_from(dk, at - first),
+                             bo_rows_from(dv, at - first));
             continue;
         }
-        tile->kernels->transpose(tile->dim, piece.count, piece.keys, BO_PANEL, slope->key_rows, tile->dim);
-        tile->kernels->transpose(piece.count, tile->value_dim, piece.values, tile->value_dim, slope->value_panel,
+        tile->kernels->transpose(tile->dim, piece.count, piece.keys, BO_PANEL, gradient->key_rows, tile->dim);
+        tile->kernels->transpose(piece.count, tile->value_dim, piece.values, tile->value_dim, gradient->value_panel,
                                  BO_PANEL);
         block b;
         for (size_t row = 0; row < tile->rows; row += b.rows) {
             if (!block_of(tile, row, at, &piece, &b)) continue;
             size_t skipped = b.low - first;
-            add_block_slope(tile, slope, &b, bo_rows_from(dk, skipped), bo_rows_from(dv, skipped));
+            add_block_slope(tile, gradient, &b, bo_rows_from(dk, skipped), bo_rows_from(dv, skipped));
         }
     }
 }

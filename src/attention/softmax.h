@@ -59,24 +59,24 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t
 /* With P_j = weight / denominator, where the denominator may contain other terms: dS_j = P_j (dO·v_j - δ), δ = dO·O. dO
  * and δ are divided by the tape's sum beforehand, so that exp(s - top) replaces P. With a power the gradient of a
  * product x = q·k is dS p / x, and 0 if x is 0. */
-typedef struct bo_softmax_slope {
+typedef struct bo_softmax_gradient {
     float *dout;                   /* rows x value_dim: dO / sum */
     float *delta;                  /* one number per row: δ / sum */
     bo_rows dq;                    /* dS K is added, without the scale. NULL: not requested */
     double *total;                 /* Σ dS is added: the gradient of a log weight on all keys. NULL: not requested */
-    float *slopes;                 /* block x BO_PANEL */
+    float *dscores;                /* block x BO_PANEL */
     float *products;               /* with a power: q·k of the block; else NULL */
     float *key_rows, *value_panel; /* transposes of a piece: BO_PANEL x dim, value_dim x BO_PANEL */
     /* for packed panels of keys: dO as a left-hand factor; dO and q as right-hand factors, one panel per block of
      * BO_SOFTMAX_ROUNDED rows; weights or slopes of a block as a left-hand factor; else NULL */
     uint16_t *dout_rows, *dout_columns, *q_columns, *turned;
-} bo_softmax_slope;
+} bo_softmax_gradient;
 
-bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver *carver);
+bo_softmax_gradient bo_softmax_carve_gradient(const bo_attention *attention, bo_carver *carver);
 /* Like bo_softmax_add; top is that of the forward pass minus the log weight of the keys in the denominator. dk, dv:
  * rows to which the gradients are added, starting with the key at position `first`; NULL: not requested. */
-void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kv_cache *kept,
-                          size_t first, size_t end, bo_rows dk, bo_rows dv);
+void bo_softmax_add_gradient(const bo_softmax_tile *tile, const bo_softmax_gradient *gradient, const bo_kv_cache *kept,
+                             size_t first, size_t end, bo_rows dk, bo_rows dv);
 
 /* ---- the keys of a task ------------------------------------------------------------------------------------------ */
 
@@ -104,12 +104,13 @@ bool bo_softmax_load(bo_softmax_keys *keys, size_t end);
 /* Adds all loaded keys that the tile sees. */
 void bo_softmax_add_keys(const bo_softmax_tile *tile, const bo_softmax_keys *keys);
 /* Adds the call's keys to the final state, if it is requested; it already holds the keys of the initial state. */
-void bo_softmax_keep(const bo_softmax_keys *keys);
+void bo_softmax_store_keys(const bo_softmax_keys *keys);
 
 /* Backward: initializes the gradients of keys and values with those of the final state. */
-void bo_softmax_begin_slopes(const bo_softmax_keys *keys);
+void bo_softmax_begin_gradients(const bo_softmax_keys *keys);
 /* Backward: adds the gradients from one tile. */
-void bo_softmax_add_keys_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_softmax_keys *keys);
+void bo_softmax_add_keys_gradient(const bo_softmax_tile *tile, const bo_softmax_gradient *gradient,
+                                  const bo_softmax_keys *keys);
 
 /* Returns the end of the tile that starts at query `t`. */
 static inline size_t bo_softmax_tile_end(size_t old, size_t t, size_t queries)

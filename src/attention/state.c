@@ -6,7 +6,7 @@
 #include "kv_cache.h"
 
 /* More than any sequence has; sums of tokens cannot overflow. */
-#define MOST_TOKENS ((uint64_t)1 << 56)
+#define MAX_TOKENS ((uint64_t)1 << 56)
 
 enum { MAGIC = 0x53416f42, VERSION = 1 }; /* "BoAS" */
 
@@ -31,7 +31,7 @@ bo_sums bo_state_sums(const bo_attention *attention, void *state, size_t key_hea
     return bo_sums_in(attention, head_at(attention, state, key_head));
 }
 
-void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head)
+void *bo_state_cache(const bo_attention *attention, void *state, size_t key_head)
 {
     return head_at(attention, state, key_head) + attention->sums_bytes;
 }
@@ -66,8 +66,8 @@ size_t bo_attention_state_gradient_floats(const bo_attention *attention)
     if (!attention) return 0;
     const bo_attention_desc *d = &attention->desc;
     if (attention->engine->memory_gradient) return d->key_heads * attention->engine->memory_gradient(attention);
-    return d->key_heads *
-           (attention->count * (d->value_dim + 1) + attention->held * (d->dim + d->value_dim) + attention->gates_held);
+    return d->key_heads * (attention->count * (d->value_dim + 1) + attention->cached_keys * (d->dim + d->value_dim) +
+                           attention->cached_gates);
 }
 
 bo_state_header bo_state_header_of(const bo_attention *attention)
@@ -135,7 +135,8 @@ bo_status bo_state_check(bo_context *context, const bo_attention *attention, con
             context, BO_INVALID,
             "state: it was created by another attention or another draw (fingerprint %016llx, expected %016llx)",
             (unsigned long long)header.fingerprint, (unsigned long long)attention->fingerprint);
-    if (header.tokens > MOST_TOKENS || (!attention->desc.window && attention->held && header.tokens > attention->held))
+    if (header.tokens > MAX_TOKENS ||
+        (!attention->desc.window && attention->cached_keys && header.tokens > attention->cached_keys))
         return bo_fail(context, BO_INVALID, "state: damaged: its token count is %llu",
                        (unsigned long long)header.tokens);
     for (size_t h = 0; attention->count && h < attention->desc.key_heads; h++) {
@@ -208,9 +209,9 @@ static contents contents_of(const bo_attention *attention, void *state, size_t k
 static bool is_finite(const bo_attention *attention, void *state, size_t key_head)
 {
     const bo_kernels *kernels = attention->kernels;
-    const contents held = contents_of(attention, state, key_head);
-    const float *kept = bo_state_kept(attention, state, key_head);
-    return kernels->finite(held.s_floats, held.s) && kernels->finite(held.z_floats, held.z) &&
+    const contents stored = contents_of(attention, state, key_head);
+    const float *kept = bo_state_cache(attention, state, key_head);
+    return kernels->finite(stored.s_floats, stored.s) && kernels->finite(stored.z_floats, stored.z) &&
            kernels->finite(attention->kept_bytes / sizeof *kept, kept);
 }
 
@@ -228,7 +229,7 @@ static bool are_slots_finite(const bo_attention *attention, const void *state, s
     return finite;
 }
 
-bo_status bo_state_check_held(bo_context *context, const bo_attention *attention, const void *state)
+bo_status bo_state_check_stored(bo_context *context, const bo_attention *attention, const void *state)
 {
     if (!(attention->traits & BO_TRAIT_CAPACITY) || attention->desc.window)
         return bo_attention_state_check(context, attention, state);
@@ -247,9 +248,9 @@ bo_status bo_attention_state_check(bo_context *context, const bo_attention *atte
     for (size_t h = 0; h < attention->desc.key_heads; h++)
         if (!is_finite(attention, (void *)state, h))
             return bo_fail(context, BO_INVALID, "state: damaged: key head %zu has a number that is not finite", h);
-    for (size_t h = 0; attention->gates_held && h < attention->desc.key_heads; h++)
-        for (size_t i = 0; i < attention->gates_held; i++)
-            if (bo_kept_gates(attention, state, h)[i] > 0)
+    for (size_t h = 0; attention->cached_gates && h < attention->desc.key_heads; h++)
+        for (size_t i = 0; i < attention->cached_gates; i++)
+            if (bo_cached_gates(attention, state, h)[i] > 0)
                 return bo_fail(context, BO_INVALID, "state: damaged: key head %zu has a gate above 1", h);
     return BO_OK;
 }
@@ -259,12 +260,12 @@ bo_status bo_attention_state_get(bo_context *context, const bo_attention *attent
 {
     BO_REQUIRE(context, attention, state);
     BO_TRY(check_sums(context, attention, state, key_head));
-    contents held = contents_of(attention, (void *)state, key_head);
-    if (z && !held.z_floats)
+    contents stored = contents_of(attention, (void *)state, key_head);
+    if (z && !stored.z_floats)
         return bo_fail(context, BO_INVALID, "state: kind %s has no z", bo_attention_kind_name(attention->desc.kind));
-    if (s) memcpy(s, held.s, held.s_floats * sizeof *s);
-    if (z) memcpy(z, held.z, held.z_floats * sizeof *z);
-    if (log_scale) *log_scale = held.log_scale ? (double)*held.log_scale : 0;
+    if (s) memcpy(s, stored.s, stored.s_floats * sizeof *s);
+    if (z) memcpy(z, stored.z, stored.z_floats * sizeof *z);
+    if (log_scale) *log_scale = stored.log_scale ? (double)*stored.log_scale : 0;
     return BO_OK;
 }
 
@@ -274,9 +275,9 @@ bo_status bo_attention_state_set(bo_context *context, const bo_attention *attent
     BO_REQUIRE(context, attention, state, s);
     BO_TRY(check_sums(context, attention, state, key_head));
     const bo_kernels *kernels = attention->kernels;
-    contents held = contents_of(attention, state, key_head);
-    if (!z == (held.z_floats > 0)) return bo_fail(context, BO_INVALID, "state: z is %sNULL", z ? "not " : "");
-    if (!kernels->finite(held.s_floats, s) || (z && !kernels->finite(held.z_floats, z)))
+    contents stored = contents_of(attention, state, key_head);
+    if (!z == (stored.z_floats > 0)) return bo_fail(context, BO_INVALID, "state: z is %sNULL", z ? "not " : "");
+    if (!kernels->finite(stored.s_floats, s) || (z && !kernels->finite(stored.z_floats, z)))
         return bo_fail(context, BO_NUMERIC, "state: s or z contains a number that is not finite");
     if (!attention->scaled && log_scale != 0)
         return bo_fail(context, BO_INVALID, "state: these features have no log scale; log_scale must be 0, found %g",
@@ -285,9 +286,9 @@ bo_status bo_attention_state_set(bo_context *context, const bo_attention *attent
         return bo_fail(context, BO_INVALID, "state: log_scale must be finite or -INFINITY, found %g", log_scale);
     bool nothing = isinf((float)log_scale); /* exp(-∞) s is 0 for every s */
     /* data that the engine derived is no longer valid */
-    if (attention->engine->memory) memset(held.s, 0, attention->sums_bytes);
-    if (held.log_scale) *held.log_scale = (float)log_scale;
-    for (size_t i = 0; i < held.s_floats; i++) held.s[i] = nothing ? 0 : s[i];
-    for (size_t i = 0; i < held.z_floats; i++) held.z[i] = nothing ? 0 : z[i];
+    if (attention->engine->memory) memset(stored.s, 0, attention->sums_bytes);
+    if (stored.log_scale) *stored.log_scale = (float)log_scale;
+    for (size_t i = 0; i < stored.s_floats; i++) stored.s[i] = nothing ? 0 : s[i];
+    for (size_t i = 0; i < stored.z_floats; i++) stored.z[i] = nothing ? 0 : z[i];
     return BO_OK;
 }

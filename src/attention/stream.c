@@ -44,8 +44,8 @@ static void find_entries(const bo_attention *attention, const bo_key_stream *str
     size_t wiped = 0; /* the latest gate that leaves nothing */
     for (size_t x = 0; x < stream->delay + keys; x++) {
         float gate = gate_of_row(stream, first + x);
-        if (x > 0 && gate < BO_LEAST_GATE) wiped = x;
-        if (x > 0 && gate >= BO_LEAST_GATE) sum += (double)gate;
+        if (x > 0 && gate < BO_MIN_LOG_GATE) wiped = x;
+        if (x > 0 && gate >= BO_MIN_LOG_GATE) sum += (double)gate;
         if (x >= stream->delay) {
             size_t j = x - stream->delay;
             entry[j] = wiped > j ? BO_NO_ENTRY : sum - entry[j];
@@ -54,27 +54,27 @@ static void find_entries(const bo_attention *attention, const bo_key_stream *str
     }
 }
 
-bo_key_rows bo_stream_take(const bo_attention *attention, const bo_key_stream *stream, size_t first, size_t rows,
+bo_key_rows bo_stream_load(const bo_attention *attention, const bo_key_stream *stream, size_t first, size_t rows,
                            float *k, float *v, double *entry)
 {
     size_t dim = attention->desc.dim, values = attention->desc.value_dim, begin = stream->delay - stream->early;
     size_t lag = begin > first ? begin - first : 0;
     if (lag > rows) lag = rows;
-    bo_key_rows taken = {.lag = lag, .keys = rows - lag};
+    bo_key_rows loaded = {.lag = lag, .keys = rows - lag};
     size_t from = first + lag, end = first + rows;
     if (stream->gate.at) {
-        taken.gate = stream->gate.at + first * stream->gate.stride;
-        taken.gate_stride = stream->gate.stride;
-        if (stream->delay) taken.entry = entry;
-        if (stream->delay && taken.keys) find_entries(attention, stream, from, taken.keys, entry);
+        loaded.gate = stream->gate.at + first * stream->gate.stride;
+        loaded.gate_stride = stream->gate.stride;
+        if (stream->delay) loaded.entry = entry;
+        if (stream->delay && loaded.keys) find_entries(attention, stream, from, loaded.keys, entry);
     }
     if (from >= stream->delay) { /* all rows belong to the call */
         size_t token = from - stream->delay;
-        taken.k = stream->k.at ? stream->k.at + token * stream->k.stride : NULL;
-        taken.v = stream->v.at ? stream->v.at + token * stream->v.stride : NULL;
-        taken.ldk = stream->k.stride;
-        taken.ldv = stream->v.stride;
-        return taken;
+        loaded.k = stream->k.at ? stream->k.at + token * stream->k.stride : NULL;
+        loaded.v = stream->v.at ? stream->v.at + token * stream->v.stride : NULL;
+        loaded.ldk = stream->k.stride;
+        loaded.ldv = stream->v.stride;
+        return loaded;
     }
     for (size_t j = from; j < end; j++) {
         bool early = j < stream->delay;
@@ -85,14 +85,14 @@ bo_key_rows bo_stream_take(const bo_attention *attention, const bo_key_stream *s
         memcpy(k + (j - from) * dim, key, dim * sizeof *k);
         memcpy(v + (j - from) * values, value, values * sizeof *v);
     }
-    taken.k = k;
-    taken.v = v;
-    taken.ldk = dim;
-    taken.ldv = values;
-    return taken;
+    loaded.k = k;
+    loaded.v = v;
+    loaded.ldk = dim;
+    loaded.ldv = values;
+    return loaded;
 }
 
-static void give_row(const bo_kernels *kernels, bool add, size_t width, const float *from, float *to)
+static void write_row(const bo_kernels *kernels, bool add, size_t width, const float *from, float *to)
 {
     if (add)
         kernels->axpy(width, 1, from, to);
@@ -100,8 +100,8 @@ static void give_row(const bo_kernels *kernels, bool add, size_t width, const fl
         memcpy(to, from, width * sizeof *to);
 }
 
-void bo_stream_give(const bo_attention *attention, const bo_gradient_stream *stream, size_t first, size_t count,
-                    const float *dk, const float *dv)
+void bo_stream_write_gradients(const bo_attention *attention, const bo_gradient_stream *stream, size_t first,
+                               size_t count, const float *dk, const float *dv)
 {
     size_t dim = attention->desc.dim, values = attention->desc.value_dim, begin = stream->delay - stream->early;
     for (size_t j = first; j < first + count; j++) {
@@ -113,7 +113,7 @@ void bo_stream_give(const bo_attention *attention, const bo_gradient_stream *str
             if (stream->k.at) key = stream->k.at + (j - stream->delay) * stream->k.stride;
             if (stream->v.at) value = stream->v.at + (j - stream->delay) * stream->v.stride;
         }
-        if (key) give_row(attention->kernels, stream->add, dim, dk + (j - first) * dim, key);
-        if (value) give_row(attention->kernels, stream->add, values, dv + (j - first) * values, value);
+        if (key) write_row(attention->kernels, stream->add, dim, dk + (j - first) * dim, key);
+        if (value) write_row(attention->kernels, stream->add, values, dv + (j - first) * values, value);
     }
 }

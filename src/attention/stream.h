@@ -32,12 +32,12 @@ typedef struct bo_key_rows {
 
 /* Returns the rows in place or, if they are not contiguous, copies in the buffers (rows x dim, rows x value_dim). The
  * buffer `entry` has one number per row; it is used only with a delay and a gate. */
-bo_key_rows bo_stream_take(const bo_attention *attention, const bo_key_stream *stream, size_t first, size_t rows,
+bo_key_rows bo_stream_load(const bo_attention *attention, const bo_key_stream *stream, size_t first, size_t rows,
                            float *k, float *v, double *entry);
 
 /* With a delay, a log gate below this leaves nothing of the sums, and keys before it never enter them. Sums of gates
  * are then small enough for differences in double. */
-#define BO_LEAST_GATE (-1e5f)
+#define BO_MIN_LOG_GATE (-1e5f)
 /* The log weight of a key that does not enter the sums. Finite: it is added to other exponents. */
 #define BO_NO_ENTRY (-1e30)
 
@@ -52,7 +52,7 @@ bo_gradient_stream bo_gradient_stream_of(const bo_call *call, size_t sequence, s
 
 /* Writes the gradients of rows [first, first + count), none of them absent: dk (count x dim), dv (count x
  * value_dim). */
-void bo_stream_give(const bo_attention *attention, const bo_gradient_stream *stream, size_t first, size_t count,
-                    const float *dk, const float *dv);
+void bo_stream_write_gradients(const bo_attention *attention, const bo_gradient_stream *stream, size_t first,
+                               size_t count, const float *dk, const float *dv);
 
 #endif

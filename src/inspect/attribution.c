@@ -7,9 +7,9 @@
 #include "../math/linalg.h"
 #include "internal.h"
 
-bo_status bo_attribution_begin(bo_inspecting *in, size_t layer)
+bo_status bo_attribution_begin(bo_inspection_run *in, size_t layer)
 {
-    const size_t heads = bo_inspected(in, layer)->heads;
+    const size_t heads = bo_inspection_attention(in, layer)->heads;
     bo_layer_sums *sums = &in->sums[layer];
     sums->written2 = bo_alloc(in->context, heads, sizeof(double), "contributions of heads");
     sums->logits = bo_alloc(in->context, heads, sizeof(double), "contributions of heads");
@@ -31,7 +31,7 @@ static double norm_scale(bo_norm norm, double epsilon, size_t count, const float
 
 /* Replaces the final stream by the gradient of (logit of the next token - mean logit) at fixed σ. The last token of a
  * window has no next token: 0. */
-static void turn_into_directions(const bo_inspecting *in, const float *matrix, float *stream)
+static void turn_into_directions(const bo_inspection_run *in, const float *matrix, float *stream)
 {
     const size_t width = in->d->width, tokens = in->arrays.tokens, rows = in->arrays.windows * tokens;
     const bo_block *last = bo_model_block(in->d, in->d->layers - 1); /* the final norm is of its kind */
@@ -47,7 +47,7 @@ static void turn_into_directions(const bo_inspecting *in, const float *matrix, f
     }
 }
 
-bo_status bo_attribution_directions(bo_inspecting *in, float **directions)
+bo_status bo_attribution_directions(bo_inspection_run *in, float **directions)
 {
     const size_t width = in->d->width, rows = in->arrays.windows * in->arrays.tokens;
     float *matrix = NULL, *stream = bo_alloc_raw(in->context, rows * width, sizeof *stream, "directions of logits");
@@ -68,7 +68,7 @@ bo_status bo_attribution_directions(bo_inspecting *in, float **directions)
 /* ---- outputs of heads -------------------------------------------------------------------------------------------- */
 
 typedef struct adding {
-    bo_inspecting *in;
+    bo_inspection_run *in;
     const bo_layer_weights *weights;
     size_t rows, columns; /* columns: heads x value_dim */
     float *outputs;       /* W_O: width x columns */
@@ -170,8 +170,8 @@ static double center(size_t rows, size_t columns, float *x)
 static bo_status share_of_subspaces(const adding *a)
 {
     const bo_layer_weights *w = a->weights;
-    bo_inspecting *in = a->in;
-    const double whole = center(a->rows, w->width, a->stream);
+    bo_inspection_run *in = a->in;
+    const double total = center(a->rows, w->width, a->stream);
     double *basis = bo_alloc_raw(in->context, w->width * w->value_dim, sizeof *basis, "the subspace of a head");
     float *columns = bo_alloc_raw(in->context, w->width * w->value_dim, sizeof *columns, "the subspace of a head");
     bo_status status = basis && columns ? BO_OK : BO_MEMORY;
@@ -185,7 +185,7 @@ static bo_status share_of_subspaces(const adding *a)
                              columns, w->value_dim, 0, a->wide, w->value_dim);
         for (size_t i = 0; status == BO_OK && i < a->rows * w->value_dim; i++)
             part += (double)a->wide[i] * (double)a->wide[i];
-        head->subspace_share = whole > 0 ? part / whole : NAN;
+        head->subspace_share = total > 0 ? part / total : NAN;
     }
     bo_free(basis);
     bo_free(columns);
@@ -197,7 +197,7 @@ static bo_status share_of_subspaces(const adding *a)
 static bo_status add_layer(const adding *a, const float *directions, bool first)
 {
     const bo_layer_weights *w = a->weights;
-    bo_inspecting *in = a->in;
+    bo_inspection_run *in = a->in;
     bo_layer_sums *sums = &in->sums[in->arrays.layer];
     memcpy(a->z, in->arrays.out, a->rows * a->columns * sizeof *a->z);
     if (w->output_norm) norm_heads(a);
@@ -211,7 +211,7 @@ static bo_status add_layer(const adding *a, const float *directions, bool first)
     return first ? share_of_subspaces(a) : BO_OK;
 }
 
-bo_status bo_attribution_add(bo_inspecting *in, const float *directions, bool first)
+bo_status bo_attribution_add(bo_inspection_run *in, const float *directions, bool first)
 {
     static const char what[] = "contributions of heads";
     bo_layer_weights w;
@@ -232,7 +232,7 @@ bo_status bo_attribution_add(bo_inspecting *in, const float *directions, bool fi
     return status;
 }
 
-void bo_attribution_finish(bo_inspecting *in, size_t layer)
+void bo_attribution_finish(bo_inspection_run *in, size_t layer)
 {
     const bo_layer_sums *sums = &in->sums[layer];
     bo_layer_report *out = &in->report->layers[layer];

@@ -27,21 +27,21 @@ enum {
     CANDIDATES = BO_MAPS * BO_FEATURE_COUNTS + 1 + WINDOWS + HYBRID_MAPS * WINDOWS * BO_FEATURE_COUNTS
 };
 
-typedef struct words {
+typedef struct label {
     char name[NAME], options[OPTIONS];
-} words;
+} label;
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 typedef struct list {
     bo_inspect_candidate *items;
-    words *texts;
+    label *texts;
     size_t count, dim, value_dim;
 } list;
 
 static void finish(list *l, bo_inspect_candidate *c)
 {
-    words *w = &l->texts[l->count];
+    label *w = &l->texts[l->count];
     c->name = w->name;
     c->options = w->options;
     c->state = c->features * (l->value_dim + 1) + c->window * (l->dim + l->value_dim);
@@ -51,7 +51,7 @@ static void finish(list *l, bo_inspect_candidate *c)
 static void add_map(list *l, const map *m, size_t features)
 {
     bo_inspect_candidate c = {.features = features, .whitened = m->whitened, .error = NAN};
-    words *w = &l->texts[l->count];
+    label *w = &l->texts[l->count];
     bo_attention_preset(m->preset, &c.attention);
     c.attention.proposal = m->proposal;
     c.attention.features.features = features;
@@ -65,7 +65,7 @@ static void add_map(list *l, const map *m, size_t features)
 static void add_hedgehog(list *l)
 {
     bo_inspect_candidate c = {.features = 2 * l->dim, .error = NAN};
-    words *w = &l->texts[l->count];
+    label *w = &l->texts[l->count];
     bo_attention_preset("hedgehog", &c.attention);
     snprintf(w->name, NAME, "hedgehog %zu", c.features);
     snprintf(w->options, OPTIONS, "--attention hedgehog");
@@ -75,7 +75,7 @@ static void add_hedgehog(list *l)
 static void add_window(list *l, size_t window)
 {
     bo_inspect_candidate c = {.window = window, .error = NAN};
-    words *w = &l->texts[l->count];
+    label *w = &l->texts[l->count];
     c.attention.window = window;
     snprintf(w->name, NAME, "window %zu", window);
     snprintf(w->options, OPTIONS, "--attention softmax --window %zu", window);
@@ -85,7 +85,7 @@ static void add_window(list *l, size_t window)
 static void add_hybrid(list *l, const map *m, size_t window, size_t features)
 {
     bo_inspect_candidate c = {.features = features, .window = window, .error = NAN};
-    words *w = &l->texts[l->count];
+    label *w = &l->texts[l->count];
     bo_attention_preset("hybrid", &c.attention);
     c.attention.proposal = m->proposal;
     c.attention.window = window;
@@ -96,12 +96,12 @@ static void add_hybrid(list *l, const map *m, size_t window, size_t features)
     finish(l, &c);
 }
 
-bo_status bo_candidates_make(bo_inspecting *in)
+bo_status bo_candidates_make(bo_inspection_run *in)
 {
-    const bo_attention_desc *a = bo_inspected(in, 0);
+    const bo_attention_desc *a = bo_inspection_attention(in, 0);
     list l = {.dim = a->dim, .value_dim = a->value_dim};
-    l.items = bo_inspection_keep(in->context, in->report, CANDIDATES, sizeof *l.items);
-    l.texts = bo_inspection_keep(in->context, in->report, CANDIDATES, sizeof *l.texts);
+    l.items = bo_inspection_alloc(in->context, in->report, CANDIDATES, sizeof *l.items);
+    l.texts = bo_inspection_alloc(in->context, in->report, CANDIDATES, sizeof *l.texts);
     if (!l.items || !l.texts) return BO_MEMORY;
     for (size_t m = 0; m < BO_MAPS; m++)
         for (size_t f = 0; f < BO_FEATURE_COUNTS; f++) add_map(&l, &maps[m], feature_counts[f]);
@@ -116,7 +116,7 @@ bo_status bo_candidates_make(bo_inspecting *in)
     return BO_OK;
 }
 
-bo_attention_desc bo_candidate_desc(const bo_inspecting *in, const bo_inspect_candidate *candidate, size_t heads,
+bo_attention_desc bo_candidate_desc(const bo_inspection_run *in, const bo_inspect_candidate *candidate, size_t heads,
                                     size_t key_heads, double norms)
 {
     const bo_layer_arrays *x = &in->arrays;
@@ -138,12 +138,12 @@ bo_status bo_candidate_fit(bo_context *context, bo_attention *attention, const b
                            const float *q, const float *k)
 {
     const bo_attention_inputs inputs = {.q = q, .k = k};
-    bo_calibration *seen;
+    bo_calibration *calibration;
     if (bo_attention_describe(attention)->proposal == BO_PROPOSAL_NONE) return BO_OK;
-    BO_TRY(bo_calibration_create(context, attention, 0, &seen));
-    bo_status status = bo_calibration_add_arrays(context, seen, shape, &inputs);
-    if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, 0, NULL);
-    bo_calibration_destroy(seen);
+    BO_TRY(bo_calibration_create(context, attention, 0, &calibration));
+    bo_status status = bo_calibration_add_arrays(context, calibration, shape, &inputs);
+    if (status == BO_OK) status = bo_calibration_apply(context, calibration, attention, 0, NULL);
+    bo_calibration_destroy(calibration);
     return status;
 }
 
@@ -163,7 +163,7 @@ static bool better(double target, const bo_inspect_candidate *a, double error_a,
 
 /* The best candidate for a head with these errors. NULL: for the model, among those with features: a window alone
  * forgets what is before it, which errors on texts of one length do not show. */
-static size_t best_of(const bo_inspection_made *report, const double *errors)
+static size_t best_of(const bo_inspection_builder *report, const double *errors)
 {
     size_t best = 0;
     for (size_t c = 1; c < report->out.candidate_count; c++) {
@@ -177,7 +177,7 @@ static size_t best_of(const bo_inspection_made *report, const double *errors)
 }
 
 /* The root mean square over the heads of some layers; NAN if none has this error. */
-static double error_of_layers(const bo_inspection_made *report, size_t first, size_t end, size_t candidate)
+static double error_of_layers(const bo_inspection_builder *report, size_t first, size_t end, size_t candidate)
 {
     double squares = 0, count = 0;
     for (size_t l = first; l < end; l++)
@@ -190,9 +190,9 @@ static double error_of_layers(const bo_inspection_made *report, size_t first, si
     return count > 0 ? sqrt(squares / count) : NAN;
 }
 
-void bo_candidates_choose(bo_inspecting *in)
+void bo_candidates_choose(bo_inspection_run *in)
 {
-    bo_inspection_made *report = in->report;
+    bo_inspection_builder *report = in->report;
     const size_t layers = report->out.layer_count;
     for (size_t c = 0; c < report->out.candidate_count; c++)
         report->candidates[c].error = error_of_layers(report, 0, layers, c);

@@ -105,9 +105,9 @@ static bo_status positive_share(bo_context *context, size_t n, double *a, double
     return status;
 }
 
-static bo_status fill_circuit(bo_inspecting *in, const factors *core, bo_circuit *out)
+static bo_status fill_circuit(bo_inspection_run *in, const factors *core, bo_circuit *out)
 {
-    double *values = bo_inspection_keep(in->context, in->report, core->k, sizeof *values), sum = 0, squares = 0;
+    double *values = bo_inspection_alloc(in->context, in->report, core->k, sizeof *values), sum = 0, squares = 0;
     if (!values) return BO_MEMORY;
     for (size_t i = 0; i < core->k; i++) {
         values[i] = core->values[i];
@@ -121,11 +121,11 @@ static bo_status fill_circuit(bo_inspecting *in, const factors *core, bo_circuit
 }
 
 /* W_QK = s W_Qᵀ W_K; its eigenvalues are those of s W_K W_Qᵀ. */
-static bo_status look_at_qk(bo_inspecting *in, const bo_layer_weights *w, size_t head, double scale, double *room,
-                            bo_circuit *out)
+static bo_status analyze_qk(bo_inspection_run *in, const bo_layer_weights *w, size_t head, double scale,
+                            double *workspace, bo_circuit *out)
 {
     const size_t count = w->dim * w->width;
-    double *a = room, *b = room + count, *loop = b + count;
+    double *a = workspace, *b = workspace + count, *loop = b + count;
     factors left = {0}, core = {0};
     BO_TRY(bo_gemm64(in->context, false, true, w->dim, w->dim, w->width, scale, key_rows(w, head), w->width,
                      query_rows(w, head), w->width, 0, loop, w->dim));
@@ -140,25 +140,26 @@ static bo_status look_at_qk(bo_inspecting *in, const bo_layer_weights *w, size_t
 }
 
 /* Factors W_OV. room: two matrices of value_dim x width. */
-static bo_status factor_ov(bo_context *context, const bo_layer_weights *w, size_t head, double *room, factors *left,
-                           factors *core)
+static bo_status factor_ov(bo_context *context, const bo_layer_weights *w, size_t head, double *workspace,
+                           factors *left, factors *core)
 {
     const size_t count = w->value_dim * w->width;
-    copy_outputs(w, head, room);
-    memcpy(room + count, value_rows(w, head), count * sizeof *room);
-    return factor_product(context, w->width, w->value_dim, room, room + count, left, core);
+    copy_outputs(w, head, workspace);
+    memcpy(workspace + count, value_rows(w, head), count * sizeof *workspace);
+    return factor_product(context, w->width, w->value_dim, workspace, workspace + count, left, core);
 }
 
-static bo_status look_at_ov(bo_inspecting *in, const bo_layer_weights *w, size_t head, double *room, bo_circuit *out)
+static bo_status analyze_ov(bo_inspection_run *in, const bo_layer_weights *w, size_t head, double *workspace,
+                            bo_circuit *out)
 {
     const size_t count = w->value_dim * w->width;
-    double *loop = room + 2 * count;
+    double *loop = workspace + 2 * count;
     factors left = {0}, core = {0};
-    copy_outputs(w, head, room);
+    copy_outputs(w, head, workspace);
     BO_TRY(bo_gemm64(in->context, false, false, w->value_dim, w->value_dim, w->width, 1, value_rows(w, head), w->width,
-                     room, w->value_dim, 0, loop, w->value_dim));
+                     workspace, w->value_dim, 0, loop, w->value_dim));
     BO_TRY(positive_share(in->context, w->value_dim, loop, &out->positive));
-    bo_status status = factor_ov(in->context, w, head, room, &left, &core);
+    bo_status status = factor_ov(in->context, w, head, workspace, &left, &core);
     if (status == BO_OK) status = fill_circuit(in, &core, out);
     factors_free(&left);
     factors_free(&core);
@@ -167,9 +168,9 @@ static bo_status look_at_ov(bo_inspecting *in, const bo_layer_weights *w, size_t
 
 bo_status bo_write_basis(bo_context *context, const bo_layer_weights *w, size_t head, double *basis, size_t *rank)
 {
-    double *room = bo_alloc_raw(context, 2 * w->value_dim * w->width, sizeof *room, "the subspace of a head");
+    double *workspace = bo_alloc_raw(context, 2 * w->value_dim * w->width, sizeof *workspace, "the subspace of a head");
     factors left = {0}, core = {0};
-    bo_status status = room ? factor_ov(context, w, head, room, &left, &core) : BO_MEMORY;
+    bo_status status = workspace ? factor_ov(context, w, head, workspace, &left, &core) : BO_MEMORY;
     *rank = 0;
     memset(basis, 0, w->width * w->value_dim * sizeof *basis);
     if (status == BO_OK) {
@@ -179,7 +180,7 @@ bo_status bo_write_basis(bo_context *context, const bo_layer_weights *w, size_t 
     }
     factors_free(&left);
     factors_free(&core);
-    bo_free(room);
+    bo_free(workspace);
     return status;
 }
 
@@ -188,7 +189,7 @@ bo_status bo_write_basis(bo_context *context, const bo_layer_weights *w, size_t 
 /* Computes E = Σ_v e_v (u_v - ū)ᵀ (width x width) over the vocabulary, with rows e of the embedding and u of the output
  * matrix: the nonzero eigenvalues of U W_OV Eᵀ, with the mean of each column of logits subtracted, are those of W_V E
  * W_O. */
-static bo_status vocabulary_of(bo_inspecting *in, double **out)
+static bo_status vocabulary_of(bo_inspection_run *in, double **out)
 {
     const size_t vocab = in->d->vocab, width = in->d->width;
     static const char what[] = "the circuit of the vocabulary";
@@ -211,11 +212,11 @@ static bo_status vocabulary_of(bo_inspecting *in, double **out)
 }
 
 /* room: 2 value_dim x width, value_dim x value_dim */
-static bo_status look_at_copying(bo_inspecting *in, const bo_layer_weights *w, size_t head, const double *vocabulary,
-                                 double *room, double *out)
+static bo_status analyze_copying(bo_inspection_run *in, const bo_layer_weights *w, size_t head,
+                                 const double *vocabulary, double *workspace, double *out)
 {
     const size_t count = w->value_dim * w->width;
-    double *read = room, *outputs = room + count, *loop = room + 2 * count;
+    double *read = workspace, *outputs = workspace + count, *loop = workspace + 2 * count;
     BO_TRY(bo_gemm64(in->context, false, false, w->value_dim, w->width, w->width, 1, value_rows(w, head), w->width,
                      vocabulary, w->width, 0, read, w->width));
     copy_outputs(w, head, outputs);
@@ -224,31 +225,32 @@ static bo_status look_at_copying(bo_inspecting *in, const bo_layer_weights *w, s
     return positive_share(in->context, w->value_dim, loop, out);
 }
 
-static bo_status look_at_layer(bo_inspecting *in, size_t layer, const double *vocabulary)
+static bo_status analyze_layer(bo_inspection_run *in, size_t layer, const double *vocabulary)
 {
     bo_layer_weights w;
-    const double scale = bo_inspected_scale(bo_inspected(in, layer));
+    const double scale = bo_inspection_scale(bo_inspection_attention(in, layer));
     bo_status status = bo_layer_weights_read(in->context, in->model, layer, &w);
-    const size_t most = bo_max(w.dim, w.value_dim);
-    double *room = bo_alloc_raw(in->context, most * (2 * w.width + most), sizeof *room, "the circuits of a head");
-    if (!room) status = BO_MEMORY;
+    const size_t columns = bo_max(w.dim, w.value_dim);
+    double *workspace =
+        bo_alloc_raw(in->context, columns * (2 * w.width + columns), sizeof *workspace, "the circuits of a head");
+    if (!workspace) status = BO_MEMORY;
     for (size_t h = 0; status == BO_OK && h < w.heads; h++) {
         bo_head_report *head = &in->report->heads[layer][h];
-        status = look_at_qk(in, &w, h, scale, room, &head->qk);
-        if (status == BO_OK) status = look_at_ov(in, &w, h, room, &head->ov);
-        if (status == BO_OK) status = look_at_copying(in, &w, h, vocabulary, room, &head->copying);
+        status = analyze_qk(in, &w, h, scale, workspace, &head->qk);
+        if (status == BO_OK) status = analyze_ov(in, &w, h, workspace, &head->ov);
+        if (status == BO_OK) status = analyze_copying(in, &w, h, vocabulary, workspace, &head->copying);
     }
-    bo_free(room);
+    bo_free(workspace);
     bo_layer_weights_free(&w);
     return status;
 }
 
-bo_status bo_circuits(bo_inspecting *in)
+bo_status bo_circuits(bo_inspection_run *in)
 {
     double *vocabulary = NULL;
     bo_status status = vocabulary_of(in, &vocabulary);
     for (size_t l = 0; status == BO_OK && l < in->d->layers; l++) {
-        status = look_at_layer(in, l, vocabulary);
+        status = analyze_layer(in, l, vocabulary);
         if (status == BO_OK) status = bo_progress(in->context, "inspecting", ++in->done, in->steps);
     }
     bo_free(vocabulary);

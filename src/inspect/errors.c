@@ -3,9 +3,9 @@
 #include <string.h>
 #include "internal.h"
 
-bo_status bo_errors_begin(bo_inspecting *in, size_t layer)
+bo_status bo_errors_begin(bo_inspection_run *in, size_t layer)
 {
-    const size_t heads = bo_inspected(in, layer)->heads, count = in->report->out.candidate_count;
+    const size_t heads = bo_inspection_attention(in, layer)->heads, count = in->report->out.candidate_count;
     bo_layer_sums *sums = &in->sums[layer];
     sums->error2 = bo_alloc(in->context, heads * count, sizeof(double), "errors of heads");
     sums->norm2 = bo_alloc(in->context, heads, sizeof(double), "errors of heads");
@@ -16,7 +16,7 @@ bo_status bo_errors_begin(bo_inspecting *in, size_t layer)
 
 /* The windows that a layer is measured on. */
 typedef struct measuring {
-    bo_inspecting *in;
+    bo_inspection_run *in;
     bo_attention_shape fit, shape;
     bo_attention_inputs inputs; /* of the measured windows */
     const float *fit_q, *fit_k;
@@ -38,7 +38,7 @@ static double norm_of(size_t rows, size_t count, const float *x)
     return sqrt(squares / (double)rows);
 }
 
-static measuring measuring_of(bo_inspecting *in)
+static measuring measuring_of(bo_inspection_run *in)
 {
     const bo_layer_arrays *x = &in->arrays;
     const bo_attention_desc *a = x->attention;
@@ -131,7 +131,7 @@ static void add_squares(const measuring *m, const float *out, double *sums, size
 /* Numbers that overflow are an infinite error, not a failure. */
 static bo_status measure_candidate(const measuring *m, size_t index)
 {
-    bo_inspection_made *report = m->in->report;
+    bo_inspection_builder *report = m->in->report;
     const size_t count = report->out.candidate_count, heads = m->in->arrays.attention->heads;
     double *sums = m->in->sums[m->in->arrays.layer].error2 + index;
     if (report->candidates[index].window >= m->shape.tokens) return BO_OK;
@@ -146,12 +146,12 @@ static bo_status measure_candidate(const measuring *m, size_t index)
 
 static bo_status predict_heads(const measuring *m)
 {
-    bo_inspection_made *report = m->in->report;
+    bo_inspection_builder *report = m->in->report;
     const bo_attention_desc *a = m->in->arrays.attention;
     const size_t group = a->heads / a->key_heads;
     for (size_t h = 0; h < a->heads; h++) {
         bo_head_report *head = &report->heads[m->in->arrays.layer][h];
-        double *predicted = bo_inspection_keep(m->in->context, report, report->out.candidate_count, sizeof *predicted);
+        double *predicted = bo_inspection_alloc(m->in->context, report, report->out.candidate_count, sizeof *predicted);
         if (!predicted) return BO_MEMORY;
         for (size_t c = 0; c < report->out.candidate_count; c++) predicted[c] = NAN;
         BO_TRY(bo_errors_predict(m->in, h, m->m + h / group * a->dim * a->dim, m->norms, predicted));
@@ -162,7 +162,7 @@ static bo_status predict_heads(const measuring *m)
 
 static bo_status measure_layer(measuring *m)
 {
-    bo_inspecting *in = m->in;
+    bo_inspection_run *in = m->in;
     BO_TRY(find_exact(m));
     add_squares(m, NULL, in->sums[in->arrays.layer].norm2, 1);
     BO_TRY(find_whitening(m));
@@ -174,7 +174,7 @@ static bo_status measure_layer(measuring *m)
     return predict_heads(m);
 }
 
-bo_status bo_errors_add(bo_inspecting *in)
+bo_status bo_errors_add(bo_inspection_run *in)
 {
     const bo_attention_desc *a = in->arrays.attention;
     if (!bo_has_pattern(a)) return BO_OK;
@@ -187,11 +187,11 @@ bo_status bo_errors_add(bo_inspecting *in)
     return status;
 }
 
-static bo_status keep_errors(bo_inspecting *in, size_t layer, size_t head)
+static bo_status keep_errors(bo_inspection_run *in, size_t layer, size_t head)
 {
     const size_t count = in->report->out.candidate_count;
     const bo_layer_sums *sums = &in->sums[layer];
-    double *errors = bo_inspection_keep(in->context, in->report, count, sizeof *errors);
+    double *errors = bo_inspection_alloc(in->context, in->report, count, sizeof *errors);
     if (!errors) return BO_MEMORY;
     for (size_t c = 0; c < count; c++)
         errors[c] = sums->norm2[head] > 0 ? sqrt(sums->error2[head * count + c] / sums->norm2[head]) : NAN;
@@ -199,8 +199,8 @@ static bo_status keep_errors(bo_inspecting *in, size_t layer, size_t head)
     return BO_OK;
 }
 
-bo_status bo_errors_finish(bo_inspecting *in, size_t layer)
+bo_status bo_errors_finish(bo_inspection_run *in, size_t layer)
 {
-    for (size_t h = 0; h < bo_inspected(in, layer)->heads; h++) BO_TRY(keep_errors(in, layer, h));
+    for (size_t h = 0; h < bo_inspection_attention(in, layer)->heads; h++) BO_TRY(keep_errors(in, layer, h));
     return BO_OK;
 }

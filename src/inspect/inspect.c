@@ -6,9 +6,9 @@
 #include "internal.h"
 
 enum {
-    USUAL_TOKENS = 256,
-    USUAL_WINDOWS = 8,
-    FEWEST_TOKENS = 4,
+    DEFAULT_TOKENS = 256,
+    DEFAULT_WINDOWS = 8,
+    MIN_TOKENS = 4,
     BATCH = 2048,    /* tokens per run, if two windows fit */
     COPY = 64,       /* maximum length of a copy of random tokens */
     REPETITIONS = 4, /* sequences of repeated tokens */
@@ -20,29 +20,29 @@ enum {
 
 /* ---- the report -------------------------------------------------------------------------------------------------- */
 
-void *bo_inspection_keep(bo_context *context, bo_inspection_made *report, size_t count, size_t size)
+void *bo_inspection_alloc(bo_context *context, bo_inspection_builder *report, size_t count, size_t size)
 {
-    bo_kept_block *block = bo_alloc(context, 1, sizeof *block, "a report on a model");
+    bo_inspection_block *block = bo_alloc(context, 1, sizeof *block, "a report on a model");
     void *memory = block ? bo_alloc(context, count, size, "a report on a model") : NULL;
     if (!memory) {
         bo_free(block);
         return NULL;
     }
-    *block = (bo_kept_block){report->blocks, memory};
+    *block = (bo_inspection_block){report->blocks, memory};
     report->blocks = block;
     return memory;
 }
 
 void bo_inspection_destroy(bo_inspection *report)
 {
-    bo_inspection_made *made = (bo_inspection_made *)report;
-    if (!made) return;
-    for (bo_kept_block *block = made->blocks, *next; block; block = next) {
+    bo_inspection_builder *builder = (bo_inspection_builder *)report;
+    if (!builder) return;
+    for (bo_inspection_block *block = builder->blocks, *next; block; block = next) {
         next = block->next;
         bo_free(block->memory);
         bo_free(block);
     }
-    bo_free(made);
+    bo_free(builder);
 }
 
 static void head_init(bo_head_report *head)
@@ -72,13 +72,13 @@ static void head_init(bo_head_report *head)
             moments[i]->condition = moments[i]->effective = moments[i]->mean_share = moments[i]->log_gain = NAN;
 }
 
-static bo_status report_make(bo_inspecting *in)
+static bo_status report_make(bo_inspection_run *in)
 {
     const size_t layers = in->d->layers;
     const bo_positions positions = bo_model_positions_kind(in->d);
-    bo_inspection_made *report = in->report;
-    report->layers = bo_inspection_keep(in->context, report, layers, sizeof *report->layers);
-    report->heads = bo_inspection_keep(in->context, report, layers, sizeof *report->heads);
+    bo_inspection_builder *report = in->report;
+    report->layers = bo_inspection_alloc(in->context, report, layers, sizeof *report->layers);
+    report->heads = bo_inspection_alloc(in->context, report, layers, sizeof *report->heads);
     report->out =
         (bo_inspection){.layers = report->layers,
                         .layer_count = layers,
@@ -89,8 +89,8 @@ static bo_status report_make(bo_inspecting *in)
                         .rotated = positions == BO_POSITIONS_ROPE || positions == BO_POSITIONS_ROPE_NEIGHBORS};
     if (!report->layers || !report->heads) return BO_MEMORY;
     for (size_t l = 0; l < layers; l++) {
-        const bo_attention_desc *a = bo_inspected(in, l);
-        report->heads[l] = bo_inspection_keep(in->context, report, a->heads, sizeof *report->heads[l]);
+        const bo_attention_desc *a = bo_inspection_attention(in, l);
+        report->heads[l] = bo_inspection_alloc(in->context, report, a->heads, sizeof *report->heads[l]);
         if (!report->heads[l]) return BO_MEMORY;
         report->layers[l] = (bo_layer_report){.heads = report->heads[l],
                                               .head_count = a->heads,
@@ -124,7 +124,7 @@ static bo_status check_model(bo_context *context, const bo_model *model)
     return BO_OK;
 }
 
-static bo_status resolve_parts(bo_inspecting *in)
+static bo_status resolve_parts(bo_inspection_run *in)
 {
     bo_inspect_desc *d = &in->desc;
     const bool chosen = d->parts != 0;
@@ -153,15 +153,15 @@ static bo_status check_ids(bo_context *context, const int32_t *ids, size_t count
     return BO_OK;
 }
 
-static bo_status resolve_windows(bo_inspecting *in)
+static bo_status resolve_windows(bo_inspection_run *in)
 {
     bo_inspect_desc *d = &in->desc;
     const size_t positions = bo_model_positions_kind(in->d) == BO_POSITIONS_LEARNED ? in->d->context : INT32_MAX;
-    if (!d->tokens) d->tokens = bo_min(in->d->context, USUAL_TOKENS);
-    if (!d->windows) d->windows = USUAL_WINDOWS;
-    if (d->tokens < FEWEST_TOKENS || d->tokens > positions)
+    if (!d->tokens) d->tokens = bo_min(in->d->context, DEFAULT_TOKENS);
+    if (!d->windows) d->windows = DEFAULT_WINDOWS;
+    if (d->tokens < MIN_TOKENS || d->tokens > positions)
         return bo_fail(in->context, BO_INVALID, "inspect: windows of %zu tokens, expected %d to %zu", d->tokens,
-                       FEWEST_TOKENS, positions);
+                       MIN_TOKENS, positions);
     if (in->count && in->count < d->tokens)
         return bo_fail(in->context, BO_INVALID,
                        "inspect: the text has %zu tokens, but a window has %zu; use a longer text or shorter windows",
@@ -172,7 +172,7 @@ static bo_status resolve_windows(bo_inspecting *in)
     return BO_OK;
 }
 
-static bo_status resolve(bo_inspecting *in)
+static bo_status resolve(bo_inspection_run *in)
 {
     BO_TRY(bo_check_reserved(in->context, "bo_inspect_desc", in->desc.reserved));
     BO_TRY(check_model(in->context, in->model));
@@ -187,7 +187,7 @@ static bo_status resolve(bo_inspecting *in)
 
 /* ---- one run of the model ---------------------------------------------------------------------------------------- */
 
-static void close_batch(bo_inspecting *in)
+static void close_batch(bo_inspection_run *in)
 {
     bo_layer_arrays *x = &in->arrays;
     bo_capture_destroy(in->capture);
@@ -202,7 +202,7 @@ static void close_batch(bo_inspecting *in)
 }
 
 /* Prepares runs of `windows` sequences of `tokens` tokens. */
-static bo_status open_batch(bo_inspecting *in, size_t tokens, size_t windows, unsigned parts)
+static bo_status open_batch(bo_inspection_run *in, size_t tokens, size_t windows, unsigned parts)
 {
     static const char what[] = "queries, keys and values of a layer";
     const bo_capture_desc desc = {.tokens = tokens, .sequences = windows, .parts = parts};
@@ -211,7 +211,7 @@ static bo_status open_batch(bo_inspecting *in, size_t tokens, size_t windows, un
     size_t q = 0, k = 0, v = 0, out = 0;
     close_batch(in);
     for (size_t l = 0; l < in->d->layers; l++) {
-        const bo_attention_desc *a = bo_inspected(in, l);
+        const bo_attention_desc *a = bo_inspection_attention(in, l);
         q = bo_max(q, a->heads * a->dim);
         k = bo_max(k, a->key_heads * a->dim);
         v = bo_max(v, a->key_heads * a->value_dim);
@@ -227,19 +227,19 @@ static bo_status open_batch(bo_inspecting *in, size_t tokens, size_t windows, un
     return bo_capture_create(in->context, in->model, &desc, &in->capture);
 }
 
-static bo_status load_layer(bo_inspecting *in, size_t layer)
+static bo_status load_layer(bo_inspection_run *in, size_t layer)
 {
     bo_layer_arrays *x = &in->arrays;
     x->layer = layer;
-    x->attention = bo_inspected(in, layer);
-    x->scale = bo_inspected_scale(x->attention);
+    x->attention = bo_inspection_attention(in, layer);
+    x->scale = bo_inspection_scale(x->attention);
     BO_TRY(bo_capture_read(in->context, in->capture, layer, BO_CAPTURE_ARRAY_Q, x->q));
     BO_TRY(bo_capture_read(in->context, in->capture, layer, BO_CAPTURE_ARRAY_K, x->k));
     BO_TRY(bo_capture_read(in->context, in->capture, layer, BO_CAPTURE_ARRAY_V, x->v));
     return bo_capture_read(in->context, in->capture, layer, BO_CAPTURE_ARRAY_OUT, x->out);
 }
 
-static bo_status step(bo_inspecting *in)
+static bo_status step(bo_inspection_run *in)
 {
     return bo_progress(in->context, "inspecting", ++in->done, in->steps);
 }
@@ -247,25 +247,26 @@ static bo_status step(bo_inspecting *in)
 /* ---- the text ---------------------------------------------------------------------------------------------------- */
 
 /* The first token of window n: windows are evenly spaced. */
-static size_t window_start(const bo_inspecting *in, size_t n)
+static size_t window_start(const bo_inspection_run *in, size_t n)
 {
     const size_t places = in->count / in->desc.tokens;
     return n * places / in->windows * in->desc.tokens;
 }
 
-static bo_status add_layer(bo_inspecting *in, bool first, const float *directions)
+static bo_status add_layer(bo_inspection_run *in, bool first, const float *directions)
 {
-    if (bo_wants(in, BO_INSPECT_PART_STATISTICS)) BO_TRY(bo_statistics_add(in));
-    if (bo_wants(in, BO_INSPECT_PART_BEHAVIOR)) BO_TRY(bo_patterns_add(in, in->batch_ids, 0));
-    if (bo_wants(in, BO_INSPECT_PART_ATTRIBUTION)) BO_TRY(bo_attribution_add(in, directions, first));
-    if (first && bo_wants(in, BO_INSPECT_PART_ERRORS)) BO_TRY(bo_errors_add(in));
-    return first && in->desc.receive ? bo_arrays_give(in) : BO_OK;
+    if (bo_part_requested(in, BO_INSPECT_PART_STATISTICS)) BO_TRY(bo_statistics_add(in));
+    if (bo_part_requested(in, BO_INSPECT_PART_BEHAVIOR)) BO_TRY(bo_patterns_add(in, in->batch_ids, 0));
+    if (bo_part_requested(in, BO_INSPECT_PART_ATTRIBUTION)) BO_TRY(bo_attribution_add(in, directions, first));
+    if (first && bo_part_requested(in, BO_INSPECT_PART_ERRORS)) BO_TRY(bo_errors_add(in));
+    return first && in->desc.receive ? bo_arrays_send(in) : BO_OK;
 }
 
-static bo_status add_layers(bo_inspecting *in, bool first)
+static bo_status add_layers(bo_inspection_run *in, bool first)
 {
     float *directions = NULL;
-    bo_status status = bo_wants(in, BO_INSPECT_PART_ATTRIBUTION) ? bo_attribution_directions(in, &directions) : BO_OK;
+    bo_status status =
+        bo_part_requested(in, BO_INSPECT_PART_ATTRIBUTION) ? bo_attribution_directions(in, &directions) : BO_OK;
     for (size_t l = 0; status == BO_OK && l < in->d->layers; l++) {
         status = load_layer(in, l);
         if (status == BO_OK) status = add_layer(in, first, directions);
@@ -275,9 +276,9 @@ static bo_status add_layers(bo_inspecting *in, bool first)
     return status;
 }
 
-static bo_status read_text(bo_inspecting *in)
+static bo_status read_text(bo_inspection_run *in)
 {
-    const bool stream = bo_wants(in, BO_INSPECT_PART_ATTRIBUTION) || in->desc.receive;
+    const bool stream = bo_part_requested(in, BO_INSPECT_PART_ATTRIBUTION) || in->desc.receive;
     const unsigned parts = BO_CAPTURE_PART_ATTENTION | (stream ? BO_CAPTURE_PART_STREAM : 0);
     for (size_t at = 0; at < in->windows; at += in->arrays.windows) {
         const size_t windows = bo_min(in->batch, in->windows - at);
@@ -285,7 +286,7 @@ static bo_status read_text(bo_inspecting *in)
         for (size_t i = 0; i < windows * in->desc.tokens; i++)
             in->batch_ids[i] = in->ids[window_start(in, at + i / in->desc.tokens) + i % in->desc.tokens];
         BO_TRY(bo_capture_run(in->context, in->capture, in->batch_ids));
-        if (at == 0 && in->desc.receive) BO_TRY(bo_arrays_give_stream(in));
+        if (at == 0 && in->desc.receive) BO_TRY(bo_arrays_send_stream(in));
         BO_TRY(add_layers(in, at == 0));
         if (in->desc.no_report) break;
     }
@@ -294,7 +295,7 @@ static bo_status read_text(bo_inspecting *in)
 
 /* ---- repeated tokens --------------------------------------------------------------------------------------------- */
 
-static bo_status read_repeated(bo_inspecting *in)
+static bo_status read_repeated(bo_inspection_run *in)
 {
     const size_t period = bo_min(in->desc.tokens / 2, COPY), tokens = 2 * period;
     bo_rng rng = bo_rng_make(in->desc.seed, bo_rng_stream("inspect.repeated", 0));
@@ -319,55 +320,55 @@ static void free_moments(size_t count, bo_second_moments *moments)
     bo_free(moments);
 }
 
-static void free_sums(bo_inspecting *in)
+static void free_sums(bo_inspection_run *in)
 {
     for (size_t l = 0; in->sums && l < in->d->layers; l++) {
         bo_layer_sums *s = &in->sums[l];
         void *const blocks[] = {s->patterns, s->repeated, s->error2, s->norm2, s->written2, s->logits, s->logits2};
-        free_moments(bo_inspected(in, l)->heads, s->queries);
-        free_moments(bo_inspected(in, l)->key_heads, s->keys);
+        free_moments(bo_inspection_attention(in, l)->heads, s->queries);
+        free_moments(bo_inspection_attention(in, l)->key_heads, s->keys);
         for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     }
     bo_free(in->sums);
 }
 
-static bo_status begin(bo_inspecting *in)
+static bo_status begin(bo_inspection_run *in)
 {
     const double layers = (double)in->d->layers,
                  batches = in->batch ? ceil((double)in->windows / (double)in->batch) : 0;
-    in->steps = layers * (batches + (bo_wants(in, BO_INSPECT_PART_CIRCUITS) ? 1 : 0) +
-                          (bo_wants(in, BO_INSPECT_PART_BEHAVIOR) ? 1 : 0));
-    if (bo_wants(in, BO_INSPECT_PART_ERRORS)) BO_TRY(bo_candidates_make(in));
+    in->steps = layers * (batches + (bo_part_requested(in, BO_INSPECT_PART_CIRCUITS) ? 1 : 0) +
+                          (bo_part_requested(in, BO_INSPECT_PART_BEHAVIOR) ? 1 : 0));
+    if (bo_part_requested(in, BO_INSPECT_PART_ERRORS)) BO_TRY(bo_candidates_make(in));
     in->sums = bo_alloc(in->context, in->d->layers, sizeof *in->sums, "sums over a text");
     if (!in->sums) return BO_MEMORY;
     for (size_t l = 0; l < in->d->layers; l++) {
-        if (bo_wants(in, BO_INSPECT_PART_STATISTICS)) BO_TRY(bo_statistics_begin(in, l));
-        if (bo_wants(in, BO_INSPECT_PART_BEHAVIOR)) BO_TRY(bo_patterns_begin(in, l));
-        if (bo_wants(in, BO_INSPECT_PART_ERRORS)) BO_TRY(bo_errors_begin(in, l));
-        if (bo_wants(in, BO_INSPECT_PART_ATTRIBUTION)) BO_TRY(bo_attribution_begin(in, l));
+        if (bo_part_requested(in, BO_INSPECT_PART_STATISTICS)) BO_TRY(bo_statistics_begin(in, l));
+        if (bo_part_requested(in, BO_INSPECT_PART_BEHAVIOR)) BO_TRY(bo_patterns_begin(in, l));
+        if (bo_part_requested(in, BO_INSPECT_PART_ERRORS)) BO_TRY(bo_errors_begin(in, l));
+        if (bo_part_requested(in, BO_INSPECT_PART_ATTRIBUTION)) BO_TRY(bo_attribution_begin(in, l));
     }
     return BO_OK;
 }
 
-static bo_status finish(bo_inspecting *in)
+static bo_status finish(bo_inspection_run *in)
 {
     for (size_t l = 0; l < in->d->layers; l++) {
-        if (bo_wants(in, BO_INSPECT_PART_STATISTICS)) BO_TRY(bo_statistics_finish(in, l));
-        if (bo_wants(in, BO_INSPECT_PART_BEHAVIOR)) bo_patterns_finish(in, l);
-        if (bo_wants(in, BO_INSPECT_PART_ERRORS)) BO_TRY(bo_errors_finish(in, l));
-        if (bo_wants(in, BO_INSPECT_PART_ATTRIBUTION)) bo_attribution_finish(in, l);
+        if (bo_part_requested(in, BO_INSPECT_PART_STATISTICS)) BO_TRY(bo_statistics_finish(in, l));
+        if (bo_part_requested(in, BO_INSPECT_PART_BEHAVIOR)) bo_patterns_finish(in, l);
+        if (bo_part_requested(in, BO_INSPECT_PART_ERRORS)) BO_TRY(bo_errors_finish(in, l));
+        if (bo_part_requested(in, BO_INSPECT_PART_ATTRIBUTION)) bo_attribution_finish(in, l);
     }
-    if (bo_wants(in, BO_INSPECT_PART_ERRORS)) bo_candidates_choose(in);
+    if (bo_part_requested(in, BO_INSPECT_PART_ERRORS)) bo_candidates_choose(in);
     return BO_OK;
 }
 
-static bo_status run(bo_inspecting *in)
+static bo_status run(bo_inspection_run *in)
 {
     BO_TRY(report_make(in));
     BO_TRY(begin(in));
-    if (bo_wants(in, BO_INSPECT_PART_CIRCUITS)) BO_TRY(bo_circuits(in));
+    if (bo_part_requested(in, BO_INSPECT_PART_CIRCUITS)) BO_TRY(bo_circuits(in));
     BO_TRY(read_text(in));
-    if (bo_wants(in, BO_INSPECT_PART_BEHAVIOR)) BO_TRY(read_repeated(in));
+    if (bo_part_requested(in, BO_INSPECT_PART_BEHAVIOR)) BO_TRY(read_repeated(in));
     return finish(in);
 }
 
@@ -377,7 +378,7 @@ bo_status bo_inspect(bo_context *context, const bo_model *model, const int32_t *
     if (out) *out = NULL;
     BO_REQUIRE(context, model, out);
     BO_REQUIRE_IF(context, count > 0, ids);
-    bo_inspecting in = {.context = context, .model = model, .d = &model->desc, .ids = ids, .count = count};
+    bo_inspection_run in = {.context = context, .model = model, .d = &model->desc, .ids = ids, .count = count};
     if (desc) in.desc = *desc;
     BO_TRY(resolve(&in));
     in.report = bo_alloc(context, 1, sizeof *in.report, "a report on a model");

@@ -16,22 +16,22 @@
 #include "../nn/nn.h"
 
 /* Memory of a report: blocks that are freed together. */
-typedef struct bo_kept_block {
-    struct bo_kept_block *next;
+typedef struct bo_inspection_block {
+    struct bo_inspection_block *next;
     void *memory;
-} bo_kept_block;
+} bo_inspection_block;
 
 /* A report, and its arrays as they are filled in. */
-typedef struct bo_inspection_made {
+typedef struct bo_inspection_builder {
     bo_inspection out; /* first, so that bo_inspection_destroy() finds the rest */
     bo_layer_report *layers;
     bo_head_report **heads; /* by layer */
     bo_inspect_candidate *candidates;
-    bo_kept_block *blocks;
-} bo_inspection_made;
+    bo_inspection_block *blocks;
+} bo_inspection_builder;
 
 /* Allocates zeroed memory that is freed with the report. NULL: out of memory. */
-void *bo_inspection_keep(bo_context *context, bo_inspection_made *report, size_t count, size_t size);
+void *bo_inspection_alloc(bo_context *context, bo_inspection_builder *report, size_t count, size_t size);
 
 /* Sums over the windows that were read, of one layer. */
 typedef struct bo_layer_sums {
@@ -56,12 +56,12 @@ typedef struct bo_layer_arrays {
 } bo_layer_arrays;
 
 /* One inspection. */
-typedef struct bo_inspecting {
+typedef struct bo_inspection_run {
     bo_context *context;
     const bo_model *model;
     const bo_model_desc *d;
     bo_inspect_desc desc; /* without zeros */
-    bo_inspection_made *report;
+    bo_inspection_builder *report;
     const int32_t *ids; /* the text */
     size_t count;
     size_t windows, batch; /* windows in all, and per batch */
@@ -70,20 +70,20 @@ typedef struct bo_inspecting {
     bo_capture *capture;
     int32_t *batch_ids;
     double done, steps; /* for progress */
-} bo_inspecting;
+} bo_inspection_run;
 
-static inline bool bo_wants(const bo_inspecting *in, bo_inspect_part part)
+static inline bool bo_part_requested(const bo_inspection_run *in, bo_inspect_part part)
 {
     return (in->desc.parts & (unsigned)part) && !in->desc.no_report;
 }
 
-static inline const bo_attention_desc *bo_inspected(const bo_inspecting *in, size_t layer)
+static inline const bo_attention_desc *bo_inspection_attention(const bo_inspection_run *in, size_t layer)
 {
     return bo_attention_describe(bo_model_attention(in->model, layer));
 }
 
 /* s of exp(s q·k): that of the kind, or 1/√dim. */
-double bo_inspected_scale(const bo_attention_desc *attention);
+double bo_inspection_scale(const bo_attention_desc *attention);
 
 /* True if the weights of a model are what its heads multiply by: not with unit scaling or separate adapters. */
 bool bo_has_circuits(const bo_model *model);
@@ -118,9 +118,9 @@ bo_status bo_subtract_mean_row(bo_context *context, size_t rows, size_t width, f
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-bo_status bo_statistics_begin(bo_inspecting *in, size_t layer);
-bo_status bo_statistics_add(bo_inspecting *in);
-bo_status bo_statistics_finish(bo_inspecting *in, size_t layer);
+bo_status bo_statistics_begin(bo_inspection_run *in, size_t layer);
+bo_status bo_statistics_add(bo_inspection_run *in);
+bo_status bo_statistics_finish(bo_inspection_run *in, size_t layer);
 
 typedef struct bo_pattern_sums {
     double entropy, share, several;               /* `several`: queries that see at least two keys */
@@ -130,27 +130,27 @@ typedef struct bo_pattern_sums {
 } bo_pattern_sums;
 /* True if the kind has weights exp(s q·k), or estimates them. */
 bool bo_has_pattern(const bo_attention_desc *attention);
-bo_status bo_patterns_begin(bo_inspecting *in, size_t layer);
+bo_status bo_patterns_begin(bo_inspection_run *in, size_t layer);
 /* ids: those of the batch. period: length of a copy if the tokens are repeated once; 0: a text. */
-bo_status bo_patterns_add(bo_inspecting *in, const int32_t *ids, size_t period);
-void bo_patterns_finish(bo_inspecting *in, size_t layer);
+bo_status bo_patterns_add(bo_inspection_run *in, const int32_t *ids, size_t period);
+void bo_patterns_finish(bo_inspection_run *in, size_t layer);
 /* Computes the attention of a head in a window: tokens x tokens, rows sum to 1. m: the M of its key head (rank x dim),
  * or NULL. */
-bo_status bo_pattern_of(bo_inspecting *in, size_t window, size_t head, const float *m, float *out);
+bo_status bo_pattern_of(bo_inspection_run *in, size_t window, size_t head, const float *m, float *out);
 /* Reads M of all key heads of a DARK layer; *out is NULL for other kinds. */
-bo_status bo_matrix_read(const bo_inspecting *in, size_t layer, float **out);
+bo_status bo_matrix_read(const bo_inspection_run *in, size_t layer, float **out);
 
 /* All layers. */
-bo_status bo_circuits(bo_inspecting *in);
+bo_status bo_circuits(bo_inspection_run *in);
 /* Computes an orthonormal basis (width x value_dim, its first *rank columns) of the column space of W_OV. */
 bo_status bo_write_basis(bo_context *context, const bo_layer_weights *w, size_t head, double *basis, size_t *rank);
 
-bo_status bo_attribution_begin(bo_inspecting *in, size_t layer);
+bo_status bo_attribution_begin(bo_inspection_run *in, size_t layer);
 /* directions: what a unit of the final stream adds to the logit of the next token minus the mean logit, rows x
  * width. */
-bo_status bo_attribution_directions(bo_inspecting *in, float **directions);
-bo_status bo_attribution_add(bo_inspecting *in, const float *directions, bool first);
-void bo_attribution_finish(bo_inspecting *in, size_t layer);
+bo_status bo_attribution_directions(bo_inspection_run *in, float **directions);
+bo_status bo_attribution_add(bo_inspection_run *in, const float *directions, bool first);
+void bo_attribution_finish(bo_inspection_run *in, size_t layer);
 
 /* The maps of candidates with features. */
 typedef enum bo_map {
@@ -168,18 +168,18 @@ static inline size_t bo_map_candidate(bo_map map, size_t count)
     return (size_t)map * BO_FEATURE_COUNTS + count;
 }
 
-bo_status bo_candidates_make(bo_inspecting *in);
-void bo_candidates_choose(bo_inspecting *in);
+bo_status bo_candidates_make(bo_inspection_run *in);
+void bo_candidates_choose(bo_inspection_run *in);
 /* Returns the descriptor of a candidate for heads of the current layer. norms: norm of √s q times norm of √s k. */
-bo_attention_desc bo_candidate_desc(const bo_inspecting *in, const bo_inspect_candidate *candidate, size_t heads,
+bo_attention_desc bo_candidate_desc(const bo_inspection_run *in, const bo_inspect_candidate *candidate, size_t heads,
                                     size_t key_heads, double norms);
 /* Draws the frequencies of an attention for these rows; does nothing if it has no proposal. */
 bo_status bo_candidate_fit(bo_context *context, bo_attention *attention, const bo_attention_shape *shape,
                            const float *q, const float *k);
-bo_status bo_errors_begin(bo_inspecting *in, size_t layer);
-bo_status bo_errors_add(bo_inspecting *in);
+bo_status bo_errors_begin(bo_inspection_run *in, size_t layer);
+bo_status bo_errors_add(bo_inspection_run *in);
 /* Predicts the errors of one head of the current layer. m: whitening of its key head. */
-bo_status bo_errors_predict(bo_inspecting *in, size_t head, const float *m, double norms, double *predicted);
+bo_status bo_errors_predict(bo_inspection_run *in, size_t head, const float *m, double norms, double *predicted);
 /* Windows of the batch that maps are fitted to, and the first one that they are measured on. */
 static inline size_t bo_fit_windows(const bo_layer_arrays *x)
 {
@@ -189,10 +189,10 @@ static inline size_t bo_first_measured(const bo_layer_arrays *x)
 {
     return x->windows > 1 ? x->windows / 2 : 0;
 }
-bo_status bo_errors_finish(bo_inspecting *in, size_t layer);
+bo_status bo_errors_finish(bo_inspection_run *in, size_t layer);
 
 /* Passes the arrays of the current layer, and those of the residual stream, to the caller. */
-bo_status bo_arrays_give(bo_inspecting *in);
-bo_status bo_arrays_give_stream(bo_inspecting *in);
+bo_status bo_arrays_send(bo_inspection_run *in);
+bo_status bo_arrays_send_stream(bo_inspection_run *in);
 
 #endif

@@ -19,9 +19,9 @@ bool bo_has_pattern(const bo_attention_desc *attention)
     }
 }
 
-bo_status bo_patterns_begin(bo_inspecting *in, size_t layer)
+bo_status bo_patterns_begin(bo_inspection_run *in, size_t layer)
 {
-    const size_t heads = bo_inspected(in, layer)->heads;
+    const size_t heads = bo_inspection_attention(in, layer)->heads;
     bo_layer_sums *sums = &in->sums[layer];
     sums->patterns = bo_alloc(in->context, heads, sizeof *sums->patterns, "sums over attention patterns");
     sums->repeated = bo_alloc(in->context, heads, sizeof *sums->repeated, "sums over attention patterns");
@@ -66,7 +66,8 @@ static bo_status through_matrix(bo_context *context, size_t tokens, size_t rank,
     return bo_gemm(context, false, true, tokens, rank, dim, 1, x, stride, m, dim, 0, y, rank);
 }
 
-static bo_status scores_of(bo_inspecting *in, size_t window, size_t head, const float *m, float *room, float *out)
+static bo_status scores_of(bo_inspection_run *in, size_t window, size_t head, const float *m, float *workspace,
+                           float *out)
 {
     const bo_layer_arrays *x = &in->arrays;
     const bo_attention_desc *a = x->attention;
@@ -74,7 +75,7 @@ static bo_status scores_of(bo_inspecting *in, size_t window, size_t head, const 
     const size_t ldq = a->heads * a->dim, ldk = a->key_heads * a->dim;
     const float *q = x->q + window * n * ldq + head * a->dim, *k = x->k + window * n * ldk + key_head * a->dim;
     if (!m) return bo_gemm(in->context, false, true, n, n, a->dim, 1, q, ldq, k, ldk, 0, out, n);
-    float *mq = room, *mk = room + n * a->rank;
+    float *mq = workspace, *mk = workspace + n * a->rank;
     BO_TRY(through_matrix(in->context, n, a->rank, a->dim, q, ldq, m, mq));
     BO_TRY(through_matrix(in->context, n, a->rank, a->dim, k, ldk, m, mk));
     return bo_gemm(in->context, false, true, n, n, a->rank, 1, mq, a->rank, mk, a->rank, 0, out, n);
@@ -86,15 +87,15 @@ static weighing weighing_of(const bo_layer_arrays *x, float *scores)
     return (weighing){x->tokens, window, x->scale, scores};
 }
 
-bo_status bo_pattern_of(bo_inspecting *in, size_t window, size_t head, const float *m, float *out)
+bo_status bo_pattern_of(bo_inspection_run *in, size_t window, size_t head, const float *m, float *out)
 {
     const bo_layer_arrays *x = &in->arrays;
     weighing w = weighing_of(x, out);
     const size_t rank = m ? x->attention->rank : 0;
-    float *room = bo_alloc_raw(in->context, 2 * x->tokens * rank, sizeof *room, "queries and keys after M");
-    bo_status status = room ? scores_of(in, window, head, m, room, out) : BO_MEMORY;
+    float *workspace = bo_alloc_raw(in->context, 2 * x->tokens * rank, sizeof *workspace, "queries and keys after M");
+    bo_status status = workspace ? scores_of(in, window, head, m, workspace, out) : BO_MEMORY;
     if (status == BO_OK) bo_parallel(in->context, x->tokens, weigh_row, &w);
-    bo_free(room);
+    bo_free(workspace);
     return status;
 }
 
@@ -102,15 +103,15 @@ bo_status bo_pattern_of(bo_inspecting *in, size_t window, size_t head, const flo
 
 static void add_entropy(const weighing *w, size_t i, bo_pattern_sums *sums)
 {
-    const size_t first = first_key(w, i), seen = i + 1 - first;
+    const size_t first = first_key(w, i), visible = i + 1 - first;
     double entropy = 0;
-    if (seen < 2) return;
+    if (visible < 2) return;
     for (size_t j = first; j <= i; j++) {
         const double weight = (double)w->scores[i * w->tokens + j];
         if (weight > 0) entropy -= weight * log(weight);
     }
     sums->entropy += entropy;
-    sums->share += entropy / log((double)seen);
+    sums->share += entropy / log((double)visible);
     sums->several++;
 }
 
@@ -148,7 +149,7 @@ static void add_window(const weighing *w, const int32_t *ids, size_t period, bo_
     }
 }
 
-static bo_status add_heads(bo_inspecting *in, const int32_t *ids, size_t period, const float *m, float *scores)
+static bo_status add_heads(bo_inspection_run *in, const int32_t *ids, size_t period, const float *m, float *scores)
 {
     const bo_layer_arrays *x = &in->arrays;
     const bo_attention_desc *a = x->attention;
@@ -163,7 +164,7 @@ static bo_status add_heads(bo_inspecting *in, const int32_t *ids, size_t period,
     return BO_OK;
 }
 
-bo_status bo_patterns_add(bo_inspecting *in, const int32_t *ids, size_t period)
+bo_status bo_patterns_add(bo_inspection_run *in, const int32_t *ids, size_t period)
 {
     const bo_layer_arrays *x = &in->arrays;
     float *m;
@@ -181,9 +182,9 @@ static double mean(double sum, double count)
     return count > 0 ? sum / count : NAN;
 }
 
-void bo_patterns_finish(bo_inspecting *in, size_t layer)
+void bo_patterns_finish(bo_inspection_run *in, size_t layer)
 {
-    const size_t heads = bo_inspected(in, layer)->heads;
+    const size_t heads = bo_inspection_attention(in, layer)->heads;
     for (size_t h = 0; h < heads; h++) {
         bo_head_report *head = &in->report->heads[layer][h];
         const bo_pattern_sums *text = &in->sums[layer].patterns[h], *random = &in->sums[layer].repeated[h];

@@ -6,7 +6,7 @@
 
 /* The rows of one head: those that maps are fitted to, and one window to predict for. */
 typedef struct head_rows {
-    bo_inspecting *in;
+    bo_inspection_run *in;
     size_t tokens, dim, value_dim, fit; /* fit: windows */
     float *fit_q, *fit_k, *q, *k, *v;
     float *mq, *mk;         /* q and k after M */
@@ -114,7 +114,7 @@ static bo_status predict_maps(const head_rows *r, double norms, double *predicte
     return BO_OK;
 }
 
-bo_status bo_errors_predict(bo_inspecting *in, size_t head, const float *m, double norms, double *predicted)
+bo_status bo_errors_predict(bo_inspection_run *in, size_t head, const float *m, double norms, double *predicted)
 {
     const bo_layer_arrays *x = &in->arrays;
     head_rows r = {.in = in,

@@ -4,16 +4,16 @@
 #include "../math/linalg.h"
 #include "internal.h"
 
-double bo_inspected_scale(const bo_attention_desc *attention)
+double bo_inspection_scale(const bo_attention_desc *attention)
 {
     return attention->scale > 0 ? attention->scale : 1 / sqrt((double)attention->dim);
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-bo_status bo_statistics_begin(bo_inspecting *in, size_t layer)
+bo_status bo_statistics_begin(bo_inspection_run *in, size_t layer)
 {
-    const bo_attention_desc *a = bo_inspected(in, layer);
+    const bo_attention_desc *a = bo_inspection_attention(in, layer);
     bo_layer_sums *sums = &in->sums[layer];
     sums->queries = bo_alloc(in->context, a->heads, sizeof *sums->queries, "moments of heads");
     sums->keys = bo_alloc(in->context, a->key_heads, sizeof *sums->keys, "moments of heads");
@@ -33,7 +33,7 @@ static bo_status add_rows(bo_context *context, size_t rows, size_t dim, const fl
     return BO_OK;
 }
 
-bo_status bo_statistics_add(bo_inspecting *in)
+bo_status bo_statistics_add(bo_inspection_run *in)
 {
     const bo_layer_arrays *x = &in->arrays;
     const bo_attention_desc *a = x->attention;
@@ -59,10 +59,10 @@ static bo_status average(bo_context *context, size_t layer, size_t dim, double r
     return bo_fail(context, BO_NUMERIC, "inspect: queries or keys of layer %zu are not finite", layer);
 }
 
-static bo_status fill_spectrum(bo_inspecting *in, size_t dim, const bo_second_moments *q, const bo_second_moments *k,
-                               bo_head_moments *out)
+static bo_status fill_spectrum(bo_inspection_run *in, size_t dim, const bo_second_moments *q,
+                               const bo_second_moments *k, bo_head_moments *out)
 {
-    double *values = bo_inspection_keep(in->context, in->report, dim, sizeof *values), sum = 0, squares = 0;
+    double *values = bo_inspection_alloc(in->context, in->report, dim, sizeof *values), sum = 0, squares = 0;
     if (!values) return BO_MEMORY;
     BO_TRY(bo_second_moments_eigenvalues(in->context, dim, q, k, values));
     for (size_t i = 0; i < dim / 2; i++) { /* descending */
@@ -79,7 +79,7 @@ static bo_status fill_spectrum(bo_inspecting *in, size_t dim, const bo_second_mo
     return BO_OK;
 }
 
-static bo_status fill(bo_inspecting *in, size_t dim, const bo_second_moments *q, const bo_second_moments *k,
+static bo_status fill(bo_inspection_run *in, size_t dim, const bo_second_moments *q, const bo_second_moments *k,
                       bo_head_moments *out)
 {
     bo_law law;
@@ -96,10 +96,10 @@ static bo_status fill(bo_inspecting *in, size_t dim, const bo_second_moments *q,
     return BO_OK;
 }
 
-static bo_status keep_copy(bo_inspecting *in, size_t dim, const bo_second_moments *m, const double **mean,
+static bo_status keep_copy(bo_inspection_run *in, size_t dim, const bo_second_moments *m, const double **mean,
                            const double **second)
 {
-    double *copy = bo_inspection_keep(in->context, in->report, dim * (dim + 1), sizeof *copy);
+    double *copy = bo_inspection_alloc(in->context, in->report, dim * (dim + 1), sizeof *copy);
     if (!copy) return BO_MEMORY;
     memcpy(copy, m->mean, dim * sizeof *copy);
     memcpy(copy + dim, m->second, dim * dim * sizeof *copy);
@@ -110,9 +110,9 @@ static bo_status keep_copy(bo_inspecting *in, size_t dim, const bo_second_moment
 
 /* ---- after M ----------------------------------------------------------------------------------------------------- */
 
-bo_status bo_matrix_read(const bo_inspecting *in, size_t layer, float **out)
+bo_status bo_matrix_read(const bo_inspection_run *in, size_t layer, float **out)
 {
-    const bo_attention_desc *a = bo_inspected(in, layer);
+    const bo_attention_desc *a = bo_inspection_attention(in, layer);
     char name[96];
     *out = NULL;
     if (!bo_attention_has(a, BO_TRAIT_MATRIX)) return BO_OK;
@@ -127,46 +127,46 @@ bo_status bo_matrix_read(const bo_inspecting *in, size_t layer, float **out)
 }
 
 /* The moments of M x from those of x: M μ and M Λ Mᵀ. room: rank x dim. */
-static void transform(size_t rank, size_t dim, const float *m, const bo_second_moments *x, double *room,
+static void transform(size_t rank, size_t dim, const float *m, const bo_second_moments *x, double *product,
                       const bo_second_moments *out)
 {
-    memset(room, 0, rank * dim * sizeof *room);
+    memset(product, 0, rank * dim * sizeof *product);
     for (size_t r = 0; r < rank; r++) {
         out->mean[r] = 0;
         for (size_t i = 0; i < dim; i++) {
             out->mean[r] += (double)m[r * dim + i] * x->mean[i];
-            for (size_t j = 0; j < dim; j++) room[r * dim + j] += (double)m[r * dim + i] * x->second[i * dim + j];
+            for (size_t j = 0; j < dim; j++) product[r * dim + j] += (double)m[r * dim + i] * x->second[i * dim + j];
         }
     }
     for (size_t r = 0; r < rank; r++)
         for (size_t s = 0; s < rank; s++) {
             double sum = 0;
-            for (size_t j = 0; j < dim; j++) sum += room[r * dim + j] * (double)m[s * dim + j];
+            for (size_t j = 0; j < dim; j++) sum += product[r * dim + j] * (double)m[s * dim + j];
             out->second[r * rank + s] = sum;
         }
 }
 
-static bo_status fill_mapped(bo_inspecting *in, size_t rank, size_t dim, const float *m, const bo_second_moments *q,
+static bo_status fill_mapped(bo_inspection_run *in, size_t rank, size_t dim, const float *m, const bo_second_moments *q,
                              const bo_second_moments *k, bo_head_moments *out)
 {
     bo_second_moments mq = {0}, mk = {0};
-    double *room = bo_alloc_raw(in->context, rank * dim, sizeof *room, "moments after M");
-    bo_status status = room ? bo_second_moments_alloc(in->context, rank, &mq) : BO_MEMORY;
+    double *product = bo_alloc_raw(in->context, rank * dim, sizeof *product, "moments after M");
+    bo_status status = product ? bo_second_moments_alloc(in->context, rank, &mq) : BO_MEMORY;
     if (status == BO_OK) status = bo_second_moments_alloc(in->context, rank, &mk);
     if (status == BO_OK) {
-        transform(rank, dim, m, q, room, &mq);
-        transform(rank, dim, m, k, room, &mk);
+        transform(rank, dim, m, q, product, &mq);
+        transform(rank, dim, m, k, product, &mk);
         status = fill(in, rank, &mq, &mk, out);
     }
     bo_second_moments_free(&mq);
     bo_second_moments_free(&mk);
-    bo_free(room);
+    bo_free(product);
     return status;
 }
 
-static bo_status finish_heads(bo_inspecting *in, size_t layer, const float *m)
+static bo_status finish_heads(bo_inspection_run *in, size_t layer, const float *m)
 {
-    const bo_attention_desc *a = bo_inspected(in, layer);
+    const bo_attention_desc *a = bo_inspection_attention(in, layer);
     const bo_layer_sums *sums = &in->sums[layer];
     const size_t group = a->heads / a->key_heads;
     for (size_t h = 0; h < a->heads; h++) {
@@ -181,11 +181,11 @@ static bo_status finish_heads(bo_inspecting *in, size_t layer, const float *m)
     return BO_OK;
 }
 
-bo_status bo_statistics_finish(bo_inspecting *in, size_t layer)
+bo_status bo_statistics_finish(bo_inspection_run *in, size_t layer)
 {
-    const bo_attention_desc *a = bo_inspected(in, layer);
+    const bo_attention_desc *a = bo_inspection_attention(in, layer);
     const bo_layer_sums *sums = &in->sums[layer];
-    const double scale = bo_inspected_scale(a);
+    const double scale = bo_inspection_scale(a);
     float *m;
     for (size_t h = 0; h < a->heads; h++)
         BO_TRY(average(in->context, layer, a->dim, sums->rows, scale, &sums->queries[h]));

@@ -38,14 +38,16 @@ static inline bo_attention_desc desc_of(bool causal)
         .heads = HEADS, .key_heads = KEY_HEADS, .dim = DIM, .value_dim = VALUES, .causal = causal};
 }
 
-static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
+static const bo_attention_shape one_sequence = {.sequences = 1, .tokens = TOKENS};
 
 /* The caller destroys the advice. */
-static inline bo_attention_advice *advise(bo_context *context, const data *d, bool causal, double target, size_t most)
+static inline bo_attention_advice *advise(bo_context *context, const data *d, bool causal, double target,
+                                          size_t max_features)
 {
     bo_attention_desc desc = desc_of(causal);
     bo_attention_advice *advice;
-    assert_ok(context, bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, d->v, target, most, &advice));
+    assert_ok(context, bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, d->v, target, max_features,
+                                                  &advice));
     assert_true(advice->map_count >= 8 && advice->map_count <= 16);
     return advice;
 }
@@ -55,7 +57,7 @@ static inline float *forward(bo_context *context, const bo_attention *attention,
 {
     float *out = malloc(HEADS * TOKENS * VALUES * sizeof *out);
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-    assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &one_sequence, &in, NULL, NULL, out, NULL));
     return out;
 }
 
@@ -71,19 +73,19 @@ static inline double relative_distance(const float *out, const float *exact)
 
 /* Applies a recommended map, calibrated on `seen` if it needs data, in attention over every query of `d`. Returns the
  * median error of several draws against `exact`. */
-static inline double follow(bo_context *context, const data *seen, const data *d, const bo_attention_desc *desc,
-                            const float *exact)
+static inline double follow(bo_context *context, const data *calibration_data, const data *d,
+                            const bo_attention_desc *desc, const float *exact)
 {
     enum { DRAWS = 5 };
     bool calibrated = desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
-    bo_attention_inputs before = {.q = seen->q, .k = seen->k};
+    bo_attention_inputs before = {.q = calibration_data->q, .k = calibration_data->k};
     bo_attention *attention;
     bo_calibration *c = NULL;
     double errors[DRAWS];
     assert_ok(context, bo_attention_create(context, desc, &attention));
     if (calibrated) {
         assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-        assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &before));
+        assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &before));
     }
     for (size_t i = 0; i < DRAWS; i++) {
         if (calibrated)

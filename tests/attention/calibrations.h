@@ -44,13 +44,13 @@ static inline bo_attention_desc desc_of(bo_attention_kind kind, bo_proposal prop
     return desc;
 }
 
-static inline bo_attention *make(bo_context *context, const bo_attention_desc *desc)
+static inline bo_attention *create_attention(bo_context *context, const bo_attention_desc *desc)
 {
     bo_attention *attention = NULL;
     assert_ok(context, bo_attention_create(context, desc, &attention));
     return attention;
 }
 
-static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
+static const bo_attention_shape one_sequence = {.sequences = 1, .tokens = TOKENS};
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef BO_TEST_ATTENTION_CASES_H
 #define BO_TEST_ATTENTION_CASES_H
 
-#include "judge.h"
+#include "verify.h"
 #include "kind_cases.h"
 
 typedef void (*case_visitor)(bo_context *context, const trial_desc *desc);

@@ -27,7 +27,7 @@ static inline void learn(const data *d, size_t sequence, size_t head, size_t tok
 {
     const problem *p = d->p;
     size_t at = row_of(d, p->key_heads, sequence, head, token);
-    double g = p->gated ? exp(d->in[GATE][at]) : 1, beta = p->weighed ? d->in[BETA][at] : 1, k[MOST_DIM];
+    double g = p->gated ? exp(d->in[GATE][at]) : 1, beta = p->weighed ? d->in[BETA][at] : 1, k[MAX_DIM];
     unit_row(p, d->in[K] + at * p->dim, k);
     for (size_t i = 0; i < p->dim * p->values; i++) s[i] *= g;
     for (size_t j = 0; j < p->values; j++) {
@@ -37,11 +37,11 @@ static inline void learn(const data *d, size_t sequence, size_t head, size_t tok
     }
 }
 
-static inline void answer(const data *d, size_t sequence, size_t head, size_t token, const double *s)
+static inline void compute_output(const data *d, size_t sequence, size_t head, size_t token, const double *s)
 {
     const problem *p = d->p;
     size_t at = row_of(d, p->heads, sequence, head, token);
-    double q[MOST_DIM];
+    double q[MAX_DIM];
     unit_row(p, d->in[Q] + at * p->dim, q);
     for (size_t j = 0; j < p->values; j++) {
         double sum = 0;

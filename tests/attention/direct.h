@@ -67,12 +67,12 @@ static inline void direct_query(const direct *d, size_t s, size_t h, size_t i, d
     memset(size, 0, values * sizeof *size);
     for (size_t j = 0; j < (desc->causal ? i + 1 : d->shape.tokens); j++) {
         const double *v = d->x[V] + direct_row(d, desc->key_heads, values, s, g, j);
-        double own, decay = d->x[DECAY] ? exp((double)(i - j) * d->x[DECAY][g]) : 1;
+        double size_weight, decay = d->x[DECAY] ? exp((double)(i - j) * d->x[DECAY][g]) : 1;
         direct_front(d, g, true, d->x[K] + direct_row(d, desc->key_heads, desc->dim, s, g, j), k);
-        double weight = decay * d->kernel(width, q, k, &own);
+        double weight = decay * d->kernel(width, q, k, &size_weight);
         total += weight;
-        total_size += decay * own;
-        for (size_t c = 0; c < values; c++) out[c] += weight * v[c], size[c] += decay * own * fabs(v[c]);
+        total_size += decay * size_weight;
+        for (size_t c = 0; c < values; c++) out[c] += weight * v[c], size[c] += decay * size_weight * fabs(v[c]);
     }
     for (size_t c = 0; desc->normalizer == BO_NORMALIZER_SUM && c < values; c++) {
         out[c] /= total;
@@ -214,12 +214,12 @@ static inline void direct_check_gradients(direct *d, double cancel)
     double *out = malloc(d->outputs * sizeof(double)), *size = malloc(d->outputs * sizeof(double));
     for (int a = 0; a < ARRAYS; a++)
         for (uint64_t trial = 0; d->given[a] && trial < 3; trial++) {
-            double *x = d->x[a], *way = malloc(d->count[a] * sizeof(double)), loss[2], found = 0, whole = 0;
+            double *x = d->x[a], *way = malloc(d->count[a] * sizeof(double)), loss[2], found = 0, magnitude = 0;
             bo_rng rng = bo_rng_make(3 + trial, bo_rng_stream("test.direct.way", (uint64_t)a));
             for (size_t i = 0; i < d->count[a]; i++) {
                 way[i] = bo_rng_normal(&rng);
                 found += way[i] * (double)d->gradient[a][i];
-                whole += fabs(way[i] * (double)d->gradient[a][i]);
+                magnitude += fabs(way[i] * (double)d->gradient[a][i]);
             }
             for (int side = 0; side < 2; side++) {
                 for (size_t i = 0; i < d->count[a]; i++) x[i] = (double)d->given[a][i] + (side ? step : -step) * way[i];
@@ -227,7 +227,7 @@ static inline void direct_check_gradients(direct *d, double cancel)
             }
             for (size_t i = 0; i < d->count[a]; i++) x[i] = (double)d->given[a][i];
             double expected = (loss[1] - loss[0]) / (2 * step),
-                   allowed = 1e-5 * cancel * whole + direct_flow(d, a, size);
+                   allowed = 1e-5 * cancel * magnitude + direct_flow(d, a, size);
             if (!(fabs(found - expected) <= allowed))
                 fail_msg("array %d: slope %.9g, expected %.9g within %.3g", a, found, expected, allowed);
             free(way);

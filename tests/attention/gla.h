@@ -84,7 +84,7 @@ static inline float random_gate(gates kind, bo_rng *rng)
     }
 }
 
-static inline data make(const model *m)
+static inline data make_data(const model *m)
 {
     data x = {.model = *m, .total = start_of(m, m->shape.sequences)};
     bo_attention_desc *d = &x.model.desc;

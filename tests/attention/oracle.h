@@ -196,7 +196,7 @@ static inline void oracle_compute(oracle_head *h)
         oracle_clear(h->dz0, w.count);
     }
     for (size_t row = 0; row < rows; row++) {
-        oracle_query query = oracle_answer(h, &w, row);
+        oracle_query query = oracle_output(h, &w, row);
         if (backward && h->dout) oracle_query_backward(h, &w, &query);
     }
     if (h->s_final) oracle_final(h, &w);

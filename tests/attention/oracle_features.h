@@ -147,7 +147,7 @@ static inline void oracle_map_drop(oracle_map *map)
 static inline double oracle_log_features(const oracle_map *map, const double *x, double *log_phi)
 {
     bool both = map->desc->function == BO_FUNCTION_HYPERBOLIC;
-    double half = oracle_half_norm(map, x), most = 0;
+    double half = oracle_half_norm(map, x), max_magnitude = 0;
     double shift = map->log_d - half - 0.5 * log((double)(both ? 2 * map->m : map->m));
     for (size_t i = 0; i < map->m; i++) {
         const double *w = map->w + i * map->dim;
@@ -155,9 +155,9 @@ static inline double oracle_log_features(const oracle_map *map, const double *x,
         double constant = shift + map->a * oracle_dot(map->dim, w, w) / map->desc->gamma + map->log_weight[i];
         log_phi[i] = u + constant;
         if (both) log_phi[map->m + i] = -u + constant;
-        most = fmax(most, magnitude);
+        max_magnitude = fmax(max_magnitude, magnitude);
     }
-    return most;
+    return max_magnitude;
 }
 
 static inline void oracle_exponential(const oracle_map *map, const double *x, double *c, double *z, oracle_noise *noise)

@@ -14,7 +14,7 @@
 typedef struct memory_head {
     const bo_attention_desc *desc; /* with defaults filled in */
     size_t group, queries, keys;   /* number of keys: that of the queries, or 0; with `asks` any number */
-    bool asks;                     /* every query comes after the last key */
+    bool read_only;                /* every query comes after the last key */
     const double *q, *k, *v;       /* group x queries x dim, keys x dim, keys x value_dim */
     const double *log_gate;        /* keys, for GLA keys x dim; NULL: 0 */
     const double *beta, *lambda;   /* keys, dim; NULL: 1 */
@@ -203,7 +203,7 @@ static inline double memory_scale(const memory_head *h)
 }
 
 /* The output of query `row` for the state after `t` keys. For RIDGE the linear system is that of this state. */
-static inline void memory_answer(memory_head *h, memory_work *w, size_t row, size_t t)
+static inline void memory_output(memory_head *h, memory_work *w, size_t row, size_t t)
 {
     const double *x = w->q + row * w->dim;
     if (w->ridge) memory_solve(h, w, x, w->x), x = w->x;
@@ -211,16 +211,16 @@ static inline void memory_answer(memory_head *h, memory_work *w, size_t row, siz
         h->out[row * w->value + c] = memory_scale(h) * memory_column(h, w, x, memory_s(w, t), c);
 }
 
-static inline void memory_answers(memory_head *h, memory_work *w, size_t query, size_t t)
+static inline void memory_outputs(memory_head *h, memory_work *w, size_t query, size_t t)
 {
     if (w->ridge) memory_system(h, w, memory_h(w, t), t);
-    for (size_t g = 0; g < h->group; g++) memory_answer(h, w, g * h->queries + query, t);
+    for (size_t g = 0; g < h->group; g++) memory_output(h, w, g * h->queries + query, t);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* o = s Sᵀ q, or Gᵀ x with x = (H + Λ)⁻¹ q. In the second case y = (H + Λ)⁻¹ G do, dq = y, dH = -y xᵀ, dΛ = -x∘y. */
-static inline void memory_answer_backward(memory_head *h, memory_work *w, size_t row, size_t t)
+static inline void memory_output_backward(memory_head *h, memory_work *w, size_t row, size_t t)
 {
     const double *x = w->q + row * w->dim, *dout = h->dout + row * w->value, *s = memory_s(w, t);
     double *dx = w->dq + row * w->dim, scale = memory_scale(h);
@@ -242,11 +242,11 @@ static inline void memory_answer_backward(memory_head *h, memory_work *w, size_t
     }
 }
 
-static inline void memory_answers_backward(memory_head *h, memory_work *w, size_t query, size_t t)
+static inline void memory_outputs_backward(memory_head *h, memory_work *w, size_t query, size_t t)
 {
     if (!h->dout) return;
     if (w->ridge) memory_system(h, w, memory_h(w, t), t);
-    for (size_t g = 0; g < h->group; g++) memory_answer_backward(h, w, g * h->queries + query, t);
+    for (size_t g = 0; g < h->group; g++) memory_output_backward(h, w, g * h->queries + query, t);
 }
 
 /* S = A + β k uᵀ, u = v - Aᵀ k: dA = dS - k duᵀ with du = β dSᵀ k. */
@@ -325,10 +325,10 @@ static inline void memory_backward(memory_head *h, memory_work *w)
     for (size_t i = 0; h->dh_final && i < square; i++) w->dh[i] = h->dh_final[i];
     for (size_t i = 0; h->dlog_gate && i < h->keys * gates; i++) h->dlog_gate[i] = 0;
     for (size_t i = 0; h->dbeta && i < h->keys; i++) h->dbeta[i] = 0;
-    bool apart = h->asks || !h->keys;
-    for (size_t query = h->queries; apart && query-- > 0;) memory_answers_backward(h, w, query, h->keys);
+    bool apart = h->read_only || !h->keys;
+    for (size_t query = h->queries; apart && query-- > 0;) memory_outputs_backward(h, w, query, h->keys);
     for (size_t t = h->keys; t-- > 0;) {
-        if (!apart) memory_answers_backward(h, w, t, t + 1);
+        if (!apart) memory_outputs_backward(h, w, t, t + 1);
         memory_absorb_backward(h, w, t);
     }
     for (size_t i = 0; h->ds0 && i < matrix; i++) h->ds0[i] = w->ds[i];
@@ -340,12 +340,12 @@ static inline void memory_backward(memory_head *h, memory_work *w)
 static inline void memory_compute(memory_head *h)
 {
     memory_work w = memory_prepare(h);
-    bool apart = h->asks || !h->keys;
+    bool apart = h->read_only || !h->keys;
     for (size_t t = 0; t < h->keys; t++) {
         memory_absorb(h, &w, t);
-        if (!apart) memory_answers(h, &w, t, t + 1);
+        if (!apart) memory_outputs(h, &w, t, t + 1);
     }
-    for (size_t query = 0; apart && query < h->queries; query++) memory_answers(h, &w, query, h->keys);
+    for (size_t query = 0; apart && query < h->queries; query++) memory_outputs(h, &w, query, h->keys);
     for (size_t i = 0; h->s_final && i < w.dim * w.value; i++) h->s_final[i] = memory_s(&w, h->keys)[i];
     for (size_t i = 0; w.ridge && h->h_final && i < w.dim * w.dim; i++) h->h_final[i] = memory_h(&w, h->keys)[i];
     if (h->dq) memory_backward(h, &w);

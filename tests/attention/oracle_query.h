@@ -16,7 +16,7 @@ typedef struct oracle_head {
     const bo_features *features;   /* NULL for SOFTMAX and POWER */
     size_t group, queries, keys;
     size_t kept;                   /* keys of the initial state, which precede those of the call */
-    bool asks;                     /* the queries have no keys of their own: each sees all keys */
+    bool read_only;                /* the queries have no keys of their own: each sees all keys */
     const double *q, *k, *v;       /* group x queries x dim, keys x dim, keys x value_dim */
     const double *log_gate;        /* one per key, even if all are equal; NULL without a gate */
     const double *sigma, *m, *mix; /* dim, rank x dim, group; NULL: defaults */
@@ -283,9 +283,9 @@ static inline void oracle_denominator(oracle_head *h, const oracle_work *w, doub
     query->zero = !(query->den > (double)FLT_MIN * unit);
 }
 
-static inline oracle_query oracle_answer(oracle_head *h, oracle_work *w, size_t row)
+static inline oracle_query oracle_output(oracle_head *h, oracle_work *w, size_t row)
 {
-    bool all = h->asks || !h->desc->causal;
+    bool all = h->read_only || !h->desc->causal;
     size_t place = all ? h->keys - 1 : h->keys - h->queries + row % h->queries;
     oracle_query query = {.row = row, .place = place};
     double *out = h->out + row * w->value, sum = 0;
@@ -293,10 +293,12 @@ static inline oracle_query oracle_answer(oracle_head *h, oracle_work *w, size_t 
     for (size_t c = 0; c < w->value; c++) out[c] = 0;
     for (size_t j = 0; j < h->keys; j++) {
         if (w->row[j] == 0) continue;
-        double a = w->row[j] * oracle_mantissa(h, w, &query, j), most = w->row[j] * oracle_unsigned(h, w, &query, j);
-        sum += a + most * oracle_shake_term(h);
+        double a = w->row[j] * oracle_mantissa(h, w, &query, j),
+               max_magnitude = w->row[j] * oracle_unsigned(h, w, &query, j);
+        sum += a + max_magnitude * oracle_shake_term(h);
         if (!oracle_windowed(h, place, j)) query.far += a;
-        for (size_t c = 0; c < w->value; c++) out[c] += h->v[j * w->value + c] * (a + most * oracle_shake_term(h));
+        for (size_t c = 0; c < w->value; c++)
+            out[c] += h->v[j * w->value + c] * (a + max_magnitude * oracle_shake_term(h));
     }
     for (size_t f = 0; h->s0 && f < w->count; f++) {
         double z = query.initial * w->zq[row * w->count + f];

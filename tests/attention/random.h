@@ -2,7 +2,7 @@
 #ifndef BO_TEST_ATTENTION_RANDOM_H
 #define BO_TEST_ATTENTION_RANDOM_H
 
-#include "judge.h"
+#include "verify.h"
 #include "kind_cases.h"
 
 /* Arrays that a random trial points to. */
@@ -58,7 +58,7 @@ static inline void random_attention(bo_rng *rng, const kind_of *kind, random_cas
     if (random_chance(rng, 0.2)) d->value_dim = 0;
     if (kind_has_map(kind) && random_chance(rng, 0.2)) d->clamp = pow(10, 1 - 4 * bo_rng_uniform(rng));
     if (random_scales(kind) && random_chance(rng, 0.3)) d->scale = 0.05 + bo_rng_uniform(rng);
-    if (trial_takes(d, M) && random_chance(rng, 0.5)) d->rank = 1 + (size_t)bo_rng_below(rng, dim);
+    if (trial_accepts(d, M) && random_chance(rng, 0.5)) d->rank = 1 + (size_t)bo_rng_below(rng, dim);
     if (d->kind == BO_ATTENTION_POWER && random_chance(rng, 0.7)) d->power = 0.3 + 4 * bo_rng_uniform(rng);
     if (kind_is_memory(kind) && random_chance(rng, 0.5)) d->unit = !d->unit;
     if (d->kind == BO_ATTENTION_RIDGE && d->gate && random_chance(rng, 0.3))
@@ -124,7 +124,7 @@ static inline void random_check(bo_context *context, uint64_t seed, const kind_o
 {
     random_case *c = random_case_make(seed, kind);
     trial t = trial_make(context, &c->desc);
-    judge_trial(&t);
+    verify_trial(&t);
     trial_drop(&t);
     free(c);
 }

@@ -7,13 +7,13 @@
 #include "attention/attention.h"
 #include "../testing.h"
 
-enum { Q, K, V, GATE, BETA, LAMBDA, START, ARRAYS, MOST_SEQUENCES = 3, MOST_DIM = 64 };
+enum { Q, K, V, GATE, BETA, LAMBDA, START, ARRAYS, MAX_SEQUENCES = 3, MAX_DIM = 64 };
 static const char *const names[ARRAYS] = {"q", "k", "v", "log_gate", "beta", "lambda", "initial"};
 
 typedef struct problem {
     const char *name;
     size_t heads, key_heads, dim, values;
-    size_t sequences, lengths[MOST_SEQUENCES];
+    size_t sequences, lengths[MAX_SEQUENCES];
     /* carried: with initial states and gradients of final states */
     bool packed, tokens_first, gated, weighed, unit, carried;
     size_t chunk;
@@ -29,7 +29,7 @@ typedef struct problem {
 /* All arrays in float64, in the layout of the library. Arrays with count 0 are absent. */
 typedef struct data {
     const problem *p;
-    size_t start[MOST_SEQUENCES], total, count[ARRAYS], outs, states;
+    size_t start[MAX_SEQUENCES], total, count[ARRAYS], outs, states;
     double *in[ARRAYS], *dout, *dfinal;
     double *out, *final; /* results of the recurrence */
 } data;
@@ -46,7 +46,7 @@ static inline void fill_memory(bo_rng *rng, const problem *p, double *s);
 
 /* `learn` updates the state of a key head with one token; `answer` computes the output of a query head from it. */
 static inline void learn(const data *d, size_t sequence, size_t head, size_t token, double *s);
-static inline void answer(const data *d, size_t sequence, size_t head, size_t token, const double *s);
+static inline void compute_output(const data *d, size_t sequence, size_t head, size_t token, const double *s);
 
 /* ---- problems ---------------------------------------------------------------------------------------------------- */
 
@@ -100,7 +100,7 @@ static inline void measure(data *d)
     d->count[START] = p->carried ? d->states : 0;
 }
 
-static inline data make(const problem *p)
+static inline data make_data(const problem *p)
 {
     data d = {.p = p};
     bo_rng rng = bo_rng_make(7, bo_rng_stream(p->name, 0));
@@ -151,7 +151,7 @@ static inline void recur(const data *d, size_t stride)
         for (size_t t = 0; t < tokens; t++) {
             learn(d, sequence, head, t, s);
             for (size_t g = 0; (t % stride == 0 || t + 1 == tokens) && g < group; g++)
-                answer(d, sequence, head * group + g, t, s);
+                compute_output(d, sequence, head * group + g, t, s);
         }
     }
 }
@@ -168,12 +168,12 @@ static inline double loss(const data *d)
 
 static inline double difference(const data *d, int array, size_t index)
 {
-    double *at = d->in[array] + index, held = *at, step = 1e-5 * (array == LAMBDA ? held : 1);
-    *at = held + step;
+    double *at = d->in[array] + index, saved = *at, step = 1e-5 * (array == LAMBDA ? saved : 1);
+    *at = saved + step;
     double after = loss(d);
-    *at = held - step;
+    *at = saved - step;
     double before = loss(d);
-    *at = held;
+    *at = saved;
     return (after - before) / (2 * step);
 }
 
@@ -189,7 +189,7 @@ typedef struct run {
     bo_attention_inputs inputs;
     bo_solves solves;
     float *in[ARRAYS], *out, *gradient[ARRAYS], *dout, *dfinal;
-    void *initial[MOST_SEQUENCES], *final[MOST_SEQUENCES], *tape;
+    void *initial[MAX_SEQUENCES], *final[MAX_SEQUENCES], *tape;
     const void *const *past; /* the initial states if the problem has them, else NULL */
 } run;
 
@@ -253,9 +253,9 @@ static inline run *run_make(bo_context *context, const data *d)
     r->attention = attention_of(context, d->p), r->shape = shape_of(d->p);
     assert_int_equal(bo_attention_state_gradient_floats(r->attention), d->p->key_heads * head_floats(d->p));
     for (int a = 0; a < ARRAYS; a++) {
-        size_t slopes = a == START ? d->states : d->count[a];
+        size_t gradient_count = a == START ? d->states : d->count[a];
         r->in[a] = d->count[a] ? floats_of(d->count[a], d->in[a]) : NULL;
-        r->gradient[a] = slopes ? floats_of(slopes, NULL) : NULL;
+        r->gradient[a] = gradient_count ? floats_of(gradient_count, NULL) : NULL;
     }
     r->inputs = (bo_attention_inputs){.q = r->in[Q],
                                       .k = r->in[K],
@@ -277,7 +277,7 @@ static inline run *run_make(bo_context *context, const data *d)
 static inline void run_free(run *r)
 {
     for (int a = 0; a < ARRAYS; a++) free(r->in[a]), free(r->gradient[a]);
-    for (size_t s = 0; s < MOST_SEQUENCES; s++) free(r->initial[s]), free(r->final[s]);
+    for (size_t s = 0; s < MAX_SEQUENCES; s++) free(r->initial[s]), free(r->final[s]);
     bo_attention_destroy(r->attention);
     free(r->out), free(r->dout), free(r->dfinal), free(r->tape);
     free(r);
@@ -288,7 +288,7 @@ static inline run *run_open(int threads, const problem *p)
 {
     data *d = malloc(sizeof *d);
     assert_non_null(d);
-    *d = make(p);
+    *d = make_data(p);
     return run_make(test_context(threads), d);
 }
 
@@ -316,8 +316,8 @@ static inline void run_forward(run *r, void *tape)
 static inline bo_status try_backward(run *r)
 {
     const problem *p = r->d->p;
-    float *initial[MOST_SEQUENCES];
-    const float *final[MOST_SEQUENCES];
+    float *initial[MAX_SEQUENCES];
+    const float *final[MAX_SEQUENCES];
     for (size_t s = 0; s < p->sequences; s++) {
         size_t at = s * p->key_heads * head_floats(p);
         initial[s] = r->gradient[START] + at, final[s] = r->dfinal + at;

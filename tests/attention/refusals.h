@@ -21,7 +21,7 @@
 
 enum { TOKENS = 5 };
 
-static inline trial make(bo_context *context, bo_attention_desc desc, size_t past)
+static inline trial make_trial(bo_context *context, bo_attention_desc desc, size_t past)
 {
     trial_desc full = {
         .name = "refused", .attention = desc, .shape = {.sequences = 2, .tokens = TOKENS}, .past = past, .seed = 1};

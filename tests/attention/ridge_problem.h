@@ -20,7 +20,7 @@ static inline size_t head_floats(const problem *p)
 static inline void fill_memory(bo_rng *rng, const problem *p, double *s)
 {
     size_t dim = p->dim;
-    double a[MOST_DIM * MOST_DIM], *h = s + dim * p->values;
+    double a[MAX_DIM * MAX_DIM], *h = s + dim * p->values;
     fill(rng, s, dim * p->values, 1, 0);
     fill(rng, a, dim * dim, 1 / sqrt((double)dim), 0);
     for (size_t i = 0; i < dim; i++)
@@ -34,7 +34,7 @@ static inline void fill_memory(bo_rng *rng, const problem *p, double *s)
 /* Solves (H + Λ) x = q by elimination with partial pivoting. */
 static inline void eliminate(size_t n, const double *h, const double *lambda, const double *q, double *x)
 {
-    double a[MOST_DIM][MOST_DIM];
+    double a[MAX_DIM][MAX_DIM];
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) a[i][j] = h[i * n + j] + (i == j ? lambda ? lambda[i] : 1 : 0);
         x[i] = q[i];
@@ -44,11 +44,11 @@ static inline void eliminate(size_t n, const double *h, const double *lambda, co
         for (size_t i = c + 1; i < n; i++)
             if (fabs(a[i][c]) > fabs(a[pivot][c])) pivot = i;
         for (size_t j = 0; j < n; j++) {
-            double held = a[c][j];
-            a[c][j] = a[pivot][j], a[pivot][j] = held;
+            double swapped = a[c][j];
+            a[c][j] = a[pivot][j], a[pivot][j] = swapped;
         }
-        double held = x[c];
-        x[c] = x[pivot], x[pivot] = held;
+        double swapped = x[c];
+        x[c] = x[pivot], x[pivot] = swapped;
         for (size_t i = c + 1; i < n; i++) {
             double factor = a[i][c] / a[c][c];
             for (size_t j = c; j < n; j++) a[i][j] -= factor * a[c][j];
@@ -65,7 +65,7 @@ static inline void learn(const data *d, size_t sequence, size_t head, size_t tok
 {
     const problem *p = d->p;
     size_t at = row_of(d, p->key_heads, sequence, head, token), dim = p->dim;
-    double g = p->gated ? exp(d->in[GATE][at]) : 1, beta = p->weighed ? d->in[BETA][at] : 1, k[MOST_DIM];
+    double g = p->gated ? exp(d->in[GATE][at]) : 1, beta = p->weighed ? d->in[BETA][at] : 1, k[MAX_DIM];
     double *h = s + dim * p->values;
     const double *v = d->in[V] + at * p->values;
     unit_row(p, d->in[K] + at * dim, k);
@@ -75,11 +75,11 @@ static inline void learn(const data *d, size_t sequence, size_t head, size_t tok
     }
 }
 
-static inline void answer(const data *d, size_t sequence, size_t head, size_t token, const double *s)
+static inline void compute_output(const data *d, size_t sequence, size_t head, size_t token, const double *s)
 {
     const problem *p = d->p;
     size_t at = row_of(d, p->heads, sequence, head, token), key_head = head / (p->heads / p->key_heads);
-    double q[MOST_DIM], x[MOST_DIM];
+    double q[MAX_DIM], x[MAX_DIM];
     unit_row(p, d->in[Q] + at * p->dim, q);
     eliminate(p->dim, s + p->dim * p->values, d->count[LAMBDA] ? d->in[LAMBDA] + key_head * p->dim : NULL, q, x);
     for (size_t j = 0; j < p->values; j++) {

@@ -88,7 +88,7 @@ static void best_comes_first(void **state)
         differ |= before != now;
         if (!before || (now && state_size(a, i - 1) == state_size(a, i)))
             assert_true(a->maps[i - 1].error <= a->maps[i].error);
-        assert_true(a->maps[i].most <= 512);
+        assert_true(a->maps[i].max_features <= 512);
     }
     assert_true(differ); /* the errors differ, so the order is tested */
     bo_attention_advice_destroy(a);
@@ -123,7 +123,7 @@ static void every_kind_is_tried(void **state)
 }
 
 /* Norms of 6 in 16 dimensions: Λ = 36/16, beyond 1/6 and beyond 1/2. With unit norm it is a different function. */
-static void none_is_said_plainly(void **state)
+static void unreachable_targets_are_reported(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -139,7 +139,7 @@ static void none_is_said_plainly(void **state)
     for (size_t i = 0; i < a->map_count; i++) {
         const bo_attention_desc *desc = &a->maps[i].desc;
         assert_int_equal(a->maps[i].features, 0);
-        assert_int_equal(a->maps[i].most,
+        assert_int_equal(a->maps[i].max_features,
                          desc->features.degree || desc->features.kernel == BO_KERNEL_TAYLOR ? 153 : 512);
         assert_true(a->maps[i].error > 0.1);
         /* denominators near 0 */
@@ -169,12 +169,12 @@ static void none_is_said_plainly(void **state)
 }
 
 /* The smallest error of the rows with HYBRID attention, or of the other rows. */
-static double least_error(const bo_attention_advice *a, bool hybrid)
+static double min_error(const bo_attention_advice *a, bool hybrid)
 {
-    double least = INFINITY;
+    double min_error = INFINITY;
     for (size_t i = 0; i < a->map_count; i++)
-        if ((a->maps[i].desc.kind == BO_ATTENTION_HYBRID) == hybrid) least = fmin(least, a->maps[i].error);
-    return least;
+        if ((a->maps[i].desc.kind == BO_ATTENTION_HYBRID) == hybrid) min_error = fmin(min_error, a->maps[i].error);
+    return min_error;
 }
 
 /* A window helps if attention goes to the most recent keys, and its row reports its measured error. */
@@ -184,7 +184,7 @@ static void windows_are_measured(void **state)
     bo_context *context = test_context(2);
     data *d = make_data(2.2);
     bo_attention_advice *a = advise(context, d, true, 0.02, 64);
-    assert_true(!a->reachable && least_error(a, true) > 0.5 * least_error(a, false));
+    assert_true(!a->reachable && min_error(a, true) > 0.5 * min_error(a, false));
     for (size_t n = 0; n < TOKENS; n++) /* one large coordinate rotates with time, so neighbors are similar */
         for (size_t h = 0; h < HEADS; h++)
             for (size_t j = 0; j < 2; j++) {
@@ -197,7 +197,7 @@ static void windows_are_measured(void **state)
     float *exact = softmax_of(context, d, true);
     assert_int_equal(a->maps[0].desc.kind, BO_ATTENTION_HYBRID);
     double found = follow(context, d, d, &a->maps[0].desc, exact);
-    if (!(least_error(a, true) < 0.5 * least_error(a, false) && fabs(a->maps[0].error - found) < 0.4 * found))
+    if (!(min_error(a, true) < 0.5 * min_error(a, false) && fabs(a->maps[0].error - found) < 0.4 * found))
         fail_msg("a window has an error of %g, found %g; %s", a->maps[0].error, found, a->reason);
     assert_non_null(strstr(a->reason, "hybrid"));
     bo_attention_advice_destroy(a);
@@ -232,7 +232,7 @@ static void the_proposal_helps_where_it_should(void **state)
     bo_context_destroy(context);
 }
 
-static void random_values_and_other_shapes(void **state)
+static void random_values_and_more_shapes(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -284,21 +284,21 @@ static void nonsense_is_refused(void **state)
     bo_attention_shape none = {.sequences = 1}, no_keys = {.sequences = 1, .tokens = 5, .no_keys = true},
                        cross = {.sequences = 1, .tokens = 5, .key_tokens = 7};
     assert_fails(context, BO_INVALID, "argument 'desc' is NULL",
-                 bo_attention_advise_arrays(context, NULL, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, NULL, &one_sequence, d->q, d->k, NULL, 0, 0, &a));
     assert_null(a);
     bo_attention_advice_destroy(a);
     assert_fails(context, BO_INVALID, "shape",
                  bo_attention_advise_arrays(context, &desc, NULL, d->q, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "argument 'q' is NULL",
-                 bo_attention_advise_arrays(context, &desc, &whole, NULL, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, NULL, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "argument 'k' is NULL",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, NULL, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, NULL, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "target",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, -1, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, NULL, -1, 0, &a));
     assert_fails(context, BO_INVALID, "target",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, NAN, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, NULL, NAN, 0, &a));
     assert_fails(context, BO_INVALID, "found 8",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, 0, 8, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, NULL, 0, 8, &a));
     assert_fails(context, BO_INVALID, "no rows",
                  bo_attention_advise_arrays(context, &desc, &none, d->q, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "keys",
@@ -307,43 +307,43 @@ static void nonsense_is_refused(void **state)
                  bo_attention_advise_arrays(context, &desc, &cross, d->q, d->k, NULL, 0, 0, &a));
     wrong.key_heads = 3;
     assert_fails(context, BO_INVALID, "key_heads",
-                 bo_attention_advise_arrays(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &wrong, &one_sequence, d->q, d->k, NULL, 0, 0, &a));
     wrong = desc, wrong.reserved[1] = 1;
     assert_fails(context, BO_INVALID, "bo_attention_desc",
-                 bo_attention_advise_arrays(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &wrong, &one_sequence, d->q, d->k, NULL, 0, 0, &a));
     d->v[3] = INFINITY;
     assert_fails(context, BO_NUMERIC, "v is inf at sequence 0, head 0, token 0, column 3",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, d->v, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, d->v, 0, 0, &a));
     d->q[TOKENS * DIM * 3 + 5] = NAN;
     assert_fails(context, BO_NUMERIC, "q is nan at sequence 0, head 3, token 0, column 5",
-                 bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, NULL, 0, 0, &a));
+                 bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, NULL, 0, 0, &a));
     free(d);
     bo_context_destroy(context);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-enum { PARTS = 4, FEW = 6 };
+enum { PARTS = 4, FEW_TOKENS = 6 };
 
 /* Functions that learn from data or measure it, one part at a time, with one head and few tokens: every allocation of a
  * part fails once, so the time is quadratic in their number. */
 static bo_status use(bo_context *context, const data *d, int part)
 {
-    bo_attention_shape shape = {.sequences = 1, .tokens = FEW};
+    bo_attention_shape shape = {.sequences = 1, .tokens = FEW_TOKENS};
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     bo_attention_desc desc = {.heads = 1, .dim = DIM, .value_dim = VALUES, .causal = true};
     bo_attention *attention = NULL;
     bo_attention_accuracy error;
     bo_attention_advice *advice;
-    float m[DIM * DIM], log_gate[FEW];
+    float m[DIM * DIM], log_gate[FEW_TOKENS];
     if (part == 0) {
         BO_TRY(bo_attention_advise_arrays(context, &desc, &shape, d->q, d->k, NULL, 1, 16, &advice));
         bo_attention_advice_destroy(advice);
         return BO_OK;
     }
     if (part == 1) {
-        BO_TRY(bo_gate_forward(context, FEW, DIM, 1, d->q, d->k, NULL, log_gate));
-        return bo_gate_backward(context, FEW, DIM, 1, d->q, d->k, log_gate, d->v, NULL, m, NULL);
+        BO_TRY(bo_gate_forward(context, FEW_TOKENS, DIM, 1, d->q, d->k, NULL, log_gate));
+        return bo_gate_backward(context, FEW_TOKENS, DIM, 1, d->q, d->k, log_gate, d->v, NULL, m, NULL);
     }
     desc.kind = part == 2 ? BO_ATTENTION_DARK : BO_ATTENTION_LINEAR;
     desc.features.features = 16;
@@ -363,7 +363,7 @@ static void any_allocation_may_fail(void **state)
     counting c = {.once = true};
     bo_context *context = counting_context(&c, 1);
     data *d = make_data(0.5);
-    const size_t before = c.live, fewest[PARTS] = {60, 1, 50, 15};
+    const size_t before = c.live, min_failures[PARTS] = {60, 1, 50, 15};
     for (int part = 0; part < PARTS; part++) {
         size_t failed = 0;
         for (size_t at = 1;; at += part ? 1 : 31) { /* advice makes thousands of allocations; only some are tested */
@@ -375,7 +375,7 @@ static void any_allocation_may_fail(void **state)
             if (status != BO_MEMORY) fail_msg("allocation %zu failing: %s", at, bo_context_error(context));
             failed++;
         }
-        if (failed < fewest[part]) fail_msg("part %d: %zu allocations failed", part, failed);
+        if (failed < min_failures[part]) fail_msg("part %d: %zu allocations failed", part, failed);
     }
     free(d);
     bo_context_destroy(context);
@@ -388,10 +388,10 @@ int main(void)
         cmocka_unit_test(numbers_out_of_bounds_promise_nothing),
         cmocka_unit_test(best_comes_first),
         cmocka_unit_test(every_kind_is_tried),
-        cmocka_unit_test(none_is_said_plainly),
+        cmocka_unit_test(unreachable_targets_are_reported),
         cmocka_unit_test(windows_are_measured),
         cmocka_unit_test(the_proposal_helps_where_it_should),
-        cmocka_unit_test(random_values_and_other_shapes),
+        cmocka_unit_test(random_values_and_more_shapes),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(any_allocation_may_fail),

@@ -13,18 +13,18 @@ static void errors_hold_without_causality(void **state)
     bo_context *context = test_context(2);
     static const double sizes[] = {0.8, 1.2};
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
-        data *d = make_data_of(sizes[n], 2 * n), *other = make_data_of(sizes[n], 2 * n + 1);
+        data *d = make_data_of(sizes[n], 2 * n), *test_data = make_data_of(sizes[n], 2 * n + 1);
         bo_attention_advice *a = advise(context, d, false, 0.15, 256);
-        float *exact = softmax_of(context, other, false);
+        float *exact = softmax_of(context, test_data, false);
         assert_true(a->reachable);
-        double told = a->maps[0].error, found = follow(context, d, other, &a->maps[0].desc, exact);
-        if (!(told > 0.75 * found && told < 1.25 * found))
-            fail_msg("size %g, %s: told %g, found %g", sizes[n], bo_attention_kind_name(a->maps[0].desc.kind), told,
-                     found);
+        double predicted = a->maps[0].error, found = follow(context, d, test_data, &a->maps[0].desc, exact);
+        if (!(predicted > 0.75 * found && predicted < 1.25 * found))
+            fail_msg("size %g, %s: told %g, found %g", sizes[n], bo_attention_kind_name(a->maps[0].desc.kind),
+                     predicted, found);
         bo_attention_advice_destroy(a);
         free(exact);
         free(d);
-        free(other);
+        free(test_data);
     }
     bo_context_destroy(context);
 }

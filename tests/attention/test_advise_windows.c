@@ -34,7 +34,7 @@ static int ascending(const void *a, const void *b)
 
 /* Every row with a window reports the error of actual attention over all queries, calibrated on all rows, with other
  * draws: within a quarter, in the median over data sets, each the median of draws. */
-static void windows_have_the_error_that_is_told(void **state)
+static void windows_have_the_predicted_error(void **state)
 {
     (void)state;
     enum { SEEDS = 5, WINDOWS = 3 };
@@ -63,6 +63,6 @@ static void windows_have_the_error_that_is_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows_have_the_error_that_is_told)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows_have_the_predicted_error)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

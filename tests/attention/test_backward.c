@@ -7,9 +7,9 @@ static void check(bo_context *context, const trial_desc *desc)
     trial t = trial_make(context, desc);
     trial_forward(&t);
     trial_backward(&t);
-    judge_verdict verdict = judge_make(&t);
-    judge_backward(&t, &verdict);
-    judge_drop(&verdict);
+    verify_expected expected = verify_make(&t);
+    verify_backward(&t, &expected);
+    verify_drop(&expected);
     trial_drop(&t);
 }
 

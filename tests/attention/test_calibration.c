@@ -49,22 +49,23 @@ static void moving_averages_are_the_plain_ones(void **state)
         size_t laws = one_draw ? 1 : KEY_HEADS;
         bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_DRAWN);
         desc.one_draw = one_draw;
-        bo_attention *attention = make(context, &desc);
+        bo_attention *attention = create_attention(context, &desc);
         bo_calibration *c;
         assert_ok(context, bo_calibration_create(context, attention, with ? 0.7 : 0, &c));
         for (int b = 0; b < 3; b++) add_batch(context, c, batches[b], tokens[b]);
         assert_int_equal(c->laws, laws);
         for (size_t side = 0; side < 2 * laws; side++) {
             double mean[3][DIM], second[3][DIM * DIM];
-            const bo_seen *seen = &c->seen[side];
+            const bo_calibration_side *statistics = &c->sides[side];
             for (int b = 0; b < 3; b++)
                 plain_moments(batches[b], tokens[b], side % 2, laws, side / 2, mean[b], second[b]);
             const double *w = weights[with];
             for (size_t j = 0; j < DIM; j++)
-                assert_close(seen->moments.mean[j], w[0] * mean[0][j] + w[1] * mean[1][j] + w[2] * mean[2][j], 1e-12);
-            for (size_t j = 0; j < DIM * DIM; j++)
-                assert_close(seen->moments.second[j], w[0] * second[0][j] + w[1] * second[1][j] + w[2] * second[2][j],
+                assert_close(statistics->moments.mean[j], w[0] * mean[0][j] + w[1] * mean[1][j] + w[2] * mean[2][j],
                              1e-12);
+            for (size_t j = 0; j < DIM * DIM; j++)
+                assert_close(statistics->moments.second[j],
+                             w[0] * second[0][j] + w[1] * second[1][j] + w[2] * second[2][j], 1e-12);
         }
         bo_calibration_destroy(c);
         bo_attention_destroy(attention);
@@ -81,7 +82,7 @@ static void kept_rows_have_the_batches_weights(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL);
-    bo_attention *attention = make(context, &desc);
+    bo_attention *attention = create_attention(context, &desc);
     data *d = make_data(1, 1);
     bo_attention_inputs in = inputs_of(d);
     for (int with = 0; with < 2; with++) {
@@ -92,16 +93,16 @@ static void kept_rows_have_the_batches_weights(void **state)
         for (int b = 0; b < 4; b++) {
             for (size_t i = 0; i < HEADS * TOKENS * DIM; i++) d->q[i] = (float)b;
             for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++) d->k[i] = (float)b;
-            assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
+            assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
         }
         for (size_t i = 0; i < 2 * KEY_HEADS; i++)
-            for (size_t r = 0; r < BO_KEPT_ROWS; r++) {
-                size_t batch = (size_t)c->seen[i].kept[r * DIM];
-                for (size_t j = 0; j < DIM; j++) assert_true(c->seen[i].kept[r * DIM + j] == (float)batch);
+            for (size_t r = 0; r < BO_SAMPLE_ROWS; r++) {
+                size_t batch = (size_t)c->sides[i].sample[r * DIM];
+                for (size_t j = 0; j < DIM; j++) assert_true(c->sides[i].sample[r * DIM + j] == (float)batch);
                 found[batch]++;
             }
         for (size_t b = 0; b < 4; b++) {
-            double n = 2 * KEY_HEADS * BO_KEPT_ROWS, p = expected[with][b];
+            double n = 2 * KEY_HEADS * BO_SAMPLE_ROWS, p = expected[with][b];
             assert_close((double)found[b] / n, p, 5 * sqrt(p * (1 - p) / n));
         }
         bo_calibration_destroy(c);
@@ -123,15 +124,15 @@ static void rows_are_those_after_the_front(void **state)
     for (size_t i = 0; i < KEY_HEADS * 2 * DIM; i++) m[i] = (float)i / 10;
     bo_attention_desc desc = desc_of(BO_ATTENTION_RFA, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL);
     desc.features.kernel = BO_KERNEL_ARCCOS;
-    bo_attention *rfa = make(context, &desc);
+    bo_attention *rfa = create_attention(context, &desc);
     bo_calibration *c;
     in.sigma = sigma;
     assert_ok(context, bo_calibration_create(context, rfa, 0, &c));
-    assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
     for (size_t i = 0; i < 2 * KEY_HEADS; i++)
-        for (size_t r = 0; r < BO_KEPT_ROWS; r++) {
+        for (size_t r = 0; r < BO_SAMPLE_ROWS; r++) {
             double norm = 0;
-            for (size_t j = 0; j < DIM; j++) norm += pow((double)c->seen[i].kept[r * DIM + j], 2);
+            for (size_t j = 0; j < DIM; j++) norm += pow((double)c->sides[i].sample[r * DIM + j], 2);
             assert_close(sqrt(norm), 2, 0.02);
         }
     bo_calibration_destroy(c);
@@ -139,11 +140,11 @@ static void rows_are_those_after_the_front(void **state)
 
     desc = desc_of(BO_ATTENTION_DARK, BO_PROPOSAL_SDERF, BO_SAMPLING_DRAWN);
     desc.rank = 2;
-    bo_attention *dark = make(context, &desc);
+    bo_attention *dark = create_attention(context, &desc);
     in.sigma = NULL;
     in.m = m;
     assert_ok(context, bo_calibration_create(context, dark, 0, &c));
-    assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
     double expected = 0; /* E (Mk)₀ (Mk)₁ of key head 1 */
     for (size_t t = 0; t < TOKENS; t++) {
         double y[2] = {0};
@@ -152,7 +153,7 @@ static void rows_are_those_after_the_front(void **state)
                 y[i] += (double)m[(2 + i) * DIM + j] * (double)d->k[(TOKENS + t) * DIM + j];
         expected += y[0] * y[1] / TOKENS;
     }
-    assert_close(c->seen[3].moments.second[1], expected, 1e-5 * fabs(expected)); /* M x is in float */
+    assert_close(c->sides[3].moments.second[1], expected, 1e-5 * fabs(expected)); /* M x is in float */
     assert_ok(context, bo_calibration_apply(context, c, dark, 0, NULL));
     bo_calibration_destroy(c);
     bo_attention_destroy(dark);
@@ -173,7 +174,7 @@ static void proposals_are_the_best_of_their_kind(void **state)
     bo_feature_sample q = {pair[0], 1, 3}, k = {pair[1], 1, 3};
     bo_features *map;
     assert_ok(context, bo_features_create(context, &desc, &map));
-    double second[2][9], root[9], at_best, other;
+    double second[2][9], root[9], at_best, changed;
     for (size_t i = 0; i < 2; i++)
         for (size_t j = 0; j < 9; j++) second[i][j] = (double)pair[i][j / 3] * (double)pair[i][j % 3];
     double mean[2][3] = {{(double)pair[0][0], (double)pair[0][1], (double)pair[0][2]},
@@ -192,12 +193,12 @@ static void proposals_are_the_best_of_their_kind(void **state)
             for (size_t direction = 0; direction < (p == BO_PROPOSAL_OPRF ? 1 : 4); direction++) {
                 double bent[9];
                 for (size_t i = 0; i < 9; i++) {
-                    bool here = direction == 3 || p == BO_PROPOSAL_OPRF || i % 3 == direction;
-                    bent[i] = root[i] * (here ? 1 + 0.05 * sign : 1);
+                    bool scaled = direction == 3 || p == BO_PROPOSAL_OPRF || i % 3 == direction;
+                    bent[i] = root[i] * (scaled ? 1 + 0.05 * sign : 1);
                 }
                 assert_ok(context, bo_features_propose(context, map, bent));
-                assert_ok(context, bo_features_log_second(context, map, true, &q, &k, &other));
-                assert_true(other > at_best + 1e-5);
+                assert_ok(context, bo_features_log_second(context, map, true, &q, &k, &changed));
+                assert_true(changed > at_best + 1e-5);
             }
     }
     bo_features_destroy(map);
@@ -245,14 +246,14 @@ static void estimates_stay_unbiased(void **state)
         desc.features.features = 8;
         desc.features.candidates = cases[i].sampling == BO_SAMPLING_OPTIMAL ? 24 : 0;
         desc.one_draw = true;
-        bo_attention *attention = make(context, &desc);
+        bo_attention *attention = create_attention(context, &desc);
         bo_calibration *c;
         bo_attention_inputs in = inputs_of(d);
         /* small rows; the frequencies were calibrated for larger ones */
         const float x[DIM] = {0.2F, -0.1F, 0.1F, 0.3F, -0.2F}, y[DIM] = {0.1F, 0.2F, 0.1F, 0.2F, 0.1F};
         double sum = 0, squares = 0, expected;
         assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-        assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
+        assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
         for (uint64_t draw = 0; draw < DRAWS; draw++) {
             assert_ok(context, bo_calibration_apply(context, c, attention, draw, NULL));
             double value = product(context, bo_attention_features(attention, 0), x, y);
@@ -289,23 +290,26 @@ static void calibrated_attention_is_causal_and_frozen(void **state)
         for (int s = BO_SAMPLING_DRAWN; s <= BO_SAMPLING_OPTIMAL; s++) {
             if (!p && !s) continue;
             bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, (bo_proposal)p, (bo_sampling)s);
-            bo_attention *attention = make(context, &desc);
+            bo_attention *attention = create_attention(context, &desc);
             bo_calibration *c;
             void *bytes = malloc(bo_attention_state_bytes(attention));
             assert_ok(context, bo_calibration_create(context, attention, 0.9, &c));
-            assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
+            assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
             assert_fails(context, BO_INVALID, "calibrate first",
-                         bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out[0], NULL));
+                         bo_attention_forward_arrays(context, attention, &one_sequence, &in, NULL, NULL, out[0], NULL));
             assert_ok(context, bo_calibration_apply(context, c, attention, 1, NULL));
-            assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out[1], NULL));
+            assert_ok(context,
+                      bo_attention_forward_arrays(context, attention, &one_sequence, &in, NULL, NULL, out[1], NULL));
             assert_ok(context, bo_attention_state_init(context, attention, bytes));
             assert_ok(context, bo_calibration_apply(context, c, attention, 0, NULL));
             assert_int_equal(bo_attention_state_check(context, attention, bytes), BO_INVALID);
-            assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out[0], NULL));
+            assert_ok(context,
+                      bo_attention_forward_arrays(context, attention, &one_sequence, &in, NULL, NULL, out[0], NULL));
             assert_true(memcmp(out[0], out[1], floats * sizeof(float)) != 0);
             /* which does not change existing attention */
-            assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
-            assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out[1], NULL));
+            assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
+            assert_ok(context,
+                      bo_attention_forward_arrays(context, attention, &one_sequence, &in, NULL, NULL, out[1], NULL));
             assert_memory_equal(out[0], out[1], floats * sizeof(float));
             if (s == BO_SAMPLING_OPTIMAL)
                 assert_fails(context, BO_INVALID, "bo_calibration_apply", bo_attention_redraw(context, attention, 5));
@@ -313,7 +317,8 @@ static void calibrated_attention_is_causal_and_frozen(void **state)
                 assert_ok(context, bo_attention_redraw(context, attention, 0));
             float kept[2] = {d->q[AT * DIM], d->k[AT * DIM]};
             d->q[AT * DIM] = 7, d->k[AT * DIM] = -9;
-            assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, out[2], NULL));
+            assert_ok(context,
+                      bo_attention_forward_arrays(context, attention, &one_sequence, &in, NULL, NULL, out[2], NULL));
             d->q[AT * DIM] = kept[0], d->k[AT * DIM] = kept[1];
             for (size_t h = 0; h < HEADS; h++)
                 assert_memory_equal(out[2] + h * TOKENS * VALUES, out[0] + h * TOKENS * VALUES,
@@ -340,10 +345,10 @@ static void threads_do_not_matter(void **state)
     memset(report, 0, sizeof report);
     for (int i = 0; i < 2; i++) {
         bo_context *context = test_context(i ? 5 : 1);
-        bo_attention *attention = make(context, &desc);
+        bo_attention *attention = create_attention(context, &desc);
         bo_calibration *c;
         assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-        assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
+        assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
         assert_ok(context, bo_calibration_apply(context, c, attention, 4, &report[i]));
         for (size_t h = 0; h < KEY_HEADS; h++)
             assert_ok(context,

@@ -25,7 +25,7 @@ static data *make_data(uint64_t seed, const double *lambda)
     return d;
 }
 
-static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
+static const bo_attention_shape one_sequence = {.sequences = 1, .tokens = TOKENS};
 
 typedef struct found {
     double output, kernel, predicted; /* root mean squares over draws */
@@ -34,11 +34,12 @@ typedef struct found {
 
 /* Calibrates on one set of rows and measures on another. */
 static found measure(bo_context *context, bo_proposal proposal, bo_sampling sampling, bo_draw coupling,
-                     const data *seen, const data *d)
+                     const data *calibration_data, const data *d)
 {
     bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR, .heads = HEADS, .dim = DIM, .proposal = proposal};
     desc.features = (bo_features_desc){.features = FEATURES, .sampling = sampling, .draw = coupling, .seed = 5};
-    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v}, before = {.q = seen->q, .k = seen->k};
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v},
+                        before = {.q = calibration_data->q, .k = calibration_data->k};
     bool drawn = proposal == BO_PROPOSAL_NONE && sampling == BO_SAMPLING_DRAWN;
     bo_attention *attention;
     bo_calibration *c = NULL;
@@ -46,7 +47,7 @@ static found measure(bo_context *context, bo_proposal proposal, bo_sampling samp
     assert_ok(context, bo_attention_create(context, &desc, &attention));
     if (!drawn) {
         assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-        assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &before));
+        assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &before));
     }
     for (uint64_t draw = 0; draw < DRAWS; draw++) {
         bo_attention_accuracy e;
@@ -54,7 +55,7 @@ static found measure(bo_context *context, bo_proposal proposal, bo_sampling samp
             assert_ok(context, bo_attention_redraw(context, attention, draw));
         else
             assert_ok(context, bo_calibration_apply(context, c, attention, draw, draw ? NULL : &f.report));
-        assert_ok(context, bo_attention_measure_arrays(context, attention, &whole, &in, NULL, 64, &e));
+        assert_ok(context, bo_attention_measure_arrays(context, attention, &one_sequence, &in, NULL, 64, &e));
         f.output += e.against_softmax * e.against_softmax / DRAWS;
         f.kernel += e.kernel_error * e.kernel_error / DRAWS;
         f.predicted += e.kernel_predicted * e.kernel_predicted / DRAWS;
@@ -67,13 +68,13 @@ static found measure(bo_context *context, bo_proposal proposal, bo_sampling samp
 
 /* log of the second moments over Gaussian data, relative to that of the kernel: dark.h, or per direction 1/√((1 + 2λ)(1
  * - 6λ)), 1/(1 - 2λ) and 1/√(1 - 4λ²). */
-static void theory(const double *lambda, double *isotropic, double *least)
+static void theory(const double *lambda, double *isotropic, double *floor_value)
 {
-    *isotropic = *least = 0;
+    *isotropic = *floor_value = 0;
     for (size_t j = 0; j < DIM; j++) {
         double l = lambda[j], square = -0.5 * log(1 - 4 * l * l);
         *isotropic += -0.5 * log((1 + 2 * l) * (1 - 6 * l)) - square;
-        *least += -log(1 - 2 * l) - square;
+        *floor_value += -log(1 - 2 * l) - square;
     }
 }
 
@@ -85,25 +86,25 @@ static void errors_are_as_predicted(void **state)
     (void)state;
     const double lambda[DIM] = {0.06, 0.05, 0.04, 0.03, 0.02, 0.02, 0.01, 0.01};
     bo_context *context = test_context(2);
-    data *seen = make_data(1, lambda), *d = make_data(2, lambda);
-    double isotropic, least;
-    theory(lambda, &isotropic, &least);
+    data *calibration_data = make_data(1, lambda), *d = make_data(2, lambda);
+    double isotropic, floor_value;
+    theory(lambda, &isotropic, &floor_value);
     for (int p = 0; p < BO_PROPOSAL_COUNT; p++)
         for (int s = BO_SAMPLING_DRAWN; s <= BO_SAMPLING_OPTIMAL; s++) {
-            found f = measure(context, (bo_proposal)p, (bo_sampling)s, BO_DRAW_IID, seen, d);
+            found f = measure(context, (bo_proposal)p, (bo_sampling)s, BO_DRAW_IID, calibration_data, d);
             if (!(fabs(f.kernel / f.predicted - 1) < 0.2))
                 fail_msg("%s, %s: kernel error %g, predicted %g", bo_proposal_name((bo_proposal)p),
                          bo_sampling_name((bo_sampling)s), f.kernel, f.predicted);
             if (!p && !s) continue;
             assert_close(f.report.log_isotropic, isotropic, 0.15 * isotropic);
-            assert_close(f.report.log_floor, least, 0.1 * least);
+            assert_close(f.report.log_floor, floor_value, 0.1 * floor_value);
             assert_true(f.report.log_drawn > f.report.log_floor - 0.02);
             assert_true(f.report.log_drawn < f.report.log_isotropic);
             /* there are 8 times as many candidates of N(0, I), which add an eighth of its variance */
-            if (p) assert_close(f.report.log_drawn, f.report.log_floor, 0.15 * least);
+            if (p) assert_close(f.report.log_drawn, f.report.log_floor, 0.15 * floor_value);
             assert_int_equal(f.report.rows, 2 * HEADS * TOKENS);
         }
-    free(seen);
+    free(calibration_data);
     free(d);
     bo_context_destroy(context);
 }
@@ -111,21 +112,21 @@ static void errors_are_as_predicted(void **state)
 static void expect_order(bo_context *context, const char *what, const double *lambda, double oprf, double sderf,
                          double gaussian, double optimal)
 {
-    data *seen = make_data(3, lambda), *d = make_data(4, lambda);
+    data *calibration_data = make_data(3, lambda), *d = make_data(4, lambda);
     const struct {
         bo_proposal proposal;
         bo_sampling sampling;
-        double most; /* upper bound relative to the error of FAVOR+ */
+        double max_ratio; /* upper bound relative to the error of FAVOR+ */
     } laws[] = {{BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN, oprf},
                 {BO_PROPOSAL_SDERF, BO_SAMPLING_DRAWN, sderf},
                 {BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_DRAWN, gaussian},
                 {BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_OPTIMAL, optimal}};
-    found plain = measure(context, BO_PROPOSAL_NONE, BO_SAMPLING_DRAWN, BO_DRAW_DEFAULT, seen, d);
+    found plain = measure(context, BO_PROPOSAL_NONE, BO_SAMPLING_DRAWN, BO_DRAW_DEFAULT, calibration_data, d);
     double before = plain.output;
     for (size_t i = 0; i < sizeof laws / sizeof *laws; i++) {
-        found f = measure(context, laws[i].proposal, laws[i].sampling, BO_DRAW_DEFAULT, seen, d);
+        found f = measure(context, laws[i].proposal, laws[i].sampling, BO_DRAW_DEFAULT, calibration_data, d);
         double floor = sqrt(expm1(f.report.log_floor) / FEATURES);
-        if (!(f.output < laws[i].most * plain.output))
+        if (!(f.output < laws[i].max_ratio * plain.output))
             fail_msg("%s, %s, %s: output error %g, of favor+ %g", what, bo_proposal_name(laws[i].proposal),
                      bo_sampling_name(laws[i].sampling), f.output, plain.output);
         if (i < 3 &&
@@ -136,7 +137,7 @@ static void expect_order(bo_context *context, const char *what, const double *la
         /* the best proposal is near the minimum for independent frequencies; orthogonal ones may be below it */
         if (i >= 2 && !(f.kernel < 1.3 * floor)) fail_msg("%s: kernel error %g, floor %g", what, f.kernel, floor);
     }
-    free(seen);
+    free(calibration_data);
     free(d);
 }
 
@@ -179,7 +180,7 @@ static double circle_root(double lambda, double norm2)
     return sqrt(0.5 * (1 + exp(-4 * lambda * norm2)));
 }
 
-static bo_calibration_report judge(bo_context *context, const bo_attention_desc *desc, const data *d)
+static bo_calibration_report calibration_report(bo_context *context, const bo_attention_desc *desc, const data *d)
 {
     bo_attention_inputs in = {.q = d->q, .k = d->k};
     bo_attention *attention;
@@ -187,7 +188,7 @@ static bo_calibration_report judge(bo_context *context, const bo_attention_desc 
     bo_calibration_report report;
     assert_ok(context, bo_attention_create(context, desc, &attention));
     assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-    assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
     assert_ok(context, bo_calibration_apply(context, c, attention, 0, &report));
     bo_calibration_destroy(c);
     bo_attention_destroy(attention);
@@ -205,13 +206,13 @@ static void floors_of_pairs_have_closed_forms(void **state)
     bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR, .heads = HEADS, .dim = DIM};
     desc.features = (bo_features_desc){
         .features = 2 * FEATURES, .function = BO_FUNCTION_HYPERBOLIC, .sampling = BO_SAMPLING_OPTIMAL, .seed = 5};
-    bo_calibration_report report = judge(context, &desc, d);
+    bo_calibration_report report = calibration_report(context, &desc, d);
     double square = -0.5 * DIM * log(1 - 4 * l * l), common = -DIM * log(1 + 2 * l) - square;
     double isotropic = common + log(0.5 * (pow(1 - 8 * l / (1 + 2 * l), -0.5 * DIM) + 1));
-    double least = common + 2 * log(radial_mean(hyperbolic_root, l));
+    double floor_value = common + 2 * log(radial_mean(hyperbolic_root, l));
     assert_close(report.log_isotropic, isotropic, 0.15 * isotropic);
-    assert_close(report.log_floor, least, 0.15 * least);
-    assert_true(least < 0.75 * (-DIM * log(1 - 2 * l) - square)); /* (E k(x, x))², one feature per frequency */
+    assert_close(report.log_floor, floor_value, 0.15 * floor_value);
+    assert_true(floor_value < 0.75 * (-DIM * log(1 - 2 * l) - square)); /* (E k(x, x))², one feature per frequency */
 
     desc = (bo_attention_desc){.kind = BO_ATTENTION_LINEAR, .heads = HEADS, .dim = DIM};
     desc.features = (bo_features_desc){.kernel = BO_KERNEL_RBF,
@@ -219,12 +220,12 @@ static void floors_of_pairs_have_closed_forms(void **state)
                                        .sampling = BO_SAMPLING_OPTIMAL,
                                        .gamma = 0.5 / sqrt(DIM), /* w ~ N(0, 2 gamma I) */
                                        .seed = 5};
-    report = judge(context, &desc, d);
+    report = calibration_report(context, &desc, d);
     square = -0.5 * DIM * log(1 + 4 * l);
     isotropic = log(0.5 * (1 + pow(1 + 8 * l, -0.5 * DIM))) - square;
-    least = 2 * log(radial_mean(circle_root, l)) - square;
+    floor_value = 2 * log(radial_mean(circle_root, l)) - square;
     assert_close(report.log_isotropic, isotropic, 0.15 * isotropic);
-    assert_close(report.log_isotropic - report.log_floor, isotropic - least, 0.15 * (isotropic - least));
+    assert_close(report.log_isotropic - report.log_floor, isotropic - floor_value, 0.15 * (isotropic - floor_value));
     assert_close(report.log_drawn, report.log_isotropic, 0);
     free(d);
     bo_context_destroy(context);

@@ -20,7 +20,7 @@ static void fill(bo_rng *rng, float *x, size_t count)
     for (size_t i = 0; i < count; i++) x[i] = (float)(0.4 * bo_rng_normal(rng));
 }
 
-static arrays *make(uint64_t seed)
+static arrays *make_arrays(uint64_t seed)
 {
     arrays *a = malloc(sizeof *a);
     bo_rng rng = bo_rng_make(seed, 1);
@@ -91,27 +91,27 @@ static void states_are_updated_in_place(void **state)
     for (size_t i = 0; i < PRESETS; i++) {
         bo_attention_desc d;
         bo_attention *attention = open_preset(context, presets[i], &d);
-        arrays *a = make(i + 1);
+        arrays *a = make_arrays(i + 1);
         float expected[OUTS] = {0}, found[OUTS] = {0}, block[OUTS] = {0};
-        void *of[SEQUENCES], *own[SEQUENCES], *forked[SEQUENCES];
-        open_states(context, attention, of), open_states(context, attention, own);
+        void *of[SEQUENCES], *call_states[SEQUENCES], *forked[SEQUENCES];
+        open_states(context, attention, of), open_states(context, attention, call_states);
         open_states(context, attention, forked);
         const bo_attention_inputs in = inputs_of(a, &d);
         const bo_attention_shape shape = {.sequences = SEQUENCES, .tokens = TOKENS},
                                  one = {.sequences = SEQUENCES, .tokens = 1};
         bo_attention_call call = plain_call(a, &d, found);
-        call.initial = call.final = own;
+        call.initial = call.final = call_states;
         assert_ok(context, bo_attention_extend(context, attention, &shape, &in, of, expected));
         assert_ok(context, bo_attention_forward(context, attention, &call));
         assert_memory_equal(found, expected, sizeof found);
-        expect_states(attention, of, own);
-        for (size_t s = 0; s < SEQUENCES; s++) memcpy(forked[s], own[s], bo_attention_state_bytes(attention));
+        expect_states(attention, of, call_states);
+        for (size_t s = 0; s < SEQUENCES; s++) memcpy(forked[s], call_states[s], bo_attention_state_bytes(attention));
         assert_ok(context, bo_attention_step(context, attention, SEQUENCES, &in, of, expected));
         call.tokens = 1;
         assert_ok(context, bo_attention_forward(context, attention, &call));
         assert_memory_equal(found, expected, sizeof found);
-        expect_states(attention, of, own);
-        assert_int_equal(bo_attention_state_tokens(own[0]), TOKENS + 1);
+        expect_states(attention, of, call_states);
+        assert_int_equal(bo_attention_state_tokens(call_states[0]), TOKENS + 1);
         assert_ok(context, bo_attention_extend(context, attention, &one, &in, forked, block));
         apart += memcmp(block, found, SEQUENCES * HEADS * VALUE * sizeof *found) != 0;
         call.k.data = call.v.data = call.log_gate.data = NULL; /* read, but not changed */
@@ -120,8 +120,8 @@ static void states_are_updated_in_place(void **state)
         assert_ok(context, bo_attention_step(context, attention, SEQUENCES, &only, of, expected));
         assert_ok(context, bo_attention_forward(context, attention, &call));
         assert_memory_equal(found, expected, sizeof found);
-        expect_states(attention, of, own);
-        for (size_t s = 0; s < SEQUENCES; s++) free(of[s]), free(own[s]), free(forked[s]);
+        expect_states(attention, of, call_states);
+        for (size_t s = 0; s < SEQUENCES; s++) free(of[s]), free(call_states[s]), free(forked[s]);
         free(a);
         bo_attention_destroy(attention);
     }
@@ -136,7 +136,7 @@ static void states_may_be_kept(void **state)
     bo_context *context = test_context(1);
     bo_attention_desc d;
     bo_attention *attention = open_preset(context, "favor", &d);
-    arrays *a = make(7);
+    arrays *a = make_arrays(7);
     float found[OUTS];
     void *initial[SEQUENCES], *final[SEQUENCES];
     open_states(context, attention, initial), open_states(context, attention, final);
@@ -179,8 +179,8 @@ static void expect_strides(bo_context *context, const char *preset, bo_layout la
 {
     bo_attention_desc d;
     bo_attention *attention = open_preset(context, preset, &d);
-    arrays *a = make(5);
-    float out[OUTS], own[OUTS], dq[ROWS * HEADS * DIM], own_dq[ROWS * HEADS * DIM];
+    arrays *a = make_arrays(5);
+    float out[OUTS], call_states[OUTS], dq[ROWS * HEADS * DIM], call_dq[ROWS * HEADS * DIM];
     size_t tape, work, backward;
     bo_attention_call call = plain_call(a, &d, out);
     call.layout = layout, call.dout.data = a->dout, call.dq.data = dq;
@@ -191,11 +191,11 @@ static void expect_strides(bo_context *context, const char *preset, bo_layout la
     call.tape = tapes;
     assert_ok(context, bo_attention_forward(context, attention, &call));
     assert_ok(context, bo_attention_backward(context, attention, &call));
-    call.workspace = workspace, call.out.data = own, call.dq.data = own_dq;
+    call.workspace = workspace, call.out.data = call_states, call.dq.data = call_dq;
     assert_ok(context, bo_attention_forward(context, attention, &call));
     assert_ok(context, bo_attention_backward(context, attention, &call));
-    assert_memory_equal(own, out, sizeof out);
-    assert_memory_equal(own_dq, dq, sizeof dq);
+    assert_memory_equal(call_states, out, sizeof out);
+    assert_memory_equal(call_dq, dq, sizeof dq);
     if (layout == BO_LAYOUT_HEADS_FIRST) {
         float *q = spread(a->q, HEADS, DIM, WIDE), *k = spread(a->k, KEY_HEADS, DIM, WIDE),
               *v = spread(a->v, KEY_HEADS, VALUE, WIDE), *dout = spread(a->dout, HEADS, VALUE, WIDE),
@@ -233,7 +233,7 @@ static void workspaces_replace_allocations(void **state)
     bo_context *context = counting_context(&count, 1);
     bo_attention_desc d;
     bo_attention *attention = open_preset(context, "favor", &d);
-    arrays *a = make(9);
+    arrays *a = make_arrays(9);
     float out[OUTS];
     size_t bytes;
     bo_attention_call call = plain_call(a, &d, out);
@@ -259,18 +259,18 @@ static void contradictions_are_refused(void **state)
     bo_context *context = test_context(1);
     bo_attention_desc d;
     bo_attention *attention = open_preset(context, "favor", &d);
-    arrays *a = make(3);
+    arrays *a = make_arrays(3);
     float out[OUTS];
-    void *states[SEQUENCES], *others[SEQUENCES];
+    void *states[SEQUENCES], *other_states[SEQUENCES];
     size_t tape, bytes;
     const size_t lengths[SEQUENCES] = {1, 2, 3};
     const int32_t offsets[SEQUENCES + 1] = {0, 1, 3, 2};
-    open_states(context, attention, states), open_states(context, attention, others);
-#define REFUSED(status, words, ...)                                                                                    \
+    open_states(context, attention, states), open_states(context, attention, other_states);
+#define REFUSED(status, message, ...)                                                                                  \
     do {                                                                                                               \
         bo_attention_call call = plain_call(a, &d, out);                                                               \
         __VA_ARGS__;                                                                                                   \
-        assert_fails(context, status, words, bo_attention_forward(context, attention, &call));                         \
+        assert_fails(context, status, message, bo_attention_forward(context, attention, &call));                       \
     } while (0)
     REFUSED(BO_INVALID, "reserved", call.reserved[1] = 1);
     REFUSED(BO_INVALID, "layout 7 is unknown", call.layout = (bo_layout)7);
@@ -279,7 +279,7 @@ static void contradictions_are_refused(void **state)
     REFUSED(BO_UNSUPPORTED, "does not take lengths; set offsets", call.lengths = lengths, call.q.token = WIDE);
     REFUSED(BO_UNSUPPORTED, "does not take keys without queries", call.no_queries = true, call.q.token = WIDE);
     REFUSED(BO_UNSUPPORTED, "does not take states that are not updated in place", call.q.token = WIDE,
-            call.initial = states, call.final = others);
+            call.initial = states, call.final = other_states);
     REFUSED(BO_UNSUPPORTED, "does not take states that are not updated in place", call.q.token = WIDE,
             call.initial = states);
     REFUSED(BO_INVALID, "offsets must begin with 0, rise", call.offsets = offsets, call.rows = 2);
@@ -304,7 +304,7 @@ static void contradictions_are_refused(void **state)
     call.element = BO_ELEMENT_FLOAT64, call.q.token = 0;
     assert_ok(context, bo_attention_call_bytes(context, attention, &call, false, &tape, &bytes));
     assert_true(tape == 0 && bytes == 0);
-    for (size_t s = 0; s < SEQUENCES; s++) free(states[s]), free(others[s]);
+    for (size_t s = 0; s < SEQUENCES; s++) free(states[s]), free(other_states[s]);
     free(a);
     bo_attention_destroy(attention);
     bo_context_destroy(context);

@@ -63,9 +63,9 @@ static void check_gradients(trial *t, const trial *original, size_t at)
 static void check_loss(trial *t, trial *original, size_t at, float factor)
 {
     const size_t row = HEADS * VALUE, after = (t->count[OUT] / row - at) * row;
-    float *kept = trial_floats(after), *rest[2] = {t->gradient[OUT] + at * row, original->gradient[OUT] + at * row};
-    memcpy(kept, rest[0], after * sizeof *kept);
-    for (int i = 0; i < 2; i++) memset(rest[i], 0, after * sizeof *kept);
+    float *saved = trial_floats(after), *later[2] = {t->gradient[OUT] + at * row, original->gradient[OUT] + at * row};
+    memcpy(saved, later[0], after * sizeof *saved);
+    for (int i = 0; i < 2; i++) memset(later[i], 0, after * sizeof *saved);
     trial_forward(original);
     trial_backward(original);
     change_token(t, at, factor);
@@ -73,8 +73,8 @@ static void check_loss(trial *t, trial *original, size_t at, float factor)
     trial_backward(t);
     restore_token(t, original, at);
     check_gradients(t, original, at);
-    for (int i = 0; i < 2; i++) memcpy(rest[i], kept, after * sizeof *kept);
-    free(kept);
+    for (int i = 0; i < 2; i++) memcpy(later[i], saved, after * sizeof *saved);
+    free(saved);
 }
 
 /* Reads the tokens before `at` and then single tokens, among them one that is changed: outputs before it keep their

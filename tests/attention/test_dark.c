@@ -111,7 +111,7 @@ static void second_moments_are_the_closed_ones(void **state)
 }
 
 /* Equal Λ: Σ* = (I + 2Λ)(I - 2Λ)⁻¹; the second moments in one dimension are 1/√((1 + 2λ)(1 - 6λ)) and 1/(1 - 2λ). */
-static void equal_sides_give_the_theorem(void **state)
+static void equal_sides_agree_with_the_theorem(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -143,7 +143,7 @@ static bo_law law_of(bo_context *context, double q, double k)
 
 /* Isotropic data: finite iff λ_q/(1 + 2λ_q) + λ_k/(1 + 2λ_k) < 1/4, which is λ < 1/6 for equal ones. With the proposal:
  * λ < 1/2, and with C = 0.05 if the precision p is below it, 2p > 0.05. */
-static void infinite_variances_are_told(void **state)
+static void infinite_variances_are_reported(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -168,7 +168,7 @@ static void infinite_variances_are_told(void **state)
         finite += law.isotropic_finite;
         assert_int_equal(law.proposal_finite, cases[i].proposal);
         assert_int_equal(law.clipped, cases[i].clipped);
-        assert_true(isfinite(law.root[0]) && law.root[0] <= 1 / sqrt(BO_LEAST_PRECISION) + 1e-12);
+        assert_true(isfinite(law.root[0]) && law.root[0] <= 1 / sqrt(BO_MIN_PRECISION) + 1e-12);
         if (!law.proposal_finite) assert_true(isnan(law.log_gain));
         if (law.proposal_finite && !law.isotropic_finite) assert_true(law.log_gain == INFINITY);
         bo_law_free(&law);
@@ -232,7 +232,7 @@ static bo_attention *make_attention(bo_context *context, bo_attention_kind kind,
     return attention;
 }
 
-static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
+static const bo_attention_shape one_sequence = {.sequences = 1, .tokens = TOKENS};
 
 /* ---- whitening --------------------------------------------------------------------------------------------------- */
 
@@ -272,10 +272,10 @@ static void whitening_whitens(void **state)
         float m[KEY_HEADS * DIM * DIM];
         double before, after, covariance[DIM * DIM];
         for (double amount = 0; amount < 2; amount += 1.5) {
-            assert_ok(context, bo_attention_whiten_arrays(context, attention, &whole, d->q, d->k, amount, m));
+            assert_ok(context, bo_attention_whiten_arrays(context, attention, &one_sequence, d->q, d->k, amount, m));
             bo_attention *hybrid = make_attention(context, BO_ATTENTION_HYBRID, rank, 1);
             float same[KEY_HEADS * DIM * DIM];
-            assert_ok(context, bo_attention_whiten_arrays(context, hybrid, &whole, d->q, d->k, amount, same));
+            assert_ok(context, bo_attention_whiten_arrays(context, hybrid, &one_sequence, d->q, d->k, amount, same));
             assert_memory_equal(same, m, KEY_HEADS * rank * DIM * sizeof *m);
             bo_attention_destroy(hybrid);
             through(d, m + rank * DIM, rank, &before, &after, covariance);
@@ -294,7 +294,7 @@ static void whitening_whitens(void **state)
 }
 
 /* For rank 1 and data along one axis, M is that axis. */
-static void low_rank_takes_the_leading_directions(void **state)
+static void low_rank_uses_the_leading_directions(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -304,7 +304,7 @@ static void low_rank_takes_the_leading_directions(void **state)
     for (size_t r = 0; r < KEY_HEADS * TOKENS; r++) d->k[r * DIM + 2] = (float)bo_rng_normal(&rng);
     bo_attention *attention = make_attention(context, BO_ATTENTION_DARK, 1, 1);
     float m[KEY_HEADS * DIM];
-    assert_ok(context, bo_attention_whiten_arrays(context, attention, &whole, d->q, d->k, 0, m));
+    assert_ok(context, bo_attention_whiten_arrays(context, attention, &one_sequence, d->q, d->k, 0, m));
     for (size_t h = 0; h < KEY_HEADS; h++)
         for (size_t j = 0; j < DIM; j++) assert_close(fabs((double)m[h * DIM + j]), j == 2, 0.02);
     bo_attention_destroy(attention);
@@ -380,14 +380,14 @@ static bo_proposal_report report_of(bo_context *context, const data *d)
 {
     bo_attention *attention = make_attention(context, BO_ATTENTION_FAVOR, 0, 1);
     bo_proposal_report report;
-    assert_ok(context, bo_attention_propose_arrays(context, attention, &whole, d->q, d->k, &report));
+    assert_ok(context, bo_attention_propose_arrays(context, attention, &one_sequence, d->q, d->k, &report));
     bo_attention_destroy(attention);
     return report;
 }
 
 /* Statistics like E|x|⁴ of n rows have a relative deviation of about √(8/(n d)): five times that at n = 3000, d = 6 is
  * 0.11. */
-static void the_report_tells_assumptions(void **state)
+static void reports_state_the_assumptions(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -423,7 +423,7 @@ static void the_report_tells_assumptions(void **state)
     bo_context_destroy(context);
 }
 
-static void layouts_and_packing_say_the_same(void **state)
+static void layouts_and_packing_agree(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -435,16 +435,16 @@ static void layouts_and_packing_say_the_same(void **state)
             memcpy(t->k + (n * KEY_HEADS + h) * DIM, d->k + (h * TOKENS + n) * DIM, DIM * sizeof(float));
     }
     size_t lengths[] = {1, 1200, TOKENS - 1201};
-    bo_attention_shape other = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST},
+    bo_attention_shape tokens_first = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST},
                        packed = {.sequences = 3, .lengths = lengths, .layout = BO_LAYOUT_TOKENS_FIRST};
     bo_attention *attention = make_attention(context, BO_ATTENTION_DARK, 0, 1);
     float m[3][KEY_HEADS * DIM * DIM];
     bo_proposal_report r[3];
-    assert_ok(context, bo_attention_whiten_arrays(context, attention, &whole, d->q, d->k, 0, m[0]));
-    assert_ok(context, bo_attention_whiten_arrays(context, attention, &other, t->q, t->k, 0, m[1]));
+    assert_ok(context, bo_attention_whiten_arrays(context, attention, &one_sequence, d->q, d->k, 0, m[0]));
+    assert_ok(context, bo_attention_whiten_arrays(context, attention, &tokens_first, t->q, t->k, 0, m[1]));
     assert_ok(context, bo_attention_whiten_arrays(context, attention, &packed, t->q, t->k, 0, m[2]));
-    assert_ok(context, bo_attention_propose_arrays(context, attention, &whole, d->q, d->k, &r[0]));
-    assert_ok(context, bo_attention_propose_arrays(context, attention, &other, t->q, t->k, &r[1]));
+    assert_ok(context, bo_attention_propose_arrays(context, attention, &one_sequence, d->q, d->k, &r[0]));
+    assert_ok(context, bo_attention_propose_arrays(context, attention, &tokens_first, t->q, t->k, &r[1]));
     assert_ok(context, bo_attention_propose_arrays(context, attention, &packed, t->q, t->k, &r[2]));
     for (int i = 1; i < 3; i++) {
         for (size_t e = 0; e < KEY_HEADS * DIM * DIM; e++) assert_close((double)m[i][e], (double)m[0][e], 1e-5);
@@ -467,7 +467,7 @@ static void states_from_before_no_longer_fit(void **state)
     void *bytes = malloc(bo_attention_state_bytes(attention));
     assert_ok(context, bo_attention_state_init(context, attention, bytes));
     assert_ok(context, bo_attention_state_check(context, attention, bytes));
-    assert_ok(context, bo_attention_propose_arrays(context, attention, &whole, d->q, d->k, NULL));
+    assert_ok(context, bo_attention_propose_arrays(context, attention, &one_sequence, d->q, d->k, NULL));
     assert_int_equal(bo_attention_state_check(context, attention, bytes), BO_INVALID);
     free(bytes);
     bo_attention_destroy(attention);
@@ -480,7 +480,7 @@ static void count_warnings(void *user, bo_log_level level, const char *message)
     *(int *)user += level == BO_LOG_WARNING && strstr(message, "eigenvalues") != NULL;
 }
 
-static void clipping_is_said_aloud(void **state)
+static void clipping_is_reported(void **state)
 {
     (void)state;
     int warnings = 0;
@@ -508,14 +508,18 @@ static void nonsense_is_refused(void **state)
                  *low = make_attention(context, BO_ATTENTION_DARK, 2, 1);
     float m[KEY_HEADS * DIM * DIM];
     bo_attention_shape no_keys = {.sequences = 1, .tokens = TOKENS, .no_keys = true};
-    assert_fails(context, BO_INVALID, "favor", bo_attention_whiten_arrays(context, favor, &whole, d->q, d->k, 0, m));
-    assert_fails(context, BO_INVALID, "-1", bo_attention_whiten_arrays(context, dark, &whole, d->q, d->k, -1, m));
-    assert_fails(context, BO_INVALID, "nan", bo_attention_whiten_arrays(context, dark, &whole, d->q, d->k, NAN, m));
+    assert_fails(context, BO_INVALID, "favor",
+                 bo_attention_whiten_arrays(context, favor, &one_sequence, d->q, d->k, 0, m));
+    assert_fails(context, BO_INVALID, "-1",
+                 bo_attention_whiten_arrays(context, dark, &one_sequence, d->q, d->k, -1, m));
+    assert_fails(context, BO_INVALID, "nan",
+                 bo_attention_whiten_arrays(context, dark, &one_sequence, d->q, d->k, NAN, m));
     assert_fails(context, BO_INVALID, "argument 'k' is NULL",
-                 bo_attention_whiten_arrays(context, dark, &whole, d->q, NULL, 0, m));
+                 bo_attention_whiten_arrays(context, dark, &one_sequence, d->q, NULL, 0, m));
     assert_fails(context, BO_INVALID, "needs keys",
                  bo_attention_whiten_arrays(context, dark, &no_keys, d->q, d->k, 0, m));
-    assert_fails(context, BO_INVALID, "rank 2", bo_attention_propose_arrays(context, low, &whole, d->q, d->k, NULL));
+    assert_fails(context, BO_INVALID, "rank 2",
+                 bo_attention_propose_arrays(context, low, &one_sequence, d->q, d->k, NULL));
     assert_fails(context, BO_INVALID, "argument 'shape' is NULL",
                  bo_attention_propose_arrays(context, dark, NULL, d->q, d->k, NULL));
     bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR, .heads = HEADS, .dim = DIM};
@@ -523,21 +527,21 @@ static void nonsense_is_refused(void **state)
     bo_attention *hyperbolic;
     assert_ok(context, bo_attention_create(context, &desc, &hyperbolic));
     assert_fails(context, BO_INVALID, "hyperbolic",
-                 bo_attention_propose_arrays(context, hyperbolic, &whole, d->q, d->q, NULL));
+                 bo_attention_propose_arrays(context, hyperbolic, &one_sequence, d->q, d->q, NULL));
     float lengths[DIM] = {1, 2, 1, 1, 1, 1};
     desc.features = (bo_features_desc){.features = 16, .length_scales = lengths};
     bo_attention *scaled;
     assert_ok(context, bo_attention_create(context, &desc, &scaled));
     assert_fails(context, BO_INVALID, "length scales",
-                 bo_attention_propose_arrays(context, scaled, &whole, d->q, d->q, NULL));
+                 bo_attention_propose_arrays(context, scaled, &one_sequence, d->q, d->q, NULL));
     bo_attention_destroy(scaled);
     d->k[TOKENS * DIM + 17 * DIM + 3] = NAN;
     assert_fails(context, BO_NUMERIC, "k is nan at sequence 0, head 1, token 17, column 3",
-                 bo_attention_propose_arrays(context, dark, &whole, d->q, d->k, NULL));
+                 bo_attention_propose_arrays(context, dark, &one_sequence, d->q, d->k, NULL));
     memset(d, 0, sizeof *d);
     assert_fails(context, BO_NUMERIC, "are constant",
-                 bo_attention_whiten_arrays(context, dark, &whole, d->q, d->k, 0, m));
-    assert_ok(context, bo_attention_propose_arrays(context, dark, &whole, d->q, d->k, NULL)); /* Λ = 0: Σ* = I */
+                 bo_attention_whiten_arrays(context, dark, &one_sequence, d->q, d->k, 0, m));
+    assert_ok(context, bo_attention_propose_arrays(context, dark, &one_sequence, d->q, d->k, NULL)); /* Λ = 0: Σ* = I */
     bo_attention_destroy(favor);
     bo_attention_destroy(dark);
     bo_attention_destroy(low);
@@ -550,15 +554,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(second_moments_are_the_closed_ones),
-        cmocka_unit_test(equal_sides_give_the_theorem),
-        cmocka_unit_test(infinite_variances_are_told),
+        cmocka_unit_test(equal_sides_agree_with_the_theorem),
+        cmocka_unit_test(infinite_variances_are_reported),
         cmocka_unit_test(whitening_whitens),
-        cmocka_unit_test(low_rank_takes_the_leading_directions),
+        cmocka_unit_test(low_rank_uses_the_leading_directions),
         cmocka_unit_test(proposals_stay_unbiased),
-        cmocka_unit_test(the_report_tells_assumptions),
-        cmocka_unit_test(layouts_and_packing_say_the_same),
+        cmocka_unit_test(reports_state_the_assumptions),
+        cmocka_unit_test(layouts_and_packing_agree),
         cmocka_unit_test(states_from_before_no_longer_fit),
-        cmocka_unit_test(clipping_is_said_aloud),
+        cmocka_unit_test(clipping_is_reported),
         cmocka_unit_test(nonsense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

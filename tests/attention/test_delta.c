@@ -56,7 +56,7 @@ static void test_long(void **state)
     static const problem reflections = {"reflections",   1,        1, 20, 9, 1, {1500}, .weighed = true, .unit = true,
                                         .carried = true, .norm = 5};
     bo_context *context = test_context(1);
-    data d = make(&reflections);
+    data d = make_data(&reflections);
     for (size_t i = 0; i < d.count[BETA]; i++) d.in[BETA][i] = 2;
     /* Each of the 1500 tokens adds a few rounding errors, which grow as √1500. */
     check_outputs(context, &d, "out", sqrt(1500) * 0x1p-22);
@@ -77,8 +77,8 @@ static void check_closed(const run *r)
 {
     const data *d = r->d;
     for (size_t i = 0; i < d->count[GATE]; i++) {
-        double g = exp(d->in[GATE][i]), most = 1e3 * g, found = fabs((double)r->gradient[GATE][i]);
-        if (g < 1e-10 && found > most) fail_msg("log_gate[%zu] = %g: gradient %g", i, d->in[GATE][i], found);
+        double g = exp(d->in[GATE][i]), limit = 1e3 * g, found = fabs((double)r->gradient[GATE][i]);
+        if (g < 1e-10 && found > limit) fail_msg("log_gate[%zu] = %g: gradient %g", i, d->in[GATE][i], found);
     }
 }
 
@@ -88,7 +88,7 @@ static void test_extreme_gates(void **state)
     static const problem closed = {"closed gates", 2, 1, 6, 5, 1, {61}, .gated = true, .weighed = true,
                                    .carried = true};
     bo_context *context = test_context(1);
-    data d = make(&closed);
+    data d = make_data(&closed);
     extreme_gates(&d);
     run *r = run_make(context, &d);
     check(r, tolerance);

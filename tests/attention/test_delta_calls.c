@@ -3,7 +3,7 @@
 
 /* ---- equivalent calls -------------------------------------------------------------------------------------------- */
 
-static const problem whole = {
+static const problem delta_problem = {
     "whole",      4,        2, 7, 5, 1, {75}, .gated = true, .weighed = true, .unit = true, .tokens_first = true,
     .gates = 0.2, .norm = 2};
 
@@ -11,18 +11,18 @@ static const problem whole = {
 static void test_splits(void **state)
 {
     (void)state;
-    run *r = run_open(2, &whole);
+    run *r = run_open(2, &delta_problem);
     const data *d = r->d;
-    size_t last = whole.lengths[0] - 1, width = whole.heads * whole.values;
+    size_t last = delta_problem.lengths[0] - 1, width = delta_problem.heads * delta_problem.values;
     float *again = floats_of(width, NULL);
     recur(d, 1);
     advance(r, 0, 20, false);
     advance(r, 20, 25, true);
     advance(r, 45, last + 1 - 45, false);
-    compare(whole.name, "out in parts", d->outs, r->out, d->out, tolerance);
-    bo_attention_inputs asked = {.q = r->in[Q] + last * whole.heads * whole.dim};
-    assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &asked, r->final, again));
-    compare(whole.name, "out asked again", width, again, d->out + last * width, tolerance);
+    compare(delta_problem.name, "out in parts", d->outs, r->out, d->out, tolerance);
+    bo_attention_inputs query_only = {.q = r->in[Q] + last * delta_problem.heads * delta_problem.dim};
+    assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &query_only, r->final, again));
+    compare(delta_problem.name, "out asked again", width, again, d->out + last * width, tolerance);
     assert_int_equal(bo_attention_state_tokens(r->final[0]), last + 1);
     free(again);
     run_close(r);
@@ -33,21 +33,21 @@ static void test_step_batch(void **state)
 {
     (void)state;
     enum { BATCH = 20 };
-    run *r = run_open(2, &whole);
-    size_t width = whole.heads * whole.values;
-    void *together[BATCH], *alone[BATCH];
+    run *r = run_open(2, &delta_problem);
+    size_t width = delta_problem.heads * delta_problem.values;
+    void *together[BATCH], *separate[BATCH];
     float *out = floats_of(BATCH * width, NULL), *single = floats_of(width, NULL);
-    for (size_t s = 0; s < BATCH; s++) together[s] = state_of(r), alone[s] = state_of(r);
+    for (size_t s = 0; s < BATCH; s++) together[s] = state_of(r), separate[s] = state_of(r);
     for (size_t round = 0; round < 3; round++) { /* tokens 20 round + s of the whole belong to sequence s */
         bo_attention_inputs in = inputs_from(r, round * BATCH);
         assert_ok(r->context, bo_attention_step(r->context, r->attention, BATCH, &in, together, out));
         for (size_t s = 0; s < BATCH; s++) {
-            bo_attention_inputs own = inputs_from(r, round * BATCH + s);
-            assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &own, &alone[s], single));
+            bo_attention_inputs step_inputs = inputs_from(r, round * BATCH + s);
+            assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &step_inputs, &separate[s], single));
             assert_memory_equal(single, out + s * width, width * sizeof *out);
         }
     }
-    for (size_t s = 0; s < BATCH; s++) free(together[s]), free(alone[s]);
+    for (size_t s = 0; s < BATCH; s++) free(together[s]), free(separate[s]);
     free(out), free(single);
     run_close(r);
 }
@@ -75,9 +75,9 @@ static void test_threads(void **state)
 static void test_causality(void **state)
 {
     (void)state;
-    run *before = run_open(1, &whole);
+    run *before = run_open(1, &delta_problem);
     const data *d = before->d;
-    size_t width = whole.heads * whole.values, tokens = whole.lengths[0];
+    size_t width = delta_problem.heads * delta_problem.values, tokens = delta_problem.lengths[0];
     run_forward(before, before->tape);
     for (size_t t = 0; t < tokens; t += 7) {
         run *r = run_make(before->context, d);
@@ -119,12 +119,12 @@ static void test_final_overflow(void **state)
 static void test_not_finite(void **state)
 {
     (void)state;
-    static const char *const words[] = {"q is inf", "k is inf", "v is inf", "log_gate is inf", "beta is inf"};
-    run *r = run_open(1, &whole);
+    static const char *const messages[] = {"q is inf", "k is inf", "v is inf", "log_gate is inf", "beta is inf"};
+    run *r = run_open(1, &delta_problem);
     for (int array = Q; array <= BETA; array++) {
         float *last = r->in[array] + r->d->count[array] - 1, was = *last;
         *last = INFINITY;
-        assert_fails(r->context, BO_NUMERIC, words[array], try_forward(r, r->tape));
+        assert_fails(r->context, BO_NUMERIC, messages[array], try_forward(r, r->tape));
         *last = was;
     }
     run_forward(r, r->tape);

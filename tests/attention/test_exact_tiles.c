@@ -40,7 +40,7 @@ enum { CAPACITY = 300 };
 
 /* There are old + fresh keys and values, and `queries` queries; all arrays are (heads, tokens, width). */
 typedef struct arrays {
-    size_t keys, queries, held;
+    size_t keys, queries, cached_keys;
     float *q, *k, *v, *dout, *d_final;
     double *out, *dq, *dk, *dv;
 } arrays;
@@ -61,13 +61,13 @@ static arrays arrays_of(const problem *p)
 {
     bo_rng rng = bo_rng_make(7, p->fresh * 1000 + p->old);
     arrays a = {.keys = p->old + p->fresh, .queries = p->queries ? p->queries : p->fresh};
-    a.held = p->window ? p->window : CAPACITY;
+    a.cached_keys = p->window ? p->window : CAPACITY;
     size_t q = p->heads * a.queries, k = p->key_heads * a.keys;
     a.q = noise(&rng, q * p->dim, p->size);
     a.k = noise(&rng, k * p->dim, p->size);
     a.v = noise(&rng, k * p->value_dim, 1.0f);
     a.dout = noise(&rng, q * p->value_dim, 1.0f);
-    a.d_final = noise(&rng, p->key_heads * a.held * (p->dim + p->value_dim), 1.0f);
+    a.d_final = noise(&rng, p->key_heads * a.cached_keys * (p->dim + p->value_dim), 1.0f);
     a.out = zeros(q * p->value_dim);
     a.dq = zeros(q * p->dim);
     a.dk = zeros(k * p->dim);
@@ -119,10 +119,10 @@ static void oracle_row(const problem *p, const arrays *a, size_t head, size_t ro
 /* Gradient of the final state: row r belongs to the r-th oldest key in it. */
 static void oracle_final(const problem *p, const arrays *a)
 {
-    size_t width = p->dim + p->value_dim, first = a->keys > a->held ? a->keys - a->held : 0;
+    size_t width = p->dim + p->value_dim, first = a->keys > a->cached_keys ? a->keys - a->cached_keys : 0;
     for (size_t h = 0; h < p->key_heads; h++) {
         for (size_t j = first; j < a->keys; j++) {
-            const float *row = a->d_final + (h * a->held + j - first) * width;
+            const float *row = a->d_final + (h * a->cached_keys + j - first) * width;
             for (size_t i = 0; i < p->dim; i++) a->dk[(h * a->keys + j) * p->dim + i] += (double)row[i];
             for (size_t i = 0; i < p->value_dim; i++)
                 a->dv[(h * a->keys + j) * p->value_dim + i] += (double)row[p->dim + i];
@@ -226,7 +226,7 @@ static void check_problem(bo_context *context, const problem *p)
     float *d_initial = calloc(gradient, sizeof *d_initial);
     bo_attention_shape shape = {.sequences = 1, .tokens = a.queries, .key_tokens = p->fresh, .no_keys = !p->fresh};
     bo_attention_inputs in = {.q = a.q, .k = p->fresh ? k : NULL, .v = p->fresh ? v : NULL};
-    assert_int_equal(gradient, p->key_heads * a.held * (d + e));
+    assert_int_equal(gradient, p->key_heads * a.cached_keys * (d + e));
     assert_ok(context, bo_attention_tape_bytes(context, attention, &shape, &tape_bytes));
     void *tape = aligned_alloc(64, (tape_bytes + 63) / 64 * 64);
     const void *initials[] = {initial};
@@ -242,10 +242,10 @@ static void check_problem(bo_context *context, const problem *p)
     compare("dq", 1, p->heads * a.queries * d, dq, a.dq, 0, 0, size * (double)p->size);
     compare("dk", p->key_heads, p->fresh * d, dk, a.dk, a.keys * d, p->old * d, size * (double)p->size);
     compare("dv", p->key_heads, p->fresh * e, dv, a.dv, a.keys * e, p->old * e, size);
-    size_t first = p->old > a.held ? p->old - a.held : 0;
+    size_t first = p->old > a.cached_keys ? p->old - a.cached_keys : 0;
     for (size_t h = 0; h < p->key_heads; h++) {
-        for (size_t r = 0; r < a.held; r++) {
-            const float *row = d_initial + (h * a.held + r) * (d + e);
+        for (size_t r = 0; r < a.cached_keys; r++) {
+            const float *row = d_initial + (h * a.cached_keys + r) * (d + e);
             double none[256] = {0};
             bool holds = first + r < p->old;
             size_t j = h * a.keys + first + r;
@@ -287,12 +287,12 @@ static void test_steps_meet_the_definition(void **state)
         float *k = cut(a.k, p.key_heads, a.keys, p.dim, a.keys - 1, 1);
         float *v = cut(a.v, p.key_heads, a.keys, p.value_dim, a.keys - 1, 1);
         float *out = calloc(2 * p.heads * p.value_dim, sizeof *out), *again = out + p.heads * p.value_dim;
-        bo_attention_inputs in = {.q = q, .k = k, .v = v}, asked = {.q = q};
+        bo_attention_inputs in = {.q = q, .k = k, .v = v}, query_only = {.q = q};
         assert_ok(context, bo_attention_step(context, attention, 1, &in, &token, out));
         assert_int_equal(bo_attention_state_tokens(token), a.keys);
         compare("step", p.heads, p.value_dim, out, a.out, a.queries * p.value_dim, (a.queries - 1) * p.value_dim,
                 tolerance(&p));
-        assert_ok(context, bo_attention_step(context, attention, 1, &asked, &token, again));
+        assert_ok(context, bo_attention_step(context, attention, 1, &query_only, &token, again));
         assert_memory_equal(out, again, p.heads * p.value_dim * sizeof *out);
         free(q), free(k), free(v), free(out), free(token);
         release(&a);
@@ -319,7 +319,7 @@ static void test_later_tokens_change_no_bit(void **state)
         arrays a = arrays_of(&p);
         bo_attention *attention = attention_of(context, &p);
         size_t floats = p.heads * a.queries * p.value_dim;
-        float *out = calloc(2 * floats, sizeof *out), *other = out + floats;
+        float *out = calloc(2 * floats, sizeof *out), *second = out + floats;
         bo_attention_shape shape = {.sequences = 1, .tokens = p.fresh};
         bo_attention_inputs in = {.q = a.q, .k = a.k, .v = a.v};
         assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
@@ -328,9 +328,9 @@ static void test_later_tokens_change_no_bit(void **state)
             for (size_t i = 0; i < p.value_dim; i++) a.v[t * p.value_dim + i] += 1e6f;
         }
         for (size_t t = 0; t < p.fresh; t += 17) { /* undo the changes one by one */
-            assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, other, NULL));
+            assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, second, NULL));
             for (size_t h = 0; h < p.heads; h++)
-                assert_memory_equal(out + h * p.fresh * p.value_dim, other + h * p.fresh * p.value_dim,
+                assert_memory_equal(out + h * p.fresh * p.value_dim, second + h * p.fresh * p.value_dim,
                                     t * p.value_dim * sizeof *out);
             arrays fresh = arrays_of(&p);
             memcpy(a.k + t * p.dim, fresh.k + t * p.dim, p.dim * sizeof *a.k);

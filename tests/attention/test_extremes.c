@@ -48,7 +48,7 @@ static void assert_finite(const trial *t, const char *what)
                          t->count[a], (double)t->gradient[a][i]);
 }
 
-static trial make(bo_context *context, const kind_of *kind, bool causal, double norm, uint64_t seed)
+static trial make_trial(bo_context *context, const kind_of *kind, bool causal, double norm, uint64_t seed)
 {
     trial_desc desc = {.name = kind->name,
                        .attention = kind_desc(kind, 2, 1, 8, 4, causal, 16),
@@ -65,7 +65,7 @@ static void extreme_arrays_leave_numbers(void **state)
     for (size_t i = 0; i < 2 * KINDS; i++)
         for (size_t n = 0; n < sizeof extremes / sizeof *extremes; n++) {
             const extreme *e = &extremes[n];
-            trial t = make(context, &kinds[i / 2], i % 2, 1.5, 3);
+            trial t = make_trial(context, &kinds[i / 2], i % 2, 1.5, 3);
             float *array = e->which == OUT ? t.gradient[OUT] : t.array[e->which];
             for (size_t j = 0; j < t.count[e->which]; j++) array[j] = e->set ? e->value : e->value * array[j];
             trial_forward(&t);
@@ -86,7 +86,7 @@ static void queries_of_any_norm_leave_numbers(void **state)
     for (size_t i = 0; i < 2 * KINDS; i++)
         for (size_t n = 0; n < 3 * sizeof norms / sizeof *norms; n++) {
             char what[32];
-            trial t = make(context, &kinds[i / 2], i % 2, norms[n / 3], 100 + n % 3);
+            trial t = make_trial(context, &kinds[i / 2], i % 2, norms[n / 3], 100 + n % 3);
             bo_attention_inputs in = trial_inputs(&t);
             snprintf(what, sizeof what, "norm %g, seed %zu", norms[n / 3], 100 + n % 3);
             bo_status status =
@@ -128,9 +128,9 @@ static void scores_that_rise_are_followed(void **state)
             t.array[K][j] = j % 4 == 0 && j >= 4 * 130 ? (float)(scores[i / 2] / 10) : 0;
         for (size_t j = 0; j < t.count[V]; j++) t.array[V][j] = 5 + t.array[V][j];
         trial_forward(&t);
-        judge_verdict verdict = judge_make(&t);
-        judge_forward(&t, &verdict);
-        judge_drop(&verdict);
+        verify_expected expected = verify_make(&t);
+        verify_forward(&t, &expected);
+        verify_drop(&expected);
         trial_drop(&t);
     }
     bo_context_destroy(context);
@@ -158,7 +158,7 @@ static void faint_windows_are_followed(void **state)
         t.initial = trial_states(&t);
         for (size_t j = 0; j < t.count[Q]; j++) t.array[Q][j] -= j % 4 == 0 ? 2 : 0;
         for (size_t j = 0; j < t.count[K]; j++) t.array[K][j] += j % 4 == 0 ? 2 : 0;
-        judge_trial(&t);
+        verify_trial(&t);
         trial_drop(&t);
     }
     bo_context_destroy(context);
@@ -304,9 +304,9 @@ static bo_status backward_of_size(trial *t, float size)
 {
     for (size_t i = 0; i < t->count[OUT]; i++) t->gradient[OUT][i] *= size;
     trial_forward(t);
-    float *wanted[TRIAL_ARRAYS];
-    for (size_t i = 0; i < TRIAL_ARRAYS; i++) wanted[i] = t->count[i] ? t->gradient[i] : NULL;
-    bo_attention_gradients g = trial_gradients(wanted, t->initial ? t->d_initial : NULL);
+    float *requested[TRIAL_ARRAYS];
+    for (size_t i = 0; i < TRIAL_ARRAYS; i++) requested[i] = t->count[i] ? t->gradient[i] : NULL;
+    bo_attention_gradients g = trial_gradients(requested, t->initial ? t->d_initial : NULL);
     bo_attention_inputs in = trial_inputs(t);
     return bo_attention_backward_arrays(t->context, t->attention, &t->desc.shape, &in, (const void *const *)t->initial,
                                         t->array[OUT], t->tape, t->gradient[OUT], NULL, &g);
@@ -343,7 +343,7 @@ static void gradients_beyond_float_are_named(void **unused)
 {
     (void)unused;
     static const struct {
-        const char *kind, *words;
+        const char *kind, *message;
         trial_array only; /* OUT means the gradient of the initial state */
     } cases[] = {{"delta", "the gradient of q is", Q},
                  {"gated delta", "the gradient of log_gate is", LOG_GATE},
@@ -363,11 +363,11 @@ static void gradients_beyond_float_are_named(void **unused)
         for (size_t j = 0; j < t.count[V]; j++) t.array[V][j] *= 1e25f;
         for (size_t j = 0; j < t.count[OUT]; j++) t.gradient[OUT][j] *= 1e25f;
         trial_forward(&t);
-        float *wanted[TRIAL_ARRAYS] = {NULL};
-        if (cases[i].only != OUT) wanted[cases[i].only] = t.gradient[cases[i].only];
-        bo_attention_gradients g = trial_gradients(wanted, cases[i].only == OUT ? t.d_initial : NULL);
+        float *requested[TRIAL_ARRAYS] = {NULL};
+        if (cases[i].only != OUT) requested[cases[i].only] = t.gradient[cases[i].only];
+        bo_attention_gradients g = trial_gradients(requested, cases[i].only == OUT ? t.d_initial : NULL);
         bo_attention_inputs in = trial_inputs(&t);
-        assert_fails(context, BO_NUMERIC, cases[i].words,
+        assert_fails(context, BO_NUMERIC, cases[i].message,
                      bo_attention_backward_arrays(context, t.attention, &t.desc.shape, &in,
                                                   (const void *const *)t.initial, t.array[OUT], t.tape, t.gradient[OUT],
                                                   NULL, &g));
@@ -384,7 +384,7 @@ static void gates_of_one_have_gradients_of_their_size(void **unused)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < KINDS; i++) {
         if (kinds[i].gate != BO_GATE_CONVEX) continue;
-        trial t = make(context, &kinds[i], true, 1, 9);
+        trial t = make_trial(context, &kinds[i], true, 1, 9);
         size_t tokens = t.count[LOG_GATE];
         for (size_t j = 0; j < tokens; j += 3) t.array[LOG_GATE][j] = 0;
         trial_forward(&t);

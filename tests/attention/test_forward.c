@@ -7,9 +7,9 @@ static void check(bo_context *context, const trial_desc *desc)
     forward.forward_only = true;
     trial t = trial_make(context, &forward);
     trial_forward(&t);
-    judge_verdict verdict = judge_make(&t);
-    judge_forward(&t, &verdict);
-    judge_drop(&verdict);
+    verify_expected expected = verify_make(&t);
+    verify_forward(&t, &expected);
+    verify_drop(&expected);
     trial_drop(&t);
 }
 

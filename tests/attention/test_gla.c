@@ -18,7 +18,7 @@ static void **make_states(bo_context *context, const data *x, const bo_attention
     return states;
 }
 
-static void take_states(bo_context *context, data *x, const bo_attention *attention, void **states, float *s)
+static void read_states(bo_context *context, data *x, const bo_attention *attention, void **states, float *s)
 {
     const bo_attention_desc *d = &x->model.desc;
     for (size_t i = 0; i < x->model.shape.sequences; i++) {
@@ -61,8 +61,8 @@ static void run(bo_context *context, data *x)
     assert_ok(context, bo_attention_backward_arrays(context, attention, shape, &in, begin, x->array[OUT], tape,
                                                     x->model.dout ? x->gradient[OUT] : NULL,
                                                     x->model.states ? d1 : NULL, &gradients));
-    take_states(context, x, attention, initial, NULL);
-    take_states(context, x, attention, final, x->s1);
+    read_states(context, x, attention, initial, NULL);
+    read_states(context, x, attention, final, x->s1);
     free(d0), free(d1), free(tape);
     bo_attention_destroy(attention);
 }
@@ -91,7 +91,7 @@ static void compare(const data *x, const char *what, size_t count, const float *
 
 static void check(bo_context *context, const model *m)
 {
-    data x = make(m);
+    data x = make_data(m);
     run(context, &x);
     truth expected = find_truth(&x, false), size = find_truth(&x, true);
     size_t states = m->shape.sequences * x.state;
@@ -130,7 +130,7 @@ static double difference(const data *x, float *input)
     return (up - down) / (high - low);
 }
 
-static void the_recurrence_has_these_gradients(void **state)
+static void gradients_agree_with_the_recurrence(void **state)
 {
     (void)state;
     for (int unit = 0; unit < 2; unit++)
@@ -141,7 +141,7 @@ static void the_recurrence_has_these_gradients(void **state)
                        .states = true,
                        .dout = true,
                        .seed = 3};
-            data x = make(&m);
+            data x = make_data(&m);
             truth r = find_truth(&x, false), size = find_truth(&x, true);
             for (int a = 0; a < OUT; a++)
                 for (size_t i = 0; i < x.count[a]; i++)
@@ -202,7 +202,7 @@ static void groups_layouts_and_packing(void **state)
     bo_context_destroy(context);
 }
 
-static void states_are_asked(void **state)
+static void states_are_read(void **state)
 {
     (void)state;
     static const size_t lengths[] = {0, 1, 20};
@@ -234,7 +234,7 @@ static void splits_and_steps(void **state)
                    .shape = {.sequences = 3, .tokens = 60, .layout = BO_LAYOUT_TOKENS_FIRST},
                    .gates = (gates)(n % GATES),
                    .seed = n};
-        data x = make(&m);
+        data x = make_data(&m);
         const bo_attention_desc *d = &x.model.desc;
         bo_attention *attention;
         assert_ok(context, bo_attention_create(context, d, &attention));
@@ -259,7 +259,7 @@ static void splits_and_steps(void **state)
         assert_int_equal(bo_attention_state_tokens(states[0]), 60);
         truth expected = find_truth(&x, false), size = find_truth(&x, true);
         compare(&x, "out", x.count[OUT], x.array[OUT], expected.value[OUT], size.value[OUT]);
-        take_states(context, &x, attention, states, x.s1);
+        read_states(context, &x, attention, states, x.s1);
         compare(&x, "state", 3 * x.state, x.s1, expected.s1, size.s1);
         drop_truth(&expected), drop_truth(&size);
         bo_attention_destroy(attention);
@@ -277,7 +277,7 @@ static void steps_of_many_sequences(void **state)
                .shape = {.sequences = 21, .tokens = 1, .layout = BO_LAYOUT_TOKENS_FIRST},
                .states = true,
                .gates = EXTREME};
-    data x = make(&m);
+    data x = make_data(&m);
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &x.model.desc, &attention));
     void **states = make_states(context, &x, attention, x.s0);
@@ -285,11 +285,11 @@ static void steps_of_many_sequences(void **state)
     assert_ok(context, bo_attention_step(context, attention, 21, &in, states, x.array[OUT]));
     truth expected = find_truth(&x, false), size = find_truth(&x, true);
     compare(&x, "out", x.count[OUT], x.array[OUT], expected.value[OUT], size.value[OUT]);
-    bo_attention_inputs ask = {.q = in.q};
+    bo_attention_inputs query_only = {.q = in.q};
     memset(x.array[OUT], 0, x.count[OUT] * sizeof(float));
-    assert_ok(context, bo_attention_step(context, attention, 21, &ask, states, x.array[OUT]));
+    assert_ok(context, bo_attention_step(context, attention, 21, &query_only, states, x.array[OUT]));
     compare(&x, "answer", x.count[OUT], x.array[OUT], expected.value[OUT], size.value[OUT]);
-    take_states(context, &x, attention, states, x.s1);
+    read_states(context, &x, attention, states, x.s1);
     compare(&x, "state", 21 * x.state, x.s1, expected.s1, size.s1);
     drop_truth(&expected), drop_truth(&size);
     bo_attention_destroy(attention);
@@ -310,7 +310,7 @@ static void threads_change_no_bit(void **state)
                    .states = true,
                    .dout = true};
         bo_context *context = test_context(threads[i]);
-        x[i] = make(&m);
+        x[i] = make_data(&m);
         run(context, &x[i]);
         bo_context_destroy(context);
         for (int a = 0; a < ARRAYS; a++) {
@@ -333,22 +333,22 @@ static void the_future_changes_no_bit(void **state)
                    .shape = {.sequences = 1, .tokens = 70},
                    .gates = n < 2 ? EXTREME : MILD,
                    .seed = n};
-        data x = make(&m), other = make(&m);
+        data x = make_data(&m), second = make_data(&m);
         model another = m;
         another.seed = 99;
         another.gates = EXTREME;
-        data noise = make(&another);
+        data noise = make_data(&another);
         run(context, &x);
         for (size_t t = 70; t-- > 0;) {
             for (int a = 0; a < OUT; a++) {
                 size_t width = x.count[a] / 70;
-                memcpy(other.array[a] + t * width, noise.array[a] + t * width, width * sizeof(float));
+                memcpy(second.array[a] + t * width, noise.array[a] + t * width, width * sizeof(float));
             }
-            run(context, &other);
-            assert_memory_equal(other.array[OUT], x.array[OUT], t * 9 * sizeof(float));
-            assert_memory_not_equal(other.array[OUT] + t * 9, x.array[OUT] + t * 9, 9 * sizeof(float));
+            run(context, &second);
+            assert_memory_equal(second.array[OUT], x.array[OUT], t * 9 * sizeof(float));
+            assert_memory_not_equal(second.array[OUT] + t * 9, x.array[OUT] + t * 9, 9 * sizeof(float));
         }
-        drop(&x), drop(&other), drop(&noise);
+        drop(&x), drop(&second), drop(&noise);
     }
     bo_context_destroy(context);
 }
@@ -384,7 +384,7 @@ static void bad_numbers(void **state)
     (void)state;
     bo_context *context = test_context(2);
     model m = {.desc = {.heads = 2, .dim = 4, .value_dim = 3}, .shape = {.sequences = 1, .tokens = 30}};
-    data x = make(&m);
+    data x = make_data(&m);
     const bo_attention_shape *shape = &x.model.shape;
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &x.model.desc, &attention));
@@ -413,10 +413,10 @@ static void bad_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_recurrence_has_these_gradients),
+        cmocka_unit_test(gradients_agree_with_the_recurrence),
         cmocka_unit_test(sizes_gates_and_chunks),
         cmocka_unit_test(groups_layouts_and_packing),
-        cmocka_unit_test(states_are_asked),
+        cmocka_unit_test(states_are_read),
         cmocka_unit_test(splits_and_steps),
         cmocka_unit_test(steps_of_many_sequences),
         cmocka_unit_test(threads_change_no_bit),

@@ -26,13 +26,13 @@ static left_behind run(bo_context *context, const trial *t, bool alone)
     float *to = alone ? NULL : t->array[OUT];
     bo_status status = bo_attention_forward_arrays(context, t->attention, &shape, &in, initial, out.final, to, tape);
     if (status != BO_OK) fail_msg("%s: forward: %s", t->desc.name, bo_context_error(context));
-    float *wanted[TRIAL_ARRAYS] = {0};
+    float *requested[TRIAL_ARRAYS] = {0};
     for (size_t i = 0; i < OUT; i++) {
         out.gradient[i] = trial_floats(t->count[i]);
-        if (t->count[i]) wanted[i] = out.gradient[i];
+        if (t->count[i]) requested[i] = out.gradient[i];
     }
-    if (alone) wanted[Q] = NULL;
-    bo_attention_gradients g = trial_gradients(wanted, t->initial ? out.d_initial : NULL);
+    if (alone) requested[Q] = NULL;
+    bo_attention_gradients g = trial_gradients(requested, t->initial ? out.d_initial : NULL);
     status = bo_attention_backward_arrays(context, t->attention, &shape, &in, initial, to, tape, NULL,
                                           (const float *const *)t->d_final, &g);
     if (status != BO_OK) fail_msg("%s: backward: %s", t->desc.name, bo_context_error(context));

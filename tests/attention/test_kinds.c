@@ -8,10 +8,10 @@
 #include "attention/kinds.h"
 #include "testing.h"
 
-enum { HEADS = 2, DIM = 4, TOKENS = 3, MOST = HEADS * DIM * DIM * TOKENS };
+enum { HEADS = 2, DIM = 4, TOKENS = 3, MAX_FLOATS = HEADS * DIM * DIM * TOKENS };
 
 /* The smallest descriptor for this kind; a kernel of 0 means the default of the kind. */
-static bo_attention_desc least(bo_attention_kind kind, bo_kernel kernel)
+static bo_attention_desc minimal_desc(bo_attention_kind kind, bo_kernel kernel)
 {
     bo_attention_desc d = {.kind = kind, .heads = HEADS, .dim = DIM, .causal = true, .features = {.kernel = kernel}};
     const bool learned = kernel == (bo_kernel)0 && bo_attention_has(&d, BO_TRAIT_AFFINE);
@@ -20,7 +20,7 @@ static bo_attention_desc least(bo_attention_kind kind, bo_kernel kernel)
     return d;
 }
 
-static bo_status make(bo_context *context, const bo_attention_desc *desc, bo_attention **out)
+static bo_status create_attention(bo_context *context, const bo_attention_desc *desc, bo_attention **out)
 {
     const bo_status status = bo_attention_create(context, desc, out);
     if (status != BO_OK) assert_null(*out);
@@ -30,7 +30,7 @@ static bo_status make(bo_context *context, const bo_attention_desc *desc, bo_att
 static void expect(bo_context *context, const bo_attention_desc *d, bool expected, const char *what)
 {
     bo_attention *attention;
-    const bo_status status = make(context, d, &attention);
+    const bo_status status = create_attention(context, d, &attention);
     if ((status == BO_OK) != expected)
         fail_msg("kind %s, gate %s, kernel %s, %s: expected %s, found %s: %s", bo_attention_kind_name(d->kind),
                  bo_gate_name(d->gate), bo_kernel_name(d->features.kernel), what, expected ? "creation" : "refusal",
@@ -54,7 +54,7 @@ static void every_kind_has_a_row(void **state)
         assert_true(bo_attention_kind_parse(row->name, &parsed));
         assert_int_equal(parsed, kind);
         assert_true(bo_attention_takes_gate(kind, BO_GATE_NONE));
-        const bo_attention_desc d = least(kind, (bo_kernel)0);
+        const bo_attention_desc d = minimal_desc(kind, (bo_kernel)0);
         expect(context, &d, true, "nothing else");
     }
     assert_null(bo_attention_kind_name(BO_ATTENTION_COUNT));
@@ -90,13 +90,13 @@ static void presets_are_kinds(void **state)
 typedef struct field {
     const char *name;
     void (*set)(bo_attention_desc *d);
-    bool (*taken)(const bo_attention_desc *d); /* according to the table; d does not have the field */
+    bool (*accepts)(const bo_attention_desc *d); /* according to the table; d does not have the field */
 } field;
 
 /* The kernel that is created. */
 static bo_kernel kernel_of(const bo_attention_desc *d)
 {
-    return d->features.kernel ? d->features.kernel : bo_kind_of(d->kind)->usual_kernel;
+    return d->features.kernel ? d->features.kernel : bo_kind_of(d->kind)->default_kernel;
 }
 
 #define FIELD(stem, assignment, condition)                                                                             \
@@ -104,7 +104,7 @@ static bo_kernel kernel_of(const bo_attention_desc *d)
     {                                                                                                                  \
         assignment;                                                                                                    \
     }                                                                                                                  \
-    static bool takes_##stem(const bo_attention_desc *d)                                                               \
+    static bool accepts_##stem(const bo_attention_desc *d)                                                             \
     {                                                                                                                  \
         return condition;                                                                                              \
     }
@@ -113,9 +113,9 @@ static bo_kernel kernel_of(const bo_attention_desc *d)
 /* A rank gives some descriptors an M. */
 static bool ranked(const bo_attention_desc *d)
 {
-    bo_attention_desc other = *d;
-    other.rank = 2;
-    return bo_attention_has(&other, BO_TRAIT_MATRIX);
+    bo_attention_desc with_rank = *d;
+    with_rank.rank = 2;
+    return bo_attention_has(&with_rank, BO_TRAIT_MATRIX);
 }
 
 FIELD(scale, d->scale = 0.5, HAS(SCALE))
@@ -136,7 +136,7 @@ FIELD(sampling, d->features.sampling = BO_SAMPLING_OPTIMAL,
 FIELD(normalizer, d->normalizer = BO_NORMALIZER_NONE,
       HAS(MEMORY) || (HAS(UNNORMALIZED) && !bo_kernel_is_scaled(kernel_of(d))))
 
-#define ROW(stem) {#stem, set_##stem, takes_##stem}
+#define ROW(stem) {#stem, set_##stem, accepts_##stem}
 static const field fields[] = {ROW(scale),      ROW(window),    ROW(capacity), ROW(rank),     ROW(temperature),
                                ROW(power),      ROW(unit),      ROW(clamp),    ROW(one_draw), ROW(chunk),
                                ROW(iterations), ROW(tolerance), ROW(proposal), ROW(sampling), ROW(normalizer)};
@@ -153,11 +153,11 @@ static void check_fields(bo_context *context, const bo_attention_desc *plain)
             snprintf(name, sizeof name, "%s and %s", fields[a].name, fields[b].name);
             fields[a].set(&d);
             fields[b].set(&d);
-            expect(context, &d, gate && fields[a].taken(plain) && fields[b].taken(plain), name);
+            expect(context, &d, gate && fields[a].accepts(plain) && fields[b].accepts(plain), name);
         }
 }
 
-static void descriptors_are_made_where_the_table_says_so(void **state)
+static void descriptors_are_accepted_as_the_table_states(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -166,7 +166,7 @@ static void descriptors_are_made_where_the_table_says_so(void **state)
     for (int kind = 0; kind < BO_ATTENTION_COUNT; kind++)
         for (size_t k = 0; k < 2; k++)
             for (int gate = 0; gate < BO_GATE_COUNT; gate++) {
-                bo_attention_desc d = least((bo_attention_kind)kind, kernels[k]);
+                bo_attention_desc d = minimal_desc((bo_attention_kind)kind, kernels[k]);
                 const bool mapped = bo_attention_has(&d, BO_TRAIT_FEATURES);
                 if (kernels[k] && (!mapped || !bo_attention_takes_kernel(d.kind, kernels[k]))) continue;
                 d.gate = (bo_gate)gate;
@@ -178,13 +178,13 @@ static void descriptors_are_made_where_the_table_says_so(void **state)
     bo_context_destroy(context);
 }
 
-static void kernels_are_taken_where_the_table_says_so(void **state)
+static void kernels_are_accepted_as_the_table_states(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
     for (int kind = 0; kind < BO_ATTENTION_COUNT; kind++)
         for (int kernel = 1; kernel < BO_KERNEL_COUNT; kernel++) {
-            const bo_attention_desc d = least((bo_attention_kind)kind, (bo_kernel)kernel);
+            const bo_attention_desc d = minimal_desc((bo_attention_kind)kind, (bo_kernel)kernel);
             if (!bo_attention_has(&d, BO_TRAIT_FEATURES) || kernel == BO_KERNEL_CUSTOM) continue;
             expect(context, &d, bo_attention_takes_kernel(d.kind, d.features.kernel), "a kernel");
             if (bo_attention_has(&d, BO_TRAIT_AFFINE))
@@ -221,15 +221,15 @@ static void free_lengths_are_free(void **state)
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
-static const float zeros[MOST],
-    ones[MOST] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+static const float zeros[MAX_FLOATS],
+    ones[MAX_FLOATS] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 static void expect_forward(bo_context *context, const bo_attention *attention, const bo_attention_inputs *in,
                            bool expected, const char *what)
 {
-    float out[MOST];
+    float out[MAX_FLOATS];
     const bo_attention_desc *d = bo_attention_describe(attention);
     const bo_attention_shape shape = {.sequences = 1, .tokens = TOKENS};
     const bo_status status = bo_attention_forward_arrays(context, attention, &shape, in, NULL, NULL, out, NULL);
@@ -264,7 +264,7 @@ static void check_inputs(bo_context *context, const bo_attention *attention)
     TRY(solves, &solves, bo_attention_has(d, BO_TRAIT_ITERATIONS));
 }
 
-static void inputs_are_taken_where_the_table_says_so(void **state)
+static void inputs_are_accepted_as_the_table_states(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -272,7 +272,7 @@ static void inputs_are_taken_where_the_table_says_so(void **state)
     for (int kind = 0; kind < BO_ATTENTION_COUNT; kind++)
         for (size_t k = 0; k < 2; k++)
             for (int gate = 0; gate < BO_GATE_COUNT; gate++) {
-                bo_attention_desc d = least((bo_attention_kind)kind, kernels[k]);
+                bo_attention_desc d = minimal_desc((bo_attention_kind)kind, kernels[k]);
                 const bool mapped = bo_attention_has(&d, BO_TRAIT_FEATURES);
                 if (kernels[k] && (!mapped || !bo_attention_takes_kernel(d.kind, kernels[k]))) continue;
                 if (!bo_attention_takes_gate(d.kind, (bo_gate)gate)) continue;
@@ -280,7 +280,7 @@ static void inputs_are_taken_where_the_table_says_so(void **state)
                 for (int rank = 0; rank < (ranked(&d) ? 2 : 1); rank++) {
                     bo_attention *attention;
                     d.rank = rank ? DIM : 0;
-                    assert_ok(context, make(context, &d, &attention));
+                    assert_ok(context, create_attention(context, &d, &attention));
                     check_inputs(context, attention);
                     bo_attention_destroy(attention);
                 }
@@ -290,25 +290,25 @@ static void inputs_are_taken_where_the_table_says_so(void **state)
 
 /* HYBRID has an M exactly if its kernel is SOFTMAX, given or by default, and it has a rank; a rank is never a default
  * of it. */
-static void a_rank_gives_hybrid_an_m(void **state)
+static void a_rank_adds_m_to_hybrid(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
     static const bo_kernel kernels[] = {(bo_kernel)0, BO_KERNEL_SOFTMAX, BO_KERNEL_ELU, BO_KERNEL_HEDGEHOG};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         for (size_t rank = 0; rank <= DIM; rank++) {
-            bo_attention_desc d = least(BO_ATTENTION_HYBRID, kernels[i]);
+            bo_attention_desc d = minimal_desc(BO_ATTENTION_HYBRID, kernels[i]);
             bo_attention *attention;
             d.rank = rank;
             assert_int_equal(bo_attention_has(&d, BO_TRAIT_MATRIX), i < 2 && rank > 0);
             assert_int_equal(bo_attention_has(&d, BO_TRAIT_AFFINE), i == 3);
             expect(context, &d, i != 2 || rank == 0, "a rank");
             if (i == 2 && rank) continue;
-            assert_ok(context, make(context, &d, &attention));
-            const bo_attention_desc *made = bo_attention_describe(attention);
-            assert_int_equal(made->rank, i == 3 && !rank ? DIM : rank);
-            assert_int_equal(made->features.dim, made->rank ? made->rank : DIM);
-            assert_int_equal(bo_attention_traits(made), bo_attention_traits(&d));
+            assert_ok(context, create_attention(context, &d, &attention));
+            const bo_attention_desc *resolved = bo_attention_describe(attention);
+            assert_int_equal(resolved->rank, i == 3 && !rank ? DIM : rank);
+            assert_int_equal(resolved->features.dim, resolved->rank ? resolved->rank : DIM);
+            assert_int_equal(bo_attention_traits(resolved), bo_attention_traits(&d));
             bo_attention_destroy(attention);
         }
     assert_true(bo_attention_may(BO_ATTENTION_HYBRID, BO_TRAIT_MATRIX));
@@ -321,11 +321,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_has_a_row),
         cmocka_unit_test(presets_are_kinds),
-        cmocka_unit_test(descriptors_are_made_where_the_table_says_so),
-        cmocka_unit_test(kernels_are_taken_where_the_table_says_so),
+        cmocka_unit_test(descriptors_are_accepted_as_the_table_states),
+        cmocka_unit_test(kernels_are_accepted_as_the_table_states),
         cmocka_unit_test(free_lengths_are_free),
-        cmocka_unit_test(inputs_are_taken_where_the_table_says_so),
-        cmocka_unit_test(a_rank_gives_hybrid_an_m),
+        cmocka_unit_test(inputs_are_accepted_as_the_table_states),
+        cmocka_unit_test(a_rank_adds_m_to_hybrid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

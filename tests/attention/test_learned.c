@@ -42,7 +42,7 @@ static const struct {
 
 /* The bits of `which` select the given arrays: 1 W, 2 W', 4 b, 8 b'. The biases of the rectifier are raised, so that no
  * sum of weights is 0 and no difference crosses a kink. */
-static direct make(size_t map, unsigned which, int threads, bo_attention_shape shape, bo_attention_desc desc)
+static direct make_direct(size_t map, unsigned which, int threads, bo_attention_shape shape, bo_attention_desc desc)
 {
     desc.heads = 2 * KEY_HEADS;
     desc.key_heads = KEY_HEADS;
@@ -70,7 +70,7 @@ static void agrees_whatever_is_given(void **state)
             bo_attention_desc desc = {
                 .kind = BO_ATTENTION_LEARNED, .causal = which % 3 != 0, .rank = which % 2 ? RANK : 0};
             bo_attention_shape shape = {.sequences = 1, .tokens = 23 + which, .layout = BO_LAYOUT_TOKENS_FIRST};
-            direct d = make(map, which, 1, shape, desc);
+            direct d = make_direct(map, which, 1, shape, desc);
             direct_run(&d);
             direct_check_outputs(&d, d.out, 4 * (shape.tokens + DIM + 2 * DIM));
             direct_check_gradients(&d, 30);
@@ -86,7 +86,7 @@ static void shares_what_the_keys_are_not_given(void **state)
     (void)state;
     bo_attention_desc desc = {.kind = BO_ATTENTION_LEARNED, .causal = true, .rank = RANK};
     bo_attention_shape shape = {.sequences = 2, .tokens = 19};
-    direct once = make(0, 5, 1, shape, desc), twice = make(0, 15, 1, shape, desc);
+    direct once = make_direct(0, 5, 1, shape, desc), twice = make_direct(0, 15, 1, shape, desc);
     for (int a = 0; a < 2; a++) {
         size_t from = a ? BIAS : M, to = a ? BIAS_K : M_K;
         memcpy(twice.given[to], twice.given[from], twice.count[to] * sizeof(float));
@@ -112,7 +112,7 @@ static void stays_finite(void **state)
     (void)state;
     for (size_t map = 0; map < 2; map++) {
         bo_attention_desc desc = {.kind = BO_ATTENTION_LEARNED, .causal = true};
-        direct d = make(map, 1, 1, (bo_attention_shape){.sequences = 1, .tokens = 40}, desc);
+        direct d = make_direct(map, 1, 1, (bo_attention_shape){.sequences = 1, .tokens = 40}, desc);
         for (size_t i = 0; i < d.count[M]; i++) d.given[M][i] *= 1000;
         direct_run(&d);
         for (size_t i = 0; i < d.outputs; i++) assert_true(isfinite(d.out[i]));
@@ -127,10 +127,10 @@ static void threads_change_nothing(void **state)
     (void)state;
     bo_attention_desc desc = {.kind = BO_ATTENTION_LEARNED, .causal = true, .rank = RANK, .chunk = 8};
     bo_attention_shape shape = {.sequences = 3, .tokens = 33};
-    direct one = make(1, 15, 1, shape, desc);
+    direct one = make_direct(1, 15, 1, shape, desc);
     direct_run(&one);
     for (int threads = 2; threads <= 5; threads += 3) {
-        direct many = make(1, 15, threads, shape, desc);
+        direct many = make_direct(1, 15, threads, shape, desc);
         direct_run(&many);
         assert_memory_equal(many.out, one.out, one.outputs * sizeof(float));
         for (int a = 0; a < ARRAYS; a++)
@@ -184,7 +184,7 @@ static void hybrid_has_learned_maps(void **state)
     for (size_t map = 0; map < 2; map++) {
         bo_attention_desc desc = {.kind = BO_ATTENTION_HYBRID, .causal = true, .window = WINDOW, .rank = RANK};
         bo_attention_shape shape = {.sequences = 1, .tokens = 31, .layout = BO_LAYOUT_TOKENS_FIRST};
-        direct d = make(map, 15, 2, shape, desc);
+        direct d = make_direct(map, 15, 2, shape, desc);
         direct_run(&d);
         for (size_t h = 0; h < d.desc.heads; h++)
             for (size_t i = 0; i < shape.tokens; i++) {

@@ -81,7 +81,7 @@ static wave_result run(const wave_case *test, int threads)
     return result;
 }
 
-static void give_back(wave_result result)
+static void free_result(wave_result result)
 {
     free(result.out), free(result.dq), free(result.dk), free(result.dv), free(result.states[0]), free(result.states[1]);
 }
@@ -104,7 +104,7 @@ static void waves_leave_no_trace(void **state)
         same(test, "gradients of k", one.dk, many.dk, keys * DIM * sizeof(float));
         same(test, "gradients of v", one.dv, many.dv, keys * VALUE * sizeof(float));
         for (int s = 0; s < 2; s++) same(test, "states", one.states[s], many.states[s], one.state_bytes);
-        give_back(one), give_back(many);
+        free_result(one), free_result(many);
     }
 }
 

@@ -31,15 +31,15 @@ static const char *const names[] = {
 /* The last queries of the reference, which sees every key. */
 static double *last_outputs(const trial *t)
 {
-    trial_answer answer = judge_answer_make(t);
-    judge_head j = judge_head_make(t, 0, 0);
+    trial_result result = trial_result_make(t);
+    verify_head j = verify_head_make(t, 0, 0);
     double *out = oracle_zeros(LAST * VALUE), *from;
     if (trial_is_memory(t->d)) {
-        memory_head head = judge_memory_make(&j, t, &answer);
+        memory_head head = verify_memory_make(&j, t, &result);
         memory_compute(&head);
         from = head.out + (TOKENS - LAST) * VALUE;
     } else {
-        oracle_head head = judge_oracle(&j, t, &answer);
+        oracle_head head = verify_oracle(&j, t, &result);
         head.q += (TOKENS - LAST) * WIDTH;
         head.queries = LAST;
         head.s_final = NULL;
@@ -47,8 +47,8 @@ static double *last_outputs(const trial *t)
         from = head.out;
     }
     memcpy(out, from, LAST * VALUE * sizeof *out);
-    judge_head_drop(&j);
-    judge_answer_drop(&answer);
+    verify_head_drop(&j);
+    trial_result_drop(&result);
     return out;
 }
 

@@ -80,15 +80,15 @@ static void errors_hold_on_other_data(void **state)
         double ratios[PAIRS];
         for (uint64_t n = 0; n < PAIRS; n++) {
             data *d = data_of((shape_of_data)shape, sizes[shape], 2 * n);
-            data *other = data_of((shape_of_data)shape, sizes[shape], 2 * n + 1);
+            data *test_data = data_of((shape_of_data)shape, sizes[shape], 2 * n + 1);
             bo_attention_advice *a = advise(context, d, true, 0.1, 256);
-            float *exact = softmax_of(context, other, true);
+            float *exact = softmax_of(context, test_data, true);
             assert_true(a->reachable);
-            ratios[n] = a->maps[0].error / follow(context, d, other, &a->maps[0].desc, exact);
+            ratios[n] = a->maps[0].error / follow(context, d, test_data, &a->maps[0].desc, exact);
             bo_attention_advice_destroy(a);
             free(exact);
             free(d);
-            free(other);
+            free(test_data);
         }
         qsort(ratios, PAIRS, sizeof *ratios, ascending);
         if (!(ratios[PAIRS / 2] > 0.75 && ratios[PAIRS / 2] < 1.25))
@@ -109,7 +109,7 @@ static void errors_are_those_of_three_draws(void **state)
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     bo_attention_advice *a;
     desc.features.seed = 4;
-    assert_ok(context, bo_attention_advise_arrays(context, &desc, &whole, d->q, d->k, d->v, 0.15, 256, &a));
+    assert_ok(context, bo_attention_advise_arrays(context, &desc, &one_sequence, d->q, d->k, d->v, 0.15, 256, &a));
     size_t looked_at = 0, windows = 0;
     for (size_t i = 0; i < a->map_count; i++) {
         const bo_attention_desc *found = &a->maps[i].desc;
@@ -123,7 +123,8 @@ static void errors_are_those_of_three_draws(void **state)
         for (uint64_t draw = 0; draw < 3; draw++) {
             bo_attention_accuracy error;
             assert_ok(context, bo_attention_redraw(context, attention, draw));
-            assert_ok(context, bo_attention_measure_arrays(context, attention, &whole, &in, NULL, TOKENS / 2, &error));
+            assert_ok(context,
+                      bo_attention_measure_arrays(context, attention, &one_sequence, &in, NULL, TOKENS / 2, &error));
             squares += error.against_softmax * error.against_softmax / 3;
             worst = fmax(worst, error.against_softmax);
         }

@@ -10,7 +10,7 @@ static void nonsense_is_refused(void **state)
     bo_attention_inputs in = inputs_of(d), no_k = {.q = d->q};
     bo_attention_shape none = {.sequences = 1}, no_keys = {.sequences = 1, .tokens = 3, .no_keys = true};
     bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
-    bo_attention *attention = make(context, &desc);
+    bo_attention *attention = create_attention(context, &desc);
     bo_calibration *c, *unused;
     const double wrong[] = {-0.1, 1, 2, NAN};
     for (size_t i = 0; i < 4; i++)
@@ -23,50 +23,53 @@ static void nonsense_is_refused(void **state)
     assert_ok(context, bo_calibration_add_arrays(context, c, &none, &in)); /* no rows: nothing changes */
     assert_fails(context, BO_INVALID, "calibration: no rows", bo_calibration_apply(context, c, attention, 0, NULL));
     assert_fails(context, BO_INVALID, "argument 'shape' is NULL", bo_calibration_add_arrays(context, c, NULL, &in));
-    assert_fails(context, BO_INVALID, "argument 'inputs' is NULL", bo_calibration_add_arrays(context, c, &whole, NULL));
+    assert_fails(context, BO_INVALID, "argument 'inputs' is NULL",
+                 bo_calibration_add_arrays(context, c, &one_sequence, NULL));
     assert_fails(context, BO_INVALID, "argument 'inputs->k' is NULL",
-                 bo_calibration_add_arrays(context, c, &whole, &no_k));
+                 bo_calibration_add_arrays(context, c, &one_sequence, &no_k));
     assert_fails(context, BO_INVALID, "needs keys", bo_calibration_add_arrays(context, c, &no_keys, &in));
-    assert_fails(context, BO_INVALID, "NULL", bo_calibration_add_arrays(context, NULL, &whole, &in));
+    assert_fails(context, BO_INVALID, "NULL", bo_calibration_add_arrays(context, NULL, &one_sequence, &in));
     assert_fails(context, BO_INVALID, "NULL", bo_calibration_apply(context, NULL, attention, 0, NULL));
     assert_fails(context, BO_INVALID, "NULL", bo_calibration_apply(context, c, NULL, 0, NULL));
     in.sigma = d->q;
-    assert_fails(context, BO_INVALID, "sigma", bo_calibration_add_arrays(context, c, &whole, &in));
+    assert_fails(context, BO_INVALID, "sigma", bo_calibration_add_arrays(context, c, &one_sequence, &in));
     in.sigma = NULL;
     d->k[TOKENS * DIM + 7 * DIM + 2] = INFINITY;
     assert_fails(context, BO_NUMERIC, "k is inf at sequence 0, head 1, token 7, column 2",
-                 bo_calibration_add_arrays(context, c, &whole, &in));
-    for (size_t i = 0; i < 2 * KEY_HEADS; i++) assert_int_equal(c->seen[i].rows, 0); /* unchanged */
+                 bo_calibration_add_arrays(context, c, &one_sequence, &in));
+    for (size_t i = 0; i < 2 * KEY_HEADS; i++) assert_int_equal(c->sides[i].rows, 0); /* unchanged */
     d->k[TOKENS * DIM + 7 * DIM + 2] = 1;
-    assert_ok(context, bo_calibration_add_arrays(context, c, &whole, &in));
+    assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
 
     const struct {
         bo_attention_kind kind;
         size_t heads, key_heads, dim;
         bool one_draw;
-        const char *words;
-    } others[] = {{BO_ATTENTION_HYBRID, HEADS, KEY_HEADS, DIM, false, "kind favor, but the attention has kind hybrid"},
-                  {BO_ATTENTION_FAVOR, 2, 2, DIM, false, "heads = 4, but the attention has 2"},
-                  {BO_ATTENTION_FAVOR, HEADS, 1, DIM, false, "key_heads = 2, but the attention has 1"},
-                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, 6, false, "dim = 5, but the attention has 6"},
-                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, DIM, true, "one_draw = 0, but the attention has 1"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        bo_attention_desc other = desc_of(others[i].kind, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
-        other.heads = others[i].heads, other.key_heads = others[i].key_heads, other.dim = others[i].dim;
-        other.one_draw = others[i].one_draw;
-        bo_attention *b = make(context, &other);
-        assert_fails(context, BO_INVALID, others[i].words, bo_calibration_apply(context, c, b, 0, NULL));
+        const char *message;
+    } mismatches[] = {
+        {BO_ATTENTION_HYBRID, HEADS, KEY_HEADS, DIM, false, "kind favor, but the attention has kind hybrid"},
+        {BO_ATTENTION_FAVOR, 2, 2, DIM, false, "heads = 4, but the attention has 2"},
+        {BO_ATTENTION_FAVOR, HEADS, 1, DIM, false, "key_heads = 2, but the attention has 1"},
+        {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, 6, false, "dim = 5, but the attention has 6"},
+        {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, DIM, true, "one_draw = 0, but the attention has 1"}};
+    for (size_t i = 0; i < sizeof mismatches / sizeof *mismatches; i++) {
+        bo_attention_desc mismatch = desc_of(mismatches[i].kind, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
+        mismatch.heads = mismatches[i].heads, mismatch.key_heads = mismatches[i].key_heads,
+        mismatch.dim = mismatches[i].dim;
+        mismatch.one_draw = mismatches[i].one_draw;
+        bo_attention *b = create_attention(context, &mismatch);
+        assert_fails(context, BO_INVALID, mismatches[i].message, bo_calibration_apply(context, c, b, 0, NULL));
         bo_attention_destroy(b);
     }
     bo_calibration_destroy(c);
     bo_attention_destroy(attention);
 
     desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_NONE, BO_SAMPLING_DRAWN);
-    attention = make(context, &desc);
+    attention = create_attention(context, &desc);
     assert_fails(context, BO_INVALID, "do not depend on data", bo_calibration_create(context, attention, 0, &c));
     bo_attention_destroy(attention);
     desc = (bo_attention_desc){.heads = 1, .dim = DIM};
-    attention = make(context, &desc);
+    attention = create_attention(context, &desc);
     assert_fails(context, BO_INVALID, "(kind softmax) has no frequencies",
                  bo_calibration_create(context, attention, 0, &c));
     bo_attention_destroy(attention);
@@ -99,7 +102,7 @@ static void any_allocation_may_fail(void **state)
     bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_SDERF, BO_SAMPLING_OPTIMAL);
     desc.one_draw = true;
     size_t before = counter.live;
-    bo_attention *attention = make(context, &desc);
+    bo_attention *attention = create_attention(context, &desc);
     void *bytes = malloc(bo_attention_state_bytes(attention));
     assert_ok(context, bo_attention_state_init(context, attention, bytes));
     for (size_t at = 1, failed = 0;; at++, failed++) {

@@ -46,19 +46,19 @@ static bo_attention_desc base_desc(bo_attention_kind kind, bool causal)
                                .features = {.features = 64, .seed = 5}};
 }
 
-static bo_attention *make(bo_context *context, const bo_attention_desc *desc)
+static bo_attention *create_attention(bo_context *context, const bo_attention_desc *desc)
 {
     bo_attention *attention = NULL;
     assert_ok(context, bo_attention_create(context, desc, &attention));
     return attention;
 }
 
-static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
+static const bo_attention_shape one_sequence = {.sequences = 1, .tokens = TOKENS};
 
 static bo_attention_accuracy compare(bo_context *context, const bo_attention_desc *desc,
                                      const bo_attention_shape *shape, const bo_attention_inputs *in, size_t queries)
 {
-    bo_attention *attention = make(context, desc);
+    bo_attention *attention = create_attention(context, desc);
     bo_attention_accuracy error;
     assert_ok(context, bo_attention_measure_arrays(context, attention, shape, in, NULL, queries, &error));
     bo_attention_destroy(attention);
@@ -76,7 +76,7 @@ static void exact_attention_is_exact(void **state)
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     for (int causal = 0; causal < 2; causal++) {
         bo_attention_desc desc = base_desc(BO_ATTENTION_SOFTMAX, causal);
-        bo_attention_accuracy e = compare(context, &desc, &whole, &in, 0);
+        bo_attention_accuracy e = compare(context, &desc, &one_sequence, &in, 0);
         assert_int_equal(e.queries, 128);
         assert_true(e.against_softmax < 1e-5 && e.against_kernel < 1e-5);
         assert_true(isnan(e.kernel_rms) && isnan(e.kernel_error) && isnan(e.kernel_predicted));
@@ -86,7 +86,7 @@ static void exact_attention_is_exact(void **state)
     /* with a window it is a different function, and its own kernel includes the window */
     bo_attention_desc desc = base_desc(BO_ATTENTION_SOFTMAX, true);
     desc.window = 7;
-    bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
+    bo_attention_accuracy e = compare(context, &desc, &one_sequence, &in, TOKENS);
     assert_true(e.against_softmax > 0.1 && e.against_kernel < 1e-5);
     free(d);
     bo_context_destroy(context);
@@ -100,11 +100,11 @@ static void errors_are_relative(void **state)
     data *d = make_data(1);
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     bo_attention_desc desc = base_desc(BO_ATTENTION_SOFTMAX, true);
-    bo_attention *attention = make(context, &desc);
+    bo_attention *attention = create_attention(context, &desc);
     bo_attention_accuracy e;
-    assert_ok(context, bo_attention_forward_arrays(context, attention, &whole, &in, NULL, NULL, d->out, NULL));
+    assert_ok(context, bo_attention_forward_arrays(context, attention, &one_sequence, &in, NULL, NULL, d->out, NULL));
     for (size_t i = 0; i < HEADS * TOKENS * VALUES; i++) d->out[i] *= 0.5f;
-    assert_ok(context, bo_attention_measure_arrays(context, attention, &whole, &in, d->out, 40, &e));
+    assert_ok(context, bo_attention_measure_arrays(context, attention, &one_sequence, &in, d->out, 40, &e));
     assert_int_equal(e.queries, 40);
     assert_close(e.against_softmax, 0.5, 1e-5);
     assert_close(e.against_kernel, 0.5, 1e-5);
@@ -139,7 +139,7 @@ static void exact_maps_meet_their_kernel(void **state)
                  {BO_KERNEL_RECTIFIER, 0, BO_GATE_NONE, BO_NORMALIZER_SUM}};
     size_t lengths[] = {1, 40, TOKENS - 41};
     const bo_attention_shape shapes[] = {
-        whole,
+        one_sequence,
         {.sequences = 3, .tokens = TOKENS / 3},
         {.sequences = 3, .lengths = lengths},
         {.sequences = 3, .lengths = lengths, .layout = BO_LAYOUT_TOKENS_FIRST},
@@ -178,7 +178,7 @@ static void hybrids_meet_their_kernel(void **state)
             bo_attention_desc desc = base_desc(BO_ATTENTION_HYBRID, true);
             desc.window = window;
             desc.features = (bo_features_desc){.kernel = BO_KERNEL_TAYLOR, .gamma = 0.3};
-            bo_attention_accuracy e = compare(context, &desc, s ? &packed : &whole, &in, TOKENS);
+            bo_attention_accuracy e = compare(context, &desc, s ? &packed : &one_sequence, &in, TOKENS);
             if (!(e.against_kernel < 1e-4)) fail_msg("window %zu, shape %d: %g", window, s, e.against_kernel);
             assert_true(e.against_softmax > 0.005 && e.kernel_error < 1e-5);
         }
@@ -189,10 +189,10 @@ static void hybrids_meet_their_kernel(void **state)
         desc.features = (bo_features_desc){.kernel = gate == BO_GATE_DECAY ? BO_KERNEL_COSH : BO_KERNEL_TAYLOR};
         in.log_gate = gate == BO_GATE_FIXED ? NULL : d->log_gate;
         in.log_decay = gate == BO_GATE_FIXED ? d->log_decay : NULL;
-        bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
+        bo_attention_accuracy e = compare(context, &desc, &one_sequence, &in, TOKENS);
         if (!(e.against_kernel < 1e-4)) fail_msg("gate %d: %g", gate, e.against_kernel);
         desc.clamp = 0.5; /* in units of the running log scale */
-        e = compare(context, &desc, &whole, &in, TOKENS);
+        e = compare(context, &desc, &one_sequence, &in, TOKENS);
         if (!(e.against_kernel < 1e-4)) fail_msg("gate %d, clamped: %g", gate, e.against_kernel);
     }
     free(d);
@@ -212,7 +212,7 @@ static void learned_maps_meet_their_kernel(void **state)
         desc.features = (bo_features_desc){.kernel = kernels[i % 2]};
         bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v, .m = d->m, .bias = d->bias};
         if (i & 4) in.m_k = d->m_k, in.bias_k = d->bias_k;
-        bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
+        bo_attention_accuracy e = compare(context, &desc, &one_sequence, &in, TOKENS);
         if (!(e.against_kernel < 1e-4)) fail_msg("learned map %zu: %g", i, e.against_kernel);
         assert_true(e.against_softmax > 0.005 && e.kernel_rms > 0 && e.kernel_error < 1e-5);
     }
@@ -231,7 +231,7 @@ static void powers_meet_their_kernel(void **state)
     for (size_t i = 0; i < 8; i++) {
         bo_attention_desc desc = base_desc(BO_ATTENTION_POWER, i % 2);
         desc.power = powers[i / 2], desc.window = i % 2 && i > 4 ? 11 : 0;
-        bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
+        bo_attention_accuracy e = compare(context, &desc, &one_sequence, &in, TOKENS);
         if (!(e.against_kernel < 1e-5)) fail_msg("power %g: %g", powers[i / 2], e.against_kernel);
         assert_true(e.against_softmax > 0.05 && isnan(e.kernel_error));
     }
@@ -252,7 +252,7 @@ static void memories_have_no_kernel(void **state)
         desc.features.features = 0, desc.unit = true;
         if (i > 1 && i % 2) desc.gate = BO_GATE_DECAY, in.log_gate = d->log_gate;
         if (i <= 1) in.log_gate = d->channel_gate;
-        bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
+        bo_attention_accuracy e = compare(context, &desc, &one_sequence, &in, TOKENS);
         assert_true(isfinite(e.against_softmax) && e.against_softmax > 0.05 && isnan(e.against_kernel));
         assert_true(isnan(e.kernel_rms) && isnan(e.kernel_error) && isnan(e.kernel_predicted));
     }
@@ -282,9 +282,9 @@ static void check_near(bo_context *context, const bo_attention_desc *desc, const
     many.features.features = 4096;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         few.features.seed = many.features.seed = seed;
-        bo_attention_accuracy e = compare(context, &few, &whole, in, TOKENS);
+        bo_attention_accuracy e = compare(context, &few, &one_sequence, in, TOKENS);
         coarse[seed] = e.against_kernel;
-        e = compare(context, &many, &whole, in, TOKENS);
+        e = compare(context, &many, &one_sequence, in, TOKENS);
         fine[seed] = e.against_kernel;
         measured += e.kernel_error * e.kernel_error;
         predicted += e.kernel_predicted * e.kernel_predicted;
@@ -319,7 +319,7 @@ static void kinds_meet_their_kernel(void **state)
         in.m = d->m;
         check_near(context, &desc, &in);
         desc.features.features = 512;
-        assert_true(compare(context, &desc, &whole, &in, 0).against_softmax > 0.1);
+        assert_true(compare(context, &desc, &one_sequence, &in, 0).against_softmax > 0.1);
         in.m = NULL;
 
         desc = base_desc(BO_ATTENTION_RFA, causal);
@@ -367,20 +367,20 @@ static void gates_and_random_maps(void **state)
 
 /* Nothing overflows: |q| = 30 gives weights of exp(±300) and more. Softmax attention is exact; features have large
  * errors, reported as finite numbers or INFINITY, never NaN. */
-static void large_norms_are_told(void **state)
+static void large_norms_are_reported(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
     data *d = make_data(30 / sqrt(DIM));
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     bo_attention_desc desc = base_desc(BO_ATTENTION_SOFTMAX, true);
-    bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
+    bo_attention_accuracy e = compare(context, &desc, &one_sequence, &in, TOKENS);
     assert_true(e.against_softmax < 1e-3 && e.against_kernel < 1e-3);
     const bo_function functions[] = {BO_FUNCTION_POSITIVE, BO_FUNCTION_HYPERBOLIC, BO_FUNCTION_SINCOS};
     for (size_t i = 0; i < 3; i++) {
         desc = base_desc(BO_ATTENTION_FAVOR, true);
         desc.features.function = functions[i];
-        e = compare(context, &desc, &whole, &in, TOKENS);
+        e = compare(context, &desc, &one_sequence, &in, TOKENS);
         assert_true(isfinite(e.against_softmax) && e.against_softmax > 0.1);
         assert_true(e.kernel_rms > 1e20 && e.kernel_error > 0.1 && e.kernel_predicted > 1);
         assert_false(isnan(e.kernel_predicted));
@@ -405,7 +405,7 @@ static void what_is_not_known_is_nan(void **state)
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     bo_attention_desc desc = base_desc(BO_ATTENTION_LINEAR, true);
     desc.features = (bo_features_desc){.kernel = BO_KERNEL_CUSTOM, .features = 16, .custom = custom};
-    bo_attention_accuracy e = compare(context, &desc, &whole, &in, 0);
+    bo_attention_accuracy e = compare(context, &desc, &one_sequence, &in, 0);
     assert_true(e.against_softmax > 0.01 && isnan(e.against_kernel));
     assert_true(isnan(e.kernel_rms) && isnan(e.kernel_error) && isnan(e.kernel_predicted));
     free(d);
@@ -440,7 +440,7 @@ static void threads_do_not_matter(void **state)
     bo_attention_accuracy e[2];
     for (int i = 0; i < 2; i++) {
         bo_context *context = test_context(i ? 3 : 1);
-        e[i] = compare(context, &desc, &whole, &in, 50);
+        e[i] = compare(context, &desc, &one_sequence, &in, 50);
         bo_context_destroy(context);
     }
     assert_true(e[0].against_softmax == e[1].against_softmax && e[0].against_kernel == e[1].against_kernel);
@@ -455,16 +455,16 @@ static void nonsense_is_refused(void **state)
     data *d = make_data(0.7);
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     bo_attention_desc desc = base_desc(BO_ATTENTION_FAVOR, false);
-    bo_attention *attention = make(context, &desc);
+    bo_attention *attention = create_attention(context, &desc);
     bo_attention_shape no_keys = {.sequences = 1, .tokens = TOKENS, .no_keys = true};
     bo_attention_accuracy e;
     assert_fails(context, BO_INVALID, "keys",
                  bo_attention_measure_arrays(context, attention, &no_keys, &in, NULL, 0, &e));
     assert_fails(context, BO_INVALID, "NULL", bo_attention_measure_arrays(context, attention, NULL, &in, NULL, 0, &e));
     assert_fails(context, BO_INVALID, "NULL",
-                 bo_attention_measure_arrays(context, attention, &whole, NULL, NULL, 0, &e));
+                 bo_attention_measure_arrays(context, attention, &one_sequence, NULL, NULL, 0, &e));
     d->q[3] = NAN;
-    assert_int_equal(bo_attention_measure_arrays(context, attention, &whole, &in, NULL, 0, &e), BO_NUMERIC);
+    assert_int_equal(bo_attention_measure_arrays(context, attention, &one_sequence, &in, NULL, 0, &e), BO_NUMERIC);
     bo_attention_destroy(attention);
     free(d);
     bo_context_destroy(context);
@@ -477,7 +477,7 @@ int main(void)
         cmocka_unit_test(exact_maps_meet_their_kernel),   cmocka_unit_test(hybrids_meet_their_kernel),
         cmocka_unit_test(learned_maps_meet_their_kernel), cmocka_unit_test(powers_meet_their_kernel),
         cmocka_unit_test(memories_have_no_kernel),        cmocka_unit_test(kinds_meet_their_kernel),
-        cmocka_unit_test(gates_and_random_maps),          cmocka_unit_test(large_norms_are_told),
+        cmocka_unit_test(gates_and_random_maps),          cmocka_unit_test(large_norms_are_reported),
         cmocka_unit_test(what_is_not_known_is_nan),       cmocka_unit_test(cross_attention),
         cmocka_unit_test(threads_do_not_matter),          cmocka_unit_test(nonsense_is_refused),
     };

@@ -53,7 +53,7 @@ static bo_status use_f64(bo_context *context, const trial *t)
 }
 
 /* Functions other than the passes: gates, parameters of DARK, the comparison. */
-static bo_status use_rest(bo_context *context, const trial *t)
+static bo_status use_other_calls(bo_context *context, const trial *t)
 {
     bo_attention *attention = NULL;
     bo_attention_inputs in = trial_inputs(t);
@@ -107,8 +107,8 @@ static void any_allocation_may_fail(void **state)
     (void)state;
     for (size_t i = 0; i < KINDS; i++) check_failures(&kinds[i], 1 + (int)(i % 2), use);
     for (size_t i = 0; i < CASE_ENGINES; i++) check_failures(kind_named(case_engines[i]), 1 + (int)(i % 2), use_f64);
-    check_failures(kind_named("favor"), 1, use_rest);
-    check_failures(kind_named("dark"), 2, use_rest);
+    check_failures(kind_named("favor"), 1, use_other_calls);
+    check_failures(kind_named("dark"), 2, use_other_calls);
 }
 
 /* A redraw that runs out of memory leaves an attention that works, and no state that it would misread. */
@@ -184,7 +184,7 @@ static usage measure(const kind_of *kind, size_t tokens)
 /* Headers of blocks and the list of sequences. */
 enum { SUNDRIES = 1024 };
 
-static void plans_tell_what_calls_take(void **state)
+static void plans_state_the_memory_of_calls(void **state)
 {
     (void)state;
     for (size_t i = 0; i < KINDS; i++) {
@@ -252,7 +252,7 @@ static void plans_count_operations(void **state)
 
 /* For 16 times the length the forward pass needs the same memory; the backward pass and the tape need at most 4 times
  * as much, except for two floats per query. One state may be added at each end if lengths do not divide evenly. */
-static void long_sequences_take_little(void **state)
+static void long_sequences_need_little_memory(void **state)
 {
     (void)state;
     static const char *const names[] = {"linear elu", "favor", "rfa-gate", "dark",  "hybrid",     "retention",
@@ -273,7 +273,7 @@ static void long_sequences_take_little(void **state)
 }
 
 /* Softmax attention: its memory beyond inputs and outputs grows no faster than they do. */
-static void exact_attention_takes_no_squares(void **state)
+static void softmax_attention_needs_no_square_matrix(void **state)
 {
     (void)state;
     const kind_of *kind = kind_named("softmax");
@@ -288,9 +288,9 @@ static void exact_attention_takes_no_squares(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_allocation_may_fail),    cmocka_unit_test(redraws_that_fail_do_no_harm),
-        cmocka_unit_test(plans_tell_what_calls_take), cmocka_unit_test(plans_count_operations),
-        cmocka_unit_test(long_sequences_take_little), cmocka_unit_test(exact_attention_takes_no_squares),
+        cmocka_unit_test(any_allocation_may_fail),           cmocka_unit_test(redraws_that_fail_do_no_harm),
+        cmocka_unit_test(plans_state_the_memory_of_calls),   cmocka_unit_test(plans_count_operations),
+        cmocka_unit_test(long_sequences_need_little_memory), cmocka_unit_test(softmax_attention_needs_no_square_matrix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

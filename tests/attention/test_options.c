@@ -30,13 +30,13 @@ static bo_status backward(const trial *t, const bo_attention_gradients *g)
 static void check_single_gradients(trial *t)
 {
     for (size_t which = Q; which < OUT; which++) {
-        float *own[TRIAL_ARRAYS] = {NULL};
+        float *separate[TRIAL_ARRAYS] = {NULL};
         if (!t->count[which]) continue;
-        own[which] = trial_floats(t->count[which]);
-        bo_attention_gradients g = trial_gradients(own, NULL);
+        separate[which] = trial_floats(t->count[which]);
+        bo_attention_gradients g = trial_gradients(separate, NULL);
         assert_ok(t->context, backward(t, &g));
-        assert_bits(t, trial_names[which], own[which], t->gradient[which], t->count[which]);
-        free(own[which]);
+        assert_bits(t, trial_names[which], separate[which], t->gradient[which], t->count[which]);
+        free(separate[which]);
     }
     float **initial = trial_state_gradients(t);
     bo_attention_gradients g = {.initial = initial};
@@ -72,23 +72,23 @@ static void no_output_gradient_is_a_zero_one(void **state)
         trial_forward(&t);
         memset(t.gradient[OUT], 0, t.count[OUT] * sizeof(float));
         trial_backward(&t);
-        float *own[OUT];
-        for (size_t which = Q; which < OUT; which++) own[which] = trial_floats(t.count[which]);
-        bo_attention_gradients g = {.q = own[Q],
-                                    .k = own[K],
-                                    .v = own[V],
-                                    .log_gate = t.count[LOG_GATE] ? own[LOG_GATE] : NULL,
-                                    .beta = t.count[BETA] ? own[BETA] : NULL};
+        float *separate[OUT];
+        for (size_t which = Q; which < OUT; which++) separate[which] = trial_floats(t.count[which]);
+        bo_attention_gradients g = {.q = separate[Q],
+                                    .k = separate[K],
+                                    .v = separate[V],
+                                    .log_gate = t.count[LOG_GATE] ? separate[LOG_GATE] : NULL,
+                                    .beta = t.count[BETA] ? separate[BETA] : NULL};
         bo_attention_inputs in = trial_inputs(&t);
         assert_ok(context,
                   bo_attention_backward_arrays(context, t.attention, &desc.shape, &in, (const void *const *)t.initial,
                                                t.array[OUT], t.tape, NULL, (const float *const *)t.d_final, &g));
         for (size_t which = Q; which <= BETA; which++)
             for (size_t j = 0; j < t.count[which]; j++)
-                if (!(own[which][j] == t.gradient[which][j])) /* 0 and -0 are equal */
-                    fail_msg("%s: %s without dout: %g, not %g", desc.name, trial_names[which], (double)own[which][j],
-                             (double)t.gradient[which][j]);
-        for (size_t which = Q; which < OUT; which++) free(own[which]);
+                if (!(separate[which][j] == t.gradient[which][j])) /* 0 and -0 are equal */
+                    fail_msg("%s: %s without dout: %g, not %g", desc.name, trial_names[which],
+                             (double)separate[which][j], (double)t.gradient[which][j]);
+        for (size_t which = Q; which < OUT; which++) free(separate[which]);
         trial_drop(&t);
     }
     bo_context_destroy(context);
@@ -131,7 +131,7 @@ static void outputs_depend_on_numbers_alone(void **state)
 }
 
 /* Layouts only change the positions of numbers. */
-static void layouts_say_the_same(void **state)
+static void layouts_agree(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -227,7 +227,7 @@ static void parameters_collect_from_every_sequence(void **state)
                            .seed = i};
         trial t = trial_make(context, &desc);
         for (size_t j = 0; j < 5 * 3; j++) t.array[Q][j] = t.array[K][j] = 0; /* the first five rows */
-        judge_trial(&t);
+        verify_trial(&t);
         trial_drop(&t);
     }
     bo_context_destroy(context);
@@ -239,7 +239,7 @@ int main(void)
         cmocka_unit_test(gradients_do_not_depend_on_each_other),
         cmocka_unit_test(no_output_gradient_is_a_zero_one),
         cmocka_unit_test(outputs_depend_on_numbers_alone),
-        cmocka_unit_test(layouts_say_the_same),
+        cmocka_unit_test(layouts_agree),
         cmocka_unit_test(attentions_and_states_are_shared),
         cmocka_unit_test(parameters_collect_from_every_sequence),
     };

@@ -7,19 +7,19 @@ enum { GROUP = 2, TOKENS = 5, DIM = 3, VALUE = 2 };
 typedef struct case_of {
     const char *name;
     bo_attention_kind kind;
-    bool gate, unit, plain, asks; /* plain: beta and lambda are not given */
+    bool gate, unit, plain, read_only; /* plain: beta and lambda are not given */
 } case_of;
 
 static const case_of cases[] = {
     {"gla", BO_ATTENTION_GLA, .gate = true},
     {"gla of unit keys", BO_ATTENTION_GLA, .gate = true, .unit = true},
-    {"gla asked", BO_ATTENTION_GLA, .gate = true, .asks = true},
+    {"gla asked", BO_ATTENTION_GLA, .gate = true, .read_only = true},
     {.name = "delta", .kind = BO_ATTENTION_DELTA},
     {"delta of unit keys", BO_ATTENTION_DELTA, .unit = true, .plain = true},
     {"gated delta", BO_ATTENTION_DELTA, .gate = true, .unit = true},
     {.name = "ridge", .kind = BO_ATTENTION_RIDGE},
     {"ridge, plain", BO_ATTENTION_RIDGE, .plain = true},
-    {"ridge asked", BO_ATTENTION_RIDGE, .asks = true},
+    {"ridge asked", BO_ATTENTION_RIDGE, .read_only = true},
     {"gated ridge", BO_ATTENTION_RIDGE, .gate = true},
     {"gated ridge of unit keys", BO_ATTENTION_RIDGE, .gate = true, .unit = true},
 };
@@ -72,7 +72,7 @@ static void make_problem(const case_of *c, problem *p)
     p->head = (memory_head){.desc = &p->desc,
                             .group = GROUP,
                             .queries = TOKENS,
-                            .keys = c->asks ? 0 : TOKENS,
+                            .keys = c->read_only ? 0 : TOKENS,
                             .q = in->q,
                             .k = in->k,
                             .v = in->v,
@@ -133,7 +133,7 @@ static void gradients_are_derivatives(void **state)
 }
 
 /* Without a gate o_t = Wᵀq with the W that minimizes Σ β_j |v_j - Wᵀk_j|² + Σ_i λ_i |W_i|²: its gradient there is 0. */
-static void ridge_is_the_least_of_its_sum(void **state)
+static void ridge_minimizes_its_objective(void **state)
 {
     (void)state;
     problem *p = malloc(sizeof *p);
@@ -162,7 +162,7 @@ static void ridge_is_the_least_of_its_sum(void **state)
 }
 
 /* With β = 1 and |k| = 1 the key of the last token retrieves its value, for any earlier state. */
-static void delta_stores_what_it_is_told(void **state)
+static void delta_stores_the_given_values(void **state)
 {
     (void)state;
     problem *p = malloc(sizeof *p);
@@ -181,8 +181,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_derivatives),
-        cmocka_unit_test(ridge_is_the_least_of_its_sum),
-        cmocka_unit_test(delta_stores_what_it_is_told),
+        cmocka_unit_test(ridge_minimizes_its_objective),
+        cmocka_unit_test(delta_stores_the_given_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

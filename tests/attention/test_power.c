@@ -94,7 +94,7 @@ static void outputs_are_weighted_means(void **state)
     }
 }
 
-static void steps_give_the_same(void **state)
+static void steps_agree_with_the_forward_pass(void **state)
 {
     (void)state;
     problem p;
@@ -123,15 +123,15 @@ static void steps_give_the_same(void **state)
 /* L = Σ c·out, and its derivative with respect to one number of the problem. */
 static double slope(problem *p, double *number, const float *c)
 {
-    double h = 1e-5, at = *number, there[V], back[V], sum = 0;
-    *number = at + h, plain(p, there);
-    *number = at - h, plain(p, back);
+    double h = 1e-5, at = *number, above[V], below[V], sum = 0;
+    *number = at + h, plain(p, above);
+    *number = at - h, plain(p, below);
     *number = at;
-    for (size_t i = 0; i < V; i++) sum += (double)c[i] * (there[i] - back[i]) / (2 * h);
+    for (size_t i = 0; i < V; i++) sum += (double)c[i] * (above[i] - below[i]) / (2 * h);
     return sum;
 }
 
-static void gradients_are_slopes(void **state)
+static void gradients_are_derivatives(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 8; i++) {
@@ -167,8 +167,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outputs_are_weighted_means),
-        cmocka_unit_test(steps_give_the_same),
-        cmocka_unit_test(gradients_are_slopes),
+        cmocka_unit_test(steps_agree_with_the_forward_pass),
+        cmocka_unit_test(gradients_are_derivatives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

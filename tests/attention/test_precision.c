@@ -49,16 +49,16 @@ static trial run(bo_context *context, const trial_desc *desc)
 static void compare(const trial_desc *desc, bool rounds)
 {
     bo_context *contexts[2] = {context_in(BO_PRECISION_FLOAT32, 2), context_in(BO_PRECISION_BFLOAT16, 2)};
-    trial whole = run(contexts[0], desc), half = run(contexts[1], desc);
-    double out = difference(whole.count[OUT], whole.array[OUT], half.array[OUT]);
+    trial single = run(contexts[0], desc), half = run(contexts[1], desc);
+    double out = difference(single.count[OUT], single.array[OUT], half.array[OUT]);
     if (!(out <= (rounds ? 6 * u : 0))) fail_msg("%s: outputs differ by %g", desc->name, out);
     if (rounds && out == 0) fail_msg("%s: nothing was rounded", desc->name);
     for (size_t a = Q; a <= V; a++) {
-        double slope = difference(whole.count[a], whole.gradient[a], half.gradient[a]);
+        double slope = difference(single.count[a], single.gradient[a], half.gradient[a]);
         if (!(slope <= (rounds ? 24 * u : 0)))
             fail_msg("%s: gradients of %s differ by %g", desc->name, trial_names[a], slope);
     }
-    trial_drop(&whole), trial_drop(&half);
+    trial_drop(&single), trial_drop(&half);
     bo_context_destroy(contexts[0]), bo_context_destroy(contexts[1]);
 }
 

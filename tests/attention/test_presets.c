@@ -2,7 +2,7 @@
  * with the reference. */
 #include <bochner/names.h>
 #include "attention/enums.h"
-#include "judge.h"
+#include "verify.h"
 
 enum { HEADS = 2, DIM = 6, VALUE = 3, FEATURES = 16 };
 
@@ -20,14 +20,14 @@ typedef struct expected {
     bool causal, unit, counted; /* causal: only with a causal mask; counted: the number of features is an option */
 } expected;
 
-#define USUAL 0.40824829046386302 /* 1/√DIM */
+#define DEFAULT_SCALE 0.40824829046386302 /* 1/√DIM */
 
 #define POSITIVE_FEATURES                                                                                              \
     .kernel = BO_KERNEL_SOFTMAX, .function = BO_FUNCTION_POSITIVE, .features = FEATURES,                               \
-    .sums = FEATURES * (VALUE + 1), .scale = USUAL, .counted = true
+    .sums = FEATURES * (VALUE + 1), .scale = DEFAULT_SCALE, .counted = true
 
 static const expected presets[] = {
-    {.name = "softmax", .kind = BO_ATTENTION_SOFTMAX, .scale = USUAL},
+    {.name = "softmax", .kind = BO_ATTENTION_SOFTMAX, .scale = DEFAULT_SCALE},
     {.name = "linear",
      .kind = BO_ATTENTION_LINEAR,
      .kernel = BO_KERNEL_ELU,
@@ -60,7 +60,7 @@ static const expected presets[] = {
      .function = BO_FUNCTION_POSITIVE,
      .features = FEATURES,
      .sums = FEATURES * (VALUE + 1) + 64 * (DIM + VALUE),
-     .scale = USUAL,
+     .scale = DEFAULT_SCALE,
      .causal = true,
      .counted = true},
     {.name = "poly",
@@ -96,18 +96,18 @@ static const expected presets[] = {
      .function = BO_FUNCTION_RECTIFIER,
      .features = DIM,
      .sums = DIM * (VALUE + 1)},
-    {.name = "power", .kind = BO_ATTENTION_POWER, .scale = USUAL},
+    {.name = "power", .kind = BO_ATTENTION_POWER, .scale = DEFAULT_SCALE},
     {.name = "gla",
      .kind = BO_ATTENTION_GLA,
      .normalizer = BO_NORMALIZER_NONE,
      .sums = DIM * VALUE,
-     .scale = USUAL,
+     .scale = DEFAULT_SCALE,
      .causal = true},
     {.name = "delta",
      .kind = BO_ATTENTION_DELTA,
      .normalizer = BO_NORMALIZER_NONE,
      .sums = DIM * VALUE,
-     .scale = USUAL,
+     .scale = DEFAULT_SCALE,
      .causal = true,
      .unit = true},
     {.name = "gated-delta",
@@ -115,7 +115,7 @@ static const expected presets[] = {
      .gate = BO_GATE_DECAY,
      .normalizer = BO_NORMALIZER_NONE,
      .sums = DIM * VALUE,
-     .scale = USUAL,
+     .scale = DEFAULT_SCALE,
      .causal = true,
      .unit = true},
     {.name = "ridge", .kind = BO_ATTENTION_RIDGE, .normalizer = BO_NORMALIZER_NONE, .sums = DIM * (VALUE + DIM)},
@@ -162,7 +162,7 @@ static void descriptions_are_those_of_the_table(void **state)
         if (!same) fail_msg("%s is not described as the table has it", e->name);
         if (e->scale > 0) assert_close(d->scale, e->scale, 1e-15);
         bool products = d->kind == BO_ATTENTION_LINEAR && e->kernel != BO_KERNEL_ELU;
-        if (products) assert_close(d->features.gamma, USUAL, 1e-15);
+        if (products) assert_close(d->features.gamma, DEFAULT_SCALE, 1e-15);
         size_t sums = e->sums ? e->sums : 4096 * (DIM + VALUE); /* explicit keys: the default capacity */
         if (bo_attention_state_gradient_floats(attention) != HEADS * sums)
             fail_msg("%s: a state of %zu numbers, expected %zu", e->name, bo_attention_state_gradient_floats(attention),
@@ -178,7 +178,7 @@ static void descriptions_are_those_of_the_table(void **state)
 }
 
 /* A preset sets the options that it defines and no others. */
-static void the_rest_stays_as_it_was(void **state)
+static void other_fields_stay(void **state)
 {
     (void)state;
     for (size_t i = 0; i < PRESETS; i++) {
@@ -208,10 +208,10 @@ static void the_rest_stays_as_it_was(void **state)
 static void other_names_change_nothing(void **state)
 {
     (void)state;
-    static const char *const others[] = {"", "favor+++", "favor ++", "learned", "exact ", " exact", "ridges"};
+    static const char *const unknown[] = {"", "favor+++", "favor ++", "learned", "exact ", " exact", "ridges"};
     bo_attention_desc before = {.heads = 3, .dim = 5, .kind = BO_ATTENTION_DARK}, after = before;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (bo_attention_preset(others[i], &after)) fail_msg("'%s' is a preset", others[i]);
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        if (bo_attention_preset(unknown[i], &after)) fail_msg("'%s' is a preset", unknown[i]);
     assert_false(bo_attention_preset(NULL, &after));
     assert_memory_equal(&before, &after, sizeof before);
     assert_true(bo_attention_preset("FAVOR#", &after) && after.proposal == BO_PROPOSAL_SDERF);
@@ -260,7 +260,7 @@ static void descriptors_have_the_names_of_presets(void **state)
 }
 
 /* Forward, backward and a step of each preset. */
-static void presets_answer_as_the_oracle(void **state)
+static void presets_agree_with_the_oracle(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -275,7 +275,7 @@ static void presets_answer_as_the_oracle(void **state)
         desc.attention.causal |= i % 2;
         if (oracle_explicit(&desc.attention)) desc.attention.capacity = 64;
         trial t = trial_make(context, &desc);
-        judge_trial(&t);
+        verify_trial(&t);
         trial_drop(&t);
     }
     bo_context_destroy(context);
@@ -286,9 +286,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_those_of_the_header),
         cmocka_unit_test(descriptions_are_those_of_the_table),
-        cmocka_unit_test(the_rest_stays_as_it_was),
+        cmocka_unit_test(other_fields_stay),
         cmocka_unit_test(other_names_change_nothing),
-        cmocka_unit_test(presets_answer_as_the_oracle),
+        cmocka_unit_test(presets_agree_with_the_oracle),
         cmocka_unit_test(aliases_stand_for_presets),
         cmocka_unit_test(descriptors_have_the_names_of_presets),
     };

@@ -34,17 +34,17 @@ static const watch_case cases[] = {
 
 /* How often the callback was called, when it returns false, and the reported progress. */
 typedef struct listener {
-    int asked, stop_at;
+    int calls, stop_at;
     double done, total;
 } listener;
 
 static bool listen(void *user, const char *what, double done, double total)
 {
     listener *l = user;
-    if (!strstr(what, "attention") || done < l->done || done > total || (l->asked && total != l->total))
+    if (!strstr(what, "attention") || done < l->done || done > total || (l->calls && total != l->total))
         fail_msg("%s: %g of %g after %g of %g", what, done, total, l->done, l->total);
     l->done = done, l->total = total;
-    return ++l->asked != l->stop_at;
+    return ++l->calls != l->stop_at;
 }
 
 /* One pass of a case. */
@@ -72,11 +72,11 @@ static void assert_stops(const char *name, const pass *p, bool backward, int thr
     const char *what = backward ? "attention, backward" : "attention, forward";
     *l = (listener){0};
     assert_ok(p->context, run(p, backward));
-    if (threads == 1 && (l->asked < 4 || l->done != l->total))
-        fail_msg("%s, %s: %d reports, %g of %g at the end", name, what, l->asked, l->done, l->total);
+    if (threads == 1 && (l->calls < 4 || l->done != l->total))
+        fail_msg("%s, %s: %d reports, %g of %g at the end", name, what, l->calls, l->done, l->total);
     *l = (listener){.stop_at = 1};
     assert_fails(p->context, BO_CANCELED, what, run(p, backward));
-    assert_int_equal(l->asked, 1);
+    assert_int_equal(l->calls, 1);
 }
 
 static void passes_end_on_request(void **state)

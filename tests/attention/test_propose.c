@@ -4,7 +4,7 @@
 
 enum { KEY_HEADS = 3, TOKENS = 64, DIM = 4 };
 
-static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
+static const bo_attention_shape one_sequence = {.sequences = 1, .tokens = TOKENS};
 
 static bo_attention *make_attention(bo_context *context)
 {
@@ -39,7 +39,7 @@ static void clipped_eigenvalues_of_all_heads_are_counted(void **state)
         bo_attention *attention = make_attention(context);
         bo_proposal_report report;
         fill(sizes[i], large, x);
-        assert_ok(context, bo_attention_propose_arrays(context, attention, &whole, x, x, &report));
+        assert_ok(context, bo_attention_propose_arrays(context, attention, &one_sequence, x, x, &report));
         assert_int_equal(report.clipped, 1 + 3 + 2);
         assert_int_equal(report.key_head, worst[i]);
         assert_close(report.largest, 25.0 / DIM, 1e-6);
@@ -64,12 +64,12 @@ static void a_failure_leaves_every_head_as_it_was(void **state)
     void *bytes = malloc(bo_attention_state_bytes(attention));
     for (int proposed = 0; proposed < 2; proposed++) {
         size_t failed = 0;
-        if (proposed) assert_ok(context, bo_attention_propose_arrays(context, attention, &whole, y, y, NULL));
+        if (proposed) assert_ok(context, bo_attention_propose_arrays(context, attention, &one_sequence, y, y, NULL));
         assert_ok(context, bo_attention_state_init(context, attention, bytes));
         for (size_t at = 1;; at++, failed++) {
             c.calls = 0;
             c.fail_at = at;
-            bo_status status = bo_attention_propose_arrays(context, attention, &whole, x, x, NULL);
+            bo_status status = bo_attention_propose_arrays(context, attention, &one_sequence, x, x, NULL);
             c.fail_at = 0;
             if (status == BO_OK) break;
             assert_int_equal(status, BO_MEMORY);
@@ -92,16 +92,17 @@ static void nothing_is_refused(void **state)
     bo_attention *attention = make_attention(context);
     bo_attention_inputs in = {.q = x, .k = x, .v = x};
     assert_fails(context, BO_INVALID, "argument 'attention' is NULL",
-                 bo_attention_propose_arrays(context, NULL, &whole, x, x, NULL));
+                 bo_attention_propose_arrays(context, NULL, &one_sequence, x, x, NULL));
     assert_fails(context, BO_INVALID, "argument 'attention' is NULL",
-                 bo_attention_whiten_arrays(context, NULL, &whole, x, x, 0, m));
+                 bo_attention_whiten_arrays(context, NULL, &one_sequence, x, x, 0, m));
     bo_attention_accuracy error;
     assert_fails(context, BO_INVALID, "argument 'attention' is NULL",
-                 bo_attention_measure_arrays(context, NULL, &whole, &in, NULL, 0, &error));
+                 bo_attention_measure_arrays(context, NULL, &one_sequence, &in, NULL, 0, &error));
     assert_fails(context, BO_INVALID, "argument 'error' is NULL",
-                 bo_attention_measure_arrays(context, attention, &whole, &in, NULL, 0, NULL));
-    assert_fails(context, BO_INVALID, "argument 'out' is NULL",
-                 bo_attention_advise_arrays(context, bo_attention_describe(attention), &whole, x, x, NULL, 0, 0, NULL));
+                 bo_attention_measure_arrays(context, attention, &one_sequence, &in, NULL, 0, NULL));
+    assert_fails(
+        context, BO_INVALID, "argument 'out' is NULL",
+        bo_attention_advise_arrays(context, bo_attention_describe(attention), &one_sequence, x, x, NULL, 0, 0, NULL));
     bo_attention_destroy(attention);
     bo_context_destroy(context);
 }

@@ -61,7 +61,7 @@ static void check_trial(trial *t)
 {
     trial_forward(t);
     trial_backward(t);
-    judge_verdict v = judge_make(t);
+    verify_expected v = verify_make(t);
     trial_f64 w = trial_f64_make(t);
     trial_f64_forward(t->context, &w);
     trial_f64_backward(t->context, &w);
@@ -75,9 +75,9 @@ static void check_trial(trial *t)
     }
     const double *shaken[TRIAL_SHAKES];
     for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] = v.shaken[n].out;
-    judge_compare(t, "out", t->count[OUT], t->d->value_dim, t->array[OUT], v.truth.out, shaken);
-    judge_backward(t, &v);
-    judge_drop(&v);
+    verify_compare(t, "out", t->count[OUT], t->d->value_dim, t->array[OUT], v.truth.out, shaken);
+    verify_backward(t, &v);
+    verify_drop(&v);
     trial_f64_drop(&w);
 }
 

@@ -88,13 +88,13 @@ static void wrong_arrays_are_refused(void **state)
             refuse_both(&t, &in, &w, &in64);
             given[a] = kept, given64[a] = kept64;
             if (missing) continue;
-            double *wanted[TRIAL_ARRAYS] = {0};
-            wanted[a] = w.array[OUT];
-            bo_attention_gradients_f64 g = {TRIAL_F64_MEMBERS(wanted)};
+            double *requested[TRIAL_ARRAYS] = {0};
+            requested[a] = w.array[OUT];
+            bo_attention_gradients_f64 g = {TRIAL_F64_MEMBERS(requested)};
             in64 = trial_f64_inputs(&w);
-            char words[64];
-            snprintf(words, sizeof words, "gradient of %s is requested", trial_names[a]);
-            assert_fails(context, BO_INVALID, words,
+            char message[64];
+            snprintf(message, sizeof message, "gradient of %s is requested", trial_names[a]);
+            assert_fails(context, BO_INVALID, message,
                          bo_attention_backward_f64(context, t.attention, &t.desc.shape, &in64, w.gradient[OUT], &g));
         }
         trial_f64_drop(&w);
@@ -105,10 +105,10 @@ static void wrong_arrays_are_refused(void **state)
 
 /* ---- its own cases ----------------------------------------------------------------------------------------------- */
 
-#define FORWARD(words, status)                                                                                         \
-    assert_fails(context, status, words, bo_attention_forward_f64(context, t.attention, &shape, &in, w.array[OUT]))
-#define BACKWARD(words, status)                                                                                        \
-    assert_fails(context, status, words,                                                                               \
+#define FORWARD(message, status)                                                                                       \
+    assert_fails(context, status, message, bo_attention_forward_f64(context, t.attention, &shape, &in, w.array[OUT]))
+#define BACKWARD(message, status)                                                                                      \
+    assert_fails(context, status, message,                                                                             \
                  bo_attention_backward_f64(context, t.attention, &shape, &in, w.gradient[OUT], &g))
 
 static void shapes_are_refused(void **state)
@@ -208,10 +208,10 @@ static void passes_end_on_request(void **state)
     static const bo_attention_kind some[] = {BO_ATTENTION_SOFTMAX, BO_ATTENTION_RIDGE};
     double *x = oracle_zeros(TOKENS_LONG * WIDTH), *out = oracle_zeros(TOKENS_LONG * WIDTH);
     for (size_t i = 0; i < 2; i++) {
-        int asked = 0;
+        int calls = 0;
         bo_context *context = NULL;
         bo_attention *attention;
-        bo_context_desc how = {.threads = 1, .progress = stop, .user = &asked};
+        bo_context_desc how = {.threads = 1, .progress = stop, .user = &calls};
         bo_attention_desc desc = {.kind = some[i], .heads = 1, .dim = WIDTH, .causal = true};
         bo_attention_shape shape = {.sequences = 1, .tokens = TOKENS_LONG};
         bo_attention_inputs_f64 in = {.q = x, .k = x, .v = x};
@@ -219,11 +219,11 @@ static void passes_end_on_request(void **state)
         assert_int_equal(bo_context_create(&how, &context), BO_OK);
         assert_ok(context, bo_attention_create(context, &desc, &attention));
         bo_status status = bo_attention_forward_f64(context, attention, &shape, &in, out);
-        assert_int_equal(status, asked ? BO_CANCELED : BO_OK);
-        asked = 0;
+        assert_int_equal(status, calls ? BO_CANCELED : BO_OK);
+        calls = 0;
         status = bo_attention_backward_f64(context, attention, &shape, &in, x, &g);
-        assert_int_equal(status, asked ? BO_CANCELED : BO_OK);
-        assert_true(asked == 1 || i == 1); /* softmax takes far longer than the time between two calls */
+        assert_int_equal(status, calls ? BO_CANCELED : BO_OK);
+        assert_true(calls == 1 || i == 1); /* softmax takes far longer than the time between two calls */
         bo_attention_destroy(attention);
         bo_context_destroy(context);
     }

@@ -160,13 +160,13 @@ static void bad_descriptors_are_refused(void **state)
 }
 
 /* An allocator with a limit of a gigabyte (a sanitizer's allocator would end the process instead). */
-static void *small_machine(void *user, size_t bytes)
+static void *small_allocator(void *user, size_t bytes)
 {
     (void)user;
     return bytes > (size_t)1 << 30 ? NULL : aligned_alloc(64, (bytes + 63) / 64 * 64);
 }
 
-static void small_machine_release(void *user, void *pointer)
+static void small_allocator_release(void *user, void *pointer)
 {
     (void)user;
     free(pointer);
@@ -177,8 +177,8 @@ static void sizes_beyond_memory_are_refused(void **state)
 {
     (void)state;
     bo_context *context = NULL;
-    bo_context_desc machine = {.threads = 1, .allocator = {small_machine, small_machine_release, NULL}};
-    assert_int_equal(bo_context_create(&machine, &context), BO_OK);
+    bo_context_desc limited = {.threads = 1, .allocator = {small_allocator, small_allocator_release, NULL}};
+    assert_int_equal(bo_context_create(&limited, &context), BO_OK);
     bo_attention *attention;
     bo_attention_desc many = {.kind = BO_ATTENTION_FAVOR, GOOD, .features.features = (size_t)1 << 44};
     assert_fails(context, BO_MEMORY, "17592186044416 features",
@@ -204,8 +204,8 @@ static void maps_beyond_memory_are_refused(void **state)
 {
     (void)state;
     bo_context *context = NULL;
-    bo_context_desc machine = {.threads = 1, .allocator = {small_machine, small_machine_release, NULL}};
-    assert_int_equal(bo_context_create(&machine, &context), BO_OK);
+    bo_context_desc limited = {.threads = 1, .allocator = {small_allocator, small_allocator_release, NULL}};
+    assert_int_equal(bo_context_create(&limited, &context), BO_OK);
     bo_memory_bound limit;
     bo_context_memory(NULL, &limit);
     bo_attention *attention;
@@ -223,7 +223,7 @@ static void missing_arrays_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true, .gate = BO_GATE_DECAY), 0);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true, .gate = BO_GATE_DECAY), 0);
     bo_attention_inputs good = trial_inputs(&t), in = good;
     float *out = t.array[OUT];
     in.q = NULL, refuse(&t, &in, BO_INVALID, "q", "NULL");
@@ -246,7 +246,7 @@ static void missing_arrays_are_refused(void **state)
     assert_fails(context, BO_INVALID, "out", bo_attention_step(context, t.attention, 1, &good, t.final, NULL));
     assert_fails(context, BO_INVALID, "inputs", bo_attention_step(context, t.attention, 1, NULL, t.final, out));
     trial_drop(&t);
-    t = make(context, (bo_attention_desc)EXACT_(GOOD), 0);
+    t = make_trial(context, (bo_attention_desc)EXACT_(GOOD), 0);
     in = trial_inputs(&t), in.log_gate = t.array[OUT];
     refuse(&t, &in, BO_INVALID, "log_gate", "none");
     trial_drop(&t);
@@ -256,12 +256,12 @@ static void missing_arrays_are_refused(void **state)
 static void bad_shapes_are_refused(void **state)
 {
     (void)state;
-    static const size_t lengths[] = {3, 7}, other[] = {3, 6};
+    static const size_t lengths[] = {3, 7}, shorter[] = {3, 6};
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
     bo_attention_inputs in = trial_inputs(&t);
     t.desc.shape.key_tokens = 4, refuse(&t, &in, BO_INVALID, "5 queries", "4 keys");
-    t.desc.shape = (bo_attention_shape){.sequences = 2, .lengths = lengths, .key_lengths = other};
+    t.desc.shape = (bo_attention_shape){.sequences = 2, .lengths = lengths, .key_lengths = shorter};
     refuse(&t, &in, BO_INVALID, "7 queries", "6 keys");
     t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .key_lengths = lengths};
     refuse(&t, &in, BO_INVALID, "key_lengths", "lengths");
@@ -308,7 +308,7 @@ static void numbers_that_are_none_are_refused(void **state)
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     bo_context *context = test_context(2);
     for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
-        trial t = make(context, descs[i], 0);
+        trial t = make_trial(context, descs[i], 0);
         bo_attention_inputs in = trial_inputs(&t);
         for (size_t which = Q; which <= V; which++)
             for (size_t n = 0; n < 9; n++) {
@@ -338,7 +338,7 @@ static void keys_without_queries_are_looked_at(void **state)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < 5; i++)
         for (size_t which = K; which <= V; which++) {
-            trial t = make(context, descs[i], TOKENS);
+            trial t = make_trial(context, descs[i], TOKENS);
             size_t bytes = bo_attention_state_bytes(t.attention);
             void *before = malloc(bytes);
             memcpy(before, t.initial[0], bytes);
@@ -363,34 +363,34 @@ static void bad_parameters_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true, .gate = BO_GATE_CONVEX), 0);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true, .gate = BO_GATE_CONVEX), 0);
     bo_attention_inputs in = trial_inputs(&t);
     t.array[LOG_GATE][7] = 0.25F, refuse(&t, &in, BO_INVALID, "log_gate", "0.25");
     t.array[LOG_GATE][7] = NAN, refuse(&t, &in, BO_NUMERIC, "log_gate is nan", "sequence 0, head 1, token 2");
     t.array[LOG_GATE][7] = -INFINITY, refuse(&t, &in, BO_NUMERIC, "log_gate is -inf", "sequence 0, head 1, token 2");
     trial_drop(&t);
-    t = make(context, (bo_attention_desc)HYBRID_(GOOD, .causal = true), 0);
+    t = make_trial(context, (bo_attention_desc)HYBRID_(GOOD, .causal = true), 0);
     in = trial_inputs(&t);
     t.array[MIX][2] = 0, refuse(&t, &in, BO_INVALID, "mix[2] is 0", "positive");
     t.array[MIX][2] = -1, refuse(&t, &in, BO_INVALID, "mix[2] is -1", "positive");
     t.array[MIX][2] = INFINITY, refuse(&t, &in, BO_NUMERIC, "mix[2] is inf", "finite");
     trial_drop(&t);
-    t = make(context, (bo_attention_desc)HYBRID_(GOOD, .causal = true), 0);
+    t = make_trial(context, (bo_attention_desc)HYBRID_(GOOD, .causal = true), 0);
     in = trial_inputs(&t);
     in.m = t.array[Q], refuse(&t, &in, BO_INVALID,
                               "m applies only to kinds dark, hybrid with the softmax kernel and a rank", "kind hybrid");
     trial_drop(&t);
-    t = make(context, (bo_attention_desc)HYBRID_(GOOD, .causal = true, .rank = 3), 0);
+    t = make_trial(context, (bo_attention_desc)HYBRID_(GOOD, .causal = true, .rank = 3), 0);
     in = trial_inputs(&t);
     in.m_k = t.array[Q], refuse(&t, &in, BO_INVALID, "m_k applies only to kinds hybrid with a learned map", "hybrid");
     in.m_k = NULL;
     t.array[M][4 * 3 * 8 - 1] = INFINITY, refuse(&t, &in, BO_NUMERIC, "m[95]", "finite");
     trial_drop(&t);
-    t = make(context, (bo_attention_desc)RFA_(GOOD), 0);
+    t = make_trial(context, (bo_attention_desc)RFA_(GOOD), 0);
     in = trial_inputs(&t);
     t.array[SIGMA][9] = NAN, refuse(&t, &in, BO_NUMERIC, "sigma[9]", "finite");
     trial_drop(&t);
-    t = make(context, (bo_attention_desc)DARK_(GOOD, .rank = 3), 0);
+    t = make_trial(context, (bo_attention_desc)DARK_(GOOD, .rank = 3), 0);
     in = trial_inputs(&t);
     t.array[M][4 * 3 * 8 - 1] = INFINITY, refuse(&t, &in, BO_NUMERIC, "m[95]", "finite");
     trial_drop(&t);
@@ -408,7 +408,7 @@ static void steps_refuse_too(void **state)
                                               RIDGE_(GOOD, .gate = BO_GATE_DECAY)};
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
-        trial t = make(context, descs[i], 0);
+        trial t = make_trial(context, descs[i], 0);
         bo_attention_inputs in = trial_inputs(&t);
         bo_status (*step)(bo_context *, const bo_attention *, size_t, const bo_attention_inputs *, void *const *,
                           float *) = bo_attention_step;

@@ -42,7 +42,7 @@ static void numbers_out_of_range_are_refused(void **state)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof bad_numbers / sizeof *bad_numbers; i++) {
         const bad_number *bad = &bad_numbers[i];
-        trial t = make(context, bad->desc, 0);
+        trial t = make_trial(context, bad->desc, 0);
         bo_attention_inputs in = trial_inputs(&t);
         assert_true(bad->at < t.count[bad->which]);
         float kept = t.array[bad->which][bad->at];
@@ -83,16 +83,16 @@ static void arrays_of_other_kinds_are_refused(void **state)
     bo_context *context = test_context(1);
     size_t refused = 0;
     for (size_t i = 0; i < sizeof kinds_to_try / sizeof *kinds_to_try; i++) {
-        trial t = make(context, kinds_to_try[i], 0);
+        trial t = make_trial(context, kinds_to_try[i], 0);
         trial_forward(&t);
         for (size_t which = LOG_GATE; which < OUT; which++) {
-            if (trial_takes(t.d, (trial_array)which)) continue;
+            if (trial_accepts(t.d, (trial_array)which)) continue;
             bo_attention_inputs in = trial_inputs(&t);
             *input_at(&in, (trial_array)which) = number;
             refuse(&t, &in, BO_INVALID, trial_names[which], "");
-            float *wanted[TRIAL_ARRAYS] = {NULL};
-            wanted[which] = t.gradient[Q];
-            bo_attention_gradients g = trial_gradients(wanted, NULL);
+            float *requested[TRIAL_ARRAYS] = {NULL};
+            requested[which] = t.gradient[Q];
+            bo_attention_gradients g = trial_gradients(requested, NULL);
             in = trial_inputs(&t);
             assert_fails(context, BO_INVALID, trial_names[which],
                          bo_attention_backward_arrays(context, t.attention, &t.desc.shape, &in, NULL, t.array[OUT],
@@ -116,7 +116,7 @@ static void missing_gates_are_refused(void **state)
     static const bo_attention_desc descs[] = {GLA_(GOOD), GATED_RIDGE, DELTA_(GOOD, .gate = BO_GATE_DECAY)};
     bo_context *context = test_context(1);
     for (size_t i = 0; i < 3; i++) {
-        trial t = make(context, descs[i], 0);
+        trial t = make_trial(context, descs[i], 0);
         bo_attention_inputs in = trial_inputs(&t);
         in.log_gate = NULL;
         refuse(&t, &in, BO_INVALID, "log_gate", "NULL");
@@ -140,7 +140,7 @@ static void what_waits_for_data_is_refused(void **state)
     };
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
-        trial t = make(context, descs[i], 0); /* calibrated */
+        trial t = make_trial(context, descs[i], 0); /* calibrated */
         bo_attention_inputs in = trial_inputs(&t);
         bo_attention *fresh;
         assert_ok(context, bo_attention_create(context, &descs[i], &fresh));
@@ -150,16 +150,16 @@ static void what_waits_for_data_is_refused(void **state)
         if (bo_attention_state_init(context, fresh, states) == BO_OK)
             assert_fails(context, BO_INVALID, "calibrat",
                          bo_attention_step(context, fresh, 1, &in, &states, t.array[OUT]));
-        bo_calibration *seen;
-        assert_ok(context, bo_calibration_create(context, fresh, 0, &seen));
-        assert_fails(context, BO_INVALID, "row", bo_calibration_apply(context, seen, fresh, 0, NULL));
+        bo_calibration *calibration;
+        assert_ok(context, bo_calibration_create(context, fresh, 0, &calibration));
+        assert_fails(context, BO_INVALID, "row", bo_calibration_apply(context, calibration, fresh, 0, NULL));
         t.array[Q][5] = NAN;
-        assert_int_equal(bo_calibration_add_arrays(context, seen, &t.desc.shape, &in), BO_NUMERIC);
-        assert_fails(context, BO_INVALID, "row", bo_calibration_apply(context, seen, fresh, 0, NULL));
-        bo_calibration_destroy(seen);
-        assert_fails(context, BO_INVALID, "momentum", bo_calibration_create(context, fresh, 1, &seen));
-        assert_fails(context, BO_INVALID, "momentum", bo_calibration_create(context, fresh, NAN, &seen));
-        assert_fails(context, BO_INVALID, "NULL", bo_calibration_create(context, NULL, 0, &seen));
+        assert_int_equal(bo_calibration_add_arrays(context, calibration, &t.desc.shape, &in), BO_NUMERIC);
+        assert_fails(context, BO_INVALID, "row", bo_calibration_apply(context, calibration, fresh, 0, NULL));
+        bo_calibration_destroy(calibration);
+        assert_fails(context, BO_INVALID, "momentum", bo_calibration_create(context, fresh, 1, &calibration));
+        assert_fails(context, BO_INVALID, "momentum", bo_calibration_create(context, fresh, NAN, &calibration));
+        assert_fails(context, BO_INVALID, "NULL", bo_calibration_create(context, NULL, 0, &calibration));
         free(states);
         bo_attention_destroy(fresh);
         trial_drop(&t);
@@ -179,10 +179,10 @@ static void assert_zero(const uint64_t reserved[4])
 static bo_calibration *make_calibration(bo_context *context, bo_attention **attention)
 {
     const bo_attention_desc desc = FAVOR_(GOOD, .causal = true, .proposal = BO_PROPOSAL_GAUSSIAN);
-    bo_calibration *seen;
+    bo_calibration *calibration;
     assert_ok(context, bo_attention_create(context, &desc, attention));
-    assert_ok(context, bo_calibration_create(context, *attention, 0, &seen));
-    return seen;
+    assert_ok(context, bo_calibration_create(context, *attention, 0, &calibration));
+    return calibration;
 }
 
 /* Reserved fields of input structs are refused if they are not zero, in every field and by every call. */
@@ -190,22 +190,22 @@ static void reserved_words_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
     const bo_attention_inputs good = trial_inputs(&t);
     const bo_attention_shape shape = t.desc.shape;
     float *out = t.array[OUT], *dq = t.gradient[Q];
     bo_attention_cost cost;
     bo_attention_accuracy accuracy;
     bo_attention *calibrated;
-    bo_calibration *seen = make_calibration(context, &calibrated);
+    bo_calibration *calibration = make_calibration(context, &calibrated);
     size_t bytes;
-    for (size_t word = 0; word < 4; word++) {
+    for (size_t index = 0; index < 4; index++) {
         bo_attention_desc desc = t.desc.attention;
         bo_attention_inputs in = good;
         bo_attention_shape wrong = shape;
         bo_attention_gradients gradients = {.q = dq};
         bo_attention *attention = (bo_attention *)&desc;
-        desc.reserved[word] = in.reserved[word] = wrong.reserved[word] = gradients.reserved[word] = 1;
+        desc.reserved[index] = in.reserved[index] = wrong.reserved[index] = gradients.reserved[index] = 1;
         assert_fails(context, BO_INVALID, "bo_attention_desc", bo_attention_create(context, &desc, &attention));
         assert_null(attention);
         refuse(&t, &in, BO_INVALID, "bo_attention_inputs", "reserved");
@@ -215,7 +215,8 @@ static void reserved_words_are_refused(void **state)
                      bo_attention_extend(context, t.attention, &shape, &in, t.final, out));
         assert_fails(context, BO_INVALID, "bo_attention_inputs",
                      bo_attention_measure_arrays(context, t.attention, &shape, &in, out, 0, &accuracy));
-        assert_fails(context, BO_INVALID, "bo_attention_inputs", bo_calibration_add_arrays(context, seen, &shape, &in));
+        assert_fails(context, BO_INVALID, "bo_attention_inputs",
+                     bo_calibration_add_arrays(context, calibration, &shape, &in));
         assert_fails(context, BO_INVALID, "bo_attention_shape",
                      bo_attention_forward_arrays(context, t.attention, &wrong, &good, NULL, NULL, out, NULL));
         assert_fails(context, BO_INVALID, "bo_attention_shape",
@@ -223,12 +224,12 @@ static void reserved_words_are_refused(void **state)
         assert_fails(context, BO_INVALID, "bo_attention_shape",
                      bo_attention_estimate_arrays(context, t.attention, &wrong, &cost));
         assert_fails(context, BO_INVALID, "bo_attention_shape",
-                     bo_calibration_add_arrays(context, seen, &wrong, &good));
+                     bo_calibration_add_arrays(context, calibration, &wrong, &good));
         assert_fails(
             context, BO_INVALID, "bo_attention_gradients",
             bo_attention_backward_arrays(context, t.attention, &shape, &good, NULL, out, out, NULL, NULL, &gradients));
     }
-    bo_calibration_destroy(seen);
+    bo_calibration_destroy(calibration);
     bo_attention_destroy(calibrated);
     trial_drop(&t);
     bo_context_destroy(context);
@@ -239,14 +240,14 @@ static void reserved_words_are_filled_in(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
     bo_attention_inputs in = trial_inputs(&t);
     bo_attention_cost cost;
     bo_attention_accuracy accuracy;
     bo_proposal_report proposal;
     bo_calibration_report report;
     bo_attention *calibrated;
-    bo_calibration *seen = make_calibration(context, &calibrated);
+    bo_calibration *calibration = make_calibration(context, &calibrated);
     bo_solves solves;
     memset(&cost, 0xff, sizeof cost);
     memset(&accuracy, 0xff, sizeof accuracy);
@@ -256,13 +257,13 @@ static void reserved_words_are_filled_in(void **state)
     assert_zero(bo_attention_describe(t.attention)->reserved);
     assert_ok(context, bo_attention_estimate_arrays(context, t.attention, &t.desc.shape, &cost));
     assert_ok(context, bo_attention_measure_arrays(context, t.attention, &t.desc.shape, &in, NULL, 0, &accuracy));
-    assert_ok(context, bo_calibration_add_arrays(context, seen, &t.desc.shape, &in));
-    assert_ok(context, bo_calibration_apply(context, seen, calibrated, 0, &report));
+    assert_ok(context, bo_calibration_add_arrays(context, calibration, &t.desc.shape, &in));
+    assert_ok(context, bo_calibration_apply(context, calibration, calibrated, 0, &report));
     assert_ok(context, bo_attention_propose_arrays(context, t.attention, &t.desc.shape, in.q, in.k, &proposal));
-    bo_calibration_destroy(seen);
+    bo_calibration_destroy(calibration);
     bo_attention_destroy(calibrated);
     trial_drop(&t);
-    t = make(context, (bo_attention_desc)RIDGE_(GOOD), 0);
+    t = make_trial(context, (bo_attention_desc)RIDGE_(GOOD), 0);
     in = trial_inputs(&t);
     in.solves = &solves;
     assert_ok(context,

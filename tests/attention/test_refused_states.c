@@ -8,7 +8,7 @@ static void full_caches_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)EXACT_(GOOD, .capacity = 7, .causal = true), TOKENS);
+    trial t = make_trial(context, (bo_attention_desc)EXACT_(GOOD, .capacity = 7, .causal = true), TOKENS);
     bo_attention_inputs in = trial_inputs(&t);
     bo_status status = bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]);
     assert_int_equal(status, BO_INVALID);
@@ -95,10 +95,10 @@ static const bo_attention_desc learned[] = {
 static void check_foreign(const bo_attention_desc *descs, size_t count)
 {
     bo_context *context = test_context(1);
-    trial t = make(context, descs[0], TOKENS);
+    trial t = make_trial(context, descs[0], TOKENS);
     size_t bytes = bo_attention_state_bytes(t.attention);
     for (size_t i = 1; i < count; i++) {
-        trial other = make(context, descs[i], 0);
+        trial other = make_trial(context, descs[i], 0);
         bo_attention_inputs in = trial_inputs(&other);
         void *copy = aligned_alloc(64, bytes / 64 * 64 + 64), *states[] = {copy, t.initial[1]}; /* no additional byte */
         memcpy(copy, t.initial[0], bytes);
@@ -130,7 +130,7 @@ static void states_of_another_draw_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
     assert_ok(context, bo_attention_state_check(context, t.attention, t.initial[0]));
     assert_ok(context, bo_attention_redraw(context, t.attention, 1));
     assert_fails(context, BO_INVALID, "draw", bo_attention_state_check(context, t.attention, t.initial[0]));
@@ -168,9 +168,9 @@ static void matrices_of_other_kinds_are_refused(void **state)
     bo_context *context = test_context(1);
     float s[64] = {0}, z[64] = {0};
     double scale;
-    trial delta = make(context, (bo_attention_desc)DELTA_(GOOD), 0),
-          ridge = make(context, (bo_attention_desc)RIDGE_(GOOD), 0);
-    trial power = make(context, (bo_attention_desc)POWER_(GOOD, .causal = true), 0);
+    trial delta = make_trial(context, (bo_attention_desc)DELTA_(GOOD), 0),
+          ridge = make_trial(context, (bo_attention_desc)RIDGE_(GOOD), 0);
+    trial power = make_trial(context, (bo_attention_desc)POWER_(GOOD, .causal = true), 0);
     void *of_delta = delta.final[0], *of_ridge = ridge.final[0];
     assert_fails(context, BO_INVALID, "z", bo_attention_state_get(context, delta.attention, of_delta, 0, s, z, &scale));
     assert_fails(context, BO_INVALID, "z", bo_attention_state_set(context, delta.attention, of_delta, 0, s, z, 0));
@@ -198,7 +198,7 @@ static void shared_states_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
     bo_attention_inputs in = trial_inputs(&t);
     const bo_attention_shape *shape = &t.desc.shape;
     void *same[] = {t.final[0], t.final[0]}, *crossed[] = {t.initial[1], t.initial[0]};
@@ -223,7 +223,7 @@ static void bytes_that_are_no_state_are_refused(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
     size_t bytes = bo_attention_state_bytes(t.attention);
     char *state = aligned_alloc(64, (bytes + 127) / 64 * 64);
     float *s = trial_floats(16 * 8), z[16] = {0};
@@ -253,7 +253,7 @@ static void bytes_that_are_no_state_are_refused(void **unused)
     s[5] = NAN;
     assert_fails(context, BO_NUMERIC, "finite", bo_attention_state_set(context, t.attention, t.initial[0], 0, s, z, 0));
     trial_drop(&t);
-    t = make(context, (bo_attention_desc)EXACT_(GOOD, .causal = true), 0);
+    t = make_trial(context, (bo_attention_desc)EXACT_(GOOD, .causal = true), 0);
     assert_fails(context, BO_INVALID, "softmax",
                  bo_attention_state_get(context, t.attention, t.final[0], 0, s, z, &scale));
     trial_drop(&t);
@@ -268,7 +268,7 @@ static void backward_refuses_what_it_cannot_do(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
     trial_forward(&t);
     bo_attention_inputs in = trial_inputs(&t);
     float *out = t.array[OUT], *dout = t.gradient[OUT];
@@ -317,11 +317,11 @@ static void backward_refuses_what_it_cannot_do(void **state)
 }
 
 /* A call that only produces a state needs a tape for the backward pass too. */
-static void tapes_are_wanted_without_queries(void **state)
+static void tapes_are_allocated_without_queries(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD), 0);
+    trial t = make_trial(context, (bo_attention_desc)FAVOR_(GOOD), 0);
     bo_attention_shape shape = {.sequences = 2, .key_tokens = TOKENS};
     bo_attention_inputs in = trial_inputs(&t);
     bo_attention_gradients g = {.k = t.gradient[K]};
@@ -345,7 +345,7 @@ int main(void)
         cmocka_unit_test(shared_states_are_refused),
         cmocka_unit_test(bytes_that_are_no_state_are_refused),
         cmocka_unit_test(backward_refuses_what_it_cannot_do),
-        cmocka_unit_test(tapes_are_wanted_without_queries),
+        cmocka_unit_test(tapes_are_allocated_without_queries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

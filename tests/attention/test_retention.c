@@ -63,15 +63,15 @@ static void decays_have_defaults(void **state)
     (void)state;
     bo_attention_desc desc = retention(6, 5, 0);
     desc.heads = desc.key_heads = 10;
-    double usual[10];
-    for (int h = 0; h < 10; h++) usual[h] = log(1 - pow(2, -5 - h % 8));
+    double default_decay[10];
+    for (int h = 0; h < 10; h++) default_decay[h] = log(1 - pow(2, -5 - h % 8));
     direct d = direct_make(2, desc, (bo_attention_shape){.sequences = 2, .tokens = 41}, inner);
-    direct_assume(&d, DECAY, 10, usual);
+    direct_assume(&d, DECAY, 10, default_decay);
     check(&d, 61);
     direct_free(&d);
 }
 
-static void divides_where_asked(void **state)
+static void divides_if_requested(void **state)
 {
     (void)state;
     bo_attention_desc desc = retention(9, 4, 0);
@@ -182,7 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_sum),      cmocka_unit_test(decays_have_defaults),
-        cmocka_unit_test(divides_where_asked),      cmocka_unit_test(is_one_gate_for_all_tokens),
+        cmocka_unit_test(divides_if_requested),     cmocka_unit_test(is_one_gate_for_all_tokens),
         cmocka_unit_test(refuses_what_is_no_decay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,7 @@ static void test_widths(void **state)
     };
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
-        data d = make(&wide[i]);
+        data d = make_data(&wide[i]);
         check_outputs(context, &d, "out", wide[i].unit ? 1e-4 : 1e-5);
         discard(&d);
     }

@@ -44,7 +44,7 @@ static void test_pieces(void **state)
 }
 
 /* A query without a key: that of the last token, for the state after it. */
-static void test_asking(void **state)
+static void test_reading(void **state)
 {
     for (int gates = 0; gates < 2; gates++) {
         problem p = single(gates ? &gated : &plain);
@@ -71,7 +71,7 @@ static void test_asking(void **state)
 
 /* A query with another Λ, for a state with or without a factorization: no bit of the state changes, and the output is
  * correct. */
-static void test_asking_changes_nothing(void **state)
+static void test_reading_changes_nothing(void **state)
 {
     for (int gates = 0; gates < 2; gates++) {
         problem p = single(gates ? &gated : &plain);
@@ -80,21 +80,21 @@ static void test_asking_changes_nothing(void **state)
         size_t bytes = bo_attention_state_bytes(r->attention), outs = p.heads * p.values;
         char *fresh = malloc(bytes), *before = malloc(bytes);
         assert_ok(r->context, bo_attention_state_init(r->context, r->attention, before));
-        bo_attention_inputs other = inputs_from(r, 0), asked = {.q = r->in[Q] + 69 * p.heads * p.dim};
+        bo_attention_inputs other = inputs_from(r, 0), query_only = {.q = r->in[Q] + 69 * p.heads * p.dim};
         bo_attention_shape shape = {.sequences = 1, .tokens = 1, .no_keys = true, .layout = BO_LAYOUT_TOKENS_FIRST};
-        bo_attention_shape whole = {.sequences = 1, .tokens = 70, .layout = BO_LAYOUT_TOKENS_FIRST};
+        bo_attention_shape one_sequence = {.sequences = 1, .tokens = 70, .layout = BO_LAYOUT_TOKENS_FIRST};
         float *found = floats_of(outs, NULL), *all = floats_of(70 * outs, NULL);
         other.lambda = NULL; /* the default 1; the state has 0.5 */
         assert_ok(r->context,
-                  bo_attention_forward_arrays(r->context, r->attention, &whole, &other, NULL, NULL, all, NULL));
+                  bo_attention_forward_arrays(r->context, r->attention, &one_sequence, &other, NULL, NULL, all, NULL));
         memcpy(fresh, before, bytes);
         for (int which = 0; which < 2; which++) {
-            void *asks = which ? r->final[0] : fresh;
-            memcpy(before, asks, bytes);
-            assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &asked, &asks, found));
-            assert_memory_equal(before, asks, bytes);
-            assert_ok(r->context, bo_attention_extend(r->context, r->attention, &shape, &asked, &asks, found));
-            assert_memory_equal(before, asks, bytes);
+            void *target = which ? r->final[0] : fresh;
+            memcpy(before, target, bytes);
+            assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &query_only, &target, found));
+            assert_memory_equal(before, target, bytes);
+            assert_ok(r->context, bo_attention_extend(r->context, r->attention, &shape, &query_only, &target, found));
+            assert_memory_equal(before, target, bytes);
             for (size_t i = 0; i < outs; i++) assert_close(found[i], which ? all[69 * outs + i] : 0, 1e-4);
         }
         free(fresh), free(before), free(found), free(all);
@@ -104,12 +104,12 @@ static void test_asking_changes_nothing(void **state)
 }
 
 /* Sums that are written to a state with a factorization: outputs are those of a state without one. */
-static void test_sums_put_in(void **state)
+static void test_sums_set(void **state)
 {
     bo_context *context = test_context(1);
     problem p = plain;
     p.sequences = 1, p.tokens_first = true;
-    data d = make(&p);
+    data d = make_data(&p);
     run *r = run_make(context, &d);
     run_forward(r, NULL);
     size_t bytes = bo_attention_state_bytes(r->attention), outs = p.heads * p.values;
@@ -187,7 +187,7 @@ static void test_extremes(void **state)
 {
     bo_context *context = test_context(1);
     problem p = plain;
-    data d = make(&p);
+    data d = make_data(&p);
     for (size_t i = 0; i < d.count[LAMBDA]; i++) d.in[LAMBDA][i] = (double)(float)pow(10, (double)(i % 9) * 3 - 12);
     for (size_t i = 0; i < d.count[K]; i++)
         if (i / p.dim % 5 == 0) d.in[K][i] = 0;
@@ -197,7 +197,7 @@ static void test_extremes(void **state)
     discard(&d);
     p = gated;
     p.chunk = 0;
-    d = make(&p);
+    d = make_data(&p);
     for (size_t i = 0; i < d.count[LAMBDA]; i++) d.in[LAMBDA][i] = (double)(float)pow(10, (double)(i % 9) - 1);
     for (size_t i = 0; i < d.count[GATE]; i += 7) d.in[GATE][i] = i % 3 ? -30 : (double)-1e9f;
     check_outputs(context, &d, "out with gates that forget", 1e-5);
@@ -216,7 +216,7 @@ static void test_rounded_state(void **state)
 {
     static const problem p = {"rounded", 1, 1, 9, 1, 1, {1}, .lambda = 1e-8, .carried = true};
     bo_context *context = test_context(1);
-    data d = make(&p);
+    data d = make_data(&p);
     for (size_t i = 0; i < p.dim; i++) {
         d.in[Q][i] = 1 + 0.1 * (double)i;
         d.in[START][i] = 30 * d.in[Q][i];
@@ -242,7 +242,7 @@ static void test_threads_and_causality(void **state)
         problem p = which ? gated : plain;
         if (which == 2) p.iterations = 5;
         p.tokens_first = true, p.weighed = false; /* a β of 0 would hide its token */
-        data d = make(&p);
+        data d = make_data(&p);
         float *first = NULL;
         size_t row = p.heads * p.values;
         for (size_t n = 0; n < 3; n++) {
@@ -280,7 +280,7 @@ static void test_closed_gates(void **state)
     bo_context *context = test_context(1);
     problem p = gated;
     p.sequences = p.key_heads = p.heads = 1, p.weighed = false, p.tolerance = 0.1;
-    data d = make(&p);
+    data d = make_data(&p);
     for (size_t t = 9; t < p.lengths[0]; t += 20) d.in[GATE][t] = -1e9;
     run *r = run_make(context, &d);
     r->past = (const void *const *)r->initial;
@@ -359,10 +359,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_asking),
-        cmocka_unit_test(test_asking_changes_nothing),
+        cmocka_unit_test(test_reading),
+        cmocka_unit_test(test_reading_changes_nothing),
         cmocka_unit_test(test_other_lambda),
-        cmocka_unit_test(test_sums_put_in),
+        cmocka_unit_test(test_sums_set),
         cmocka_unit_test(test_long),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_rounded_state),

@@ -39,7 +39,7 @@ static float *floats_of(size_t count, const double *from)
     return out;
 }
 
-static data make(const problem *p, uint64_t seed)
+static data make_data(const problem *p, uint64_t seed)
 {
     data d = {.p = p, .outs = p->heads * p->queries * p->values};
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.ridge-pool", 0));
@@ -78,12 +78,12 @@ static void eliminate(size_t n, size_t columns, double *a, double *b)
         for (size_t i = c + 1; i < n; i++)
             if (fabs(a[i * n + c]) > fabs(a[pivot * n + c])) pivot = i;
         for (size_t j = 0; j < n; j++) {
-            double held = a[c * n + j];
-            a[c * n + j] = a[pivot * n + j], a[pivot * n + j] = held;
+            double saved = a[c * n + j];
+            a[c * n + j] = a[pivot * n + j], a[pivot * n + j] = saved;
         }
         for (size_t j = 0; j < columns; j++) {
-            double held = b[c * columns + j];
-            b[c * columns + j] = b[pivot * columns + j], b[pivot * columns + j] = held;
+            double saved = b[c * columns + j];
+            b[c * columns + j] = b[pivot * columns + j], b[pivot * columns + j] = saved;
         }
         for (size_t i = 0; i < n; i++) {
             if (i == c) continue;
@@ -204,13 +204,13 @@ static void run_close(run *r)
 }
 
 /* Compares with a tolerance relative to the largest number. */
-static void compare(const char *name, const char *what, size_t count, const float *found, const double *wanted,
+static void compare(const char *name, const char *what, size_t count, const float *found, const double *correct,
                     double tolerance)
 {
     double largest = 0, off = 0;
     for (size_t i = 0; i < count; i++) {
-        largest = fmax(largest, fabs(wanted[i]));
-        off = fmax(off, fabs((double)found[i] - wanted[i]));
+        largest = fmax(largest, fabs(correct[i]));
+        off = fmax(off, fabs((double)found[i] - correct[i]));
     }
     if (!(off <= tolerance * largest)) fail_msg("%s: %s is off by %g of %g", name, what, off, largest);
 }
@@ -238,16 +238,16 @@ static void outputs_are_those_of_a_dense_solve(void **state)
     bo_context *context = test_context(2);
     for (size_t i = 0; i < PROBLEMS; i++) {
         const problem *p = &problems[i];
-        data d = make(p, i + 1);
+        data d = make_data(p, i + 1);
         run *r = run_open(context, &d, false);
         /* The normal equations of the primal reference square the condition number of the keys; the dual form of few
          * keys does not. */
         bool few = p->keys < p->dim && !p->weighed && p->lambda > 0;
-        double *wanted = expected(&d, few ? dual : primal);
-        compare(p->name, "out", d.outs, r->out, wanted, p->lambda > 0 && p->lambda < 1e-6 ? 1e-6 : 2e-7);
+        double *correct = expected(&d, few ? dual : primal);
+        compare(p->name, "out", d.outs, r->out, correct, p->lambda > 0 && p->lambda < 1e-6 ? 1e-6 : 2e-7);
         assert_int_equal(r->solves.systems, p->key_heads * p->values);
         assert_int_equal(r->solves.iterations + r->solves.refactored, 0);
-        free(wanted);
+        free(correct);
         run_close(r);
         discard(&d);
     }
@@ -262,7 +262,7 @@ static void outputs_are_those_of_the_dual(void **state)
                                    {"fewer keys", 2, 2, 45, 6, 20, 9, .lambda = 0.4}};
     bo_context *context = test_context(1);
     for (size_t i = 0; i < 2; i++) {
-        data d = make(&both[i], i + 20);
+        data d = make_data(&both[i], i + 20);
         run *r = run_open(context, &d, false);
         double *of_dual = expected(&d, dual), *of_primal = expected(&d, primal);
         for (size_t j = 0; j < d.outs; j++) assert_close(of_dual[j], of_primal[j], 1e-10);
@@ -281,7 +281,7 @@ static void the_last_token_is_that_of_the_causal_form(void **state)
     enum { TOKENS = 21 };
     problem p = {"prefix", 1, 1, 5, 4, TOKENS, TOKENS, .weighed = true};
     bo_context *context = test_context(1);
-    data d = make(&p, 30);
+    data d = make_data(&p, 30);
     run *causal = run_open(context, &d, true), *pool = run_open(context, &d, false);
     double row[4];
     for (size_t t = 1; t <= TOKENS; t++) {
@@ -301,7 +301,7 @@ static void the_order_of_the_pairs_does_not_matter(void **state)
     (void)state;
     static const problem p = {"permuted", 1, 1, 12, 7, 30, 101, .weighed = true, .chunk = 16};
     bo_context *context = test_context(1);
-    data d = make(&p, 40);
+    data d = make_data(&p, 40);
     run *r = run_open(context, &d, false);
     double *before = doubles_of(d.outs);
     for (size_t i = 0; i < d.outs; i++) before[i] = (double)r->out[i];
@@ -327,19 +327,20 @@ static void sequences_do_not_mix(void **state)
     static const size_t queries[3] = {9, 4, 20}, keys[3] = {30, 0, 3};
     problem p = {"packed", 1, 1, 6, 5, 33, 33, .lambda = 0.7};
     bo_context *context = test_context(3);
-    data d = make(&p, 50);
+    data d = make_data(&p, 50);
     run *r = run_open(context, &d, false);
     float *together = floats_of(d.outs, NULL);
     bo_attention_shape packed = {.sequences = 3, .lengths = queries, .key_lengths = keys};
     assert_ok(context,
               bo_attention_forward_arrays(context, r->attention, &packed, &r->inputs, NULL, NULL, together, NULL));
     for (size_t s = 0, q = 0, k = 0; s < 3; q += queries[s], k += keys[s], s++) {
-        bo_attention_shape alone = {.sequences = 1, .lengths = queries + s, .key_lengths = keys + s};
+        bo_attention_shape separate = {.sequences = 1, .lengths = queries + s, .key_lengths = keys + s};
         bo_attention_inputs in = {.q = r->in[Q] + q * p.dim,
                                   .k = r->in[K] + k * p.dim,
                                   .v = r->in[V] + k * p.values,
                                   .lambda = r->in[LAMBDA]};
-        assert_ok(context, bo_attention_forward_arrays(context, r->attention, &alone, &in, NULL, NULL, r->out, NULL));
+        assert_ok(context,
+                  bo_attention_forward_arrays(context, r->attention, &separate, &in, NULL, NULL, r->out, NULL));
         assert_memory_equal(r->out, together + q * p.values, queries[s] * p.values * sizeof *together);
         for (size_t i = 0; keys[s] == 0 && i < queries[s] * p.values; i++) assert_true(r->out[i] == 0);
     }
@@ -371,7 +372,7 @@ static void gradients_are_differences(void **state)
     const double h = 1e-5;
     bo_context *context = test_context(2);
     for (size_t n = 0; n < sizeof small / sizeof *small; n++) {
-        data d = make(&small[n], n + 60);
+        data d = make_data(&small[n], n + 60);
         run *r = run_open(context, &d, false);
         float *dout = floats_of(d.outs, d.dout), *found[ARRAYS];
         for (int a = 0; a < ARRAYS; a++) found[a] = floats_of(d.count[a], NULL);
@@ -380,15 +381,15 @@ static void gradients_are_differences(void **state)
         assert_ok(context, bo_attention_backward_arrays(context, r->attention, &r->shape, &r->inputs, NULL, r->out,
                                                         r->tape, dout, NULL, &to));
         for (int a = 0; a < ARRAYS; a++) {
-            double *wanted = doubles_of(d.count[a]);
+            double *correct = doubles_of(d.count[a]);
             for (size_t i = 0; i < d.count[a]; i++) {
-                double held = d.in[a][i], above;
-                d.in[a][i] = held + h, above = loss(&d);
-                d.in[a][i] = held - h, wanted[i] = (above - loss(&d)) / (2 * h);
-                d.in[a][i] = held;
+                double saved = d.in[a][i], above;
+                d.in[a][i] = saved + h, above = loss(&d);
+                d.in[a][i] = saved - h, correct[i] = (above - loss(&d)) / (2 * h);
+                d.in[a][i] = saved;
             }
-            compare(small[n].name, names[a], d.count[a], found[a], wanted, 1e-6);
-            free(wanted), free(found[a]);
+            compare(small[n].name, names[a], d.count[a], found[a], correct, 1e-6);
+            free(correct), free(found[a]);
         }
         free(dout);
         run_close(r);

@@ -3,13 +3,13 @@
  * sets. */
 #include "cases.h"
 
-enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8, TOKENS = 53, MOST = 8 };
+enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8, TOKENS = 53, MAX_SEGMENTS = 8 };
 
 typedef struct chain {
     size_t count;
-    size_t first[MOST + 1]; /* first token of each segment, and the end */
-    void *states[MOST + 1]; /* before each segment, and after the last */
-    void *tapes[MOST];
+    size_t first[MAX_SEGMENTS + 1]; /* first token of each segment, and the end */
+    void *states[MAX_SEGMENTS + 1]; /* before each segment, and after the last */
+    void *tapes[MAX_SEGMENTS];
 } chain;
 
 static bo_attention_shape piece_shape(const chain *c, size_t segment)
@@ -47,19 +47,19 @@ static void segment_backward(trial *t, const chain *c, size_t i, const float *d_
     size_t at = c->first[i];
     bo_attention_inputs in = trial_inputs_from(t, at);
     bo_attention_shape shape = piece_shape(c, i);
-    float *wanted[TRIAL_ARRAYS] = {NULL};
+    float *requested[TRIAL_ARRAYS] = {NULL};
     for (size_t a = Q; a < OUT; a++) {
         size_t row = (a == Q ? HEADS : KEY_HEADS) * trial_width(t->d, (trial_array)a);
-        if (t->count[a]) wanted[a] = a < SIGMA ? t->gradient[a] + at * row : trial_floats(t->count[a]);
+        if (t->count[a]) requested[a] = a < SIGMA ? t->gradient[a] + at * row : trial_floats(t->count[a]);
     }
-    bo_attention_gradients g = trial_gradients(wanted, &d_initial);
+    bo_attention_gradients g = trial_gradients(requested, &d_initial);
     const void *initial[] = {c->states[i]};
     assert_ok(t->context, bo_attention_backward_arrays(t->context, t->attention, &shape, &in, initial,
                                                        t->array[OUT] + at * HEADS * VALUE, c->tapes[i],
                                                        t->gradient[OUT] + at * HEADS * VALUE, &d_final, &g));
     for (size_t a = SIGMA; a < OUT; a++) {
-        for (size_t n = 0; n < t->count[a]; n++) t->gradient[a][n] += wanted[a][n];
-        free(wanted[a]);
+        for (size_t n = 0; n < t->count[a]; n++) t->gradient[a][n] += requested[a][n];
+        free(requested[a]);
     }
 }
 
@@ -87,10 +87,10 @@ static void check_chain(bo_context *context, const kind_of *kind, chain c)
     chain_forward(&t, &c);
     chain_backward(&t, &c);
     memcpy(t.final[0], c.states[c.count], bo_attention_state_bytes(t.attention)); /* d_final is in its units */
-    judge_verdict verdict = judge_make(&t);
-    judge_forward(&t, &verdict);
-    judge_backward(&t, &verdict);
-    judge_drop(&verdict);
+    verify_expected expected = verify_make(&t);
+    verify_forward(&t, &expected);
+    verify_backward(&t, &expected);
+    verify_drop(&expected);
     for (size_t i = 0; i <= c.count; i++) free(c.states[i]);
     for (size_t i = 0; i < c.count; i++) free(c.tapes[i]);
     trial_drop(&t);
@@ -113,15 +113,15 @@ static void gradients_chain_over_segments(void **unused)
 /* ---- sums set by the caller -------------------------------------------------------------------------------------- */
 
 /* A step of every state, compared with a pass over one token. */
-static void judge_step(trial *t)
+static void verify_step(trial *t)
 {
-    judge_verdict verdict = judge_make(t);
+    verify_expected expected = verify_make(t);
     bo_attention_inputs in = trial_inputs(t);
     assert_ok(t->context, bo_attention_step(t->context, t->attention, 2, &in, t->initial, t->array[OUT]));
     for (size_t s = 0; s < 2; s++) /* the states are now the final ones of the pass */
         memcpy(t->final[s], t->initial[s], bo_attention_state_bytes(t->attention));
-    judge_forward(t, &verdict);
-    judge_drop(&verdict);
+    verify_forward(t, &expected);
+    verify_drop(&expected);
 }
 
 /* A state may contain any sums: the reference reads them and continues from there, forward and backward; steps too. */
@@ -150,8 +150,8 @@ static void check_sums(bo_context *context, const kind_of *kind, double log_scal
         assert_memory_equal(z, z2, features * sizeof *z);
         assert_close(found, scale, 0);
     }
-    judge_trial(&t);
-    if (tokens == 1) judge_step(&t);
+    verify_trial(&t);
+    if (tokens == 1) verify_step(&t);
     free(s);
     free(z);
     free(s2);
@@ -199,7 +199,7 @@ static void check_matrices(bo_context *context, const kind_of *kind)
         if (ridge) assert_memory_equal(h, h2, sizeof h);
         assert_close(log_scale, 0, 0);
     }
-    judge_trial(&t);
+    verify_trial(&t);
     trial_drop(&t);
 }
 
@@ -227,8 +227,8 @@ static void parameters_may_change(void **unused)
         trial t = trial_make(context, &desc);
         for (size_t a = SIGMA; a < OUT; a++)
             for (size_t n = 0; n < t.count[a]; n++) t.array[a][n] *= n % 2 ? 3 : 0.5F;
-        judge_trial(&t);
-        judge_step(&t);
+        verify_trial(&t);
+        verify_step(&t);
         trial_drop(&t);
     }
     bo_context_destroy(context);

@@ -6,7 +6,7 @@
 
 enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8, TOKENS = 71 };
 
-static trial make(bo_context *context, const kind_of *kind, bool forward_only)
+static trial make_trial(bo_context *context, const kind_of *kind, bool forward_only)
 {
     trial_desc desc = {.name = kind->name,
                        .attention = kind_desc(kind, HEADS, KEY_HEADS, WIDTH, VALUE, true, FEATURES),
@@ -43,28 +43,28 @@ static void step(const trial *t, size_t at, void *state, float *out)
     assert_ok(t->context, bo_attention_step(t->context, t->attention, 1, &in, &state, out + at * HEADS * VALUE));
 }
 
-static void compare_outputs(const trial *t, const judge_verdict *v, const float *out, const char *what)
+static void compare_outputs(const trial *t, const verify_expected *v, const float *out, const char *what)
 {
     const double *shaken[TRIAL_SHAKES];
     for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] = v->shaken[n].out;
-    judge_compare(t, what, t->count[OUT], VALUE, out, v->truth.out, shaken);
+    verify_compare(t, what, t->count[OUT], VALUE, out, v->truth.out, shaken);
 }
 
 /* ---- splits ------------------------------------------------------------------------------------------------------ */
 
-static void check_halves(const trial *t, const judge_verdict *verdict, float *out)
+static void check_halves(const trial *t, const verify_expected *expected, float *out)
 {
     for (size_t first = 0; first <= TOKENS; first += 1 + first % 3) {
         void *state = state_new(t);
         extend(t, 0, first, state, out);
         extend(t, first, TOKENS - first, state, out);
         assert_int_equal(bo_attention_state_tokens(state), TOKENS);
-        compare_outputs(t, verdict, out, "two blocks");
+        compare_outputs(t, expected, out, "two blocks");
         free(state);
     }
 }
 
-static void check_blocks(const trial *t, const judge_verdict *verdict, float *out)
+static void check_blocks(const trial *t, const verify_expected *expected, float *out)
 {
     static const size_t sizes[] = {2, 3, 7, 16, 32, 33};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -75,33 +75,33 @@ static void check_blocks(const trial *t, const judge_verdict *verdict, float *ou
                 steps ? step(t, by, state, out) : extend(t, by, end - by, state, out);
                 by = steps ? by + 1 : end;
             }
-        compare_outputs(t, verdict, out, "blocks and steps");
+        compare_outputs(t, expected, out, "blocks and steps");
         free(state);
     }
 }
 
-static void check_steps(const trial *t, const judge_verdict *verdict, float *out)
+static void check_steps(const trial *t, const verify_expected *expected, float *out)
 {
     void *state = state_new(t);
     for (size_t at = 0; at < TOKENS; at++) step(t, at, state, out);
     assert_int_equal(bo_attention_state_tokens(state), TOKENS);
-    compare_outputs(t, verdict, out, "steps");
+    compare_outputs(t, expected, out, "steps");
     free(state);
 }
 
-static void any_split_says_the_same(void **unused)
+static void splits_agree(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
-        judge_verdict verdict = judge_make(&t);
+        trial t = make_trial(context, &kinds[i], true);
+        verify_expected expected = verify_make(&t);
         float *out = trial_floats(t.count[OUT]);
-        check_steps(&t, &verdict, out);
-        check_halves(&t, &verdict, out);
-        check_blocks(&t, &verdict, out);
+        check_steps(&t, &expected, out);
+        check_halves(&t, &expected, out);
+        check_blocks(&t, &expected, out);
         free(out);
-        judge_drop(&verdict);
+        verify_drop(&expected);
         trial_drop(&t);
     }
     bo_context_destroy(context);
@@ -115,7 +115,7 @@ static void copies_go_on_with_the_same_bits(void **unused)
     (void)unused;
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         size_t bytes = bo_attention_state_bytes(t.attention), out_bytes = t.count[OUT] * sizeof(float);
         void *state = state_new(&t), *block = aligned_alloc(64, (bytes + 191) / 64 * 64), *copy = (char *)block + 8;
         float *one = trial_floats(t.count[OUT]), *two = trial_floats(t.count[OUT]);
@@ -144,7 +144,7 @@ static void initial_states_stay_as_they_are(void **unused)
     (void)unused;
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         size_t bytes = bo_attention_state_bytes(t.attention), out_bytes = t.count[OUT] * sizeof(float);
         void *initial = state_new(&t), *before = state_new(&t), *final = state_new(&t);
         float *one = trial_floats(t.count[OUT]), *two = trial_floats(t.count[OUT]);
@@ -172,13 +172,13 @@ static void initial_states_stay_as_they_are(void **unused)
 }
 
 /* A query without a key does not change the state; the query of the last token gives the output of that token. */
-static void asking_changes_nothing(void **unused)
+static void reading_changes_nothing(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
-        judge_verdict verdict = judge_make(&t);
+        trial t = make_trial(context, &kinds[i], true);
+        verify_expected expected = verify_make(&t);
         size_t bytes = bo_attention_state_bytes(t.attention);
         void *state = state_new(&t), *before = state_new(&t);
         float *out = trial_floats(t.count[OUT]);
@@ -190,17 +190,17 @@ static void asking_changes_nothing(void **unused)
         memset(last, 0, HEADS * VALUE * sizeof *last);
         assert_ok(context, bo_attention_step(context, t.attention, 1, &in, &state, last));
         if (memcmp(state, before, bytes)) fail_msg("%s: asking changed the state", kinds[i].name);
-        compare_outputs(&t, &verdict, out, "asked again");
+        compare_outputs(&t, &expected, out, "asked again");
         memset(last, 0, HEADS * VALUE * sizeof *last);
         bo_attention_shape shape = piece_shape(1);
         shape.no_keys = true;
         assert_ok(context, bo_attention_extend(context, t.attention, &shape, &in, &state, last));
         if (memcmp(state, before, bytes)) fail_msg("%s: asking by extend changed the state", kinds[i].name);
-        compare_outputs(&t, &verdict, out, "asked again by extend");
+        compare_outputs(&t, &expected, out, "asked again by extend");
         free(state);
         free(before);
         free(out);
-        judge_drop(&verdict);
+        verify_drop(&expected);
         trial_drop(&t);
     }
     bo_context_destroy(context);
@@ -213,27 +213,27 @@ static void steps_of_many_are_steps_of_each(void **unused)
     enum { MANY = 37 };
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         size_t bytes = bo_attention_state_bytes(t.attention);
-        void *states[MANY], *alone[MANY];
+        void *states[MANY], *separate[MANY];
         float *one = trial_floats(t.count[OUT]), *two = trial_floats(t.count[OUT]);
         for (size_t s = 0; s < MANY; s++) {
-            states[s] = state_new(&t), alone[s] = state_new(&t);
+            states[s] = state_new(&t), separate[s] = state_new(&t);
             extend(&t, 0, s, states[s], one); /* each has a different state */
-            memcpy(alone[s], states[s], bytes);
+            memcpy(separate[s], states[s], bytes);
         }
         bo_attention_inputs in = trial_inputs_from(&t, 20); /* sequence s takes token 20 + s */
         assert_ok(context, bo_attention_step(context, t.attention, MANY, &in, states, one));
         for (size_t s = 0; s < MANY; s++) {
-            bo_attention_inputs own = trial_inputs_from(&t, 20 + s);
+            bo_attention_inputs step_inputs = trial_inputs_from(&t, 20 + s);
             float *out = two + s * HEADS * VALUE;
-            assert_ok(context, bo_attention_step(context, t.attention, 1, &own, &alone[s], out));
+            assert_ok(context, bo_attention_step(context, t.attention, 1, &step_inputs, &separate[s], out));
             if (memcmp(out, one + s * HEADS * VALUE, HEADS * VALUE * sizeof *out))
                 fail_msg("%s: sequence %zu of a step depends on the others", kinds[i].name, s);
-            if (memcmp(alone[s], states[s], bytes))
+            if (memcmp(separate[s], states[s], bytes))
                 fail_msg("%s: the state of sequence %zu depends on the others", kinds[i].name, s);
             free(states[s]);
-            free(alone[s]);
+            free(separate[s]);
         }
         free(one);
         free(two);
@@ -249,7 +249,7 @@ static void hybrids_begin_with_empty_sums(void **unused)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < KINDS; i++) {
         if (kinds[i].kind != BO_ATTENTION_HYBRID) continue;
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         size_t features = trial_features(&t), tokens = t.d->window - 1;
         float *out = trial_floats(t.count[OUT]), *s = trial_floats(features * VALUE), *z = trial_floats(features);
         for (int steps = 0; steps < 2; steps++) {
@@ -305,7 +305,7 @@ static void spoilt_bytes_do_no_harm(void **unused)
     static const uint64_t counts[] = {0, 1, 4096, (uint64_t)1 << 32, (uint64_t)1 << 63, UINT64_MAX - 4, UINT64_MAX};
     bo_context *context = test_context(1);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         size_t bytes = bo_attention_state_bytes(t.attention), at = 0;
         void *good = state_new(&t), *state = state_new(&t);
         float *out = trial_floats(t.count[OUT]);
@@ -342,7 +342,7 @@ static void numbers_that_are_none_are_found(void **unused)
     (void)unused;
     bo_context *context = test_context(1);
     for (size_t i = 0; i < KINDS; i++) {
-        trial t = make(context, &kinds[i], true);
+        trial t = make_trial(context, &kinds[i], true);
         void *state = state_new(&t);
         const size_t last = t.d->key_heads - 1;
         const bool memory = t.attention->engine->memory, kept = t.attention->kept_bytes;
@@ -350,7 +350,7 @@ static void numbers_that_are_none_are_found(void **unused)
               *places[] = {t.attention->count ? bo_state_sums(t.attention, state, last).s : NULL,
                            t.attention->count ? bo_state_sums(t.attention, state, 0).z : NULL,
                            memory ? bo_state_memory(t.attention, state, last) : NULL,
-                           kept ? bo_state_kept(t.attention, state, 0) : NULL};
+                           kept ? bo_state_cache(t.attention, state, 0) : NULL};
         extend(&t, 0, 40, state, out);
         assert_ok(context, bo_attention_state_check(context, t.attention, state));
         for (size_t n = 0; n < sizeof places / sizeof *places; n++) {
@@ -360,8 +360,8 @@ static void numbers_that_are_none_are_found(void **unused)
             assert_fails(context, BO_INVALID, "not finite", bo_attention_state_check(context, t.attention, state));
             *places[n] = good;
         }
-        if (t.attention->gates_held) {
-            bo_kept_gates(t.attention, state, last)[t.attention->gates_held - 1] = 0.5F;
+        if (t.attention->cached_gates) {
+            bo_cached_gates(t.attention, state, last)[t.attention->cached_gates - 1] = 0.5F;
             assert_fails(context, BO_INVALID, "a gate above 1", bo_attention_state_check(context, t.attention, state));
         }
         free(state);
@@ -374,10 +374,14 @@ static void numbers_that_are_none_are_found(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_split_says_the_same),         cmocka_unit_test(copies_go_on_with_the_same_bits),
-        cmocka_unit_test(initial_states_stay_as_they_are), cmocka_unit_test(asking_changes_nothing),
-        cmocka_unit_test(steps_of_many_are_steps_of_each), cmocka_unit_test(spoilt_bytes_do_no_harm),
-        cmocka_unit_test(numbers_that_are_none_are_found), cmocka_unit_test(hybrids_begin_with_empty_sums),
+        cmocka_unit_test(splits_agree),
+        cmocka_unit_test(copies_go_on_with_the_same_bits),
+        cmocka_unit_test(initial_states_stay_as_they_are),
+        cmocka_unit_test(reading_changes_nothing),
+        cmocka_unit_test(steps_of_many_are_steps_of_each),
+        cmocka_unit_test(spoilt_bytes_do_no_harm),
+        cmocka_unit_test(numbers_that_are_none_are_found),
+        cmocka_unit_test(hybrids_begin_with_empty_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

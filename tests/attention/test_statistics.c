@@ -52,7 +52,7 @@ static const estimator estimators[] = {
      .variance = true},
 };
 
-static trial make(bo_context *context, const estimator *e)
+static trial make_trial(bo_context *context, const estimator *e)
 {
     trial_desc desc = {.name = e->name,
                        .attention = {.kind = e->kind,
@@ -140,7 +140,7 @@ static void read_features(const trial *t, void *state, size_t head, size_t token
  * deviation √((κ - 1) / DRAWS); κ is below 10 here, so a factor of 1 ± 0.4 is 5 deviations. */
 static void check(bo_context *context, const estimator *e)
 {
-    trial t = make(context, e);
+    trial t = make_trial(context, e);
     void *state = aligned_alloc(64, bo_attention_state_bytes(t.attention) / 64 * 64 + 64);
     double sum[HEADS * PAIRS] = {0}, squares[HEADS * PAIRS] = {0}, x[FEATURES], y[FEATURES];
     for (size_t draw = 1; draw <= DRAWS; draw++) {

@@ -14,8 +14,8 @@ static void survey(bo_context *context, const data *d, bool causal, surveyed *s)
 {
     bo_attention_desc desc = desc_of(causal);
     assert_ok(context, bo_attention_create(context, &desc, &s->exact));
-    assert_ok(context, bo_geometry_make(context, s->exact, &whole, &s->geometry));
-    bo_call call = bo_layout_of(s->exact, &whole, &s->geometry);
+    assert_ok(context, bo_geometry_make(context, s->exact, &one_sequence, &s->geometry));
+    bo_call call = bo_layout_of(s->exact, &one_sequence, &s->geometry);
     assert_ok(context, bo_survey_make(context, &call, d->q, d->k, d->v, 256, &s->survey));
 }
 
@@ -28,7 +28,7 @@ static void survey_drop(surveyed *s)
 
 /* The exact outputs are those of softmax attention at the sampled positions: all heads, 64 of the 150 queries at odd
  * positions, every key; 1e-5 allows for float rounding. Calibrations see even positions. */
-static void samples_hold_the_exact_answer(void **state)
+static void samples_contain_the_exact_output(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -38,20 +38,21 @@ static void samples_hold_the_exact_answer(void **state)
         surveyed s;
         survey(context, d, causal, &s);
         bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-        assert_ok(context, bo_attention_forward_arrays(context, s.exact, &whole, &in, NULL, NULL, out, NULL));
+        assert_ok(context, bo_attention_forward_arrays(context, s.exact, &one_sequence, &in, NULL, NULL, out, NULL));
         assert_int_equal(s.survey.count, HEADS);
         for (size_t h = 0; h < HEADS; h++) {
             const bo_advice_problem *p = &s.survey.problems[h];
             assert_true(p->queries == 64 && p->keys == TOKENS && p->key_head == h / 2);
             for (size_t i = 0; i < p->queries; i++) {
                 size_t place = 2 * (size_t)(TOKENS / 2 * ((double)i + 0.5) / 64) + 1;
-                assert_int_equal(p->seen[i], causal ? place + 1 : TOKENS);
+                assert_int_equal(p->visible[i], causal ? place + 1 : TOKENS);
                 for (size_t c = 0; c < VALUES; c++)
                     assert_close(p->exact[i * VALUES + c], (double)out[(h * TOKENS + place) * VALUES + c], 1e-5);
             }
         }
-        for (size_t r = 0; r < HEADS * BO_SEEN_ROWS; r++) {
-            const float *row = s.survey.seen_k + r * DIM, *of = d->k + r / BO_SEEN_ROWS / 2 * TOKENS * DIM;
+        for (size_t r = 0; r < HEADS * BO_CALIBRATION_ROWS; r++) {
+            const float *row = s.survey.calibration_k + r * DIM,
+                        *of = d->k + r / BO_CALIBRATION_ROWS / 2 * TOKENS * DIM;
             size_t t = 0;
             while (t < TOKENS && memcmp(row, of + t * DIM, DIM * sizeof *row)) t++;
             assert_true(t < TOKENS && t % 2 == 0);
@@ -97,12 +98,12 @@ static void errors_are_as_predicted(void **state)
         survey(context, d, causal, &s);
         for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
             double measured = 0;
-            bo_verdict verdict;
+            bo_survey_result expected;
             bo_survey_prediction p = {0};
             for (uint64_t seed = 0; seed < SEEDS; seed++) {
                 bo_attention *a = candidate(context, maps[i].kind, maps[i].function, FEATURES, seed);
-                assert_ok(context, bo_survey_try(&s.survey, a, &verdict));
-                measured += verdict.error * verdict.error / SEEDS;
+                assert_ok(context, bo_survey_evaluate(&s.survey, a, &expected));
+                measured += expected.error * expected.error / SEEDS;
                 if (seed == 0) assert_ok(context, bo_survey_predict(&s.survey, a, &p));
                 bo_attention_destroy(a);
             }
@@ -121,7 +122,7 @@ static void errors_are_as_predicted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_hold_the_exact_answer),
+        cmocka_unit_test(samples_contain_the_exact_output),
         cmocka_unit_test(errors_are_as_predicted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,11 +29,11 @@ typedef struct trial_desc {
 } trial_desc;
 
 /* All results of the reference, in the layout of the shape. */
-typedef struct trial_answer {
+typedef struct trial_result {
     double *out, *gradient[TRIAL_ARRAYS];
     double *initial; /* sequences x state_gradient */
     double *sums;    /* sequences x key_heads x trial_sums, in units of the log scales of the final states */
-} trial_answer;
+} trial_result;
 
 typedef struct trial {
     trial_desc desc;
@@ -84,7 +84,7 @@ static inline size_t trial_count(const trial *t, trial_array which)
 {
     const bo_attention_desc *d = t->d;
     size_t width = trial_width(d, which);
-    if (!trial_takes(d, which)) return 0;
+    if (!trial_accepts(d, which)) return 0;
     if ((which >= SIGMA || which == BETA) && which != OUT && t->desc.no_parameters) return 0;
     if ((which == M_K || which == BIAS_K) && t->desc.one_map) return 0;
     if (which == Q || which == OUT) return t->queries_total * d->heads * width;
@@ -217,11 +217,11 @@ static inline bo_status trial_calibrate(bo_context *context, const trial *t, bo_
     bo_attention_shape shape = {.sequences = 1, .tokens = ROWS};
     bo_attention_inputs in = trial_inputs(t);
     in.q = q, in.k = k;
-    bo_calibration *seen = NULL;
-    bo_status status = bo_calibration_create(context, attention, 0, &seen);
-    if (status == BO_OK) status = bo_calibration_add_arrays(context, seen, &shape, &in);
-    if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, 0, NULL);
-    bo_calibration_destroy(seen);
+    bo_calibration *calibration = NULL;
+    bo_status status = bo_calibration_create(context, attention, 0, &calibration);
+    if (status == BO_OK) status = bo_calibration_add_arrays(context, calibration, &shape, &in);
+    if (status == BO_OK) status = bo_calibration_apply(context, calibration, attention, 0, NULL);
+    bo_calibration_destroy(calibration);
     free(q);
     free(k);
     return status;
@@ -264,8 +264,8 @@ static inline void trial_begin(trial *t)
     bo_attention_inputs in = trial_inputs(t);
     float *q = trial_floats(queries * d->dim), *out = trial_floats(queries * d->value_dim);
     in.q = q, in.k = t->past[K], in.v = t->past[V];
-    in.log_gate = trial_takes(d, LOG_GATE) ? t->past[LOG_GATE] : NULL;
-    in.beta = trial_takes(d, BETA) && !t->desc.no_parameters ? t->past[BETA] : NULL;
+    in.log_gate = trial_accepts(d, LOG_GATE) ? t->past[LOG_GATE] : NULL;
+    in.beta = trial_accepts(d, BETA) && !t->desc.no_parameters ? t->past[BETA] : NULL;
     assert_ok(t->context, bo_attention_extend(t->context, t->attention, &shape, &in, t->initial, out));
     free(q);
     free(out);
@@ -347,34 +347,34 @@ static inline void trial_forward(trial *t)
     if (status != BO_OK) fail_msg("%s: forward: %s", t->desc.name, bo_context_error(t->context));
 }
 
-static inline bo_attention_gradients trial_gradients(float *const wanted[TRIAL_ARRAYS], float *const *initial)
+static inline bo_attention_gradients trial_gradients(float *const requested[TRIAL_ARRAYS], float *const *initial)
 {
-    return (bo_attention_gradients){.q = wanted[Q],
-                                    .k = wanted[K],
-                                    .v = wanted[V],
-                                    .log_gate = wanted[LOG_GATE],
-                                    .sigma = wanted[SIGMA],
-                                    .m = wanted[M],
-                                    .mix = wanted[MIX],
+    return (bo_attention_gradients){.q = requested[Q],
+                                    .k = requested[K],
+                                    .v = requested[V],
+                                    .log_gate = requested[LOG_GATE],
+                                    .sigma = requested[SIGMA],
+                                    .m = requested[M],
+                                    .mix = requested[MIX],
                                     .initial = initial,
-                                    .beta = wanted[BETA],
-                                    .log_decay = wanted[LOG_DECAY],
-                                    .lambda = wanted[LAMBDA],
-                                    .m_k = wanted[M_K],
-                                    .bias = wanted[BIAS],
-                                    .bias_k = wanted[BIAS_K]};
+                                    .beta = requested[BETA],
+                                    .log_decay = requested[LOG_DECAY],
+                                    .lambda = requested[LAMBDA],
+                                    .m_k = requested[M_K],
+                                    .bias = requested[BIAS],
+                                    .bias_k = requested[BIAS_K]};
 }
 
 static inline void trial_backward(trial *t)
 {
-    float *wanted[TRIAL_ARRAYS];
+    float *requested[TRIAL_ARRAYS];
     for (size_t i = 0; i < TRIAL_ARRAYS; i++) {
-        wanted[i] = t->count[i] ? t->gradient[i] : NULL;
+        requested[i] = t->count[i] ? t->gradient[i] : NULL;
         for (size_t j = 0; i != OUT && j < t->count[i]; j++) t->gradient[i][j] = NAN; /* to be overwritten */
     }
     for (size_t s = 0; s < t->desc.shape.sequences; s++)
         for (size_t j = 0; j < t->gradient_floats; j++) t->d_initial[s][j] = NAN;
-    bo_attention_gradients g = trial_gradients(wanted, t->initial ? t->d_initial : NULL);
+    bo_attention_gradients g = trial_gradients(requested, t->initial ? t->d_initial : NULL);
     bo_attention_inputs in = trial_inputs(t);
     bo_attention_call call = call_of_arrays(&t->desc.shape, &in, t->array[OUT]);
     CALL_SET_GRADIENTS(&call, &g);

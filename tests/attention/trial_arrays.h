@@ -61,7 +61,7 @@ static inline size_t trial_width(const bo_attention_desc *d, trial_array which)
 }
 
 /* Whether attention of this kind takes the array. */
-static inline bool trial_takes(const bo_attention_desc *d, trial_array which)
+static inline bool trial_accepts(const bo_attention_desc *d, trial_array which)
 {
     bool learned = oracle_learned(d);
     switch (which) {

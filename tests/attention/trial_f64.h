@@ -41,9 +41,9 @@ static inline bo_attention_inputs_f64 trial_f64_inputs(const trial_f64 *w)
 
 static inline bo_attention_gradients_f64 trial_f64_gradients(const trial_f64 *w)
 {
-    double *wanted[TRIAL_ARRAYS];
-    for (size_t a = 0; a < TRIAL_ARRAYS; a++) wanted[a] = w->of->count[a] ? w->gradient[a] : NULL;
-    return (bo_attention_gradients_f64){TRIAL_F64_MEMBERS(wanted)};
+    double *requested[TRIAL_ARRAYS];
+    for (size_t a = 0; a < TRIAL_ARRAYS; a++) requested[a] = w->of->count[a] ? w->gradient[a] : NULL;
+    return (bo_attention_gradients_f64){TRIAL_F64_MEMBERS(requested)};
 }
 
 static inline void trial_f64_forward(bo_context *context, trial_f64 *w)

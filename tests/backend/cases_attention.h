@@ -5,7 +5,7 @@
 
 #include <bochner/names.h>
 #include "harness.h"
-#include "attention/judge.h"
+#include "attention/verify.h"
 #include "attention/kind_cases.h"
 
 /* Inputs after q, k, v in the order of bo_attention_given. */
@@ -59,14 +59,14 @@ static inline op_truth attention_truth(const op_case *c, const trial *t, const p
 {
     op_truth found = truth_begin(c, op);
     for (size_t i = 0; i < t->count[OUT]; i++) t->gradient[OUT][i] = (float)found.dout[0][i];
-    judge_verdict verdict = judge_make(t);
+    verify_expected verdict = verify_make(t);
     for (size_t shake = 0; shake <= TRUTH_SHAKES; shake++) {
-        const trial_answer *a = shake ? &verdict.shaken[shake - 1] : &verdict.truth;
+        const trial_result *a = shake ? &verdict.shaken[shake - 1] : &verdict.truth;
         attention_copy(&found.out[0], a->out, shake);
         for (size_t k = 0; k < op->inputs; k++)
             attention_copy(&found.gradient[0][k], a->gradient[attention_input(t, k)], shake);
     }
-    judge_drop(&verdict);
+    verify_drop(&verdict);
     truth_rooms(&found, t->queries_total * t->d->heads / t->d->key_heads, 0);
     return found;
 }

@@ -93,7 +93,7 @@ static inline void plain_ask_weights(const plain_head *h)
                      .group = h->group,
                      .queries = h->tokens,
                      .keys = h->keys,
-                     .asks = a->cross,
+                     .read_only = a->cross,
                      .noise = plain_head_noise(h)};
     o.q = h->q, o.k = h->k, o.v = h->v, o.log_gate = h->log_gate, o.out = h->out;
     o.sigma = plain_part(h, BO_ATTENTION_GIVEN_SIGMA), o.m = plain_part(h, BO_ATTENTION_GIVEN_M),
@@ -106,7 +106,7 @@ static inline void plain_ask_weights(const plain_head *h)
 static inline void plain_ask_memory(const plain_head *h)
 {
     const bo_attention_attributes *a = h->op->attributes;
-    memory_head m = {.desc = h->d, .group = h->group, .queries = h->tokens, .keys = h->keys, .asks = a->cross};
+    memory_head m = {.desc = h->d, .group = h->group, .queries = h->tokens, .keys = h->keys, .read_only = a->cross};
     m.q = h->q, m.k = h->k, m.v = h->v, m.log_gate = h->log_gate, m.beta = h->beta, m.out = h->out;
     m.lambda = plain_part(h, BO_ATTENTION_GIVEN_LAMBDA), m.noise = plain_head_noise(h), m.residual = h->d->tolerance;
     memory_compute(&m);

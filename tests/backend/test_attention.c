@@ -300,13 +300,13 @@ static void data_is_seen_once_before_use(void **state)
     assert_ok(context, t.op->calibrate(context, &t.call, &calibrating));
     test_forward(context, &t, false); /* draws from the same rows as subject_make */
     assert_memory_equal(test_out(&t), test_out(&expected), test_out_bytes(&t));
-    assert_int_equal(calibrations[0]->seen[0].rows, ROWS * HEADS / KEY_HEADS);
+    assert_int_equal(calibrations[0]->sides[0].rows, ROWS * HEADS / KEY_HEADS);
     test_end(&t);
     t = call_of(&other, 0, ROWS, &no_pass);
     t.call.again = true;
     assert_ok(context, t.op->calibrate(context, &t.call, &calibrating));
     test_forward(context, &t, false);
-    assert_int_equal(calibrations[0]->seen[0].rows, ROWS * HEADS / KEY_HEADS);
+    assert_int_equal(calibrations[0]->sides[0].rows, ROWS * HEADS / KEY_HEADS);
     test_end(&t);
     test_end(&expected);
     bo_calibration_destroy(calibrations[0]);

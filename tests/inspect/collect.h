@@ -111,11 +111,11 @@ static inline void plain_eigenvalues(size_t n, double *a, double *values)
 static inline double *read_weight(bo_context *context, const bo_model *model, const char *name, size_t layer,
                                   size_t count)
 {
-    char whole[160];
+    char name_of_layer[160];
     float *values = malloc(count * sizeof *values);
     double *wide = malloc(count * sizeof *wide);
-    snprintf(whole, sizeof whole, name, layer);
-    assert_ok(context, bo_weights_get(context, bo_model_weights(model), whole, values, NULL));
+    snprintf(name_of_layer, sizeof name_of_layer, name, layer);
+    assert_ok(context, bo_weights_get(context, bo_model_weights(model), name_of_layer, values, NULL));
     for (size_t i = 0; i < count; i++) wide[i] = (double)values[i];
     free(values);
     return wide;

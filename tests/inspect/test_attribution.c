@@ -167,7 +167,7 @@ static void check_subspace(const bo_model *model, const collected *c, size_t lay
     const size_t *s = c->shapes[BO_INSPECT_ARRAY_WRITES][layer], width = s[1], dim = s[2];
     const float *basis = c->arrays[BO_INSPECT_ARRAY_WRITES][layer] + head * width * dim;
     const float *stream = c->arrays[BO_INSPECT_ARRAY_STREAM][2 * layer + 1];
-    double whole = 0, part = 0, *mean = calloc(width, sizeof *mean);
+    double total = 0, part = 0, *mean = calloc(width, sizeof *mean);
     assert_int_equal(width, d->width);
     for (size_t a = 0; a < found->writes_dim; a++)
         for (size_t b = 0; b < found->writes_dim; b++) {
@@ -177,7 +177,7 @@ static void check_subspace(const bo_model *model, const collected *c, size_t lay
         }
     for (size_t i = 0; i < ROWS * width; i++) mean[i % width] += (double)stream[i] / ROWS;
     for (size_t t = 0; t < ROWS; t++) {
-        for (size_t j = 0; j < width; j++) whole += pow((double)stream[t * width + j] - mean[j], 2);
+        for (size_t j = 0; j < width; j++) total += pow((double)stream[t * width + j] - mean[j], 2);
         for (size_t a = 0; a < found->writes_dim; a++) {
             double dot = 0;
             for (size_t j = 0; j < width; j++)
@@ -185,7 +185,7 @@ static void check_subspace(const bo_model *model, const collected *c, size_t lay
             part += dot * dot;
         }
     }
-    assert_close(found->subspace_share, part / whole, 1e-4);
+    assert_close(found->subspace_share, part / total, 1e-4);
     free(mean);
 }
 

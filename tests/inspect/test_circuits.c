@@ -4,7 +4,7 @@
 #include "math/linalg.h"
 #include <dirent.h>
 
-enum { MOST = 80 };
+enum { MAX_DIM = 80 };
 
 /* ---- whole matrices ---------------------------------------------------------------------------------------------- */
 
@@ -72,11 +72,11 @@ static void multiply(size_t n, size_t dim, const double *a, bool ta, const doubl
 }
 
 /* Singular values of the whole matrix by Jacobi rotations of AᵀA, and eigenvalues of the whole matrix. */
-static void check_circuit(bo_context *context, const char *what, size_t n, double *whole, const bo_circuit *found)
+static void check_circuit(bo_context *context, const char *what, size_t n, double *full, const bo_circuit *found)
 {
-    static double square[MOST * MOST], values[MOST], real[MOST], imaginary[MOST];
+    static double square[MAX_DIM * MAX_DIM], values[MAX_DIM], real[MAX_DIM], imaginary[MAX_DIM];
     double sum = 0, squares = 0, trace = 0, size = 0;
-    multiply(n, n, whole, true, whole, square);
+    multiply(n, n, full, true, full, square);
     plain_eigenvalues(n, square, values);
     for (size_t i = 0; i < found->rank; i++) {
         const double sigma = sqrt(fmax(0, values[i]));
@@ -85,7 +85,7 @@ static void check_circuit(bo_context *context, const char *what, size_t n, doubl
         sum += sigma, squares += sigma * sigma;
     }
     assert_close(found->effective, sum * sum / squares, 1e-3);
-    assert_ok(context, bo_eigenvalues(context, n, whole, real, imaginary));
+    assert_ok(context, bo_eigenvalues(context, n, full, real, imaginary));
     for (size_t i = 0; i < n; i++) trace += real[i], size += hypot(real[i], imaginary[i]);
     /* the zeros of the whole matrix are about 1e-16 of its norm, or its n-th roots where they are defective */
     assert_close(found->positive, trace / size, 1e-4);
@@ -94,7 +94,7 @@ static void check_circuit(bo_context *context, const char *what, size_t n, doubl
 static void check_head(bo_context *context, const bo_model *model, const bo_inspection *report, size_t layer,
                        size_t head)
 {
-    static double whole[MOST * MOST];
+    static double full[MAX_DIM * MAX_DIM];
     const bo_model_desc *d = bo_model_describe(model);
     const bo_attention_desc *a = bo_attention_describe(bo_model_attention(model, layer));
     const bo_head_report *found = &report->layers[layer].heads[head];
@@ -105,12 +105,12 @@ static void check_head(bo_context *context, const bo_model *model, const bo_insp
                           "model.layers.%zu.self_attn.k_norm.weight");
     double *v = read_side(context, model, layer, "v_proj", d->block.key_heads, key_head, NULL);
     double *o = read_output(context, model, layer, head);
-    assert_true(d->width <= MOST);
-    multiply(d->width, d->block.head_dim, q, true, k, whole);
-    for (size_t i = 0; i < d->width * d->width; i++) whole[i] *= a->scale;
-    check_circuit(context, "W_QK", d->width, whole, &found->qk);
-    multiply(d->width, d->block.head_dim, o, false, v, whole);
-    check_circuit(context, "W_OV", d->width, whole, &found->ov);
+    assert_true(d->width <= MAX_DIM);
+    multiply(d->width, d->block.head_dim, q, true, k, full);
+    for (size_t i = 0; i < d->width * d->width; i++) full[i] *= a->scale;
+    check_circuit(context, "W_QK", d->width, full, &found->qk);
+    multiply(d->width, d->block.head_dim, o, false, v, full);
+    check_circuit(context, "W_OV", d->width, full, &found->ov);
     free(q);
     free(k);
     free(v);

@@ -3,7 +3,7 @@
 #include "attention/attention.h"
 #include "collect.h"
 
-enum { TOKENS = 24, WINDOWS = 4, MOST = 64 };
+enum { TOKENS = 24, WINDOWS = 4, MAX_DIM = 64 };
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 
@@ -12,7 +12,7 @@ static double add_second(const collected *c, bo_inspect_array_kind kind, size_t 
                          size_t rank, const double *m, double *second)
 {
     const size_t *s = c->shapes[kind][layer], dim = s[3], rows = s[0] * s[2];
-    double norm = 0, y[MOST];
+    double norm = 0, y[MAX_DIM];
     for (size_t n = 0; n < s[0]; n++)
         for (size_t t = 0; t < s[2]; t++) {
             const float *x = collected_row(c, kind, layer, n, head, t);
@@ -32,7 +32,7 @@ static void check_moments(const collected *c, size_t layer, size_t head, const b
 {
     const bo_attention_desc *a = c->report->layers[layer].attention;
     const size_t rank = found->dim, group = a->heads / a->key_heads;
-    double second[MOST * MOST] = {0}, values[MOST], sum = 0, squares = 0;
+    double second[MAX_DIM * MAX_DIM] = {0}, values[MAX_DIM], sum = 0, squares = 0;
     const double q = add_second(c, BO_INSPECT_ARRAY_Q, layer, head, a->scale, rank, m, second);
     const double k = add_second(c, BO_INSPECT_ARRAY_K, layer, head / group, a->scale, rank, m, second);
     assert_close(found->query_norm, sqrt(q), 1e-9 * sqrt(q));
@@ -64,7 +64,7 @@ static scores plain_scores(const collected *c, size_t layer, size_t head)
     const bo_attention_desc *a = c->report->layers[layer].attention;
     const size_t *s = c->shapes[BO_INSPECT_ARRAY_Q][layer], windows = s[0], tokens = s[2];
     scores sum = {0};
-    double several = 0, later = 0, occurred = 0, weights[MOST];
+    double several = 0, later = 0, occurred = 0, weights[MAX_DIM];
     for (size_t n = 0; n < windows; n++) {
         const int32_t *ids = c->ids + n * tokens; /* as many windows as fit */
         for (size_t i = 0; i < tokens; i++) {
@@ -111,7 +111,7 @@ static double plain_window_error(const collected *c, size_t layer, size_t head, 
 {
     const bo_attention_desc *a = c->report->layers[layer].attention;
     const size_t *s = c->shapes[BO_INSPECT_ARRAY_Q][layer], group = a->heads / a->key_heads;
-    double error = 0, norm = 0, all[MOST], near[MOST];
+    double error = 0, norm = 0, all[MAX_DIM], near[MAX_DIM];
     for (size_t n = s[0] / 2; n < s[0]; n++)
         for (size_t i = 0; i < s[2]; i++) {
             plain_weights(c, layer, n, head, i, 0, a->scale, all);

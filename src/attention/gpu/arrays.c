@@ -108,9 +108,9 @@ static bo_gpu_attention describe(const bo_context *context, const bo_attention *
 
 static bo_status check_address(bo_context *context, const char *name, const void *at)
 {
-    bool held;
-    BO_TRY(bo_device_owns(context, at, &held));
-    if (held) return BO_OK;
+    bool on_device;
+    BO_TRY(bo_device_owns(context, at, &on_device));
+    if (on_device) return BO_OK;
     return bo_fail(context, BO_INVALID, "attention: %s is not in the memory of %s; use bo_device_allocate", name,
                    bo_device_name(bo_device_of(context)));
 }

@@ -197,19 +197,19 @@ static bo_gpu_states headers_of(const bo_attention *attention, const bo_gpu_atte
 
 bo_status bo_gpu_attention_forward(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call)
 {
-    bo_gpu_attention own;
+    bo_gpu_attention prepared;
     const bool reads = bo_gpu_has(call, BO_GPU_ARRAY_K);
-    BO_TRY(enter(context, attention, call, &own));
-    if (!call->states) return engine_of(attention)->forward(context, attention, &own);
+    BO_TRY(enter(context, attention, call, &prepared));
+    if (!call->states) return engine_of(attention)->forward(context, attention, &prepared);
     const bo_gpu_states headers = headers_of(attention, call);
     if (call->cross && reads) BO_TRY(BO_LAUNCH(context, states_clear, &headers));
-    BO_TRY(engine_of(attention)->forward(context, attention, &own));
+    BO_TRY(engine_of(attention)->forward(context, attention, &prepared));
     return reads ? BO_LAUNCH(context, states_count, &headers) : BO_OK;
 }
 
 bo_status bo_gpu_attention_backward(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call)
 {
-    bo_gpu_attention own;
-    BO_TRY(enter(context, attention, call, &own));
-    return engine_of(attention)->backward(context, attention, &own);
+    bo_gpu_attention prepared;
+    BO_TRY(enter(context, attention, call, &prepared));
+    return engine_of(attention)->backward(context, attention, &prepared);
 }

@@ -34,7 +34,7 @@ static inline bool bo_gpu_has(const bo_gpu_attention *call, unsigned array)
     return call->given & array;
 }
 
-static inline bool bo_gpu_wants(const bo_gpu_attention *call, unsigned array)
+static inline bool bo_gpu_requested(const bo_gpu_attention *call, unsigned array)
 {
     return call->requested & array;
 }

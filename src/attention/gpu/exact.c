@@ -16,7 +16,7 @@ static size_t saved(const bo_attention *attention, const bo_gpu_attention *call)
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-enum { STEP_WIDTH = 128, PANELS_OF_A_BLOCK = 4, PANEL = 64, BLOCKS_OF_A_PROCESSOR = 32, MOST_PARTS = 64 };
+enum { STEP_WIDTH = 128, PANELS_OF_A_BLOCK = 4, PANEL = 64, BLOCKS_OF_A_PROCESSOR = 32, MAX_PARTS = 64 };
 
 /* True if there are as few queries as sequences, usually one each: then keys are divided among blocks. */
 static bool is_step(const bo_attention *attention, const bo_gpu_attention *call)
@@ -30,11 +30,11 @@ static bool is_step(const bo_attention *attention, const bo_gpu_attention *call)
 /* Parts of the keys of a sequence, so that all parts together occupy the device. */
 static size_t parts_of(const bo_attention *attention, const bo_gpu_attention *call)
 {
-    const size_t held = attention->held;
+    const size_t cached_keys = attention->cached_keys;
     const size_t blocks = bo_max(1, call->queries.rows * (size_t)call->key_heads);
-    const size_t wanted = bo_ceil_div((size_t)call->processors * BLOCKS_OF_A_PROCESSOR, blocks);
-    const size_t most = bo_max(1, bo_ceil_div(held, PANEL * PANELS_OF_A_BLOCK));
-    return bo_min(bo_min(wanted, most), MOST_PARTS);
+    const size_t requested_parts = bo_ceil_div((size_t)call->processors * BLOCKS_OF_A_PROCESSOR, blocks);
+    const size_t max_parts = bo_max(1, bo_ceil_div(cached_keys, PANEL * PANELS_OF_A_BLOCK));
+    return bo_min(bo_min(requested_parts, max_parts), MAX_PARTS);
 }
 
 static size_t partial_floats(const bo_attention *attention, const bo_gpu_attention *call)
@@ -54,7 +54,7 @@ static bo_gpu_exact describe(const bo_attention *attention, const bo_gpu_attenti
 {
     bo_gpu_exact out = {.at = *call,
                         .window = (int)attention->desc.window,
-                        .capacity = (int)attention->held,
+                        .capacity = (int)attention->cached_keys,
                         .panel = BO_PANEL,
                         .top = call->saved};
     if (attention->traits & BO_TRAIT_POWER) out.power = (float)attention->desc.power;

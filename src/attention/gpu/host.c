@@ -28,14 +28,14 @@ typedef struct parameter_array {
 } parameter_array;
 
 enum {
-    MOST_ARRAYS = 8 + 2 * BO_GIVEN_OF_TOKENS, /* q, k, v, out and their gradients */
-    MOST_PARAMETERS = 2 * BO_PARAMETER_COUNT
+    MAX_ARRAYS = 8 + 2 * BO_GIVEN_OF_TOKENS, /* q, k, v, out and their gradients */
+    MAX_PARAMETERS = 2 * BO_PARAMETER_COUNT
 };
 
 typedef struct array_list {
     size_t count, parameters;
-    token_array arrays[MOST_ARRAYS];
-    parameter_array parameter[MOST_PARAMETERS];
+    token_array arrays[MAX_ARRAYS];
+    parameter_array parameter[MAX_PARAMETERS];
 } array_list;
 
 static void add(array_list *list, bo_attention_array *array, const float *in, float *out, bool of_queries, size_t heads,
@@ -134,7 +134,7 @@ static size_t numbers_of(const totals *rows, const token_array *a)
 
 /* ---- arrays of the host ------------------------------------------------------------------------------------------ */
 
-bool bo_gpu_host_takes(const bo_context *context, const bo_call *call, bool kept)
+bool bo_gpu_host_supports(const bo_context *context, const bo_call *call, bool kept)
 {
     const bo_attention_shape *shape = call->shape;
     if (!bo_context_is_on_gpu(context) || !bo_gpu_attention_exists(context, call->attention)) return false;
@@ -148,7 +148,7 @@ bool bo_gpu_host_takes(const bo_context *context, const bo_call *call, bool kept
 /* The memory of a call on the GPU. */
 typedef struct pieces {
     float *wide; /* an array before or after it is rounded to bfloat16; NULL: arrays are not rounded */
-    void *arrays[MOST_ARRAYS], *parameters[MOST_PARAMETERS];
+    void *arrays[MAX_ARRAYS], *parameters[MAX_PARAMETERS];
     int32_t *offsets, *key_offsets;
     char *states;
     size_t bytes;
@@ -295,7 +295,7 @@ static void list_backward(transfer *t)
         t->list.arrays[t->list.count++] = (token_array){&t->c.dout, NULL, NULL, true, d->heads, d->value_dim};
 }
 
-static bo_status take_arrays(transfer *t)
+static bo_status allocate_arrays(transfer *t)
 {
     lay_out(t);
     t->arrays = bo_buffer_allocate(t->context, t->device, t->at.bytes, "the arrays of attention");
@@ -305,7 +305,7 @@ static bo_status take_arrays(transfer *t)
     return BO_OK;
 }
 
-static bo_status take_work(transfer *t)
+static bo_status allocate_work(transfer *t)
 {
     const bo_attention *attention = t->call->attention;
     size_t tape = 0, forward = 0, backward = 0;
@@ -334,8 +334,8 @@ static bo_status open(bo_context *context, const bo_call *call, transfer *t)
         t->states = bo_alloc(context, call->shape->sequences, sizeof *t->states, "addresses of states");
         if (!t->states) return BO_MEMORY;
     }
-    BO_TRY(take_arrays(t));
-    return take_work(t);
+    BO_TRY(allocate_arrays(t));
+    return allocate_work(t);
 }
 
 static void close(transfer *t)
@@ -357,7 +357,7 @@ static bo_status check_finite(bo_context *context, const bo_call *call, const tr
         if (p->out) finite &= call->kernels->finite(p->count, p->out);
     }
     if (finite) return BO_OK;
-    return call->gradients ? bo_gradients_blame(context, call) : bo_inputs_blame(context, call);
+    return call->gradients ? bo_gradients_locate_nonfinite(context, call) : bo_inputs_locate_nonfinite(context, call);
 }
 
 static bo_status compute(transfer *t)
@@ -392,16 +392,16 @@ bo_status bo_gpu_host_backward(bo_context *context, const bo_call *call)
 
 /* ---- arrays of the GPU ------------------------------------------------------------------------------------------- */
 
-bo_status bo_gpu_holds_arrays(bo_context *context, const bo_attention_inputs *in, const float *out, bool *held)
+bo_status bo_gpu_holds_arrays(bo_context *context, const bo_attention_inputs *in, const float *out, bool *on_device)
 {
     const float *const arrays[] = {in->q, in->k, in->v, out, in->log_gate, in->beta};
     size_t on_gpu = 0, count = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (!arrays[i]) continue;
-        BO_TRY(bo_device_owns(context, arrays[i], held));
-        on_gpu += *held, count++;
+        BO_TRY(bo_device_owns(context, arrays[i], on_device));
+        on_gpu += *on_device, count++;
     }
-    *held = on_gpu > 0;
+    *on_device = on_gpu > 0;
     if (on_gpu == 0 || on_gpu == count) return BO_OK;
     return bo_fail(
         context, BO_INVALID,

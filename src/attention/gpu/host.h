@@ -9,13 +9,14 @@
 /* True if a checked call on arrays of the host runs on the GPU of the context; the CPU computes the others: kinds
  * without kernels for GPUs, keys without queries, and gradients of calls with states. kept: the call has a tape, or is
  * backward. */
-bool bo_gpu_host_takes(const bo_context *context, const bo_call *call, bool kept);
+bool bo_gpu_host_supports(const bo_context *context, const bo_call *call, bool kept);
 bo_status bo_gpu_host_forward(bo_context *context, const bo_call *call);
 /* Repeats the forward pass, so that the tape holds no numbers of the GPU. */
 bo_status bo_gpu_host_backward(bo_context *context, const bo_call *call);
 
 /* True if the arrays of a call are in the memory of the context's GPU; BO_INVALID if only some are. */
-bo_status bo_gpu_holds_arrays(bo_context *context, const bo_attention_inputs *inputs, const float *out, bool *held);
+bo_status bo_gpu_holds_arrays(bo_context *context, const bo_attention_inputs *inputs, const float *out,
+                              bool *on_device);
 /* The calls on such arrays, which are float32 without gaps; states and tapes are in the memory of the GPU, too. final
  * is NULL or equal to initial. */
 bo_status bo_gpu_device_forward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,

@@ -38,7 +38,7 @@ typedef struct parts {
 } parts;
 
 /* What forward keeps for backward. */
-static void carve_kept(const bo_gpu_attention *c, bo_gpu_hybrid *h, bo_carver *carver)
+static void carve_saved(const bo_gpu_attention *c, bo_gpu_hybrid *h, bo_carver *carver)
 {
     const size_t rows = c->queries.rows * (size_t)c->heads;
     h->exact.top = bo_carve_floats(carver, rows);
@@ -60,11 +60,11 @@ static bo_gpu_hybrid begin(const bo_attention *attention, const bo_gpu_attention
 {
     const bo_attention_desc *d = &attention->desc;
     return (bo_gpu_hybrid){
-        .exact = {.at = *call, .window = (int)d->window, .capacity = (int)attention->held, .panel = BO_PANEL},
+        .exact = {.at = *call, .window = (int)d->window, .capacity = (int)attention->cached_keys, .panel = BO_PANEL},
         .gated = d->gate != BO_GATE_NONE,
         .convex = d->gate == BO_GATE_CONVEX,
-        .stores_gates = attention->gates_held > 0,
-        .gates_at = bo_kv_cache_bytes(attention->held, d->dim, d->value_dim),
+        .stores_gates = attention->cached_gates > 0,
+        .gates_at = bo_kv_cache_bytes(attention->cached_keys, d->dim, d->value_dim),
         .log2 = window_in_tiles(call),
         .clamp = (float)d->clamp,
         .mix_blocks = MIX_BLOCKS};
@@ -94,7 +94,7 @@ static parts forward_parts(const bo_attention *attention, const bo_gpu_attention
 {
     parts p = {.hybrid = begin(attention, call)};
     const size_t rows = call->queries.rows * (size_t)call->heads;
-    carve_kept(call, &p.hybrid, kept);
+    carve_saved(call, &p.hybrid, kept);
     carve_leaving(call, &p.hybrid, scratch);
     const bo_gpu_attention past = past_call(call, &p.hybrid);
     p.past = past_part(attention, &past, &p.hybrid, false, kept, scratch);
@@ -110,21 +110,21 @@ static parts backward_parts(const bo_attention *attention, const bo_gpu_attentio
     parts p = {.hybrid = begin(attention, call)};
     const size_t bytes = bo_gpu_bytes(call->type), rows = call->queries.rows * (size_t)call->heads,
                  keys = call->keys.rows * (size_t)call->key_heads;
-    carve_kept(call, &p.hybrid, kept);
+    carve_saved(call, &p.hybrid, kept);
     carve_leaving(call, &p.hybrid, scratch);
     bo_gpu_attention past = past_call(call, &p.hybrid);
     past.strides.dq = bo_gpu_tokens_first(call->heads, call->dim);
     past.strides.dk = past.strides.k, past.strides.dv = past.strides.v;
-    if (bo_gpu_wants(call, BO_GPU_ARRAY_Q)) past.dq = bo_carve(scratch, rows * (size_t)call->dim, bytes);
-    if (bo_gpu_wants(call, BO_GPU_ARRAY_K)) past.dk = bo_carve(scratch, keys * (size_t)call->dim, bytes);
-    if (bo_gpu_wants(call, BO_GPU_ARRAY_V)) past.dv = bo_carve(scratch, keys * (size_t)call->value_dim, bytes);
+    if (bo_gpu_requested(call, BO_GPU_ARRAY_Q)) past.dq = bo_carve(scratch, rows * (size_t)call->dim, bytes);
+    if (bo_gpu_requested(call, BO_GPU_ARRAY_K)) past.dk = bo_carve(scratch, keys * (size_t)call->dim, bytes);
+    if (bo_gpu_requested(call, BO_GPU_ARRAY_V)) past.dv = bo_carve(scratch, keys * (size_t)call->value_dim, bytes);
     p.hybrid.dq = past.dq, p.hybrid.dk = past.dk, p.hybrid.dv = past.dv;
     p.past = past_part(attention, &past, &p.hybrid, true, kept, scratch);
     p.hybrid.norms = p.past.attention.norms;
     p.hybrid.out = bo_carve(scratch, rows * (size_t)call->value_dim, bytes);
     p.hybrid.exact.delta = bo_carve_floats(scratch, rows);
     p.hybrid.mix_parts = bo_carve_floats(scratch, (size_t)MIX_BLOCKS * (size_t)call->heads);
-    if (!bo_gpu_wants(call, BO_ATTENTION_GIVEN_MIX)) p.hybrid.shares = NULL;
+    if (!bo_gpu_requested(call, BO_ATTENTION_GIVEN_MIX)) p.hybrid.shares = NULL;
     return p;
 }
 
@@ -137,8 +137,8 @@ static size_t count_saved(const bo_attention *attention, const bo_gpu_attention 
 
 static size_t saved(const bo_attention *attention, const bo_gpu_attention *call)
 {
-    const bo_gpu_attention other = bo_gpu_with_states(call);
-    return bo_max(count_saved(attention, call), count_saved(attention, &other));
+    const bo_gpu_attention with_states = bo_gpu_with_states(call);
+    return bo_max(count_saved(attention, call), count_saved(attention, &with_states));
 }
 
 static size_t count_scratch(const bo_attention *attention, const bo_gpu_attention *call, bool backward)
@@ -150,8 +150,8 @@ static size_t count_scratch(const bo_attention *attention, const bo_gpu_attentio
 
 static size_t scratch_bytes(const bo_attention *attention, const bo_gpu_attention *call, bool backward)
 {
-    const bo_gpu_attention other = bo_gpu_with_states(call);
-    return bo_max(count_scratch(attention, call, backward), count_scratch(attention, &other, backward));
+    const bo_gpu_attention with_states = bo_gpu_with_states(call);
+    return bo_max(count_scratch(attention, call, backward), count_scratch(attention, &with_states, backward));
 }
 
 static bo_status window_forward(bo_context *context, const parts *p)
@@ -175,8 +175,8 @@ static bo_status forward(bo_context *context, const bo_attention *attention, con
         return bo_fail(context, BO_UNSUPPORTED, "attention: kind hybrid without keys is not supported on GPUs");
     bo_carver kept = {.at = call->saved}, scratch = {.at = call->scratch};
     if (!call->keeps) { /* what would be kept is in front of the scratch memory */
-        bo_carver counted = {0}, other = {0};
-        forward_parts(attention, call, &counted, &other);
+        bo_carver counted = {0}, ignored = {0};
+        forward_parts(attention, call, &counted, &ignored);
         kept.at = call->scratch, scratch.at = (char *)call->scratch + counted.bytes;
     }
     parts p = forward_parts(attention, call, &kept, &scratch);

@@ -18,8 +18,8 @@ static bo_map_parts map_parts(const bo_attention *attention)
 /* ---- what is supported ------------------------------------------------------------------------------------------- */
 
 enum {
-    MOST_SHARED = 200 << 10, /* bytes of a tile of the general kernels */
-    MOST_TILE = 32           /* … and its rows */
+    MAX_SHARED_BYTES = 200 << 10, /* bytes of a tile of the general kernels */
+    MAX_TILE_ROWS = 32            /* … and its rows */
 };
 
 /* An upper bound of the shared memory of the general kernels for a tile. */
@@ -33,9 +33,9 @@ static size_t tile_bytes(const bo_attention *attention, size_t rows)
 /* Rows of a segment of the general kernels: one tile. 0: not even one row fits. */
 static size_t tile_of(const bo_attention *attention, size_t shared_bytes)
 {
-    size_t rows = MOST_TILE;
-    const size_t most = bo_min((size_t)MOST_SHARED, shared_bytes);
-    while (rows && tile_bytes(attention, rows) > most) rows /= 2;
+    size_t rows = MAX_TILE_ROWS;
+    const size_t max_bytes = bo_min((size_t)MAX_SHARED_BYTES, shared_bytes);
+    while (rows && tile_bytes(attention, rows) > max_bytes) rows /= 2;
     return rows;
 }
 
@@ -154,7 +154,7 @@ static size_t partial_floats(const bo_attention *attention, const bo_gpu_attenti
     static const unsigned arrays[] = {BO_ATTENTION_GIVEN_SIGMA, BO_ATTENTION_GIVEN_M, BO_ATTENTION_GIVEN_M_K,
                                       BO_ATTENTION_GIVEN_BIAS, BO_ATTENTION_GIVEN_BIAS_K};
     size_t floats = 0;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) floats += bo_gpu_wants(c, arrays[i]) ? sizes[i] : 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) floats += bo_gpu_requested(c, arrays[i]) ? sizes[i] : 0;
     return floats;
 }
 
@@ -173,7 +173,7 @@ static void carve_backward(const bo_attention *attention, bo_gpu_linear_attentio
         a->blocks = (int)(segments_of(&c->queries, a->segment) * (size_t)(c->heads / c->key_heads) +
                           segments_of(&c->keys, a->segment));
     a->partials = bo_carve_floats(carver, (size_t)a->blocks * heads * a->partial_floats);
-    if (!bo_gpu_wants(c, BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_LOG_DECAY)) return;
+    if (!bo_gpu_requested(c, BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_LOG_DECAY)) return;
     a->flow = bo_carve(carver, c->queries.rows * (size_t)c->heads, sizeof *a->flow);
     a->key_flow = bo_carve(carver, c->keys.rows * heads, sizeof *a->key_flow);
 }
@@ -205,9 +205,9 @@ static bool is_fast(const bo_attention *attention, const bo_gpu_attention *call)
 /* Rows of a segment of the fast kernels: whole chunks, so that all segments run at once, two on each processor. */
 static size_t fast_segment(const bo_gpu_attention *call)
 {
-    enum { CHUNK = 64, USUAL_PROCESSORS = 132 };
+    enum { CHUNK = 64, DEFAULT_PROCESSORS = 132 };
     const int found = call->processors;
-    const size_t processors = found > 0 ? (size_t)found : USUAL_PROCESSORS;
+    const size_t processors = found > 0 ? (size_t)found : DEFAULT_PROCESSORS;
     const size_t each = (call->queries.rows * (size_t)call->heads + 2 * processors - 1) / (2 * processors);
     return each ? (each + CHUNK - 1) / CHUNK * CHUNK : CHUNK;
 }
@@ -246,8 +246,8 @@ static bo_gpu_linear_attention begin(const bo_attention *attention, const bo_gpu
 /* Blocks per head: enough for all processors, few partial sums. */
 static int parts_of(size_t rows)
 {
-    enum { PART = 512, MOST_PARTS = 64 };
-    return (int)bo_min((rows + PART - 1) / PART, MOST_PARTS);
+    enum { PART = 512, MAX_PARTS = 64 };
+    return (int)bo_min((rows + PART - 1) / PART, MAX_PARTS);
 }
 
 /* Chunks cross the boundaries of sequences unless addresses depend on the sequence. */
@@ -382,20 +382,20 @@ static bo_gpu_linear_part carve(const bo_attention *attention, const bo_gpu_atte
 
 static size_t saved_bytes(const bo_attention *attention, const bo_gpu_attention *call)
 {
-    const bo_gpu_attention other = bo_gpu_with_states(call);
-    bo_carver kept = {0}, kept_other = {0}, scratch = {0};
+    const bo_gpu_attention with_states = bo_gpu_with_states(call);
+    bo_carver kept = {0}, kept_with_states = {0}, scratch = {0};
     carve(attention, call, false, &kept, &scratch);
-    carve(attention, &other, false, &kept_other, &scratch);
-    return bo_max(kept.bytes, kept_other.bytes);
+    carve(attention, &with_states, false, &kept_with_states, &scratch);
+    return bo_max(kept.bytes, kept_with_states.bytes);
 }
 
 static size_t scratch_bytes(const bo_attention *attention, const bo_gpu_attention *call, bool backward)
 {
-    const bo_gpu_attention other = bo_gpu_with_states(call);
-    bo_carver kept = {0}, scratch = {0}, scratch_other = {0};
+    const bo_gpu_attention with_states = bo_gpu_with_states(call);
+    bo_carver kept = {0}, scratch = {0}, scratch_with_states = {0};
     carve(attention, call, backward, &kept, &scratch);
-    carve(attention, &other, backward, &kept, &scratch_other);
-    return bo_max(scratch.bytes, scratch_other.bytes);
+    carve(attention, &with_states, backward, &kept, &scratch_with_states);
+    return bo_max(scratch.bytes, scratch_with_states.bytes);
 }
 
 static bo_status forward(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call)

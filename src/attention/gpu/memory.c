@@ -2,13 +2,13 @@
  * memory.cu. */
 #include "engine.h"
 
-enum { GLA_CHUNK = 64, MOST_DIM = 256 }; /* as in gla.cu; the largest dim that the kernels have shared memory for */
+enum { GLA_CHUNK = 64, MAX_DIM = 256 }; /* as in gla.cu; the largest dim that the kernels have shared memory for */
 
 static const char *refuses(const bo_attention *attention, const bo_gpu_properties *gpu)
 {
     (void)gpu;
-    _Static_assert(MOST_DIM == 256, "the message");
-    return attention->desc.dim > MOST_DIM ? "if queries and keys have more than 256 numbers" : NULL;
+    _Static_assert(MAX_DIM == 256, "the message");
+    return attention->desc.dim > MAX_DIM ? "if queries and keys have more than 256 numbers" : NULL;
 }
 
 /* True if about one token per sequence continues from a state: memory_step computes it. */

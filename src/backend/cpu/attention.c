@@ -147,7 +147,7 @@ bo_attention_workspace bo_attention_workspace_of(bo_context *context, const bo_o
     if (bo_attention_reads(call)) bo_attention_carve_reading(call, backward, &carver, &workspace);
     workspace.work.bytes =
         bo_attention_work_bytes(context, a->attention, sequences, call->in[0].rows, bo_attention_keys(call), backward);
-    workspace.work.room = bo_carve(&carver, workspace.work.bytes, 1);
+    workspace.work.memory = bo_carve(&carver, workspace.work.bytes, 1);
     if (bytes) *bytes = carver.bytes;
     return workspace;
 }
@@ -242,9 +242,9 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     bool backward = call->dout[0] != NULL, reads = bo_attention_reads(call);
     *saved = 0;
     if (gradients)
-        *saved =
-            reads ? bo_attention_reading_saved(call)
-                  : bo_tape_most(a->attention, bo_attention_sequences(call), call->in[0].rows, bo_attention_keys(call));
+        *saved = reads ? bo_attention_reading_saved(call)
+                       : bo_tape_max_bytes(a->attention, bo_attention_sequences(call), call->in[0].rows,
+                                           bo_attention_keys(call));
     bo_op_call counted = *call;
     counted.scratch = NULL;
     bo_attention_workspace_of(context, &counted, backward, scratch);

@@ -16,8 +16,8 @@ static saved_data saved_data_in(const bo_op_call *call, void *bytes, size_t *siz
     size_t sequences = bo_attention_sequences(call);
     bo_carver carver = {.at = bytes};
     saved_data out;
-    out.reading = bo_carve(&carver, bo_tape_most(attention, sequences, 0, bo_attention_keys(call)), 1);
-    out.querying = bo_carve(&carver, bo_tape_most(attention, sequences, call->in[0].rows, 0), 1);
+    out.reading = bo_carve(&carver, bo_tape_max_bytes(attention, sequences, 0, bo_attention_keys(call)), 1);
+    out.querying = bo_carve(&carver, bo_tape_max_bytes(attention, sequences, call->in[0].rows, 0), 1);
     out.states = bo_carve(&carver, sequences, bo_attention_state_bytes(attention));
     if (size) *size = carver.bytes;
     return out;

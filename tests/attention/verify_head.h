@@ -1,6 +1,6 @@
 /* Conversion between the layout of a trial and the arrays of one key head. */
-#ifndef BO_TEST_ATTENTION_JUDGE_HEAD_H
-#define BO_TEST_ATTENTION_JUDGE_HEAD_H
+#ifndef BO_TEST_ATTENTION_VERIFY_HEAD_H
+#define BO_TEST_ATTENTION_VERIFY_HEAD_H
 
 #include "trial.h"
 
@@ -39,48 +39,48 @@ static inline size_t trial_sums(const trial *t)
 }
 
 /* One key head of one sequence. */
-typedef struct judge_head {
+typedef struct verify_head {
     size_t sequence, key_head, group, queries;
     size_t kept, features; /* 0 for GLA, DELTA and RIDGE */
     double *owned[40];
     size_t owned_count;
-} judge_head;
+} verify_head;
 
-static inline judge_head judge_head_make(const trial *t, size_t sequence, size_t key_head)
+static inline verify_head verify_head_make(const trial *t, size_t sequence, size_t key_head)
 {
-    return (judge_head){.sequence = sequence,
-                        .key_head = key_head,
-                        .group = t->d->heads / t->d->key_heads,
-                        .queries = t->queries[sequence],
-                        .kept = trial_kept(t),
-                        .features = trial_features(t)};
+    return (verify_head){.sequence = sequence,
+                         .key_head = key_head,
+                         .group = t->d->heads / t->d->key_heads,
+                         .queries = t->queries[sequence],
+                         .kept = trial_kept(t),
+                         .features = trial_features(t)};
 }
 
-static inline void judge_head_drop(judge_head *j)
+static inline void verify_head_drop(verify_head *j)
 {
     for (size_t i = 0; i < j->owned_count; i++) free(j->owned[i]);
 }
 
-static inline double *judge_array(judge_head *j, size_t count)
+static inline double *verify_array(verify_head *j, size_t count)
 {
     assert_true(j->owned_count < 40);
     return j->owned[j->owned_count++] = oracle_zeros(count);
 }
 
 /* Converts numbers to double. */
-static inline double *judge_doubles(judge_head *j, size_t count, const float *from)
+static inline double *verify_doubles(verify_head *j, size_t count, const float *from)
 {
-    double *values = judge_array(j, count);
+    double *values = verify_array(j, count);
     for (size_t i = 0; i < count; i++) values[i] = (double)from[i];
     return values;
 }
 
 /* Rows of one head in double; kept rows of the state come first. */
-static inline double *judge_rows(judge_head *j, const trial *t, trial_array which)
+static inline double *verify_rows(verify_head *j, const trial *t, trial_array which)
 {
     const float *array = t->array[which], *past = t->past[which];
     size_t keys = t->keys[j->sequence], kh = t->d->key_heads, all = t->desc.past, width = trial_width(t->d, which);
-    double *rows = judge_array(j, (j->kept + keys) * width);
+    double *rows = verify_array(j, (j->kept + keys) * width);
     for (size_t r = 0; r < j->kept; r++) {
         size_t from = ((j->sequence * kh + j->key_head) * all + all - j->kept + r) * width;
         for (size_t c = 0; c < width; c++) rows[r * width + c] = (double)past[from + c];
@@ -93,9 +93,9 @@ static inline double *judge_rows(judge_head *j, const trial *t, trial_array whic
 }
 
 /* The queries of the group, or their gradients. */
-static inline double *judge_queries(judge_head *j, const trial *t, const float *array, size_t width)
+static inline double *verify_queries(verify_head *j, const trial *t, const float *array, size_t width)
 {
-    double *rows = judge_array(j, j->group * j->queries * width);
+    double *rows = verify_array(j, j->group * j->queries * width);
     for (size_t g = 0; g < j->group; g++)
         for (size_t r = 0; r < j->queries; r++) {
             size_t from = trial_at(t, t->d->heads, width, false, j->sequence, j->key_head * j->group + g, r);
@@ -105,23 +105,23 @@ static inline double *judge_queries(judge_head *j, const trial *t, const float *
 }
 
 /* The part of a parameter that belongs to this head; NULL if the parameter is not given. */
-static inline double *judge_parameter(judge_head *j, const trial *t, trial_array which)
+static inline double *verify_parameter(verify_head *j, const trial *t, trial_array which)
 {
     size_t width = t->count[which] / t->d->key_heads;
-    return width ? judge_doubles(j, width, t->array[which] + j->key_head * width) : NULL;
+    return width ? verify_doubles(j, width, t->array[which] + j->key_head * width) : NULL;
 }
 
 /* The array to which its gradient is added; NULL if there is none. */
-static inline double *judge_parameter_gradient(const judge_head *j, const trial *t, const trial_answer *a,
-                                               trial_array which)
+static inline double *verify_parameter_gradient(const verify_head *j, const trial *t, const trial_result *a,
+                                                trial_array which)
 {
     return t->count[which] ? a->gradient[which] + j->key_head * (t->count[which] / t->d->key_heads) : NULL;
 }
 
 /* ---- conversion back --------------------------------------------------------------------------------------------- */
 
-static inline void judge_put_rows(const judge_head *j, const trial *t, const double *rows, trial_array which,
-                                  double *array)
+static inline void verify_write_rows(const verify_head *j, const trial *t, const double *rows, trial_array which,
+                                     double *array)
 {
     size_t width = trial_width(t->d, which);
     for (size_t r = 0; r < t->keys[j->sequence]; r++) {
@@ -130,8 +130,8 @@ static inline void judge_put_rows(const judge_head *j, const trial *t, const dou
     }
 }
 
-static inline void judge_put_queries(const judge_head *j, const trial *t, const double *rows, size_t width,
-                                     double *array)
+static inline void verify_write_queries(const verify_head *j, const trial *t, const double *rows, size_t width,
+                                        double *array)
 {
     for (size_t g = 0; g < j->group; g++)
         for (size_t r = 0; r < j->queries; r++) {
