@@ -79,7 +79,7 @@ static void test_preconditioner(void **state)
     double trace = 0, left = 0;
     for (size_t i = 0; i < ROWS; i++) {
         double square = 0;
-        for (size_t k = 0; k < pivots.rank; k++) square += pow((double)pivots.f[i * pivots.most + k], 2);
+        for (size_t k = 0; k < pivots.rank; k++) square += pow((double)pivots.f[i * pivots.max_rank + k], 2);
         trace += root[i] * root[i];
         left += root[i] * root[i] - square;
         assert_true(root[i] * root[i] - square > -1e-4);
@@ -96,11 +96,11 @@ static void test_preconditioner(void **state)
             assert_true(pivots.rank <= sizeof against / sizeof *against);
             for (size_t i = 0; i < ROWS; i++)
                 for (size_t k = 0; k < pivots.rank; k++)
-                    against[k] += (double)pivots.f[i * pivots.most + k] * u[t * ROWS + i];
+                    against[k] += (double)pivots.f[i * pivots.max_rank + k] * u[t * ROWS + i];
             for (size_t i = 0; i < ROWS; i++) norm = fmax(norm, fabs(v[t * ROWS + i]));
             for (size_t i = 0; i < ROWS; i++) {
                 double sum = 0.1 * u[t * ROWS + i];
-                for (size_t k = 0; k < pivots.rank; k++) sum += (double)pivots.f[i * pivots.most + k] * against[k];
+                for (size_t k = 0; k < pivots.rank; k++) sum += (double)pivots.f[i * pivots.max_rank + k] * against[k];
                 assert_close(sum, v[t * ROWS + i], 3e-3 * norm);
                 if (dropped && i % 10 == 3 && i < 3 + 10 * DROPPED)
                     assert_close(u[t * ROWS + i], v[t * ROWS + i] / 0.1, 1e-9 * norm);
