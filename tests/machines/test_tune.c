@@ -200,13 +200,13 @@ static void test_committee(void **state)
     double *part = malloc(count * sizeof *part), total = machine->share[0];
     assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
                                           &(bo_prediction){.mean = mean, .std = std}));
-    const size_t others = machine->other_members_count;
+    const size_t other_members = machine->other_members_count;
     machine->other_members_count = 0; /* the leader alone */
     assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
                                           &(bo_prediction){.mean = part}));
-    machine->other_members_count = others;
+    machine->other_members_count = other_members;
     for (size_t k = 0; k < count; k++) expected[k] = machine->share[0] * part[k];
-    for (size_t a = 0; a < others; a++) {
+    for (size_t a = 0; a < other_members; a++) {
         assert_ok(context,
                   bo_machine_predict(context, machine->other_members[a], &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
                                      &(bo_prediction){.mean = part}));
@@ -221,7 +221,7 @@ static void test_committee(void **state)
     size_t size;
     assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
-    assert_int_equal(bo_machine_report(loaded)->members, others + 1);
+    assert_int_equal(bo_machine_report(loaded)->members, other_members + 1);
     assert_ok(context, bo_machine_predict(context, loaded, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
                                           &(bo_prediction){.mean = expected, .std = part}));
     assert_memory_equal(expected, mean, count * sizeof *mean);
