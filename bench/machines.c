@@ -64,7 +64,7 @@ static bool fit_images(bench_run *bench, const images *set, const bo_machine_des
     if (status == BO_OK)
         status = bo_machine_evaluate(context, machine, &(bo_inputs){.rows = set->test->rows, .x = set->test->x},
                                      set->test->y, metrics);
-    bo_metrics_figures figures;
+    bo_metrics_summary figures;
     bo_metrics_report(metrics, &figures);
     if (status == BO_OK) *accuracy = figures.accuracy;
     if (status == BO_OK) *report = *bo_machine_report(machine);

@@ -33,7 +33,7 @@ static bo_status fit_parts(bo_context *context, const bench_parts *parts, uint64
     if (status == BO_OK) status = bo_machine_create_metrics(context, machine, 0, &metrics);
     if (status == BO_OK) status = evaluate(context, machine, &parts->test, metrics);
     if (status == BO_OK) {
-        bo_metrics_figures figures;
+        bo_metrics_summary figures;
         bo_metrics_report(metrics, &figures);
         sum->score += share * (parts->train.classes ? 1 - figures.accuracy : figures.rmse);
         sum->inside += share * figures.coverage;

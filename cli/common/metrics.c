@@ -29,11 +29,11 @@ bool cli_metrics_create(cli_session *session, const bo_machine *machine, bo_metr
     return status == BO_OK;
 }
 
-bo_measure cli_measure(cli_session *session, const bo_metrics *metrics, bo_figure figure)
+bo_measure cli_measure(cli_session *session, const bo_metrics *metrics, bo_score figure)
 {
     bo_measure out;
     if (bo_metrics_measure(session->context, metrics, figure, &out) == BO_OK) return out;
-    cli_warn(session, "%s: %s", bo_enum_name(BO_ENUM_FIGURE, figure), bo_context_error(session->context));
+    cli_warn(session, "%s: %s", bo_enum_name(BO_ENUM_SCORE, figure), bo_context_error(session->context));
     return (bo_measure){NAN, NAN, 0};
 }
 
@@ -42,7 +42,7 @@ bo_measure cli_measure(cli_session *session, const bo_metrics *metrics, bo_figur
 static void json_targets(const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
 {
     cli_json_array(json, "targets");
-    bo_target_figures figures;
+    bo_target_scores figures;
     for (size_t t = 0; bo_metrics_target(metrics, t, &figures); t++) {
         cli_json_object(json, NULL);
         cli_json_add_text(json, "name", schema ? cli_target_name(schema, t) : NULL);
@@ -76,7 +76,7 @@ void cli_metrics_json_confusion(const bo_metrics *metrics, const bo_schema *sche
 static void json_coverage_parts(const bo_metrics *metrics, cli_json *json)
 {
     if (metrics->interval_rows < BO_COVERAGE_PARTS) return;
-    bo_metrics_figures figures;
+    bo_metrics_summary figures;
     bo_metrics_report(metrics, &figures);
     cli_json_array(json, "coverage_95_by_fifth");
     for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
@@ -89,7 +89,7 @@ static void json_classes(cli_session *session, const bo_metrics *metrics, const 
     cli_word number;
     cli_json_array(json, "per_class");
     for (size_t i = 0; i < metrics->desc.classes; i++) {
-        bo_class_figures figures;
+        bo_class_scores figures;
         if (bo_metrics_class(session->context, metrics, i, &figures) != BO_OK) break;
         cli_json_object(json, NULL);
         cli_json_add_text(json, "class", cli_metrics_label(metrics, schema, i, &number));
@@ -110,14 +110,14 @@ void cli_metrics_json(cli_session *session, const bo_metrics *metrics, const bo_
     cli_json_add_count(json, "rows", metrics->rows);
     for (unsigned i = 0; i < CLI_FIGURES; i++) {
         measures[i] = cli_measure(session, metrics, i);
-        const bool always = metrics->desc.classes ? i == BO_FIGURE_LOG_LOSS : i == BO_FIGURE_R2;
+        const bool always = metrics->desc.classes ? i == BO_SCORE_LOG_LOSS : i == BO_SCORE_R2;
         if (isfinite(measures[i].value) || always)
-            cli_json_add_number(json, bo_enum_name(BO_ENUM_FIGURE, i), measures[i].value);
+            cli_json_add_number(json, bo_enum_name(BO_ENUM_SCORE, i), measures[i].value);
     }
-    if (measures[BO_FIGURE_AUC].bound > 0) cli_json_add_number(json, "auc_bound", measures[BO_FIGURE_AUC].bound);
+    if (measures[BO_SCORE_AUC].bound > 0) cli_json_add_number(json, "auc_bound", measures[BO_SCORE_AUC].bound);
     cli_json_object(json, "standard_errors");
     for (unsigned i = 0; i < CLI_FIGURES; i++)
-        if (isfinite(measures[i].error)) cli_json_add_number(json, bo_enum_name(BO_ENUM_FIGURE, i), measures[i].error);
+        if (isfinite(measures[i].error)) cli_json_add_number(json, bo_enum_name(BO_ENUM_SCORE, i), measures[i].error);
     cli_json_end(json);
     if (metrics->desc.classes) {
         json_classes(session, metrics, schema, json);
@@ -207,7 +207,7 @@ void cli_metrics_print_confusion(const bo_metrics *metrics, const bo_schema *sch
     }
 }
 
-static void print_coverage(const bo_metrics *metrics, const bo_metrics_figures *figures, FILE *out)
+static void print_coverage(const bo_metrics *metrics, const bo_metrics_summary *figures, FILE *out)
 {
     fprintf(out, "            %.1f%% of the true values are inside the predicted 95%% interval\n",
             100 * figures->coverage);
@@ -218,7 +218,7 @@ static void print_coverage(const bo_metrics *metrics, const bo_metrics_figures *
     fputs(")\n", out);
 }
 
-const char *cli_figure_words(bo_figure figure)
+const char *cli_figure_words(bo_score figure)
 {
     static const char *const words[CLI_FIGURES] = {
         "RMSE", "R²",          "MAE",      "median absolute error", "coverage", "accuracy", "log loss",
@@ -226,24 +226,24 @@ const char *cli_figure_words(bo_figure figure)
     return words[figure];
 }
 
-cli_word cli_figure(bo_figure figure, double value)
+cli_word cli_figure(bo_score figure, double value)
 {
     cli_word word;
-    if (figure == BO_FIGURE_ACCURACY || figure == BO_FIGURE_COVERAGE)
+    if (figure == BO_SCORE_ACCURACY || figure == BO_SCORE_COVERAGE)
         snprintf(word.s, sizeof word.s, "%.*f%%", value > 0.99 && value < 1 ? 2 : 1, 100 * value);
-    else if (figure == BO_FIGURE_RMSE || figure == BO_FIGURE_MAE || figure == BO_FIGURE_MEDIAN_ERROR)
+    else if (figure == BO_SCORE_RMSE || figure == BO_SCORE_MAE || figure == BO_SCORE_MEDIAN_ERROR)
         word = cli_quantity(value, 4);
-    else if (figure == BO_FIGURE_LOG_LOSS || figure == BO_FIGURE_BRIER || figure == BO_FIGURE_CALIBRATION)
+    else if (figure == BO_SCORE_LOG_LOSS || figure == BO_SCORE_BRIER || figure == BO_SCORE_CALIBRATION)
         word = cli_significant(value, 3);
     else
         snprintf(word.s, sizeof word.s, "%.*f", value > 0.99 && value < 1 ? 4 : 3, value);
     return word;
 }
 
-cli_word cli_figure_error(bo_figure figure, double error)
+cli_word cli_figure_error(bo_score figure, double error)
 {
     cli_word word = cli_significant(error, 2);
-    if (figure == BO_FIGURE_ACCURACY || figure == BO_FIGURE_COVERAGE)
+    if (figure == BO_SCORE_ACCURACY || figure == BO_SCORE_COVERAGE)
         snprintf(word.s, sizeof word.s, "%.40s%%", cli_significant(100 * error, 2).s);
     return word;
 }
@@ -256,15 +256,15 @@ static void print_more(cli_session *session, const bo_metrics *metrics, FILE *ou
     for (unsigned i = 0; i < CLI_FIGURES; i++) {
         const bo_measure measure = cli_measure(session, metrics, i);
         if (!isfinite(measure.value)) continue;
-        const bool first_line = i == BO_FIGURE_RMSE || i == BO_FIGURE_R2 || i == BO_FIGURE_COVERAGE ||
-                                i == BO_FIGURE_ACCURACY || i == BO_FIGURE_LOG_LOSS;
+        const bool first_line = i == BO_SCORE_RMSE || i == BO_SCORE_R2 || i == BO_SCORE_COVERAGE ||
+                                i == BO_SCORE_ACCURACY || i == BO_SCORE_LOG_LOSS;
         if (!first_line)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "", cli_figure_words(i),
                                      cli_figure(i, measure.value).s);
         if (measure.bound > 0)
             used += (size_t)snprintf(text + used, sizeof text - used, " (from bins, within %s)",
                                      cli_significant(measure.bound, 2).s);
-        if (isfinite(measure.error) && i != BO_FIGURE_COVERAGE)
+        if (isfinite(measure.error) && i != BO_SCORE_COVERAGE)
             noted += (size_t)snprintf(errors + noted, sizeof errors - noted, "%s%s %s", noted ? ", " : "",
                                       cli_figure_words(i), cli_figure_error(i, measure.error).s);
     }
@@ -276,8 +276,8 @@ static void print_more(cli_session *session, const bo_metrics *metrics, FILE *ou
 
 void cli_metrics_print(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, FILE *out)
 {
-    bo_metrics_figures figures;
-    bo_target_figures target;
+    bo_metrics_summary figures;
+    bo_target_scores target;
     bo_metrics_report(metrics, &figures);
     if (metrics->desc.classes) {
         fprintf(out, "Test        ");

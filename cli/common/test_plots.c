@@ -94,7 +94,7 @@ static void frame(const bo_metrics *metrics, double *low, double *high)
 static void scatter_title(FILE *pipe, const bo_metrics *metrics, bool banded, size_t outside)
 {
     char title[256];
-    bo_target_figures figures;
+    bo_target_scores figures;
     bo_metrics_target(metrics, 0, &figures);
     int length = snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  R² %.4f", cli_count(metrics->rows).s,
                           figures.rmse, figures.r2);
@@ -220,7 +220,7 @@ static void confusion(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
     fprintf(pipe, "set bmargin at screen %.5f\nset tmargin at screen %.5f\n", (double)bottom / (top + side + bottom),
             (double)(bottom + side) / (top + side + bottom));
     char title[256];
-    bo_metrics_figures figures;
+    bo_metrics_summary figures;
     bo_metrics_report(metrics, &figures);
     snprintf(title, sizeof title, "%.2f%% of %s rows correct (blue)", 100 * figures.accuracy,
              cli_count(metrics->rows).s);
@@ -287,7 +287,7 @@ static void residuals(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
     residual_bins(pipe, metrics, left);
     free(left);
     char title[256];
-    bo_target_figures figures;
+    bo_target_scores figures;
     bo_metrics_target(metrics, 0, &figures);
     const int length = snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  MAE %.5g", cli_count(metrics->rows).s,
                                 figures.rmse, figures.mae);
@@ -352,12 +352,12 @@ static bool roc_data(FILE *pipe, cli_session *session, const bo_metrics *metrics
 static void roc(FILE *pipe, cli_session *session, const bo_metrics *metrics, const bo_schema *schema, const char *path)
 {
     size_t chosen[ROC_CURVES], count = roc_classes(metrics, chosen), drawn = 0;
-    const bo_measure auc = cli_measure(session, metrics, BO_FIGURE_AUC);
+    const bo_measure auc = cli_measure(session, metrics, BO_SCORE_AUC);
     char title[256];
     cli_picture_begin(pipe, path, 640, 660, 13);
     snprintf(title, sizeof title, "%s rows:  AUC %s%s%s%s", cli_count(metrics->rows).s,
-             cli_figure(BO_FIGURE_AUC, auc.value).s, isfinite(auc.error) ? " ± " : "",
-             isfinite(auc.error) ? cli_figure_error(BO_FIGURE_AUC, auc.error).s : "",
+             cli_figure(BO_SCORE_AUC, auc.value).s, isfinite(auc.error) ? " ± " : "",
+             isfinite(auc.error) ? cli_figure_error(BO_SCORE_AUC, auc.error).s : "",
              isfinite(auc.error) ? " (standard error)" : ", mean over the classes");
     cli_picture_title(pipe, title, 560);
     fputs("set xrange [0:1]\nset yrange [0:1]\nset size ratio 1\nset xlabel 'false positive rate'\n"
@@ -397,8 +397,8 @@ static void reliability(FILE *pipe, cli_session *session, const bo_metrics *metr
     char title[256], name[64];
     cli_picture_begin(pipe, path, 640, 680, 13);
     snprintf(title, sizeof title, "%s rows:  Brier score %s,  calibration error %s", cli_count(metrics->rows).s,
-             cli_significant(cli_measure(session, metrics, BO_FIGURE_BRIER).value, 3).s,
-             cli_significant(cli_measure(session, metrics, BO_FIGURE_CALIBRATION).value, 2).s);
+             cli_significant(cli_measure(session, metrics, BO_SCORE_BRIER).value, 3).s,
+             cli_significant(cli_measure(session, metrics, BO_SCORE_CALIBRATION).value, 2).s);
     cli_picture_title(pipe, title, 560);
     fputs("$bins << EOD\n", pipe);
     for (size_t b = 0; b < BO_CALIBRATION_BINS; b++) {
@@ -475,7 +475,7 @@ int cli_plot(cli_session *session, const bo_metrics *metrics, const bo_schema *s
              const char *path)
 {
     if (kind == CLI_PLOT_DEFAULT) kind = metrics->desc.classes ? CLI_PLOT_CONFUSION : CLI_PLOT_PREDICTIONS;
-    if (kind == CLI_PLOT_ROC && !isfinite(cli_measure(session, metrics, BO_FIGURE_AUC).value))
+    if (kind == CLI_PLOT_ROC && !isfinite(cli_measure(session, metrics, BO_SCORE_AUC).value))
         return cli_fail(session, "--plot-kind roc needs test rows of at least two classes");
     const picture what = {session, metrics, schema, kind};
     return cli_picture(session, path, metrics->desc.targets > 1 ? " (of the first target)" : "", draw, &what);

@@ -584,8 +584,8 @@ static const cli_option rows[] = {
     TEXT("compare", "LIST", cli_fit_options, compare,
          "with --folds: compare all kernels, metrics, scalings or losses, or, separated by commas, their combinations; "
          "--out saves a model with the best"),
-    CHOICE("score", "FIGURE", cli_fit_options, score, BO_ENUM_FIGURE, "figure of --compare and --learning-curve",
-           .without = 1u << BO_FIGURE_COVERAGE, .otherwise = "rmse, or log_loss for classes"),
+    CHOICE("score", "FIGURE", cli_fit_options, score, BO_ENUM_SCORE, "figure of --compare and --learning-curve",
+           .without = 1u << BO_SCORE_COVERAGE, .otherwise = "rmse, or log_loss for classes"),
     TEXT("learning-curve", "FILE", cli_fit_options, learning_curve,
          "with --folds: draw the score for growing numbers of training rows; .svg, .png or .pdf"),
     SECTION("Output"),

@@ -27,7 +27,7 @@ typedef struct cli_fit_options {
     double gamma, lambda, alpha, weight_variance, bias_variance, noise, dropout, holdout, budget;
     bool stream, exact, no_intercept, balanced;
     size_t folds;
-    bo_figure score;
+    bo_score score;
     const char *compare, *learning_curve;
     cli_plot_kind plot_kind;
 } cli_fit_options;

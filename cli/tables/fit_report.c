@@ -80,7 +80,7 @@ static void print_saved(const cli_fit_job *job)
 static void warn_of_surprise(const cli_fit_job *job, const bo_fit_report *report)
 {
     if (report->classes || report->validation_rows == 0 || job->metrics->rows < 50) return;
-    bo_metrics_figures test;
+    bo_metrics_summary test;
     bo_metrics_report(job->metrics, &test);
     if (test.rmse > 1.5 * report->validation_rmse)
         cli_warn(job->session,

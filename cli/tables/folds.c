@@ -15,7 +15,7 @@ cli_spread cli_spread_of(size_t count, const double *values)
     return (cli_spread){mean, deviation, deviation * sqrt(1 / k + 1 / (k - 1))};
 }
 
-cli_spread cli_variant_spread(const cli_folds *folds, const cli_variant *variant, bo_figure figure)
+cli_spread cli_variant_spread(const cli_folds *folds, const cli_variant *variant, bo_score figure)
 {
     double *values = cli_allocate(folds->folds, sizeof *values, "folds");
     for (size_t f = 0; f < folds->folds; f++) values[f] = variant->folds[f].values[figure];
@@ -113,7 +113,7 @@ static bool run_folds(cli_fit_job *job, cli_folds *folds, cli_fold_table *table)
 /* The best first: by insertion, so that equal ones keep their order. */
 static void sort_variants(cli_folds *folds)
 {
-    const bool larger = bo_figure_larger_is_better(folds->score);
+    const bool larger = bo_score_larger_is_better(folds->score);
     double keys[CLI_VARIANTS];
     for (size_t i = 0; i < folds->count; i++) {
         const cli_variant variant = folds->variants[i];
@@ -132,9 +132,9 @@ static void sort_variants(cli_folds *folds)
 /* The figures of numbers come before those of classes. */
 static bool score_suits(cli_fit_job *job, const cli_folds *folds)
 {
-    if (!folds->classes == (folds->score < BO_FIGURE_ACCURACY)) return true;
+    if (!folds->classes == (folds->score < BO_SCORE_ACCURACY)) return true;
     cli_fail(job->session, "--score: %s is a figure of %s, but the target is %s",
-             bo_enum_name(BO_ENUM_FIGURE, folds->score), folds->classes ? "numbers" : "classes",
+             bo_enum_name(BO_ENUM_SCORE, folds->score), folds->classes ? "numbers" : "classes",
              folds->classes ? "a class" : "a number");
     return false;
 }
@@ -148,7 +148,7 @@ static bool check_score(cli_fit_job *job, const cli_folds *folds)
     }
     if (isfinite(cli_variant_spread(folds, best, folds->score).mean)) return true;
     cli_fail(job->session, "--score %s cannot be computed in every fold; use fewer folds or another figure",
-             bo_enum_name(BO_ENUM_FIGURE, folds->score));
+             bo_enum_name(BO_ENUM_SCORE, folds->score));
     return false;
 }
 
@@ -156,7 +156,7 @@ bool cli_folds_run(cli_fit_job *job, cli_folds *out)
 {
     const cli_fit_options *o = job->options;
     const size_t classes = job->train->classes;
-    const bo_figure usual = classes ? BO_FIGURE_LOG_LOSS : BO_FIGURE_RMSE;
+    const bo_score usual = classes ? BO_SCORE_LOG_LOSS : BO_SCORE_RMSE;
     *out = (cli_folds){.folds = o->folds,
                        .rows = job->train->rows,
                        .classes = classes,

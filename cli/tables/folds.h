@@ -32,7 +32,7 @@ enum { CLI_VARIANTS = 64, CLI_CURVE_SIZES = 6 };
 typedef struct cli_folds {
     size_t folds, rows, classes;
     bool shared; /* encodings of columns are those of the whole table */
-    bo_figure score;
+    bo_score score;
     const char *compared;  /* "kernel", or "kernel, scaling"; NULL: one variant */
     cli_variant *variants; /* best first, refused ones last */
     size_t count;
@@ -48,7 +48,7 @@ typedef struct cli_spread {
 } cli_spread;
 cli_spread cli_spread_of(size_t count, const double *values);
 /* Of a figure over the folds; and of its difference from the other variant, fold by fold. */
-cli_spread cli_variant_spread(const cli_folds *folds, const cli_variant *variant, bo_figure figure);
+cli_spread cli_variant_spread(const cli_folds *folds, const cli_variant *variant, bo_score figure);
 cli_spread cli_variant_difference(const cli_folds *folds, const cli_variant *variant, const cli_variant *other);
 
 /* Parses --compare and fills in the variants of `base`. Returns CLI_DONE, or CLI_WRONG_USE after a message. */

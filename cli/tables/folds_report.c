@@ -5,7 +5,7 @@
 enum { CELL = 10 };
 
 /* True if the figure is known in every fold. */
-static bool is_known(const cli_folds *folds, bo_figure figure)
+static bool is_known(const cli_folds *folds, bo_score figure)
 {
     return isfinite(cli_variant_spread(folds, &folds->variants[0], figure).mean);
 }
@@ -16,14 +16,14 @@ static void print_cell(FILE *out, const char *text)
     fprintf(out, "%*s%s", letters < CELL ? (int)(CELL - letters) : 1, "", text);
 }
 
-static const char *heading(bo_figure figure)
+static const char *heading(bo_score figure)
 {
     switch (figure) {
-    case BO_FIGURE_MEDIAN_ERROR:
+    case BO_SCORE_MEDIAN_ERROR:
         return "median";
-    case BO_FIGURE_BRIER:
+    case BO_SCORE_BRIER:
         return "Brier";
-    case BO_FIGURE_CALIBRATION:
+    case BO_SCORE_CALIBRATION:
         return "calibr.";
     default:
         return cli_figure_words(figure);
@@ -34,8 +34,7 @@ static const char *heading(bo_figure figure)
 
 static void print_summary(const cli_folds *folds, FILE *out)
 {
-    static const bo_figure shown[] = {BO_FIGURE_RMSE, BO_FIGURE_R2, BO_FIGURE_ACCURACY, BO_FIGURE_LOG_LOSS,
-                                      BO_FIGURE_AUC};
+    static const bo_score shown[] = {BO_SCORE_RMSE, BO_SCORE_R2, BO_SCORE_ACCURACY, BO_SCORE_LOG_LOSS, BO_SCORE_AUC};
     bool some = false;
     fputs("Folds       ", out);
     for (size_t i = 0; i < CLI_COUNT_OF(shown); i++) {
@@ -158,7 +157,7 @@ static void json_figures(const cli_folds *folds, const cli_variant *variant, cli
     for (unsigned i = 0; i < CLI_FIGURES; i++) {
         const cli_spread spread = cli_variant_spread(folds, variant, i);
         if (!isfinite(spread.mean)) continue;
-        cli_json_object(json, bo_enum_name(BO_ENUM_FIGURE, i));
+        cli_json_object(json, bo_enum_name(BO_ENUM_SCORE, i));
         cli_json_add_number(json, "mean", spread.mean);
         cli_json_add_number(json, "deviation", spread.deviation);
         cli_json_add_number(json, "standard_error", spread.error);
@@ -177,7 +176,7 @@ static void json_folds(const cli_folds *folds, const cli_variant *variant, cli_j
         cli_json_add_count(json, "training_rows", result->trained);
         for (unsigned i = 0; i < CLI_FIGURES; i++)
             if (isfinite(result->values[i]))
-                cli_json_add_number(json, bo_enum_name(BO_ENUM_FIGURE, i), result->values[i]);
+                cli_json_add_number(json, bo_enum_name(BO_ENUM_SCORE, i), result->values[i]);
         cli_json_add_text(json, "kernel", bo_enum_name(BO_ENUM_KERNEL, result->kernel));
         cli_json_add_text(json, "metric", bo_enum_name(BO_ENUM_METRIC_CHOICE, result->metric));
         cli_json_add_number(json, "gamma", result->gamma);
@@ -231,7 +230,7 @@ void cli_folds_json(const cli_folds *folds, cli_json *json)
     cli_json_object(json, "cross_validation");
     cli_json_add_count(json, "folds", folds->folds);
     cli_json_add_count(json, "rows", folds->rows);
-    cli_json_add_text(json, "score", bo_enum_name(BO_ENUM_FIGURE, folds->score));
+    cli_json_add_text(json, "score", bo_enum_name(BO_ENUM_SCORE, folds->score));
     cli_json_add_flag(json, "shared_encodings", folds->shared);
     json_figures(folds, &folds->variants[0], json);
     json_folds(folds, &folds->variants[0], json);

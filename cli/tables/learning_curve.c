@@ -103,7 +103,7 @@ static void draw(FILE *pipe, const char *path, const void *what)
             "set xlabel 'training rows'\nset ylabel '%s'\nset logscale x 2\nset format x '%%.0f'\n"
             "set format y '%%g'\nset grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset key top %s Left reverse\n"
             "set offsets graph 0.04, graph 0.04, graph 0.08, graph 0.04\n",
-            cli_figure_words(folds->score), bo_figure_larger_is_better(folds->score) ? "left" : "right");
+            cli_figure_words(folds->score), bo_score_larger_is_better(folds->score) ? "left" : "right");
     fputs("set xtics (", pipe);
     for (size_t i = 0; i < folds->points; i++) fprintf(pipe, "%s%.0f", i ? ", " : "", folds->curve[i].rows);
     fputs(")\n", pipe);

@@ -80,7 +80,7 @@ typedef struct bo_explain_errors {
  * @param machine           the machine
  * @param desc              the columns
  * @param inputs            dense rows, at least 1
- * @param[out] slopes       per column: √Σ G_jj over its inputs j, in units of the target per unit of the scaled inputs
+ * @param[out] gradients    per column: √Σ G_jj over its inputs j, in units of the target per unit of the scaled inputs
  * @param directions        the number of eigenvectors of G, those of the largest eigenvalues; at most dim
  * @param[out] shares per direction: its eigenvalue divided by the sum of all, descending; or NULL without directions
  * @param[out] vectors directions x dim: unit vectors in the scaled inputs, the largest coordinate of each positive; or
@@ -90,7 +90,7 @@ typedef struct bo_explain_errors {
  *     BO_MEMORY if G does not fit into memory
  */
 BO_API bo_status bo_explain_gradients(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
-                                      const bo_inputs *inputs, double *slopes, size_t directions, double *shares,
+                                      const bo_inputs *inputs, double *gradients, size_t directions, double *shares,
                                       double *vectors);
 
 /** Measures the importance of columns by permutation (Breiman 2001; Fisher, Rudin and Dominici 2019): the values of a
@@ -144,13 +144,14 @@ BO_API bo_status bo_explain_row(bo_context *context, const bo_machine *machine, 
  * @param desc          the columns
  * @param inputs        dense rows, at least 1
  * @param column        the column
- * @param most          the maximum number of values, at least 2
- * @param[out] chosen   per value: a row that has it; room for `most` numbers
+ * @param max_points    the maximum number of values, at least 2
+ * @param[out] chosen   per value: a row that has it; room for `max_points` numbers
  * @param[out] points   the number of values
  * @return BO_OK; BO_INVALID if the columns do not fit the machine
  */
 BO_API bo_status bo_explain_values(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
-                                   const bo_inputs *inputs, size_t column, size_t most, size_t *chosen, size_t *points);
+                                   const bo_inputs *inputs, size_t column, size_t max_points, size_t *chosen,
+                                   size_t *points);
 
 /** Computes a partial dependence curve (Friedman 2001): the mean prediction over the rows if a column has a given value
  * in all.

@@ -23,7 +23,7 @@
  *     bo_machine_fit(context, &desc, &samples, &machine);
  *     bo_machine_create_metrics(context, machine, 0, &metrics);
  *     bo_machine_evaluate(context, machine, &(bo_inputs){.rows = test->rows, .x = test->x}, test->y, metrics);
- *     bo_metrics_figures figures;
+ *     bo_metrics_summary figures;
  *     bo_metrics_report(metrics, &figures);
  *     printf("%g\n", figures.rmse);
  *
@@ -302,10 +302,10 @@ typedef struct bo_fit_report {
      * (ridge with the PRIMAL and DUAL solvers) or on rows set aside (CG, SGD, ADAM, logistic). The same rows choose λ,
      * so that only a test on other rows is a final measure. */
     size_t validation_rows;
-    double validation_rmse;          /**< regression: `rmse` of bo_metrics_figures */
-    double validation_r2;            /**< regression: `r2` of bo_metrics_figures */
-    double validation_accuracy;      /**< classification: `accuracy` of bo_metrics_figures */
-    double validation_log_loss;      /**< classification: `log_loss` of bo_metrics_figures */
+    double validation_rmse;          /**< regression: `rmse` of bo_metrics_summary */
+    double validation_r2;            /**< regression: `r2` of bo_metrics_summary */
+    double validation_accuracy;      /**< classification: `accuracy` of bo_metrics_summary */
+    double validation_log_loss;      /**< classification: `log_loss` of bo_metrics_summary */
     int depth;                       /**< NNGP, NTK: number of hidden layers */
     bo_hidden_activation activation; /**< NNGP, NTK: activation of the hidden layers */
     double weight_variance;          /**< NNGP, NTK: σ_w² */

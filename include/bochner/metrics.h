@@ -4,7 +4,7 @@
  *     bo_metrics *metrics;
  *     bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, .has_std = true}, &metrics);
  *     bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = rows, .y = y, .mean = mean, .std = std});  // for
- * each block bo_metrics_figures figures; bo_metrics_report(metrics, &figures); printf("RMSE %g, R2 %g\n", figures.rmse,
+ * each block bo_metrics_summary figures; bo_metrics_report(metrics, &figures); printf("RMSE %g, R2 %g\n", figures.rmse,
  * figures.r2); bo_metrics_destroy(metrics);
  *
  * For a kernel machine, bo_machine_create_metrics() and bo_machine_evaluate() of machines.h do this in two calls.
@@ -88,7 +88,7 @@ BO_API bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, const 
 #define BO_COVERAGE_PARTS 5
 
 /** Figures of all rows. A figure that does not apply, or for which no row was added, is NAN. */
-typedef struct bo_metrics_figures {
+typedef struct bo_metrics_summary {
     double rmse; /**< regression: root mean square error over all targets */
     double r2;   /**< regression: R², the mean over the targets */
     /** regression: fraction of true values inside the 95% interval; NAN without standard deviations */
@@ -102,36 +102,36 @@ typedef struct bo_metrics_figures {
     double accuracy;      /**< classification: fraction of rows whose class was predicted correctly, in [0, 1] */
     double log_loss;      /**< classification: mean negative log-likelihood of the true classes, in nats */
     uint64_t reserved[4]; /**< zero */
-} bo_metrics_figures;
+} bo_metrics_summary;
 
 /** Computes the figures of all rows.
  *
  * @param metrics    the metrics
  * @param[out] out   the figures
  */
-BO_API void bo_metrics_report(const bo_metrics *metrics, bo_metrics_figures *out);
+BO_API void bo_metrics_report(const bo_metrics *metrics, bo_metrics_summary *out);
 
 /** A figure of the quality of predictions. */
-typedef enum bo_figure {
-    BO_FIGURE_RMSE = 0,         /**< regression: root mean square error over all targets */
-    BO_FIGURE_R2 = 1,           /**< regression: R², the mean over the targets */
-    BO_FIGURE_MAE = 2,          /**< regression: mean absolute error over all targets */
-    BO_FIGURE_MEDIAN_ERROR = 3, /**< regression of one target: median absolute error of the kept predictions */
-    BO_FIGURE_COVERAGE = 4,     /**< regression: fraction of true values inside the 95% interval */
-    BO_FIGURE_ACCURACY = 5,     /**< classification: fraction of rows whose class was predicted correctly */
-    BO_FIGURE_LOG_LOSS = 6,     /**< classification: mean negative log-likelihood of the true classes, in nats */
+typedef enum bo_score {
+    BO_SCORE_RMSE = 0,         /**< regression: root mean square error over all targets */
+    BO_SCORE_R2 = 1,           /**< regression: R², the mean over the targets */
+    BO_SCORE_MAE = 2,          /**< regression: mean absolute error over all targets */
+    BO_SCORE_MEDIAN_ERROR = 3, /**< regression of one target: median absolute error of the kept predictions */
+    BO_SCORE_COVERAGE = 4,     /**< regression: fraction of true values inside the 95% interval */
+    BO_SCORE_ACCURACY = 5,     /**< classification: fraction of rows whose class was predicted correctly */
+    BO_SCORE_LOG_LOSS = 6,     /**< classification: mean negative log-likelihood of the true classes, in nats */
     /** Classification: area under the ROC curve, the probability that a row of the class has a higher score than a row
      * of another class, where ties count half. Two classes: of the second class. More: the mean over the classes, each
      * against the others; classes without rows are left out. */
-    BO_FIGURE_AUC = 7,
+    BO_SCORE_AUC = 7,
     /** Classification: mean squared difference of probabilities and outcomes (Brier 1950). Two classes: of the
      * probability of one class; more: summed over the classes. */
-    BO_FIGURE_BRIER = 8,
-    BO_FIGURE_MACRO_F1 = 9, /**< classification: mean F1 of the classes that are true or predicted in some row */
+    BO_SCORE_BRIER = 8,
+    BO_SCORE_MACRO_F1 = 9, /**< classification: mean F1 of the classes that are true or predicted in some row */
     /** Classification: expected calibration error, Σ n_b/n |outcomes_b - probabilities_b| over the bins of
-     * `calibration` of bo_metrics_figures (Naeini et al. 2015). */
-    BO_FIGURE_CALIBRATION = 10
-} bo_figure;
+     * `calibration` of bo_metrics_summary (Naeini et al. 2015). */
+    BO_SCORE_CALIBRATION = 10
+} bo_score;
 
 /** A figure with its uncertainty. */
 typedef struct bo_measure {
@@ -148,13 +148,13 @@ typedef struct bo_measure {
 #define BO_INTERVAL_95 1.959963984540054
 
 /** Figures of one target. A figure is NAN if no row was added. */
-typedef struct bo_target_figures {
+typedef struct bo_target_scores {
     double rmse;          /**< root mean square error */
     double mae;           /**< mean absolute error */
     double r2;            /**< R²; NAN if the true values do not vary */
     double coverage;      /**< fraction of true values inside the 95% interval; NAN without standard deviations */
     uint64_t reserved[4]; /**< zero */
-} bo_target_figures;
+} bo_target_scores;
 
 /** Computes the figures of one target.
  *
@@ -163,10 +163,10 @@ typedef struct bo_target_figures {
  * @param[out] out   the figures
  * @return false if there is no such target
  */
-BO_API bool bo_metrics_target(const bo_metrics *metrics, size_t index, bo_target_figures *out);
+BO_API bool bo_metrics_target(const bo_metrics *metrics, size_t index, bo_target_scores *out);
 
 /** Figures of one class against the others. */
-typedef struct bo_class_figures {
+typedef struct bo_class_scores {
     uint64_t rows;      /**< rows of the class */
     uint64_t predicted; /**< rows that were predicted as the class */
     double precision;   /**< fraction of the predicted rows that are rows of the class; NAN without predicted rows */
@@ -174,7 +174,7 @@ typedef struct bo_class_figures {
     double f1;          /**< harmonic mean of precision and recall; NAN without rows and predicted rows */
     double auc;         /**< area under the ROC curve; NAN if it is not available */
     double auc_error;   /**< its standard error */
-} bo_class_figures;
+} bo_class_scores;
 
 /** A mean by Welford's recurrence. */
 typedef struct bo_running {
@@ -245,11 +245,11 @@ struct bo_metrics {
  *
  * @param context    the context
  * @param metrics    the metrics
- * @param figure     the figure
+ * @param score      the score
  * @param[out] out   its value and uncertainty
  * @return BO_OK, also if the figure does not apply; BO_INVALID if there is no such figure; BO_MEMORY
  */
-BO_API bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metrics, bo_figure figure, bo_measure *out);
+BO_API bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metrics, bo_score score, bo_measure *out);
 
 /** Computes the figures of one class.
  *
@@ -259,32 +259,32 @@ BO_API bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metri
  * @param[out] out   the figures
  * @return BO_OK; BO_INVALID if there is no such class; BO_MEMORY
  */
-BO_API bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics, size_t index, bo_class_figures *out);
+BO_API bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics, size_t index, bo_class_scores *out);
 
 /** Computes the ROC curve of one class: the fractions of the other rows and of the rows of the class whose scores
  * exceed a threshold, for falling thresholds.
  *
  * The curve starts at (0, 0) and ends at (1, 1). Points between two others on one line are left out. If more than
- * `most` points remain, some are left out evenly.
+ * `max_points` points remain, some are left out evenly.
  *
  * @param context            the context
  * @param metrics            the metrics of a classification
  * @param index              the class
- * @param most               the maximum number of points, at least 2
+ * @param max_points         the maximum number of points, at least 2
  * @param[out] false_rates   fractions of the other rows
  * @param[out] true_rates    fractions of the rows of the class
  * @param[out] count         the number of points; 0 if no curve is available
- * @return BO_OK; BO_INVALID if there is no such class or `most` is less than 2; BO_MEMORY
+ * @return BO_OK; BO_INVALID if there is no such class or `max_points` is less than 2; BO_MEMORY
  */
-BO_API bo_status bo_metrics_roc(bo_context *context, const bo_metrics *metrics, size_t index, size_t most,
+BO_API bo_status bo_metrics_roc(bo_context *context, const bo_metrics *metrics, size_t index, size_t max_points,
                                 double *false_rates, double *true_rates, size_t *count);
 
 /** Returns whether a larger value of a figure is better.
  *
- * @param figure   the figure
+ * @param score   the score
  * @return true for R², accuracy, AUC and F1; false for errors, losses and the coverage, which is best at 0.95
  */
-BO_API bool bo_figure_larger_is_better(bo_figure figure);
+BO_API bool bo_score_larger_is_better(bo_score score);
 
 #endif
 

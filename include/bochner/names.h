@@ -40,7 +40,7 @@ typedef enum bo_enum {
     BO_ENUM_METRIC_CHOICE = 20,     /**< bo_metric_choice (machines.h) */
     BO_ENUM_GRAM_PRECISION = 21,    /**< bo_gram_precision (machines.h) */
     BO_ENUM_TARGET_SCALE = 22,      /**< bo_target_scale (machines.h) */
-    BO_ENUM_FIGURE = 23,            /**< bo_figure (metrics.h) */
+    BO_ENUM_SCORE = 23,             /**< bo_score (metrics.h) */
     BO_ENUM_KERNEL = 24,            /**< bo_kernel (features.h) */
     BO_ENUM_FUNCTION = 25,          /**< bo_function (features.h) */
     BO_ENUM_DRAW = 26,              /**< bo_draw (features.h) */

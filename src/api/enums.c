@@ -37,7 +37,7 @@
     X(metric_choice, METRIC_CHOICE, bo_metric_choice)                                                                  \
     X(gram_precision, GRAM_PRECISION, bo_gram_precision)                                                               \
     X(target_scale, TARGET_SCALE, bo_target_scale)                                                                     \
-    X(figure, FIGURE, bo_figure)                                                                                       \
+    X(score, SCORE, bo_score)                                                                                          \
     X(kernel, KERNEL, bo_kernel)                                                                                       \
     X(function, FUNCTION, bo_function)                                                                                 \
     X(draw, DRAW, bo_draw)                                                                                             \

@@ -102,11 +102,11 @@ bo_status bo_features_apply_f64(bo_context *context, const bo_features *features
     BO_TRY(check_strides(context, features, ldx, ldz));
     if (!function->forward_f64)
         return bo_fail(context, BO_UNSUPPORTED, "function %s has no float64 reference", function->name);
-    size_t own = function->scratch ? bo_padded_bytes(function->scratch(features)) : 0;
+    size_t scratch_bytes = function->scratch ? bo_padded_bytes(function->scratch(features)) : 0;
     double *w = bo_alloc_raw(context, m * dim, sizeof *w, "frequencies in float64");
     double *t = bo_alloc_raw(context, chunk * dim, sizeof *t, "inputs in float64");
     double *u = bo_alloc_raw(context, chunk * m, sizeof *u, "projections in float64");
-    char *scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context), own, "applying features");
+    char *scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context), scratch_bytes, "applying features");
     bo_status status = w && t && u && scratch ? BO_OK : BO_MEMORY;
     if (status == BO_OK && m) status = bo_features_dense_f64(context, features, w);
     for (size_t first = 0; status == BO_OK && first < rows; first += chunk) {
@@ -114,7 +114,7 @@ bo_status bo_features_apply_f64(bo_context *context, const bo_features *features
         for (size_t r = 0; r < count; r++)
             for (size_t j = 0; j < dim; j++) t[r * dim + j] = x[(first + r) * ldx + j] * features->factor[j];
         if (m) status = bo_gemm64(context, false, true, count, m, dim, features->u_scale, t, dim, w, dim, 0, u, m);
-        reference_job job = {features, count, ldz, u, t, z + first * ldz, scratch, own};
+        reference_job job = {features, count, ldz, u, t, z + first * ldz, scratch, scratch_bytes};
         if (status == BO_OK) bo_parallel(context, count, reference_task, &job);
     }
     bo_free(w);

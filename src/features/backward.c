@@ -122,28 +122,28 @@ enum { CHUNK = BO_SIZE(256, 4) };
 #include "both_precisions.h"
 
 static bo_status check_gradients(bo_context *context, const bo_features *f, bool known, size_t ldx, size_t lddz,
-                                 bool wants_dx, size_t lddx, bool wants_scales, bool wants_frequencies)
+                                 bool has_dx, size_t lddx, bool has_scales, bool has_frequencies)
 {
     size_t dim = f->desc.dim;
     if (!known)
         return bo_fail(context, BO_UNSUPPORTED, "function %s has no gradient%s", f->function->name,
                        f->desc.function == BO_FUNCTION_CUSTOM ? " (custom_backward is NULL, or float64 was requested)"
                                                               : "");
-    if (ldx < dim || (wants_dx && lddx < dim) || lddz < f->desc.features)
+    if (ldx < dim || (has_dx && lddx < dim) || lddz < f->desc.features)
         return bo_fail(
             context, BO_INVALID,
             "gradients of features: strides of x and dx must be at least dim = %zu, found %zu and %zu; that of "
             "dz at least features = %zu, found %zu",
             dim, ldx, lddx, f->desc.features, lddz);
-    if (wants_scales && f->landmarks)
+    if (has_scales && f->landmarks)
         return bo_fail(context, BO_UNSUPPORTED,
                        "gradients with respect to length scales are not available for function landmarks: they would "
                        "change the kernel matrix of the landmarks");
-    if (wants_frequencies && !f->w)
+    if (has_frequencies && !f->w)
         return bo_fail(context, BO_UNSUPPORTED,
                        "gradients with respect to frequencies are not available for function %s, draw %s",
                        f->function->name, bo_draw_name(f->desc.draw));
-    if (wants_frequencies && f->proposal)
+    if (has_frequencies && f->proposal)
         return bo_fail(
             context, BO_UNSUPPORTED,
             "gradients with respect to frequencies are not available with a proposal, whose weights depend on them");

@@ -43,7 +43,7 @@ typedef struct buffers {
     float *t, *u;   /* rows x dim and rows x m, for functions that are not evaluated in place */
     float *du, *dt; /* gradients of u and t */
     float *push;    /* one number per row */
-    void *own;      /* scratch memory of the function */
+    void *scratch;  /* scratch memory of the function */
     bo_multiplier products;
 } buffers;
 
@@ -63,7 +63,7 @@ static size_t carve(const bo_features *f, size_t rows, bool backward, char *scra
     b->t = bo_carve_floats(&carver, rows * dim);
     b->u = bo_carve_floats(&carver, rows * m);
     if (backward) b->dt = bo_carve_floats(&carver, rows * dim);
-    if (f->function->scratch) b->own = bo_carve(&carver, f->function->scratch(f), 1);
+    if (f->function->scratch) b->scratch = bo_carve(&carver, f->function->scratch(f), 1);
     return carver.bytes;
 }
 
@@ -123,7 +123,7 @@ static void forward_rows(const bo_features *f, size_t rows, const float *x, size
     } else {
         scale_inputs(f, rows, x, ldx, b->t);
         project(f, rows, x, ldx, b->u, f->frequencies, b->project);
-        f->function->forward_f32(f, rows, b->u, b->t, z, ldz, b->own);
+        f->function->forward_f32(f, rows, b->u, b->t, z, ldz, b->scratch);
     }
 }
 
@@ -192,7 +192,7 @@ static void backward_again(const bo_features *f, size_t rows, const float *x, si
     scale_inputs(f, rows, x, ldx, b->t);
     project(f, rows, x, ldx, b->u, f->frequencies, b->project);
     memset(b->dt, 0, rows * dim * sizeof(float));
-    f->function->backward_f32(f, rows, b->u, b->t, dz, lddz, b->du, b->dt, b->own);
+    f->function->backward_f32(f, rows, b->u, b->t, dz, lddz, b->du, b->dt, b->scratch);
     if (!f->frequencies)
         for (size_t r = 0; r < rows; r++) memset(dx + r * lddx, 0, dim * sizeof(float));
     project_back(f, rows, b->du, dx, lddx, b);

@@ -9,7 +9,7 @@
 
 typedef struct row {
     double *t, *u, *dt, *du;
-    void *own; /* scratch memory of the function */
+    void *scratch; /* scratch memory of the function */
 } row;
 
 /* Lays out the buffers of one row in `scratch` (NULL: only counts) and returns their size in bytes. */
@@ -20,7 +20,7 @@ static size_t carve(const bo_features *f, char *scratch, row *out)
     out->u = bo_carve(&carver, f->frequencies, sizeof(double));
     out->dt = bo_carve(&carver, f->desc.dim, sizeof(double));
     out->du = bo_carve(&carver, f->frequencies, sizeof(double));
-    out->own = bo_carve(&carver, f->function->scratch ? f->function->scratch(f) : 0, 1);
+    out->scratch = bo_carve(&carver, f->function->scratch ? f->function->scratch(f) : 0, 1);
     return carver.bytes;
 }
 
@@ -55,7 +55,7 @@ void bo_features_block_f64(const bo_features *features, const double *w, size_t 
         if (bo_features_scaled(features))
             function->scaled_f64(features, at.u, at.t, z + r * count, &log_scale[r]);
         else
-            function->forward_f64(features, 1, at.u, at.t, z + r * count, count, at.own);
+            function->forward_f64(features, 1, at.u, at.t, z + r * count, count, at.scratch);
     }
 }
 
@@ -66,7 +66,7 @@ static void differentiate(const bo_features *f, const double *z, const double *d
     double push = 0;
     memset(at->dt, 0, dim * sizeof *at->dt);
     if (!bo_features_scaled(f)) {
-        f->function->backward_f64(f, 1, at->u, at->t, dz, f->desc.features, at->du, at->dt, at->own);
+        f->function->backward_f64(f, 1, at->u, at->t, dz, f->desc.features, at->du, at->dt, at->scratch);
         return;
     }
     f->function->scaled_backward_f64(f, z, dz, f->frequencies ? at->du : at->dt, &push);

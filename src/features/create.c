@@ -62,7 +62,7 @@ static bo_status keep_length_scales(bo_context *context, bo_features *features)
 }
 
 /* Call after derive: u_scale of OPRF is included. */
-static bo_status keep_slopes(bo_context *context, bo_features *features)
+static bo_status store_float_factors(bo_context *context, bo_features *features)
 {
     size_t dim = features->desc.dim;
     features->slope = bo_alloc_raw(context, dim, sizeof(float), "length scales");
@@ -89,7 +89,7 @@ bo_status bo_features_begin(bo_context *context, const bo_features_desc *resolve
     features->copies = bo_device_copies_create(context);
     bo_status status = features->copies ? keep_length_scales(context, features) : BO_MEMORY;
     if (status == BO_OK && features->function->derive) status = features->function->derive(context, features);
-    if (status == BO_OK) status = keep_slopes(context, features);
+    if (status == BO_OK) status = store_float_factors(context, features);
     if (status != BO_OK) {
         bo_features_destroy(features);
         return status;
@@ -173,8 +173,8 @@ static bo_status pack_with_offsets(bo_context *context, bo_features *features)
     if (!features->offset_f32) features->offset_f32 = bo_alloc(context, m, sizeof(float), "offsets of the features");
     double *w = bo_alloc_raw(context, m * dim, sizeof(double), "frequencies");
     double *log_weight = bo_alloc_raw(context, m, sizeof(double), "importance weights");
-    bool room = features->offset && features->offset_f32 && w && log_weight;
-    bo_status status = room ? bo_features_dense_f64(context, features, w) : BO_MEMORY;
+    bool allocated = features->offset && features->offset_f32 && w && log_weight;
+    bo_status status = allocated ? bo_features_dense_f64(context, features, w) : BO_MEMORY;
     if (status == BO_OK) status = log_weights(context, features, w, log_weight);
     if (status == BO_OK && features->w && !features->desc.sparse) status = pack(context, features);
     for (size_t i = 0; status == BO_OK && i < m; i++) {
@@ -217,7 +217,7 @@ bo_status bo_features_finish(bo_context *context, bo_features *features)
 
 /* ---- create ------------------------------------------------------------------------------------------------------ */
 
-static void say_what_is_odd(bo_context *context, const bo_features_desc *desc)
+static void warn_of_unusual_settings(bo_context *context, const bo_features_desc *desc)
 {
     bool trigonometric = desc->function == BO_FUNCTION_SINCOS || desc->function == BO_FUNCTION_COSBIAS;
     if (desc->draw == BO_DRAW_SIMPLEX && trigonometric)
@@ -242,11 +242,11 @@ static bo_status check_memory(bo_context *context, const bo_features_desc *resol
 {
     enum { SMALL = 1 << 24 };
     size_t bytes = 0;
-    char what[96];
+    char label[96];
     BO_TRY(bo_features_estimate(context, resolved, &bytes));
     if (bytes < SMALL) return BO_OK;
-    snprintf(what, sizeof what, "a map of %zu features of %zu columns", resolved->features, resolved->dim);
-    return bo_check_memory(context, what, (double)bytes, bo_process_memory(),
+    snprintf(label, sizeof label, "a map of %zu features of %zu columns", resolved->features, resolved->dim);
+    return bo_check_memory(context, label, (double)bytes, bo_process_memory(),
                            "use fewer features, or the structured draw hadamard");
 }
 
@@ -257,7 +257,7 @@ bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, 
     bo_features_desc resolved;
     BO_TRY(bo_features_resolve(context, desc, &resolved));
     BO_TRY(check_memory(context, &resolved));
-    say_what_is_odd(context, &resolved);
+    warn_of_unusual_settings(context, &resolved);
     bo_features *features = NULL;
     BO_TRY(bo_features_begin(context, &resolved, &features));
     const bo_feature_sample sample = {resolved.sample, resolved.sample_rows, resolved.sample_stride};

@@ -143,7 +143,7 @@ static double read_number(json_reader *r, const char *name, double low, double h
     return low;
 }
 
-static double read_whole(json_reader *r, const char *name, double low, double high)
+static double read_integer(json_reader *r, const char *name, double low, double high)
 {
     double value = read_number(r, name, low, high);
     if (value != floor(value)) complain(r, name, "a whole number");
@@ -160,7 +160,7 @@ static const char *read_text(json_reader *r, const char *name)
 
 static void read_descriptor(json_reader *r, bo_features_desc *desc)
 {
-    const double whole = 9007199254740992.0;
+    const double max_exact = 9007199254740992.0;
     if (!bo_kernel_parse(read_text(r, "kernel"), &desc->kernel)) complain(r, "kernel", "the name of a kernel");
     if (!bo_function_parse(read_text(r, "function"), &desc->function))
         complain(r, "function", "the name of a function");
@@ -168,13 +168,13 @@ static void read_descriptor(json_reader *r, bo_features_desc *desc)
     if (!bo_sampling_parse(read_text(r, "sampling"), &desc->sampling))
         complain(r, "sampling", "the name of a sampling policy");
     if (desc->function == BO_FUNCTION_CUSTOM) complain(r, "function", "a function that can be saved");
-    desc->dim = (size_t)read_whole(r, "dim", 1, whole);
-    desc->features = (size_t)read_whole(r, "features", 1, whole);
+    desc->dim = (size_t)read_integer(r, "dim", 1, max_exact);
+    desc->features = (size_t)read_integer(r, "features", 1, max_exact);
     desc->gamma = read_number(r, "gamma", 0, INFINITY);
     desc->alpha = read_number(r, "alpha", 0, INFINITY);
-    desc->degree = (int)read_whole(r, "degree", 0, 64);
+    desc->degree = (int)read_integer(r, "degree", 0, 64);
     desc->pair_norm = read_number(r, "pair_norm", 0, INFINITY);
-    desc->candidates = (size_t)read_whole(r, "candidates", 0, whole);
+    desc->candidates = (size_t)read_integer(r, "candidates", 0, max_exact);
     desc->leverage_lambda = read_number(r, "leverage_lambda", 0, INFINITY);
     desc->sparse = bo_json_is(bo_json_member(r->root, "sparse"), BO_JSON_TRUE);
     if (!bo_json_uint64(bo_json_member(r->root, "seed"), &desc->seed))
@@ -184,7 +184,7 @@ static void read_descriptor(json_reader *r, bo_features_desc *desc)
 static void read_network(json_reader *r, bo_features_desc *desc)
 {
     if (!bo_kernel_of_networks(desc->kernel)) return;
-    desc->depth = (int)read_whole(r, "depth", 1, BO_DEEPEST);
+    desc->depth = (int)read_integer(r, "depth", 1, BO_DEEPEST);
     desc->weight_variance = read_number(r, "weight_variance", 0, INFINITY);
     desc->bias_variance = read_number(r, "bias_variance", 0, INFINITY);
     if (!bo_hidden_activation_parse(read_text(r, "activation"), &desc->activation))
@@ -232,7 +232,7 @@ static bo_status find_landmarks(bo_context *context, const bo_tensors *file, con
 }
 
 /* A few hundred bytes of JSON may claim any size. Before memory is allocated, this function checks that the file
- * contains the arrays of the claimed sizes; maps without arrays are limited by BO_EXACT_MOST. */
+ * contains the arrays of the claimed sizes; maps without arrays are limited by BO_EXACT_MAX_SIZE. */
 static bo_status check_claims(bo_context *context, const bo_tensors *file, const bo_features_desc *desc)
 {
     size_t m = bo_frequencies_of(desc), blocks, padded;

@@ -12,13 +12,13 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
 uint64_t bo_features_fingerprint(const bo_features *f)
 {
     const bo_features_desc *d = &f->desc;
-    const uint64_t words[] = {d->kernel,   d->function,         d->draw,       d->dim,
-                              d->features, (uint64_t)d->degree, f->frequencies};
+    const uint64_t fields[] = {d->kernel,   d->function,         d->draw,       d->dim,
+                               d->features, (uint64_t)d->degree, f->frequencies};
     const double numbers[] = {d->gamma, d->alpha, f->u_scale, f->oprf_a, f->log_d};
     const bo_hadamard *h = &f->hadamard;
     size_t m = f->frequencies;
     uint64_t hash = 0xcbf29ce484222325u;
-    hash = hash_bytes(hash, words, sizeof words);
+    hash = hash_bytes(hash, fields, sizeof fields);
     hash = hash_bytes(hash, numbers, sizeof numbers);
     hash = hash_bytes(hash, f->factor, d->dim * sizeof *f->factor);
     hash = hash_bytes(hash, f->w, m * d->dim * sizeof *f->w);

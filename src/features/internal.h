@@ -32,9 +32,9 @@ typedef struct bo_pair {
 } bo_pair;
 
 /* Derivatives of a kernel with respect to members of a pair; log_product is the logarithm of `product`. */
-typedef struct bo_pair_slopes {
+typedef struct bo_pair_derivatives {
     double dot, norm_x, distance2, distance1, log_product, sum_x;
-} bo_pair_slopes;
+} bo_pair_derivatives;
 
 typedef enum bo_form {
     BO_FORM_DISTANCE, /* distance2 */
@@ -71,7 +71,7 @@ typedef struct bo_kernel_definition {
     bool of_products;
     const bo_spectrum *spectrum; /* NULL: nothing to draw */
     double (*value)(const bo_features_desc *desc, const bo_pair *pair);
-    void (*slopes)(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+    void (*derivatives)(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
 } bo_kernel_definition;
 
 extern const bo_spectrum bo_spectrum_gaussian, bo_spectrum_unit, bo_spectrum_student1, bo_spectrum_student3,
@@ -93,21 +93,21 @@ double bo_value_hedgehog(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_nngp(const bo_features_desc *desc, const bo_pair *pair); /* networks.c */
 double bo_value_ntk(const bo_features_desc *desc, const bo_pair *pair);
 
-void bo_slopes_rbf(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_laplacian(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_cauchy(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_matern12(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_matern32(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_matern52(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_rational_quadratic(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_softmax(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_arccos(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_polynomial(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_taylor(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_dot(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_hedgehog(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
-void bo_slopes_nngp(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out); /* networks.c */
-void bo_slopes_ntk(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_derivatives_rbf(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_laplacian(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_cauchy(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_matern12(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_matern32(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_matern52(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_rational_quadratic(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_softmax(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_arccos(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_polynomial(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_taylor(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_dot(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_hedgehog(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
+void bo_derivatives_nngp(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out); /* networks.c */
+void bo_derivatives_ntk(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out);
 
 static inline bool bo_kernel_of_networks(bo_kernel kernel)
 {
@@ -142,11 +142,11 @@ double bo_kernel_value(const bo_features_desc *desc, const bo_pair *pair);
  * The weights of PRODUCT include γ². */
 bo_radial bo_kernel_radial(const bo_features_desc *desc);
 bo_distance bo_form_distance(bo_form form);
-/* Returns the derivatives of the kernel: slopes.c. */
-bo_pair_slopes bo_kernel_slopes(const bo_features_desc *desc, const bo_pair *pair);
+/* Returns the derivatives of the kernel: derivatives.c. */
+bo_pair_derivatives bo_kernel_derivatives(const bo_features_desc *desc, const bo_pair *pair);
 /* Returns ∂k/∂t_j for a coordinate x = t_j of the first row and y of the second, with the arguments of bo_pair_add. */
-double bo_slopes_along(const bo_pair_slopes *slopes, bo_form form, double gamma, double x, double y, double top_x,
-                       double top_y);
+double bo_derivative_along(const bo_pair_derivatives *derivatives, bo_form form, double gamma, double x, double y,
+                           double top_x, double top_y);
 /* Returns k(2D) of a shift-invariant kernel; variances of trigonometric features use it. */
 double bo_kernel_value_doubled(const bo_features_desc *desc, const bo_pair *pair);
 /* Computes factor[j] of `desc`, defined at the top of this file. */
@@ -176,7 +176,7 @@ extern const bo_draw_definition bo_draw_iid, bo_draw_orthogonal, bo_draw_hadamar
 
 /* Calls the caller's progress callback from time to time, at row `first` of a long draw. Returns an error if the caller
  * cancels. */
-bo_status bo_draw_progress(bo_context *context, const bo_draw_request *request, size_t first, size_t *asked);
+bo_status bo_draw_progress(bo_context *context, const bo_draw_request *request, size_t first, size_t *last_report);
 /* Returns scale √V χ_d: the norm of one frequency of a radial spectrum in d dimensions. */
 double bo_radial_norm(const bo_draw_request *request, size_t dim, bo_rng *rng);
 /* Fills rows with iid standard normals in double. Each row has its own random stream, so that threads can share the
@@ -233,9 +233,9 @@ typedef struct bo_function_definition {
     /* Returns the variance of φ(x)·φ(y) over independent draws. NULL: no formula is known. */
     double (*variance)(const bo_features *features, const bo_pair *pair);
     /* Returns the logarithm of a product of two features of frequency i at one input, without the factor 1/√m, for
-     * resampling: the square of the first, the square of the second, the first times the second (which = 0, 1, 2; with
-     * one feature per frequency only 0). half_norm is |t|²/2. NULL: the function cannot be resampled. */
-    double (*log_product)(const bo_features *features, size_t i, int which, double u, double half_norm);
+     * resampling: the square of the first, the square of the second, the first times the second (product_index = 0, 1,
+     * 2; with one feature per frequency only 0). half_norm is |t|²/2. NULL: the function cannot be resampled. */
+    double (*log_product)(const bo_features *features, size_t i, int product_index, double u, double half_norm);
 } bo_function_definition;
 
 extern const bo_function_definition bo_function_sincos, bo_function_cosbias, bo_function_positive,
@@ -254,8 +254,8 @@ enum {
 
 /* ---- registry ---------------------------------------------------------------------------------------------------- */
 
-const bo_kernel_definition *bo_kernel_find(bo_kernel kernel);      /* NULL outside the enum */
-const bo_function_definition *bo_function_find(bo_function which); /* NULL also for DEFAULT */
+const bo_kernel_definition *bo_kernel_find(bo_kernel kernel);         /* NULL outside the enum */
+const bo_function_definition *bo_function_find(bo_function function); /* NULL also for DEFAULT */
 const bo_draw_definition *bo_draw_find(bo_draw draw);
 /* Returns the first function that estimates this kernel. */
 bo_function bo_function_default(bo_kernel kernel);
@@ -303,7 +303,7 @@ typedef struct bo_polynomial_run {
 
 /* Maximum columns and features of maps without frequencies. A file has no arrays that confirm these sizes, so they are
  * limited to tens of megabytes. */
-enum { BO_EXACT_MOST = 1 << 22 };
+enum { BO_EXACT_MAX_SIZE = 1 << 22 };
 
 /* Maximum number of hidden layers of nngp and ntk. */
 enum { BO_DEEPEST = 16 };

@@ -173,7 +173,7 @@ static void tile_task(void *arg, size_t index, int worker)
 /* Computes a few rows at a time in float64 and rounds them. */
 static bo_status fallback(bo_context *context, const bo_features_desc *desc, const block_job *job)
 {
-    size_t most = bo_max(1, FALLBACK_BYTES / sizeof(double) / job->columns), step = bo_min(most, job->rows);
+    size_t block_rows = bo_max(1, FALLBACK_BYTES / sizeof(double) / job->columns), step = bo_min(block_rows, job->rows);
     double *wide = bo_alloc_raw(context, step * job->columns, sizeof *wide, "a kernel matrix");
     bo_status status = wide ? BO_OK : BO_MEMORY;
     for (size_t row = 0; status == BO_OK && row < job->rows; row += step) {
@@ -263,8 +263,8 @@ static void gradient_task(void *arg, size_t index, int worker)
 {
     const block_job *job = arg;
     size_t first = index * job->task_rows, rows = bo_min(job->task_rows, job->rows - first);
-    size_t vectors = rows * job->outputs, most = job->task_rows * job->outputs * job->dim * BO_PAIR_LANES;
-    float *sums = job->sums + (size_t)worker * most, *gradient = job->gradient + first * job->outputs * job->dim;
+    size_t vectors = rows * job->outputs, max_sums = job->task_rows * job->outputs * job->dim * BO_PAIR_LANES;
+    float *sums = job->sums + (size_t)worker * max_sums, *gradient = job->gradient + first * job->outputs * job->dim;
     memset(sums, 0, vectors * job->dim * BO_PAIR_LANES * sizeof *sums);
     for (size_t panel = 0; panel * BO_PAIR_ROWS < job->columns; panel++) add_panel(job, panel, first, rows, sums);
     for (size_t i = 0; i < vectors; i++)

@@ -203,8 +203,8 @@ static void find_center(const matrix_job *job, double *center)
 /* Allocates the tile of one side. */
 static bo_status make_tile(bo_context *context, size_t columns, side *s)
 {
-    size_t most = TILE_BYTES / sizeof(double) / columns;
-    s->tile = most < 1 ? 1 : most > TILE_ROWS ? TILE_ROWS : most;
+    size_t max_rows = TILE_BYTES / sizeof(double) / columns;
+    s->tile = max_rows < 1 ? 1 : max_rows > TILE_ROWS ? TILE_ROWS : max_rows;
     if (s->tile > s->rows) s->tile = s->rows;
     s->t = bo_alloc_raw(context, s->tile * columns, sizeof *s->t, "tiles of a kernel matrix");
     s->fact = bo_alloc_raw(context, s->tile, sizeof *s->fact, "tiles of a kernel matrix");

@@ -205,9 +205,9 @@ static bool drop_explained(bo_features *f, const double *factor, const double *d
 static bo_status make_factor(bo_context *context, bo_features *f)
 {
     bo_landmarks *l = f->landmarks;
-    const size_t most = l->count;
-    double *k = bo_alloc_raw(context, most, most * sizeof *k, "the kernel matrix of the landmarks");
-    double *inverse = bo_alloc_raw(context, most, most * sizeof *k, "the factor of the landmarks");
+    const size_t capacity = l->count;
+    double *k = bo_alloc_raw(context, capacity, capacity * sizeof *k, "the kernel matrix of the landmarks");
+    double *inverse = bo_alloc_raw(context, capacity, capacity * sizeof *k, "the factor of the landmarks");
     bo_status status = k && inverse ? factorize_safely(context, f, k, inverse) : BO_MEMORY;
     if (status == BO_OK && drop_explained(f, k, inverse)) status = factorize_safely(context, f, k, inverse);
     if (status == BO_OK) status = bo_inverse_factor(context, l->count, k, l->count, inverse);

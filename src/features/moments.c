@@ -5,34 +5,34 @@
 
 /* ---- over all pairs of two samples ------------------------------------------------------------------------------- */
 
-/* Rows t = factor ∘ x multiplied by A (dim x dim, NULL: I): a = A t; own = 2|a|² - |t|². */
-typedef struct turned {
+/* Rows t = factor ∘ x multiplied by A (dim x dim, NULL: I): a = A t; norms: 2|a|² - |t|². */
+typedef struct rotated {
     size_t count;
-    double *a, *own;
-} turned;
+    double *a, *norms;
+} rotated;
 
-static void turned_free(turned *x)
+static void rotated_free(rotated *x)
 {
     bo_free(x->a);
-    bo_free(x->own);
+    bo_free(x->norms);
 }
 
-static bo_status turn(bo_context *context, const bo_features *f, const bo_feature_sample *x, const double *by,
-                      turned *out)
+static bo_status rotate(bo_context *context, const bo_features *f, const bo_feature_sample *x, const double *by,
+                        rotated *out)
 {
     size_t dim = f->desc.dim, n = x->count;
     double *t = bo_alloc_raw(context, n * dim, sizeof *t, "rows in float64");
-    *out = (turned){n, bo_alloc_raw(context, n * dim, sizeof(double), "rows in float64"),
-                    bo_alloc_raw(context, n, sizeof(double), "rows in float64")};
-    bo_status status = t && out->a && out->own ? BO_OK : BO_MEMORY;
+    *out = (rotated){n, bo_alloc_raw(context, n * dim, sizeof(double), "rows in float64"),
+                     bo_alloc_raw(context, n, sizeof(double), "rows in float64")};
+    bo_status status = t && out->a && out->norms ? BO_OK : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < n * dim; i++)
         out->a[i] = t[i] = (double)x->rows[i / dim * x->stride + i % dim] * f->factor[i % dim];
     if (status == BO_OK && by)
         status = bo_gemm64(context, false, true, n, dim, dim, 1, t, dim, by, dim, 0, out->a, dim);
     for (size_t i = 0; status == BO_OK && i < n; i++) {
-        out->own[i] = 0;
+        out->norms[i] = 0;
         for (size_t j = 0; j < dim; j++)
-            out->own[i] += 2 * out->a[i * dim + j] * out->a[i * dim + j] - t[i * dim + j] * t[i * dim + j];
+            out->norms[i] += 2 * out->a[i * dim + j] * out->a[i * dim + j] - t[i * dim + j] * t[i * dim + j];
     }
     bo_free(t);
     return status;
@@ -47,15 +47,15 @@ static double log_mean(size_t count, const double *x)
     return top + log(sum / (double)count);
 }
 
-/* Computes the log of the mean over pairs of exp(times a·b), or with `own` of exp(own_a + own_b + times a·b). */
-static bo_status log_mean_pairs(bo_context *context, size_t dim, const turned *x, const turned *y, double times,
-                                bool own, double *out)
+/* Computes the log of the mean over pairs of exp(times a·b), or with `norms` of exp(norms_a + norms_b + times a·b). */
+static bo_status log_mean_pairs(bo_context *context, size_t dim, const rotated *x, const rotated *y, double times,
+                                bool norms, double *out)
 {
     size_t n = x->count, m = y->count;
     double *logs = bo_alloc_raw(context, n * m, sizeof *logs, "pairs of rows");
     if (!logs) return BO_MEMORY;
     bo_status status = bo_gemm64(context, false, true, n, m, dim, times, x->a, dim, y->a, dim, 0, logs, m);
-    for (size_t i = 0; own && i < n * m; i++) logs[i] += x->own[i / m] + y->own[i % m];
+    for (size_t i = 0; norms && i < n * m; i++) logs[i] += x->norms[i / m] + y->norms[i % m];
     if (status == BO_OK) *out = log_mean(n * m, logs);
     bo_free(logs);
     return status;
@@ -65,17 +65,17 @@ static bo_status log_mean_pairs(bo_context *context, size_t dim, const turned *x
 bo_status bo_features_log_second(bo_context *context, const bo_features *f, bool proposed, const bo_feature_sample *q,
                                  const bo_feature_sample *k, double *log_second)
 {
-    turned x = {0}, y = {0};
+    rotated x = {0}, y = {0};
     bool stretched = proposed && f->proposal;
     *log_second = INFINITY;
     if (stretched && !f->spread) return BO_OK;
     const double *by = stretched ? f->spread : NULL;
-    bo_status status = turn(context, f, q, by, &x);
-    if (status == BO_OK) status = turn(context, f, k, by, &y);
+    bo_status status = rotate(context, f, q, by, &x);
+    if (status == BO_OK) status = rotate(context, f, k, by, &y);
     if (status == BO_OK) status = log_mean_pairs(context, f->desc.dim, &x, &y, 4, true, log_second);
     if (status == BO_OK && stretched) *log_second += f->log_spread;
-    turned_free(&x);
-    turned_free(&y);
+    rotated_free(&x);
+    rotated_free(&y);
     return status;
 }
 
@@ -97,12 +97,12 @@ bo_status bo_features_log_square(bo_context *context, const bo_features *f, cons
                                  const bo_feature_sample *k, double *log_square)
 {
     if (f->desc.kernel != BO_KERNEL_SOFTMAX) return log_square_of_matrix(context, f, q, k, log_square);
-    turned x = {0}, y = {0};
-    bo_status status = turn(context, f, q, NULL, &x);
-    if (status == BO_OK) status = turn(context, f, k, NULL, &y);
+    rotated x = {0}, y = {0};
+    bo_status status = rotate(context, f, q, NULL, &x);
+    if (status == BO_OK) status = rotate(context, f, k, NULL, &y);
     if (status == BO_OK) status = log_mean_pairs(context, f->desc.dim, &x, &y, 2, false, log_square);
-    turned_free(&x);
-    turned_free(&y);
+    rotated_free(&x);
+    rotated_free(&y);
     return status;
 }
 

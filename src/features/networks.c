@@ -164,7 +164,7 @@ static void recursion_duals(const bo_features_desc *desc, const bo_pair *pair, d
     *sigma = c;
 }
 
-void bo_slopes_nngp(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_nngp(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     dual sigma, theta;
     recursion_duals(desc, pair, &sigma, &theta);
@@ -172,7 +172,7 @@ void bo_slopes_nngp(const bo_features_desc *desc, const bo_pair *pair, bo_pair_s
     out->distance2 = sigma.distance;
 }
 
-void bo_slopes_ntk(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_ntk(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     dual sigma, theta;
     recursion_duals(desc, pair, &sigma, &theta);

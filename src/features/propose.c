@@ -232,16 +232,16 @@ bo_status bo_features_like(bo_context *context, const bo_features *features, con
 
 void bo_features_exchange(bo_features *a, bo_features *b)
 {
-    int owners = atomic_load(&a->other_owners), others = atomic_load(&b->other_owners);
+    int owners = atomic_load(&a->other_owners), other_count = atomic_load(&b->other_owners);
     const uint64_t version = 1 + (a->version > b->version ? a->version : b->version);
-    bo_device_copies *copies = a->copies, *others_copies = b->copies; /* keep their addresses */
+    bo_device_copies *copies = a->copies, *other_copies = b->copies; /* keep their addresses */
     bo_features kept = *a;
     *a = *b;
     *b = kept;
-    a->copies = copies, b->copies = others_copies;
+    a->copies = copies, b->copies = other_copies;
     a->version = b->version = version;
     atomic_store(&a->other_owners, owners);
-    atomic_store(&b->other_owners, others);
+    atomic_store(&b->other_owners, other_count);
 }
 
 static void become(bo_features *features, bo_features *fresh)

@@ -192,15 +192,15 @@ static bo_status check_sample(bo_context *context, bo_features_desc *desc)
 
 bo_status bo_candidates_check(bo_context *context, size_t kept, size_t dim, size_t candidates)
 {
-    char what[96];
+    char label[96];
     if (candidates < kept)
         return bo_fail(context, BO_INVALID, "candidates must be at least the number of frequencies, %zu, found %zu",
                        kept, candidates);
     if (candidates > SIZE_MAX / sizeof(double) / dim / 64)
         return bo_fail(context, BO_INVALID, "%zu candidates of dim %zu do not fit in the address space", candidates,
                        dim);
-    snprintf(what, sizeof what, "a choice among %zu candidates of dim %zu", candidates, dim);
-    return bo_check_memory(context, what, (double)candidates * (double)dim * sizeof(float), bo_process_memory(),
+    snprintf(label, sizeof label, "a choice among %zu candidates of dim %zu", candidates, dim);
+    return bo_check_memory(context, label, (double)candidates * (double)dim * sizeof(float), bo_process_memory(),
                            "use fewer candidates");
 }
 

@@ -45,13 +45,13 @@ static void products_task(void *arg, size_t at, int worker)
     const moments_job *job = arg;
     const bo_features *f = job->candidates;
     const size_t i = at % f->frequencies;
-    const int which = (int)(at / f->frequencies);
+    const int product_index = (int)(at / f->frequencies);
     double product[ROWS], before = job->sum[at], top = before;
     bool number = !isnan(before);
     float below[ROWS];
     (void)worker;
     for (size_t r = 0; r < job->rows; r++) {
-        product[r] = f->function->log_product(f, i, which, job->u[r * f->frequencies + i], job->half_norms[r]);
+        product[r] = f->function->log_product(f, i, product_index, job->u[r * f->frequencies + i], job->half_norms[r]);
         number &= !isnan(product[r]);
         top = fmax(top, product[r]);
     }

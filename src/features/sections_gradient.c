@@ -1,5 +1,5 @@
 /* Gradients of sums of sections of a kernel. Kernels of differences are differentiated in float32 by kernel_block.c,
- * the others in float64 by their slopes (slopes.c). */
+ * the others in float64 by their slopes (derivatives.c). */
 #include <math.h>
 #include "internal.h"
 #include "kernel_block.h"
@@ -18,11 +18,11 @@ static void section_gradient(const bo_features *f, const float *x, const float *
     const bo_features_desc *desc = &f->desc;
     const bo_form form = bo_kernel_find(desc->kernel)->form;
     const bo_pair pair = bo_pair_make(desc, f->factor, x, w);
-    const bo_pair_slopes slopes = bo_kernel_slopes(desc, &pair);
+    const bo_pair_derivatives derivatives = bo_kernel_derivatives(desc, &pair);
     const double top = largest(f->factor, x, desc->dim), top_w = largest(f->factor, w, desc->dim);
     for (size_t j = 0; j < desc->dim; j++) {
         const double factor = f->factor[j], a = (double)x[j] * factor, b = (double)w[j] * factor;
-        out[j] = factor * bo_slopes_along(&slopes, form, desc->gamma, a, b, top, top_w);
+        out[j] = factor * bo_derivative_along(&derivatives, form, desc->gamma, a, b, top, top_w);
     }
 }
 

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LARGEST_BATCH = 256, LEAST_BATCH = 16, SHORT = 500, LONG = 4000, LEAST_HELD = 4 };
+enum { MAX_BATCH = 256, MIN_BATCH = 16, SHORT_RUN = 500, LONG_RUN = 4000, MIN_HELD_OUT = 4 };
 
 typedef struct adam {
     bo_context *context;
@@ -26,13 +26,13 @@ typedef struct adam {
     float *z, *scores, *gradient;
     float *beta, *first, *second; /* coefficients and their moments */
     size_t *order;
-    void *room; /* of the products */
+    void *workspace; /* of the products */
 } adam;
 
 static void adam_free(adam *a)
 {
     void *blocks[] = {a->center,   a->squares, a->mean,  a->kept,   a->z,     a->scores,
-                      a->gradient, a->beta,    a->first, a->second, a->order, a->room};
+                      a->gradient, a->beta,    a->first, a->second, a->order, a->workspace};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
@@ -73,7 +73,7 @@ static bo_status adam_create(bo_context *context, const bo_fit_problem *problem,
 {
     size_t n = problem->samples->rows, features = bo_features_describe(problem->row_map.phi)->features;
     size_t outputs = problem->targets->outputs, batch = n / 8;
-    batch = batch > LARGEST_BATCH ? LARGEST_BATCH : batch < LEAST_BATCH ? LEAST_BATCH : batch;
+    batch = batch > MAX_BATCH ? MAX_BATCH : batch < MIN_BATCH ? MIN_BATCH : batch;
     if (batch > n) batch = n;
     *a = (adam){
         .context = context, .problem = problem, .n = n, .features = features, .outputs = outputs, .batch = batch};
@@ -89,8 +89,8 @@ static bo_status adam_create(bo_context *context, const bo_fit_problem *problem,
     a->order = bo_alloc_raw(context, n, sizeof(size_t), "the order of rows");
     size_t scores = bo_gemm_bytes(context, BO_PRECISION_FLOAT32, batch, outputs, features),
            gradient = bo_gemm_bytes(context, BO_PRECISION_FLOAT32, features, outputs, batch);
-    a->room = bo_alloc_raw(context, scores > gradient ? scores : gradient, 1, "a batch");
-    if (!a->room || !a->center || !a->squares || !a->mean || !a->z || !a->scores || !a->gradient || !a->beta ||
+    a->workspace = bo_alloc_raw(context, scores > gradient ? scores : gradient, 1, "a batch");
+    if (!a->workspace || !a->center || !a->squares || !a->mean || !a->z || !a->scores || !a->gradient || !a->beta ||
         !a->first || !a->second || !a->order)
         return BO_MEMORY;
     double largest_norm;
@@ -130,11 +130,11 @@ static bo_status step(adam *a, size_t first, size_t rows, int number, double rat
     size_t features = a->features, t = a->outputs;
     BO_TRY(batch_features(a, first, rows));
     bo_gemm_in(a->context, BO_PRECISION_FLOAT32, false, false, rows, t, features, 1, a->z, features, a->beta, t, 0,
-               a->scores, t, a->room);
+               a->scores, t, a->workspace);
     for (size_t i = 0; i < rows; i++)
         for (size_t k = 0; k < t; k++) a->scores[i * t + k] -= target(a, a->order[first + i], k);
     bo_gemm_in(a->context, BO_PRECISION_FLOAT32, true, false, features, t, rows, 1 / (float)rows, a->z, features,
-               a->scores, t, 0, a->gradient, t, a->room);
+               a->scores, t, 0, a->gradient, t, a->workspace);
     const float unbiased = (float)(sqrt(1 - pow(0.999, number)) / (1 - pow(0.9, number)) * rate);
     for (size_t k = 0; k < features * t; k++) {
         float g = a->gradient[k];
@@ -163,13 +163,13 @@ static bo_status run(adam *a, double c, int steps)
     return BO_OK;
 }
 
-static bo_status take(bo_context *context, const adam *a, bo_machine *machine)
+static bo_status store_solution(bo_context *context, const adam *a, bo_machine *machine)
 {
     size_t count = a->features * a->outputs;
     double *beta = bo_alloc_raw(context, count, sizeof *beta, "the coefficients");
     if (!beta) return BO_MEMORY;
     for (size_t k = 0; k < count; k++) beta[k] = (double)a->beta[k];
-    bo_status status = bo_machine_take_solution(context, machine, a->problem->targets, beta, a->mean, a->center);
+    bo_status status = bo_machine_set_solution(context, machine, a->problem->targets, beta, a->mean, a->center);
     bo_free(beta);
     return status;
 }
@@ -183,14 +183,14 @@ typedef struct choice {
 } choice;
 
 /* Runs with this choice and replaces *best if its error on the held-out rows is smaller. */
-static bo_status attempt(adam *a, const bo_samples *held, choice candidate, bo_machine *machine, choice *best,
+static bo_status attempt(adam *a, const bo_samples *held_out, choice candidate, bo_machine *machine, choice *best,
                          bo_left_out *left_out)
 {
     bo_left_out rows;
     BO_TRY(run(a, candidate.size, candidate.steps));
     machine->report.iterations += candidate.steps;
-    BO_TRY(take(a->context, a, machine));
-    BO_TRY(bo_pass_held_out(a->context, machine, a->problem->targets, held, &rows));
+    BO_TRY(store_solution(a->context, a, machine));
+    BO_TRY(bo_pass_held_out(a->context, machine, a->problem->targets, held_out, &rows));
     double weight = 0;
     for (size_t i = 0; i < rows.rows; i++) {
         weight += rows.weight[i];
@@ -209,22 +209,22 @@ static bo_status attempt(adam *a, const bo_samples *held, choice candidate, bo_m
     return BO_OK;
 }
 
-static bo_status choose(adam *a, const bo_samples *held, bo_machine *machine, choice *best, bo_left_out *left_out)
+static bo_status choose(adam *a, const bo_samples *held_out, bo_machine *machine, choice *best, bo_left_out *left_out)
 {
     static const double sizes[] = {0.3, 0.1, 0.03};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        BO_TRY(attempt(a, held, (choice){sizes[i], SHORT, 0}, machine, best, left_out));
+        BO_TRY(attempt(a, held_out, (choice){sizes[i], SHORT_RUN, 0}, machine, best, left_out));
     const double size = best->size;
-    BO_TRY(attempt(a, held, (choice){size, LONG, 0}, machine, best, left_out));
-    return attempt(a, held, (choice){size / 3, LONG, 0}, machine, best, left_out);
+    BO_TRY(attempt(a, held_out, (choice){size, LONG_RUN, 0}, machine, best, left_out));
+    return attempt(a, held_out, (choice){size / 3, LONG_RUN, 0}, machine, best, left_out);
 }
 
-static bo_status choose_on(bo_context *context, const bo_fit_problem *problem, const bo_samples *held,
+static bo_status choose_on(bo_context *context, const bo_fit_problem *problem, const bo_samples *held_out,
                            bo_machine *machine, choice *best, bo_left_out *left_out)
 {
     adam a;
     bo_status status = adam_create(context, problem, &a);
-    if (status == BO_OK) status = choose(&a, held, machine, best, left_out);
+    if (status == BO_OK) status = choose(&a, held_out, machine, best, left_out);
     adam_free(&a);
     return status;
 }
@@ -235,22 +235,22 @@ static bo_status choose_held_out(bo_context *context, const bo_fit_problem *prob
 {
     const bo_samples *all = problem->samples;
     size_t count = all->rows / 5;
-    if (count < LEAST_HELD) {
-        *best = (choice){0.1, SHORT, 0};
+    if (count < MIN_HELD_OUT) {
+        *best = (choice){0.1, SHORT_RUN, 0};
         return BO_OK;
     }
     size_t *order = bo_alloc_raw(context, all->rows, sizeof *order, "the order of rows");
     if (!order) return BO_MEMORY;
     bo_rng rng = bo_rng_make(problem->desc->seed, bo_rng_stream("machines.held_out", 0));
     bo_rng_permutation(&rng, all->rows, order);
-    bo_samples held = {0}, rest = {0};
-    bo_status status = bo_samples_gather(context, all, order, count, &held);
+    bo_samples held_out = {0}, rest = {0};
+    bo_status status = bo_samples_gather(context, all, order, count, &held_out);
     if (status == BO_OK) status = bo_samples_gather(context, all, order + count, all->rows - count, &rest);
     bo_free(order);
     bo_fit_problem reduced = *problem;
     reduced.samples = &rest;
-    if (status == BO_OK) status = choose_on(context, &reduced, &held, machine, best, left_out);
-    bo_samples_free(&held);
+    if (status == BO_OK) status = choose_on(context, &reduced, &held_out, machine, best, left_out);
+    bo_samples_free(&held_out);
     bo_samples_free(&rest);
     return status;
 }
@@ -266,7 +266,7 @@ bo_status bo_solve_adam(bo_context *context, const bo_fit_problem *problem, bo_m
         status = bo_fail(context, BO_NUMERIC, "the features of kernel %s are not finite; scale the columns",
                          bo_kernel_name(bo_features_describe(problem->row_map.phi)->kernel));
     if (status == BO_OK) status = run(&a, best.size, best.steps);
-    if (status == BO_OK) status = take(context, &a, machine);
+    if (status == BO_OK) status = store_solution(context, &a, machine);
     if (status == BO_OK && left_out.rows) status = bo_machine_calibrate(context, machine, problem->targets, &left_out);
     machine->report.iterations += best.steps;
     adam_free(&a);

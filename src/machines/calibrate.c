@@ -56,9 +56,9 @@ static double log_loss(calibration *c, double sharpness, const double *offset, b
         const double *score = rows->prediction + i * classes;
         double top = -INFINITY, sum = 0, mean = 0, square = 0, w = rows->weight[i];
         for (size_t k = 0; k < classes; k++) top = fmax(top, c->p[k] = sharpness * score[k] + offset[k]);
-        double own = c->p[rows->label[i]] - top;
+        double logit = c->p[rows->label[i]] - top;
         for (size_t k = 0; k < classes; k++) sum += c->p[k] = exp(c->p[k] - top);
-        loss += w * (log(sum) - own);
+        loss += w * (log(sum) - logit);
         if (!derivatives) continue;
         for (size_t k = 0; k < classes; k++) {
             double p = c->p[k] / sum;

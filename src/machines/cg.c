@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SAMPLE_ROWS = 1024, MOST_ITERATIONS = 200, HELD_ROWS = 4096 };
+enum { SAMPLE_ROWS = 1024, MAX_ITERATIONS = 200, MAX_HELD_OUT = 4096 };
 static const double tolerance = 1e-5; /* of the residual; the products are float32 */
 /* Part of the memory of a fit for the kernel values of all rows with the landmarks, which else are computed in every
  * pass. */
@@ -277,7 +277,7 @@ static bo_status iterate(cg *c, bo_machine *machine, double *space)
     for (size_t k = 0; k < t; k++) rho[k] = inner(c, c->r, c->z, k), start[k] = inner(c, c->r, c->r, k);
     double worst = 1;
     int step = 0;
-    for (; step < MOST_ITERATIONS && worst > tolerance; step++) {
+    for (; step < MAX_ITERATIONS && worst > tolerance; step++) {
         c->step = step;
         BO_TRY(multiply(c, c->p, c->q));
         worst = 0;
@@ -321,8 +321,7 @@ static bo_status solve_with(bo_context *context, const bo_fit_problem *problem, 
     if (status == BO_OK) status = precondition_setup(&c);
     if (status == BO_OK) status = iterate(&c, machine, space);
     if (status == BO_OK) status = to_features(&c, c.x, c.sums);
-    if (status == BO_OK)
-        status = bo_machine_take_solution(context, machine, problem->targets, c.sums, c.mean, c.center);
+    if (status == BO_OK) status = bo_machine_set_solution(context, machine, problem->targets, c.sums, c.mean, c.center);
     bo_free(space);
     cg_free(&c);
     return status;
@@ -350,5 +349,5 @@ static bo_status solve(bo_context *context, const bo_fit_problem *problem, bo_ma
 
 bo_status bo_solve_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine)
 {
-    return bo_solve_held_out(context, problem, HELD_ROWS, solve, machine);
+    return bo_solve_held_out(context, problem, MAX_HELD_OUT, solve, machine);
 }

@@ -11,14 +11,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = BO_COMMITTEE };
-static const double least_share = 0.05;
+enum { MAX_MEMBERS = BO_COMMITTEE };
+static const double min_share = 0.05;
 
 /* products[a][b] = Σ_i w_i e_a e_b of the errors of two members, over all outputs. */
-static void error_products(size_t count, const bo_left_out *left_out, double products[MOST][MOST])
+static void error_products(size_t count, const bo_left_out *left_out, double products[MAX_MEMBERS][MAX_MEMBERS])
 {
     const size_t outputs = left_out[0].outputs;
-    memset(products, 0, MOST * sizeof *products);
+    memset(products, 0, MAX_MEMBERS * sizeof *products);
     for (size_t k = 0; k < left_out[0].rows * outputs; k++)
         for (size_t a = 0; a < count; a++)
             for (size_t b = 0; b < count; b++)
@@ -28,7 +28,7 @@ static void error_products(size_t count, const bo_left_out *left_out, double pro
 
 /* Minimizes shareᵀ P share over the members whose share is positive, by multiplicative updates, which stay in the
  * simplex. */
-static void minimize(size_t count, double products[MOST][MOST], double *share)
+static void minimize(size_t count, double products[MAX_MEMBERS][MAX_MEMBERS], double *share)
 {
     enum { STEPS = 2000 };
     double scale = 0, total = 0;
@@ -37,7 +37,7 @@ static void minimize(size_t count, double products[MOST][MOST], double *share)
     for (size_t a = 0; a < count; a++) share[a] /= total;
     if (!(scale > 0)) return;
     for (int step = 0; step < STEPS; step++) {
-        double slope[MOST] = {0};
+        double slope[MAX_MEMBERS] = {0};
         total = 0;
         for (size_t a = 0; a < count; a++)
             for (size_t b = 0; b < count; b++) slope[a] += products[a][b] * share[b] / scale;
@@ -46,37 +46,37 @@ static void minimize(size_t count, double products[MOST][MOST], double *share)
     }
 }
 
-/* Shares of members below least_share are set to 0, and the rest is adjusted. */
+/* Shares of members below min_share are set to 0, and the rest is adjusted. */
 static void find_shares(size_t count, const bo_left_out *left_out, double *share)
 {
-    double products[MOST][MOST];
+    double products[MAX_MEMBERS][MAX_MEMBERS];
     error_products(count, left_out, products);
     for (size_t a = 0; a < count; a++) share[a] = 1;
     minimize(count, products, share);
     for (size_t a = 0; a < count; a++)
-        if (share[a] < least_share) share[a] = 0;
+        if (share[a] < min_share) share[a] = 0;
     minimize(count, products, share);
 }
 
 /* The left-out predictions of the mean, in place of those of the leader. */
 static void mean_predictions(size_t count, const double *share, size_t leader, bo_left_out *left_out)
 {
-    bo_left_out *own = &left_out[leader];
+    bo_left_out *combined = &left_out[leader];
     double inflation = 0;
     for (size_t a = 0; a < count; a++) inflation += share[a] * left_out[a].inflation;
-    own->inflation = inflation;
-    for (size_t k = 0; k < own->rows * own->outputs; k++) {
+    combined->inflation = inflation;
+    for (size_t k = 0; k < combined->rows * combined->outputs; k++) {
         double sum = 0;
         for (size_t a = 0; a < count; a++) sum += share[a] * left_out[a].prediction[k];
-        own->prediction[k] = sum;
+        combined->prediction[k] = sum;
     }
 }
 
 bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size_t count, bo_machine **machines,
                             bo_left_out *left_out, bo_machine **out)
 {
-    assert(count > 0 && count <= MOST);
-    double share[MOST];
+    assert(count > 0 && count <= MAX_MEMBERS);
+    double share[MAX_MEMBERS];
     find_shares(count, left_out, share);
     size_t leader = 0, members = 0;
     for (size_t a = 0; a < count; a++) {
@@ -85,18 +85,18 @@ bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size
     }
     bo_machine *machine = machines[leader];
     if (members > 1) {
-        machine->others = bo_alloc(context, members - 1, sizeof(bo_machine *), "the members of a committee");
+        machine->other_members = bo_alloc(context, members - 1, sizeof(bo_machine *), "the members of a committee");
         machine->share = bo_alloc_raw(context, members, sizeof(double), "the members of a committee");
-        if (!machine->others || !machine->share) return BO_MEMORY;
+        if (!machine->other_members || !machine->share) return BO_MEMORY;
         machine->share[0] = share[leader];
         mean_predictions(count, share, leader, left_out);
         BO_TRY(bo_machine_calibrate(context, machine, targets, &left_out[leader]));
     }
     for (size_t a = 0; a < count; a++) {
         if (a == leader || share[a] == 0) continue;
-        bo_machine_forget_uncertainty(machines[a]);
-        machine->others[machine->others_count++] = machines[a];
-        machine->share[machine->others_count] = share[a];
+        bo_machine_free_uncertainty(machines[a]);
+        machine->other_members[machine->other_members_count++] = machines[a];
+        machine->share[machine->other_members_count] = share[a];
         machines[a] = NULL;
     }
     machine->report.members = members;
@@ -108,12 +108,12 @@ bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size
 bo_status bo_committee_mean(bo_context *context, const bo_machine *machine, const bo_input_view *inputs, double *mean)
 {
     const size_t numbers = inputs->rows * machine->report.outputs;
-    if (machine->others_count == 0) return BO_OK;
+    if (machine->other_members_count == 0) return BO_OK;
     double *other = bo_alloc_raw(context, numbers, sizeof *other, "predictions");
     bo_status status = other ? BO_OK : BO_MEMORY;
     for (size_t k = 0; status == BO_OK && k < numbers; k++) mean[k] *= machine->share[0];
-    for (size_t a = 0; status == BO_OK && a < machine->others_count; a++) {
-        status = bo_machine_predict_plain(context, machine->others[a], inputs, other, NULL);
+    for (size_t a = 0; status == BO_OK && a < machine->other_members_count; a++) {
+        status = bo_machine_predict_plain(context, machine->other_members[a], inputs, other, NULL);
         for (size_t k = 0; status == BO_OK && k < numbers; k++) mean[k] += machine->share[a + 1] * other[k];
     }
     bo_free(other);

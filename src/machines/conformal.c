@@ -15,12 +15,12 @@
 #include <string.h>
 
 enum {
-    MOST_ROWS = 4096, /* scores that a machine keeps */
+    MAX_ROWS = 4096, /* scores that a machine keeps */
     WINDOW_ROWS =
         /* at least, if there are as many; both quantiles are estimated from so many, otherwise one for both sides */
     200,
-    WINDOW_SHARE = 5,  /* a window has this part of the rows */
-    MOST_FREEDOM = 10, /* of the t distribution beyond the largest score: heavier tails than normal */
+    WINDOW_SHARE = 5, /* a window has this part of the rows */
+    MAX_FREEDOM = 10, /* of the t distribution beyond the largest score: heavier tails than normal */
 };
 
 void bo_intervals_free(bo_intervals *intervals)
@@ -48,7 +48,7 @@ static double upper_quantile(const double *sorted, size_t m, double p, int sides
 {
     const double rank = ceil((double)(m + 1) * p * (1 - 1e-14));
     if (rank <= (double)m) return sorted[rank < 1 ? 0 : (size_t)rank - 1];
-    const int freedom = m < 2 ? 1 : m - 1 < MOST_FREEDOM ? (int)m - 1 : MOST_FREEDOM;
+    const int freedom = m < 2 ? 1 : m - 1 < MAX_FREEDOM ? (int)m - 1 : MAX_FREEDOM;
     const double last = (double)m / (double)(m + 1), outside = sides == 2 ? 0.5 : 1;
     const double growth =
         bo_student_quantile(1 - outside * (1 - p), freedom) / bo_student_quantile(1 - outside * (1 - last), freedom);
@@ -81,7 +81,7 @@ bo_status bo_quantiles_find(bo_context *context, const bo_intervals *intervals, 
     size_t window = share > WINDOW_ROWS ? share : WINDOW_ROWS;
     if (window > n) window = n;
     size_t windows = 1 + 2 * (n - window) / window;
-    if (windows > BO_MOST_WINDOWS) windows = BO_MOST_WINDOWS;
+    if (windows > BO_MAX_WINDOWS) windows = BO_MAX_WINDOWS;
     double *space = bo_alloc_raw(context, window, sizeof *space, "quantiles");
     if (!space) return BO_MEMORY;
     const double *prediction = intervals->prediction + t * n, *score = intervals->score + t * n;
@@ -222,17 +222,17 @@ static void rows_free(fitting_rows *r)
 
 static bo_status rows_create(bo_context *context, const bo_left_out *left_out, fitting_rows *r)
 {
-    const size_t most = left_out->rows, columns = left_out->columns_count;
+    const size_t max_rows = left_out->rows, columns = left_out->columns_count;
     *r = (fitting_rows){.columns = columns};
-    static const char what[] = "errors of left-out rows";
-    r->index = bo_alloc_raw(context, most, sizeof *r->index, what);
-    r->prediction = bo_alloc_raw(context, most, sizeof(double), what);
-    r->error = bo_alloc_raw(context, most, sizeof(double), what);
-    r->column = bo_alloc_raw(context, most * columns, sizeof(double), what);
-    r->left_out = bo_alloc_raw(context, most, sizeof(double), what);
-    r->triples = bo_alloc_raw(context, 3 * most, sizeof(double), what);
+    static const char label[] = "errors of left-out rows";
+    r->index = bo_alloc_raw(context, max_rows, sizeof *r->index, label);
+    r->prediction = bo_alloc_raw(context, max_rows, sizeof(double), label);
+    r->error = bo_alloc_raw(context, max_rows, sizeof(double), label);
+    r->column = bo_alloc_raw(context, max_rows * columns, sizeof(double), label);
+    r->left_out = bo_alloc_raw(context, max_rows, sizeof(double), label);
+    r->triples = bo_alloc_raw(context, 3 * max_rows, sizeof(double), label);
     if (!r->index || !r->prediction || !r->error || !r->column || !r->left_out || !r->triples) return BO_MEMORY;
-    for (size_t i = 0; i < most; i++) {
+    for (size_t i = 0; i < max_rows; i++) {
         if (!(left_out->weight[i] > 0)) continue;
         if (columns) memcpy(r->column + r->rows * columns, left_out->columns + i * columns, columns * sizeof(double));
         r->index[r->rows++] = i;
@@ -240,16 +240,16 @@ static bo_status rows_create(bo_context *context, const bo_left_out *left_out, f
     return BO_OK;
 }
 
-/* Predictions that differ by less than `least` are set to their mean: the rest of their differences is rounding, or an
- * effect of leaving rows out. */
-static void level_predictions(double least, fitting_rows *r)
+/* Predictions that differ by less than `min_range` are set to their mean: the rest of their differences is rounding, or
+ * an effect of leaving rows out. */
+static void level_predictions(double min_range, fitting_rows *r)
 {
     double low = INFINITY, high = -INFINITY;
     for (size_t k = 0; k < r->rows; k++) {
         low = fmin(low, r->prediction[k]);
         high = fmax(high, r->prediction[k]);
     }
-    for (size_t k = 0; high - low < least && k < r->rows; k++) r->prediction[k] = 0.5 * (low + high);
+    for (size_t k = 0; high - low < min_range && k < r->rows; k++) r->prediction[k] = 0.5 * (low + high);
 }
 
 static void fill_errors(const bo_targets *targets, const bo_left_out *left_out, size_t t, double noise, fitting_rows *r)
@@ -296,13 +296,13 @@ static void keep_scores(fitting_rows *r, size_t t, bo_intervals *out)
 static bo_status intervals_create(bo_context *context, size_t rows, size_t columns, size_t outputs, bo_intervals *out)
 {
     *out = (bo_intervals){
-        .rows = rows < MOST_ROWS ? rows : MOST_ROWS, .knots = bo_deviation_knots(rows), .columns = columns};
-    static const char what[] = "prediction intervals";
-    out->knot = bo_alloc(context, outputs * out->knots, sizeof(double), what);
-    out->coefficient = bo_alloc(context, outputs * (out->knots + columns), sizeof(double), what);
-    out->bound = bo_alloc(context, outputs * 2, sizeof(double), what);
-    out->prediction = bo_alloc(context, outputs * out->rows, sizeof(double), what);
-    out->score = bo_alloc(context, outputs * out->rows, sizeof(double), what);
+        .rows = rows < MAX_ROWS ? rows : MAX_ROWS, .knots = bo_deviation_knots(rows), .columns = columns};
+    static const char label[] = "prediction intervals";
+    out->knot = bo_alloc(context, outputs * out->knots, sizeof(double), label);
+    out->coefficient = bo_alloc(context, outputs * (out->knots + columns), sizeof(double), label);
+    out->bound = bo_alloc(context, outputs * 2, sizeof(double), label);
+    out->prediction = bo_alloc(context, outputs * out->rows, sizeof(double), label);
+    out->score = bo_alloc(context, outputs * out->rows, sizeof(double), label);
     return out->knot && out->coefficient && out->bound && out->prediction && out->score ? BO_OK : BO_MEMORY;
 }
 

@@ -19,23 +19,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_KNOTS = 8, ROWS_PER_KNOT = 50, MOST_COLUMNS = 64, ROWS_PER_COLUMN = 16, OUTPUTS_WITH_COLUMNS = 4 };
+enum { MAX_KNOTS = 8, ROWS_PER_KNOT = 50, MAX_COLUMNS = 64, ROWS_PER_COLUMN = 16, OUTPUTS_WITH_COLUMNS = 4 };
 /* Penalty of the hat functions, in rows. */
 static const double hat_penalty = 1;
 /* Features must reduce the score of hat functions alone by this part. */
-static const double least_gain = 0.002;
+static const double min_gain = 0.002;
 
 size_t bo_deviation_knots(size_t rows)
 {
     const size_t knots = rows / ROWS_PER_KNOT;
-    return knots < 2 ? 1 : knots < MOST_KNOTS ? knots : MOST_KNOTS;
+    return knots < 2 ? 1 : knots < MAX_KNOTS ? knots : MAX_KNOTS;
 }
 
 size_t bo_deviation_columns(size_t features, size_t outputs, size_t rows)
 {
     if (outputs > OUTPUTS_WITH_COLUMNS) return 0;
     size_t columns = rows / ROWS_PER_COLUMN;
-    if (columns > MOST_COLUMNS) columns = MOST_COLUMNS;
+    if (columns > MAX_COLUMNS) columns = MAX_COLUMNS;
     if (columns > features) columns = features;
     return columns - columns % 2; /* an even selection then has the sine and the cosine of a frequency */
 }
@@ -89,18 +89,18 @@ static bo_status scale_create(bo_context *context, size_t rows, size_t knots, si
 {
     const size_t size = knots + columns;
     *f = (scale_fit){.rows = rows, .knots = knots, .columns = columns, .size = size, .scale = 1};
-    static const char what[] = "the deviations of the errors";
-    f->a = bo_alloc_raw(context, rows, sizeof(double), what);
-    f->b = bo_alloc(context, rows * size, sizeof(double), what);
-    f->gram = bo_alloc(context, size * size, sizeof(double), what);
-    f->factor = bo_alloc(context, size * size, sizeof(double), what);
-    f->theta = bo_alloc(context, size, sizeof(double), what);
-    f->step = bo_alloc(context, size, sizeof(double), what);
-    f->best = bo_alloc(context, size, sizeof(double), what);
-    f->eta = bo_alloc(context, rows, sizeof(double), what);
-    f->trial = bo_alloc(context, rows, sizeof(double), what);
-    f->solved = bo_alloc(context, rows * size, sizeof(double), what);
-    f->mean = bo_alloc(context, columns, sizeof(double), what);
+    static const char label[] = "the deviations of the errors";
+    f->a = bo_alloc_raw(context, rows, sizeof(double), label);
+    f->b = bo_alloc(context, rows * size, sizeof(double), label);
+    f->gram = bo_alloc(context, size * size, sizeof(double), label);
+    f->factor = bo_alloc(context, size * size, sizeof(double), label);
+    f->theta = bo_alloc(context, size, sizeof(double), label);
+    f->step = bo_alloc(context, size, sizeof(double), label);
+    f->best = bo_alloc(context, size, sizeof(double), label);
+    f->eta = bo_alloc(context, rows, sizeof(double), label);
+    f->trial = bo_alloc(context, rows, sizeof(double), label);
+    f->solved = bo_alloc(context, rows * size, sizeof(double), label);
+    f->mean = bo_alloc(context, columns, sizeof(double), label);
     return f->a && f->b && f->gram && f->factor && f->theta && f->step && f->best && f->eta && f->trial && f->solved &&
                    f->mean
                ? BO_OK
@@ -214,7 +214,7 @@ static double interval_score(scale_fit *f)
 static bo_status fit_penalized(bo_context *context, scale_fit *f, double column_penalty, double *score)
 {
     const size_t size = f->size;
-    double penalty[MOST_KNOTS + MOST_COLUMNS];
+    double penalty[MAX_KNOTS + MAX_COLUMNS];
     for (size_t j = 0; j < size; j++)
         penalty[j] = j < f->knots ? hat_penalty : column_penalty > 0 ? column_penalty : 1e12;
     memcpy(f->factor, f->gram, size * size * sizeof *f->factor);
@@ -240,7 +240,7 @@ static bo_status choose(bo_context *context, scale_fit *f, double *left_out)
     static const double penalties[] = {30, 10, 3, 1, 0.3};
     double best, score, chosen = 0;
     BO_TRY(fit_penalized(context, f, 0, &best));
-    best -= least_gain;
+    best -= min_gain;
     for (size_t k = 0; f->columns > 0 && k < sizeof penalties / sizeof *penalties; k++) {
         BO_TRY(fit_penalized(context, f, penalties[k], &score));
         if (!(score < best)) break;
@@ -255,7 +255,7 @@ static bo_status choose(bo_context *context, scale_fit *f, double *left_out)
 
 /* The coefficients for features that are neither centered nor scaled: the hat functions add up to 1 and take the
  * constant. */
-static void take(const scale_fit *f, size_t t, bo_intervals *out)
+static void store_coefficients(const scale_fit *f, size_t t, bo_intervals *out)
 {
     double *a = out->coefficient + t * f->size, constant = f->start, low = INFINITY, high = -INFINITY;
     for (size_t j = 0; j < f->columns; j++) {
@@ -294,7 +294,7 @@ bo_status bo_deviation_fit(bo_context *context, const bo_errors *errors, size_t 
             memset(left_out, 0, f.rows * sizeof *left_out);
         }
     }
-    if (status == BO_OK) take(&f, t, intervals);
+    if (status == BO_OK) store_coefficients(&f, t, intervals);
     scale_free(&f);
     return status;
 }

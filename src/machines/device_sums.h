@@ -20,11 +20,11 @@ typedef struct bo_device_sums_desc {
 /* A block of at most BO_DEVICE_ROWS rows. Exactly one of x and z is set. */
 typedef struct bo_device_rows {
     size_t count;
-    const float *x;         /* inputs of the map, stride dim */
-    const bo_features *map; /* x: that of the sums, or one of its size */
-    const float *z;         /* features, stride `features` */
-    const float *others;    /* count x (outputs + 1): y √w and √w */
-    const float *root;      /* √w; NULL: all 1 */
+    const float *x;                /* inputs of the map, stride dim */
+    const bo_features *map;        /* x: that of the sums, or one of its size */
+    const float *z;                /* features, stride `features` */
+    const float *weighted_targets; /* count x (outputs + 1): y √w and √w */
+    const float *root;             /* √w; NULL: all 1 */
 } bo_device_rows;
 
 enum { BO_DEVICE_ROWS = 4096 };

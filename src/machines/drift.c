@@ -26,7 +26,7 @@ struct bo_drift {
     double *permuted; /* permutations x features: Σ (1{A} - m/N) z */
 };
 
-enum { MOST_CATEGORIES = 1024, MOST_PERMUTATIONS = 1000000 };
+enum { MAX_CATEGORIES = 1024, MAX_PERMUTATIONS = 1000000 };
 
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
 
@@ -42,13 +42,13 @@ static bo_status check(bo_context *context, const bo_drift_desc *desc, size_t sa
                        desc->rows_a, desc->rows_b);
     if (!bo_p_value_name(desc->p_value))
         return bo_fail(context, BO_INVALID, "p_value: expected a value of bo_p_value, found %d", (int)desc->p_value);
-    if (desc->permutations > MOST_PERMUTATIONS)
-        return bo_fail(context, BO_INVALID, "permutations: expected at most %d, found %zu", MOST_PERMUTATIONS,
+    if (desc->permutations > MAX_PERMUTATIONS)
+        return bo_fail(context, BO_INVALID, "permutations: expected at most %d, found %zu", MAX_PERMUTATIONS,
                        desc->permutations);
     for (size_t j = 0; desc->categories && j < desc->columns; j++)
-        if (desc->categories[j] > MOST_CATEGORIES)
+        if (desc->categories[j] > MAX_CATEGORIES)
             return bo_fail(context, BO_UNSUPPORTED, "column %zu: expected at most %d categories, found %zu", j,
-                           MOST_CATEGORIES, desc->categories[j]);
+                           MAX_CATEGORIES, desc->categories[j]);
     if (!(desc->features.gamma >= 0 && isfinite(desc->features.gamma)))
         return bo_fail(context, BO_INVALID, "gamma: expected a finite number that is at least 0, found %g",
                        desc->features.gamma);
@@ -196,24 +196,24 @@ typedef struct assignment {
 static void assign_rows(void *arg, size_t index, int worker)
 {
     (void)worker;
-    enum { WORDS = 4, BLOCKS = 64 };
+    enum { OUTPUTS = 4, BLOCKS = 64 };
     const assignment *job = arg;
     bo_drift *drift = job->drift;
     const size_t total = drift->desc.rows_a + drift->desc.rows_b, first = drift->rows;
     const float share = (float)((double)drift->desc.rows_a / (double)total);
-    uint32_t words[WORDS * BLOCKS];
+    uint32_t outputs[OUTPUTS * BLOCKS];
     bo_rng rng = bo_rng_make(drift->desc.seed, bo_rng_stream("drift.permutation", index));
     uint64_t left = drift->left[index];
     float *weights = job->weights + index * job->rows;
     for (size_t i = 0, filled = 0; i < job->rows; i++) {
         const size_t row = first + i; /* word row % WORDS of block row / WORDS, for any division into calls */
         if (i == 0 || row >= filled) {
-            rng.next = row / WORDS;
-            bo_rng_words(&rng, BLOCKS, words);
-            filled = (row / WORDS + BLOCKS) * WORDS;
+            rng.next = row / OUTPUTS;
+            bo_rng_words(&rng, BLOCKS, outputs);
+            filled = (row / OUTPUTS + BLOCKS) * OUTPUTS;
         }
-        const uint64_t word = words[WORDS * BLOCKS - (filled - row)];
-        const bool chosen = word * (total - row) < left << 32;
+        const uint64_t output = outputs[OUTPUTS * BLOCKS - (filled - row)];
+        const bool chosen = output * (total - row) < left << 32;
         left -= chosen;
         weights[i] = (chosen ? 1 : 0) - share;
     }

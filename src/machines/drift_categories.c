@@ -85,9 +85,9 @@ bo_status bo_drift_categories_p_value(bo_context *context, const bo_two_sums *su
         mean += values[i];
         variance += 2 * values[i] * values[i];
     }
-    const double exact = exact_variance(count, t, m, n), least = 1e-12 * variance; /* the rounding error */
-    *p_value = 1;                                                                  /* the statistic is constant */
-    if (exact > least)
+    const double exact = exact_variance(count, t, m, n), tolerance = 1e-12 * variance; /* the rounding error */
+    *p_value = 1;                                                                      /* the statistic is constant */
+    if (exact > tolerance)
         *p_value = bo_chi_square_tail(
             count, values, mean + (m * n / N * bo_two_sums_mmd2(sums, &unbiased) - mean) * sqrt(variance / exact));
     bo_free(t);

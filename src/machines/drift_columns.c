@@ -228,10 +228,10 @@ bo_status bo_drift_adjust(bo_context *context, size_t count, bo_drift_column *co
     if (!order) return BO_MEMORY;
     for (size_t j = 0; j < count; j++) order[j] = (ranked){columns[j].p_value, j};
     qsort(order, count, sizeof *order, by_p);
-    double least = 0;
+    double running_max = 0;
     for (size_t i = 0; i < count; i++) {
-        least = fmax(least, fmin(1, (double)(count - i) * order[i].p));
-        columns[order[i].column].p_adjusted = least;
+        running_max = fmax(running_max, fmin(1, (double)(count - i) * order[i].p));
+        columns[order[i].column].p_adjusted = running_max;
     }
     bo_free(order);
     return BO_OK;

@@ -238,7 +238,7 @@ static bo_status keep_uncertainty(bo_context *context, const bo_fit_problem *pro
 
 static bo_status finish(bo_context *context, const bo_fit_problem *problem, dual *d, bo_machine *machine)
 {
-    BO_TRY(bo_machine_take_solution(context, machine, problem->targets, d->beta, d->mean, d->center));
+    BO_TRY(bo_machine_set_solution(context, machine, problem->targets, d->beta, d->mean, d->center));
     bo_left_out left_out;
     BO_TRY(leave_out(context, problem, d, &left_out));
     bo_left_out_inflate(&left_out, sqrt(problem->optimism));

@@ -106,7 +106,7 @@ static bo_status save(bo_context *context, const bo_embedding *embedding, const 
 {
     bo_file_array arrays[ARRAYS];
     bo_file_tensor tensors[ARRAYS + 1 + BO_FEATURES_TENSORS];
-    size_t own = ARRAYS, map = 0, metas = 0, schema_size;
+    size_t count = ARRAYS, map = 0, metas = 0, schema_size;
     char *report = NULL, *map_json = NULL, version[16];
     void *owned = NULL, *schema_json = NULL;
     bo_meta meta[6];
@@ -115,10 +115,10 @@ static bo_status save(bo_context *context, const bo_embedding *embedding, const 
     double *shift = NULL;
     bo_status status = bo_scaler_shift_of_file(context, &embedding->scaler, schema, &shift);
     const bo_file_array shifts = bo_file_array_shift(&shift, embedding->report.dim);
-    if (shift) tensors[own++] = bo_file_array_tensor(&shifts);
+    if (shift) tensors[count++] = bo_file_array_tensor(&shifts);
     snprintf(version, sizeof version, "%d", shift ? FORMAT_VERSION : WITHOUT_SHIFT);
     if (status == BO_OK) status = report_to_json(context, &embedding->report, &report);
-    if (status == BO_OK) status = bo_features_pack(context, embedding->phi, tensors + own, &map, &map_json, &owned);
+    if (status == BO_OK) status = bo_features_pack(context, embedding->phi, tensors + count, &map, &map_json, &owned);
     if (status == BO_OK && schema) status = bo_schema_write(context, schema, false, &schema_json, &schema_size);
     if (status == BO_OK) {
         meta[metas++] = (bo_meta){"format", format_name};
@@ -127,7 +127,7 @@ static bo_status save(bo_context *context, const bo_embedding *embedding, const 
         meta[metas++] = (bo_meta){"embedding", report};
         meta[metas++] = (bo_meta){"features", map_json};
         if (schema) meta[metas++] = (bo_meta){"schema", schema_json};
-        status = bo_tensors_write_output(context, output, tensors, own + map, meta, metas);
+        status = bo_tensors_write_output(context, output, tensors, count + map, meta, metas);
     }
     bo_free(report);
     bo_free(map_json);

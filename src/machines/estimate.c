@@ -35,7 +35,7 @@ bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse, int 
     const double bytes = 8 * (double)rows * (double)rows;
     if (desc->budget > 0 && bo_exact_seconds((double)rows, 1, threads) > 0.4 * desc->budget) return false;
     return map->features == 0 && map->draw == BO_DRAW_DEFAULT && map->sampling == BO_SAMPLING_DRAWN &&
-           desc->precision == BO_GRAM_PRECISION_AUTO && rows <= BO_EXACT_MOST_ROWS &&
+           desc->precision == BO_GRAM_PRECISION_AUTO && rows <= BO_EXACT_MAX_ROWS &&
            bytes <= (double)bo_fit_memory(desc).bytes;
 }
 
@@ -70,9 +70,9 @@ static double rows_copied(const fit_size *s, double rows)
 }
 
 /* Features of a block of rows with its scaled inputs and targets: ridge.c, passes.c. */
-static double block_of(const fit_size *s, double most)
+static double block_of(const fit_size *s, double max_rows)
 {
-    return fmin(s->rows, most) * (5 * s->features + 4 * s->outputs + s->row + 64);
+    return fmin(s->rows, max_rows) * (5 * s->features + 4 * s->outputs + s->row + 64);
 }
 
 /* Leave-one-out of `rows` training rows: bo_ridge_left_out. */
@@ -162,7 +162,7 @@ static const double cg_rows_per_landmark = 4, cg_work = 2e11;
 static const char *choose_exact_solver(const bo_machine_desc *desc, const fit_size *s, bo_solver *out)
 {
     const bool few = s->rows <= BO_FACTORIZED_ROWS, fits = memory_of(BO_SOLVER_DUAL, s) <= (double)s->limit.bytes;
-    const bool tiny = s->rows <= BO_FACTORIZED_MOST && bo_exact_needs_precision(desc->lambda, s->rows);
+    const bool tiny = s->rows <= BO_FACTORIZED_MAX_ROWS && bo_exact_needs_precision(desc->lambda, s->rows);
     *out = (few || tiny) && fits ? BO_SOLVER_DUAL : BO_SOLVER_CG;
     if (*out == BO_SOLVER_CG) return "the kernel is exact, and its matrix for the rows is large";
     return few ? "the kernel is exact: its matrix for the rows is factorized"
@@ -266,8 +266,8 @@ static double landmarks_bytes(const bo_machine_desc *desc, const bo_features_des
 {
     const double m = (double)resolved->features, dim = (double)resolved->dim, square = 16 * m * m;
     if (desc->features.sampling != BO_SAMPLING_LEVERAGE) return square + 8 * m * dim;
-    const double asked = desc->features.candidates ? (double)desc->features.candidates : 8 * m;
-    const double candidates = fmin(rows, fmax(asked, m)), pilot = fmin(candidates, 1024);
+    const double requested = desc->features.candidates ? (double)desc->features.candidates : 8 * m;
+    const double candidates = fmin(rows, fmax(requested, m)), pilot = fmin(candidates, 1024);
     return candidates * (8 * dim + 40) + fmax(square, pilot * (8 * pilot + 8 * 2048 + 4 * dim));
 }
 
@@ -333,12 +333,12 @@ static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const
 static bo_status check_memory(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
                               const fit_size *size, double bytes)
 {
-    char what[128];
-    int length = snprintf(what, sizeof what, "fitting %.0f features", size->features);
+    char label[128];
+    int length = snprintf(label, sizeof label, "fitting %.0f features", size->features);
     if (shape->rows)
-        snprintf(what + length, sizeof what - (size_t)length, " to %zu rows of %zu columns", shape->rows, shape->dim);
+        snprintf(label + length, sizeof label - (size_t)length, " to %zu rows of %zu columns", shape->rows, shape->dim);
     bool by_rows = !desc->stream_rows && 4 * rows_copied(size, size->rows) > bytes;
-    return bo_check_memory(context, what, bytes, size->limit,
+    return bo_check_memory(context, label, bytes, size->limit,
                            size->exact ? "use random features (--function)"
                            : by_rows   ? "use a stream (--stream)"
                                        : "use fewer features");
@@ -394,11 +394,11 @@ static bo_status estimate(bo_context *context, const bo_machine_desc *desc, cons
 /* The number of features that fits into the budget. */
 static void limit_features(bo_context *context, const bo_fit_shape *shape, bo_machine_desc *desc)
 {
-    enum { LEAST = 128 };
+    enum { MIN_FEATURES = 128 };
     bo_fit_cost cost;
     if (desc->features.function == BO_FUNCTION_SECTIONS || !bo_features_needs_length(&desc->features)) return;
     if (desc->features.features == 0) desc->features.features = BO_FIT_FEATURES;
-    while (desc->features.features >= 2 * LEAST && estimate(context, desc, shape, &cost) == BO_OK &&
+    while (desc->features.features >= 2 * MIN_FEATURES && estimate(context, desc, shape, &cost) == BO_OK &&
            cost.seconds > desc->budget)
         desc->features.features /= 2;
 }

@@ -44,11 +44,11 @@ static void unpack_factor(const bo_machine *machine, double *factor)
 static bo_status exact_create(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
                               bool deviations, exact *e)
 {
-    enum { BLOCK = BO_SIZE(512, 4), LEAST = BO_SIZE(64, 2), CACHED = 1 << 21, SMALL = 1 << 24 };
+    enum { MAX_BLOCK = BO_SIZE(512, 4), MIN_BLOCK = BO_SIZE(64, 2), CACHED = 1 << 21, SMALL = 1 << 24 };
     size_t n = machine->report.features, dim = machine->scaler.dim;
     const bool fast = machine->report.solver == BO_SOLVER_CG;
-    size_t most = fast ? bo_max(LEAST, bo_min(BLOCK, CACHED / n)) : BLOCK;
-    *e = (exact){.machine = machine, .block = inputs->rows && inputs->rows < most ? inputs->rows : most};
+    size_t max_block = fast ? bo_max(MIN_BLOCK, bo_min(MAX_BLOCK, CACHED / n)) : MAX_BLOCK;
+    *e = (exact){.machine = machine, .block = inputs->rows && inputs->rows < max_block ? inputs->rows : max_block};
     double bytes = (double)e->block * (8 * (double)dim + (fast ? 12 : 8) * (double)n);
     const bool factor = deviations && machine->uncertainty == BO_UNCERTAINTY_EXACT;
     if (factor) bytes += 8 * (double)n * ((double)n + (double)e->block);

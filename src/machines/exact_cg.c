@@ -23,13 +23,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_ITERATIONS = 300, HELD_ROWS = 2048, LEAST_HELD = 20, GROUP = 32 };
+enum { MAX_ITERATIONS = 300, MAX_HELD_OUT = 2048, MIN_HELD_OUT = 20, GROUP = 32 };
 /* The residual r changes the predictions of the training rows by about r, and their errors y - f are λ α: CG stops when
  * the norm of r is `tolerance` times that of λ α, so that predictions are accurate to this part of the errors. On the
- * table protein (8,000 rows, LAPLACIAN and MATERN12), 1e-2 changes the test error by at most 6e-5 of it. `least`,
- * relative to the targets, is for targets without noise. The second system may be solved less accurately: its error has
- * a sampling error. */
-static const double tolerance = 3e-3, rough = 3e-2, least = 1e-5;
+ * table protein (8,000 rows, LAPLACIAN and MATERN12), 1e-2 changes the test error by at most 6e-5 of it.
+ * `rounding_tolerance`, relative to the targets, is for targets without noise. The second system may be solved less
+ * accurately: its error has a sampling error. */
+static const double tolerance = 3e-3, rough = 3e-2, rounding_tolerance = 1e-5;
 
 typedef struct kernel_system {
     bo_context *context;
@@ -67,14 +67,14 @@ static bo_status system_create(bo_context *context, const bo_fit_problem *proble
     *s = (kernel_system){.context = context, .problem = problem, .n = n, .outputs = outputs};
     s->lambda = problem->penalty.lambda;
     s->tolerance = tolerance;
-    double **whole[] = {&s->b, &s->x, &s->r, &s->p}, **parts[] = {&s->q, &s->z},
-           **rows[] = {&s->root, &s->unit, &s->image};
+    double **full_vectors[] = {&s->b, &s->x, &s->r, &s->p}, **group_vectors[] = {&s->q, &s->z},
+           **row_vectors[] = {&s->root, &s->unit, &s->image};
     for (size_t i = 0; i < 4; i++)
-        if (!(*whole[i] = bo_alloc(context, outputs * n, sizeof(double), "a vector of CG"))) return BO_MEMORY;
+        if (!(*full_vectors[i] = bo_alloc(context, outputs * n, sizeof(double), "a vector of CG"))) return BO_MEMORY;
     for (size_t i = 0; i < 2; i++)
-        if (!(*parts[i] = bo_alloc(context, group * n, sizeof(double), "a vector of CG"))) return BO_MEMORY;
+        if (!(*group_vectors[i] = bo_alloc(context, group * n, sizeof(double), "a vector of CG"))) return BO_MEMORY;
     for (size_t i = 0; i < 3; i++)
-        if (!(*rows[i] = bo_alloc(context, n, sizeof(double), "a vector of CG"))) return BO_MEMORY;
+        if (!(*row_vectors[i] = bo_alloc(context, n, sizeof(double), "a vector of CG"))) return BO_MEMORY;
     s->mean = bo_alloc(context, outputs, sizeof(double), "the means of the targets");
     s->v = bo_alloc(context, group * n, sizeof(float), "a vector of CG");
     if (!s->mean || !s->v) return BO_MEMORY;
@@ -157,7 +157,7 @@ static bool converged(const kernel_system *s, size_t output, double *relative)
     const double *r = s->r + output * s->n, *x = s->x + output * s->n, *b = s->b + output * s->n;
     double left = sqrt(inner(s->n, r, r)), right = sqrt(inner(s->n, b, b));
     *relative = right > 0 ? left / right : 0;
-    return left <= fmax(s->tolerance * s->lambda * sqrt(inner(s->n, x, x)), least * right);
+    return left <= fmax(s->tolerance * s->lambda * sqrt(inner(s->n, x, x)), rounding_tolerance * right);
 }
 
 /* Removes converged outputs with their products, and returns the largest relative residual of the others. */
@@ -186,7 +186,7 @@ static bo_status iterate(kernel_system *s, size_t first, size_t count)
     for (size_t k = 0; k < count; k++) s->active[k] = first + k;
     int step = 0;
     for (double worst = retire(s); s->count > 0; worst = retire(s)) {
-        if (step == MOST_ITERATIONS) {
+        if (step == MAX_ITERATIONS) {
             s->residual = fmax(s->residual, worst);
             s->unsolved = fmax(s->unsolved, worst);
             break;
@@ -237,7 +237,7 @@ static bo_status solve(kernel_system *s)
 /* ---- the machine ------------------------------------------------------------------------------------------------- */
 
 /* β of the sections and the means of the kernel, as in dual.c. */
-static bo_status take_solution(kernel_system *s, bo_machine *machine)
+static bo_status store_solution(kernel_system *s, bo_machine *machine)
 {
     const size_t n = s->n, outputs = s->outputs;
     double *beta = bo_alloc_raw(s->context, n * outputs, sizeof *beta, "the coefficients");
@@ -251,14 +251,14 @@ static bo_status take_solution(kernel_system *s, bo_machine *machine)
     if (status == BO_OK && s->problem->intercept)
         status = bo_strips_multiply(&s->strips, 1, s->v, center, s->iterations);
     if (status == BO_OK)
-        status = bo_machine_take_solution(s->context, machine, s->problem->targets, beta, s->mean, center);
+        status = bo_machine_set_solution(s->context, machine, s->problem->targets, beta, s->mean, center);
     bo_free(beta);
     bo_free(center);
     return status;
 }
 
 /* Predictions of the rows that the system does not contain: f = K β + mean - (weighted mean of K β). */
-static bo_status predict(kernel_system *s, size_t first, size_t count, size_t held, const size_t *index,
+static bo_status predict(kernel_system *s, size_t first, size_t count, size_t held_out, const size_t *index,
                          bo_left_out *out)
 {
     for (size_t k = 0; k < count; k++)
@@ -268,20 +268,20 @@ static bo_status predict(kernel_system *s, size_t first, size_t count, size_t he
         const double *f = s->q + k * s->n;
         double shift = s->mean[first + k];
         for (size_t i = 0; s->problem->intercept && i < s->n; i++) shift -= s->root[i] * s->root[i] / s->weight * f[i];
-        for (size_t h = 0; h < held; h++) out->prediction[h * s->outputs + first + k] = f[index[h]] + shift;
+        for (size_t h = 0; h < held_out; h++) out->prediction[h * s->outputs + first + k] = f[index[h]] + shift;
     }
     return BO_OK;
 }
 
-static bo_status predict_held(kernel_system *s, size_t held, const size_t *index, bo_left_out *out)
+static bo_status predict_held_out(kernel_system *s, size_t held_out, const size_t *index, bo_left_out *out)
 {
     const bo_samples *samples = s->problem->samples;
     const bo_targets *targets = s->problem->targets;
-    BO_TRY(bo_left_out_create(s->context, held, s->outputs, targets->classes > 0, out));
+    BO_TRY(bo_left_out_create(s->context, held_out, s->outputs, targets->classes > 0, out));
     bo_status status = BO_OK;
     for (size_t first = 0; status == BO_OK && first < s->outputs; first += GROUP)
-        status = predict(s, first, bo_min(GROUP, s->outputs - first), held, index, out);
-    for (size_t h = 0; h < held; h++) {
+        status = predict(s, first, bo_min(GROUP, s->outputs - first), held_out, index, out);
+    for (size_t h = 0; h < held_out; h++) {
         const double *y = samples->y + index[h] * samples->targets;
         double root = (double)bo_targets_root_weight(targets, samples, index[h]);
         out->weight[h] = root * root;
@@ -293,21 +293,21 @@ static bo_status predict_held(kernel_system *s, size_t held, const size_t *index
     return status;
 }
 
-/* Solves again without `held` rows. */
-static bo_status solve_without(kernel_system *s, size_t held, const size_t *index)
+/* Solves again without `held_out` rows. */
+static bo_status solve_without_rows(kernel_system *s, size_t held_out, const size_t *index)
 {
     s->tolerance = rough;
-    for (size_t h = 0; h < held; h++) s->root[index[h]] = 0;
-    BO_TRY(bo_pivots_drop(&s->pivots, held, index));
+    for (size_t h = 0; h < held_out; h++) s->root[index[h]] = 0;
+    BO_TRY(bo_pivots_drop(&s->pivots, held_out, index));
     BO_TRY(set_up(s));
     return solve(s);
 }
 
 /* What the deviations of errors depend on. */
-static bo_status held_columns(const kernel_system *s, size_t held, const size_t *index, bo_left_out *left_out)
+static bo_status held_out_columns(const kernel_system *s, size_t held_out, const size_t *index, bo_left_out *left_out)
 {
     bo_samples rows;
-    BO_TRY(bo_samples_gather(s->context, s->problem->samples, index, held, &rows));
+    BO_TRY(bo_samples_gather(s->context, s->problem->samples, index, held_out, &rows));
     bo_status status = bo_left_out_columns(s->context, &s->problem->row_map, &rows, left_out);
     bo_samples_free(&rows);
     return status;
@@ -315,20 +315,20 @@ static bo_status held_columns(const kernel_system *s, size_t held, const size_t 
 
 static bo_status validate(kernel_system *s, bo_machine *machine)
 {
-    const size_t held = bo_min(HELD_ROWS, s->n / 8);
-    if (held < LEAST_HELD) return BO_OK; /* too few rows to measure an error */
+    const size_t held_out = bo_min(MAX_HELD_OUT, s->n / 8);
+    if (held_out < MIN_HELD_OUT) return BO_OK; /* too few rows to measure an error */
     size_t *order = bo_alloc_raw(s->context, s->n, sizeof *order, "the order of rows");
     if (!order) return BO_MEMORY;
     bo_rng rng = bo_rng_make(s->problem->desc->seed, bo_rng_stream("machines.held_out", 0));
     bo_rng_permutation(&rng, s->n, order);
     double rest = s->weight;
-    for (size_t h = 0; h < held; h++) rest -= s->root[order[h]] * s->root[order[h]];
+    for (size_t h = 0; h < held_out; h++) rest -= s->root[order[h]] * s->root[order[h]];
     bo_left_out left_out = {0};
     bo_status status = BO_OK;
     if (rest > 1e-6 * s->weight) {
-        status = solve_without(s, held, order);
-        if (status == BO_OK) status = predict_held(s, held, order, &left_out);
-        if (status == BO_OK) status = held_columns(s, held, order, &left_out);
+        status = solve_without_rows(s, held_out, order);
+        if (status == BO_OK) status = predict_held_out(s, held_out, order, &left_out);
+        if (status == BO_OK) status = held_out_columns(s, held_out, order, &left_out);
         if (status == BO_OK) status = bo_machine_calibrate(s->context, machine, s->problem->targets, &left_out);
     }
     bo_left_out_free(&left_out);
@@ -338,9 +338,9 @@ static bo_status validate(kernel_system *s, bo_machine *machine)
 
 double bo_exact_cg_bytes(double rows, double outputs)
 {
-    const double most = (double)bo_pivots_most((size_t)rows), group = fmin(outputs, GROUP);
-    return rows * (4 * most + 48 * outputs + 40 * group + 640) + rows * group * most / 128 + 24 * most * most +
-           (64 * group + 1024) * most + 4 * BO_STRIP_ROWS * rows;
+    const double max_rank = (double)bo_pivots_max_rank((size_t)rows), group = fmin(outputs, GROUP);
+    return rows * (4 * max_rank + 48 * outputs + 40 * group + 640) + rows * group * max_rank / 128 +
+           24 * max_rank * max_rank + (64 * group + 1024) * max_rank + 4 * BO_STRIP_ROWS * rows;
 }
 
 double bo_exact_cg_matrix(double rows, double dim, double outputs, double limit)
@@ -368,7 +368,7 @@ bo_status bo_solve_exact_cg(bo_context *context, const bo_fit_problem *problem, 
     if (status == BO_OK) status = prepare(&s);
     prepared = bo_seconds();
     if (status == BO_OK) status = solve(&s);
-    if (status == BO_OK) status = take_solution(&s, machine);
+    if (status == BO_OK) status = store_solution(&s, machine);
     solved = bo_seconds();
     machine->report.iterations = s.iterations;
     machine->report.residual = s.residual;

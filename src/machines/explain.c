@@ -140,10 +140,10 @@ static void orient(size_t count, size_t dim, double *vectors)
 }
 
 bo_status bo_explain_gradients(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
-                               const bo_inputs *inputs, double *slopes, size_t directions, double *shares,
+                               const bo_inputs *inputs, double *gradients, size_t directions, double *shares,
                                double *vectors)
 {
-    BO_REQUIRE(context, machine, desc, inputs, slopes);
+    BO_REQUIRE(context, machine, desc, inputs, gradients);
     BO_REQUIRE_IF(context, directions > 0, shares, vectors);
     bo_explained e;
     BO_TRY(bo_explained_make(context, machine, desc, inputs, &e));
@@ -166,7 +166,7 @@ bo_status bo_explain_gradients(bo_context *context, const bo_machine *machine, c
         for (size_t c = 0; c < e.columns; c++) {
             double sum = 0;
             for (size_t j = 0; j < bo_explained_inputs(&e, c); j++) sum += diagonal[bo_explained_first(&e, c) + j];
-            slopes[c] = sqrt(sum);
+            gradients[c] = sqrt(sum);
         }
     }
     bo_free(diagonal);
@@ -185,9 +185,9 @@ typedef struct permuting {
 } permuting;
 
 /* The errors of one pass over the rows. */
-typedef struct figures {
+typedef struct test_scores {
     double error, accuracy;
-} figures;
+} test_scores;
 
 /* Fills the batch with the rows from `first` on, the column (SIZE_MAX: none) taken from the rows `order`. */
 static size_t fill_batch(permuting *p, size_t first, size_t column)
@@ -202,7 +202,7 @@ static size_t fill_batch(permuting *p, size_t first, size_t column)
     return rows;
 }
 
-static bo_status test_rows(bo_context *context, permuting *p, size_t column, figures *out)
+static bo_status test_rows(bo_context *context, permuting *p, size_t column, test_scores *out)
 {
     const bo_fit_report *report = &p->e->machine->report;
     const size_t targets = report->classes ? 1 : report->outputs;
@@ -215,8 +215,8 @@ static bo_status test_rows(bo_context *context, permuting *p, size_t column, fig
         status = bo_explain_batch_test(context, p->e, &p->batch, rows, p->y + first * targets, metrics);
     }
     if (status == BO_OK)
-        *out = report->classes ? (figures){bo_metrics_log_loss(metrics), bo_metrics_accuracy(metrics)}
-                               : (figures){bo_metrics_rmse(metrics), NAN};
+        *out = report->classes ? (test_scores){bo_metrics_log_loss(metrics), bo_metrics_accuracy(metrics)}
+                               : (test_scores){bo_metrics_rmse(metrics), NAN};
     bo_metrics_destroy(metrics);
     return status;
 }
@@ -230,7 +230,7 @@ static size_t best_of(const double *scores, size_t count)
 }
 
 /* Without true values: root mean square change of numbers, or total variation distance and changed classes. */
-static bo_status compare_rows(bo_context *context, permuting *p, size_t column, figures *out)
+static bo_status compare_rows(bo_context *context, permuting *p, size_t column, test_scores *out)
 {
     const bo_explained *e = p->e;
     const size_t outputs = e->outputs;
@@ -246,7 +246,7 @@ static bo_status compare_rows(bo_context *context, permuting *p, size_t column, 
         }
     }
     const double n = (double)e->rows;
-    *out = classes ? (figures){sum / n, changed / n} : (figures){sqrt(sum / n / (double)outputs), NAN};
+    *out = classes ? (test_scores){sum / n, changed / n} : (test_scores){sqrt(sum / n / (double)outputs), NAN};
     return BO_OK;
 }
 
@@ -263,7 +263,7 @@ static bo_status predict_unchanged(bo_context *context, permuting *p)
 }
 
 static bo_status permute_column(bo_context *context, permuting *p, const bo_explain_desc *desc, size_t column,
-                                const figures *before, bo_column_importance *out)
+                                const test_scores *before, bo_column_importance *out)
 {
     const size_t repeats = desc->repeats ? desc->repeats : 5;
     bo_repeats increase = {0}, accuracy = {0};
@@ -271,7 +271,7 @@ static bo_status permute_column(bo_context *context, permuting *p, const bo_expl
         /* the same permutations for every column: differences between columns are not due to them */
         bo_rng rng = bo_rng_make(desc->seed, bo_rng_stream("explain.permutation", r));
         bo_rng_permutation(&rng, p->e->rows, p->order);
-        figures after;
+        test_scores after;
         BO_TRY((p->y ? test_rows : compare_rows)(context, p, column, &after));
         bo_repeats_add(&increase, p->y ? after.error - before->error : after.error);
         bo_repeats_add(&accuracy, p->y ? before->accuracy - after.accuracy : after.accuracy);
@@ -287,7 +287,7 @@ static bo_status permute_all(bo_context *context, permuting *p, const bo_explain
                              bo_explain_errors *errors, bo_column_importance *importance)
 {
     const size_t columns = p->e->columns;
-    figures before = {NAN, NAN};
+    test_scores before = {NAN, NAN};
     BO_TRY(bo_explain_batch_create(context, p->e, &p->batch));
     if (p->y)
         BO_TRY(test_rows(context, p, SIZE_MAX, &before));
@@ -346,17 +346,17 @@ static int compare_values(const void *a, const void *b)
 }
 
 bo_status bo_explain_values(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,
-                            const bo_inputs *inputs, size_t column, size_t most, size_t *chosen, size_t *points)
+                            const bo_inputs *inputs, size_t column, size_t max_points, size_t *chosen, size_t *points)
 {
     if (points) *points = 0;
     BO_REQUIRE(context, machine, desc, inputs, chosen, points);
     bo_explained e;
     BO_TRY(bo_explained_make(context, machine, desc, inputs, &e));
     const size_t rows = e.rows;
-    if (column >= e.columns || most < 2)
+    if (column >= e.columns || max_points < 2)
         return bo_fail(context, BO_INVALID,
                        "values of a column: expected a column below %zu and at least 2 values, found %zu and %zu",
-                       e.columns, column, most);
+                       e.columns, column, max_points);
     value *values = bo_alloc_raw(context, rows, sizeof *values, "values of a column");
     if (!values) return BO_MEMORY;
     for (size_t i = 0; i < rows; i++)
@@ -365,10 +365,10 @@ bo_status bo_explain_values(bo_context *context, const bo_machine *machine, cons
     size_t distinct = 1;
     for (size_t i = 1; i < rows; i++) distinct += compare_inputs(&values[i - 1], &values[i]) != 0;
     const value *last = NULL;
-    const size_t candidates = distinct <= most ? rows : most;
+    const size_t candidates = distinct <= max_points ? rows : max_points;
     for (size_t k = 0; k < candidates; k++) {
-        const double quantile = 0.01 + 0.98 * (double)k / (double)(most - 1);
-        const value *v = &values[distinct <= most ? k : (size_t)(quantile * (double)(rows - 1) + 0.5)];
+        const double quantile = 0.01 + 0.98 * (double)k / (double)(max_points - 1);
+        const value *v = &values[distinct <= max_points ? k : (size_t)(quantile * (double)(rows - 1) + 0.5)];
         if (last && compare_inputs(last, v) == 0) continue;
         chosen[(*points)++] = v->row;
         last = v;
@@ -424,9 +424,9 @@ static void summarize(size_t rows, size_t points, size_t outputs, size_t t, bool
         level += mean[k * outputs + t] / (double)points;
     }
     for (size_t i = 0; shift && i < rows; i++) {
-        double own = 0;
-        for (size_t k = 0; k < points; k++) own += curves[(i * points + k) * outputs + t] / (double)points;
-        for (size_t k = 0; k < points; k++) curves[(i * points + k) * outputs + t] += level - own;
+        double mean_of_row = 0;
+        for (size_t k = 0; k < points; k++) mean_of_row += curves[(i * points + k) * outputs + t] / (double)points;
+        for (size_t k = 0; k < points; k++) curves[(i * points + k) * outputs + t] += level - mean_of_row;
     }
     for (size_t k = 0; (low || high) && k < points; k++) {
         for (size_t i = 0; i < rows; i++) column[i] = curves[(i * points + k) * outputs + t];

@@ -24,11 +24,11 @@ typedef struct explaining {
     const float *row;
     size_t pairs;
     uint64_t seed;
-    walk fill, read;     /* where rows are generated, and where their predictions are read */
-    float *current;      /* dim: the row of the walk */
-    double *before;      /* outputs: the prediction of the previous step */
-    double *own;         /* columns x outputs: contributions of the pair */
-    bo_repeats *running; /* columns x outputs */
+    walk fill, read;            /* where rows are generated, and where their predictions are read */
+    float *current;             /* dim: the row of the walk */
+    double *before;             /* outputs: the prediction of the previous step */
+    double *pair_contributions; /* columns x outputs: contributions of the pair */
+    bo_repeats *running;        /* columns x outputs */
     double *base, *prediction;
 } explaining;
 
@@ -98,14 +98,14 @@ static void read_rows(explaining *w, const bo_explain_batch *batch, size_t count
             if (w->read.step == 0)
                 w->base[t] += out[t] / (2 * (double)w->pairs);
             else
-                w->own[replaced(&w->read) * outputs + t] += (out[t] - w->before[t]) / 2;
+                w->pair_contributions[replaced(&w->read) * outputs + t] += (out[t] - w->before[t]) / 2;
             if (w->read.step == w->read.count) w->prediction[t] = out[t];
             w->before[t] = out[t];
         }
         if (!advance(w, &w->read)) continue;
         for (size_t k = 0; k < columns * outputs; k++) {
-            bo_repeats_add(&w->running[k], w->own[k]);
-            w->own[k] = 0;
+            bo_repeats_add(&w->running[k], w->pair_contributions[k]);
+            w->pair_contributions[k] = 0;
         }
     }
 }
@@ -128,7 +128,7 @@ static void explaining_free(explaining *w)
     bo_free(w->read.order);
     bo_free(w->current);
     bo_free(w->before);
-    bo_free(w->own);
+    bo_free(w->pair_contributions);
     bo_free(w->running);
 }
 
@@ -139,9 +139,10 @@ static bo_status explaining_create(bo_context *context, explaining *w)
     w->read.order = bo_alloc_raw(context, e->columns, sizeof(size_t), "orders of the columns");
     w->current = bo_alloc_raw(context, e->dim, sizeof(float), "a row");
     w->before = bo_alloc_raw(context, e->outputs, sizeof(double), "predictions");
-    w->own = bo_alloc(context, e->columns * e->outputs, sizeof(double), "contributions");
+    w->pair_contributions = bo_alloc(context, e->columns * e->outputs, sizeof(double), "contributions");
     w->running = bo_alloc(context, e->columns * e->outputs, sizeof *w->running, "contributions");
-    return w->fill.order && w->read.order && w->current && w->before && w->own && w->running ? BO_OK : BO_MEMORY;
+    return w->fill.order && w->read.order && w->current && w->before && w->pair_contributions && w->running ? BO_OK
+                                                                                                            : BO_MEMORY;
 }
 
 bo_status bo_explain_row(bo_context *context, const bo_machine *machine, const bo_explain_desc *desc,

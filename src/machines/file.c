@@ -20,7 +20,7 @@
  * machine.noise. Up to version 3 there were no intervals, no logarithms of targets, and no metric. Up to version 4
  * there were search_seconds and fit_seconds, which are no longer written, so that equal fits are equal files. Up to
  * version 5 there was no shift; files without one have version 5. */
-enum { FORMAT_VERSION = 6, WITHOUT_SHIFT = 5, MOST_TENSORS = 23 };
+enum { FORMAT_VERSION = 6, WITHOUT_SHIFT = 5, MAX_TENSORS = 23 };
 static const char format_name[] = "bochner.machine";
 
 /* ---- the report as JSON ------------------------------------------------------------------------------------------ */
@@ -250,12 +250,12 @@ static bo_status save(bo_context *context, const bo_machine *machine, const bo_s
 static bo_status pack_members(bo_context *context, const bo_machine *machine, const bo_schema *schema,
                               member_file *files, bo_file_tensor *tensors)
 {
-    assert(machine->others_count < BO_COMMITTEE);
-    for (size_t i = 0; i < machine->others_count; i++) {
+    assert(machine->other_members_count < BO_COMMITTEE);
+    for (size_t i = 0; i < machine->other_members_count; i++) {
         name_member(i, &files[i]);
         bo_output *output;
         BO_TRY(bo_output_open_memory(context, &files[i].bytes, &files[i].size, &output));
-        BO_TRY(save(context, machine->others[i], schema, true, output));
+        BO_TRY(save(context, machine->other_members[i], schema, true, output));
         tensors[i] = (bo_file_tensor){.name = files[i].name,
                                       .dtype = BO_U8,
                                       .rank = 1,
@@ -271,7 +271,7 @@ static bool is_member(const bo_machine *machine, const bo_machine *other)
 {
     const bo_fit_report *a = &machine->report, *b = &other->report;
     return a->dim == b->dim && a->outputs == b->outputs && a->classes == b->classes &&
-           a->target_scale == b->target_scale && bo_is_sections(other->phi) && other->others_count == 0;
+           a->target_scale == b->target_scale && bo_is_sections(other->phi) && other->other_members_count == 0;
 }
 
 static bo_status load(bo_context *context, bo_tensors *file, bool member, bo_machine **out, bo_schema **schema);
@@ -285,8 +285,8 @@ static bo_status load_members(bo_context *context, const bo_tensors *file, bo_ma
     if (!(fabs(total - 1) < 1e-6))
         return bo_fail(context, BO_FORMAT,
                        "%s: the shares of the committee do not add up to 1; the file may be damaged", path);
-    machine->others = bo_alloc(context, count, sizeof(bo_machine *), "the members of a committee");
-    if (!machine->others) return BO_MEMORY;
+    machine->other_members = bo_alloc(context, count, sizeof(bo_machine *), "the members of a committee");
+    if (!machine->other_members) return BO_MEMORY;
     for (size_t i = 0; i < count; i++) {
         member_file member;
         const bo_file_tensor *tensor;
@@ -295,9 +295,9 @@ static bo_status load_members(bo_context *context, const bo_tensors *file, bo_ma
         BO_TRY(bo_tensors_require(context, file, member.name, BO_U8, 1, any, &tensor));
         bo_tensors *inner;
         BO_TRY(bo_tensors_open_memory(context, path, tensor->data, tensor->bytes, &inner));
-        BO_TRY(load(context, inner, true, &machine->others[i], NULL));
-        machine->others_count++;
-        if (!is_member(machine, machine->others[i]))
+        BO_TRY(load(context, inner, true, &machine->other_members[i], NULL));
+        machine->other_members_count++;
+        if (!is_member(machine, machine->other_members[i]))
             return bo_fail(context, BO_FORMAT,
                            "%s: member %zu does not belong to the committee; the file may be damaged", path, i + 1);
     }
@@ -310,13 +310,13 @@ static bo_status load_members(bo_context *context, const bo_tensors *file, bo_ma
 static bo_status save(bo_context *context, const bo_machine *machine, const bo_schema *schema, bool member,
                       bo_output *output)
 {
-    bo_file_array arrays[MOST_TENSORS];
-    bo_file_tensor tensors[MOST_TENSORS + BO_FEATURES_TENSORS + BO_COMMITTEE];
+    bo_file_array arrays[MAX_TENSORS];
+    bo_file_tensor tensors[MAX_TENSORS + BO_FEATURES_TENSORS + BO_COMMITTEE];
     member_file members[BO_COMMITTEE] = {0};
     double *shift = NULL;
     bo_status status = bo_scaler_shift_of_file(context, &machine->scaler, schema, &shift);
-    size_t own = list_arrays((bo_machine *)machine, shift ? &shift : NULL, arrays), map = 0, metas = 0;
-    for (size_t i = 0; i < own; i++) tensors[i] = bo_file_array_tensor(&arrays[i]);
+    size_t arrays_count = list_arrays((bo_machine *)machine, shift ? &shift : NULL, arrays), map = 0, metas = 0;
+    for (size_t i = 0; i < arrays_count; i++) tensors[i] = bo_file_array_tensor(&arrays[i]);
     const bool described = schema && !member;
     char *report = NULL, *map_json = NULL, version[16];
     void *owned = NULL, *schema_json = NULL;
@@ -324,8 +324,9 @@ static bo_status save(bo_context *context, const bo_machine *machine, const bo_s
     bo_meta meta[6];
     snprintf(version, sizeof version, "%d", shift ? FORMAT_VERSION : WITHOUT_SHIFT);
     if (status == BO_OK) status = report_to_json(context, machine, &report);
-    if (status == BO_OK) status = bo_features_pack(context, machine->phi, tensors + own, &map, &map_json, &owned);
-    if (status == BO_OK) status = pack_members(context, machine, schema, members, tensors + own + map);
+    if (status == BO_OK)
+        status = bo_features_pack(context, machine->phi, tensors + arrays_count, &map, &map_json, &owned);
+    if (status == BO_OK) status = pack_members(context, machine, schema, members, tensors + arrays_count + map);
     if (status == BO_OK && described) status = bo_schema_write(context, schema, false, &schema_json, &schema_size);
     if (status == BO_OK) {
         meta[metas++] = (bo_meta){"format", format_name};
@@ -334,7 +335,8 @@ static bo_status save(bo_context *context, const bo_machine *machine, const bo_s
         meta[metas++] = (bo_meta){"machine", report};
         meta[metas++] = (bo_meta){"features", map_json};
         if (described) meta[metas++] = (bo_meta){"schema", schema_json};
-        status = bo_tensors_write_output(context, output, tensors, own + map + machine->others_count, meta, metas);
+        status = bo_tensors_write_output(context, output, tensors, arrays_count + map + machine->other_members_count,
+                                         meta, metas);
     }
     bo_free(report);
     bo_free(map_json);
@@ -451,7 +453,7 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bool 
     machine->scaler.kind = machine->report.scaling;
     machine->scaler.dim = machine->report.dim;
     machine->scaler.metric.dim = machine->scaler.metric.rank > 0 ? machine->report.dim : 0;
-    bo_file_array arrays[MOST_TENSORS];
+    bo_file_array arrays[MAX_TENSORS];
     double **shift = bo_tensors_find(file, BO_SHIFT_TENSOR) ? &machine->scaler.shift : NULL;
     size_t count = list_arrays(machine, shift, arrays);
     for (size_t i = 0; i < count; i++) BO_TRY(bo_file_array_load(context, file, &arrays[i]));
@@ -493,8 +495,8 @@ static bo_status check_schema(bo_context *context, const char *path, const bo_ma
 /* raw: rows to predict are read without the schema. */
 static bo_status resolve_origins(bo_context *context, const bo_schema *schema, bool raw, bo_machine *machine)
 {
-    for (size_t i = 0; i < machine->others_count; i++)
-        BO_TRY(bo_scaler_resolve(context, schema, raw, &machine->others[i]->scaler));
+    for (size_t i = 0; i < machine->other_members_count; i++)
+        BO_TRY(bo_scaler_resolve(context, schema, raw, &machine->other_members[i]->scaler));
     return bo_scaler_resolve(context, schema, raw, &machine->scaler);
 }
 

@@ -40,13 +40,13 @@ bo_status bo_file_array_load(bo_context *context, const bo_tensors *file, const 
     return BO_OK;
 }
 
-bo_status bo_file_format_check(bo_context *context, const bo_tensors *file, const char *what, const char *name,
+bo_status bo_file_format_check(bo_context *context, const bo_tensors *file, const char *expected, const char *name,
                                int version)
 {
     const char *path = bo_tensors_path(file), *format = bo_tensors_meta(file, "format");
     const char *found = bo_tensors_meta(file, "format_version"), *made = bo_tensors_meta(file, "bochner_version");
     if (!format || strcmp(format, name) != 0)
-        return bo_fail(context, BO_FORMAT, "%s: expected %s, found %s", path, what,
+        return bo_fail(context, BO_FORMAT, "%s: expected %s, found %s", path, expected,
                        format ? format : "a safetensors file of another program");
     long number = found ? strtol(found, NULL, 10) : 0; /* saturates */
     if (number < 1) return bo_fail(context, BO_FORMAT, "%s: the format version is missing", path);

@@ -14,8 +14,8 @@ static bo_status fit_primal(bo_context *context, bo_fitting *fitting, const bo_s
     return bo_fitting_finish(context, fitting, out);
 }
 
-static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_solver solver,
-                               bo_machine **out)
+static bo_status fit_with_solver(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_solver solver,
+                                 bo_machine **out)
 {
     bo_fit_problem problem = bo_fitting_problem(fitting, samples);
     double begin = bo_seconds();
@@ -46,13 +46,13 @@ static bo_status fit_with_larger_lambda(bo_context *context, bo_fitting *fitting
     enum { TRIES = 5 };
     const double factor = 8;
     const bool adjustable = (solver == BO_SOLVER_CG || solver == BO_SOLVER_DUAL) && fitting->desc.lambda == 0;
-    bo_status status = fit_otherwise(context, fitting, samples, solver, out);
+    bo_status status = fit_with_solver(context, fitting, samples, solver, out);
     for (int i = 0; adjustable && status == BO_NUMERIC && i < TRIES; i++) {
         bo_log(context, BO_LOG_INFO, "lambda %g is too small for %s; trying %g", fitting->report.lambda,
                solver == BO_SOLVER_CG ? "conjugate gradients" : "the rounding of the kernel matrix",
                factor * fitting->report.lambda);
         fitting->report.lambda *= factor;
-        status = fit_otherwise(context, fitting, samples, solver, out);
+        status = fit_with_solver(context, fitting, samples, solver, out);
     }
     return status;
 }
@@ -117,13 +117,13 @@ static bo_status fit_committee(bo_context *context, const bo_machine_desc *desc,
 }
 
 /* *rounded: a Gram matrix was formed, in less than double precision. */
-static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, const bo_samples *samples, bool *rounded,
-                          bo_machine **out)
+static bo_status try_fit(bo_context *context, const bo_machine_desc *requested, const bo_samples *samples,
+                         bool *rounded, bo_machine **out)
 {
     *rounded = false;
     *out = NULL;
-    BO_TRY(bo_fit_check(context, asked, samples));
-    bo_machine_desc resolved = *asked, *desc = &resolved;
+    BO_TRY(bo_fit_check(context, requested, samples));
+    bo_machine_desc resolved = *requested, *desc = &resolved;
     bo_fit_for_device(context, &resolved);
     resolved.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     resolved.stream_rows = 0; /* used for streams only */
@@ -175,10 +175,10 @@ bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const
     BO_REQUIRE(context, desc, samples, out);
     BO_SPAN(context, "machine", "fit");
     bool rounded;
-    bo_status status = fit_once(context, desc, samples, &rounded, out);
+    bo_status status = try_fit(context, desc, samples, &rounded, out);
     if (status != BO_NUMERIC || !rounded || desc->precision != BO_GRAM_PRECISION_AUTO) return status;
     bo_log(context, BO_LOG_INFO, "float32 is not accurate enough for this lambda; repeating the fit in float64");
     bo_machine_desc wider = *desc;
     wider.precision = BO_GRAM_PRECISION_FLOAT64;
-    return fit_once(context, &wider, samples, &rounded, out);
+    return try_fit(context, &wider, samples, &rounded, out);
 }

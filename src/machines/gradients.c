@@ -122,9 +122,9 @@ static bo_status block_gradients(bo_context *context, const bo_machine *machine,
                                  double *total)
 {
     memset(total, 0, block->rows * machine->report.outputs * machine->report.dim * sizeof *total);
-    BO_TRY(add_member(context, machine, block, machine->others_count ? machine->share[0] : 1, total));
-    for (size_t a = 0; a < machine->others_count; a++)
-        BO_TRY(add_member(context, machine->others[a], block, machine->share[a + 1], total));
+    BO_TRY(add_member(context, machine, block, machine->other_members_count ? machine->share[0] : 1, total));
+    for (size_t a = 0; a < machine->other_members_count; a++)
+        BO_TRY(add_member(context, machine->other_members[a], block, machine->share[a + 1], total));
     return machine->report.target_scale == BO_TARGET_SCALE_LOG ? multiply_predictions(context, machine, block, total)
                                                                : BO_OK;
 }

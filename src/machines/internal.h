@@ -293,9 +293,9 @@ struct bo_machine {
     double *offset; /* classes */
     /* A committee: predictions are the mean of this machine and of the others, with these shares; its own is the first.
      * Each has an exact kernel and no members of its own. */
-    size_t others_count;
-    bo_machine **others;
-    double *share; /* others_count + 1; NULL if there are none */
+    size_t other_members_count;
+    bo_machine **other_members;
+    double *share; /* other_members_count + 1; NULL if there are none */
 };
 
 bo_row_map bo_machine_row_map(const bo_machine *machine);
@@ -330,10 +330,10 @@ bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size
 /* Replaces the machine's own predictions by those of the committee, if it has others. */
 bo_status bo_committee_mean(bo_context *context, const bo_machine *machine, const bo_input_view *inputs, double *mean);
 /* Frees what only standard deviations need. */
-void bo_machine_forget_uncertainty(bo_machine *machine);
+void bo_machine_free_uncertainty(bo_machine *machine);
 /* Converts β, intercept and center of the system to the units of the data and stores them. */
-bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
-                                   const double *beta, const double *intercept, const double *center);
+bo_status bo_machine_set_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
+                                  const double *beta, const double *intercept, const double *center);
 /* Noise variance (regression) or calibration (classes), and the validation error, from left-out rows. */
 bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                const bo_left_out *left_out);
@@ -409,7 +409,7 @@ static inline bool bo_needs_precision(double lambda, double spectrum)
 /* Exact leave-one-out of kernel ridge on a sample (leave_one_out.c). */
 typedef struct bo_loo {
     size_t rows, outputs;
-    size_t judged; /* bo_loo_point: the last rows, whose errors count; set before its first call (default: all) */
+    size_t scored; /* bo_loo_point: the last rows, whose errors count; set before its first call (default: all) */
     bool intercept;
     double *kernel;  /* rows x rows: √w K √w, centered when intercept */
     double *targets; /* rows x outputs: √w y, centered when intercept */
@@ -466,7 +466,7 @@ static inline bool bo_exact_needs_precision(double lambda, double rows)
 /* Rows up to which the matrix of an exact kernel is factorized by default. */
 enum { BO_FACTORIZED_ROWS = 4096 };
 /* Rows up to which it is factorized if λ is too small for float32; beyond, λ is raised. */
-enum { BO_FACTORIZED_MOST = 8192 };
+enum { BO_FACTORIZED_MAX_ROWS = 8192 };
 bo_status bo_solve_sgd(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_adam(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
@@ -482,9 +482,9 @@ void bo_fit_for_device(bo_context *context, bo_machine_desc *desc);
 bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples);
 /* True if a fit uses the exact kernel of its rows instead of features: if the descriptor requests it (SECTIONS), or by
  * default for kernels of networks with at most as many rows as features, and for a kernel that the fit chooses
- * (choose_kernel) with at most BO_EXACT_MOST_ROWS dense rows. */
+ * (choose_kernel) with at most BO_EXACT_MAX_ROWS dense rows. */
 bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse, int threads);
-enum { BO_EXACT_MOST_ROWS = 50000 };
+enum { BO_EXACT_MAX_ROWS = 50000 };
 /* Seconds to solve the system of an exact kernel. */
 double bo_exact_seconds(double rows, double outputs, int threads);
 /* Resolves the function and the number of features: exact kernel, landmarks or features, within the budget. */

@@ -52,10 +52,10 @@ static inline size_t bo_deviation_column(size_t features, size_t columns, size_t
 }
 
 /* Quantiles of scores as a piecewise linear function of the prediction. */
-enum { BO_MOST_WINDOWS = 16 };
+enum { BO_MAX_WINDOWS = 16 };
 typedef struct bo_quantiles {
     size_t windows;
-    double center[BO_MOST_WINDOWS], low[BO_MOST_WINDOWS], high[BO_MOST_WINDOWS];
+    double center[BO_MAX_WINDOWS], low[BO_MAX_WINDOWS], high[BO_MAX_WINDOWS];
 } bo_quantiles;
 
 /* Quantiles of output t between which a new score lies with probability `level`. */

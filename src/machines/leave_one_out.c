@@ -23,7 +23,7 @@ bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_
                         bo_loo *out)
 {
     size_t n = scaled->rows, outputs = targets->outputs;
-    *out = (bo_loo){.rows = n, .judged = n, .outputs = outputs, .intercept = intercept};
+    *out = (bo_loo){.rows = n, .scored = n, .outputs = outputs, .intercept = intercept};
     out->kernel = bo_alloc_raw(context, n * n, sizeof(double), "the sample's kernel matrix");
     out->work = bo_alloc_raw(context, n * n, sizeof(double), "the sample's kernel matrix");
     out->targets = bo_alloc_raw(context, n * outputs, sizeof(double), "the sample's targets");
@@ -203,10 +203,10 @@ bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, si
 /* The inverse factor of the rows that are judged is that of the trailing block of L: rows before them do not enter. */
 bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error)
 {
-    const size_t n = loo->rows, outputs = loo->outputs, judged = loo->judged, first = n - judged;
-    assert(judged > 0 && judged <= n);
+    const size_t n = loo->rows, outputs = loo->outputs, scored = loo->scored, first = n - scored;
+    assert(scored > 0 && scored <= n);
     *error = INFINITY;
-    if (!loo->inverse) loo->inverse = bo_alloc_raw(context, judged * judged, sizeof(double), "the inverse factor");
+    if (!loo->inverse) loo->inverse = bo_alloc_raw(context, scored * scored, sizeof(double), "the inverse factor");
     double *inverse = loo->inverse;
     double *diagonal = bo_alloc(context, n, sizeof *diagonal, "the inverse's diagonal");
     bo_status status = inverse && diagonal ? BO_OK : BO_MEMORY;
@@ -220,13 +220,13 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
             return BO_OK;
         }
     }
-    if (status == BO_OK) status = bo_inverse_factor(context, judged, loo->work + first * n + first, n, inverse);
+    if (status == BO_OK) status = bo_inverse_factor(context, scored, loo->work + first * n + first, n, inverse);
     if (status == BO_OK) status = bo_solve_lower(context, n, outputs, loo->work, n, loo->solution, outputs);
     if (status == BO_OK) status = bo_solve_lower_t(context, n, outputs, loo->work, n, loo->solution, outputs);
     if (status == BO_OK) {
-        for (size_t i = 0; i < judged; i++)
+        for (size_t i = 0; i < scored; i++)
             for (size_t j = 0; j <= i; j++)
-                diagonal[first + j] += lambda * inverse[i * judged + j] * inverse[i * judged + j];
+                diagonal[first + j] += lambda * inverse[i * scored + j] * inverse[i * scored + j];
         for (size_t k = 0; k < n * outputs; k++) loo->solution[k] *= lambda;
         *error = left_out_error(loo, first, loo->solution, diagonal, 1);
     }

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { HISTORY = 8, MOST_STEPS = 100 };
+enum { HISTORY = 8, MAX_STEPS = 100 };
 /* The descent ends when the predicted decrease of a step is below this fraction of the loss. `exact` is for small
  * problems, `enough` for large ones, where predictions no longer change, and `roughly` for the choice of λ. */
 static const double exact = 1e-6, enough = 3e-4, roughly = 1e-3;
@@ -77,11 +77,11 @@ static bo_status add_row(logistic *l, size_t row, const double *b, float *s, dou
         top = (double)s[c] + b[c];
         best = c;
     }
-    double own = (double)s[label] + b[label] - top;
+    double logit = (double)s[label] + b[label] - top;
     for (size_t c = 0; c < l->classes; c++) sum += exp((double)s[c] + b[c] - top);
     for (size_t c = 0; c < l->classes; c++) s[c] = (float)(w * (exp((double)s[c] + b[c] - top) / sum - (c == label)));
-    *value += w * (log(sum) - own);
-    return l->metrics ? bo_metrics_add_class(l->context, l->metrics, label, best, log(sum) - own) : BO_OK;
+    *value += w * (log(sum) - logit);
+    return l->metrics ? bo_metrics_add_class(l->context, l->metrics, label, best, log(sum) - logit) : BO_OK;
 }
 
 /* F and its gradient at theta: one pass. */
@@ -177,7 +177,7 @@ static bo_status minimize(logistic *l, double precision, bool report, double *va
 {
     l->stored = 0;
     BO_TRY(evaluate(l, l->theta, l->gradient, value));
-    for (int step = 0; step < MOST_STEPS; step++) {
+    for (int step = 0; step < MAX_STEPS; step++) {
         if (report) BO_TRY(bo_progress(l->context, "minimizing the logistic loss", step, 0));
         BO_TRY(choose_direction(l));
         double slope = inner(l, l->direction, l->gradient), rate = 1, next = INFINITY;
@@ -221,10 +221,10 @@ static void start_from_ridge(logistic *l)
 }
 
 /* The loss on validation rows; if it is below `best`, their metrics are stored in the report. */
-static bo_status held_loss(logistic *l, const bo_samples *held, double best, double *loss)
+static bo_status held_out_loss(logistic *l, const bo_samples *held_out, double best, double *loss)
 {
     bo_fit_problem problem = *l->problem;
-    problem.samples = held;
+    problem.samples = held_out;
     logistic other = *l;
     other.problem = &problem;
     other.lambda = 0;
@@ -243,15 +243,15 @@ static bo_status held_loss(logistic *l, const bo_samples *held, double best, dou
 static bo_status choose_lambda(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
                                bo_machine *machine, double *lambda)
 {
-    enum { CANDIDATES = 5, LEAST_ROWS = 4000 };
+    enum { CANDIDATES = 5, MIN_ROWS = 4000 };
     const bo_samples *all = problem->samples;
-    size_t want = all->rows / 4 > LEAST_ROWS ? all->rows / 4 : LEAST_ROWS;
+    size_t sample_rows = all->rows / 4 > MIN_ROWS ? all->rows / 4 : MIN_ROWS;
     bo_samples some = {0};
-    BO_TRY(bo_samples_subset(context, all, want, problem->desc->seed + 1, &some));
-    size_t held_rows = some.rows / 4;
+    BO_TRY(bo_samples_subset(context, all, sample_rows, problem->desc->seed + 1, &some));
+    size_t held_out_rows = some.rows / 4;
     bo_sparse views[2];
-    const bo_samples rest = bo_samples_slice(&some, 0, some.rows - held_rows, &views[0]);
-    const bo_samples held = bo_samples_slice(&some, rest.rows, held_rows, &views[1]);
+    const bo_samples rest = bo_samples_slice(&some, 0, some.rows - held_out_rows, &views[0]);
+    const bo_samples held_out = bo_samples_slice(&some, rest.rows, held_out_rows, &views[1]);
     bo_fit_problem reduced = *problem;
     reduced.samples = &rest;
     logistic l;
@@ -260,11 +260,11 @@ static bo_status choose_lambda(bo_context *context, const bo_fit_problem *proble
     double best = INFINITY, candidate = 4 * machine->report.lambda, value, loss = 0;
     *lambda = candidate;
     if (status == BO_OK) start_from_ridge(&l);
-    for (int i = 0; status == BO_OK && i < CANDIDATES && held_rows > 0; i++, candidate /= 4) {
+    for (int i = 0; status == BO_OK && i < CANDIDATES && held_out_rows > 0; i++, candidate /= 4) {
         status = set_lambda(&l, moments, candidate, &ridge);
         if (status == BO_OK) l.weight *= (double)rest.rows / (double)all->rows;
         if (status == BO_OK) status = minimize(&l, roughly, false, &value);
-        if (status == BO_OK) status = held_loss(&l, &held, best, &loss);
+        if (status == BO_OK) status = held_out_loss(&l, &held_out, best, &loss);
         if (status == BO_OK) status = bo_progress(context, "choosing lambda", i + 1, CANDIDATES);
         if (status != BO_OK || !(loss < best)) break;
         best = loss;
@@ -277,7 +277,7 @@ static bo_status choose_lambda(bo_context *context, const bo_fit_problem *proble
     return status;
 }
 
-static bo_status take(logistic *l)
+static bo_status store_solution(logistic *l)
 {
     size_t count = l->features * l->classes;
     l->machine->version++;
@@ -314,7 +314,7 @@ bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, 
         bool small = (double)problem->samples->rows * (double)l.features < 2e7;
         status = minimize(&l, small ? exact : enough, true, &value);
     }
-    if (status == BO_OK) status = take(&l);
+    if (status == BO_OK) status = store_solution(&l);
     bo_ridge_free(&ridge);
     logistic_free(&l);
     return status;

@@ -88,13 +88,13 @@ void bo_machine_destroy(bo_machine *machine)
     bo_free(machine->train_factor);
     bo_free(machine->penalty);
     bo_free(machine->offset);
-    for (size_t i = 0; i < machine->others_count; i++) bo_machine_destroy(machine->others[i]);
-    bo_free(machine->others);
+    for (size_t i = 0; i < machine->other_members_count; i++) bo_machine_destroy(machine->other_members[i]);
+    bo_free(machine->other_members);
     bo_free(machine->share);
     bo_free(machine);
 }
 
-void bo_machine_forget_uncertainty(bo_machine *machine)
+void bo_machine_free_uncertainty(bo_machine *machine)
 {
     void **arrays[] = {(void **)&machine->factor, (void **)&machine->train_x, (void **)&machine->train_root_weight,
                        (void **)&machine->train_factor, (void **)&machine->penalty};
@@ -129,8 +129,8 @@ const bo_fit_report *bo_machine_report(const bo_machine *machine)
     return machine ? &machine->report : NULL;
 }
 
-bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
-                                   const double *beta, const double *intercept, const double *center)
+bo_status bo_machine_set_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
+                                  const double *beta, const double *intercept, const double *center)
 {
     size_t features = machine->report.features, outputs = machine->report.outputs;
     machine->version++;
@@ -169,8 +169,8 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
 static bo_status predict_intervals(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
                                    const bo_prediction *out, double *mean)
 {
-    static const double usual_level = 0.95; /* of BO_INTERVAL_95 */
-    const double level = out->level != 0 ? out->level : usual_level;
+    static const double default_level = 0.95; /* of BO_INTERVAL_95 */
+    const double level = out->level != 0 ? out->level : default_level;
     const size_t rows = inputs->rows, count = rows * machine->report.outputs;
     double *deviation = bo_alloc_raw(context, 3 * count, sizeof *deviation, "intervals");
     if (!deviation) return BO_MEMORY;
@@ -181,7 +181,7 @@ static bo_status predict_intervals(bo_context *context, const bo_machine *machin
     if (status == BO_OK && (out->low || out->high))
         status = bo_intervals_apply(context, machine, rows, level, mean, deviation, low, high);
     if (status == BO_OK && out->std)
-        status = bo_intervals_apply(context, machine, rows, usual_level, mean, deviation, below, above);
+        status = bo_intervals_apply(context, machine, rows, default_level, mean, deviation, below, above);
     if (status != BO_OK) {
         bo_free(deviation);
         return status;
@@ -204,8 +204,8 @@ static bo_status predict_numbers(bo_context *context, const bo_machine *machine,
                                  const bo_prediction *out)
 {
     const size_t count = inputs->rows * machine->report.outputs;
-    double *own = out->mean ? NULL : bo_alloc_raw(context, count, sizeof *own, "predictions");
-    double *mean = out->mean ? out->mean : own;
+    double *owned = out->mean ? NULL : bo_alloc_raw(context, count, sizeof *owned, "predictions");
+    double *mean = out->mean ? out->mean : owned;
     bo_status status = mean ? BO_OK : BO_MEMORY;
     if (status == BO_OK && (out->std || out->low || out->high)) {
         status = predict_intervals(context, machine, inputs, out, mean);
@@ -213,7 +213,7 @@ static bo_status predict_numbers(bo_context *context, const bo_machine *machine,
         status = bo_machine_predict_plain(context, machine, inputs, mean, NULL);
         if (status == BO_OK) bo_target_scale_restore(machine, inputs->rows, mean);
     }
-    bo_free(own);
+    bo_free(owned);
     return status;
 }
 
@@ -244,9 +244,9 @@ static bo_status predict_classes(bo_context *context, const bo_machine *machine,
                                  const bo_prediction *out)
 {
     const size_t count = machine->report.classes;
-    double *given = out->mean ? out->mean : out->probabilities;
-    double *own = given ? NULL : bo_alloc_raw(context, inputs->rows * count, sizeof *own, "scores");
-    double *scores = given ? given : own;
+    double *output = out->mean ? out->mean : out->probabilities;
+    double *owned = output ? NULL : bo_alloc_raw(context, inputs->rows * count, sizeof *owned, "scores");
+    double *scores = output ? output : owned;
     bo_status status = scores ? bo_machine_predict_plain(context, machine, inputs, scores, NULL) : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < inputs->rows; i++) {
         const double *row = scores + i * count;
@@ -256,7 +256,7 @@ static bo_status predict_classes(bo_context *context, const bo_machine *machine,
         if (p != row) memcpy(p, row, count * sizeof *p);
         scores_to_probabilities(machine, p);
     }
-    bo_free(own);
+    bo_free(owned);
     return status;
 }
 

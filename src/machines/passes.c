@@ -96,50 +96,51 @@ bo_status bo_pass_means(bo_context *context, const bo_fit_problem *problem, doub
 }
 
 bo_status bo_pass_held_out(bo_context *context, const bo_machine *machine, const bo_targets *targets,
-                           const bo_samples *held, bo_left_out *out)
+                           const bo_samples *held_out, bo_left_out *out)
 {
     size_t outputs = targets->outputs;
-    BO_TRY(bo_left_out_create(context, held->rows, outputs, targets->classes > 0, out));
-    const bo_input_view inputs = bo_samples_inputs(held, 0, held->rows);
+    BO_TRY(bo_left_out_create(context, held_out->rows, outputs, targets->classes > 0, out));
+    const bo_input_view inputs = bo_samples_inputs(held_out, 0, held_out->rows);
     bo_status status = bo_machine_predict_plain(context, machine, &inputs, out->prediction, NULL);
-    for (size_t i = 0; status == BO_OK && i < held->rows; i++) {
-        double root = (double)bo_targets_root_weight(targets, held, i);
+    for (size_t i = 0; status == BO_OK && i < held_out->rows; i++) {
+        double root = (double)bo_targets_root_weight(targets, held_out, i);
         out->weight[i] = root * root;
         for (size_t t = 0; t < outputs; t++) {
             double *p = &out->prediction[i * outputs + t];
             if (!targets->classes) *p = (*p - targets->mean[t]) / targets->deviation[t];
-            out->truth[i * outputs + t] = (double)bo_targets_value(targets, held->y + i * held->targets, t);
+            out->truth[i * outputs + t] = (double)bo_targets_value(targets, held_out->y + i * held_out->targets, t);
         }
-        if (out->label) out->label[i] = (int)held->y[i];
+        if (out->label) out->label[i] = (int)held_out->y[i];
     }
     const bo_row_map row_map = bo_machine_row_map(machine);
-    if (status == BO_OK) status = bo_left_out_columns(context, &row_map, held, out);
+    if (status == BO_OK) status = bo_left_out_columns(context, &row_map, held_out, out);
     if (status != BO_OK) bo_left_out_free(out);
     return status;
 }
 
-bo_status bo_solve_held_out(bo_context *context, const bo_fit_problem *problem, size_t most, bo_solver_fn solve,
+bo_status bo_solve_held_out(bo_context *context, const bo_fit_problem *problem, size_t max_rows, bo_solver_fn solve,
                             bo_machine *machine)
 {
     const bo_samples *all = problem->samples;
-    size_t held_rows = all->rows / 10 < most ? all->rows / 10 : most;
-    if (held_rows < 20) return solve(context, problem, machine); /* too few rows for validation: fit to all rows */
+    size_t held_out_rows = all->rows / 10 < max_rows ? all->rows / 10 : max_rows;
+    if (held_out_rows < 20) return solve(context, problem, machine); /* too few rows for validation: fit to all rows */
     size_t *order = bo_alloc_raw(context, all->rows, sizeof *order, "the order of rows");
     if (!order) return BO_MEMORY;
     bo_rng rng = bo_rng_make(problem->desc->seed, bo_rng_stream("machines.held_out", 0));
     bo_rng_permutation(&rng, all->rows, order);
-    bo_samples held = {0}, rest = {0};
+    bo_samples held_out = {0}, rest = {0};
     bo_left_out left_out = {0};
-    bo_status status = bo_samples_gather(context, all, order, held_rows, &held);
-    if (status == BO_OK) status = bo_samples_gather(context, all, order + held_rows, all->rows - held_rows, &rest);
+    bo_status status = bo_samples_gather(context, all, order, held_out_rows, &held_out);
+    if (status == BO_OK)
+        status = bo_samples_gather(context, all, order + held_out_rows, all->rows - held_out_rows, &rest);
     bo_free(order);
     bo_fit_problem reduced = *problem;
     reduced.samples = &rest;
     if (status == BO_OK) status = solve(context, &reduced, machine);
-    if (status == BO_OK) status = bo_pass_held_out(context, machine, problem->targets, &held, &left_out);
+    if (status == BO_OK) status = bo_pass_held_out(context, machine, problem->targets, &held_out, &left_out);
     if (status == BO_OK) status = bo_machine_calibrate(context, machine, problem->targets, &left_out);
     bo_left_out_free(&left_out);
-    bo_samples_free(&held);
+    bo_samples_free(&held_out);
     bo_samples_free(&rest);
     return status;
 }

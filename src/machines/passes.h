@@ -28,12 +28,12 @@ bo_status bo_pass_means(bo_context *context, const bo_fit_problem *problem, doub
                         double *mean, double *weight, double *largest_norm);
 /* Predictions of rows that were set aside from training, for solvers without leverages. */
 bo_status bo_pass_held_out(bo_context *context, const bo_machine *machine, const bo_targets *targets,
-                           const bo_samples *held, bo_left_out *out);
+                           const bo_samples *held_out, bo_left_out *out);
 
-/* Sets at most `most` rows aside (at most a tenth), solves with the others, and measures the error on the rows set
+/* Sets at most `max_rows` rows aside (at most a tenth), solves with the others, and measures the error on the rows set
  * aside. Rows are copied. */
 typedef bo_status (*bo_solver_fn)(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
-bo_status bo_solve_held_out(bo_context *context, const bo_fit_problem *problem, size_t most, bo_solver_fn solve,
+bo_status bo_solve_held_out(bo_context *context, const bo_fit_problem *problem, size_t max_rows, bo_solver_fn solve,
                             bo_machine *machine);
 
 #endif

@@ -18,12 +18,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { PROPOSED = BO_SIZE(128, 4), MOST_RANK = BO_SIZE(2048, 24), ROW_BLOCK = BO_SIZE(512, 8), LINES = BO_SIZE(16, 2) };
-static const double least_pivot = 1e-4; /* relative to the diagonal of A: below, rounding of F in float32 matters */
+enum { PROPOSED = BO_SIZE(128, 4), MAX_RANK = BO_SIZE(2048, 24), ROW_BLOCK = BO_SIZE(512, 8), LINES = BO_SIZE(16, 2) };
+static const double min_pivot = 1e-4; /* relative to the diagonal of A: below, rounding of F in float32 matters */
 
-size_t bo_pivots_most(size_t rows)
+size_t bo_pivots_max_rank(size_t rows)
 {
-    return bo_max(bo_min(rows, PROPOSED), bo_min(rows / 16, MOST_RANK));
+    return bo_max(bo_min(rows, PROPOSED), bo_min(rows / 16, MAX_RANK));
 }
 
 void bo_pivots_free(bo_pivots *pivots)
@@ -61,20 +61,20 @@ static void draw_free(draw *d)
 static bo_status draw_create(bo_pivots *pivots, const bo_features *phi, const double *root, uint64_t seed, draw *d)
 {
     bo_context *context = pivots->context;
-    const char *what = "the preconditioner";
+    const char *label = "the preconditioner";
     const bo_features_desc *map = bo_features_describe(phi);
     size_t n = pivots->rows;
     *d = (draw){.pivots = pivots, .map = map, .x = bo_sections_rows(phi), .root = root};
     d->rng = bo_rng_make(seed, bo_rng_stream("machines.pivots", 0));
-    d->diagonal = bo_alloc_raw(context, n, sizeof(double), what);
-    d->left = bo_alloc_raw(context, n, sizeof(double), what);
-    d->chosen = bo_alloc_raw(context, PROPOSED * map->dim, sizeof(float), what);
-    d->lines = bo_alloc_raw(context, PROPOSED * pivots->most, sizeof(float), what);
-    d->square = bo_alloc_raw(context, PROPOSED * PROPOSED, sizeof(float), what);
-    d->lower = bo_alloc_raw(context, PROPOSED * PROPOSED, sizeof(double), what);
-    d->inverse = bo_alloc_raw(context, PROPOSED * PROPOSED, sizeof(double), what);
-    d->inverse_rows = bo_alloc_raw(context, PROPOSED * PROPOSED, sizeof(float), what);
-    d->columns = bo_alloc_raw(context, n * PROPOSED, sizeof(float), what);
+    d->diagonal = bo_alloc_raw(context, n, sizeof(double), label);
+    d->left = bo_alloc_raw(context, n, sizeof(double), label);
+    d->chosen = bo_alloc_raw(context, PROPOSED * map->dim, sizeof(float), label);
+    d->lines = bo_alloc_raw(context, PROPOSED * pivots->max_rank, sizeof(float), label);
+    d->square = bo_alloc_raw(context, PROPOSED * PROPOSED, sizeof(float), label);
+    d->lower = bo_alloc_raw(context, PROPOSED * PROPOSED, sizeof(double), label);
+    d->inverse = bo_alloc_raw(context, PROPOSED * PROPOSED, sizeof(double), label);
+    d->inverse_rows = bo_alloc_raw(context, PROPOSED * PROPOSED, sizeof(float), label);
+    d->columns = bo_alloc_raw(context, n * PROPOSED, sizeof(float), label);
     if (!d->diagonal || !d->left || !d->chosen || !d->lines || !d->square || !d->lower || !d->inverse ||
         !d->inverse_rows || !d->columns)
         return BO_MEMORY;
@@ -89,7 +89,7 @@ static bo_status draw_create(bo_pivots *pivots, const bo_features *phi, const do
  * of exponential ones. */
 static void propose(draw *d)
 {
-    size_t n = d->pivots->rows, count = bo_min(PROPOSED, d->pivots->most - d->pivots->rank);
+    size_t n = d->pivots->rows, count = bo_min(PROPOSED, d->pivots->max_rank - d->pivots->rank);
     double at[PROPOSED + 1], total = 0, sum = 0;
     for (size_t k = 0; k <= count; k++) at[k] = total -= log(bo_rng_uniform(&d->rng));
     d->proposed = 0;
@@ -110,7 +110,7 @@ static void gather(draw *d, size_t count)
     size_t dim = d->map->dim, rank = d->pivots->rank;
     for (size_t k = 0; k < count; k++) {
         memcpy(d->chosen + k * dim, d->x + d->index[k] * dim, dim * sizeof *d->chosen);
-        memcpy(d->lines + k * rank, d->pivots->f + d->index[k] * d->pivots->most, rank * sizeof *d->lines);
+        memcpy(d->lines + k * rank, d->pivots->f + d->index[k] * d->pivots->max_rank, rank * sizeof *d->lines);
     }
 }
 
@@ -137,8 +137,8 @@ static bo_status accept(draw *d)
             row[j] = sum / other[j];
             left -= row[j] * row[j];
         }
-        bool enough = left > least_pivot * d->diagonal[d->index[i]];
-        if (!(bo_rng_uniform(&d->rng) * full < left) || !enough) continue;
+        bool large_enough = left > min_pivot * d->diagonal[d->index[i]];
+        if (!(bo_rng_uniform(&d->rng) * full < left) || !large_enough) continue;
         row[kept] = sqrt(left);
         d->index[kept] = d->index[i];
         column[kept++] = i;
@@ -171,15 +171,16 @@ static bo_status extend(draw *d)
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < count; j++) d->columns[i * count + j] *= (float)(d->root[i] * d->root[d->index[j]]);
     if (p->rank > 0)
-        BO_TRY(bo_gemm(p->context, false, true, n, count, p->rank, -1, p->f, p->most, d->lines, p->rank, 1, d->columns,
-                       count));
+        BO_TRY(bo_gemm(p->context, false, true, n, count, p->rank, -1, p->f, p->max_rank, d->lines, p->rank, 1,
+                       d->columns, count));
     float *to = p->f + p->rank;
     BO_TRY(bo_gemm(p->context, false, true, n, count, count, 1, d->columns, count, d->inverse_rows, count, 0, to,
-                   p->most));
+                   p->max_rank));
     p->trace = 0;
     for (size_t i = 0; i < n; i++) {
-        for (size_t j = 0; j < count; j++) d->left[i] -= (double)to[i * p->most + j] * (double)to[i * p->most + j];
-        if (d->left[i] < least_pivot * d->diagonal[i]) d->left[i] = 0;
+        for (size_t j = 0; j < count; j++)
+            d->left[i] -= (double)to[i * p->max_rank + j] * (double)to[i * p->max_rank + j];
+        if (d->left[i] < min_pivot * d->diagonal[i]) d->left[i] = 0;
         p->trace += d->left[i];
     }
     for (size_t j = 0; j < count; j++) p->trace -= d->left[d->index[j]], d->left[d->index[j]] = 0;
@@ -192,8 +193,8 @@ static bo_status choose(bo_pivots *p, const bo_features *phi, const double *root
 {
     draw d;
     bo_status status = draw_create(p, phi, root, seed, &d);
-    while (status == BO_OK && p->rank < p->most && p->trace > (p->rank ? p->lambda : 0)) {
-        status = bo_progress(p->context, "preconditioning", (double)p->rank, (double)p->most);
+    while (status == BO_OK && p->rank < p->max_rank && p->trace > (p->rank ? p->lambda : 0)) {
+        status = bo_progress(p->context, "preconditioning", (double)p->rank, (double)p->max_rank);
         propose(&d);
         if (status == BO_OK) status = accept(&d);
         if (status != BO_OK || d.accepted == 0) break;
@@ -215,21 +216,22 @@ static bo_status factorize(bo_pivots *p)
 
 static bo_status prepare(bo_pivots *p)
 {
-    const char *what = "the preconditioner";
+    const char *label = "the preconditioner";
     size_t square = p->rank * p->rank, blocks = bo_ceil_div(p->rows, ROW_BLOCK);
-    p->gram = bo_alloc(p->context, square, sizeof(double), what);
-    p->factor = bo_alloc_raw(p->context, square, sizeof(double), what);
-    p->v = bo_alloc_raw(p->context, p->outputs * p->rows, sizeof(float), what);
-    p->partial = bo_alloc_raw(p->context, blocks * p->outputs * p->rank, sizeof(float), what);
-    p->against = bo_alloc_raw(p->context, p->outputs * p->rank, sizeof(float), what);
-    p->sum = bo_alloc_raw(p->context, p->outputs * p->rank, sizeof(double), what);
+    p->gram = bo_alloc(p->context, square, sizeof(double), label);
+    p->factor = bo_alloc_raw(p->context, square, sizeof(double), label);
+    p->v = bo_alloc_raw(p->context, p->outputs * p->rows, sizeof(float), label);
+    p->partial = bo_alloc_raw(p->context, blocks * p->outputs * p->rank, sizeof(float), label);
+    p->against = bo_alloc_raw(p->context, p->outputs * p->rank, sizeof(float), label);
+    p->sum = bo_alloc_raw(p->context, p->outputs * p->rank, sizeof(double), label);
     if (!p->gram || !p->factor || !p->v || !p->partial || !p->against || !p->sum) return BO_MEMORY;
     double largest = 0; /* at most: |F|² */
     for (size_t i = 0; i < p->rows; i++)
-        for (size_t j = 0; j < p->rank; j++) largest += (double)p->f[i * p->most + j] * (double)p->f[i * p->most + j];
+        for (size_t j = 0; j < p->rank; j++)
+            largest += (double)p->f[i * p->max_rank + j] * (double)p->f[i * p->max_rank + j];
     if (p->rank == 0) return BO_OK;
-    BO_TRY(
-        bo_gram(p->context, p->rank, p->rows, p->f, p->most, p->gram, p->rank, bo_needs_precision(p->lambda, largest)));
+    BO_TRY(bo_gram(p->context, p->rank, p->rows, p->f, p->max_rank, p->gram, p->rank,
+                   bo_needs_precision(p->lambda, largest)));
     return factorize(p);
 }
 
@@ -238,8 +240,8 @@ bo_status bo_pivots_create(bo_context *context, const bo_features *phi, const do
 {
     const size_t rows = bo_features_describe(phi)->features;
     *out = (bo_pivots){
-        .context = context, .rows = rows, .outputs = outputs, .most = bo_pivots_most(rows), .lambda = lambda};
-    out->f = bo_alloc_raw(context, rows * out->most, sizeof(float), "the preconditioner");
+        .context = context, .rows = rows, .outputs = outputs, .max_rank = bo_pivots_max_rank(rows), .lambda = lambda};
+    out->f = bo_alloc_raw(context, rows * out->max_rank, sizeof(float), "the preconditioner");
     bo_status status = out->f ? choose(out, phi, root, seed) : BO_MEMORY;
     if (status == BO_OK) status = prepare(out);
     if (status != BO_OK) bo_pivots_free(out);
@@ -253,7 +255,7 @@ bo_status bo_pivots_drop(bo_pivots *pivots, size_t count, const size_t *index)
     double *without = bo_alloc(pivots->context, rank * rank, sizeof *without, "the preconditioner");
     bo_status status = rows && without ? BO_OK : BO_MEMORY;
     for (size_t k = 0; status == BO_OK && k < count; k++) {
-        float *row = pivots->f + index[k] * pivots->most;
+        float *row = pivots->f + index[k] * pivots->max_rank;
         memcpy(rows + k * rank, row, rank * sizeof *rows);
         memset(row, 0, rank * sizeof *row);
     }
@@ -284,7 +286,7 @@ static void gather_task(void *arg, size_t block, int worker)
         for (size_t i = first; i < first + rows; i++) p->v[t * p->rows + i] = (float)job->v[t * p->rows + i];
     for (size_t i = first; i < first + rows; i += LINES)
         job->kernels->multiply(job->count, p->rank, bo_min(LINES, first + rows - i), p->v + i, p->rows, 1,
-                               p->f + i * p->most, p->most, i > first, to, p->rank);
+                               p->f + i * p->max_rank, p->max_rank, i > first, to, p->rank);
 }
 
 /* (v - F u) / λ of one block of rows. */
@@ -294,8 +296,8 @@ static void scatter_task(void *arg, size_t block, int worker)
     const bo_pivots *p = job->pivots;
     size_t first = block * ROW_BLOCK, rows = bo_min(ROW_BLOCK, p->rows - first);
     (void)worker;
-    job->kernels->dots(rows, job->count, p->rank, p->f + first * p->most, p->most, p->against, p->rank, p->v + first,
-                       p->rows);
+    job->kernels->dots(rows, job->count, p->rank, p->f + first * p->max_rank, p->max_rank, p->against, p->rank,
+                       p->v + first, p->rows);
     for (size_t t = 0; t < job->count; t++)
         for (size_t i = t * p->rows + first; i < t * p->rows + first + rows; i++)
             job->out[i] = (job->v[i] - (double)p->v[i]) / p->lambda;

@@ -7,7 +7,7 @@
 /* P = F Fᵀ + λ I with F Fᵀ ≈ √w K √w, for the kernel K of a map of sections. */
 typedef struct bo_pivots {
     bo_context *context;
-    size_t rows, outputs, rank, most; /* rank <= most */
+    size_t rows, outputs, rank, max_rank; /* rank <= max_rank */
     double lambda;
     double trace;                 /* of √w K √w - F Fᵀ */
     float *f;                     /* rows x most; the first `rank` columns are set */
@@ -18,7 +18,7 @@ typedef struct bo_pivots {
 } bo_pivots;
 
 /* The largest rank for this number of rows. */
-size_t bo_pivots_most(size_t rows);
+size_t bo_pivots_max_rank(size_t rows);
 /* Computes F for rows of weight root_i², seeded. Vectors have at most `outputs` columns. */
 bo_status bo_pivots_create(bo_context *context, const bo_features *phi, const double *root, double lambda,
                            size_t outputs, uint64_t seed, bo_pivots *out);

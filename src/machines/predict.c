@@ -134,9 +134,9 @@ bo_status bo_machine_train_features(bo_context *context, const bo_machine *machi
 static size_t block_rows(const bo_machine *machine, const bo_input_view *inputs)
 {
     size_t rows = inputs->rows, dim = inputs->x ? machine->report.dim : 0;
-    size_t most = PREDICT_NUMBERS / (dim + machine->report.features) + 1;
-    if (most > PREDICT_ROWS) most = PREDICT_ROWS;
-    return rows && rows < most ? rows : most;
+    size_t max_rows = PREDICT_NUMBERS / (dim + machine->report.features) + 1;
+    if (max_rows > PREDICT_ROWS) max_rows = PREDICT_ROWS;
+    return rows && rows < max_rows ? rows : max_rows;
 }
 
 /* Bytes of the scaled inputs of a block, in dense form unless sparse rows are projected as they are. */

@@ -94,11 +94,11 @@ static bo_status make_sparse_features(bo_context *context, bo_fitting *fitting, 
 static bo_status make_landmarks(bo_context *context, bo_fitting *fitting, bo_features_desc *map,
                                 const bo_samples *samples)
 {
-    const size_t asked = map->candidates ? map->candidates : 8 * map->features;
-    const size_t wanted = map->sampling == BO_SAMPLING_LEVERAGE ? bo_max(asked, map->features) : map->features;
+    const size_t requested = map->candidates ? map->candidates : 8 * map->features;
+    const size_t required = map->sampling == BO_SAMPLING_LEVERAGE ? bo_max(requested, map->features) : map->features;
     bo_samples chosen;
-    BO_TRY(bo_samples_subset(context, samples, fitting->kept.rows + wanted, fitting->desc.seed, &chosen));
-    const size_t count = bo_min(wanted, chosen.rows);
+    BO_TRY(bo_samples_subset(context, samples, fitting->kept.rows + required, fitting->desc.seed, &chosen));
+    const size_t count = bo_min(required, chosen.rows);
     const bo_input_view inputs = bo_samples_inputs(&chosen, chosen.rows - count, count);
     float *scaled = bo_alloc_raw(context, count * fitting->scaler.kept, sizeof *scaled, "a sample of the rows");
     bo_status status = scaled ? bo_scaler_apply(context, &fitting->scaler, &inputs, scaled) : BO_MEMORY;

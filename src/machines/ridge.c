@@ -84,10 +84,10 @@ static double sum_of(const bo_moments *moments, const margins *edge, size_t row)
 /* Buffers for one block of rows. */
 typedef struct block {
     size_t rows, stride;
-    float *z;                      /* rows x stride: features, targets, one */
-    int8_t *q;                     /* INT8: rows x features, the features as multiples of the quantum */
-    float *cross;                  /* INT8: features x (outputs + 1) */
-    float *scaled, *others, *root; /* on a device: see bo_device_rows */
+    float *z;                                /* rows x stride: features, targets, one */
+    int8_t *q;                               /* INT8: rows x features, the features as multiples of the quantum */
+    float *cross;                            /* INT8: features x (outputs + 1) */
+    float *scaled, *weighted_targets, *root; /* on a device: see bo_device_rows */
 } block;
 
 static void block_free(block *b)
@@ -96,7 +96,7 @@ static void block_free(block *b)
     bo_free(b->q);
     bo_free(b->cross);
     bo_free(b->scaled);
-    bo_free(b->others);
+    bo_free(b->weighted_targets);
     bo_free(b->root);
 }
 
@@ -128,14 +128,16 @@ static void complete_row(const bo_targets *targets, const bo_samples *samples, s
 /* Products of features as exact integers; products with the few other columns in float32, summed block by block. */
 static bo_status add_rounded(bo_context *context, bo_moments *moments, float quantum, size_t rows, const block *b)
 {
-    size_t features = moments->features, others = moments->outputs + 1, size = moments->size;
+    size_t features = moments->features, target_columns = moments->outputs + 1, size = moments->size;
     double *g = moments->gram, unit = (double)quantum * (double)quantum;
     BO_TRY(bo_gram8(context, features, rows, b->q, features, unit, g, size));
-    BO_TRY(bo_gemm(context, true, false, features, others, rows, 1, b->z, b->stride, b->z + features, b->stride, 0,
-                   b->cross, others));
+    BO_TRY(bo_gemm(context, true, false, features, target_columns, rows, 1, b->z, b->stride, b->z + features, b->stride,
+                   0, b->cross, target_columns));
     for (size_t j = 0; j < features; j++)
-        for (size_t t = 0; t < others; t++) g[j * size + features + t] += (double)b->cross[j * others + t];
-    return bo_gram(context, others, rows, b->z + features, b->stride, g + features * size + features, size, true);
+        for (size_t t = 0; t < target_columns; t++)
+            g[j * size + features + t] += (double)b->cross[j * target_columns + t];
+    return bo_gram(context, target_columns, rows, b->z + features, b->stride, g + features * size + features, size,
+                   true);
 }
 
 static bo_status add_block(bo_context *context, bo_moments *moments, const bo_row_map *row_map,
@@ -168,9 +170,10 @@ static bo_status device_block_create(bo_context *context, const bo_moments *mome
                                  "a block of inputs");
     else
         b->z = bo_alloc_raw(context, rows * b->stride, sizeof *b->z, "a block of features");
-    b->others = bo_alloc_raw(context, rows * (moments->outputs + 1), sizeof *b->others, "a block of targets");
+    b->weighted_targets =
+        bo_alloc_raw(context, rows * (moments->outputs + 1), sizeof *b->weighted_targets, "a block of targets");
     b->root = bo_alloc_raw(context, rows, sizeof *b->root, "a block of weights");
-    return (b->scaled || b->z) && b->others && b->root ? BO_OK : BO_MEMORY;
+    return (b->scaled || b->z) && b->weighted_targets && b->root ? BO_OK : BO_MEMORY;
 }
 
 /* Scales a block of rows and hands it to the device with its targets. */
@@ -180,21 +183,21 @@ static bo_status add_device_block(bo_context *context, bo_moments *moments, cons
 {
     const size_t outputs = moments->outputs;
     const bo_input_view inputs = bo_samples_inputs(samples, first, rows);
-    bo_device_rows given = {.count = rows, .z = b->z, .others = b->others};
+    bo_device_rows host_rows = {.count = rows, .z = b->z, .weighted_targets = b->weighted_targets};
     if (b->z)
         BO_TRY(bo_row_map_project(context, row_map, &inputs, b->z, b->stride));
     else if (row_map->scaler)
         BO_TRY(bo_scaler_apply(context, row_map->scaler, &inputs, b->scaled));
-    if (!b->z) given.x = row_map->scaler ? b->scaled : inputs.x, given.map = row_map->phi;
+    if (!b->z) host_rows.x = row_map->scaler ? b->scaled : inputs.x, host_rows.map = row_map->phi;
     for (size_t i = 0; i < rows; i++) {
         const float root = bo_targets_root_weight(targets, samples, first + i);
-        float *others = b->others + i * (outputs + 1);
+        float *row_targets = b->weighted_targets + i * (outputs + 1);
         for (size_t t = 0; t < outputs; t++)
-            others[t] = root * bo_targets_value(targets, samples->y + (first + i) * samples->targets, t);
-        others[outputs] = b->root[i] = root;
-        if (root != 1) given.root = b->root;
+            row_targets[t] = root * bo_targets_value(targets, samples->y + (first + i) * samples->targets, t);
+        row_targets[outputs] = b->root[i] = root;
+        if (root != 1) host_rows.root = b->root;
     }
-    return bo_device_sums_add(context, moments->device, &given);
+    return bo_device_sums_add(context, moments->device, &host_rows);
 }
 
 bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *row_map, const bo_targets *targets,

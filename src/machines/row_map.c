@@ -25,13 +25,13 @@ static void round_rows(void *arg, size_t index, int worker)
 {
     (void)worker;
     const rounding *job = arg;
-    int8_t own[ROUND_COLUMNS];
+    int8_t scratch[ROUND_COLUMNS];
     size_t end = (index + 1) * ROUND_ROWS < job->rows ? (index + 1) * ROUND_ROWS : job->rows;
     for (size_t i = index * ROUND_ROWS; i < end; i++)
         for (size_t j = 0; j < job->columns; j += ROUND_COLUMNS) {
             size_t count = job->columns - j < ROUND_COLUMNS ? job->columns - j : ROUND_COLUMNS;
             float *z = job->z + i * job->ldz + j;
-            int8_t *q = job->q ? job->q + i * job->ldq + j : own;
+            int8_t *q = job->q ? job->q + i * job->ldq + j : scratch;
             job->kernels->quantize(count, 1 / job->quantum, z, q);
             for (size_t k = 0; k < count; k++) z[k] = (float)q[k] * job->quantum;
         }
@@ -155,9 +155,9 @@ bo_status bo_choose_precision(bo_context *context, const bo_machine_desc *desc, 
     if (desc->precision == BO_GRAM_PRECISION_INT8 && weighted)
         return bo_fail(context, BO_UNSUPPORTED, "precision int8: expected rows of equal weight; use float32");
     if (desc->precision != BO_GRAM_PRECISION_AUTO) return BO_OK;
-    double least = lambda / 4; /* λ may still decrease to this value */
-    *out = quantum > 0 && !weighted && least > bo_rounding_floor(quantum, rows) ? BO_GRAM_PRECISION_INT8
-           : bo_needs_precision(least, spectrum)                                ? BO_GRAM_PRECISION_FLOAT64
-                                                                                : BO_GRAM_PRECISION_FLOAT32;
+    double min_lambda = lambda / 4; /* λ may still decrease to this value */
+    *out = quantum > 0 && !weighted && min_lambda > bo_rounding_floor(quantum, rows) ? BO_GRAM_PRECISION_INT8
+           : bo_needs_precision(min_lambda, spectrum)                                ? BO_GRAM_PRECISION_FLOAT64
+                                                                                     : BO_GRAM_PRECISION_FLOAT32;
     return BO_OK;
 }

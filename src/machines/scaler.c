@@ -129,14 +129,14 @@ static bo_status set_factors(bo_context *context, const bo_samples *samples, con
 
 void bo_scaler_report(bo_context *context, const bo_scaler *scaler, size_t sampled, const bo_schema *schema)
 {
-    enum { NAMES = 10, ROOM = 64 };
-    char names[NAMES * ROOM] = "";
+    enum { NAMES = 10, NAME_SIZE = 64 };
+    char names[NAMES * NAME_SIZE] = "";
     size_t constant = 0, used = 0;
     for (size_t j = 0; j < scaler->dim; j++) {
         if (scaler->factor[j] != 0 || constant++ >= NAMES) continue;
         const char *name = bo_schema_input(schema, j), *comma = used ? ", " : "";
-        used += (size_t)(name ? snprintf(names + used, ROOM, "%s'%.50s'", comma, name)
-                              : snprintf(names + used, ROOM, "%s%zu", comma, j));
+        used += (size_t)(name ? snprintf(names + used, NAME_SIZE, "%s'%.50s'", comma, name)
+                              : snprintf(names + used, NAME_SIZE, "%s%zu", comma, j));
     }
     char more[40] = "", where[80] = "the training rows";
     if (sampled) snprintf(where, sizeof where, "a sample of %zu training rows", sampled);
@@ -227,8 +227,8 @@ static void fill_knots(size_t rows, float *sorted, float *knots)
 
 static bo_status fit_knots(bo_context *context, const bo_samples *samples, bo_scaler *out)
 {
-    enum { MOST_ROWS = 100000 }; /* evenly spaced: the quantiles of more rows are the same */
-    size_t rows = bo_min(samples->rows, MOST_ROWS), dim = samples->dim;
+    enum { MAX_ROWS = 100000 }; /* evenly spaced: the quantiles of more rows are the same */
+    size_t rows = bo_min(samples->rows, MAX_ROWS), dim = samples->dim;
     float *column = bo_alloc_raw(context, rows, sizeof *column, "a column");
     out->knots = bo_alloc_raw(context, dim * BO_KNOTS, sizeof *out->knots, "the quantiles of the columns");
     bo_status status = column && out->knots ? BO_OK : BO_MEMORY;

@@ -18,19 +18,19 @@ enum { GRID = 24, PROBE_ROWS = 512 }; /* the probe is the first rows of a random
 static const double grid_first = 1e-8, grid_last = 100;
 /* k(x, x) is about 1. Below these bounds (γ is relative to the median heuristic) the kernel acts like a polynomial that
  * fits every left-out row and diverges just outside the data. */
-static const double least_lambda = 1e-8, least_gamma = 1.0 / 32;
+static const double lambda_floor = 1e-8, gamma_floor = 1.0 / 32;
 
 /* Scores pairs of γ and λ for stage 2: set a γ, then score several λ. Either exact (loo), or with a machine of fewer
  * features (moments, scored by bo_ridge_score on `probe`). Invariant: if not exact, moments were computed with
  * problem.row_map.phi. */
-typedef struct judge {
+typedef struct evaluator {
     bo_context *context;
     const bo_features_desc *map;
     const bo_samples *scaled;
     bool exact;
     double spectrum;     /* largest eigenvalue per row, from stage 1 */
     size_t features;     /* of the smaller machine */
-    double least;        /* lower bound of λ */
+    double min_lambda;   /* lower bound of λ */
     double narrowest;    /* lower bound of γ */
     bool by_probability; /* classes, final λ: score by the log loss of left-out rows */
     int tried;           /* values of λ */
@@ -38,34 +38,34 @@ typedef struct judge {
     bo_loo loo;
     bo_fit_problem problem; /* samples: the probe */
     bo_moments moments;
-} judge;
+} evaluator;
 
 /* The smallest λ to try: below it, the rounding of features or of their products dominates. */
-static double least_for(const bo_moments *moments, float quantum, double spectrum)
+static double min_lambda_for(const bo_moments *moments, float quantum, double spectrum)
 {
-    double least = least_lambda;
-    if (moments->precision == BO_GRAM_PRECISION_INT8) return fmax(least, bo_rounding_floor(quantum, moments->rows));
-    while (moments->precision == BO_GRAM_PRECISION_FLOAT32 && least < 1 && bo_needs_precision(least, spectrum))
-        least *= 2;
-    return least;
+    double lowest = lambda_floor;
+    if (moments->precision == BO_GRAM_PRECISION_INT8) return fmax(lowest, bo_rounding_floor(quantum, moments->rows));
+    while (moments->precision == BO_GRAM_PRECISION_FLOAT32 && lowest < 1 && bo_needs_precision(lowest, spectrum))
+        lowest *= 2;
+    return lowest;
 }
 
 /* The same for an exact kernel: left-out errors are differences of numbers that are rounded relative to the largest
  * eigenvalue, which the trace bounds. */
-static double least_exact(const bo_loo *loo)
+static double min_lambda_exact(const bo_loo *loo)
 {
     double trace = 0;
     for (size_t i = 0; i < loo->rows; i++) trace += loo->kernel[i * loo->rows + i];
-    return fmax(least_lambda, 1e-10 * trace);
+    return fmax(lambda_floor, 1e-10 * trace);
 }
 
 /* Computes the map for this γ and its moments, in the precision that λ allows. */
-static bo_status judge_gamma(judge *j, double gamma, double lambda)
+static bo_status evaluate_gamma(evaluator *j, double gamma, double lambda)
 {
     if (j->exact) {
         bool closed_form = j->map->function == BO_FUNCTION_SECTIONS;
         BO_TRY(bo_loo_kernel(j->context, &j->loo, j->map, gamma, closed_form, j->scaled));
-        if (closed_form) j->least = least_exact(&j->loo);
+        if (closed_form) j->min_lambda = min_lambda_exact(&j->loo);
         return BO_OK;
     }
     bo_fit_problem *problem = &j->problem;
@@ -87,12 +87,12 @@ static bo_status judge_gamma(judge *j, double gamma, double lambda)
     BO_TRY(bo_moments_create(j->context, &problem->row_map, problem->targets->outputs, precision, &j->moments));
     BO_TRY(bo_moments_add(j->context, &j->moments, &problem->row_map, problem->targets, j->scaled, false));
     BO_TRY(bo_moments_spectrum(j->context, &j->moments, problem->intercept, &spectrum));
-    j->least = least_for(&j->moments, problem->row_map.quantum, spectrum);
+    j->min_lambda = min_lambda_for(&j->moments, problem->row_map.quantum, spectrum);
     return BO_OK;
 }
 
 /* The squared loss penalizes correct scores beyond ±1, and so prefers a larger λ than the log loss. */
-static bo_status log_loss(const judge *j, const bo_machine_ridge *ridge, double *loss)
+static bo_status log_loss(const evaluator *j, const bo_machine_ridge *ridge, double *loss)
 {
     const bo_fit_problem *problem = &j->problem;
     bo_left_out rows;
@@ -103,7 +103,7 @@ static bo_status log_loss(const judge *j, const bo_machine_ridge *ridge, double 
     return status;
 }
 
-static bo_status judge_lambda(judge *j, double lambda, double *error)
+static bo_status evaluate_lambda(evaluator *j, double lambda, double *error)
 {
     BO_TRY(bo_progress(j->context, "choosing lambda", ++j->tried, 0));
     if (j->exact) return bo_loo_point(j->context, &j->loo, lambda, error);
@@ -136,35 +136,35 @@ static double vertex(double left, double middle, double right)
 }
 
 /* Minimizes the error over λ in factors of 4 from *lambda, then refines with a parabola. */
-static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error)
+static bo_status best_lambda(evaluator *j, bool fixed, double *lambda, double *error)
 {
     const double step = 4;
-    if (!fixed) *lambda = fmax(*lambda, j->least);
-    BO_TRY(judge_lambda(j, *lambda, error));
+    if (!fixed) *lambda = fmax(*lambda, j->min_lambda);
+    BO_TRY(evaluate_lambda(j, *lambda, error));
     if (fixed) return BO_OK;
     double up, down;
-    BO_TRY(judge_lambda(j, *lambda * step, &up));
+    BO_TRY(evaluate_lambda(j, *lambda * step, &up));
     if (up < *error) {
         down = *error;
         for (int i = 0; i < 12 && up < *error; i++) {
             down = *error;
             *error = up;
             *lambda *= step;
-            BO_TRY(judge_lambda(j, *lambda * step, &up));
+            BO_TRY(evaluate_lambda(j, *lambda * step, &up));
         }
     } else {
-        BO_TRY(judge_lambda(j, *lambda / step, &down));
-        for (int i = 0; i < 12 && down < *error && *lambda > j->least; i++) {
+        BO_TRY(evaluate_lambda(j, *lambda / step, &down));
+        for (int i = 0; i < 12 && down < *error && *lambda > j->min_lambda; i++) {
             up = *error;
             *error = down;
             *lambda /= step;
-            BO_TRY(judge_lambda(j, *lambda / step, &down));
+            BO_TRY(evaluate_lambda(j, *lambda / step, &down));
         }
     }
     /* If the errors differ by less than 0.3%, the larger λ is taken: it is more stable on rows unlike the left-out
      * rows. */
     bool tamer = j->cautious && up <= 1.003 * *error;
-    *lambda = tamer ? *lambda * step : fmax(*lambda * pow(step, vertex(down, *error, up)), j->least);
+    *lambda = tamer ? *lambda * step : fmax(*lambda * pow(step, vertex(down, *error, up)), j->min_lambda);
     return BO_OK;
 }
 
@@ -172,12 +172,12 @@ bo_status bo_search_lambda(bo_context *context, const bo_fit_problem *problem, b
                            double *lambda)
 {
     BO_SPAN(context, "machine", "search lambda");
-    judge j = {.context = context,
-               .problem = *problem,
-               .moments = *moments,
-               .least = least_for(moments, problem->row_map.quantum, spectrum),
-               .by_probability = problem->targets->classes > 0,
-               .cautious = problem->targets->classes == 0};
+    evaluator j = {.context = context,
+                   .problem = *problem,
+                   .moments = *moments,
+                   .min_lambda = min_lambda_for(moments, problem->row_map.quantum, spectrum),
+                   .by_probability = problem->targets->classes > 0,
+                   .cautious = problem->targets->classes == 0};
     double error;
     *lambda = problem->penalty.lambda;
     return best_lambda(&j, false, lambda, &error);
@@ -186,42 +186,43 @@ bo_status bo_search_lambda(bo_context *context, const bo_fit_problem *problem, b
 bo_status bo_search_lambda_exact(bo_context *context, const bo_loo *loo, double *lambda)
 {
     BO_SPAN(context, "machine", "search lambda");
-    judge j = {.context = context, .exact = true, .loo = *loo, .least = least_exact(loo), .cautious = true};
+    evaluator j = {
+        .context = context, .exact = true, .loo = *loo, .min_lambda = min_lambda_exact(loo), .cautious = true};
     double error;
     return best_lambda(&j, false, lambda, &error);
 }
 
-static bo_status judge_point(judge *j, bool fixed_lambda, double gamma, double lambda, bo_search_point *out)
+static bo_status evaluate_point(evaluator *j, bool fixed_lambda, double gamma, double lambda, bo_search_point *out)
 {
     *out = (bo_search_point){gamma, lambda, INFINITY};
-    BO_TRY(judge_gamma(j, gamma, lambda));
+    BO_TRY(evaluate_gamma(j, gamma, lambda));
     return best_lambda(j, fixed_lambda, &out->lambda, &out->error);
 }
 
 /* Factors of two in γ, larger values first, since more rows usually prefer a more local kernel. */
-static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, bo_search_point *best)
+static bo_status walk(evaluator *j, bool fixed_gamma, bool fixed_lambda, bo_search_point *best)
 {
     enum { STEPS = 3 };
     const double step = 2;
-    BO_TRY(judge_point(j, fixed_lambda, best->gamma, best->lambda, best));
+    BO_TRY(evaluate_point(j, fixed_lambda, best->gamma, best->lambda, best));
     if (fixed_gamma) return BO_OK;
     bo_search_point up, down;
-    BO_TRY(judge_point(j, fixed_lambda, best->gamma * step, best->lambda, &up));
+    BO_TRY(evaluate_point(j, fixed_lambda, best->gamma * step, best->lambda, &up));
     if (up.error < best->error) {
         down = *best;
         for (int i = 0; i < STEPS && up.error < best->error; i++) {
             BO_TRY(bo_progress(j->context, "choosing gamma", 2 + i, 0));
             down = *best;
             *best = up;
-            BO_TRY(judge_point(j, fixed_lambda, best->gamma * step, best->lambda, &up));
+            BO_TRY(evaluate_point(j, fixed_lambda, best->gamma * step, best->lambda, &up));
         }
     } else {
-        BO_TRY(judge_point(j, fixed_lambda, best->gamma / step, best->lambda, &down));
+        BO_TRY(evaluate_point(j, fixed_lambda, best->gamma / step, best->lambda, &down));
         for (int i = 0; i < STEPS && down.error < best->error && best->gamma > j->narrowest; i++) {
             BO_TRY(bo_progress(j->context, "choosing gamma", 2 + i, 0));
             up = *best;
             *best = down;
-            BO_TRY(judge_point(j, fixed_lambda, best->gamma / step, best->lambda, &down));
+            BO_TRY(evaluate_point(j, fixed_lambda, best->gamma / step, best->lambda, &down));
         }
     }
     double offset = vertex(down.error, best->error, up.error);
@@ -242,17 +243,19 @@ static size_t growing_features(const bo_features_desc *map)
 }
 
 /* Searches with a quarter, then with half of the features, and extrapolates the change of γ. */
-static bo_status walk_growing(judge *j, bool fixed_gamma, bool fixed_lambda, bo_search_point *best)
+static bo_status walk_growing(evaluator *j, bool fixed_gamma, bool fixed_lambda, bo_search_point *best)
 {
-    enum { LEAST = 128 }; /* with fewer features the best γ differs */
+    enum { MIN_FEATURES = 128 }; /* with fewer features the best γ differs */
     size_t features = growing_features(j->map),
            step = 2 * (j->map->custom_per_frequency ? j->map->custom_per_frequency : 1);
-    size_t least =
-        j->map->draw == BO_DRAW_MOMENT ? 4 * j->map->dim : LEAST; /* moment matching needs more than dim frequencies */
+    size_t min_features = j->map->draw == BO_DRAW_MOMENT
+                              ? 4 * j->map->dim
+                              : MIN_FEATURES; /* moment matching needs more than dim frequencies */
     size_t quarter_size = bo_round_up(features / 4, step), half_size = bo_round_up(features / 2, step);
     if (half_size > BO_SEARCH_FEATURES) half_size = bo_round_up(BO_SEARCH_FEATURES, step);
     if (quarter_size > half_size / 2) quarter_size = bo_round_up(half_size / 2, step);
-    if (quarter_size < least) quarter_size = features < least ? features : bo_round_up(least, step);
+    if (quarter_size < min_features)
+        quarter_size = features < min_features ? features : bo_round_up(min_features, step);
     if (half_size < quarter_size) half_size = quarter_size;
     if (!features) quarter_size = half_size = j->map->features;
     if (features && !fixed_gamma) {
@@ -362,14 +365,14 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
 {
     bo_sparse view;
     const bo_samples probe = bo_samples_slice(scaled, 0, scaled->rows < PROBE_ROWS ? scaled->rows : PROBE_ROWS, &view);
-    judge j = {
+    evaluator j = {
         .context = context,
         .map = map,
         .scaled = scaled,
         .exact = scaled->rows <= BO_EXACT_ROWS || map->function == BO_FUNCTION_SECTIONS,
         .spectrum = spectrum,
-        .least = least_lambda,
-        .narrowest = typical * least_gamma,
+        .min_lambda = lambda_floor,
+        .narrowest = typical * gamma_floor,
         .problem = {
             desc, &probe, {NULL, NULL, 0}, targets, {0, desc->noise, desc->dropout}, !desc->no_intercept, 0, NULL}};
     bo_status status;
@@ -445,22 +448,22 @@ static size_t fill_lambdas(const bo_machine_desc *desc, double *lambdas)
 
 /* The λ that suits another γ: k ≈ 1 - (γ d)^p near 0, so that λ is in proportion to γ^p; p = 1 for kernels that are not
  * smooth. */
-static double carried_lambda(const judge *j, const bo_search_point *best, double gamma)
+static double carried_lambda(const evaluator *j, const bo_search_point *best, double gamma)
 {
     const bool rough = j->map->kernel == BO_KERNEL_LAPLACIAN || j->map->kernel == BO_KERNEL_MATERN12;
-    return fmax(rough ? best->lambda * gamma / best->gamma : best->lambda, j->least);
+    return fmax(rough ? best->lambda * gamma / best->gamma : best->lambda, j->min_lambda);
 }
 
 /* Walks from *best in factors of two of γ, in one direction, while the error decreases by at least 0.2%. */
-static bo_status walk_toward(judge *j, double factor, bool fixed_lambda, bo_search_point *best, bool *moved)
+static bo_status walk_toward(evaluator *j, double factor, bool fixed_lambda, bo_search_point *best, bool *moved)
 {
     enum { STEPS = 4 };
     *moved = false;
     for (int i = 0; i < STEPS && best->gamma * factor >= j->narrowest; i++) {
         const double gamma = best->gamma * factor;
         bo_search_point next = {gamma, fixed_lambda ? best->lambda : carried_lambda(j, best, gamma), INFINITY};
-        BO_TRY(judge_gamma(j, gamma, next.lambda));
-        BO_TRY(judge_lambda(j, next.lambda, &next.error));
+        BO_TRY(evaluate_gamma(j, gamma, next.lambda));
+        BO_TRY(evaluate_lambda(j, next.lambda, &next.error));
         if (!(next.error < 0.998 * best->error)) return BO_OK;
         *best = next;
         *moved = true;
@@ -470,20 +473,20 @@ static bo_status walk_toward(judge *j, double factor, bool fixed_lambda, bo_sear
 
 /* A search for the closed form, where every error costs a factorization: λ, then γ, then λ again if γ changed. `light`:
  * γ only, with a λ that suits it. */
-static bo_status walk_closed_form(judge *j, bool fixed_gamma, bool fixed_lambda, bool light, bo_search_point *best)
+static bo_status walk_closed_form(evaluator *j, bool fixed_gamma, bool fixed_lambda, bool light, bo_search_point *best)
 {
     bool moved = false;
     if (light) {
-        best->lambda = fixed_lambda ? best->lambda : fmax(best->lambda, j->least);
-        BO_TRY(judge_gamma(j, best->gamma, best->lambda));
-        BO_TRY(judge_lambda(j, best->lambda, &best->error));
+        best->lambda = fixed_lambda ? best->lambda : fmax(best->lambda, j->min_lambda);
+        BO_TRY(evaluate_gamma(j, best->gamma, best->lambda));
+        BO_TRY(evaluate_lambda(j, best->lambda, &best->error));
     } else {
-        BO_TRY(judge_point(j, fixed_lambda, best->gamma, best->lambda, best));
+        BO_TRY(evaluate_point(j, fixed_lambda, best->gamma, best->lambda, best));
     }
     if (fixed_gamma) return BO_OK;
     BO_TRY(walk_toward(j, 2, fixed_lambda, best, &moved));
     if (!moved) BO_TRY(walk_toward(j, 0.5, fixed_lambda, best, &moved));
-    return moved && !fixed_lambda && !light ? judge_point(j, false, best->gamma, best->lambda, best) : BO_OK;
+    return moved && !fixed_lambda && !light ? evaluate_point(j, false, best->gamma, best->lambda, best) : BO_OK;
 }
 
 bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
@@ -491,7 +494,7 @@ bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc
                                 bo_loo *loo)
 {
     const bool fixed_gamma = desc->features.gamma > 0, fixed_lambda = desc->lambda > 0;
-    enum { SKETCH_ROWS = 250, LEAST_JUDGED = 800 }; /* the walk corrects what so few rows suggest */
+    enum { SKETCH_ROWS = 250, MIN_SCORED = 800 }; /* the walk corrects what so few rows suggest */
     double typical, largest, gammas[8], lambdas[GRID];
     BO_TRY(bo_typical_gamma(context, map, scaled, desc->seed, &typical));
     if (!(best->gamma > 0)) {
@@ -503,16 +506,16 @@ bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc
         BO_TRY(coarse(context, map, targets, &few, !desc->no_intercept, gammas, gamma_count, lambdas, lambda_count,
                       best, &largest));
     }
-    judge j = {.context = context,
-               .map = map,
-               .scaled = scaled,
-               .exact = true,
-               .least = least_lambda,
-               .narrowest = typical * least_gamma,
-               .problem = {desc, scaled, {NULL, NULL, 0}, targets, {0, 0, 0}, !desc->no_intercept, 0, NULL}};
+    evaluator j = {.context = context,
+                   .map = map,
+                   .scaled = scaled,
+                   .exact = true,
+                   .min_lambda = lambda_floor,
+                   .narrowest = typical * gamma_floor,
+                   .problem = {desc, scaled, {NULL, NULL, 0}, targets, {0, 0, 0}, !desc->no_intercept, 0, NULL}};
     bo_status status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);
     /* half of many rows judge as well as all of them, at an eighth of the cost of their inverse factor */
-    if (status == BO_OK) j.loo.judged = bo_max(bo_min(scaled->rows, LEAST_JUDGED), scaled->rows / 2);
+    if (status == BO_OK) j.loo.scored = bo_max(bo_min(scaled->rows, MIN_SCORED), scaled->rows / 2);
     if (status == BO_OK) status = walk_closed_form(&j, fixed_gamma, fixed_lambda, light, best);
     *loo = j.loo;
     return status;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BATCH = 256, EPOCHS = 20, POWER_ROWS = 2048, POWER_STEPS = 20, SGD_HELD_ROWS = 4096 };
+enum { BATCH = 256, EPOCHS = 20, POWER_ROWS = 2048, POWER_STEPS = 20, MAX_HELD_OUT = 4096 };
 
 typedef struct sgd {
     bo_context *context;
@@ -28,7 +28,7 @@ static void sgd_free(sgd *s)
 static bo_status sgd_create(bo_context *context, const bo_fit_problem *problem, sgd *s)
 {
     size_t features = bo_features_describe(problem->row_map.phi)->features, t = problem->targets->outputs;
-    size_t rows = problem->samples->rows, most = rows < POWER_ROWS ? rows : POWER_ROWS;
+    size_t rows = problem->samples->rows, power_rows = rows < POWER_ROWS ? rows : POWER_ROWS;
     *s = (sgd){.context = context, .problem = problem, .n = rows, .features = features, .outputs = t};
     s->center = bo_alloc(context, features, sizeof(double), "the coefficients");
     s->penalty = bo_alloc(context, features, sizeof(double), "the penalty");
@@ -36,8 +36,8 @@ static bo_status sgd_create(bo_context *context, const bo_fit_problem *problem, 
     s->average = bo_alloc(context, features * t, sizeof(double), "the coefficients");
     s->beta = bo_alloc(context, features * t, sizeof(float), "the coefficients");
     s->gradient = bo_alloc(context, features * t, sizeof(float), "the gradient");
-    s->z = bo_alloc(context, most * features, sizeof(float), "a batch");
-    s->scores = bo_alloc(context, most * t, sizeof(float), "a batch");
+    s->z = bo_alloc(context, power_rows * features, sizeof(float), "a batch");
+    s->scores = bo_alloc(context, power_rows * t, sizeof(float), "a batch");
     s->order = bo_alloc(context, rows, sizeof(size_t), "the order of rows");
     if (!s->center || !s->penalty || !s->mean || !s->average || !s->beta || !s->gradient || !s->z || !s->scores ||
         !s->order)
@@ -117,8 +117,8 @@ static bo_status run(sgd *s, bo_machine *machine)
     bo_rng rng = bo_rng_make(s->problem->desc->seed, bo_rng_stream("machines.sgd.order", 0));
     bo_rng_permutation(&rng, s->n, s->order);
     /* batch sizes differ by at most one row, so that one step size fits all */
-    size_t averaged = 0, batches = (s->n + BATCH - 1) / BATCH, least = s->n / batches;
-    double top, b = (double)least;
+    size_t averaged = 0, batches = (s->n + BATCH - 1) / BATCH, min_batch = s->n / batches;
+    double top, b = (double)min_batch;
     BO_TRY(largest_eigenvalue(s, &top));
     double pull = 0;
     for (size_t j = 0; j < s->features; j++) pull = fmax(pull, s->penalty[j] / (double)s->n);
@@ -147,12 +147,12 @@ static bo_status solve(bo_context *context, const bo_fit_problem *problem, bo_ma
     bo_status status = sgd_create(context, problem, &s);
     if (status == BO_OK) status = run(&s, machine);
     if (status == BO_OK)
-        status = bo_machine_take_solution(context, machine, problem->targets, s.average, s.mean, s.center);
+        status = bo_machine_set_solution(context, machine, problem->targets, s.average, s.mean, s.center);
     sgd_free(&s);
     return status;
 }
 
 bo_status bo_solve_sgd(bo_context *context, const bo_fit_problem *problem, bo_machine *machine)
 {
-    return bo_solve_held_out(context, problem, SGD_HELD_ROWS, solve, machine);
+    return bo_solve_held_out(context, problem, MAX_HELD_OUT, solve, machine);
 }

@@ -171,8 +171,8 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
     if (one->lambda != two->lambda || one->noise != two->noise || one->dropout != two->dropout ||
         one->no_intercept != two->no_intercept)
         return bo_fail(context, BO_INVALID, "cannot merge: lambda, noise, dropout or the intercept differ");
-    const float *weights = fitting->targets.class_weight, *others = other->targets.class_weight;
-    if (!weights != !others || (weights && !same_floats(weights, others, a->classes)))
+    const float *weights = fitting->targets.class_weight, *other_weights = other->targets.class_weight;
+    if (!weights != !other_weights || (weights && !same_floats(weights, other_weights, a->classes)))
         return bo_fail(context, BO_INVALID, "cannot merge: the class weights differ; create both from the same sample");
     return add_moments(context, &fitting->moments, &other->moments);
 }
@@ -234,7 +234,7 @@ static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitti
                                     bo_machine *machine)
 {
     bool intercept = !fitting->desc.no_intercept;
-    BO_TRY(bo_machine_take_solution(context, machine, &fitting->targets, ridge->beta, ridge->intercept, ridge->center));
+    BO_TRY(bo_machine_set_solution(context, machine, &fitting->targets, ridge->beta, ridge->intercept, ridge->center));
     bo_left_out left_out;
     bo_row_map row_map = bo_fitting_row_map(fitting);
     BO_TRY(bo_ridge_left_out_blocks(context, ridge, &row_map, &fitting->targets, &fitting->kept, intercept, &left_out));
@@ -251,8 +251,8 @@ static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
     if (fitting->desc.lambda > 0) return BO_OK;
     double begin = bo_seconds();
     bo_sparse view; /* in random order, so the first rows are a random subset */
-    const size_t rows = fitting->kept.rows, most = fitting->kept.classes || rows < PROBE_ROWS ? rows : PROBE_ROWS;
-    const bo_samples probe = bo_samples_slice(&fitting->kept, 0, most, &view);
+    const size_t rows = fitting->kept.rows, probe_rows = fitting->kept.classes || rows < PROBE_ROWS ? rows : PROBE_ROWS;
+    const bo_samples probe = bo_samples_slice(&fitting->kept, 0, probe_rows, &view);
     bo_fit_problem problem = bo_fitting_problem(fitting, &probe);
     bo_status status =
         bo_search_lambda(context, &problem, &fitting->moments, fitting->report.spectrum, &fitting->report.lambda);

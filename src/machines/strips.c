@@ -30,8 +30,8 @@ void bo_strips_free(bo_strips *strips)
 {
     bo_free(strips->store);
     bo_free(strips->again);
-    bo_free(strips->own);
-    bo_free(strips->others);
+    bo_free(strips->direct);
+    bo_free(strips->transposed);
     *strips = (bo_strips){0};
 }
 
@@ -69,10 +69,11 @@ bo_status bo_strips_create(bo_context *context, const bo_features *phi, size_t o
     *out = (bo_strips){
         .context = context, .map = map, .x = bo_sections_rows(phi), .rows = map->features, .outputs = outputs};
     size_t blocks = bo_ceil_div(out->rows, BO_STRIP_COLUMNS);
-    out->own = bo_alloc_raw(context, blocks * outputs * BO_STRIP_ROWS, sizeof(float), "a product of the kernel matrix");
-    out->others =
+    out->direct =
+        bo_alloc_raw(context, blocks * outputs * BO_STRIP_ROWS, sizeof(float), "a product of the kernel matrix");
+    out->transposed =
         bo_alloc_raw(context, blocks * outputs * BO_STRIP_COLUMNS, sizeof(float), "a product of the kernel matrix");
-    bo_status status = out->own && out->others ? fill_store(out, memory) : BO_MEMORY;
+    bo_status status = out->direct && out->transposed ? fill_store(out, memory) : BO_MEMORY;
     if (status != BO_OK) bo_strips_free(out);
     return status;
 }
@@ -94,15 +95,15 @@ static void block_task(void *arg, size_t block, int worker)
     const strip_job *job = arg;
     const size_t n = job->strips->rows, from = block * BO_STRIP_COLUMNS, count = job->count;
     const size_t columns = bo_min(BO_STRIP_COLUMNS, job->columns - from);
-    float *own = job->strips->own + block * count * BO_STRIP_ROWS;
-    float *others = job->strips->others + block * count * BO_STRIP_COLUMNS;
+    float *direct = job->strips->direct + block * count * BO_STRIP_ROWS;
+    float *transposed = job->strips->transposed + block * count * BO_STRIP_COLUMNS;
     (void)worker;
     for (size_t i = 0; i < job->rows; i += LINES) {
         const size_t lines = bo_min(LINES, job->rows - i);
         const float *b = job->strip + i * job->columns + from, *v = job->v + job->first;
-        job->kernels->dots(lines, count, columns, b, job->columns, v + from, n, own + i, BO_STRIP_ROWS);
+        job->kernels->dots(lines, count, columns, b, job->columns, v + from, n, direct + i, BO_STRIP_ROWS);
         if (from >= job->rows)
-            job->kernels->multiply(count, columns, lines, v + i, n, 1, b, job->columns, i > 0, others,
+            job->kernels->multiply(count, columns, lines, v + i, n, 1, b, job->columns, i > 0, transposed,
                                    BO_STRIP_COLUMNS);
     }
 }
@@ -116,11 +117,11 @@ static void sum_task(void *arg, size_t output, int worker)
     double *out = job->out + output * job->strips->rows + job->first;
     (void)worker;
     for (size_t block = 0, from = 0; from < job->columns; block++, from += BO_STRIP_COLUMNS) {
-        const float *own = job->strips->own + (block * job->count + output) * BO_STRIP_ROWS;
-        const float *others = job->strips->others + (block * job->count + output) * BO_STRIP_COLUMNS;
-        for (size_t i = 0; i < job->rows; i++) out[i] += (double)own[i];
+        const float *direct = job->strips->direct + (block * job->count + output) * BO_STRIP_ROWS;
+        const float *transposed = job->strips->transposed + (block * job->count + output) * BO_STRIP_COLUMNS;
+        for (size_t i = 0; i < job->rows; i++) out[i] += (double)direct[i];
         for (size_t j = from; from >= job->rows && j < bo_min(from + BO_STRIP_COLUMNS, job->columns); j++)
-            out[j] += (double)others[j - from];
+            out[j] += (double)transposed[j - from];
     }
 }
 

@@ -12,10 +12,10 @@ typedef struct bo_strips {
     const bo_features_desc *map;
     const float *x; /* rows x map->dim */
     size_t rows, outputs, kept;
-    float *store;  /* the strips in memory, one after the other */
-    float *again;  /* a strip that is not */
-    float *own;    /* products of the blocks of a strip: blocks x outputs x BO_STRIP_ROWS */
-    float *others; /* products of their transposes: blocks x outputs x BO_STRIP_COLUMNS */
+    float *store;      /* the strips in memory, one after the other */
+    float *again;      /* a strip that is not */
+    float *direct;     /* products of the blocks of a strip: blocks x outputs x BO_STRIP_ROWS */
+    float *transposed; /* products of their transposes: blocks x outputs x BO_STRIP_COLUMNS */
 } bo_strips;
 
 /* Bytes of all strips. */

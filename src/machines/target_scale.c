@@ -11,9 +11,9 @@
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
-enum { SAMPLE_ROWS = 600, LEAST_ROWS = 40 };
+enum { SAMPLE_ROWS = 600, MIN_ROWS = 40 };
 /* Logarithms are tried if targets are at least this skewed, and used if they reduce the error by at least 1%. */
-static const double least_skewness = 0.5, error_ratio = 0.99;
+static const double min_skewness = 0.5, error_ratio = 0.99;
 
 /* BO_INVALID if a target is not positive. */
 static bo_status check_positive(bo_context *context, const bo_samples *samples)
@@ -31,7 +31,7 @@ static bool is_candidate(const bo_samples *samples)
 {
     const size_t rows = samples->rows, count = samples->targets;
     bool skewed = false;
-    if (rows < LEAST_ROWS) return false;
+    if (rows < MIN_ROWS) return false;
     for (size_t t = 0; t < count; t++) {
         double mean = 0, largest = 0, second = 0, third = 0;
         for (size_t i = 0; i < rows; i++) {
@@ -44,7 +44,7 @@ static bool is_candidate(const bo_samples *samples)
             second += d * d / (double)rows;
             third += d * d * d / (double)rows;
         }
-        skewed = skewed || third > least_skewness * pow(second, 1.5);
+        skewed = skewed || third > min_skewness * pow(second, 1.5);
     }
     return skewed;
 }
@@ -171,12 +171,12 @@ static bo_status try_both(bo_context *context, const bo_machine_desc *desc, tria
 bo_status bo_target_scale_choose(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
                                  bo_target_scale *out)
 {
-    const bo_target_scale asked = desc->target_scale; /* *out may be this member */
-    *out = asked == BO_TARGET_SCALE_LOG ? BO_TARGET_SCALE_LOG : BO_TARGET_SCALE_LINEAR;
+    const bo_target_scale requested = desc->target_scale; /* *out may be this member */
+    *out = requested == BO_TARGET_SCALE_LOG ? BO_TARGET_SCALE_LOG : BO_TARGET_SCALE_LINEAR;
     if (samples->classes) return BO_OK;
-    if (asked == BO_TARGET_SCALE_LOG) return check_positive(context, samples);
+    if (requested == BO_TARGET_SCALE_LOG) return check_positive(context, samples);
     /* without an intercept logarithms have no natural zero */
-    if (asked == BO_TARGET_SCALE_LINEAR || desc->no_intercept || !is_candidate(samples)) return BO_OK;
+    if (requested == BO_TARGET_SCALE_LINEAR || desc->no_intercept || !is_candidate(samples)) return BO_OK;
     trial t = {0};
     double error[2] = {INFINITY, INFINITY};
     bo_status status = scaled_sample(context, desc, samples, &t.scaled);

@@ -49,19 +49,19 @@ static bool has_gradient(bo_kernel kernel)
     return kernel <= BO_KERNEL_RATIONAL_QUADRATIC;
 }
 
-static bool asks_for_metric(const bo_machine_desc *desc)
+static bool requires_metric(const bo_machine_desc *desc)
 {
     return desc->metric == BO_METRIC_AUTO ? desc->choose_kernel : desc->metric != BO_METRIC_NONE;
 }
 
 static bool learns(const bo_machine_desc *desc, const bo_setting *setting)
 {
-    return asks_for_metric(desc) && has_gradient(setting->kernel);
+    return requires_metric(desc) && has_gradient(setting->kernel);
 }
 
 bool bo_tunes(const bo_machine_desc *desc, const bo_samples *samples)
 {
-    return !samples->sparse && (desc->choose_kernel || asks_for_metric(desc));
+    return !samples->sparse && (desc->choose_kernel || requires_metric(desc));
 }
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
@@ -83,9 +83,10 @@ static size_t list_candidates(const bo_machine_desc *desc, const bo_samples *sam
     }
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const candidate c = {all[i].kernel, scaled ? scaling : all[i].scaling};
-        bool seen = false;
-        for (size_t k = 0; k < count; k++) seen = seen || (out[k].kernel == c.kernel && out[k].scaling == c.scaling);
-        if (!seen) out[count++] = c;
+        bool listed = false;
+        for (size_t k = 0; k < count; k++)
+            listed = listed || (out[k].kernel == c.kernel && out[k].scaling == c.scaling);
+        if (!listed) out[count++] = c;
     }
     return count;
 }
@@ -117,23 +118,23 @@ static bo_features_desc map_of(const tuner *t, const bo_setting *s)
 }
 
 /* Scores the setting on rows of the samples, and refines γ and λ. `rows` holds the scaled rows afterwards. */
-static bo_status score(const tuner *t, size_t count, effort how, bo_setting *s, bo_samples *rows, bo_loo *loo)
+static bo_status score(const tuner *t, size_t count, effort level, bo_setting *s, bo_samples *rows, bo_loo *loo)
 {
     BO_TRY(bo_samples_scaled(t->context, &s->scaler, t->samples, count, t->desc->seed, rows));
     const bo_features_desc map = map_of(t, s);
-    bo_search_point point = {how == FROM_GRID ? 0 : s->gamma, s->lambda, INFINITY};
-    BO_TRY(bo_search_closed_form(t->context, t->desc, &map, t->targets, rows, how == LIGHT, &point, loo));
+    bo_search_point point = {level == FROM_GRID ? 0 : s->gamma, s->lambda, INFINITY};
+    BO_TRY(bo_search_closed_form(t->context, t->desc, &map, t->targets, rows, level == LIGHT, &point, loo));
     s->gamma = point.gamma;
     s->lambda = point.lambda;
     s->score = point.error;
     return BO_OK;
 }
 
-static bo_status judge(const tuner *t, size_t count, effort how, bo_setting *s)
+static bo_status evaluate(const tuner *t, size_t count, effort level, bo_setting *s)
 {
     bo_samples rows = {0};
     bo_loo loo = {0};
-    bo_status status = score(t, count, how, s, &rows, &loo);
+    bo_status status = score(t, count, level, s, &rows, &loo);
     bo_samples_free(&rows);
     bo_loo_free(&loo);
     return status;
@@ -217,7 +218,7 @@ static bo_status next_metric(const tuner *t, bo_setting *s, bool *learned)
         g ? bo_samples_scaled(t->context, &s->scaler, t->samples, BO_TUNE_ROWS, t->desc->seed, &rows) : BO_MEMORY;
     if (status == BO_OK) status = bo_loo_create(t->context, &rows, t->targets, !t->desc->no_intercept, &loo);
     const bo_features_desc map = map_of(t, s);
-    loo.judged = 1; /* the solution is needed, not the error */
+    loo.scored = 1; /* the solution is needed, not the error */
     if (status == BO_OK) status = bo_loo_kernel(t->context, &loo, &map, s->gamma, true, &rows);
     if (status == BO_OK) status = outer_product(t, s, &rows, &loo, g);
     if (status == BO_UNSUPPORTED)
@@ -245,11 +246,11 @@ static bo_status error_between(const tuner *t, const bo_setting *s, const bo_sam
     const size_t n = from->rows, m = to->rows, outputs = t->targets->outputs;
     const bool intercept = !t->desc->no_intercept;
     bo_loo loo = {0};
-    double *k = bo_alloc_raw(t->context, m * n, sizeof *k, "kernel values"), own, sum = 0, weight = 0;
+    double *k = bo_alloc_raw(t->context, m * n, sizeof *k, "kernel values"), left_out_error, sum = 0, weight = 0;
     bo_status status = k ? bo_loo_create(t->context, from, t->targets, intercept, &loo) : BO_MEMORY;
-    loo.judged = 1;
+    loo.scored = 1;
     if (status == BO_OK) status = bo_loo_kernel(t->context, &loo, &map, s->gamma, true, from);
-    if (status == BO_OK) status = bo_loo_point(t->context, &loo, s->lambda, &own);
+    if (status == BO_OK) status = bo_loo_point(t->context, &loo, s->lambda, &left_out_error);
     if (status == BO_OK) status = bo_kernel_matrix(t->context, &map, m, to->x, map.dim, n, from->x, map.dim, k, n);
     for (size_t o = 0; status == BO_OK && o < outputs; o++) {
         double mean = 0;
@@ -301,7 +302,7 @@ static bo_status rehearse_on(const tuner *t, const bo_setting *start, bool metri
         bool learned = true;
         if (i > 0) status = next_metric(t, &s, &learned);
         if (status != BO_OK || !learned) break;
-        status = judge(t, BO_TUNE_ROWS, i == 0 ? NEARBY : LIGHT, &s);
+        status = evaluate(t, BO_TUNE_ROWS, i == 0 ? NEARBY : LIGHT, &s);
         if (status == BO_OK) status = fresh_error(t, &s, fresh, &error);
         if (status == BO_OK && error < (i == 0 ? INFINITY : gain_of_metric * best)) {
             best = error;
@@ -317,7 +318,7 @@ static bo_status rehearse_on(const tuner *t, const bo_setting *start, bool metri
  * from half of the rows and judged by the other half. */
 static bo_status rehearse(const tuner *t, const bo_setting *start, bool metric, lesson *out)
 {
-    enum { LEAST_ROWS = 8, DOUBTFUL_ROWS = 20 };
+    enum { MIN_ROWS = 8, DOUBTFUL_ROWS = 20 };
     *out = (lesson){0, 1};
     bo_samples all;
     BO_TRY(bo_samples_subset(t->context, t->samples, BO_TUNE_ROWS, t->desc->seed + 1, &all));
@@ -326,7 +327,7 @@ static bo_status rehearse(const tuner *t, const bo_setting *start, bool metric, 
                      fresh = bo_samples_slice(&all, half, all.rows - half, NULL);
     tuner inner = *t;
     inner.samples = &known;
-    bo_status status = all.rows >= LEAST_ROWS ? rehearse_on(&inner, start, metric, &fresh, out) : BO_OK;
+    bo_status status = all.rows >= MIN_ROWS ? rehearse_on(&inner, start, metric, &fresh, out) : BO_OK;
     const double rows = (double)fresh.rows; /* few rows measure the ratio poorly */
     out->optimism = isfinite(out->optimism) ? pow(fmin(fmax(out->optimism, 1), 100), rows / (rows + DOUBTFUL_ROWS)) : 1;
     bo_samples_free(&all);
@@ -344,9 +345,9 @@ static bo_status refine(const tuner *t, bo_setting *s)
         BO_TRY(next_metric(t, s, &learned));
         if (!learned) break;
         s->iterations = i;
-        BO_TRY(judge(t, BO_TUNE_ROWS, LIGHT, s));
+        BO_TRY(evaluate(t, BO_TUNE_ROWS, LIGHT, s));
     }
-    if (has_time(t)) BO_TRY(judge(t, BO_TUNE_ROWS, NEARBY, s));
+    if (has_time(t)) BO_TRY(evaluate(t, BO_TUNE_ROWS, NEARBY, s));
     bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s, %d metrics: left-out error %.4f, %.4f on fresh rows",
            bo_kernel_name(s->kernel), bo_scaling_name(s->scaler.kind), s->iterations, sqrt(s->score),
            sqrt(s->score * s->optimism));
@@ -375,7 +376,7 @@ static bo_status screen(const tuner *t, const candidate *c, bo_setting *out)
     *out = (bo_setting){
         .kernel = c->kernel, .gamma = t->desc->features.gamma, .lambda = t->desc->lambda, .growth = 1, .optimism = 1};
     BO_TRY(bo_scaler_fit(t->context, c->scaling, t->samples, &out->scaler));
-    BO_TRY(judge(t, BO_SCREEN_ROWS, FROM_GRID, out));
+    BO_TRY(evaluate(t, BO_SCREEN_ROWS, FROM_GRID, out));
     bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s: left-out error %.4f", bo_kernel_name(out->kernel),
            bo_scaling_name(out->scaler.kind), sqrt(out->score));
     return bo_progress(t->context, "comparing kernels", 0, 0);
@@ -387,7 +388,7 @@ static bo_status rescore(const tuner *t, bo_setting *s)
 {
     const double before = s->score, rows = (double)t->samples->rows;
     if (t->samples->rows <= BO_SCREEN_ROWS) return BO_OK;
-    BO_TRY(judge(t, BO_TUNE_ROWS, NEARBY, s));
+    BO_TRY(evaluate(t, BO_TUNE_ROWS, NEARBY, s));
     const double doublings = log2((double)bo_min(t->samples->rows, BO_TUNE_ROWS) / BO_SCREEN_ROWS);
     if (rows > BO_TUNE_ROWS) s->growth = pow(fmin(s->score / before, 1), 0.5 * log2(rows / BO_TUNE_ROWS) / doublings);
     bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s: left-out error %.4f, with all rows about %.4f",
@@ -405,7 +406,7 @@ static size_t count_close(const bo_setting *settings, size_t count)
 }
 
 bo_status bo_tune(bo_context *context, const bo_machine_desc *desc, const bo_targets *targets,
-                  const bo_samples *samples, size_t most, bo_setting *out, size_t *count)
+                  const bo_samples *samples, size_t max_count, bo_setting *out, size_t *count)
 {
     BO_SPAN(context, "machine", "tune");
     const double deadline = desc->budget > 0 ? bo_seconds() + 0.6 * desc->budget : INFINITY;
@@ -418,13 +419,13 @@ bo_status bo_tune(bo_context *context, const bo_machine_desc *desc, const bo_tar
     for (; status == BO_OK && screened < all && (screened == 0 || has_time(&t)); screened++)
         status = screen(&t, &candidates[screened], &settings[screened]);
     sort_settings(settings, screened);
-    const size_t refined = bo_min(screened, bo_max(most, REFINED)),
+    const size_t refined = bo_min(screened, bo_max(max_count, REFINED)),
                  kept = bo_max(count_close(settings, screened), refined);
     for (size_t i = 0; status == BO_OK && i < kept && has_time(&t); i++) status = rescore(&t, &settings[i]);
     sort_settings(settings, kept);
     for (size_t i = 0; status == BO_OK && i < refined && has_time(&t); i++) status = refine(&t, &settings[i]);
     sort_settings(settings, refined);
-    *count = bo_min(refined, most);
+    *count = bo_min(refined, max_count);
     for (size_t i = 0; i < screened; i++) {
         if (status == BO_OK && i < *count)
             out[i] = settings[i];

@@ -17,11 +17,11 @@ typedef struct bo_setting {
     int iterations; /* of the metric */
 } bo_setting;
 
-/* Chooses the `most` best settings, best first, on at most BO_TUNE_ROWS of the rows, with the closed form of the
+/* Chooses the `max_count` best settings, best first, on at most BO_TUNE_ROWS of the rows, with the closed form of the
  * kernels. The descriptor says what is fixed: the kernel (unless choose_kernel), the scaling, γ, λ, the metric.
  * BO_UNSUPPORTED for kernels without gradients (metric). *count is at least 1. */
 bo_status bo_tune(bo_context *context, const bo_machine_desc *desc, const bo_targets *targets,
-                  const bo_samples *samples, size_t most, bo_setting *out, size_t *count);
+                  const bo_samples *samples, size_t max_count, bo_setting *out, size_t *count);
 void bo_setting_free(bo_setting *setting);
 /* True if a fit chooses its kernel or metric: otherwise bo_search is enough. */
 bool bo_tunes(const bo_machine_desc *desc, const bo_samples *samples);

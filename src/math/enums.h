@@ -5,7 +5,7 @@
 
 #include <bochner/metrics.h>
 
-const char *bo_figure_name(bo_figure value);
-bool bo_figure_parse(const char *name, bo_figure *out);
+const char *bo_score_name(bo_score value);
+bool bo_score_parse(const char *name, bo_score *out);
 
 #endif

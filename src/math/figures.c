@@ -9,12 +9,12 @@
 static const char *const names[] = {
     "rmse", "r2",    "mae",      "median_absolute_error", "coverage_95", "accuracy", "log_loss",
     "auc",  "brier", "macro_f1", "calibration_error"};
-BO_NAMED(figure, bo_figure, names)
+BO_NAMED(score, bo_score, names)
 
-bool bo_figure_larger_is_better(bo_figure figure)
+bool bo_score_larger_is_better(bo_score figure)
 {
-    return figure == BO_FIGURE_R2 || figure == BO_FIGURE_ACCURACY || figure == BO_FIGURE_AUC ||
-           figure == BO_FIGURE_MACRO_F1;
+    return figure == BO_SCORE_R2 || figure == BO_SCORE_ACCURACY || figure == BO_SCORE_AUC ||
+           figure == BO_SCORE_MACRO_F1;
 }
 
 static const bo_measure unknown = {(double)NAN, (double)NAN, 0};
@@ -95,21 +95,21 @@ static bo_measure mean_absolute(const bo_metrics *metrics)
     return out;
 }
 
-static bo_measure measure_numbers(const bo_metrics *metrics, bo_figure figure)
+static bo_measure measure_numbers(const bo_metrics *metrics, bo_score figure)
 {
     const bool one = metrics->desc.targets == 1;
     switch (figure) {
-    case BO_FIGURE_RMSE:
+    case BO_SCORE_RMSE:
         return (bo_measure){
             bo_metrics_rmse(metrics),
             one ? error_of_rmse(&metrics->sums[0], metrics->moments[0].fourth_power, metrics->rows) : NAN, 0};
-    case BO_FIGURE_R2:
+    case BO_SCORE_R2:
         return (bo_measure){bo_metrics_r2(metrics), NAN, 0};
-    case BO_FIGURE_MAE:
+    case BO_SCORE_MAE:
         return mean_absolute(metrics);
-    case BO_FIGURE_MEDIAN_ERROR:
+    case BO_SCORE_MEDIAN_ERROR:
         return (bo_measure){median_error(metrics), NAN, 0};
-    case BO_FIGURE_COVERAGE: {
+    case BO_SCORE_COVERAGE: {
         const double covered = bo_metrics_coverage(metrics);
         return (bo_measure){covered, one ? error_of_fraction(covered, metrics->rows) : NAN, 0};
     }
@@ -126,10 +126,10 @@ static bool is_scored(const bo_metrics *metrics)
     return metrics->scored == metrics->rows;
 }
 
-static bo_class_figures figures_of(const bo_metrics *metrics, size_t index)
+static bo_class_scores figures_of(const bo_metrics *metrics, size_t index)
 {
     const size_t classes = metrics->desc.classes;
-    bo_class_figures out = {.auc = NAN, .auc_error = NAN};
+    bo_class_scores out = {.auc = NAN, .auc_error = NAN};
     for (size_t i = 0; i < classes; i++) {
         out.rows += metrics->confusion[index * classes + i];
         out.predicted += metrics->confusion[i * classes + index];
@@ -142,7 +142,7 @@ static bo_class_figures figures_of(const bo_metrics *metrics, size_t index)
     return out;
 }
 
-bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics, size_t index, bo_class_figures *out)
+bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics, size_t index, bo_class_scores *out)
 {
     BO_REQUIRE(context, metrics, out);
     if (index >= metrics->desc.classes)
@@ -197,26 +197,26 @@ static bo_status measure_auc(bo_context *context, const bo_metrics *metrics, bo_
     return BO_OK;
 }
 
-static bo_status measure_classes(bo_context *context, const bo_metrics *metrics, bo_figure figure, bo_measure *out)
+static bo_status measure_classes(bo_context *context, const bo_metrics *metrics, bo_score figure, bo_measure *out)
 {
     const double accuracy = bo_metrics_accuracy(metrics);
     switch (figure) {
-    case BO_FIGURE_ACCURACY:
+    case BO_SCORE_ACCURACY:
         *out = (bo_measure){accuracy, error_of_fraction(accuracy, metrics->rows), 0};
         break;
-    case BO_FIGURE_LOG_LOSS:
+    case BO_SCORE_LOG_LOSS:
         *out = (bo_measure){bo_metrics_log_loss(metrics), error_of_mean(metrics->loss_deviation, metrics->rows), 0};
         break;
-    case BO_FIGURE_AUC:
+    case BO_SCORE_AUC:
         return measure_auc(context, metrics, out);
-    case BO_FIGURE_BRIER:
+    case BO_SCORE_BRIER:
         if (is_scored(metrics))
             *out = (bo_measure){metrics->brier.mean, error_of_mean(metrics->brier.squared_deviation, metrics->rows), 0};
         break;
-    case BO_FIGURE_MACRO_F1:
+    case BO_SCORE_MACRO_F1:
         *out = (bo_measure){macro_f1(metrics), NAN, 0};
         break;
-    case BO_FIGURE_CALIBRATION:
+    case BO_SCORE_CALIBRATION:
         if (is_scored(metrics)) *out = (bo_measure){calibration_error(metrics), NAN, 0};
         break;
     default:
@@ -225,12 +225,12 @@ static bo_status measure_classes(bo_context *context, const bo_metrics *metrics,
     return BO_OK;
 }
 
-bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metrics, bo_figure figure, bo_measure *out)
+bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metrics, bo_score figure, bo_measure *out)
 {
     BO_REQUIRE(context, metrics, out);
     *out = unknown;
-    if (!bo_figure_name(figure))
-        return bo_fail(context, BO_INVALID, "metrics: expected a value of bo_figure, found %d", (int)figure);
+    if (!bo_score_name(figure))
+        return bo_fail(context, BO_INVALID, "metrics: expected a value of bo_score, found %d", (int)figure);
     if (metrics->rows == 0) return BO_OK;
     if (metrics->desc.classes) return measure_classes(context, metrics, figure, out);
     *out = measure_numbers(metrics, figure);

@@ -308,10 +308,10 @@ double bo_metrics_log_loss(const bo_metrics *metrics)
     return metrics ? metrics->log_loss / (double)metrics->rows : NAN;
 }
 
-void bo_metrics_report(const bo_metrics *metrics, bo_metrics_figures *out)
+void bo_metrics_report(const bo_metrics *metrics, bo_metrics_summary *out)
 {
     if (!out) return;
-    *out = (bo_metrics_figures){NAN, NAN, NAN, {NAN, NAN, NAN, NAN, NAN}, NAN, NAN, {0}};
+    *out = (bo_metrics_summary){NAN, NAN, NAN, {NAN, NAN, NAN, NAN, NAN}, NAN, NAN, {0}};
     if (!metrics) return;
     const bool classes = metrics->desc.classes > 0;
     out->rmse = bo_metrics_rmse(metrics);
@@ -322,9 +322,9 @@ void bo_metrics_report(const bo_metrics *metrics, bo_metrics_figures *out)
     out->log_loss = classes ? bo_metrics_log_loss(metrics) : NAN;
 }
 
-bool bo_metrics_target(const bo_metrics *metrics, size_t index, bo_target_figures *out)
+bool bo_metrics_target(const bo_metrics *metrics, size_t index, bo_target_scores *out)
 {
-    if (out) *out = (bo_target_figures){0};
+    if (out) *out = (bo_target_scores){0};
     if (!metrics || !out || index >= metrics->desc.targets) return false;
     out->rmse = bo_metrics_target_rmse(metrics, index);
     out->mae = bo_metrics_target_mae(metrics, index);

@@ -12,7 +12,7 @@ bo_status bo_metrics_check_classes(bo_context *context, size_t classes, size_t r
  * `loss` is -log p(truth). */
 bo_status bo_metrics_add_class(bo_context *context, bo_metrics *metrics, size_t truth, size_t predicted, double loss);
 
-/* Members of bo_metrics_figures and bo_target_figures. NAN if there is no such part or target. */
+/* Members of bo_metrics_summary and bo_target_scores. NAN if there is no such part or target. */
 double bo_metrics_rmse(const bo_metrics *metrics);
 double bo_metrics_r2(const bo_metrics *metrics);
 double bo_metrics_coverage(const bo_metrics *metrics);

@@ -75,7 +75,7 @@ static inline bo_features_desc map_desc(bo_kernel kernel, bo_function function, 
 static inline double landmark_amplification(const bo_features *f)
 {
     const bo_landmarks *l = f->landmarks;
-    double most = 1;
+    double largest_value = 1;
     for (size_t i = 0, at = 0; l->lower && i < l->count; i++) {
         double sum = 0;
         for (size_t j = 0; j <= i; j++, at++) {
@@ -83,9 +83,9 @@ static inline double landmark_amplification(const bo_features *f)
             const bo_pair pair = bo_pair_make(&f->desc, f->factor, z, z);
             sum += fabs((double)l->lower[at]) * sqrt(bo_kernel_value(&f->desc, &pair));
         }
-        most = fmax(most, sum * sqrt((double)l->count));
+        largest_value = fmax(largest_value, sum * sqrt((double)l->count));
     }
-    return most;
+    return largest_value;
 }
 
 /* Uncertainty of u for frequency i in float32, in units of the function's result: u is a sum of rounded products (d + 2

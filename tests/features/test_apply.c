@@ -3,7 +3,7 @@
 #include "maps.h"
 #include "isas.h"
 
-enum { ROWS = 150, MOST = 128 }; /* two blocks of rows and a part */
+enum { ROWS = 150, MAX_LENGTH = 128 }; /* two blocks of rows and a part */
 
 static void make_rows(float *x)
 {
@@ -33,11 +33,11 @@ static void check_against_reference(bo_context *context, const bo_features_desc 
     assert_ok(context, bo_features_apply_f64(context, f, ROWS, wide, DIM, expected, length));
     if (m) assert_ok(context, bo_features_dense_f64(context, f, w));
     for (size_t r = 0; r < ROWS; r++) {
-        double most = 0;
-        for (size_t i = 0; i < length; i++) most = fmax(most, fabs(expected[r * length + i]));
+        double largest_value = 0;
+        for (size_t i = 0; i < length; i++) largest_value = fmax(largest_value, fabs(expected[r * length + i]));
         for (size_t j = 0; j < DIM; j++) t[j] = wide[r * DIM + j] * f->factor[j];
         for (size_t i = 0; i < length; i++) {
-            double limit = most * rounding(f, w, t, m ? i % m : 0);
+            double limit = largest_value * rounding(f, w, t, m ? i % m : 0);
             double error = fabs((double)z[r * length + i] - expected[r * length + i]);
             if (!(error <= limit))
                 fail_msg("%s on %s: feature %zu of row %zu is %.9g, expected %.9g within %.2g", map_name(desc),
@@ -68,7 +68,7 @@ static void every_isa_agrees_with_float64(void **state)
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct outcome {
-    float z[ROWS * MOST], dx[ROWS * DIM], dl[DIM];
+    float z[ROWS * MAX_LENGTH], dx[ROWS * DIM], dl[DIM];
     double k[4];
 } outcome;
 
@@ -83,18 +83,19 @@ static void check_threads(bo_context *context, const bo_features_desc *desc, voi
     thread_test *test = user;
     (void)context;
     for (size_t i = 0; i < 3; i++) {
-        bo_context *own = test->contexts[i];
+        bo_context *worker_context = test->contexts[i];
         outcome *o = &test->outcomes[i];
         bo_features *f;
         memset(o, 0, sizeof *o);
-        assert_ok(own, bo_features_create(own, desc, &f));
+        assert_ok(worker_context, bo_features_create(worker_context, desc, &f));
         size_t length = bo_features_describe(f)->features;
-        assert_true(length <= MOST);
-        assert_ok(own,
-                  bo_features_apply(own, f, &(bo_inputs){.rows = ROWS, .x = test->x, .stride = DIM}, o->z, length));
+        assert_true(length <= MAX_LENGTH);
+        assert_ok(worker_context,
+                  bo_features_apply(worker_context, f, &(bo_inputs){.rows = ROWS, .x = test->x, .stride = DIM}, o->z,
+                                    length));
         float *dl = desc->function == BO_FUNCTION_LANDMARKS ? NULL : o->dl;
-        assert_ok(own, bo_features_backward(own, f, &(bo_inputs){.rows = ROWS, .x = test->x}, o->z, length, o->dx, DIM,
-                                            dl, NULL));
+        assert_ok(worker_context, bo_features_backward(worker_context, f, &(bo_inputs){.rows = ROWS, .x = test->x},
+                                                       o->z, length, o->dx, DIM, dl, NULL));
         bo_features_destroy(f);
         if (memcmp(o, &test->outcomes[0], sizeof *o))
             fail_msg("%s: %zu threads give other bits", map_name(desc), i + 1);
@@ -153,7 +154,7 @@ static void strides_are_honored(void **state)
 /* ---- frequencies ------------------------------------------------------------------------------------------------- */
 
 /* The returned w is the one applied to x: compared with cos(w·x). Setting other frequencies gives their features. */
-static void frequencies_are_what_they_say(void **state)
+static void frequencies_are_documented(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -235,7 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_isa_agrees_with_float64), cmocka_unit_test(threads_do_not_change_a_bit),
-        cmocka_unit_test(strides_are_honored),           cmocka_unit_test(frequencies_are_what_they_say),
+        cmocka_unit_test(strides_are_honored),           cmocka_unit_test(frequencies_are_documented),
         cmocka_unit_test(a_callback_makes_features),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,8 +5,8 @@
 #include "features/block.h"
 #include "features/facts.h"
 
-enum { ROWS = 70, MOST = 128, GAP = 3 }; /* a block of rows and a part */
-static const double large = 32;          /* larger frequencies get no weight in gradients, see test_gradients.c */
+enum { ROWS = 70, MAX_LENGTH = 128, GAP = 3 }; /* a block of rows and a part */
+static const double large = 32;                /* larger frequencies get no weight in gradients, see test_gradients.c */
 
 /* ---- blocks and their results ------------------------------------------------------------------------------------ */
 
@@ -15,7 +15,7 @@ typedef struct block {
     bo_features *f;
     size_t length, ldz, ldx;
     float x[ROWS * (DIM + GAP)], dx[ROWS * (DIM + GAP)];
-    float z[ROWS * (MOST + GAP)], dz[ROWS * (MOST + GAP)];
+    float z[ROWS * (MAX_LENGTH + GAP)], dz[ROWS * (MAX_LENGTH + GAP)];
     float log_scale[ROWS];
 } block;
 
@@ -29,7 +29,7 @@ static block *make_block(bo_context *context, const bo_features_desc *map, bool 
     if (length_scales) desc.length_scales = scales;
     assert_ok(context, bo_features_create(context, &desc, &b->f));
     b->length = bo_features_describe(b->f)->features;
-    assert_true(b->length <= MOST);
+    assert_true(b->length <= MAX_LENGTH);
     b->ldz = b->length + GAP;
     b->ldx = DIM + GAP;
     for (size_t i = 0; i < sizeof b->x / sizeof *b->x; i++) b->x[i] = b->dx[i] = -7;
@@ -99,28 +99,28 @@ static void scaled_row(const block *b, size_t r, double *x, double *t)
 /* The largest rounding error of a row: the error of a log scale affects every feature. */
 static double row_rounding(const bo_features *f, const double *w, const double *t)
 {
-    double most = map_rounding(f, w, t, 0, 0);
+    double largest_value = map_rounding(f, w, t, 0, 0);
     if (!f->frequencies && bo_features_scaled(f)) /* t itself is the exponent */
-        for (size_t j = 0; j < DIM; j++) most = fmax(most, map_rounding(f, w, t, 0, fabs(t[j])));
-    for (size_t i = 1; i < f->frequencies; i++) most = fmax(most, map_rounding(f, w, t, i, 0));
-    return 2 * most; /* that of the feature and that of the shift */
+        for (size_t j = 0; j < DIM; j++) largest_value = fmax(largest_value, map_rounding(f, w, t, 0, fabs(t[j])));
+    for (size_t i = 1; i < f->frequencies; i++) largest_value = fmax(largest_value, map_rounding(f, w, t, i, 0));
+    return 2 * largest_value; /* that of the feature and that of the shift */
 }
 
 static void check_features(bo_context *context, block *b)
 {
     const bo_features *f = b->f;
-    double w[FREQUENCIES * DIM], x[DIM], t[DIM], z[MOST];
+    double w[FREQUENCIES * DIM], x[DIM], t[DIM], z[MAX_LENGTH];
     bool scaled = bo_features_scaled(f);
     if (f->frequencies) assert_ok(context, bo_features_dense_f64(context, f, w));
     for (size_t r = 0; r < ROWS; r++) {
-        double most = 0, top = 0;
+        double largest_value = 0, top = 0;
         scaled_row(b, r, x, t);
         if (scaled)
             reference(f, w, t, (double)b->log_scale[r], z);
         else
             assert_ok(context, bo_features_apply_f64(context, f, 1, x, DIM, z, b->length));
-        for (size_t i = 0; i < b->length; i++) most = fmax(most, fabs(z[i]));
-        double limit = most * expm1(row_rounding(f, w, t));
+        for (size_t i = 0; i < b->length; i++) largest_value = fmax(largest_value, fabs(z[i]));
+        double limit = largest_value * expm1(row_rounding(f, w, t));
         if (!scaled) assert_true(b->log_scale[r] == 0);
         for (size_t i = 0; i < b->length; i++) {
             double value = (double)b->z[r * b->ldz + i];
@@ -139,8 +139,8 @@ static void check_features(bo_context *context, block *b)
 }
 
 /* ∂z_i/∂t_j of scaled maps as two parts, whose sizes bound the rounding: u' W, and the part from |t|²/2. */
-static void slopes(const bo_features *f, const double *w, const double *t, const double *z, size_t i, size_t j,
-                   double *along, double *across)
+static void derivatives(const bo_features *f, const double *w, const double *t, const double *z, size_t i, size_t j,
+                        double *along, double *across)
 {
     size_t m = f->frequencies ? f->frequencies : DIM;
     bool second = i >= m, wave = f->desc.function == BO_FUNCTION_SINCOS;
@@ -153,7 +153,7 @@ static void slopes(const bo_features *f, const double *w, const double *t, const
 static void check_scaled_gradients(bo_context *context, const block *b)
 {
     const bo_features *f = b->f;
-    double w[FREQUENCIES * DIM], x[DIM], t[DIM], z[MOST], along, across;
+    double w[FREQUENCIES * DIM], x[DIM], t[DIM], z[MAX_LENGTH], along, across;
     if (f->frequencies) assert_ok(context, bo_features_dense_f64(context, f, w));
     for (size_t r = 0; r < ROWS; r++) {
         const float *dz = b->dz + r * b->ldz;
@@ -162,7 +162,7 @@ static void check_scaled_gradients(bo_context *context, const block *b)
         reference(f, w, t, (double)b->log_scale[r], z);
         for (size_t i = 0; i < b->length; i++) {
             for (size_t j = 0; j < DIM; j++) {
-                slopes(f, w, t, z, i, j, &along, &across);
+                derivatives(f, w, t, z, i, j, &along, &across);
                 dt[j] += (double)dz[i] * (along + across);
                 size[j] += fabs((double)dz[i] * along) + fabs((double)dz[i] * across);
             }
@@ -181,7 +181,7 @@ static void check_scaled_gradients(bo_context *context, const block *b)
 /* If nothing overflows, φ = exp(log scale) z and dz = exp(log scale) dφ: the gradients of the reference. */
 static void check_gradients(bo_context *context, const block *b)
 {
-    double x[DIM], t[DIM], dz[MOST], dx[DIM], size = 0;
+    double x[DIM], t[DIM], dz[MAX_LENGTH], dx[DIM], size = 0;
     for (size_t r = 0; r < ROWS; r++) {
         scaled_row(b, r, x, t);
         for (size_t i = 0; i < b->length; i++) dz[i] = (double)b->dz[r * b->ldz + i] * exp(-(double)b->log_scale[r]);

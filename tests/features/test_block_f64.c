@@ -3,12 +3,12 @@
 #include "maps.h"
 #include "features/facts.h"
 
-enum { ROWS = 5, MOST = 128 };
+enum { ROWS = 5, MAX_LENGTH = 128 };
 
 typedef struct block {
     bo_features *f;
     size_t length;
-    double x[ROWS * DIM], dx[ROWS * DIM], z[ROWS * MOST], dz[ROWS * MOST], log_scale[ROWS];
+    double x[ROWS * DIM], dx[ROWS * DIM], z[ROWS * MAX_LENGTH], dz[ROWS * MAX_LENGTH], log_scale[ROWS];
 } block;
 
 /* Forward and backward with exactly the announced scratch. */
@@ -23,9 +23,9 @@ static block *make_block(bo_context *context, const bo_features_desc *map, doubl
     if (map->draw == BO_DRAW_IID) desc.length_scales = scales;
     assert_ok(context, bo_features_create(context, &desc, &b->f));
     b->length = bo_features_describe(b->f)->features;
-    assert_true(b->length <= MOST && bo_features_has_f64(b->f));
+    assert_true(b->length <= MAX_LENGTH && bo_features_has_f64(b->f));
     for (size_t i = 0; i < ROWS * DIM; i++) b->x[i] = (double)(float)(norm / sqrt(DIM) * bo_rng_normal(&rng));
-    for (size_t i = 0; i < ROWS * MOST; i++) b->dz[i] = bo_rng_normal(&rng);
+    for (size_t i = 0; i < ROWS * MAX_LENGTH; i++) b->dz[i] = bo_rng_normal(&rng);
     if (b->f->frequencies) assert_ok(context, bo_features_dense_f64(context, b->f, w));
     size_t bytes = bo_features_block_f64_bytes(b->f);
     unsigned char *scratch = aligned_alloc(64, bytes + 64);
@@ -64,7 +64,8 @@ static void check_moderate(bo_context *context, const bo_features_desc *desc, vo
     if (desc->kernel == BO_KERNEL_CUSTOM) return;
     block *b = make_block(context, desc, 0.9);
     for (size_t r = 0; r < ROWS; r++) {
-        double phi[MOST], dphi[MOST], found[MOST], dx[DIM], *z = b->z + r * b->length, *dz = b->dz + r * b->length;
+        double phi[MAX_LENGTH], dphi[MAX_LENGTH], found[MAX_LENGTH], dx[DIM], *z = b->z + r * b->length,
+                                                                              *dz = b->dz + r * b->length;
         assert_ok(context, bo_features_apply_f64(context, b->f, 1, b->x + r * DIM, DIM, phi, b->length));
         for (size_t i = 0; i < b->length; i++) {
             found[i] = exp(b->log_scale[r]) * z[i];
@@ -88,7 +89,7 @@ static void check_large(bo_context *context, const bo_features_desc *desc, void 
     bool scaled = bo_features_scaled(b->f);
     void *scratch = aligned_alloc(64, bo_features_block_bytes(b->f, 1) + 64);
     for (size_t r = 0; r < ROWS; r++) {
-        float x[DIM], z[MOST], log_scale;
+        float x[DIM], z[MAX_LENGTH], log_scale;
         double top = 0;
         for (size_t j = 0; j < DIM; j++) x[j] = (float)b->x[r * DIM + j];
         bo_features_block(b->f, 1, x, DIM, z, b->length, &log_scale, scratch);

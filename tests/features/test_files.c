@@ -5,7 +5,7 @@
 #include "io/tensors.h"
 #include "features/files.h"
 
-enum { ROWS = 20, MOST = 128 };
+enum { ROWS = 20, MAX_LENGTH = 128 };
 
 static char path[64];
 
@@ -48,7 +48,7 @@ static void check_round_trip(bo_context *context, const bo_features_desc *map, v
 {
     const float *x = user;
     bo_features *f, *loaded;
-    static float before[ROWS * MOST], after[ROWS * MOST];
+    static float before[ROWS * MAX_LENGTH], after[ROWS * MAX_LENGTH];
     float scales[DIM] = {1, 2, 0.5f, 1.1f, 0.9f, 1};
     bo_features_desc desc = *map;
     desc.seed = 0xfedcba9876543210u; /* more digits than a double has */
@@ -114,7 +114,7 @@ static void wrong_files_are_refused(void **state)
     static const struct {
         const char *from, *to;
         bo_status status;
-        const char *words;
+        const char *expected_text;
     } cases[] = {
         {"\"format\": 1", "\"format\": 2", BO_VERSION, "format version 2"},
         {"\"format\": 1", "\"format\": \"x\"", BO_FORMAT, "format"},
@@ -135,7 +135,7 @@ static void wrong_files_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_altered(context, json, cases[i].from, cases[i].to, tensors, count);
-        assert_fails(context, cases[i].status, cases[i].words,
+        assert_fails(context, cases[i].status, cases[i].expected_text,
                      bo_features_load(context, &(bo_source){.path = path}, &loaded));
         assert_null(loaded);
     }
@@ -163,7 +163,7 @@ static void wrong_files_are_refused(void **state)
 static void claims_cost_nothing(void **state)
 {
     (void)state;
-    enum { ROOM = 1 << 20 };
+    enum { MEMORY_LIMIT = 1 << 20 };
     static const struct {
         const char *kernel, *function, *draw, *dim, *features;
     } claims[] = {
@@ -198,7 +198,7 @@ static void claims_cost_nothing(void **state)
         write_altered(context, json, NULL, NULL, NULL, 0);
         counter.peak = 0;
         assert_fails(context, BO_FORMAT, path, bo_features_load(context, &(bo_source){.path = path}, &loaded));
-        assert_true(counter.peak < ROOM);
+        assert_true(counter.peak < MEMORY_LIMIT);
         bo_context_destroy(context);
         assert_int_equal(counter.live, 0);
     }

@@ -6,26 +6,26 @@
 #include "maps.h"
 #include "features/facts.h"
 
-enum { ROWS = 3, MOST = 128 };
+enum { ROWS = 3, MAX_LENGTH = 128 };
 static const double large = 32, step = 1.0 / 131072, tolerance = 1e-6;
 
 typedef struct problem {
     bo_context *context;
     bo_features *f;
-    double x[ROWS * DIM], dz[ROWS * MOST], dx[ROWS * DIM], dl[DIM], dw[FREQUENCIES * DIM];
+    double x[ROWS * DIM], dz[ROWS * MAX_LENGTH], dx[ROWS * DIM], dl[DIM], dw[FREQUENCIES * DIM];
     size_t length;
 } problem;
 
 static double largest_entry(const bo_features *f, const float *w, size_t i)
 {
-    double most = 0;
-    for (size_t j = 0; j < f->desc.dim; j++) most = fmax(most, fabs((double)w[i * f->desc.dim + j]));
-    return most;
+    double largest_value = 0;
+    for (size_t j = 0; j < f->desc.dim; j++) largest_value = fmax(largest_value, fabs((double)w[i * f->desc.dim + j]));
+    return largest_value;
 }
 
 static double loss(const problem *p)
 {
-    double z[ROWS * MOST], sum = 0;
+    double z[ROWS * MAX_LENGTH], sum = 0;
     assert_ok(p->context, bo_features_apply_f64(p->context, p->f, ROWS, p->x, DIM, z, p->length));
     for (size_t i = 0; i < ROWS * p->length; i++) sum += z[i] * p->dz[i];
     return sum;
@@ -41,7 +41,7 @@ static void begin(problem *p, bo_context *context, const bo_features_desc *map)
     p->context = context;
     assert_ok(context, bo_features_create(context, &desc, &p->f));
     p->length = bo_features_describe(p->f)->features;
-    assert_true(p->length <= MOST);
+    assert_true(p->length <= MAX_LENGTH);
     size_t m = bo_features_frequencies(p->f);
     for (size_t i = 0; i < ROWS * DIM; i++) p->x[i] = (double)(float)(0.4 * bo_rng_normal(&rng));
     for (size_t i = 0; i < ROWS * p->length; i++) p->dz[i] = (double)(float)bo_rng_normal(&rng);
@@ -61,9 +61,9 @@ static void compare(const problem *p, const char *what, size_t index, double ana
 
 static double largest(const double *values, size_t count)
 {
-    double most = 0;
-    for (size_t i = 0; i < count; i++) most = fmax(most, fabs(values[i]));
-    return most;
+    double largest_value = 0;
+    for (size_t i = 0; i < count; i++) largest_value = fmax(largest_value, fabs(values[i]));
+    return largest_value;
 }
 
 static void check_inputs(problem *p)
@@ -127,7 +127,7 @@ static bool has_scales(const bo_features *f)
  * random signs. */
 static void check_float(const problem *p)
 {
-    float x[ROWS * DIM], dz[ROWS * MOST], dx[ROWS * DIM], dl[DIM], dw[FREQUENCIES * DIM];
+    float x[ROWS * DIM], dz[ROWS * MAX_LENGTH], dx[ROWS * DIM], dl[DIM], dw[FREQUENCIES * DIM];
     const float limit = 1e-4f;
     for (size_t i = 0; i < ROWS * DIM; i++) x[i] = (float)p->x[i];
     for (size_t i = 0; i < ROWS * p->length; i++) dz[i] = (float)p->dz[i];

@@ -4,7 +4,7 @@
 #include "../base/counting.h"
 #include "features/kernel_block.h"
 
-enum { NX = 270, NY = 331, LDK = 339, MOST = 100 }; /* more than one tile, and parts of panels */
+enum { NX = 270, NY = 331, LDK = 339, MAX_DIM = 100 }; /* more than one tile, and parts of panels */
 
 static bool is_fast(int kernel)
 {
@@ -59,15 +59,15 @@ static void blocks_match_float64(void **state)
     (void)state;
     enum { LDX = 103, LDY = 101 };
     bo_context *context = test_context(2);
-    float *x = malloc(NX * LDX * sizeof *x), *y = malloc(NY * LDY * sizeof *y), scales[MOST];
+    float *x = malloc(NX * LDX * sizeof *x), *y = malloc(NY * LDY * sizeof *y), scales[MAX_DIM];
     test_inputs(1, NX * LDX, x);
     test_inputs(2, NY * LDY, y);
-    for (size_t j = 0; j < MOST; j++) scales[j] = (float)(0.7 + 0.01 * (double)j);
+    for (size_t j = 0; j < MAX_DIM; j++) scales[j] = (float)(0.7 + 0.01 * (double)j);
     for (size_t i = 0; i < 33; i++) {
-        memcpy(y + 10 * i * LDY, x + 7 * i * LDX, MOST * sizeof *y);
+        memcpy(y + 10 * i * LDY, x + 7 * i * LDX, MAX_DIM * sizeof *y);
         if (i % 2) y[10 * i * LDY] += 1e-4f;
     }
-    const size_t dims[] = {1, 11, MOST};
+    const size_t dims[] = {1, 11, MAX_DIM};
     for (int kernel = 0; kernel < BO_KERNEL_COUNT; kernel++)
         for (size_t d = 0; d < 3 && kernel != BO_KERNEL_CUSTOM; d++) {
             if (d != 1 && !is_fast(kernel)) continue;

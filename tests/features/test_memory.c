@@ -102,20 +102,20 @@ static void check_size(bo_context *context, const bo_features_desc *map, void *u
 {
     use *u = user;
     bo_features *f;
-    size_t told, before = u->account->bytes, blocks = u->account->live;
+    size_t estimated, before = u->account->bytes, blocks = u->account->live;
     bo_features_desc desc = *map;
     if (!bo_function_find(desc.function)->exact) desc.features = desc.function == BO_FUNCTION_SELFTENSOR ? 1035 : 1024;
-    assert_ok(context, bo_features_estimate(context, &desc, &told));
+    assert_ok(context, bo_features_estimate(context, &desc, &estimated));
     if (desc.sampling == BO_SAMPLING_LEVERAGE) return; /* like OPTIMAL, and slow */
     assert_ok(context, bo_features_create(context, &desc, &f));
-    double held = (double)(u->account->bytes - before) - 64 * (double)(u->account->live - blocks);
+    double allocated = (double)(u->account->bytes - before) - 64 * (double)(u->account->live - blocks);
     const bool fewer = f->landmarks && f->landmarks->count < SAMPLE_ROWS; /* dependent landmarks were dropped */
-    if (fewer ? (double)told < held : fabs((double)told - held) > 0.05 * held + 1024)
-        fail_msg("%s: told %zu bytes, holds %.0f", map_name(&desc), told, held);
+    if (fewer ? (double)estimated < allocated : fabs((double)estimated - allocated) > 0.05 * allocated + 1024)
+        fail_msg("%s: told %zu bytes, holds %.0f", map_name(&desc), estimated, allocated);
     bo_features_destroy(f);
 }
 
-static void sizes_are_told_in_advance(void **state)
+static void sizes_are_estimated(void **state)
 {
     (void)state;
     account a = {0};
@@ -185,7 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_allocation_may_fail),
-        cmocka_unit_test(sizes_are_told_in_advance),
+        cmocka_unit_test(sizes_are_estimated),
         cmocka_unit_test(setting_is_all_or_nothing),
         cmocka_unit_test(wide_inputs_take_little),
     };

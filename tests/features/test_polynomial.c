@@ -41,7 +41,7 @@ typedef struct setting {
     double *exact_z, *exact_dz;
 } setting;
 
-static setting *make(bo_context *context, const map_case *c)
+static setting *create_setting(bo_context *context, const map_case *c)
 {
     setting *s = malloc(sizeof *s);
     bo_rng rng = bo_rng_make(7, 7);
@@ -85,9 +85,9 @@ static void run(bo_context *context, setting *s)
 
 static double largest(const double *x, size_t count)
 {
-    double most = 0;
-    for (size_t i = 0; i < count; i++) most = fmax(most, fabs(x[i]));
-    return most;
+    double largest_value = 0;
+    for (size_t i = 0; i < count; i++) largest_value = fmax(largest_value, fabs(x[i]));
+    return largest_value;
 }
 
 /* A feature is a product of at most p inputs, a sketched one a product of sums of dim inputs: 1e-5 of the largest
@@ -101,15 +101,15 @@ static void blocks_agree_with_float64(void **state)
         bo_context *context = NULL;
         if (bo_context_create(&about, &context) != BO_OK) continue; /* not on this CPU */
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-            setting *s = make(context, &cases[k]);
+            setting *s = create_setting(context, &cases[k]);
             run(context, s);
-            double most_z = largest(s->exact_z, ROWS * s->length), most_dx = largest(s->exact_dx, ROWS * s->dim);
+            double largest_z = largest(s->exact_z, ROWS * s->length), largest_dx = largest(s->exact_dx, ROWS * s->dim);
             for (size_t j = 0; j < ROWS * s->length; j++)
-                if (!(fabs((double)s->z[j] - s->exact_z[j]) <= 1e-5 * most_z))
+                if (!(fabs((double)s->z[j] - s->exact_z[j]) <= 1e-5 * largest_z))
                     fail_msg("case %zu on %s: feature %zu is %.9g, expected %.9g", k, test_isas[i], j, (double)s->z[j],
                              s->exact_z[j]);
             for (size_t j = 0; j < ROWS * s->dim; j++)
-                if (!(fabs((double)s->dx[j] - s->exact_dx[j]) <= 2e-5 * most_dx))
+                if (!(fabs((double)s->dx[j] - s->exact_dx[j]) <= 2e-5 * largest_dx))
                     fail_msg("case %zu on %s: gradient %zu is %.9g, expected %.9g", k, test_isas[i], j,
                              (double)s->dx[j], s->exact_dx[j]);
             drop(s);
@@ -125,7 +125,7 @@ static void exact_features_give_the_kernel(void **state)
     (void)state;
     bo_context *context = test_context(1);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        setting *s = make(context, &cases[k]);
+        setting *s = create_setting(context, &cases[k]);
         const double step = 1e-5;
         double k00[ROWS * ROWS], slope = 0, along = 0;
         run(context, s);

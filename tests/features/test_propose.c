@@ -170,15 +170,15 @@ static void tiny_weights_are_not_lost(void **state)
     assert_ok(context, bo_features_apply_f64(context, f, 1, x, WIDE, expected, M));
     char *scratch = aligned_alloc(64, bo_features_block_bytes(f, 1) + 64);
     bo_features_block(f, 1, row, WIDE, z, M, &log_scale, scratch);
-    double least = 0;
+    double smallest_value = 0;
     for (size_t i = 0; i < M; i++) {
         double value = (double)z[i] * exp((double)log_scale);
-        least = fmin(least, f->offset[i]);
+        smallest_value = fmin(smallest_value, f->offset[i]);
         /* exponents of 200, from parts rounded at 2⁻²⁴ */
         assert_close(value, expected[i], 1e-4 * expected[i] + 1e-37 * exp((double)log_scale));
         assert_true(f->weights[i] > 0);
     }
-    assert_true(least < -103); /* below the smallest float */
+    assert_true(smallest_value < -103); /* below the smallest float */
     free(scratch);
     bo_features_destroy(f);
     bo_context_destroy(context);
@@ -302,9 +302,10 @@ static void choices_of_a_proposal_keep_the_kernel(void **state)
     }
     assert_close(sum, exp(dot), z_limit * sqrt((squares - sum * sum) / SEEDS));
     assert_true(bo_features_resampled(f) && f->chosen && f->proposal);
-    float least = 1e9f, most = 0;
-    for (size_t i = 0; i < M; i++) least = fminf(least, f->chosen[i]), most = fmaxf(most, f->chosen[i]);
-    assert_true(most > 2 * least);
+    float smallest_value = 1e9f, largest_value = 0;
+    for (size_t i = 0; i < M; i++)
+        smallest_value = fminf(smallest_value, f->chosen[i]), largest_value = fmaxf(largest_value, f->chosen[i]);
+    assert_true(largest_value > 2 * smallest_value);
     assert_true(isnan(bo_features_variance(f, pair, pair + D)));
     assert_true(bo_features_choice_variance(f, z, z + M) > 0 && bo_features_candidate_variance(f, pair, pair + D) > 0);
     assert_ok(context, bo_features_apply_f64(context, f, 2, wide, D, exact, M));
@@ -341,7 +342,7 @@ static void what_does_not_fit_is_refused(void **state)
         bo_function function;
         bo_draw draw;
         bo_sampling sampling;
-        const char *words;
+        const char *expected_text;
     } refused[] = {
         {BO_KERNEL_RBF, BO_FUNCTION_SINCOS, BO_DRAW_IID, BO_SAMPLING_DRAWN, "function sincos and kernel rbf"},
         {BO_KERNEL_SOFTMAX, BO_FUNCTION_OPRF, BO_DRAW_IID, BO_SAMPLING_DRAWN, "function oprf"},
@@ -354,7 +355,7 @@ static void what_does_not_fit_is_refused(void **state)
         bo_features_desc desc =
             map_desc(refused[i].kernel, refused[i].function, refused[i].draw, refused[i].sampling, sample);
         assert_ok(context, bo_features_create(context, &desc, &f));
-        assert_fails(context, BO_UNSUPPORTED, refused[i].words, bo_features_propose(context, f, factor));
+        assert_fails(context, BO_UNSUPPORTED, refused[i].expected_text, bo_features_propose(context, f, factor));
         bo_features_destroy(f);
     }
     f = positive(context, DIM, 16, BO_DRAW_IID, 1);

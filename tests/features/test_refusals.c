@@ -6,7 +6,7 @@
 typedef struct refusal {
     bo_features_desc desc;
     bo_status status;
-    const char *words[3];
+    const char *expected_text[3];
 } refusal;
 
 static const float zeros[4 * DIM] = {0};
@@ -80,7 +80,7 @@ static const refusal refusals[] = {
     {{.kernel = BO_KERNEL_LINEAR, .dim = 3, .features = 4}, BO_INVALID, {"identity", "exactly 3 features"}},
     {{.kernel = BO_KERNEL_COSH, .dim = 3, .features = 3}, BO_INVALID, {"exponential", "exactly 6 features"}},
     {{.kernel = BO_KERNEL_HEDGEHOG, .dim = 3, .features = 3}, BO_INVALID, {"hedgehog", "exactly 6 features"}},
-    {{.kernel = BO_KERNEL_RECTIFIER, .dim = BO_EXACT_MOST + 1}, BO_INVALID, {"rectifier", "dim up to", "4194305"}},
+    {{.kernel = BO_KERNEL_RECTIFIER, .dim = BO_EXACT_MAX_SIZE + 1}, BO_INVALID, {"rectifier", "dim up to", "4194305"}},
     {{.kernel = BO_KERNEL_LINEAR, .function = BO_FUNCTION_RECTIFIER, .dim = 3},
      BO_UNSUPPORTED,
      {"rectifier cannot be used with kernel linear", "expected one of: identity"}},
@@ -101,7 +101,7 @@ static const refusal refusals[] = {
     {{.kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_SELFTENSOR, .dim = 3, .degree = 4},
      BO_INVALID,
      {"at least 1"}},
-    {{.kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_SELFTENSOR, .dim = 3, .features = BO_EXACT_MOST + 1},
+    {{.kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_SELFTENSOR, .dim = 3, .features = BO_EXACT_MAX_SIZE + 1},
      BO_INVALID,
      {"selftensor", "at most 4194304"}},
     {{.kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_TENSORSKETCH, .dim = 3}, BO_INVALID, {"at least 1"}},
@@ -132,8 +132,8 @@ static void wrong_descriptors_are_refused(void **state)
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         bo_features *f = (bo_features *)1;
         size_t bytes;
-        for (size_t w = 0; w < 3 && refusals[i].words[w]; w++)
-            assert_fails(context, refusals[i].status, refusals[i].words[w],
+        for (size_t w = 0; w < 3 && refusals[i].expected_text[w]; w++)
+            assert_fails(context, refusals[i].status, refusals[i].expected_text[w],
                          bo_features_create(context, &refusals[i].desc, &f));
         assert_null(f);
         assert_int_equal(bo_features_estimate(context, &refusals[i].desc, &bytes), refusals[i].status);
@@ -193,23 +193,23 @@ static void wrong_calls_are_refused(void **state)
 
 /* ---- valid input with a warning ---------------------------------------------------------------------------------- */
 
-typedef struct heard {
+typedef struct log_record {
     bo_log_level level;
     char text[256];
-} heard;
+} log_record;
 
 static void listen(void *user, bo_log_level level, const char *message)
 {
-    heard *h = user;
+    log_record *h = user;
     if (!strstr(message, "simplex") && !strstr(message, "optimal")) return;
     h->level = level;
     snprintf(h->text, sizeof h->text, "%s", message);
 }
 
-static void odd_choices_are_said_aloud(void **state)
+static void unusual_settings_are_reported(void **state)
 {
     (void)state;
-    heard h = {0};
+    log_record h = {0};
     bo_context_desc with_log = {.threads = 1, .log = listen, .user = &h};
     bo_context *context = NULL;
     assert_int_equal(bo_context_create(&with_log, &context), BO_OK);
@@ -315,15 +315,15 @@ static void long_draws_can_be_canceled(void **state)
     (void)state;
     static const bo_draw draws[] = {BO_DRAW_IID, BO_DRAW_ORTHOGONAL, BO_DRAW_SIMPLEX};
     for (size_t i = 0; i < sizeof draws / sizeof *draws; i++) {
-        int asked = 0;
-        bo_context_desc how = {.progress = stop_at_once, .user = &asked};
+        int calls = 0;
+        bo_context_desc how = {.progress = stop_at_once, .user = &calls};
         bo_context *context = NULL;
         assert_int_equal(bo_context_create(&how, &context), BO_OK);
         bo_features_desc desc = {.kernel = BO_KERNEL_SOFTMAX, .dim = 4, .features = 70000, .draw = draws[i]};
         bo_features *phi;
         assert_fails(context, BO_CANCELED, "drawing frequencies", bo_features_create(context, &desc, &phi));
         assert_null(phi);
-        assert_int_equal(asked, 1);
+        assert_int_equal(calls, 1);
         bo_context_destroy(context);
     }
 }
@@ -333,7 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_descriptors_are_refused),
         cmocka_unit_test(wrong_calls_are_refused),
-        cmocka_unit_test(odd_choices_are_said_aloud),
+        cmocka_unit_test(unusual_settings_are_reported),
         cmocka_unit_test(defaults_are_filled_in),
         cmocka_unit_test(names_come_back),
         cmocka_unit_test(long_draws_can_be_canceled),

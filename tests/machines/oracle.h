@@ -201,14 +201,14 @@ static inline double oracle_deviation(size_t rows, size_t targets, const double 
  * a few times 2⁻²⁴ for float32 products: δβ = -(G + D)⁻¹ δG β, so |δf| <= |z| |δG| |β| / min D, and the same again for
  * the right-hand side. |G| <= Σ w |z|². */
 static inline double oracle_tolerance(size_t rows, size_t features, size_t targets, const double *z, const double *beta,
-                                      double least_penalty, double deviation, bool precise)
+                                      double min_penalty, double deviation, bool precise)
 {
     double gram = 0, largest = 0, norm = 0;
     for (size_t i = 0; i < rows; i++) {
-        double own = 0;
-        for (size_t j = 0; j < features; j++) own += z[i * features + j] * z[i * features + j];
-        gram += own;
-        largest = fmax(largest, own);
+        double squared_norm = 0;
+        for (size_t j = 0; j < features; j++) squared_norm += z[i * features + j] * z[i * features + j];
+        gram += squared_norm;
+        largest = fmax(largest, squared_norm);
     }
     for (size_t t = 0; t < targets; t++) {
         double square = 0;
@@ -217,8 +217,7 @@ static inline double oracle_tolerance(size_t rows, size_t features, size_t targe
     }
     double unit = precise ? 0x1p-50 : 0x1p-23;
     /* targets are float32 in the system: an error of 2⁻²⁴ each, propagated by the smoother, whose norm is at most 1 */
-    return 2 * unit * sqrt(largest) * norm * gram / least_penalty +
-           deviation * (4 * sqrt((double)rows) * 0x1p-24 + unit);
+    return 2 * unit * sqrt(largest) * norm * gram / min_penalty + deviation * (4 * sqrt((double)rows) * 0x1p-24 + unit);
 }
 
 /* ---- kernel machines --------------------------------------------------------------------------------------------- */
@@ -275,12 +274,12 @@ static inline double oracle_rmse(size_t count, const double *a, const double *b)
 
 static inline double oracle_farthest(size_t count, const double *a, const double *b)
 {
-    double most = 0;
+    double largest_value = 0;
     for (size_t i = 0; i < count; i++) {
         double d = fabs(a[i] - b[i]);
-        if (!(d <= most)) most = d; /* also true for NaN */
+        if (!(d <= largest_value)) largest_value = d; /* also true for NaN */
     }
-    return most;
+    return largest_value;
 }
 
 #endif

@@ -75,7 +75,7 @@ static void test_overflow_is_refused(void **state)
 
 /* ---- the limit of wide networks ---------------------------------------------------------------------------------- */
 
-enum { EXAMPLES = 24, ASKED = 16, ALL = EXAMPLES + ASKED, STEPS = 60, WIDEST = 4096 };
+enum { EXAMPLES = 24, QUERIES = 16, ALL = EXAMPLES + QUERIES, STEPS = 60, WIDEST = 4096 };
 
 /* f(x) = Σ_j a_j relu(w_j·x)/√m with pairs of equal units and opposite a, so that f = 0 at the start. */
 typedef struct units {
@@ -180,8 +180,8 @@ static void test_wide_networks_approach_the_limit(void **state)
         train_units(start, true, x, y, linear);
         difference[k] = size = 0;
         for (size_t r = EXAMPLES; r < ALL; r++) {
-            difference[k] += pow(net[r] - linear[r], 2) / ASKED;
-            size += pow(linear[r], 2) / ASKED;
+            difference[k] += pow(net[r] - linear[r], 2) / QUERIES;
+            size += pow(linear[r], 2) / QUERIES;
         }
         difference[k] = sqrt(difference[k] / size);
     }

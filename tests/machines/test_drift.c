@@ -85,7 +85,7 @@ static quadratic exact(const double *x, double (*kernel)(const double *a, const 
     return out;
 }
 
-static const bo_drift_desc usual = {
+static const bo_drift_desc default_desc = {
     .columns = DIM, .rows_a = M, .rows_b = N, .features = {.features = 64}, .permutations = 99, .seed = 1};
 
 static void linear_kernel(void **state)
@@ -95,7 +95,7 @@ static void linear_kernel(void **state)
     double x[(M + N) * DIM];
     normal_rows(x, M, DIM, 0, 1);
     normal_rows(x + M * DIM, N, DIM, 0.3, 2);
-    bo_drift_desc desc = usual;
+    bo_drift_desc desc = default_desc;
     desc.features = (bo_features_desc){.kernel = BO_KERNEL_LINEAR};
     bo_drift_report report;
     compare(context, &desc, x, &report, NULL);
@@ -117,7 +117,7 @@ static void gaussian_kernel(void **state)
     normal_rows(x + M * DIM, N, DIM, 0.5, 4);
     quadratic expected = exact(x, gaussian);
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        bo_drift_desc desc = usual;
+        bo_drift_desc desc = default_desc;
         bo_drift_report report;
         desc.seed = seed, desc.permutations = 1;
         desc.features = (bo_features_desc){.features = 256, .gamma = 0.2, .draw = BO_DRAW_IID};
@@ -180,7 +180,7 @@ static void false_alarms(void **state)
         for (uint64_t draw = 0; draw < DRAWS; draw++) {
             double x[(M + N) * DIM];
             normal_rows(x, M + N, DIM, 0, 1000 + draw);
-            bo_drift_desc desc = usual;
+            bo_drift_desc desc = default_desc;
             bo_drift_report report;
             bo_drift_column columns[DIM];
             desc.p_value = kind, desc.seed = draw;
@@ -217,7 +217,7 @@ static void power(void **state)
                 if (change == 1) row[1] *= 1.5;
                 if (change == 2) row[1] = 0.7 * row[0] + sqrt(1 - 0.49) * row[1];
             }
-            bo_drift_desc desc = usual;
+            bo_drift_desc desc = default_desc;
             bo_drift_report report;
             bo_drift_column columns[DIM];
             desc.rows_a = desc.rows_b = ROWS, desc.p_value = kind, desc.features.features = 256;
@@ -243,7 +243,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Equal frequencies; those of words in a text; equal ones beside one category with 30% of the rows. */
-typedef enum shape { EQUAL, WORDS, DOMINATED } shape;
+typedef enum shape { EQUAL, ZIPF, DOMINATED } shape;
 
 /* The p-value of one column of categories: of `rows` of A and a third as many of B, which prefer the first categories
  * if `power` is above 1. */
@@ -255,7 +255,7 @@ static double category_p_value(bo_context *context, size_t categories, size_t ro
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.drift.categories", categories));
     for (size_t i = 0; i < all; i++) {
         const double u = pow(bo_rng_uniform(&rng), i < rows ? 1 : power), count = (double)categories;
-        x[i] = floor(form == WORDS ? pow(count + 1, u) - 1 : count * (form == EQUAL ? u : fmax(0, u - 0.3) / 0.7));
+        x[i] = floor(form == ZIPF ? pow(count + 1, u) - 1 : count * (form == EQUAL ? u : fmax(0, u - 0.3) / 0.7));
         if (x[i] > count - 1) x[i] = count - 1;
     }
     bo_drift_desc desc = {.columns = 1, .categories = &categories, .rows_a = rows, .rows_b = rows / 3, .seed = seed};
@@ -279,7 +279,7 @@ static void many_categories(void **state)
     static const struct {
         size_t categories, rows;
         shape form;
-    } cases[] = {{10, 1200, EQUAL},   {100, 900, WORDS},       {300, 900, EQUAL}, {1000, 600, WORDS},
+    } cases[] = {{10, 1200, EQUAL},   {100, 900, ZIPF},        {300, 900, EQUAL}, {1000, 600, ZIPF},
                  {1024, 9000, EQUAL}, {1024, 9000, DOMINATED}, {1000, 450, EQUAL}};
     bo_context *context = test_context(2);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -425,13 +425,13 @@ static void threads_and_blocks(void **state)
     normal_rows(x, M + N, DIM, 0, 20);
     bo_drift_report a, b;
     bo_drift_column c[DIM], d[DIM];
-    compare(one, &usual, x, &a, c);
-    compare(three, &usual, x, &b, d);
+    compare(one, &default_desc, x, &a, c);
+    compare(three, &default_desc, x, &b, d);
     assert_same_report(&a, &b);
     assert_memory_equal(c, d, sizeof c);
     /* the same rows in small parts, which share the assignments */
     bo_drift *drift;
-    assert_ok(one, bo_drift_create(one, &usual, M + N, x, &drift));
+    assert_ok(one, bo_drift_create(one, &default_desc, M + N, x, &drift));
     for (size_t i = 0; i < M + N;) {
         size_t end = i < M ? M : M + N, rows = 1 + i % 7 < end - i ? 1 + i % 7 : end - i;
         assert_ok(one, bo_drift_add(one, drift, i < M ? BO_DRIFT_A : BO_DRIFT_B, rows, x + i * DIM, DIM));
@@ -453,25 +453,25 @@ static void refusals(void **state)
     normal_rows(x, M + N, DIM, 0, 30);
     bo_drift *drift;
     bo_drift_report report;
-    bo_drift_desc desc = usual;
+    bo_drift_desc desc = default_desc;
     desc.rows_b = 1;
     assert_fails(context, BO_INVALID, "at least 2 rows", bo_drift_create(context, &desc, M, x, &drift));
-    desc = usual, desc.columns = 0;
+    desc = default_desc, desc.columns = 0;
     assert_fails(context, BO_INVALID, "columns", bo_drift_create(context, &desc, M, x, &drift));
-    desc = usual, desc.p_value = (bo_p_value)7;
+    desc = default_desc, desc.p_value = (bo_p_value)7;
     assert_fails(context, BO_INVALID, "p_value", bo_drift_create(context, &desc, M, x, &drift));
-    desc = usual, desc.permutations = 2000000;
+    desc = default_desc, desc.permutations = 2000000;
     assert_fails(context, BO_INVALID, "permutations", bo_drift_create(context, &desc, M, x, &drift));
-    desc = usual, desc.permutations = 1000000, desc.features.features = 1 << 20; /* 8 TB of sums */
+    desc = default_desc, desc.permutations = 1000000, desc.features.features = 1 << 20; /* 8 TB of sums */
     assert_fails(context, BO_MEMORY, "fewer permutations or features", bo_drift_create(context, &desc, M, x, &drift));
     const size_t many[DIM] = {0, 5000, 0}, some[DIM] = {0, 2, 0};
-    desc = usual, desc.categories = many;
+    desc = default_desc, desc.categories = many;
     assert_fails(context, BO_UNSUPPORTED, "at most 1024", bo_drift_create(context, &desc, M, x, &drift));
     desc.categories = some;
     assert_fails(context, BO_INVALID, "expected a category from 0 to 1", bo_drift_create(context, &desc, M, x, &drift));
-    assert_fails(context, BO_INVALID, "sample", bo_drift_create(context, &usual, 1, x, &drift));
+    assert_fails(context, BO_INVALID, "sample", bo_drift_create(context, &default_desc, 1, x, &drift));
     assert_null(drift);
-    assert_ok(context, bo_drift_create(context, &usual, M + N, x, &drift));
+    assert_ok(context, bo_drift_create(context, &default_desc, M + N, x, &drift));
     assert_fails(context, BO_INVALID, "expected 70 and 50 rows", bo_drift_finish(context, drift, &report, NULL));
     assert_fails(context, BO_INVALID, "expected 70 rows of sample A",
                  bo_drift_add(context, drift, BO_DRIFT_A, M + 1, x, DIM));
@@ -490,7 +490,7 @@ static void overflow(void **state)
     for (int k = 0; k < 2; k++) {
         bo_drift *drift;
         bo_drift_report report;
-        bo_drift_desc desc = usual;
+        bo_drift_desc desc = default_desc;
         desc.p_value = k ? BO_P_VALUE_ASYMPTOTIC : BO_P_VALUE_PERMUTATION;
         desc.features = (bo_features_desc){.kernel = BO_KERNEL_POLYNOMIAL, .degree = 8};
         normal_rows(x, M + N, DIM, 0, 31);

@@ -161,9 +161,10 @@ static void far_from_the_origin(void **state)
                                     .features = {.kernel = BO_KERNEL_LINEAR},
                                     .scaling = BO_SCALING_NONE,
                                     .precision = BO_GRAM_PRECISION_FLOAT32};
-    const bo_samples here = {.rows = ROWS, .dim = DIM, .x = x}, there = {.rows = ROWS, .dim = DIM, .x = moved};
-    assert_ok(context, bo_embedding_fit(context, &desc, &here, &near));
-    assert_ok(context, bo_embedding_fit(context, &desc, &there, &far));
+    const bo_samples near_samples = {.rows = ROWS, .dim = DIM, .x = x},
+                     far_samples = {.rows = ROWS, .dim = DIM, .x = moved};
+    assert_ok(context, bo_embedding_fit(context, &desc, &near_samples, &near));
+    assert_ok(context, bo_embedding_fit(context, &desc, &far_samples, &far));
     for (size_t k = 0; k < DIM; k++)
         assert_close(bo_embedding_describe(far)->variances[k] / bo_embedding_describe(near)->variances[k], 1, 1e-4);
     assert_ok(context, bo_embedding_apply(context, far, &(bo_inputs){.rows = ROWS, .x = moved}, at, NULL));
@@ -249,7 +250,7 @@ static void gaussian_converges(void **state)
 
 /* ---- streams, threads, files ------------------------------------------------------------------------------------- */
 
-static const bo_embedding_desc usual = {.components = 3, .features = {.features = 64}, .seed = 5};
+static const bo_embedding_desc default_desc = {.components = 3, .features = {.features = 64}, .seed = 5};
 
 static void streams_and_threads(void **state)
 {
@@ -261,9 +262,9 @@ static void streams_and_threads(void **state)
     const bo_samples all = {.rows = MORE, .dim = DIM, .x = x};
     bo_embedding *whole, *parallel, *streamed;
     bo_fitting *fitting;
-    assert_ok(one, bo_embedding_fit(one, &usual, &all, &whole));
-    assert_ok(three, bo_embedding_fit(three, &usual, &all, &parallel));
-    assert_ok(one, bo_embedding_fitting_create(one, &usual, &all, &fitting));
+    assert_ok(one, bo_embedding_fit(one, &default_desc, &all, &whole));
+    assert_ok(three, bo_embedding_fit(three, &default_desc, &all, &parallel));
+    assert_ok(one, bo_embedding_fitting_create(one, &default_desc, &all, &fitting));
     for (size_t first = 0, rows = 1; first < MORE; first += rows, rows = 2 * rows + 1) {
         bo_samples part = {.rows = rows < MORE - first ? rows : MORE - first, .dim = DIM, .x = x + first * DIM};
         assert_ok(one, bo_fitting_add(one, fitting, &part));
@@ -289,7 +290,7 @@ static void files(void **state)
     float x[ROWS * DIM];
     double a[ROWS * 3], b[ROWS * 3], p[ROWS * DIM], q[ROWS * DIM];
     fill(x, ROWS, 6);
-    bo_embedding *e = fit(context, &usual, x), *loaded = NULL;
+    bo_embedding *e = fit(context, &default_desc, x), *loaded = NULL;
     void *bytes;
     size_t size;
     assert_ok(context, bo_embedding_save(context, e, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
@@ -352,7 +353,7 @@ static void sparse_rows(void **state)
         }
         start[i + 1] = count;
     }
-    bo_embedding *e = fit(context, &usual, x);
+    bo_embedding *e = fit(context, &default_desc, x);
     const bo_sparse rows = {ROWS, DIM, start, column, value};
     assert_ok(context, bo_embedding_apply(context, e, &(bo_inputs){.rows = ROWS, .x = x}, dense, dense_error));
     assert_ok(context, bo_embedding_apply(context, e, &(bo_inputs){.sparse = &rows}, sparse, sparse_error));
@@ -373,27 +374,27 @@ static void refusals(void **state)
     fill(x, ROWS, 8);
     bo_samples rows = {.rows = ROWS, .dim = DIM, .x = x};
     bo_embedding *e;
-    bo_embedding_desc desc = usual;
+    bo_embedding_desc desc = default_desc;
     desc.components = 65;
     assert_fails(context, BO_INVALID, "at most 64", bo_embedding_fit(context, &desc, &rows, &e));
-    desc = usual, desc.precision = BO_GRAM_PRECISION_INT8;
+    desc = default_desc, desc.precision = BO_GRAM_PRECISION_INT8;
     assert_fails(context, BO_UNSUPPORTED, "int8", bo_embedding_fit(context, &desc, &rows, &e));
-    desc = usual, desc.features.gamma = -1;
+    desc = default_desc, desc.features.gamma = -1;
     assert_fails(context, BO_INVALID, "gamma", bo_embedding_fit(context, &desc, &rows, &e));
-    desc = usual, desc.memory = 1000;
+    desc = default_desc, desc.memory = 1000;
     assert_fails(context, BO_MEMORY, "fewer features", bo_embedding_fit(context, &desc, &rows, &e));
-    desc = usual, desc.reserved[0] = 1;
+    desc = default_desc, desc.reserved[0] = 1;
     assert_int_equal(bo_embedding_fit(context, &desc, &rows, &e), BO_INVALID);
     bo_samples few = {.rows = 1, .dim = DIM, .x = x};
-    assert_fails(context, BO_INVALID, "at least 2 rows", bo_embedding_fit(context, &usual, &few, &e));
+    assert_fails(context, BO_INVALID, "at least 2 rows", bo_embedding_fit(context, &default_desc, &few, &e));
     bo_samples constant = {.rows = 2, .dim = DIM, .x = same};
-    assert_fails(context, BO_INVALID, "vary", bo_embedding_fit(context, &usual, &constant, &e));
+    assert_fails(context, BO_INVALID, "vary", bo_embedding_fit(context, &default_desc, &constant, &e));
     x[5] = NAN;
-    assert_fails(context, BO_INVALID, "row 1, column 1", bo_embedding_fit(context, &usual, &rows, &e));
+    assert_fails(context, BO_INVALID, "row 1, column 1", bo_embedding_fit(context, &default_desc, &rows, &e));
     assert_null(e);
     x[5] = 0;
     bo_fitting *fitting;
-    assert_ok(context, bo_embedding_fitting_create(context, &usual, &rows, &fitting));
+    assert_ok(context, bo_embedding_fitting_create(context, &default_desc, &rows, &fitting));
     assert_fails(context, BO_INVALID, "at least 2 rows", bo_embedding_fitting_finish(context, fitting, &e));
     bo_machine *machine;
     assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_finish(context, fitting, &machine));
@@ -406,11 +407,11 @@ static void refusals(void **state)
     const float weights[ROWS] = {1};
     bo_samples weighted = {.rows = ROWS, .dim = DIM, .x = x, .weights = weights};
     assert_fails(context, BO_UNSUPPORTED, "weights", bo_fitting_add(context, fitting, &weighted));
-    assert_fails(context, BO_UNSUPPORTED, "weights", bo_embedding_fit(context, &usual, &weighted, &e));
+    assert_fails(context, BO_UNSUPPORTED, "weights", bo_embedding_fit(context, &default_desc, &weighted, &e));
     static const size_t start[3] = {0};
     const bo_sparse zeros = {2, DIM, start, NULL, NULL};
     bo_samples sparse = {.rows = 2, .dim = DIM, .sparse = &zeros};
-    assert_fails(context, BO_UNSUPPORTED, "dense", bo_embedding_fit(context, &usual, &sparse, &e));
+    assert_fails(context, BO_UNSUPPORTED, "dense", bo_embedding_fit(context, &default_desc, &sparse, &e));
     bo_fitting_destroy(fitting);
     double y[ROWS] = {1};
     bo_samples numbers = {.rows = ROWS, .dim = DIM, .targets = 1, .x = x, .y = y};
@@ -418,7 +419,7 @@ static void refusals(void **state)
     assert_ok(context, bo_fitting_create(context, &machine_desc, &numbers, &fitting));
     assert_fails(context, BO_INVALID, "found that of a machine", bo_embedding_fitting_finish(context, fitting, &e));
     bo_fitting_destroy(fitting);
-    e = fit(context, &usual, x);
+    e = fit(context, &default_desc, x);
     assert_fails(context, BO_INVALID, "4 columns",
                  bo_embedding_apply(context, e, &(bo_inputs){.rows = 2, .x = x, .stride = DIM - 1}, c, NULL));
     x[0] = INFINITY;

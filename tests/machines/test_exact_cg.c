@@ -79,7 +79,7 @@ static void test_preconditioner(void **state)
     double trace = 0, left = 0;
     for (size_t i = 0; i < ROWS; i++) {
         double square = 0;
-        for (size_t k = 0; k < pivots.rank; k++) square += pow((double)pivots.f[i * pivots.most + k], 2);
+        for (size_t k = 0; k < pivots.rank; k++) square += pow((double)pivots.f[i * pivots.max_rank + k], 2);
         trace += root[i] * root[i];
         left += root[i] * root[i] - square;
         assert_true(root[i] * root[i] - square > -1e-4);
@@ -96,11 +96,11 @@ static void test_preconditioner(void **state)
             assert_true(pivots.rank <= sizeof against / sizeof *against);
             for (size_t i = 0; i < ROWS; i++)
                 for (size_t k = 0; k < pivots.rank; k++)
-                    against[k] += (double)pivots.f[i * pivots.most + k] * u[t * ROWS + i];
+                    against[k] += (double)pivots.f[i * pivots.max_rank + k] * u[t * ROWS + i];
             for (size_t i = 0; i < ROWS; i++) norm = fmax(norm, fabs(v[t * ROWS + i]));
             for (size_t i = 0; i < ROWS; i++) {
                 double sum = 0.1 * u[t * ROWS + i];
-                for (size_t k = 0; k < pivots.rank; k++) sum += (double)pivots.f[i * pivots.most + k] * against[k];
+                for (size_t k = 0; k < pivots.rank; k++) sum += (double)pivots.f[i * pivots.max_rank + k] * against[k];
                 assert_close(sum, v[t * ROWS + i], 3e-3 * norm);
                 if (dropped && i % 10 == 3 && i < 3 + 10 * DROPPED)
                     assert_close(u[t * ROWS + i], v[t * ROWS + i] / 0.1, 1e-9 * norm);
@@ -167,23 +167,23 @@ static void test_equals_dual(void **state)
 static void test_validation(void **state)
 {
     (void)state;
-    enum { HELD = ROWS / 8 };
+    enum { HELD_OUT = ROWS / 8 };
     bo_context *context = test_context(2);
     bo_samples train = oracle_regression(ROWS, DIM, 1, 0.3, 1);
     bo_machine_desc desc = cg_desc(BO_KERNEL_MATERN32);
     bo_machine *cg = oracle_fit(context, &desc, &train);
-    assert_int_equal(cg->report.validation_rows, HELD);
+    assert_int_equal(cg->report.validation_rows, HELD_OUT);
     static size_t order[ROWS];
     static float weights[ROWS];
     bo_rng rng = bo_rng_make(desc.seed, bo_rng_stream("machines.held_out", 0));
     bo_rng_permutation(&rng, ROWS, order);
-    for (size_t i = 0; i < ROWS; i++) weights[order[i]] = i < HELD ? 0 : 1;
+    for (size_t i = 0; i < ROWS; i++) weights[order[i]] = i < HELD_OUT ? 0 : 1;
     train.weights = weights;
     desc.solver = BO_SOLVER_DUAL;
     bo_machine *rest = oracle_fit(context, &desc, &train);
     double *mean = oracle_mean(context, rest, ROWS, train.x), squares = 0;
-    for (size_t i = 0; i < HELD; i++) squares += pow(mean[order[i]] - train.y[order[i]], 2);
-    assert_close(cg->report.validation_rmse / sqrt(squares / HELD), 1, 0.01);
+    for (size_t i = 0; i < HELD_OUT; i++) squares += pow(mean[order[i]] - train.y[order[i]], 2);
+    assert_close(cg->report.validation_rmse / sqrt(squares / HELD_OUT), 1, 0.01);
     free(mean);
     bo_machine_destroy(cg), bo_machine_destroy(rest);
     train.weights = NULL;

@@ -192,17 +192,17 @@ static void test_classes_lose_log_loss_and_accuracy(void **state)
 /* ---- slopes ------------------------------------------------------------------------------------------------------ */
 
 /* A linear machine has one direction, its slopes by standard deviation. */
-static void test_slopes_and_direction_of_a_linear_machine(void **state)
+static void test_gradients_and_direction_of_a_linear_machine(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
     bo_samples s = oracle_regression(ROWS, DIM, 1, 0.3, 1);
     const bo_machine_desc desc = describe(BO_KERNEL_LINEAR);
     bo_machine *machine = oracle_fit(context, &desc, &s);
-    double slopes[3], shares[2], vectors[2 * DIM], expected[DIM], norm = 0;
+    double gradients[3], shares[2], vectors[2 * DIM], expected[DIM], norm = 0;
     const bo_explain_desc explain = {.columns = 3, .starts = (size_t[]){0, 2, 3, 4}};
-    assert_ok(context, bo_explain_gradients(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, slopes, 2,
-                                            shares, vectors));
+    assert_ok(context, bo_explain_gradients(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, gradients,
+                                            2, shares, vectors));
     for (size_t j = 0; j < DIM; j++) {
         double mean, variance;
         column_moments(&s, j, &mean, &variance);
@@ -210,8 +210,8 @@ static void test_slopes_and_direction_of_a_linear_machine(void **state)
         norm += expected[j] * expected[j];
     }
     /* predictions and slopes are rounded to float: 1e-6 of the largest prediction */
-    assert_close(slopes[0], hypot(expected[0], expected[1]), 1e-4 * sqrt(norm));
-    assert_close(slopes[2], fabs(expected[3]), 1e-4 * sqrt(norm));
+    assert_close(gradients[0], hypot(expected[0], expected[1]), 1e-4 * sqrt(norm));
+    assert_close(gradients[2], fabs(expected[3]), 1e-4 * sqrt(norm));
     assert_close(shares[0], 1, 1e-4);
     assert_close(shares[1], 0, 1e-4);
     const double sign = expected[0] > 0 ? 1 : -1; /* the first column dominates */
@@ -290,9 +290,9 @@ static void test_curves_are_means_and_quantiles(void **state)
                 level += curves[k * ROWS + i] / ROWS / (double)points;
             }
         for (size_t i = 0; i < ROWS; i++) {
-            double own = 0;
-            for (size_t k = 0; k < points; k++) own += curves[k * ROWS + i] / (double)points;
-            for (size_t k = 0; k < points; k++) curves[k * ROWS + i] += level - own;
+            double row_mean = 0;
+            for (size_t k = 0; k < points; k++) row_mean += curves[k * ROWS + i] / (double)points;
+            for (size_t k = 0; k < points; k++) curves[k * ROWS + i] += level - row_mean;
         }
         width[linear] = 0;
         for (size_t k = 0; k < points; k++) {
@@ -444,7 +444,7 @@ static void test_threads_give_the_same_bits(void **state)
     struct result {
         bo_explain_errors errors;
         bo_column_importance importance[DIM];
-        double base, prediction, contributions[DIM], slopes[DIM], shares[DIM], vectors[DIM * DIM];
+        double base, prediction, contributions[DIM], gradients[DIM], shares[DIM], vectors[DIM * DIM];
     } r[2];
     memset(r, 0, sizeof r);
     for (int i = 0; i < 2; i++) {
@@ -457,7 +457,7 @@ static void test_threads_give_the_same_bits(void **state)
         assert_ok(context, bo_explain_row(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x}, s.x,
                                           &r[i].base, &r[i].prediction, r[i].contributions, NULL));
         assert_ok(context, bo_explain_gradients(context, machine, &explain, &(bo_inputs){.rows = ROWS, .x = s.x},
-                                                r[i].slopes, DIM, r[i].shares, r[i].vectors));
+                                                r[i].gradients, DIM, r[i].shares, r[i].vectors));
         bo_machine_destroy(machine);
         bo_context_destroy(context);
     }
@@ -539,7 +539,7 @@ int main(void)
         cmocka_unit_test(test_importance_is_that_of_permuted_tables),
         cmocka_unit_test(test_changes_of_linear_predictions),
         cmocka_unit_test(test_classes_lose_log_loss_and_accuracy),
-        cmocka_unit_test(test_slopes_and_direction_of_a_linear_machine),
+        cmocka_unit_test(test_gradients_and_direction_of_a_linear_machine),
         cmocka_unit_test(test_values_are_quantiles_or_all),
         cmocka_unit_test(test_curves_are_means_and_quantiles),
         cmocka_unit_test(test_curves_of_classes_stay_probabilities),

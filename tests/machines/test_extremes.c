@@ -56,23 +56,23 @@ static void test_units_of_targets(void **state)
     static const int exponents[] = {-900, -660, -20, 20, 660, 900};
     bo_context *context = test_context(2);
     for (size_t s = 0; s < sizeof solvers / sizeof *solvers; s++) {
-        const results usual = fit_scaled(context, solvers[s], 0);
-        assert_true(usual.r2 > 0.5 && usual.r2 < 1 && usual.rmse > 0 && usual.noise > 0);
+        const results unscaled = fit_scaled(context, solvers[s], 0);
+        assert_true(unscaled.r2 > 0.5 && unscaled.r2 < 1 && unscaled.rmse > 0 && unscaled.noise > 0);
         for (size_t e = 0; e < sizeof exponents / sizeof *exponents; e++) {
             const results scaled = fit_scaled(context, solvers[s], exponents[e]);
-            assert_true(scaled.r2 == usual.r2 && scaled.search == usual.search);
-            assert_true(ldexp(scaled.rmse, -exponents[e]) == usual.rmse);
-            assert_true(ldexp(scaled.noise, -exponents[e]) == usual.noise);
+            assert_true(scaled.r2 == unscaled.r2 && scaled.search == unscaled.search);
+            assert_true(ldexp(scaled.rmse, -exponents[e]) == unscaled.rmse);
+            assert_true(ldexp(scaled.noise, -exponents[e]) == unscaled.noise);
             for (size_t i = 0; i < NEW; i++) {
-                assert_true(ldexp(scaled.mean[i], -exponents[e]) == usual.mean[i]);
-                assert_true(ldexp(scaled.std[i], -exponents[e]) == usual.std[i]);
+                assert_true(ldexp(scaled.mean[i], -exponents[e]) == unscaled.mean[i]);
+                assert_true(ldexp(scaled.std[i], -exponents[e]) == unscaled.std[i]);
             }
         }
     }
     bo_context_destroy(context);
 }
 
-static void refuse_targets(bo_context *context, double factor, double last, const char *words)
+static void refuse_targets(bo_context *context, double factor, double last, const char *expected_text)
 {
     bo_samples train = oracle_regression(ROWS, DIM, 1, 0.3, 1);
     for (size_t i = 0; i < ROWS; i++) ((double *)train.y)[i] *= factor;
@@ -82,7 +82,7 @@ static void refuse_targets(bo_context *context, double factor, double last, cons
     train.weights = weights;
     const bo_machine_desc desc = desc_of(BO_SOLVER_PRIMAL);
     bo_machine *machine = NULL;
-    assert_fails(context, BO_INVALID, words, bo_machine_fit(context, &desc, &train, &machine));
+    assert_fails(context, BO_INVALID, expected_text, bo_machine_fit(context, &desc, &train, &machine));
     assert_null(machine);
     train.weights = NULL;
     oracle_drop(&train);
@@ -122,7 +122,7 @@ static void test_units_of_inputs(void **state)
     (void)state;
     bo_context *context = test_context(1);
     static const int exponents[] = {0, -120, 120, -135, 127};
-    double usual[ROWS], mean[ROWS];
+    double unscaled[ROWS], mean[ROWS];
     for (size_t e = 0; e < sizeof exponents / sizeof *exponents; e++) {
         bo_samples train = oracle_regression(ROWS, DIM, 1, 0.3, 1);
         float *x = (float *)train.x;
@@ -134,8 +134,8 @@ static void test_units_of_inputs(void **state)
         if (abs(exponents[e]) <= 120) {
             assert_ok(context, bo_machine_fit(context, &desc, &train, &machine));
             assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = ROWS, .x = train.x},
-                                                  &(bo_prediction){.mean = e ? mean : usual}));
-            for (size_t i = 0; e && i < ROWS; i++) assert_true(mean[i] == usual[i]);
+                                                  &(bo_prediction){.mean = e ? mean : unscaled}));
+            for (size_t i = 0; e && i < ROWS; i++) assert_true(mean[i] == unscaled[i]);
         } else {
             assert_fails(context, BO_INVALID, "input column 1: expected a standard deviation between 1e-37 and 1e+37",
                          bo_machine_fit(context, &desc, &train, &machine));

@@ -234,14 +234,14 @@ static void rewrite(fixture *f, const char *key, const char *value, const char *
     bo_tensors_close(file);
 }
 
-static void expect_refused(fixture *f, bo_status status, const char *words)
+static void expect_refused(fixture *f, bo_status status, const char *expected_text)
 {
     bo_machine *machine = (bo_machine *)f;
     bo_schema *schema = (bo_schema *)f;
     bo_status found = bo_machine_load(f->context, &(bo_source){.path = f->other}, &machine, &schema);
-    if (found != status || !strstr(bo_context_error(f->context), words))
-        fail_msg("expected %s with '%s', found %s: %s", bo_status_string(status), words, bo_status_string(found),
-                 bo_context_error(f->context));
+    if (found != status || !strstr(bo_context_error(f->context), expected_text))
+        fail_msg("expected %s with '%s', found %s: %s", bo_status_string(status), expected_text,
+                 bo_status_string(found), bo_context_error(f->context));
     assert_null(machine);
     assert_null(schema);
 }

@@ -96,9 +96,10 @@ static void compare(bo_context *context, const bo_machine *machine, size_t rows,
     for (size_t k = 0; k < rows * outputs * dim; k++) {
         const size_t j = k % dim, t = k / dim % outputs;
         const float *row = x + k / dim / outputs * dim;
-        double expected = difference(context, machine, row, t, j) * (machine->others_count ? machine->share[0] : 1);
-        for (size_t a = 0; a < machine->others_count; a++)
-            expected += difference(context, machine->others[a], row, t, j) * machine->share[a + 1];
+        double expected =
+            difference(context, machine, row, t, j) * (machine->other_members_count ? machine->share[0] : 1);
+        for (size_t a = 0; a < machine->other_members_count; a++)
+            expected += difference(context, machine->other_members[a], row, t, j) * machine->share[a + 1];
         if (machine->report.target_scale == BO_TARGET_SCALE_LOG) expected *= mean[k / dim]; /* d exp f = exp f df */
         if (!(fabs((double)g[k] - expected) <= tolerance * top))
             fail_msg("%s %s, row %zu, output %zu, column %zu: %.9g, expected %.9g (largest %.3g)",
@@ -202,9 +203,9 @@ static void test_metrics_logarithms_and_committees(void **state)
     bo_machine_desc leader = describe(BO_KERNEL_RBF, true), second = describe(BO_KERNEL_LAPLACIAN, true);
     second.scaling = BO_SCALING_QUANTILE;
     bo_machine *machine = oracle_fit(context, &leader, &train);
-    machine->others = bo_alloc(context, 1, sizeof *machine->others, "a committee");
+    machine->other_members = bo_alloc(context, 1, sizeof *machine->other_members, "a committee");
     machine->share = bo_alloc(context, 2, sizeof *machine->share, "a committee");
-    machine->others[machine->others_count++] = oracle_fit(context, &second, &train);
+    machine->other_members[machine->other_members_count++] = oracle_fit(context, &second, &train);
     machine->share[0] = 0.7, machine->share[1] = 0.3;
     compare(context, machine, NEW_ROWS, fresh.x, 1e-3);
     bo_machine_destroy(machine);

@@ -96,7 +96,7 @@ static void test_deviation(void **state)
     bo_context *context = test_context(1);
     double *prediction = malloc(ROWS * sizeof *prediction), *error = malloc(ROWS * sizeof *error);
     double *columns = malloc(ROWS * COLUMNS * sizeof *columns), *left = malloc(ROWS * sizeof *left);
-    double *others = malloc(ROWS * sizeof *others), *truth = malloc(ROWS * sizeof *truth);
+    double *without_row = malloc(ROWS * sizeof *without_row), *truth = malloc(ROWS * sizeof *truth);
     bo_rng rng = bo_rng_make(1, bo_rng_stream("test.deviation", 0));
     for (size_t i = 0; i < ROWS; i++) {
         prediction[i] = 10 * bo_rng_uniform(&rng);
@@ -131,14 +131,14 @@ static void test_deviation(void **state)
         const double p = prediction[gone], e = error[gone];
         prediction[gone] = prediction[last], error[gone] = error[last];
         const bo_errors without = {last, prediction, error, NULL};
-        assert_ok(context, bo_deviation_fit(context, &without, 0, &i, others));
+        assert_ok(context, bo_deviation_fit(context, &without, 0, &i, without_row));
         const double exact = bo_deviation_log(&i, 0, p, NULL);
         rest += fabs(left[gone] - exact), change += fabs(truth[gone] - exact);
         prediction[gone] = p, error[gone] = e;
     }
     assert_true(change > 0.005 * LEFT && rest < 0.1 * change);
     bo_intervals_free(&i);
-    free(prediction), free(error), free(columns), free(left), free(others), free(truth);
+    free(prediction), free(error), free(columns), free(left), free(without_row), free(truth);
     bo_context_destroy(context);
 }
 

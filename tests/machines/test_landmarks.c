@@ -26,13 +26,13 @@ static double difference(bo_context *context, const bo_machine *a, const bo_mach
 {
     const size_t count = fresh->rows * a->report.outputs;
     double *one = oracle_mean(context, a, fresh->rows, fresh->x), *two = oracle_mean(context, b, fresh->rows, fresh->x);
-    double low = one[0], high = one[0], most = 0;
+    double low = one[0], high = one[0], largest_value = 0;
     for (size_t i = 0; i < count; i++) {
         low = fmin(low, one[i]), high = fmax(high, one[i]);
-        most = fmax(most, isfinite(two[i]) ? fabs(one[i] - two[i]) : INFINITY);
+        largest_value = fmax(largest_value, isfinite(two[i]) ? fabs(one[i] - two[i]) : INFINITY);
     }
     free(one), free(two);
-    return most / (high - low);
+    return largest_value / (high - low);
 }
 
 static const bo_kernel kernels[] = {BO_KERNEL_RBF,      BO_KERNEL_LAPLACIAN,  BO_KERNEL_CAUCHY,

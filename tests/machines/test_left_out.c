@@ -92,13 +92,13 @@ static void test_kernel_of_features(void **state)
     bo_context *context = test_context(2);
     bo_samples samples = oracle_regression(ROWS, DIM, 1, 0.2, 1);
     bo_machine_desc desc = {0};
-    bo_features_desc map = {.dim = DIM, .features = FEATURES, .seed = 3}, made = map;
-    made.gamma = 0.4;
+    bo_features_desc map = {.dim = DIM, .features = FEATURES, .seed = 3}, fitted_map = map;
+    fitted_map.gamma = 0.4;
     bo_targets targets;
     bo_loo loo;
     bo_features *phi;
     float *z = malloc(ROWS * FEATURES * sizeof *z);
-    assert_ok(context, bo_features_create(context, &made, &phi));
+    assert_ok(context, bo_features_create(context, &fitted_map, &phi));
     assert_ok(context,
               bo_features_apply(context, phi, &(bo_inputs){.rows = ROWS, .x = samples.x, .stride = DIM}, z, FEATURES));
     assert_ok(context, bo_targets_fit(context, &desc, &samples, &targets));

@@ -64,15 +64,15 @@ static void test_cg_is_preconditioned(void **state)
     assert_true(plain > 150 && cg->report.iterations < 30);
     assert_true(cg->report.residual <= 1e-5);
     /* a tenth of the rows is held out by a seeded permutation; primal on the other rows is the same machine */
-    enum { HELD = 300, REST = 2700 };
-    static size_t order[HELD + REST];
+    enum { HELD_OUT = 300, REST = 2700 };
+    static size_t order[HELD_OUT + REST];
     static float x[REST * DIM];
     static double y[REST];
     bo_rng rng = bo_rng_make(desc.seed, bo_rng_stream("machines.held_out", 0));
-    bo_rng_permutation(&rng, HELD + REST, order);
+    bo_rng_permutation(&rng, HELD_OUT + REST, order);
     for (size_t i = 0; i < REST; i++) {
-        memcpy(x + i * DIM, train.x + order[HELD + i] * DIM, DIM * sizeof *x);
-        y[i] = train.y[order[HELD + i]];
+        memcpy(x + i * DIM, train.x + order[HELD_OUT + i] * DIM, DIM * sizeof *x);
+        y[i] = train.y[order[HELD_OUT + i]];
     }
     bo_samples rest = {.rows = REST, .dim = DIM, .targets = 1, .x = x, .y = y};
     desc.solver = BO_SOLVER_PRIMAL;
@@ -134,33 +134,33 @@ static void test_choice_by_memory(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_fit_cost most, less;
+    bo_fit_cost larger, smaller;
     bo_machine_desc desc = {.features = {.features = 4096}};
     assert_ok(context,
-              bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 100000, .dim = 10, .outputs = 1}, &most));
-    assert_int_equal(most.solver, BO_SOLVER_PRIMAL);
-    assert_true(most.bytes > (size_t)16 * 4096 * 4096);
+              bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 100000, .dim = 10, .outputs = 1}, &larger));
+    assert_int_equal(larger.solver, BO_SOLVER_PRIMAL);
+    assert_true(larger.bytes > (size_t)16 * 4096 * 4096);
     assert_ok(context,
-              bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 1000, .dim = 10, .outputs = 1}, &less));
-    assert_int_equal(less.solver, BO_SOLVER_DUAL);
-    assert_true(less.bytes < most.bytes);
+              bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 1000, .dim = 10, .outputs = 1}, &smaller));
+    assert_int_equal(smaller.solver, BO_SOLVER_DUAL);
+    assert_true(smaller.bytes < larger.bytes);
     desc.memory = (size_t)16 * 4096 * 4096;
     assert_ok(context,
-              bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 100000, .dim = 10, .outputs = 1}, &less));
-    assert_int_equal(less.solver, BO_SOLVER_CG);
-    assert_true(less.bytes < most.bytes);
+              bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 100000, .dim = 10, .outputs = 1}, &smaller));
+    assert_int_equal(smaller.solver, BO_SOLVER_CG);
+    assert_true(smaller.bytes < larger.bytes);
     desc.memory = 0, desc.features.features = 0; /* the default number */
     assert_ok(context,
-              bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 100000, .dim = 10, .outputs = 1}, &less));
-    assert_true(less.bytes == most.bytes && less.features == most.features);
+              bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 100000, .dim = 10, .outputs = 1}, &smaller));
+    assert_true(smaller.bytes == larger.bytes && smaller.features == larger.features);
     desc.solver = BO_SOLVER_SGD;
     assert_ok(context,
-              bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 100000, .dim = 10, .outputs = 1}, &less));
-    assert_int_equal(less.solver, BO_SOLVER_SGD);
-    assert_true(less.bytes < most.bytes);
+              bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 100000, .dim = 10, .outputs = 1}, &smaller));
+    assert_int_equal(smaller.solver, BO_SOLVER_SGD);
+    assert_true(smaller.bytes < larger.bytes);
     desc = (bo_machine_desc){.features = {.features = 3}};
     assert_fails(context, BO_INVALID, "features",
-                 bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 100, .dim = 10, .outputs = 1}, &less));
+                 bo_machine_estimate(context, &desc, &(bo_fit_shape){.rows = 100, .dim = 10, .outputs = 1}, &smaller));
 
     bo_context_destroy(context);
 }
@@ -393,14 +393,14 @@ static void test_logistic_is_the_minimum(void **state)
             memcpy(theta, trial, sizeof theta);
         }
         /* the solution of the machine, with the center included in its intercept */
-        double mine[UNKNOWNS];
-        memcpy(mine, machine->beta, L_FEATURES * CLASSES * sizeof *mine);
+        double parameters[UNKNOWNS];
+        memcpy(parameters, machine->beta, L_FEATURES * CLASSES * sizeof *parameters);
         for (size_t c = 0; c < CLASSES; c++) {
-            mine[L_FEATURES * CLASSES + c] = machine->intercept[c];
+            parameters[L_FEATURES * CLASSES + c] = machine->intercept[c];
             for (size_t j = 0; j < L_FEATURES; j++)
-                mine[L_FEATURES * CLASSES + c] -= machine->center[j] * machine->beta[j * CLASSES + c];
+                parameters[L_FEATURES * CLASSES + c] -= machine->center[j] * machine->beta[j * CLASSES + c];
         }
-        double value = logistic_loss(&train, z, w, desc.lambda, mine, gradient, hessian);
+        double value = logistic_loss(&train, z, w, desc.lambda, parameters, gradient, hessian);
         assert_true(value >= best * (1 - 1e-9));
         /* it stops when g·H⁻¹g < 1e-6 F, so it is half of that above the minimum; float32 sums add as much */
         assert_true(value <= best * (1 + 2e-6));
@@ -494,11 +494,11 @@ static void test_probabilities(void **state)
             assert_close(sum, 1, 1e-12);
             bayes(DIM, classes, 1.7, fresh.x + i * DIM, best + i * classes);
         }
-        double ours = log_loss(FRESH, classes, p, fresh.y), ideal = log_loss(FRESH, classes, best, fresh.y);
+        double loss = log_loss(FRESH, classes, p, fresh.y), ideal = log_loss(FRESH, classes, best, fresh.y);
         double plain = log_loss(FRESH, classes, scores, fresh.y);
-        if (!(ours < ideal + 0.04))
-            fail_msg("%zu classes, %s: log loss %g, Bayes %g", classes, bo_loss_name(desc.loss), ours, ideal);
-        if (!(k & 2)) assert_true(ours < plain);
+        if (!(loss < ideal + 0.04))
+            fail_msg("%zu classes, %s: log loss %g, Bayes %g", classes, bo_loss_name(desc.loss), loss, ideal);
+        if (!(k & 2)) assert_true(loss < plain);
         free(p), free(best), free(scores);
         bo_machine_destroy(machine);
         oracle_drop(&train), oracle_drop(&fresh);

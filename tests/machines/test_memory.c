@@ -322,12 +322,12 @@ static bo_status explain(void *what)
     const setting *s = what;
     const bo_samples *rows = &s->samples;
     const bo_explain_desc desc = {.repeats = 1, .samples = 2};
-    double slopes[DIM], shares[DIM], vectors[DIM * DIM], base[3], prediction[3], parts[DIM * 3], curve[2 * 3];
+    double gradients[DIM], shares[DIM], vectors[DIM * DIM], base[3], prediction[3], parts[DIM * 3], curve[2 * 3];
     bo_explain_errors errors;
     bo_column_importance importance[DIM];
     size_t values[2], points;
     bo_context *c = s->context;
-    BO_TRY(bo_explain_gradients(c, s->machine, &desc, &(bo_inputs){.rows = ROWS, .x = rows->x}, slopes, DIM, shares,
+    BO_TRY(bo_explain_gradients(c, s->machine, &desc, &(bo_inputs){.rows = ROWS, .x = rows->x}, gradients, DIM, shares,
                                 vectors));
     BO_TRY(bo_explain_permutations(c, s->machine, &desc, &(bo_inputs){.rows = ROWS, .x = rows->x}, rows->y, NULL,
                                    &errors, importance));

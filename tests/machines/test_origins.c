@@ -323,14 +323,14 @@ static void free_table(tables *table)
     bo_data_destroy(table->test);
 }
 
-typedef struct answers {
+typedef struct results {
     double mean[NEW], std[NEW], low[NEW], high[NEW], sparse[NEW];
     float gradients[NEW * 2];
-} answers;
+} results;
 
-static void ask(bo_context *context, const bo_machine *machine, const float *x, answers *out)
+static void compute_results(bo_context *context, const bo_machine *machine, const float *x, results *out)
 {
-    *out = (answers){{0}, {0}, {0}, {0}, {0}, {0}};
+    *out = (results){{0}, {0}, {0}, {0}, {0}, {0}};
     size_t start[NEW + 1];
     uint32_t column[NEW * 2];
     for (size_t i = 0; i <= NEW; i++) start[i] = 2 * i;
@@ -361,10 +361,10 @@ static bo_machine *pass_on(bo_context *context, const bo_machine *machine, const
     return loaded;
 }
 
-static void check_same(bo_context *context, const bo_machine *machine, const float *x, const answers *expected)
+static void check_same(bo_context *context, const bo_machine *machine, const float *x, const results *expected)
 {
-    answers found;
-    ask(context, machine, x, &found);
+    results found;
+    compute_results(context, machine, x, &found);
     assert_memory_equal(&found, expected, sizeof found);
 }
 
@@ -372,11 +372,11 @@ static void check_machine(bo_context *context, const tables *table, const bo_mac
 {
     const bo_schema *schema = table->train->schema;
     bo_samples samples;
-    answers expected;
+    results expected;
     double worst = 0;
     bo_data_get_samples(table->train, &samples);
     bo_machine *fitted = oracle_fit(context, desc, &samples);
-    ask(context, fitted, table->test->x, &expected);
+    compute_results(context, fitted, table->test->x, &expected);
     for (size_t i = 0; i < NEW; i++) worst = fmax(worst, fabs(expected.mean[i] - table->y_new[i]));
     assert_true(worst < 0.3);
     bo_machine *aware = pass_on(context, fitted, schema, true), *raw = pass_on(context, fitted, schema, false);

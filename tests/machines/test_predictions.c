@@ -2,19 +2,19 @@
  * call writes nothing else. */
 #include "oracle.h"
 
-enum { TRAIN = 260, NEW = 70, DIM = 3, MOST = NEW * 3, RESULTS = 6 };
+enum { TRAIN = 260, NEW = 70, DIM = 3, MAX_COUNT = NEW * 3, RESULTS = 6 };
 static const double untouched = -1234.5;
 
 /* Results in the order of bits of a selection: mean, low, high, std, classes, probabilities. */
 typedef struct results {
-    double number[4][MOST], probability[MOST];
+    double number[4][MAX_COUNT], probability[MAX_COUNT];
     int label[NEW];
 } results;
 
 static void predict(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double level,
                     unsigned selection, results *out)
 {
-    for (size_t k = 0; k < MOST; k++) {
+    for (size_t k = 0; k < MAX_COUNT; k++) {
         for (size_t j = 0; j < 4; j++) out->number[j][k] = untouched;
         out->probability[k] = untouched;
     }
@@ -74,12 +74,12 @@ static void check_all(bo_context *context, const bo_machine *machine, const floa
 /* The standard deviation is that of the 95% interval at any level, and 95% is the default. */
 static void check_level(bo_context *context, const bo_machine *machine, const float *x)
 {
-    static results narrow, wide, usual;
+    static results narrow, wide, default_level;
     const bo_inputs inputs = {.rows = NEW, .x = x};
     predict(context, machine, &inputs, 0.5, 15, &narrow);
     predict(context, machine, &inputs, 0.95, 15, &wide);
-    predict(context, machine, &inputs, 0, 15, &usual);
-    check_selection(&wide, &usual, 15, bo_machine_report(machine)->outputs);
+    predict(context, machine, &inputs, 0, 15, &default_level);
+    check_selection(&wide, &default_level, 15, bo_machine_report(machine)->outputs);
     for (size_t k = 0; k < NEW; k++) {
         assert_true(narrow.number[3][k] == wide.number[3][k]);
         assert_true(narrow.number[2][k] - narrow.number[1][k] < wide.number[2][k] - wide.number[1][k]);
@@ -161,9 +161,9 @@ static void test_rows(void **state)
     const bo_sparse wide = {NEW, DIM + 1, start, column, train.x};
     assert_fails(context, BO_INVALID, "expected sparse rows with 3 columns, as in the fit, found 4",
                  bo_machine_predict(context, machine, &(bo_inputs){.sparse = &wide}, &mean));
-    float slopes[DIM];
+    float gradients[DIM];
     assert_fails(context, BO_UNSUPPORTED, "dense rows",
-                 bo_machine_gradients(context, machine, &(bo_inputs){.sparse = &rows}, slopes));
+                 bo_machine_gradients(context, machine, &(bo_inputs){.sparse = &rows}, gradients));
     bo_machine_destroy(machine);
     oracle_drop(&train);
     bo_context_destroy(context);

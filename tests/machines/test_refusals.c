@@ -36,13 +36,13 @@ static int close_fixture(void **state)
 
 /* Both entry points: the whole fit and the start of a stream. */
 static void expect(fixture *f, const bo_machine_desc *desc, const bo_samples *samples, bo_status status,
-                   const char *words)
+                   const char *expected_text)
 {
     bo_machine *machine = (bo_machine *)f;
     bo_status found = bo_machine_fit(f->context, desc, samples, &machine);
-    if (found != status || !strstr(bo_context_error(f->context), words))
-        fail_msg("expected '%s' with '%s', found '%s': %s", bo_status_string(status), words, bo_status_string(found),
-                 bo_context_error(f->context));
+    if (found != status || !strstr(bo_context_error(f->context), expected_text))
+        fail_msg("expected '%s' with '%s', found '%s': %s", bo_status_string(status), expected_text,
+                 bo_status_string(found), bo_context_error(f->context));
     assert_null(machine);
     assert_true(f->counted.live == f->before);
     if (desc->solver != BO_SOLVER_AUTO || desc->loss == BO_LOSS_LOGISTIC) return;
@@ -282,23 +282,23 @@ static void test_predict(void **state)
 /* ---- cancellation ------------------------------------------------------------------------------------------------ */
 
 typedef struct patience {
-    int calls, most;
+    int calls, max_calls;
 } patience;
 
 static bool be_patient(void *user, const char *what, double done, double total)
 {
     patience *p = user;
     assert_true(what[0] != 0 && done >= 0 && (total == 0 || done <= total));
-    return ++p->calls <= p->most;
+    return ++p->calls <= p->max_calls;
 }
 
 /* Canceled at the first call, the second, … until the work completes: always BO_CANCELED, nothing leaks. */
-static void expect_cancellable(const bo_machine_desc *desc, const bo_samples *samples, int least)
+static void expect_cancellable(const bo_machine_desc *desc, const bo_samples *samples, int min_calls)
 {
-    for (int most = 0;; most++) {
-        assert_true(most < 500);
+    for (int max_calls = 0;; max_calls++) {
+        assert_true(max_calls < 500);
         counting counted = {0};
-        patience p = {.most = most};
+        patience p = {.max_calls = max_calls};
         bo_context_desc described = {
             .threads = 2, .progress = be_patient, .user = &p, .allocator = counting_allocator(&counted)};
         bo_context *context;
@@ -310,14 +310,14 @@ static void expect_cancellable(const bo_machine_desc *desc, const bo_samples *sa
             assert_int_equal(status, BO_CANCELED);
             assert_null(machine);
             assert_true(strstr(bo_context_error(context), "canceled") != NULL);
-            assert_int_equal(p.calls, most + 1); /* the callback is not called again */
+            assert_int_equal(p.calls, max_calls + 1); /* the callback is not called again */
         }
         bo_machine_destroy(status == BO_OK ? machine : NULL);
         assert_true(counted.live == before);
         bo_context_destroy(context);
         assert_true(counted.live == 0);
         if (status != BO_OK) continue;
-        assert_true(most >= least); /* there were this many calls */
+        assert_true(max_calls >= min_calls); /* there were this many calls */
         return;
     }
 }

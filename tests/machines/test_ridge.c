@@ -19,12 +19,12 @@ static void expect_ridge(bo_context *context, const bo_machine *machine, const b
     double *z = oracle_features(context, machine, train->rows, train->x);
     double *z_new = oracle_features(context, machine, fresh.rows, fresh.x);
     double *beta = oracle_ridge(train->rows, features, outputs, z, y, weights, penalty, intercept);
-    double *mean = oracle_mean(context, machine, fresh.rows, fresh.x), deviation = 0, least = INFINITY;
+    double *mean = oracle_mean(context, machine, fresh.rows, fresh.x), deviation = 0, smallest_penalty = INFINITY;
     for (size_t t = 0; t < outputs; t++) deviation = fmax(deviation, oracle_deviation(train->rows, outputs, y, t));
-    for (size_t j = 0; j < features; j++) least = fmin(least, penalty[j]);
+    for (size_t j = 0; j < features; j++) smallest_penalty = fmin(smallest_penalty, penalty[j]);
     double heaviest = 1;
     for (size_t i = 0; weights && i < train->rows; i++) heaviest = fmax(heaviest, weights[i]);
-    double tolerance = oracle_tolerance(train->rows, features, outputs, z, beta, least, deviation,
+    double tolerance = oracle_tolerance(train->rows, features, outputs, z, beta, smallest_penalty, deviation,
                                         machine->report.precision == BO_GRAM_PRECISION_FLOAT64);
     for (size_t i = 0; i < fresh.rows; i++)
         for (size_t t = 0; t < outputs; t++)
@@ -272,8 +272,8 @@ static void test_noise_is_lambda(void **state)
         noisy.solver = plain.solver = solvers[s];
         bo_samples rows = train;
         bo_machine *a = oracle_fit(context, &noisy, &rows), *b = NULL;
-        double held = solvers[s] == BO_SOLVER_CG ? ROWS / 10 : 0; /* CG holds out rows, so n is smaller */
-        plain.lambda = 0.25 + (ROWS - held) * 0.125 * 0.125;
+        double held_out = solvers[s] == BO_SOLVER_CG ? ROWS / 10 : 0; /* CG holds out rows, so n is smaller */
+        plain.lambda = 0.25 + (ROWS - held_out) * 0.125 * 0.125;
         b = oracle_fit(context, &plain, &rows);
         double *f = oracle_mean(context, a, NEW_ROWS, fresh.x), *g = oracle_mean(context, b, NEW_ROWS, fresh.x);
         assert_memory_equal(f, g, NEW_ROWS * sizeof *f);

@@ -38,7 +38,7 @@ static const problem problems[] = {
 };
 
 /* Inputs with bounded support: extrapolation is not tested here. */
-static bo_samples make(const problem *p, size_t rows, double noise, uint64_t seed)
+static bo_samples create_samples(const problem *p, size_t rows, double noise, uint64_t seed)
 {
     bo_samples samples = oracle_regression(rows, p->dim, 1, 0, seed);
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.noise", 0));
@@ -52,7 +52,7 @@ static bo_samples make(const problem *p, size_t rows, double noise, uint64_t see
 static double best_of_grid(bo_context *context, const problem *p, size_t features, const bo_samples *train,
                            const bo_samples *fresh, const bo_machine *chosen)
 {
-    double least = INFINITY;
+    double smallest_error = INFINITY;
     float *scaled = malloc((train->rows + fresh->rows) * p->dim * sizeof *scaled),
           *z = malloc((train->rows + fresh->rows) * features * sizeof *z);
     for (size_t i = 0; i < (train->rows + fresh->rows) * p->dim; i++) {
@@ -93,11 +93,11 @@ static double best_of_grid(bo_context *context, const problem *p, size_t feature
                 for (size_t j = 0; j < features; j++) f += (double)z[(train->rows + i) * features + j] * b[j];
                 error += (f - fresh->y[i]) * (f - fresh->y[i]) / (double)fresh->rows;
             }
-            if (error < least) least = error;
+            if (error < smallest_error) smallest_error = error;
         }
     }
     free(scaled), free(z), free(gram), free(a), free(b);
-    return sqrt(least);
+    return sqrt(smallest_error);
 }
 
 /* The best of the grid uses the new rows, the search does not: its loss is the price of choosing from n noisy rows. Two
@@ -111,14 +111,15 @@ static void test_close_to_the_best(void **state)
     for (size_t k = 0; k < sizeof problems / sizeof *problems; k++) {
         const problem *p = &problems[k];
         size_t features = p->features;
-        bo_samples train = make(p, p->rows, p->noise, 1), fresh = make(p, TEST_ROWS, p->noise, 2);
+        bo_samples train = create_samples(p, p->rows, p->noise, 1), fresh = create_samples(p, TEST_ROWS, p->noise, 2);
         bo_machine_desc desc = {
             .features = {.kernel = p->kernel, .features = features}, .solver = BO_SOLVER_PRIMAL, .seed = 1};
         bo_machine *machine = oracle_fit(context, &desc, &train);
-        double *mean = oracle_mean(context, machine, TEST_ROWS, fresh.x), ours = oracle_rmse(TEST_ROWS, mean, fresh.y);
+        double *mean = oracle_mean(context, machine, TEST_ROWS, fresh.x),
+               found_error = oracle_rmse(TEST_ROWS, mean, fresh.y);
         double best = best_of_grid(context, p, features, &train, &fresh, machine);
-        if (!(ours <= 1.05 * best))
-            fail_msg("%s: error %.4g with gamma %.3g and lambda %.3g, %.4g is possible", p->name, ours,
+        if (!(found_error <= 1.05 * best))
+            fail_msg("%s: error %.4g with gamma %.3g and lambda %.3g, %.4g is possible", p->name, found_error,
                      machine->report.gamma, machine->report.lambda, best);
         free(mean);
         bo_machine_destroy(machine);
@@ -162,7 +163,7 @@ static void test_given_is_given(void **state)
     (void)state;
     bo_context *context = test_context(2);
     for (size_t rows = 200; rows <= 2200; rows += 2000) {
-        bo_samples train = make(&problems[0], rows, 0.3, 1);
+        bo_samples train = create_samples(&problems[0], rows, 0.3, 1);
         static const bo_solver solvers[] = {BO_SOLVER_PRIMAL, BO_SOLVER_CG};
         for (size_t s = 0; s < 2; s++) {
             bo_machine_desc desc = {.features = {.features = 32, .gamma = 0.37}, .solver = solvers[s], .seed = 1};
@@ -187,7 +188,7 @@ static void test_units(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
-    bo_samples train = make(&problems[0], 250, 0.3, 1);
+    bo_samples train = create_samples(&problems[0], 250, 0.3, 1);
     bo_machine_desc desc = {.features = {.features = 32}, .seed = 1};
     bo_machine *a = oracle_fit(context, &desc, &train);
     for (size_t i = 0; i < train.rows; i++) ((double *)train.y)[i] *= 1024;
@@ -225,7 +226,7 @@ static void expect_same_bits(const bo_machine_desc *desc, const bo_samples *trai
 static void test_same_bits(void **state)
 {
     (void)state;
-    bo_samples small = make(&problems[0], 220, 0.3, 1), large = make(&problems[0], 2300, 0.3, 1);
+    bo_samples small = create_samples(&problems[0], 220, 0.3, 1), large = create_samples(&problems[0], 2300, 0.3, 1);
     bo_samples classes = oracle_classes(300, 3, 3, 2, 5);
     bo_machine_desc desc = {.features = {.features = 64}, .seed = 1};
     expect_same_bits(&desc, &small);
@@ -256,7 +257,7 @@ static void test_time(void **state)
     } cases[] = {{300, 64}, {600, 512}, {3000, 256}};
     bo_context *context = test_context(2);
     for (size_t k = 0; k < 3; k++) {
-        bo_samples train = make(&problems[0], cases[k].rows, 0.3, 1);
+        bo_samples train = create_samples(&problems[0], cases[k].rows, 0.3, 1);
         bo_machine_desc desc = {.features = {.features = cases[k].features}, .seed = 1};
         double over = INFINITY;
         for (int attempt = 0; attempt < 3 && over > 0; attempt++) {
@@ -275,7 +276,7 @@ static void test_seed(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
-    bo_samples train = make(&problems[0], 150, 0.3, 1);
+    bo_samples train = create_samples(&problems[0], 150, 0.3, 1);
     bo_machine_desc desc = {.features = {.features = 32}, .lambda = 0.1, .seed = 1};
     bo_machine *a = oracle_fit(context, &desc, &train), *b = oracle_fit(context, &desc, &train);
     desc.seed = 2;

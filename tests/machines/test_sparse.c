@@ -53,15 +53,15 @@ static void check_same(bo_context *context, const bo_machine_desc *desc, bool cl
     for (size_t i = 0; classes && i < ROWS; i++) ((double *)train.y)[i] = train.y[i] > 1;
     train.classes = classes ? 2 : 0;
     const bo_samples sparse = sparse_of(&train, sparse_train);
-    bo_machine *usual = oracle_fit(context, desc, &train), *machine = oracle_fit(context, desc, &sparse), *loaded;
-    const size_t outputs = usual->report.outputs;
+    bo_machine *dense = oracle_fit(context, desc, &train), *machine = oracle_fit(context, desc, &sparse), *loaded;
+    const size_t outputs = dense->report.outputs;
     double a[NEW * 2], b[NEW * 2], c[NEW * 2], d[NEW * 2], a_std[NEW * 2], b_std[NEW * 2];
-    const bool std = usual->report.has_std;
+    const bool std = dense->report.has_std;
     void *bytes;
     size_t size;
-    assert_int_equal(machine->report.solver, usual->report.solver);
-    assert_close(machine->report.gamma / usual->report.gamma, 1, 1e-3);
-    assert_ok(context, bo_machine_predict(context, usual, &(bo_inputs){.rows = NEW, .x = test.x},
+    assert_int_equal(machine->report.solver, dense->report.solver);
+    assert_close(machine->report.gamma / dense->report.gamma, 1, 1e-3);
+    assert_ok(context, bo_machine_predict(context, dense, &(bo_inputs){.rows = NEW, .x = test.x},
                                           &(bo_prediction){.mean = a, .std = std ? a_std : NULL}));
     assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.sparse = &sparse_test->rows},
                                           &(bo_prediction){.mean = b, .std = std ? b_std : NULL}));
@@ -69,7 +69,7 @@ static void check_same(bo_context *context, const bo_machine_desc *desc, bool cl
     assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
     assert_ok(context, bo_machine_predict(context, loaded, &(bo_inputs){.rows = NEW, .x = test.x},
                                           &(bo_prediction){.mean = c})); /* dense rows */
-    assert_ok(context, bo_machine_predict(context, usual, &(bo_inputs){.sparse = &sparse_test->rows},
+    assert_ok(context, bo_machine_predict(context, dense, &(bo_inputs){.sparse = &sparse_test->rows},
                                           &(bo_prediction){.mean = d}));
     for (size_t k = 0; k < NEW * outputs; k++) {
         assert_close(b[k], a[k], tolerance);
@@ -78,7 +78,7 @@ static void check_same(bo_context *context, const bo_machine_desc *desc, bool cl
         if (std) assert_close(b_std[k], a_std[k], tolerance);
     }
     bo_free(bytes);
-    bo_machine_destroy(usual);
+    bo_machine_destroy(dense);
     bo_machine_destroy(machine);
     bo_machine_destroy(loaded);
     drop(&train, sparse_train);
@@ -272,7 +272,7 @@ static void test_malformed_rows(void **state)
     static const struct {
         size_t start[3];
         uint32_t column[2];
-        const char *words;
+        const char *expected_text;
     } cases[] = {{{0, 2, 1}, {0, 1}, "row 1: expected ascending offsets, found 1 after 2"},
                  {{0, 1, 2}, {0, 3}, "row 1: expected ascending columns below 3, found column 3"},
                  {{0, 2, 2}, {1, 1}, "row 0: expected ascending columns below 3, found column 1"}};
@@ -284,7 +284,7 @@ static void test_malformed_rows(void **state)
     assert_ok(context, bo_features_create(context, &desc, &map));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const bo_sparse x = {2, 3, cases[i].start, cases[i].column, value};
-        assert_fails(context, BO_INVALID, cases[i].words,
+        assert_fails(context, BO_INVALID, cases[i].expected_text,
                      bo_features_apply(context, map, &(bo_inputs){.sparse = &x}, z, 4));
     }
     static const size_t none[3] = {0, 0, 0};

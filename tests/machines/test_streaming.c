@@ -168,20 +168,20 @@ static void test_merge(void **state)
 }
 
 /* Refused with the name of the difference, and unchanged. */
-static void expect_refused(fixture *f, const bo_machine_desc *desc, const bo_samples *sample, const char *words)
+static void expect_refused(fixture *f, const bo_machine_desc *desc, const bo_samples *sample, const char *expected_text)
 {
     bo_machine_desc plain = plain_desc();
-    bo_fitting *mine = begin(f->context, &plain, &f->train), *other = begin(f->context, desc, sample);
-    add_range(f->context, mine, &f->train, 0, 100);
+    bo_fitting *fitting = begin(f->context, &plain, &f->train), *other = begin(f->context, desc, sample);
+    add_range(f->context, fitting, &f->train, 0, 100);
     add_range(f->context, other, sample, 0, 100);
-    bo_status status = bo_fitting_merge(f->context, mine, other);
-    if (status != BO_INVALID || !strstr(bo_context_error(f->context), words))
-        fail_msg("expected a refusal with '%s': %s, '%s'", words, bo_status_string(status),
+    bo_status status = bo_fitting_merge(f->context, fitting, other);
+    if (status != BO_INVALID || !strstr(bo_context_error(f->context), expected_text))
+        fail_msg("expected a refusal with '%s': %s, '%s'", expected_text, bo_status_string(status),
                  bo_context_error(f->context));
-    bo_machine *machine = finish(f->context, mine);
+    bo_machine *machine = finish(f->context, fitting);
     assert_int_equal(machine->report.rows, 100);
     bo_machine_destroy(machine);
-    bo_fitting_destroy(mine), bo_fitting_destroy(other);
+    bo_fitting_destroy(fitting), bo_fitting_destroy(other);
 }
 
 static void test_merge_refused(void **state)
@@ -253,10 +253,10 @@ static void test_solvers_refused(void **state)
     static const struct {
         bo_solver solver;
         const char *name;
-    } others[] = {{BO_SOLVER_DUAL, "dual"}, {BO_SOLVER_CG, "cg"}, {BO_SOLVER_SGD, "sgd"}};
+    } solvers[] = {{BO_SOLVER_DUAL, "dual"}, {BO_SOLVER_CG, "cg"}, {BO_SOLVER_SGD, "sgd"}};
     for (size_t k = 0; k < 3; k++) {
-        desc = plain_desc(), desc.solver = others[k].solver;
-        assert_fails(f->context, BO_UNSUPPORTED, others[k].name,
+        desc = plain_desc(), desc.solver = solvers[k].solver;
+        assert_fails(f->context, BO_UNSUPPORTED, solvers[k].name,
                      bo_fitting_create(f->context, &desc, &f->train, &fitting));
     }
     desc = plain_desc(), desc.solver = BO_SOLVER_PRIMAL;
@@ -303,13 +303,13 @@ typedef struct fake {
     double *totals[2]; /* of the Gram matrices and of the row counts */
     size_t counts[2];
     int call;
-    bo_status answer;
+    bo_status status;
 } fake;
 
 static bo_status fake_sum(void *user, double *values, size_t count)
 {
     fake *c = user;
-    if (c->answer != BO_OK) return c->answer;
+    if (c->status != BO_OK) return c->status;
     assert_true(c->call < 2);
     assert_int_equal(count, c->counts[c->call]);
     memcpy(values, c->totals[c->call], count * sizeof *values);
@@ -346,7 +346,7 @@ static void test_reduce(void **state)
     /* a single rank needs no collective; a failure is reported with the rank */
     bo_collective alone = {.rank = 0, .size = 1, .sum = NULL};
     assert_ok(f->context, bo_fitting_reduce(f->context, all, &alone));
-    fake broken = {.answer = BO_IO};
+    fake broken = {.status = BO_IO};
     bo_collective lost = {.rank = 2, .size = 4, .sum = fake_sum, .user = &broken};
     assert_fails(f->context, BO_IO, "rank 2 of 4", bo_fitting_reduce(f->context, all, &lost));
     free(gram);

@@ -193,22 +193,22 @@ static void test_committee(void **state)
     bo_samples train = oracle_regression(120, 2, 2, 0.3, 8), fresh = oracle_regression(40, 2, 2, 0, 9);
     const bo_machine_desc desc = {.choose_kernel = true, .seed = 3};
     bo_machine *machine = oracle_fit(context, &desc, &train), *same = oracle_fit(threads, &desc, &train), *loaded;
-    assert_true(machine->others_count > 0);
+    assert_true(machine->other_members_count > 0);
     const size_t count = fresh.rows * 2;
     double *mean = malloc(count * sizeof *mean), *std = malloc(count * sizeof *std),
            *expected = calloc(count, sizeof *mean);
     double *part = malloc(count * sizeof *part), total = machine->share[0];
     assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
                                           &(bo_prediction){.mean = mean, .std = std}));
-    const size_t others = machine->others_count;
-    machine->others_count = 0; /* the leader alone */
+    const size_t other_members = machine->other_members_count;
+    machine->other_members_count = 0; /* the leader alone */
     assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
                                           &(bo_prediction){.mean = part}));
-    machine->others_count = others;
+    machine->other_members_count = other_members;
     for (size_t k = 0; k < count; k++) expected[k] = machine->share[0] * part[k];
-    for (size_t a = 0; a < others; a++) {
+    for (size_t a = 0; a < other_members; a++) {
         assert_ok(context,
-                  bo_machine_predict(context, machine->others[a], &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
+                  bo_machine_predict(context, machine->other_members[a], &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
                                      &(bo_prediction){.mean = part}));
         for (size_t k = 0; k < count; k++) expected[k] += machine->share[a + 1] * part[k];
         total += machine->share[a + 1];
@@ -221,7 +221,7 @@ static void test_committee(void **state)
     size_t size;
     assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_ok(context, bo_machine_load(context, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
-    assert_int_equal(bo_machine_report(loaded)->members, others + 1);
+    assert_int_equal(bo_machine_report(loaded)->members, other_members + 1);
     assert_ok(context, bo_machine_predict(context, loaded, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
                                           &(bo_prediction){.mean = expected, .std = part}));
     assert_memory_equal(expected, mean, count * sizeof *mean);
@@ -251,14 +251,14 @@ static void test_nested_committee(void **state)
     bo_samples train = oracle_regression(60, 2, 1, 0.3, 8);
     const bo_machine_desc desc = {.choose_kernel = true, .seed = 3};
     bo_machine *machine = oracle_fit(context, &desc, &train), *loaded;
-    assert_true(machine->others_count > 0);
+    assert_true(machine->other_members_count > 0);
     void *bytes;
     size_t size;
     assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
     for (int depth = 0; depth < 3; depth++) {
         bo_machine *outer = oracle_fit(context, &desc, &train);
-        bo_machine_destroy(outer->others[0]);
-        outer->others[0] = machine;
+        bo_machine_destroy(outer->other_members[0]);
+        outer->other_members[0] = machine;
         machine = outer;
         bo_free(bytes);
         assert_ok(context, bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));

@@ -158,14 +158,14 @@ static void test_refused(void **state)
     double mean[3], std[3];
     static const struct {
         bo_solver solver;
-        const char *words;
+        const char *expected_text;
     } cases[] = {{BO_SOLVER_CG, "cg"}, {BO_SOLVER_SGD, "sgd"}};
     for (size_t k = 0; k < 2; k++) {
         bo_machine_desc desc = oracle_desc(FEATURES, 0.3, 1);
         desc.solver = cases[k].solver;
         bo_machine *machine = oracle_fit(context, &desc, &train);
         assert_false(machine->report.has_std);
-        assert_fails(context, BO_UNSUPPORTED, cases[k].words,
+        assert_fails(context, BO_UNSUPPORTED, cases[k].expected_text,
                      bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = train.x},
                                         &(bo_prediction){.mean = mean, .std = std}));
         assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = train.x},
@@ -211,14 +211,14 @@ static void test_rows_are_independent(void **state)
         bo_machine_desc desc = oracle_desc(FEATURES, 0.3, 0.1);
         desc.solver = solvers[s];
         bo_machine *machine = oracle_fit(context, &desc, &train);
-        double *mean = malloc(MANY * sizeof *mean), *std = malloc(MANY * sizeof *std), one, own;
+        double *mean = malloc(MANY * sizeof *mean), *std = malloc(MANY * sizeof *std), one, single_std;
         assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = MANY, .x = wide, .stride = STRIDE},
                                               &(bo_prediction){.mean = mean, .std = std}));
         for (size_t i = 0; i < MANY; i += 109) {
             assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = 1, .x = fresh.x + i * DIM},
-                                                  &(bo_prediction){.mean = &one, .std = &own}));
+                                                  &(bo_prediction){.mean = &one, .std = &single_std}));
             assert_close(one, mean[i], 1e-5);
-            assert_close(own, std[i], 1e-5);
+            assert_close(single_std, std[i], 1e-5);
         }
         assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.x = fresh.x},
                                               &(bo_prediction){.mean = mean, .std = std}));

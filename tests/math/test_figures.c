@@ -5,7 +5,7 @@
 #include "base/counting.h"
 #include <bochner/metrics.h>
 
-static bo_measure measure(bo_context *context, const bo_metrics *metrics, bo_figure figure)
+static bo_measure measure(bo_context *context, const bo_metrics *metrics, bo_score figure)
 {
     bo_measure out;
     assert_ok(context, bo_metrics_measure(context, metrics, figure, &out));
@@ -39,27 +39,27 @@ static void test_numbers(void **state)
     bo_context *context = test_context(1);
     const double y[] = {3, -0.5, 2, 7, 1.25}, mean[] = {2.5, 0, 2, 8, 1};
     bo_metrics *metrics = create(context, (bo_metrics_desc){.targets = 1, .points = 10});
-    assert_true(isnan(measure(context, metrics, BO_FIGURE_MAE).value));
+    assert_true(isnan(measure(context, metrics, BO_SCORE_MAE).value));
     assert_ok(context, bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = 5, .y = y, .mean = mean}));
-    assert_close(measure(context, metrics, BO_FIGURE_RMSE).value, 0.5590169943749475, 1e-15);
-    assert_close(measure(context, metrics, BO_FIGURE_RMSE).error, 0.1600781059358212, 1e-15);
-    assert_close(measure(context, metrics, BO_FIGURE_R2).value, 0.9500798722044729, 1e-15);
-    assert_close(measure(context, metrics, BO_FIGURE_MAE).value, 0.45, 1e-15);
-    assert_close(measure(context, metrics, BO_FIGURE_MAE).error, 0.16583123951776998, 1e-15);
-    assert_true(measure(context, metrics, BO_FIGURE_MEDIAN_ERROR).value == 0.5);
+    assert_close(measure(context, metrics, BO_SCORE_RMSE).value, 0.5590169943749475, 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_RMSE).error, 0.1600781059358212, 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_R2).value, 0.9500798722044729, 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_MAE).value, 0.45, 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_MAE).error, 0.16583123951776998, 1e-15);
+    assert_true(measure(context, metrics, BO_SCORE_MEDIAN_ERROR).value == 0.5);
     assert_ok(context,
               bo_metrics_add(
                   context, metrics,
                   &(bo_metrics_rows){.rows = 1, .y = y, .mean = mean + 4})); /* an error of 2; errors 0.5 and 0.5 */
-    assert_true(measure(context, metrics, BO_FIGURE_MEDIAN_ERROR).value == 0.5);
+    assert_true(measure(context, metrics, BO_SCORE_MEDIAN_ERROR).value == 0.5);
     const double far = 4;
     assert_ok(context, bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = 1, .y = y, .mean = &far}));
     assert_ok(context, bo_metrics_add(context, metrics,
                                       &(bo_metrics_rows){
                                           .rows = 1, .y = y, .mean = &far})); /* of 0 .25 .5 .5 1 1 1 2: 0.5 and 1 */
-    assert_true(measure(context, metrics, BO_FIGURE_MEDIAN_ERROR).value == 0.75);
-    assert_true(isnan(measure(context, metrics, BO_FIGURE_COVERAGE).value));
-    assert_true(isnan(measure(context, metrics, BO_FIGURE_AUC).value));
+    assert_true(measure(context, metrics, BO_SCORE_MEDIAN_ERROR).value == 0.75);
+    assert_true(isnan(measure(context, metrics, BO_SCORE_COVERAGE).value));
+    assert_true(isnan(measure(context, metrics, BO_SCORE_AUC).value));
     bo_metrics_destroy(metrics);
     /* the mean absolute error of each target, in a unit whose squares are out of range */
     metrics = create(context, (bo_metrics_desc){.targets = 2});
@@ -68,7 +68,7 @@ static void test_numbers(void **state)
     assert_close(bo_metrics_target_mae(metrics, 0) / 1e200, 1.5, 1e-15);
     assert_close(bo_metrics_target_mae(metrics, 1), 1, 1e-15);
     assert_true(isnan(bo_metrics_target_mae(metrics, 2)));
-    assert_true(isnan(measure(context, metrics, BO_FIGURE_MEDIAN_ERROR).value)); /* no points */
+    assert_true(isnan(measure(context, metrics, BO_SCORE_MEDIAN_ERROR).value)); /* no points */
     bo_metrics_destroy(metrics);
     bo_context_destroy(context);
 }
@@ -87,7 +87,7 @@ static void test_standard_error(void **state)
         for (int i = 0; i < FEW; i++) mean[i] = 10 * bo_rng_normal(&rng);
         bo_metrics *metrics = create(context, (bo_metrics_desc){.targets = 1});
         assert_ok(context, bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = FEW, .y = y, .mean = mean}));
-        const bo_measure rmse = measure(context, metrics, BO_FIGURE_RMSE);
+        const bo_measure rmse = measure(context, metrics, BO_SCORE_RMSE);
         sum += rmse.value, squares += rmse.value * rmse.value, errors += rmse.error / SAMPLES;
         bo_metrics_destroy(metrics);
     }
@@ -105,14 +105,14 @@ static void test_two_classes(void **state)
     static const double p[] = {0.1, 0.4, 0.4, 0.8, 0.9, 0.8, 0.3, 0.05};
     bo_metrics *metrics = create(context, (bo_metrics_desc){.classes = 2, .points = 100});
     for (size_t i = 0; i < 8; i++) add(context, metrics, y[i], (double[]){1 - p[i], p[i]});
-    const bo_measure auc = measure(context, metrics, BO_FIGURE_AUC);
+    const bo_measure auc = measure(context, metrics, BO_SCORE_AUC);
     assert_true(auc.value == 0.75 && auc.bound == 0);
-    assert_close(measure(context, metrics, BO_FIGURE_BRIER).value, 0.2140625, 1e-15);
-    assert_close(measure(context, metrics, BO_FIGURE_LOG_LOSS).value, 0.5907106186771994, 1e-15);
-    assert_close(measure(context, metrics, BO_FIGURE_MACRO_F1).value, 0.6190476190476191, 1e-15);
-    assert_close(measure(context, metrics, BO_FIGURE_ACCURACY).error, sqrt(0.625 * 0.375 / 8), 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_BRIER).value, 0.2140625, 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_LOG_LOSS).value, 0.5907106186771994, 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_MACRO_F1).value, 0.6190476190476191, 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_ACCURACY).error, sqrt(0.625 * 0.375 / 8), 1e-15);
     /* bins of 0.05: |Σ outcomes - Σ p| of those with 0.05, 0.1, 0.3, 0.4, 0.8 and 0.9 */
-    assert_close(measure(context, metrics, BO_FIGURE_CALIBRATION).value, (0.05 + 0.1 + 0.7 + 0.2 + 0.6 + 0.1) / 8,
+    assert_close(measure(context, metrics, BO_SCORE_CALIBRATION).value, (0.05 + 0.1 + 0.7 + 0.2 + 0.6 + 0.1) / 8,
                  1e-14);
     double low[8], high[8];
     size_t count;
@@ -140,13 +140,13 @@ static void test_three_classes(void **state)
                                   {0.6, 0.2, 0.2}, {0.1, 0.6, 0.3}, {0.2, 0.7, 0.1}, {0.2, 0.5, 0.3}};
     bo_metrics *metrics = create(context, (bo_metrics_desc){.classes = 4, .points = 9}); /* the last one has no rows */
     for (size_t i = 0; i < 9; i++) add(context, metrics, y[i], p[i]);
-    assert_close(measure(context, metrics, BO_FIGURE_AUC).value, 0.8314814814814815, 1e-15);
-    assert_close(measure(context, metrics, BO_FIGURE_LOG_LOSS).value, 0.7931865575128122, 1e-15);
-    assert_close(measure(context, metrics, BO_FIGURE_BRIER).value, 0.4577777777777778, 1e-15);
-    assert_close(measure(context, metrics, BO_FIGURE_MACRO_F1).value, 0.65, 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_AUC).value, 0.8314814814814815, 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_LOG_LOSS).value, 0.7931865575128122, 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_BRIER).value, 0.4577777777777778, 1e-15);
+    assert_close(measure(context, metrics, BO_SCORE_MACRO_F1).value, 0.65, 1e-15);
     static const double expected[][4] = {
         {2.0 / 3, 1, 0.8, 1}, {0.75, 0.75, 0.75, 0.8}, {0.5, 1.0 / 3, 0.4, 0.6944444444444444}};
-    bo_class_figures figures;
+    bo_class_scores figures;
     for (size_t c = 0; c < 3; c++) {
         assert_ok(context, bo_metrics_class(context, metrics, c, &figures));
         assert_close(figures.precision, expected[c][0], 1e-15);
@@ -165,11 +165,11 @@ static void test_three_classes(void **state)
     assert_fails(context, BO_INVALID, "class 4", bo_metrics_roc(context, metrics, 4, 4, low, high, &count));
     assert_fails(context, BO_INVALID, "1 points", bo_metrics_roc(context, metrics, 0, 1, low, high, &count));
     bo_measure out;
-    assert_fails(context, BO_INVALID, "found 99", bo_metrics_measure(context, metrics, (bo_figure)99, &out));
+    assert_fails(context, BO_INVALID, "found 99", bo_metrics_measure(context, metrics, (bo_score)99, &out));
     assert_ok(context, bo_metrics_add_class(context, metrics, 0, 0, 1)); /* a row without probabilities */
-    assert_true(isnan(measure(context, metrics, BO_FIGURE_AUC).value));
-    assert_true(isnan(measure(context, metrics, BO_FIGURE_BRIER).value));
-    assert_true(isnan(measure(context, metrics, BO_FIGURE_CALIBRATION).value));
+    assert_true(isnan(measure(context, metrics, BO_SCORE_AUC).value));
+    assert_true(isnan(measure(context, metrics, BO_SCORE_BRIER).value));
+    assert_true(isnan(measure(context, metrics, BO_SCORE_CALIBRATION).value));
     bo_metrics_destroy(metrics);
     bo_context_destroy(context);
 }
@@ -227,21 +227,21 @@ static void test_pairs(void **state)
         }
         for (size_t c = 0; c < classes; c++) {
             const bo_measure truth = all_pairs(y, p, classes, c);
-            bo_class_figures figures;
+            bo_class_scores figures;
             assert_ok(context, bo_metrics_class(context, exact, c, &figures));
             if (classes == 2 && c == 0) continue; /* 1 - p rounds ties apart: compared below */
             assert_close(figures.auc, truth.value, 1e-13);
             assert_close(figures.auc_error, truth.error, 1e-13);
         }
-        bo_class_figures first, second;
+        bo_class_scores first, second;
         assert_ok(context, bo_metrics_class(context, exact, 0, &first));
         assert_ok(context, bo_metrics_class(context, exact, 1, &second));
         if (classes == 2) assert_true(first.auc == second.auc);
-        const bo_measure all = measure(context, exact, BO_FIGURE_AUC), some = measure(context, binned, BO_FIGURE_AUC);
+        const bo_measure all = measure(context, exact, BO_SCORE_AUC), some = measure(context, binned, BO_SCORE_AUC);
         assert_true(all.bound == 0 && some.bound > 0 && some.bound < 0.5 * 0.05);
         assert_true(some.value != all.value);
         assert_close(some.value, all.value, some.bound);
-        assert_true(measure(context, exact, BO_FIGURE_BRIER).value == measure(context, binned, BO_FIGURE_BRIER).value);
+        assert_true(measure(context, exact, BO_SCORE_BRIER).value == measure(context, binned, BO_SCORE_BRIER).value);
         bo_metrics_destroy(exact);
         bo_metrics_destroy(binned);
     }
@@ -275,7 +275,7 @@ static void test_blocks(void **state)
                                                                  .predicted = predicted + at,
                                                                  .probabilities = p + 2 * at}));
         }
-        values[b] = measure(context, metrics, BO_FIGURE_AUC).value;
+        values[b] = measure(context, metrics, BO_SCORE_AUC).value;
         bo_metrics_destroy(metrics);
     }
     assert_true(values[0] > 0.6 && values[0] < 1 && values[0] == values[1] && values[0] == values[2]);
@@ -292,10 +292,10 @@ typedef struct job {
 static bo_status read_figures(bo_context *context, const bo_metrics *metrics)
 {
     bo_measure auc;
-    bo_class_figures figures;
+    bo_class_scores figures;
     double low[BLOCK], high[BLOCK];
     size_t count;
-    bo_status status = bo_metrics_measure(context, metrics, BO_FIGURE_AUC, &auc);
+    bo_status status = bo_metrics_measure(context, metrics, BO_SCORE_AUC, &auc);
     if (status == BO_OK) status = bo_metrics_class(context, metrics, 1, &figures);
     if (status == BO_OK) status = bo_metrics_roc(context, metrics, 1, BLOCK, low, high, &count);
     if (status == BO_OK) assert_true(auc.value > 0.5 && count > 2);
@@ -345,12 +345,12 @@ static void test_memory(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    bo_figure figure = BO_FIGURE_RMSE;
-    assert_string_equal(bo_figure_name(BO_FIGURE_CALIBRATION), "calibration_error");
-    assert_null(bo_figure_name((bo_figure)(BO_FIGURE_CALIBRATION + 1)));
-    assert_true(bo_figure_parse("log_loss", &figure) && figure == BO_FIGURE_LOG_LOSS);
-    assert_false(bo_figure_parse("loss", &figure) || bo_figure_parse(NULL, &figure));
-    assert_true(bo_figure_larger_is_better(BO_FIGURE_AUC) && !bo_figure_larger_is_better(BO_FIGURE_BRIER));
+    bo_score figure = BO_SCORE_RMSE;
+    assert_string_equal(bo_score_name(BO_SCORE_CALIBRATION), "calibration_error");
+    assert_null(bo_score_name((bo_score)(BO_SCORE_CALIBRATION + 1)));
+    assert_true(bo_score_parse("log_loss", &figure) && figure == BO_SCORE_LOG_LOSS);
+    assert_false(bo_score_parse("loss", &figure) || bo_score_parse(NULL, &figure));
+    assert_true(bo_score_larger_is_better(BO_SCORE_AUC) && !bo_score_larger_is_better(BO_SCORE_BRIER));
 }
 
 int main(void)

@@ -253,8 +253,8 @@ static void test_reports(void **state)
     static numbers n;
     fill(&n);
     bo_metrics *metrics = gather(context, &n, &(bo_metrics_desc){.targets = TARGETS, .has_std = true}, 100);
-    bo_metrics_figures all;
-    bo_target_figures one;
+    bo_metrics_summary all;
+    bo_target_scores one;
     bo_metrics_report(metrics, &all);
     assert_true(all.rmse == bo_metrics_rmse(metrics) && all.r2 == bo_metrics_r2(metrics));
     assert_true(all.coverage == bo_metrics_coverage(metrics) && isnan(all.accuracy) && isnan(all.log_loss));

@@ -25,8 +25,8 @@ bo_status bo_hadamard_prepare(bo_context *context, const bo_draw_request *reques
     /* three unnormalized transforms scale by P^{3/2} */
     double size = pow((double)padded, -1.5);
     for (size_t i = 0; i < request->count; i++) {
-        bo_rng own = bo_rng_make(request->seed, bo_rng_stream("features.norms", i));
-        hadamard->norms[i] = (float)(size * bo_radial_norm(request, padded, &own));
+        bo_rng stream = bo_rng_make(request->seed, bo_rng_stream("features.norms", i));
+        hadamard->norms[i] = (float)(size * bo_radial_norm(request, padded, &stream));
     }
     return BO_OK;
 }

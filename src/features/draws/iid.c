@@ -28,10 +28,10 @@ void bo_fill_normal(bo_context *context, const char *purpose, uint64_t seed, uin
     bo_parallel(context, rows, normal_task, &job);
 }
 
-bo_status bo_draw_progress(bo_context *context, const bo_draw_request *request, size_t first, size_t *asked)
+bo_status bo_draw_progress(bo_context *context, const bo_draw_request *request, size_t first, size_t *last_report)
 {
-    if (first - *asked < SLICE) return BO_OK;
-    *asked = first;
+    if (first - *last_report < SLICE) return BO_OK;
+    *last_report = first;
     return bo_progress(context, "drawing frequencies", (double)first, (double)request->count);
 }
 
@@ -70,11 +70,11 @@ static void iid_task(void *arg, size_t index, int worker)
 
 static bo_status draw_iid(bo_context *context, const bo_draw_request *request, float *w)
 {
-    size_t asked = 0;
+    size_t last_report = 0;
     for (size_t first = 0; first < request->count; first += SLICE) {
         iid_job job = {.request = request, .w = w, .first = first};
         size_t rows = request->count - first < SLICE ? request->count - first : SLICE;
-        BO_TRY(bo_draw_progress(context, request, first, &asked));
+        BO_TRY(bo_draw_progress(context, request, first, &last_report));
         bo_parallel(context, rows, iid_task, &job);
     }
     return BO_OK;

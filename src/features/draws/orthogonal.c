@@ -5,15 +5,15 @@
 
 static bo_status draw_orthogonal(bo_context *context, const bo_draw_request *request, float *w)
 {
-    size_t dim = request->dim, most = request->count < dim ? request->count : dim;
-    double *q = bo_alloc_raw(context, most, dim * sizeof *q, "an orthogonal block of frequencies");
+    size_t dim = request->dim, block_rows = request->count < dim ? request->count : dim;
+    double *q = bo_alloc_raw(context, block_rows, dim * sizeof *q, "an orthogonal block of frequencies");
     if (!q) return BO_MEMORY;
     bo_status status = BO_OK;
-    size_t asked = 0;
+    size_t last_report = 0;
     for (size_t first = 0; status == BO_OK && first < request->count; first += dim) {
         size_t rows = request->count - first < dim ? request->count - first : dim;
         bo_fill_normal(context, "features.orthogonal", request->seed, first, rows, dim, q);
-        status = bo_draw_progress(context, request, first, &asked);
+        status = bo_draw_progress(context, request, first, &last_report);
         if (status == BO_OK) status = bo_haar(context, rows, dim, q, dim);
         for (size_t r = 0; status == BO_OK && r < rows; r++) {
             bo_rng rng = bo_rng_make(request->seed, bo_rng_stream("features.norms", first + r));

@@ -35,10 +35,10 @@ static bo_status draw_simplex(bo_context *context, const bo_draw_request *reques
     if (!r) return BO_MEMORY;
     double *sum = r + dim * dim; /* sum of the first d - 1 rows of R */
     bo_status status = BO_OK;
-    size_t asked = 0;
+    size_t last_report = 0;
     for (size_t first = 0; status == BO_OK && first < request->count; first += dim) {
         bo_fill_normal(context, "features.simplex", request->seed, first, dim, dim, r);
-        status = bo_draw_progress(context, request, first, &asked);
+        status = bo_draw_progress(context, request, first, &last_report);
         if (status == BO_OK) status = bo_haar(context, dim, dim, r, dim);
         for (size_t j = 0; j < dim; j++) {
             sum[j] = 0;

@@ -68,9 +68,9 @@ static inline float bo_both_signs(const bo_features *features, const float *x, f
 static inline bo_status bo_count_columns(bo_context *context, const bo_features_desc *desc, size_t per,
                                          size_t *features)
 {
-    if (desc->dim > BO_EXACT_MOST)
+    if (desc->dim > BO_EXACT_MAX_SIZE)
         return bo_fail(context, BO_INVALID, "function %s supports dim up to %d, found %zu",
-                       bo_function_name(desc->function), (int)BO_EXACT_MOST, desc->dim);
+                       bo_function_name(desc->function), (int)BO_EXACT_MAX_SIZE, desc->dim);
     *features = per * desc->dim;
     return BO_OK;
 }
@@ -150,6 +150,6 @@ void bo_exponential_scaled_f64(const bo_features *features, const double *u, con
                                double *log_scale);
 void bo_exponential_scaled_backward_f64(const bo_features *features, const double *z, const double *dz, double *du,
                                         double *push);
-double bo_exponential_log_product(const bo_features *features, size_t i, int which, double u, double half_norm);
+double bo_exponential_log_product(const bo_features *features, size_t i, int product_index, double u, double half_norm);
 
 #endif

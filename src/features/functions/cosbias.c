@@ -58,10 +58,10 @@ static double variance(const bo_features *f, const bo_pair *pair)
     return fmax(0, (1 + 0.5 * k2 - k * k) / (double)f->frequencies);
 }
 
-static double log_product(const bo_features *f, size_t i, int which, double u, double half_norm)
+static double log_product(const bo_features *f, size_t i, int product_index, double u, double half_norm)
 {
     double c = cos(u + (double)f->bias[i]);
-    (void)which, (void)half_norm;
+    (void)product_index, (void)half_norm;
     return log(2 * c * c);
 }
 

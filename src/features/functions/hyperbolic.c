@@ -101,10 +101,10 @@ static double variance(const bo_features *f, const bo_pair *pair)
 }
 
 /* e^{2u} / 2, e^{-2u} / 2, 1 / 2 */
-static double log_product(const bo_features *f, size_t i, int which, double u, double half_norm)
+static double log_product(const bo_features *f, size_t i, int product_index, double u, double half_norm)
 {
     const double turn[] = {u, -u, 0};
-    return 2 * (turn[which] + bo_offset(f, i) - half_norm) - 0.69314718055994530942;
+    return 2 * (turn[product_index] + bo_offset(f, i) - half_norm) - 0.69314718055994530942;
 }
 
 const bo_function_definition bo_function_hyperbolic = {

@@ -2,7 +2,7 @@
  * number of landmarks are 0.
  *
  * Gradients: with dk = Wᵀ dφ, dt = Σ_i dk_i ∂k(t, t_i)/∂t, by the slopes of the kernel with respect to the members of
- * the pair that it depends on (slopes.c). */
+ * the pair that it depends on (derivatives.c). */
 #ifdef REAL
 
 /* The pair of a scaled row and landmark i. */
@@ -45,10 +45,11 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
         for (size_t i = 0; i < f->landmarks->count; i++) {
             const float *z = f->landmarks->rows + i * dim;
             const bo_pair pair = R(pair_of)(f, t + r * dim, i, &top_x, &top_y);
-            const bo_pair_slopes slopes = bo_kernel_slopes(&f->desc, &pair);
+            const bo_pair_derivatives derivatives = bo_kernel_derivatives(&f->desc, &pair);
             for (size_t j = 0; j < dim; j++) {
                 const double a = (double)t[r * dim + j], b = (double)z[j] * f->factor[j];
-                dt[r * dim + j] += (REAL)(dk[i] * bo_slopes_along(&slopes, form, f->desc.gamma, a, b, top_x, top_y));
+                dt[r * dim + j] +=
+                    (REAL)(dk[i] * bo_derivative_along(&derivatives, form, f->desc.gamma, a, b, top_x, top_y));
             }
         }
     }
@@ -203,12 +204,12 @@ static void kernel_rows(const bo_features *f, size_t rows, const float *t, float
 }
 
 static void forward_f32(const bo_features *f, size_t rows, const float *u, const float *t, float *z, size_t ldz,
-                        void *own)
+                        void *scratch)
 {
     const bo_landmarks *l = f->landmarks;
     buffers b;
     (void)u;
-    carve(f, own, &b);
+    carve(f, scratch, &b);
     const size_t ldk = stride_of(f);
     kernel_rows(f, rows, t, b.lifted, b.k, ldk);
     for (size_t first = 0, p = 0; l->lower && first < l->count; first += BO_LANDMARK_PANEL, p++)
@@ -223,10 +224,10 @@ static void forward_f32(const bo_features *f, size_t rows, const float *u, const
 
 static bo_status check(bo_context *context, bo_features_desc *desc)
 {
-    enum { MOST = 1 << 16 };
-    if (desc->features > MOST)
-        return bo_fail(context, BO_INVALID, "function landmarks supports at most %d features, found %zu", (int)MOST,
-                       desc->features);
+    enum { MAX_FEATURES = 1 << 16 };
+    if (desc->features > MAX_FEATURES)
+        return bo_fail(context, BO_INVALID, "function landmarks supports at most %d features, found %zu",
+                       (int)MAX_FEATURES, desc->features);
     if (desc->sampling == BO_SAMPLING_OPTIMAL)
         return bo_fail(context, BO_UNSUPPORTED,
                        "sampling optimal cannot be used with function landmarks; use drawn or leverage");

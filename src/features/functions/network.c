@@ -37,16 +37,16 @@ typedef struct R(vectors) {
     REAL *v; /* v^p of one block, for p = 1 … L one after the other */
 } R(vectors);
 
-static REAL *R(carve)(const network_shape *n, REAL *room, R(vectors) * out)
+static REAL *R(carve)(const network_shape *n, REAL *workspace, R(vectors) * out)
 {
     for (size_t l = 0; l <= n->layers; l++) {
-        out->phi[l] = room;
-        out->u[l] = room += GROUP * (n->bias + n->width[l]);
-        out->s[l] = room += l ? GROUP * n->width[l] : 0;
-        room += l ? GROUP * n->width[l] : 0;
+        out->phi[l] = workspace;
+        out->u[l] = workspace += GROUP * (n->bias + n->width[l]);
+        out->s[l] = workspace += l ? GROUP * n->width[l] : 0;
+        workspace += l ? GROUP * n->width[l] : 0;
     }
-    out->v = room;
-    return room + GROUP * (n->layers + 1) * n->longest;
+    out->v = workspace;
+    return workspace + GROUP * (n->layers + 1) * n->longest;
 }
 
 /* Computes φ^0 … φ^L, u and s. */
@@ -137,13 +137,13 @@ static void R(block_back)(const bo_features *f, size_t l, size_t r, const REAL *
     REAL *dphi = d->phi[l - 1] + r * line, *ds = d->s[l] + r * n->width[l];
     for (size_t k = 0; k < size; k++) {
         const entry e = entries[k];
-        const REAL own = (REAL)e.scale * s[e.unit] * phi[e.input];
+        const REAL factor = (REAL)e.scale * s[e.unit] * phi[e.input];
         REAL product = 1;
         for (size_t p = l + 1; p <= n->layers; p++) {
-            REAL others = 1;
+            REAL other_factors = 1;
             for (size_t q = l + 1; q <= n->layers; q++)
-                if (q != p) others *= x->v[q * GROUP * n->longest + r * size + k];
-            d->v[p * GROUP * n->longest + k] = dz[k] * own * others;
+                if (q != p) other_factors *= x->v[q * GROUP * n->longest + r * size + k];
+            d->v[p * GROUP * n->longest + k] = dz[k] * factor * other_factors;
             product *= x->v[p * GROUP * n->longest + r * size + k];
         }
         dphi[e.input] += dz[k] * product * (REAL)e.scale * s[e.unit];
@@ -287,16 +287,16 @@ size_t bo_random_network_bytes(const bo_features_desc *desc)
 
 static bo_status check(bo_context *context, bo_features_desc *desc)
 {
-    enum { MOST = 1 << 16 };
-    size_t bias = desc->bias_variance > 0, least = bias + 1;
-    if (desc->kernel == BO_KERNEL_NTK) least = bias + ((size_t)desc->depth + 1) * (bias + 1);
-    if (desc->features && desc->features < least)
+    enum { MAX_FEATURES = 1 << 16 };
+    size_t bias = desc->bias_variance > 0, min_features = bias + 1;
+    if (desc->kernel == BO_KERNEL_NTK) min_features = bias + ((size_t)desc->depth + 1) * (bias + 1);
+    if (desc->features && desc->features < min_features)
         return bo_fail(context, BO_INVALID,
-                       "function network needs at least %zu features for kernel %s of depth %d, found %zu", least,
-                       bo_kernel_name(desc->kernel), desc->depth, desc->features);
-    if (desc->features > MOST)
-        return bo_fail(context, BO_INVALID, "function network supports at most %d features, found %zu", (int)MOST,
-                       desc->features);
+                       "function network needs at least %zu features for kernel %s of depth %d, found %zu",
+                       min_features, bo_kernel_name(desc->kernel), desc->depth, desc->features);
+    if (desc->features > MAX_FEATURES)
+        return bo_fail(context, BO_INVALID, "function network supports at most %d features, found %zu",
+                       (int)MAX_FEATURES, desc->features);
     return BO_OK;
 }
 
@@ -353,16 +353,16 @@ static void choose_entries(const bo_features *f, size_t l, const size_t *order, 
         biases = (size_t)(part * (double)block) / 2 * 2;
         biases = biases < 1 ? 1 : biases > block - 1 ? block - 1 : biases;
     }
-    size_t others = block - biases;
+    size_t input_entries = block - biases;
     for (size_t k = 0; k < block; k++) {
         size_t turn = (k - biases) / share % inputs, round = share * inputs; /* of an input */
-        size_t last = others % round > share * turn ? others % round - share * turn : 0;
-        size_t same = others / round * share + (last < share ? last : share);
+        size_t last = input_entries % round > share * turn ? input_entries % round - share * turn : 0;
+        size_t same = input_entries / round * share + (last < share ? last : share);
         out[k].unit = (uint32_t)(k % n->width[l]);
         out[k].input = k < biases ? 0 : (uint32_t)(n->bias + order[turn]);
-        double square = k < biases                ? 1 / (double)biases
-                        : others < share * inputs ? (double)inputs / (double)others
-                                                  : 1 / (double)same;
+        double square = k < biases                       ? 1 / (double)biases
+                        : input_entries < share * inputs ? (double)inputs / (double)input_entries
+                                                         : 1 / (double)same;
         out[k].scale = (float)sqrt(square);
     }
 }
@@ -370,9 +370,9 @@ static void choose_entries(const bo_features *f, size_t l, const size_t *order, 
 bo_status bo_random_network_finish(bo_context *context, bo_features *f)
 {
     const network_shape *n = &f->network->shape;
-    size_t most = n->width[0];
-    for (size_t l = 1; l < n->layers; l++) most = n->width[l] > most ? n->width[l] : most;
-    size_t *order = bo_alloc_raw(context, most, sizeof *order, "a random network");
+    size_t max_width = n->width[0];
+    for (size_t l = 1; l < n->layers; l++) max_width = n->width[l] > max_width ? n->width[l] : max_width;
+    size_t *order = bo_alloc_raw(context, max_width, sizeof *order, "a random network");
     if (!order) return BO_MEMORY;
     for (size_t l = 1; l <= n->layers && n->block[l]; l++) {
         bo_rng rng = bo_rng_make(f->desc.seed, bo_rng_stream("features.network.entries", l));

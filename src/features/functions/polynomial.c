@@ -96,12 +96,12 @@ static size_t scratch(const bo_features *f)
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
 {
     double total = monomials_up_to(desc->dim, desc->degree);
-    if (total > BO_EXACT_MOST)
+    if (total > BO_EXACT_MAX_SIZE)
         return bo_fail(
             context, BO_INVALID,
             "function polynomial of degree %d in dim %zu has %.4g features, but at most %d are supported; use "
             "tensorsketch or selftensor",
-            desc->degree, desc->dim, total, (int)BO_EXACT_MOST);
+            desc->degree, desc->dim, total, (int)BO_EXACT_MAX_SIZE);
     *features = (size_t)total;
     return BO_OK;
 }

@@ -79,9 +79,9 @@ void bo_exponential_scaled_backward_f64(const bo_features *f, const double *z, c
     *push = -bo_dot_f64(f->frequencies, dz, z);
 }
 
-double bo_exponential_log_product(const bo_features *f, size_t i, int which, double u, double half_norm)
+double bo_exponential_log_product(const bo_features *f, size_t i, int product_index, double u, double half_norm)
 {
-    (void)which;
+    (void)product_index;
     return 2 * (u + bo_offset(f, i) + f->log_d - half_norm);
 }
 

@@ -32,8 +32,8 @@ static inline void bo_products_back_f64(const bo_features *f, size_t n, const do
 {
     (void)f;
     for (size_t i = 0; i < n; i++) {
-        double own = (i ? c.diagonal : c.head) * *g++, sum = own * t[i];
-        dt[i] += own * a[i];
+        double coefficient = (i ? c.diagonal : c.head) * *g++, sum = coefficient * t[i];
+        dt[i] += coefficient * a[i];
         for (size_t j = i + 1; j < n; j++, g++) {
             sum += c.other * *g * t[j];
             dt[j] += c.other * *g * a[i];

@@ -70,9 +70,9 @@ static double variance(const bo_features *f, const bo_pair *pair)
     return fmax(0, k2 - k1 * k1) / (double)f->frequencies;
 }
 
-static double log_product(const bo_features *f, size_t i, int which, double u, double half_norm)
+static double log_product(const bo_features *f, size_t i, int product_index, double u, double half_norm)
 {
-    (void)f, (void)i, (void)which, (void)half_norm;
+    (void)f, (void)i, (void)product_index, (void)half_norm;
     return u > 0 ? 2 * log(u) : -INFINITY;
 }
 

@@ -55,10 +55,10 @@ bo_status bo_sections_resolve(bo_context *context, const bo_features_desc *desc,
 bo_status bo_sections_create(bo_context *context, const bo_features_desc *desc, size_t rows, const float *x,
                              bo_features **out)
 {
-    bo_features_desc asked = *desc, resolved;
+    bo_features_desc requested = *desc, resolved;
     *out = NULL;
-    asked.features = rows;
-    BO_TRY(bo_sections_resolve(context, &asked, &resolved));
+    requested.features = rows;
+    BO_TRY(bo_sections_resolve(context, &requested, &resolved));
     resolved.sample = NULL;
     resolved.sample_rows = resolved.sample_stride = 0;
     bo_features *features;

@@ -160,9 +160,9 @@ static bo_status check(bo_context *context, bo_features_desc *desc)
     if (desc->degree % 2)
         return bo_fail(context, BO_INVALID, "function selftensor requires an even degree, found %d; use tensorsketch",
                        desc->degree);
-    if (desc->features > BO_EXACT_MOST)
+    if (desc->features > BO_EXACT_MAX_SIZE)
         return bo_fail(context, BO_INVALID, "function selftensor supports at most %d features, found %zu",
-                       (int)BO_EXACT_MOST, desc->features);
+                       (int)BO_EXACT_MAX_SIZE, desc->features);
     size_t r = side_of(desc->features), below = r * (r + 1) / 2;
     if (desc->features != below)
         return bo_fail(

@@ -43,9 +43,9 @@ static const bo_factors half_square = {0.70710678118654752440, 0.707106781186547
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
 {
     size_t dim = desc->dim;
-    if (dim > BO_EXACT_MOST)
+    if (dim > BO_EXACT_MAX_SIZE)
         return bo_fail(context, BO_INVALID, "function taylor supports dim up to %d, found %zu; use positive",
-                       (int)BO_EXACT_MOST, dim);
+                       (int)BO_EXACT_MAX_SIZE, dim);
     *features = 1 + dim + dim * (dim + 1) / 2;
     return BO_OK;
 }

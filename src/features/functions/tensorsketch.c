@@ -27,15 +27,16 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
 {
     const bo_fft_plan *plan = f->sketch->plan;
     size_t bins = bo_fft_bins(plan), n = f->desc.features;
-    REAL *room = scratch, *sketch = room + bo_fft_room(plan), *product = sketch + n, *spectrum = product + 2 * bins;
+    REAL *workspace = scratch, *sketch = workspace + bo_fft_room(plan), *product = sketch + n,
+         *spectrum = product + 2 * bins;
     (void)u;
     for (size_t r = 0; r < rows; r++) {
         for (size_t k = 0; k < (size_t)f->desc.degree; k++) {
             R(count_sketch)(f, k, t + r * f->desc.dim, sketch);
-            R(bo_fft_forward)(plan, sketch, k ? spectrum : product, room);
+            R(bo_fft_forward)(plan, sketch, k ? spectrum : product, workspace);
             if (k) R(multiply)(bins, product, spectrum, false);
         }
-        R(bo_fft_inverse)(plan, product, z + r * ldz, room);
+        R(bo_fft_inverse)(plan, product, z + r * ldz, workspace);
     }
 }
 
@@ -45,22 +46,22 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 {
     const bo_fft_plan *plan = f->sketch->plan;
     size_t bins = bo_fft_bins(plan), n = f->desc.features, dim = f->desc.dim, degree = (size_t)f->desc.degree;
-    REAL *room = scratch, *sketch = room + bo_fft_room(plan), *grad = sketch + n, *product = grad + 2 * bins;
+    REAL *workspace = scratch, *sketch = workspace + bo_fft_room(plan), *grad = sketch + n, *product = grad + 2 * bins;
     REAL *spectra = product + 2 * bins;
     (void)u, (void)du;
     for (size_t r = 0; r < rows; r++) {
         for (size_t k = 0; k < degree; k++) {
             R(count_sketch)(f, k, t + r * dim, sketch);
-            R(bo_fft_forward)(plan, sketch, spectra + k * 2 * bins, room);
+            R(bo_fft_forward)(plan, sketch, spectra + k * 2 * bins, workspace);
         }
-        R(bo_fft_forward)(plan, dz + r * lddz, grad, room);
+        R(bo_fft_forward)(plan, dz + r * lddz, grad, workspace);
         for (size_t k = 0; k < degree; k++) {
             const int32_t *hash = f->sketch->hashes + k * (dim + 1);
             const float *sign = f->sketch->signs + k * (dim + 1);
             for (size_t i = 0; i < 2 * bins; i++) product[i] = grad[i];
             for (size_t other = 0; other < degree; other++)
                 if (other != k) R(multiply)(bins, product, spectra + other * 2 * bins, true);
-            R(bo_fft_inverse)(plan, product, sketch, room);
+            R(bo_fft_inverse)(plan, product, sketch, workspace);
             for (size_t j = 0; j < dim; j++) dt[r * dim + j] += (REAL)sign[j + 1] * sketch[hash[j + 1]];
         }
     }
@@ -121,9 +122,9 @@ float *bo_sketch_signs(bo_sketch *sketch)
 
 static bo_status check(bo_context *context, bo_features_desc *desc)
 {
-    if (desc->features > BO_EXACT_MOST)
+    if (desc->features > BO_EXACT_MAX_SIZE)
         return bo_fail(context, BO_INVALID, "function tensorsketch supports at most %d features, found %zu",
-                       (int)BO_EXACT_MOST, desc->features);
+                       (int)BO_EXACT_MAX_SIZE, desc->features);
     return BO_OK;
 }
 
@@ -141,8 +142,8 @@ static bo_status prepare(bo_context *context, bo_features *f)
 
 static size_t scratch(const bo_features *f)
 {
-    size_t bins = bo_fft_bins(f->sketch->plan), room = bo_fft_room(f->sketch->plan);
-    return (room + f->desc.features + ((size_t)f->desc.degree + 2) * 2 * bins) * sizeof(double);
+    size_t bins = bo_fft_bins(f->sketch->plan), workspace = bo_fft_room(f->sketch->plan);
+    return (workspace + f->desc.features + ((size_t)f->desc.degree + 2) * 2 * bins) * sizeof(double);
 }
 
 /* Returns the exact variance for independent hashes. In each of the p factors the four indices (a, b; c, e) of the

@@ -204,20 +204,20 @@ static bo_status apply_host(bo_context *context, const bo_features *f, size_t ro
                             float *z, size_t ldz)
 {
     bo_device *device = bo_device_of(context);
-    const size_t most = bo_min(rows, ROWS), dim = f->desc.dim, features = f->desc.features;
+    const size_t block_rows = bo_min(rows, ROWS), dim = f->desc.dim, features = f->desc.features;
     const bool gaps = ldx != dim || ldz != features;
     bo_carver carver = {0};
-    const size_t z_at = (bo_carve_floats(&carver, most * dim), carver.bytes);
-    const size_t scratch_at = (bo_carve_floats(&carver, most * features), carver.bytes);
+    const size_t z_at = (bo_carve_floats(&carver, block_rows * dim), carver.bytes);
+    const size_t scratch_at = (bo_carve_floats(&carver, block_rows * features), carver.bytes);
     char *memory =
-        bo_buffer_allocate(context, device, scratch_at + bo_gpu_map_bytes(f, most), "rows and their features");
+        bo_buffer_allocate(context, device, scratch_at + bo_gpu_map_bytes(f, block_rows), "rows and their features");
     float *rows_of_host =
-        gaps ? bo_alloc_raw(context, most * bo_max(dim, features), sizeof *rows_of_host, "rows") : NULL;
+        gaps ? bo_alloc_raw(context, block_rows * bo_max(dim, features), sizeof *rows_of_host, "rows") : NULL;
     bo_status status = memory && (rows_of_host || !gaps) ? BO_OK : BO_MEMORY;
-    for (size_t first = 0; status == BO_OK && first < rows; first += most) {
+    for (size_t first = 0; status == BO_OK && first < rows; first += block_rows) {
         const block b = {(float *)(void *)memory, (float *)(void *)(memory + z_at), memory + scratch_at};
-        status = apply_block(context, f, &b, bo_min(most, rows - first), x + first * ldx, ldx, z + first * ldz, ldz,
-                             rows_of_host);
+        status = apply_block(context, f, &b, bo_min(block_rows, rows - first), x + first * ldx, ldx, z + first * ldz,
+                             ldz, rows_of_host);
     }
     bo_free(rows_of_host);
     bo_buffer_release(device, memory);

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { BLOCK = BO_GPU_CHOLESKY, MOST_ROWS = 16384, NUMBERS = 1 << 24, EMULATED_ROWS = 64 };
+enum { BLOCK = BO_GPU_CHOLESKY, MAX_ROWS = 16384, NUMBERS = 1 << 24, EMULATED_ROWS = 64 };
 
 bool bo_gpu_predicts(const bo_context *context, const bo_machine *machine, const bo_input_view *inputs)
 {
@@ -137,8 +137,8 @@ static const char *copy_of(const bo_gpu_prediction *prediction, bool deviations)
 static size_t block_rows(const bo_context *context, const bo_machine *machine, size_t rows)
 {
     const bool emulated = bo_device_properties(bo_device_of(context))->emulated; /* tests have several blocks, too */
-    const size_t most = bo_min(MOST_ROWS, NUMBERS / (machine->report.dim + machine->report.features) + 1);
-    return bo_min(bo_max(rows, 1), emulated ? EMULATED_ROWS : most);
+    const size_t max_rows = bo_min(MAX_ROWS, NUMBERS / (machine->report.dim + machine->report.features) + 1);
+    return bo_min(bo_max(rows, 1), emulated ? EMULATED_ROWS : max_rows);
 }
 
 /* Sets the addresses of all arrays; returns the number of bytes. */

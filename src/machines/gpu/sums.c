@@ -24,13 +24,14 @@ size_t bo_fit_panel(const bo_device_sums *sums)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-bo_status bo_fit_take(bo_context *context, bo_device_sums *sums, size_t count, size_t size, const char *what, void *out)
+bo_status bo_fit_reserve(bo_context *context, bo_device_sums *sums, size_t count, size_t size, const char *label,
+                         void *out)
 {
     size_t bytes;
     void *memory = NULL;
     if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX;
     if (sums->owned_count == BO_FIT_BLOCKS) return bo_fail(context, BO_UNSUPPORTED, "cuda: too many blocks of a fit");
-    memory = bo_buffer_allocate(context, sums->device, bytes, what);
+    memory = bo_buffer_allocate(context, sums->device, bytes, label);
     if (!memory) return bo_fail(context, BO_MEMORY, "%s; use fewer features", bo_context_error(context));
     sums->owned[sums->owned_count++] = memory;
     memcpy(out, &memory, sizeof memory);
@@ -62,21 +63,21 @@ static bo_element type_of(const bo_device_sums *sums)
 static bo_status allocate_rows(bo_context *context, bo_device_sums *s, const bo_features *map)
 {
     const size_t rows = BO_DEVICE_ROWS;
-    const char *what = "a block of features";
+    const char *label = "a block of features";
     s->ldz = s->ldg = padded(s->size);
     const size_t scratch = map ? bo_gpu_map_bytes(map, rows) : 0;
     const size_t dim = map ? bo_features_describe(map)->dim : 0;
-    BO_TRY(bo_fit_take(context, s, rows * dim, sizeof(float), "a block of rows", &s->x));
-    BO_TRY(bo_fit_take(context, s, bo_max(scratch, rows * s->features * sizeof(float)), 1, what, &s->u));
-    BO_TRY(bo_fit_take(context, s, rows * s->others, sizeof(float), what, &s->columns));
-    BO_TRY(bo_fit_take(context, s, rows, sizeof(float), what, &s->root));
-    BO_TRY(bo_fit_take(context, s, rows * s->ldz, is_wide(s) ? sizeof(double) : sizeof(float), what, &s->z));
+    BO_TRY(bo_fit_reserve(context, s, rows * dim, sizeof(float), "a block of rows", &s->x));
+    BO_TRY(bo_fit_reserve(context, s, bo_max(scratch, rows * s->features * sizeof(float)), 1, label, &s->u));
+    BO_TRY(bo_fit_reserve(context, s, rows * s->target_columns, sizeof(float), label, &s->columns));
+    BO_TRY(bo_fit_reserve(context, s, rows, sizeof(float), label, &s->root));
+    BO_TRY(bo_fit_reserve(context, s, rows * s->ldz, is_wide(s) ? sizeof(double) : sizeof(float), label, &s->z));
     s->q_rows = padded(s->features);
-    if (s->quantum > 0) BO_TRY(bo_fit_take(context, s, s->q_rows * rows, 1, what, &s->q));
-    if (!s->precise) BO_TRY(bo_fit_take(context, s, s->ldg * bo_fit_panel(s), sizeof(float), what, &s->sums));
-    BO_TRY(bo_fit_take(context, s, s->size * (s->others + 1), sizeof(double), what, &s->margins));
-    BO_TRY(bo_fit_take(context, s, 2 * s->features, sizeof(double), what, &s->vectors));
-    return bo_fit_take(context, s, s->size * s->ldg, sizeof(double), "the Gram matrix of the features", &s->g);
+    if (s->quantum > 0) BO_TRY(bo_fit_reserve(context, s, s->q_rows * rows, 1, label, &s->q));
+    if (!s->precise) BO_TRY(bo_fit_reserve(context, s, s->ldg * bo_fit_panel(s), sizeof(float), label, &s->sums));
+    BO_TRY(bo_fit_reserve(context, s, s->size * (s->target_columns + 1), sizeof(double), label, &s->margins));
+    BO_TRY(bo_fit_reserve(context, s, 2 * s->features, sizeof(double), label, &s->vectors));
+    return bo_fit_reserve(context, s, s->size * s->ldg, sizeof(double), "the Gram matrix of the features", &s->g);
 }
 
 bo_status bo_device_sums_create(bo_context *context, const bo_device_sums_desc *desc, bo_device_sums **out)
@@ -88,8 +89,8 @@ bo_status bo_device_sums_create(bo_context *context, const bo_device_sums_desc *
     bo_device_retain(sums->device);
     sums->features = desc->features;
     sums->outputs = desc->outputs;
-    sums->others = desc->outputs + 1;
-    sums->size = desc->features + sums->others;
+    sums->target_columns = desc->outputs + 1;
+    sums->size = desc->features + sums->target_columns;
     sums->precise = desc->precise;
     sums->quantum = desc->quantum;
     sums->maps = desc->map && !bo_features_describe(desc->map)->sparse && bo_gpu_map_exists(desc->map);
@@ -253,8 +254,9 @@ static bo_status map_rows(bo_context *context, const bo_device_sums *s, const bo
     const float *root = rows->root ? s->root : NULL;
     if (root) BO_TRY(bo_buffer_write(context, s->device, s->root, rows->root, rows->count * sizeof(float)));
     BO_TRY(put_features(context, s, rows, root));
-    BO_TRY(bo_buffer_write(context, s->device, s->columns, rows->others, rows->count * s->others * sizeof(float)));
-    return put_columns(context, s, rows->count, s->features, s->others, s->columns, NULL);
+    BO_TRY(bo_buffer_write(context, s->device, s->columns, rows->weighted_targets,
+                           rows->count * s->target_columns * sizeof(float)));
+    return put_columns(context, s, rows->count, s->features, s->target_columns, s->columns, NULL);
 }
 
 static bo_status add_products(bo_context *context, const bo_device_sums *s, size_t rows)
@@ -277,7 +279,7 @@ bo_status bo_device_sums_add(bo_context *context, bo_device_sums *sums, const bo
 
 static bo_status read_margins(bo_context *context, bo_device_sums *s)
 {
-    const size_t count = s->size * (s->others + 1);
+    const size_t count = s->size * (s->target_columns + 1);
     if (!s->host_margins) s->host_margins = bo_alloc_raw(context, count, sizeof(double), "sums over the rows");
     if (!s->host_margins) return BO_MEMORY;
     BO_TRY(BO_LAUNCH(context, gram_margins,
@@ -286,7 +288,7 @@ static bo_status read_margins(bo_context *context, bo_device_sums *s)
                                              .g = s->g,
                                              .ldg = s->ldg,
                                              .columns = s->margins,
-                                             .diagonal = s->margins + s->size * s->others})));
+                                             .diagonal = s->margins + s->size * s->target_columns})));
     BO_TRY(bo_buffer_read(context, s->device, s->host_margins, s->margins, count * sizeof(double)));
     s->margins_known = true;
     return BO_OK;
@@ -297,7 +299,7 @@ bo_status bo_device_sums_margins(bo_context *context, bo_device_sums *sums, cons
 {
     const bo_status status = sums->margins_known ? BO_OK : read_margins(context, sums);
     *columns = sums->host_margins;
-    *diagonal = sums->host_margins ? sums->host_margins + sums->size * sums->others : NULL;
+    *diagonal = sums->host_margins ? sums->host_margins + sums->size * sums->target_columns : NULL;
     return status;
 }
 

@@ -10,7 +10,7 @@ enum { BO_FIT_BLOCKS = 24 };
 /* Addresses of the device unless stated otherwise. Strides are multiples of 32 numbers. */
 struct bo_device_sums {
     bo_device *device;
-    size_t features, outputs, others, size; /* others = outputs + 1, size = features + others */
+    size_t features, outputs, target_columns, size; /* others = outputs + 1, size = features + others */
     bool precise;
     float quantum;
     bool maps; /* the device computes features from x; false: they come from the host */
@@ -37,8 +37,8 @@ struct bo_device_sums {
 };
 
 /* Allocates memory of the device that lives as long as the sums. */
-bo_status bo_fit_take(bo_context *context, bo_device_sums *sums, size_t count, size_t size, const char *what,
-                      void *out);
+bo_status bo_fit_reserve(bo_context *context, bo_device_sums *sums, size_t count, size_t size, const char *label,
+                         void *out);
 /* D = alpha op(A) op(B) + beta D in float64. */
 bo_status bo_fit_multiply(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha,
                           const double *a, size_t lda, const double *b, size_t ldb, double beta, double *d, size_t ldd);

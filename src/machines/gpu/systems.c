@@ -16,13 +16,13 @@ static double *inverse_of(const bo_device_sums *s, size_t first)
 static bo_status prepare(bo_context *context, bo_device_sums *s)
 {
     const size_t n = s->features;
-    const char *what = "the factor of the Gram matrix";
+    const char *label = "the factor of the Gram matrix";
     if (s->pivot) return BO_OK;
     s->lda = bo_round_up(n, BLOCK);
-    BO_TRY(bo_fit_take(context, s, n * s->lda, sizeof(double), what, &s->a));
-    BO_TRY(bo_fit_take(context, s, n * s->lda, sizeof(double), what, &s->factor));
-    BO_TRY(bo_fit_take(context, s, s->lda * BLOCK, sizeof(double), what, &s->inverses));
-    return bo_fit_take(context, s, 1, sizeof *s->pivot, what, &s->pivot);
+    BO_TRY(bo_fit_reserve(context, s, n * s->lda, sizeof(double), label, &s->a));
+    BO_TRY(bo_fit_reserve(context, s, n * s->lda, sizeof(double), label, &s->factor));
+    BO_TRY(bo_fit_reserve(context, s, s->lda * BLOCK, sizeof(double), label, &s->inverses));
+    return bo_fit_reserve(context, s, 1, sizeof *s->pivot, label, &s->pivot);
 }
 
 static bo_status assemble(bo_context *context, bo_device_sums *s, const bo_device_system *system)

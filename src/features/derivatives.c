@@ -3,15 +3,15 @@
 #include <math.h>
 #include "internal.h"
 
-bo_pair_slopes bo_kernel_slopes(const bo_features_desc *desc, const bo_pair *pair)
+bo_pair_derivatives bo_kernel_derivatives(const bo_features_desc *desc, const bo_pair *pair)
 {
-    bo_pair_slopes slopes = {0};
-    bo_kernel_find(desc->kernel)->slopes(desc, pair, &slopes);
-    return slopes;
+    bo_pair_derivatives derivatives = {0};
+    bo_kernel_find(desc->kernel)->derivatives(desc, pair, &derivatives);
+    return derivatives;
 }
 
-double bo_slopes_along(const bo_pair_slopes *s, bo_form form, double gamma, double x, double y, double top_x,
-                       double top_y)
+double bo_derivative_along(const bo_pair_derivatives *s, bo_form form, double gamma, double x, double y, double top_x,
+                           double top_y)
 {
     double x2, y2, a, b, d = x - y;
     switch (form) {
@@ -35,52 +35,52 @@ double bo_slopes_along(const bo_pair_slopes *s, bo_form form, double gamma, doub
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
-void bo_slopes_rbf(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_rbf(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     out->distance2 = -desc->gamma * exp(-desc->gamma * pair->distance2);
 }
 
-void bo_slopes_laplacian(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_laplacian(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     out->distance1 = -desc->gamma * exp(-desc->gamma * pair->distance1);
 }
 
-void bo_slopes_cauchy(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_cauchy(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     (void)desc;
     out->log_product = -1 / pair->product;
 }
 
-void bo_slopes_matern12(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_matern12(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     const double r = sqrt(pair->distance2);
     out->distance2 = r > 0 ? -desc->gamma * exp(-desc->gamma * r) / (2 * r) : 0;
 }
 
-void bo_slopes_matern32(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_matern32(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     out->distance2 = -1.5 * desc->gamma * desc->gamma * exp(-sqrt(3 * pair->distance2) * desc->gamma);
 }
 
-void bo_slopes_matern52(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_matern52(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     const double a = sqrt(5 * pair->distance2) * desc->gamma;
     out->distance2 = -5.0 / 6 * desc->gamma * desc->gamma * (1 + a) * exp(-a);
 }
 
-void bo_slopes_rational_quadratic(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_rational_quadratic(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     out->distance2 = -desc->gamma * exp(-(desc->alpha + 1) * log1p(desc->gamma * pair->distance2 / desc->alpha));
 }
 
-void bo_slopes_softmax(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_softmax(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     (void)desc;
     out->dot = exp(pair->dot);
 }
 
 /* k = N J(c)/2π with N = |t||t'|, c = cos θ and J' = π - θ. */
-void bo_slopes_arccos(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_arccos(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     const double norms = sqrt(pair->norm_x * pair->norm_y), pi = 3.14159265358979323846;
     (void)desc;
@@ -90,25 +90,25 @@ void bo_slopes_arccos(const bo_features_desc *desc, const bo_pair *pair, bo_pair
     out->norm_x = norms * sqrt((1 - c) * (1 + c)) / (4 * pi * pair->norm_x);
 }
 
-void bo_slopes_polynomial(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_polynomial(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     out->dot = desc->degree;
     for (int k = 1; k < desc->degree; k++) out->dot *= 1 + pair->dot;
 }
 
-void bo_slopes_taylor(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_taylor(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     (void)desc;
     out->dot = 1 + pair->dot;
 }
 
-void bo_slopes_dot(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_dot(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     (void)desc, (void)pair;
     out->dot = 1;
 }
 
-void bo_slopes_hedgehog(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+void bo_derivatives_hedgehog(const bo_features_desc *desc, const bo_pair *pair, bo_pair_derivatives *out)
 {
     (void)desc;
     out->dot = 1 / (pair->sum_x * pair->sum_y);
