@@ -125,7 +125,7 @@ static bool feed(cli_chat_job *job, const bo_ids *ids, size_t from, bool *stoppe
 /* The number of tokens that can still be read. */
 static uint64_t room_left(const cli_chat_job *job)
 {
-    const uint64_t room = bo_session_room(job->reader), tokens = bo_session_tokens(job->reader);
+    const uint64_t room = bo_session_remaining(job->reader), tokens = bo_session_tokens(job->reader);
     const uint64_t limit = CLI_GIVEN(job->options, context) ? job->options->context : UINT64_MAX;
     const uint64_t left = limit > tokens ? limit - tokens : 0;
     return room < left ? room : left;

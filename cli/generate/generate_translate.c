@@ -102,7 +102,7 @@ int cli_generate_translate(cli_session *session, const bo_model *model, const cl
     translate_job job = {.session = session, .model = model, .desc = cli_translate_desc(&use->translate)};
     bo_texts_desc desc = cli_texts_desc(model, true, 0);
     desc.empty = true;
-    job.desc.most = use->tokens;
+    job.desc.max_tokens = use->tokens;
     const bool lines = !use->prompt || strcmp(use->prompt, "-") == 0;
     const cli_texts_source source = {.path = "-",
                                      .words = lines ? NULL : use->prompt,

@@ -15,7 +15,7 @@ static const char *attention_name(const cli_plan_options *o)
 /* A calibration for another attention or another host would give wrong predictions. */
 static bool is_of_here(cli_plan_job *job)
 {
-    const bo_plan_machine *m = job->machine;
+    const bo_plan_host *m = job->machine;
     const char *path = job->options->calibration, *attention = m->timings[0].shape.attention;
     bo_context *context = job->session->context;
     const int threads = bo_context_describe(context)->threads;
@@ -45,12 +45,12 @@ static bool open_machine(cli_plan_job *job)
     bo_context *context = job->session->context;
     const bo_plan_calibration desc = {.attention = attention_name(o), .quick = o->quick};
     if (o->calibration && access(o->calibration, F_OK) == 0)
-        return ok(job, bo_plan_machine_load(context, o->calibration, &job->machine)) && is_of_here(job);
+        return ok(job, bo_plan_host_load(context, o->calibration, &job->machine)) && is_of_here(job);
     if (o->calibration && !cli_can_write(job->session, o->calibration)) return false;
     job->measured = true;
-    if (!ok(job, bo_plan_machine_calibrate(context, &desc, &job->machine))) return false;
-    return !o->calibration || ok(job, cli_wrote(job->session, o->calibration,
-                                                bo_plan_machine_save(context, job->machine, o->calibration)));
+    if (!ok(job, bo_plan_host_calibrate(context, &desc, &job->machine))) return false;
+    return !o->calibration ||
+           ok(job, cli_wrote(job->session, o->calibration, bo_plan_host_save(context, job->machine, o->calibration)));
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static int run(cli_plan_job *job)
                                    .memory = o->memory};
     bo_context *context = job->session->context;
     if (!open_machine(job) || !ok(job, bo_plan_losses_fit(context, NULL, 0, &job->losses)) ||
-        !ok(job, bo_plan_create(context, &(bo_plan_basis){.machine = job->machine, .losses = job->losses}, &budget,
+        !ok(job, bo_plan_create(context, &(bo_plan_basis){.host = job->machine, .losses = job->losses}, &budget,
                                 &job->plan)))
         return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
@@ -112,7 +112,7 @@ static int plan(void *options, const cli_common *common, const cli_arguments *ar
     const int status = run(job);
     bo_plan_destroy(job->plan);
     bo_plan_losses_destroy(job->losses);
-    bo_plan_machine_destroy(job->machine);
+    bo_plan_host_destroy(job->machine);
     free(job);
     cli_session_close(&session);
     return status;

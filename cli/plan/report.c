@@ -30,7 +30,7 @@ static void print_command(FILE *out, const cli_plan_job *job)
 
 static void say_machine(const cli_plan_job *job)
 {
-    const bo_plan_machine *m = job->machine;
+    const bo_plan_host *m = job->machine;
     const bo_plan_shape *first = &m->timings[0].shape;
     printf("Host        %s, %d thread%s; step times of %zu models with %s attention and %s: %s\n", m->isa, m->threads,
            m->threads == 1 ? "" : "s", m->timing_count, first->attention,
@@ -103,7 +103,7 @@ static void shape(cli_json *json, const bo_plan_shape *s)
 
 static void machine(cli_json *json, const cli_plan_job *job)
 {
-    const bo_plan_machine *m = job->machine;
+    const bo_plan_host *m = job->machine;
     cli_json_object(json, "machine");
     cli_json_add_text(json, "isa", m->isa);
     cli_json_add_count(json, "threads", (size_t)m->threads);

@@ -89,8 +89,9 @@ BO_API uint64_t bo_session_tokens(const bo_session *session);
  * @param count        the number of tokens; 0: only the logits after the last token that was fed are returned, which a
  *     saved state includes
  * @param[out] logits  one number per id of the vocabulary, after the last token, or NULL
- * @return BO_OK; BO_INVALID if an id is not in the vocabulary, if there is no room for the tokens (bo_session_room()),
- *     if logits are requested and there are none, or if an earlier call failed; BO_NUMERIC if numbers are not finite
+ * @return BO_OK; BO_INVALID if an id is not in the vocabulary, if there is no room for the tokens
+ * (bo_session_remaining()), if logits are requested and there are none, or if an earlier call failed; BO_NUMERIC if
+ * numbers are not finite
  */
 BO_API bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
                                  float *logits);
@@ -295,7 +296,7 @@ BO_API bo_status bo_session_estimate(bo_context *context, const bo_model *model,
  * @param session  the session
  * @return the number of tokens
  */
-BO_API uint64_t bo_session_room(const bo_session *session);
+BO_API uint64_t bo_session_remaining(const bo_session *session);
 
 /** Tokens that a session reads, and one of the results for each of them. */
 typedef struct bo_session_reading {

@@ -237,13 +237,13 @@ typedef struct bo_evaluation {
  * @param model           a language model with a tokenizer
  * @param corpus          the corpus, of at least 2 tokens
  * @param context_tokens  tokens per window; 0: the context of the model
- * @param most            maximum number of tokens to score; 0: all
+ * @param max_tokens      maximum number of tokens to score; 0: all
  * @param[out] out        the result
  * @return BO_OK; BO_INVALID if the model has another task or no tokenizer, or if it has fewer learned positions than a
  *     window has tokens; BO_IO if the corpus cannot be read
  */
 BO_API bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo_corpus *corpus,
-                                   size_t context_tokens, uint64_t most, bo_evaluation *out);
+                                   size_t context_tokens, uint64_t max_tokens, bo_evaluation *out);
 
 /* ==== Advanced ==================================================================================================== */
 
@@ -293,13 +293,13 @@ BO_API const bo_model_facts *bo_model_report(const bo_model *model);
  * tokens; a warning is logged. Weights that are not copied, and weights of the other model that are not used, are
  * logged at BO_LOG_INFO, one per line.
  *
- * @param context     the context
- * @param model       the model to change
- * @param from        the other model
- * @param[out] taken  the number of copied tensors, or NULL
+ * @param context      the context
+ * @param model        the model to change
+ * @param from         the other model
+ * @param[out] copied  the number of copied tensors, or NULL
  * @return BO_OK; BO_INVALID if weights of the model are stored in fewer bits
  */
-BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken);
+BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *copied);
 
 /** Converts matrices, embedding and output projection to BFLOAT16, INT8 or INT4 and releases their float32 values. With
  * INT4, the embedding and the output projection become INT8, because logits are sensitive to their rounding.
@@ -449,13 +449,14 @@ BO_API bo_status bo_model_replace_attention(bo_context *context, const bo_model 
  * @param second          a language model with the same vocabulary
  * @param corpus          the corpus, of at least one window
  * @param context_tokens  tokens per window; 0: the smaller context of the two models
- * @param most            maximum number of tokens to use, at least one window is used; 0: all
+ * @param max_tokens      maximum number of tokens to use, at least one window is used; 0: all
  * @param[out] out        the result
  * @return BO_OK; BO_INVALID if the vocabularies differ or the corpus is shorter than a window; BO_IO if the corpus
  *     cannot be read
  */
 BO_API bo_status bo_model_agreement(bo_context *context, const bo_model *first, const bo_model *second,
-                                    const bo_corpus *corpus, size_t context_tokens, uint64_t most, bo_agreement *out);
+                                    const bo_corpus *corpus, size_t context_tokens, uint64_t max_tokens,
+                                    bo_agreement *out);
 
 #endif
 

@@ -5,13 +5,13 @@
  * the best use of a budget (the time law of 2406.18922, in which the time of a step is linear in the amount of data
  * moved).
  *
- *     bo_plan_machine *machine;
- *     bo_plan_machine_calibrate(context, NULL, &machine);                        // less than a minute
+ *     bo_plan_host *host;
+ *     bo_plan_host_calibrate(context, NULL, &host);                           // less than a minute
  *     bo_plan *plan;
- *     bo_plan_create(context, &(bo_plan_basis){.machine = machine}, &(bo_plan_budget){.minutes = 10}, &plan);
+ *     bo_plan_create(context, &(bo_plan_basis){.host = host}, &(bo_plan_budget){.minutes = 10}, &plan);
  *     const bo_plan_choice *best = &plan->choices[0];                            // layers, width, …; tokens, loss
  *     bo_plan_destroy(plan);
- *     bo_plan_machine_destroy(machine);
+ *     bo_plan_host_destroy(host);
  *
  * Models have the defaults of bo_model_desc: an embedding that is also the output projection, layers of attention, and
  * MLPs of 4 times the width. Training has the defaults of bo_trainer_desc. In this header, a machine is the cost model
@@ -117,7 +117,7 @@ typedef enum bo_plan_term {
 
 /** The cost model of a host: measured timings and the costs that follow from them. All timings have the same attention
  * and the same optimizer. */
-typedef struct bo_plan_machine {
+typedef struct bo_plan_host {
     const char *isa;               /**< the instruction set */
     int threads;                   /**< the number of threads */
     const double *costs;           /**< seconds per unit, in the order of bo_plan_term; none is negative */
@@ -125,7 +125,7 @@ typedef struct bo_plan_machine {
     double error;                  /**< root mean square of predicted / measured - 1, by leave-one-out */
     const bo_plan_timing *timings; /**< the timings */
     size_t timing_count;           /**< number of timings */
-} bo_plan_machine;
+} bo_plan_host;
 
 /** Describes a calibration. Zero means the default in every field. */
 typedef struct bo_plan_calibration {
@@ -140,31 +140,31 @@ typedef struct bo_plan_calibration {
  *
  * @param context   the context
  * @param desc      the calibration; NULL: all defaults
- * @param[out] out  the cost model; release it with bo_plan_machine_destroy()
+ * @param[out] out  the cost model; release it with bo_plan_host_destroy()
  * @return BO_OK; BO_NUMERIC if the timings do not determine the costs
  */
-BO_API bo_status bo_plan_machine_calibrate(bo_context *context, const bo_plan_calibration *desc, bo_plan_machine **out);
+BO_API bo_status bo_plan_host_calibrate(bo_context *context, const bo_plan_calibration *desc, bo_plan_host **out);
 
-/** Destroys a cost model. @param machine  the cost model, or NULL */
-BO_API void bo_plan_machine_destroy(bo_plan_machine *machine);
+/** Destroys a cost model. @param host  the cost model, or NULL */
+BO_API void bo_plan_host_destroy(bo_plan_host *host);
 
-/** Loads a cost model from a JSON file of bo_plan_machine_save().
+/** Loads a cost model from a JSON file of bo_plan_host_save().
  *
  * @param context   the context
  * @param path      the file
- * @param[out] out  the cost model; release it with bo_plan_machine_destroy()
+ * @param[out] out  the cost model; release it with bo_plan_host_destroy()
  * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if a field is missing or out of range
  */
-BO_API bo_status bo_plan_machine_load(bo_context *context, const char *path, bo_plan_machine **out);
+BO_API bo_status bo_plan_host_load(bo_context *context, const char *path, bo_plan_host **out);
 
 /** Saves a cost model to a JSON file.
  *
  * @param context  the context
- * @param machine  the cost model
+ * @param host     the cost model
  * @param path     the file
  * @return BO_OK; BO_IO if the file cannot be written
  */
-BO_API bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machine, const char *path);
+BO_API bo_status bo_plan_host_save(bo_context *context, const bo_plan_host *host, const char *path);
 
 /** A prediction with its 95% interval. */
 typedef struct bo_plan_range {
@@ -176,12 +176,12 @@ typedef struct bo_plan_range {
 /** Predicts the time of a step.
  *
  * @param context   the context
- * @param machine   the cost model
+ * @param host      the cost model
  * @param shape     a shape with the attention and the optimizer of the cost model
  * @param[out] out  the time in seconds
  * @return BO_OK or an error (see base.h)
  */
-BO_API bo_status bo_plan_step(bo_context *context, const bo_plan_machine *machine, const bo_plan_shape *shape,
+BO_API bo_status bo_plan_step(bo_context *context, const bo_plan_host *host, const bo_plan_shape *shape,
                               bo_plan_range *out);
 
 /* ---- the loss ---------------------------------------------------------------------------------------------------- */
@@ -429,10 +429,10 @@ BO_API bo_status bo_plan_forecast_run(bo_context *context, const bo_plan_laws *l
 /** What a plan predicts times and losses by: the cost model of a host and a loss law, or the laws of the user's own
  * runs. */
 typedef struct bo_plan_basis {
-    const bo_plan_machine *machine; /**< the cost model of the host */
-    const bo_plan_losses *losses;   /**< the loss law (default: that of the runs of the library) */
-    const bo_plan_laws *laws; /**< instead of both: laws with a time law; the plan is for their family of models */
-    uint64_t reserved[4];     /**< must be zero */
+    const bo_plan_host *host;     /**< the cost model of the host */
+    const bo_plan_losses *losses; /**< the loss law (default: that of the runs of the library) */
+    const bo_plan_laws *laws;     /**< instead of both: laws with a time law; the plan is for their family of models */
+    uint64_t reserved[4];         /**< must be zero */
 } bo_plan_basis;
 
 /** Creates a plan for a budget.
@@ -442,7 +442,7 @@ typedef struct bo_plan_basis {
  *
  * @param context   the context
  * @param basis     what the plan predicts by
- * @param budget the budget; by laws: minutes, or parameters and tokens, or minutes and parameters; `memory`; context
+ * @param budget    the budget; by laws: minutes, or parameters and tokens, or minutes and parameters; `memory`; context
  *     and features must be 0
  * @param[out] out  the plan; release it with bo_plan_destroy()
  * @return BO_OK; BO_INVALID if no model fits the budget, in which case the message states the smallest budget that is

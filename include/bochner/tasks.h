@@ -69,13 +69,13 @@ typedef struct bo_classification {
  * @param context        the context
  * @param model          the model
  * @param texts          the labeled texts
- * @param most           maximum number of examples; 0: all
+ * @param max_examples   maximum number of examples; 0: all
  * @param[out] out       the result
  * @param[out] metrics   the confusion matrix and more (metrics.h); release it with bo_metrics_destroy(); or NULL
  * @return as bo_model_classify(); BO_INVALID if the texts have no labels or other classes than the model
  */
 BO_API bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, const bo_texts *texts,
-                                          uint64_t most, bo_classification *out, bo_metrics **metrics);
+                                          uint64_t max_examples, bo_classification *out, bo_metrics **metrics);
 
 /* ---- translations ------------------------------------------------------------------------------------------------ */
 
@@ -85,7 +85,8 @@ typedef struct bo_translate_desc {
     /** Exponent of the length penalty: the score is log p / ((5 + length) / 6)^penalty (1609.08144); < 0: none
      * (default: 1 if beam > 1). */
     double penalty;
-    size_t most; /**< maximum number of tokens (default: twice the tokens of the source plus 50, within the context) */
+    size_t max_tokens;    /**< maximum number of tokens (default: twice the tokens of the source plus 50, within the
+                             context) */
     size_t together;      /**< number of sources translated together (default: 64 / beam, at least 1) */
     uint64_t reserved[4]; /**< must be zero */
 } bo_translate_desc;
@@ -124,19 +125,19 @@ typedef struct bo_translation {
 
 /** Evaluates translations on pairs of texts.
  *
- * @param context    the context
- * @param model      the model
- * @param texts      pairs of source and target
- * @param most       maximum number of examples; 0: all
- * @param desc       the settings, or NULL: greedy
- * @param tokenize   true: split words by the 13a rules of mteval for BLEU; false: the files are tokenized already
- * @param decode     true: translate and compute BLEU; false: compute the loss only (`bleu` is 0)
- * @param[out] out   the result
+ * @param context       the context
+ * @param model         the model
+ * @param texts         pairs of source and target
+ * @param max_examples  maximum number of examples; 0: all
+ * @param desc          the settings, or NULL: greedy
+ * @param tokenize      true: split words by the 13a rules of mteval for BLEU; false: the files are tokenized already
+ * @param decode        true: translate and compute BLEU; false: compute the loss only (`bleu` is 0)
+ * @param[out] out      the result
  * @return as bo_model_translate()
  */
 BO_API bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *model, const bo_texts *texts,
-                                               uint64_t most, const bo_translate_desc *desc, bool tokenize, bool decode,
-                                               bo_translation *out);
+                                               uint64_t max_examples, const bo_translate_desc *desc, bool tokenize,
+                                               bool decode, bo_translation *out);
 
 #ifdef __cplusplus
 }

@@ -364,7 +364,7 @@ class Predictor:
         core = self._open
         if core.desc.task != c.BO_MODEL_TASK_TRANSLATE:
             raise UnsupportedError(f"translate: expected a model of the task translate, found {self.task}")
-        desc = translate_desc({"beam": beam, "penalty": penalty, "most": max_tokens})
+        desc = translate_desc({"beam": beam, "penalty": penalty, "max_tokens": max_tokens})
         with core.gate.reading(), long_context(precision=core.precision) as taken:
             found, scores = _texts.translations(taken, core, texts, desc)
         return (found, scores) if return_scores else found

@@ -154,7 +154,7 @@ class Session:
     @property
     def room(self) -> int:
         """Number of tokens that can still be read."""
-        return int(lib.bo_session_room(self._open()))
+        return int(lib.bo_session_remaining(self._open()))
 
     @property
     def nbytes(self) -> int:
@@ -339,7 +339,7 @@ class Generation(Iterator[str]):
             text, stopped = self._stream.add(self._tokenizer.piece(token) if self._tokenizer else b"")
             reason = "stop" if stopped else "length" if len(self.ids) == self._most else None
             if self._keeps or reason is None:
-                if lib.bo_session_room(handle):
+                if lib.bo_session_remaining(handle):
                     self._session._read(taken, handle, np.array([token], np.int32))
                 else:
                     reason = reason or "context"

@@ -18,7 +18,7 @@
 #include "../nn/nn.h"
 #include "linearize.h"
 
-enum { TOKENS = 4096, MOST_WINDOW = 1024 };
+enum { TOKENS = 4096, MAX_WINDOW = 1024 };
 
 /* One run of the source, and the arrays of one layer of it. */
 typedef struct sample {
@@ -36,7 +36,7 @@ static void close_sample(sample *s)
 static bo_status open_sample(bo_context *context, const bo_model *source, const bo_corpus *corpus, uint64_t tokens,
                              sample *s)
 {
-    s->window = bo_min(bo_model_describe(source)->context, MOST_WINDOW);
+    s->window = bo_min(bo_model_describe(source)->context, MAX_WINDOW);
     BO_TRY(bo_capture_text(context, source, corpus, s->window, tokens ? tokens : TOKENS, "calibration", &s->capture));
     s->sequences = bo_capture_sequences(s->capture);
     return BO_OK;
@@ -190,15 +190,15 @@ static bo_status measure(bo_context *context, const sample *s, family *f)
     const bo_attention_shape shape = shape_of(s);
     const bo_attention_inputs in = inputs_of(s, f, f->now);
     BO_TRY(bo_attention_forward_arrays(context, f->attention, &shape, &in, NULL, NULL, f->out, NULL));
-    const float *wanted = s->arrays[BO_CAPTURE_ARRAY_OUT];
+    const float *target = s->arrays[BO_CAPTURE_ARRAY_OUT];
     const size_t group = d->heads / d->key_heads, width = d->value_dim, rows = s->window * s->sequences;
     for (size_t h = 0; h < d->key_heads; h++) {
         double error = 0, size = 0;
         for (size_t r = 0; r < rows; r++)
             for (size_t i = 0, at = (r * d->heads + h * group) * width; i < group * width; i++, at++) {
-                const double difference = (double)f->out[at] - (double)wanted[at];
+                const double difference = (double)f->out[at] - (double)target[at];
                 error += difference * difference;
-                size += (double)wanted[at] * (double)wanted[at];
+                size += (double)target[at] * (double)target[at];
             }
         f->errors[h] = size > 0 ? error / size : 0;
     }
@@ -257,13 +257,13 @@ static void copy_head(size_t rows, size_t heads, size_t dim, size_t head, const 
 
 /* Predicts the error of a key head with its chosen M, for the first query head of its group. */
 static bo_status predict_head(bo_context *context, const sample *s, const family *f, size_t head,
-                              const bo_attention *one, float *room, bo_head_fit *fit)
+                              const bo_attention *one, float *workspace, bo_head_fit *fit)
 {
     const bo_attention_desc *d = f->desc;
     const size_t rows = s->window * s->sequences, rank = f->now ? d->rank : d->dim;
     const float *m = f->now ? f->best + head * f->each : NULL;
     const bo_attention_shape shape = shape_of(s);
-    float *q = room, *k = q + rows * rank, *v = k + rows * rank;
+    float *q = workspace, *k = q + rows * rank, *v = k + rows * rank;
     bo_error_prediction found;
     copy_head(rows, d->heads, d->dim, head * (d->heads / d->key_heads), s->arrays[BO_CAPTURE_ARRAY_Q], m, rank, q);
     copy_head(rows, d->key_heads, d->dim, head, s->arrays[BO_CAPTURE_ARRAY_K], m, rank, k);
@@ -290,12 +290,12 @@ static bo_status predict(bo_context *context, const sample *s, const family *f, 
                                            .features = d->features.features,
                                            .seed = d->features.seed}};
     bo_attention *one = NULL;
-    float *room = bo_alloc_raw(context, rows * (2 * rank + d->value_dim), sizeof *room, "rows of a head");
-    bo_status status = room ? bo_attention_create(context, &desc, &one) : BO_MEMORY;
+    float *workspace = bo_alloc_raw(context, rows * (2 * rank + d->value_dim), sizeof *workspace, "rows of a head");
+    bo_status status = workspace ? bo_attention_create(context, &desc, &one) : BO_MEMORY;
     for (size_t h = 0; h < d->key_heads && status == BO_OK; h++)
-        status = predict_head(context, s, f, h, one, room, &fits[h]);
+        status = predict_head(context, s, f, h, one, workspace, &fits[h]);
     bo_attention_destroy(one);
-    bo_free(room);
+    bo_free(workspace);
     return status;
 }
 
@@ -323,11 +323,11 @@ static bo_status draw(bo_context *context, bo_attention *attention, const sample
 {
     const bo_attention_inputs in = inputs_of(s, f, f->base[0]);
     const bo_attention_shape shape = shape_of(s);
-    bo_calibration *seen;
-    BO_TRY(bo_calibration_create(context, attention, 0, &seen));
-    bo_status status = bo_calibration_add_arrays(context, seen, &shape, &in);
-    if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, 0, NULL);
-    bo_calibration_destroy(seen);
+    bo_calibration *calibration;
+    BO_TRY(bo_calibration_create(context, attention, 0, &calibration));
+    bo_status status = bo_calibration_add_arrays(context, calibration, &shape, &in);
+    if (status == BO_OK) status = bo_calibration_apply(context, calibration, attention, 0, NULL);
+    bo_calibration_destroy(calibration);
     return status;
 }
 
@@ -416,19 +416,19 @@ bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_mod
     BO_SPAN(context, "linearize", "calibrate");
     BO_TRY(check_shapes(context, source, model));
     const bo_model_desc *d = bo_model_describe(model);
-    bo_head_fit *own = bo_alloc(context, bo_model_key_heads(d), sizeof *own, "a calibration");
-    if (!own) return BO_MEMORY;
+    bo_head_fit *layer_fits = bo_alloc(context, bo_model_key_heads(d), sizeof *layer_fits, "a calibration");
+    if (!layer_fits) return BO_MEMORY;
     sample s = {0};
     size_t found = 0;
     bo_status status = open_sample(context, source, corpus, tokens, &s);
     for (size_t i = 0; i < d->layers && status == BO_OK; i++) {
         status = bo_progress(context, "calibrating", (double)i, (double)d->layers);
-        if (status == BO_OK && is_calibrated(d, i)) status = calibrate_layer(context, model, i, &s, own, &found);
+        if (status == BO_OK && is_calibrated(d, i)) status = calibrate_layer(context, model, i, &s, layer_fits, &found);
     }
-    if (status == BO_OK && fits) memcpy(fits, own, found * sizeof *own);
+    if (status == BO_OK && fits) memcpy(fits, layer_fits, found * sizeof *layer_fits);
     if (status == BO_OK && count) *count = found;
     close_sample(&s);
-    bo_free(own);
+    bo_free(layer_fits);
     return status;
 }
 
@@ -438,6 +438,6 @@ bo_status bo_model_whiten(bo_context *context, bo_model *model, const bo_corpus 
 {
     BO_REQUIRE(context, model, corpus);
     BO_TRY(check_shapes(context, model, model));
-    const size_t window = bo_min(bo_model_describe(model)->context, MOST_WINDOW);
+    const size_t window = bo_min(bo_model_describe(model)->context, MAX_WINDOW);
     return bo_model_whiten_windows(context, model, corpus, window, tokens ? tokens : TOKENS, amount);
 }

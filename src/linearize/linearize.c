@@ -9,7 +9,7 @@
 #include "../io/output.h"
 #include "../model/model.h"
 
-enum { MOST_WINDOW = 1024, PATH = 4096, LONGEST_DIRECTORY = 3900 }; /* with space for the names of its two runs */
+enum { MAX_WINDOW = 1024, PATH = 4096, LONGEST_DIRECTORY = 3900 }; /* with space for the names of its two runs */
 
 typedef struct work {
     const bo_linearize_desc *desc;
@@ -22,9 +22,9 @@ typedef struct work {
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
-static double or_usual(double value, double usual)
+static double default_if_zero(double value, double default_value)
 {
-    return value > 0 ? value : usual;
+    return value > 0 ? value : default_value;
 }
 
 static bool is_skipped(const bo_linearize_desc *d, bo_linearize_stage stage)
@@ -70,7 +70,7 @@ static bo_status check(bo_context *context, const bo_linearize_desc *d)
 static size_t window_of(const bo_linearize_desc *d)
 {
     const size_t context = bo_model_describe(d->teacher)->context;
-    return d->window ? d->window : bo_min(context, MOST_WINDOW);
+    return d->window ? d->window : bo_min(context, MAX_WINDOW);
 }
 
 static uint64_t eval_tokens(const bo_linearize_desc *d)
@@ -82,19 +82,20 @@ static uint64_t eval_tokens(const bo_linearize_desc *d)
 static bo_status check_texts(bo_context *context, const bo_linearize_desc *d)
 {
     const size_t window = window_of(d), context_of = bo_model_describe(d->teacher)->context;
-    const size_t least = bo_max(window + 1, bo_min(context_of, MOST_WINDOW)); /* the calibration reads such windows */
+    const size_t min_tokens =
+        bo_max(window + 1, bo_min(context_of, MAX_WINDOW)); /* the calibration reads such windows */
     const uint64_t train = bo_corpus_tokens(d->train), valid = d->valid ? bo_corpus_tokens(d->valid) : window;
     if (window > context_of)
         return bo_fail(context, BO_INVALID,
                        "linearize: window: expected at most %zu, the context of the model, found %zu", context_of,
                        window);
-    if (train >= least && valid >= window) return BO_OK;
+    if (train >= min_tokens && valid >= window) return BO_OK;
     return bo_fail(
         context, BO_INVALID,
         "linearize: the %s text has %llu tokens, expected at least %zu for sequences of %zu tokens; give more "
         "text or shorter sequences",
-        train >= least ? "validation" : "training", (unsigned long long)(train >= least ? valid : train),
-        train >= least ? window : least, window);
+        train >= min_tokens ? "validation" : "training", (unsigned long long)(train >= min_tokens ? valid : train),
+        train >= min_tokens ? window : min_tokens, window);
 }
 
 /* The length of a run: in steps, or in minutes of which the transfer has a share. */
@@ -103,10 +104,10 @@ static void set_length(const work *w, bo_linearize_stage stage, bo_trainer_desc 
     const bo_linearize_desc *d = w->desc;
     const bool transfer = stage == BO_LINEARIZE_STAGE_TRANSFER;
     const bool alone = transfer ? is_skipped(d, BO_LINEARIZE_STAGE_FINETUNE) : !w->transferred;
-    const double share = or_usual(d->transfer_share, 0.2);
+    const double share = default_if_zero(d->transfer_share, 0.2);
     run->steps = transfer ? d->transfer_steps : d->finetune_steps;
     if (!has_steps(d))
-        run->minutes = or_usual(d->minutes, 60) * (alone ? 1 : transfer ? share : 1 - share);
+        run->minutes = default_if_zero(d->minutes, 60) * (alone ? 1 : transfer ? share : 1 - share);
     else if (!run->steps)
         run->steps = transfer ? 300 : 600;
 }
@@ -134,23 +135,23 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
     path_of(w, stage, directory);
     w->stage = stage;
     w->reported = false;
-    bo_trainer_desc desc = {
-        .model = w->student,
-        .train.corpus = d->train,
-        .valid.corpus = d->valid,
-        .directory = directory,
-        .resume = d->resume,
-        .optimizer = {.kind = BO_OPTIMIZER_ADAMW,
-                      .rate = transfer ? or_usual(d->transfer_rate, 1e-2) : or_usual(d->finetune_rate, 1e-3)},
-        .batch = d->batch,
-        .eval_tokens = eval_tokens(d),
-        .seed = d->seed,
-        .window = window_of(d),
-        .imitate = transfer ? BO_IMITATION_ATTENTION : BO_IMITATION_LOGITS,
-        .share = d->share,
-        .sparsity = d->sparsity ? d->sparsity : 4,
-        .report = report,
-        .user = w};
+    bo_trainer_desc desc = {.model = w->student,
+                            .train.corpus = d->train,
+                            .valid.corpus = d->valid,
+                            .directory = directory,
+                            .resume = d->resume,
+                            .optimizer = {.kind = BO_OPTIMIZER_ADAMW,
+                                          .rate = transfer ? default_if_zero(d->transfer_rate, 1e-2)
+                                                           : default_if_zero(d->finetune_rate, 1e-3)},
+                            .batch = d->batch,
+                            .eval_tokens = eval_tokens(d),
+                            .seed = d->seed,
+                            .window = window_of(d),
+                            .imitate = transfer ? BO_IMITATION_ATTENTION : BO_IMITATION_LOGITS,
+                            .share = d->share,
+                            .sparsity = d->sparsity ? d->sparsity : 4,
+                            .report = report,
+                            .user = w};
     set_length(w, stage, &desc);
     bo_trainer *trainer;
     BO_TRY(bo_trainer_create(context, &desc, &trainer));
@@ -162,7 +163,7 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
 }
 
 /* At most the sides of the adapted matrices. */
-static size_t usual_rank(const bo_model_desc *d)
+static size_t default_rank(const bo_model_desc *d)
 {
     size_t rank = bo_min(16, d->width);
     for (size_t i = 0; i < d->layers; i++) {
@@ -174,7 +175,7 @@ static size_t usual_rank(const bo_model_desc *d)
 
 static bo_lora_desc lora_of(const bo_linearize_desc *d, const char *whole, const char *base)
 {
-    return (bo_lora_desc){.rank = d->rank ? d->rank : usual_rank(bo_model_describe(d->teacher)),
+    return (bo_lora_desc){.rank = d->rank ? d->rank : default_rank(bo_model_describe(d->teacher)),
                           .alpha = d->alpha,
                           .targets = d->targets ? d->targets : "q_proj,k_proj,v_proj,o_proj",
                           .whole = whole,
@@ -264,7 +265,7 @@ static bo_status finetune(bo_context *context, work *w)
 static bo_status make_student(bo_context *context, work *w)
 {
     const bo_linearize_desc *d = w->desc;
-    const double gate = or_usual(d->gate, 5);
+    const double gate = default_if_zero(d->gate, 5);
     const bo_replacement_desc desc = {.attention = d->attention,
                                       .kept_layers = d->kept_layers,
                                       .gate_first = gate,

@@ -25,7 +25,7 @@ void bo_adapter_destroy(bo_adapter *adapter)
 
 /* Returns the layers that are trained in full by default. A classification head is small, and it is freshly initialized
  * if the model was made from another model. */
-static const char *usual_whole(bo_model_task task)
+static const char *default_whole(bo_model_task task)
 {
     return task == BO_MODEL_TASK_CLASSIFY ? "score" : task == BO_MODEL_TASK_MATCH ? "match,score" : "";
 }
@@ -46,7 +46,7 @@ static bo_status create(bo_context *context, const bo_model *model, const bo_lor
 {
     bo_adapter *adapter = *out = bo_alloc(context, 1, sizeof *adapter, "an adapter");
     if (!adapter) return BO_MEMORY;
-    const char *layers = desc->whole ? desc->whole : usual_whole(model->desc.task);
+    const char *layers = desc->whole ? desc->whole : default_whole(model->desc.task);
     adapter->lora = (bo_lora){.rank = desc->rank, .init = desc->init, .any_rank = any_rank};
     adapter->lora.alpha = desc->alpha != 0 ? desc->alpha : 2 * (double)desc->rank;
     BO_TRY(bo_block_targets(context, &model->desc, desc->targets ? desc->targets : "all", &adapter->lora.targets));
@@ -146,11 +146,11 @@ static bo_status take_gradients(bo_context *context, bo_model *model, const bo_l
 /* Declares a second set of weights of the model's layers, with these adapters or (lora NULL) without. */
 static bo_status declare_weights(bo_context *context, bo_model *model, const bo_lora *lora, bo_weights **out)
 {
-    bo_weights *own = model->weights;
+    bo_weights *weights = model->weights;
     model->weights = NULL;
     bo_status status = bo_model_declare(context, model, lora);
     *out = model->weights;
-    model->weights = own;
+    model->weights = weights;
     return status == BO_OK && lora ? bo_lora_check(context, *out) : status;
 }
 
@@ -184,7 +184,7 @@ static bo_status keep_whole(bo_context *context, bo_weights *weights, float **ou
     return BO_OK;
 }
 
-bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc, bool any_rank)
+bo_status bo_model_attach_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc, bool any_rank)
 {
     bo_weights *weights = NULL;
     bo_adapter *adapter = NULL;
@@ -229,7 +229,7 @@ bo_status bo_model_adapt(bo_context *context, bo_model *model, const bo_lora_des
     BO_REQUIRE(context, model, desc);
     BO_TRY(check(context, model, desc));
     if (desc->init == BO_LORA_INIT_GRADIENT) BO_TRY(take_gradients(context, model, desc));
-    BO_TRY(bo_model_put_adapters(context, model, desc, false));
+    BO_TRY(bo_model_attach_adapters(context, model, desc, false));
     const bo_status status = bo_lora_begin(context, model->weights, model->adapter->aside, desc->seed);
     if (status == BO_OK) {
         bo_model_keep_adapters(model);

@@ -34,7 +34,7 @@ typedef struct bo_adapter_list {
 } bo_adapter_list;
 
 /* Lists the layers of the weights with adapters as modules of a family. */
-bo_status bo_adapter_list_make(bo_context *context, const bo_model *model, bo_family family, bo_adapter_list *out);
+bo_status bo_adapter_list_create(bo_context *context, const bo_model *model, bo_family family, bo_adapter_list *out);
 void bo_adapter_list_free(bo_adapter_list *list);
 /* Returns the weights with the adapters: those of the model, or the separate set if the adapters are merged. */
 bo_weights *bo_adapter_weights(const bo_model *model);
@@ -60,7 +60,7 @@ typedef struct bo_adapter_config {
     bo_adapter_pattern *patterns;
     size_t pattern_count;
     bo_lora_init init;
-    bool own; /* Bochner wrote the tensors */
+    bool native; /* Bochner wrote the tensors */
     bool known;
     uint64_t digest; /* digest of the weights of the base, if known */
 } bo_adapter_config;
@@ -88,8 +88,8 @@ static inline size_t bo_adapter_ranks(const bo_lora *lora)
 /* Writes the values of the adapters and of the layers that are trained in full. */
 bo_status bo_adapter_write(bo_context *context, const bo_model *model, bo_output *output);
 /* Reads them into a model that has these adapters already. config NULL: Bochner wrote the file. */
-bo_status bo_adapter_take(bo_context *context, bo_model *model, const bo_tensors *file,
-                          const bo_adapter_config *config);
+bo_status bo_adapter_read_tensors(bo_context *context, bo_model *model, const bo_tensors *file,
+                                  const bo_adapter_config *config);
 bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path);
 /* Finds the layers that a file of PEFT adapts, for the base that it is to be added to. Its targets, ranks and layers
  * trained in full follow from the names and shapes of the tensors; tensors that fit no layer are refused. Adapters get

@@ -138,7 +138,7 @@ bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, bo
 {
     bo_json_text text = {.context = context};
     bo_adapter_list list;
-    BO_TRY(bo_adapter_list_make(context, model, model->family, &list));
+    BO_TRY(bo_adapter_list_create(context, model, model->family, &list));
     write_members(&text, model, &list);
     bo_adapter_list_free(&list);
     const bo_status status = text.failed ? BO_MEMORY : bo_output_write(context, output, text.bytes, text.length);
@@ -169,29 +169,29 @@ static bo_status refuse_init(bo_context *context, const char *path, const bo_jso
                    path, name);
 }
 
-static bo_status refuse_others(bo_context *context, const char *path, const bo_json *json)
+static bo_status refuse_unsupported(bo_context *context, const char *path, const bo_json *json)
 {
-    static const char *const others[] = {"use_dora",
-                                         "bias",
-                                         "lora_bias",
-                                         "layer_replication",
-                                         "megatron_config",
-                                         "use_qalora",
-                                         "trainable_token_indices",
-                                         "target_parameters",
-                                         "alora_invocation_tokens",
-                                         "use_bdlora",
-                                         "arrow_config",
-                                         "velora_config",
-                                         "monteclora_config",
-                                         "kasa_config"};
+    static const char *const unsupported[] = {"use_dora",
+                                              "bias",
+                                              "lora_bias",
+                                              "layer_replication",
+                                              "megatron_config",
+                                              "use_qalora",
+                                              "trainable_token_indices",
+                                              "target_parameters",
+                                              "alora_invocation_tokens",
+                                              "use_bdlora",
+                                              "arrow_config",
+                                              "velora_config",
+                                              "monteclora_config",
+                                              "kasa_config"};
     const bo_json *type = bo_json_member(json, "peft_type");
     if (!bo_json_is(type, BO_JSON_TEXT) || strcmp(type->text, "LORA") != 0)
         return bo_fail(context, BO_FORMAT, "%s: 'peft_type': expected \"LORA\", found %.40s", path,
                        bo_json_is(type, BO_JSON_TEXT) ? type->text : "none");
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!is_empty(bo_json_member(json, others[i])))
-            return bo_fail(context, BO_UNSUPPORTED, "%s: '%s' is set, which is not supported", path, others[i]);
+    for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
+        if (!is_empty(bo_json_member(json, unsupported[i])))
+            return bo_fail(context, BO_UNSUPPORTED, "%s: '%s' is set, which is not supported", path, unsupported[i]);
     return refuse_init(context, path, bo_json_member(json, "init_lora_weights"));
 }
 
@@ -252,7 +252,7 @@ static bo_status read_members(bo_context *context, const char *path, const bo_js
     const bo_json *rank = bo_json_member(json, "r");
     const bo_json *alpha = bo_json_member(json, "lora_alpha");
     const bo_json *base = bo_json_member(json, "base_model_name_or_path");
-    BO_TRY(refuse_others(context, path, json));
+    BO_TRY(refuse_unsupported(context, path, json));
     if (!bo_json_size(rank, &out->rank) || out->rank < 1)
         return bo_fail(context, BO_FORMAT, "%s: 'r': expected a whole number of at least 1", path);
     if (!bo_json_is(alpha, BO_JSON_NUMBER) || !(alpha->number > 0) || !isfinite(alpha->number))

@@ -8,7 +8,7 @@
 
 static const char PREFIX[] = "base_model.model.", A[] = ".lora_A.weight", B[] = ".lora_B.weight";
 
-enum { MOST_RANK = 65536 };
+enum { MAX_RANK = 65536 };
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -77,9 +77,9 @@ static bo_status conclude(finding *f, const bo_tensors *file, bo_adapter_config 
     if (!f->targets.length)
         return bo_fail(f->context, BO_FORMAT, "%s: expected tensors named %sLAYER%s, found none", bo_tensors_path(file),
                        PREFIX, A);
-    if (f->rank > MOST_RANK)
+    if (f->rank > MAX_RANK)
         return bo_fail(f->context, BO_UNSUPPORTED, "%s: expected a rank of at most %d, found %zu",
-                       bo_tensors_path(file), MOST_RANK, f->rank);
+                       bo_tensors_path(file), MAX_RANK, f->rank);
     /* the same factor α / r or α / √r for the rank that all layers get */
     const double rank = (double)config->rank;
     config->applied = config->alpha * (double)f->rank / (config->square_root ? sqrt(rank) : rank);

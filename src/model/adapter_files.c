@@ -13,7 +13,7 @@
 
 /* ---- original weights of a merged model -------------------------------------------------------------------------- */
 
-static bo_status take_base(bo_context *context, bo_model *model, const bo_tensors *file)
+static bo_status restore_base(bo_context *context, bo_model *model, const bo_tensors *file)
 {
     for (size_t i = 0; i < bo_tensors_count(file); i++) {
         const char *name = bo_tensors_at(file, i)->name;
@@ -32,7 +32,7 @@ static bo_status read_base(bo_context *context, bo_model *model, const char *pat
 {
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
-    const bo_status status = take_base(context, model, file);
+    const bo_status status = restore_base(context, model, file);
     bo_tensors_close(file);
     return status;
 }
@@ -65,7 +65,7 @@ static void compare_alpha(bo_context *context, const bo_tensors *file, const bo_
 }
 
 /* Replaces a text by that of the metadata, if there is one. */
-static bo_status take_text(bo_context *context, const bo_tensors *file, const char *key, char **text)
+static bo_status read_text(bo_context *context, const bo_tensors *file, const char *key, char **text)
 {
     const char *found = bo_tensors_meta(file, key);
     char *copy = found ? bo_strdup(context, found) : NULL;
@@ -77,16 +77,16 @@ static bo_status take_text(bo_context *context, const bo_tensors *file, const ch
 }
 
 /* Reads what Bochner writes into the metadata. rank and α of the configuration become those of training. */
-static bo_status take_metadata(bo_context *context, const bo_tensors *file, bo_adapter_config *config)
+static bo_status read_metadata(bo_context *context, const bo_tensors *file, bo_adapter_config *config)
 {
     const char *init = bo_tensors_meta(file, "bochner.init"), *base = bo_tensors_meta(file, "bochner.base");
     if (init && !bo_lora_init_parse(init, &config->init))
         return bo_fail(context, BO_FORMAT, "%s: 'bochner.init': unknown initialization '%.40s'", bo_tensors_path(file),
                        init);
-    config->own = init != NULL;
+    config->native = init != NULL;
     config->known = base != NULL;
-    BO_TRY(take_text(context, file, "bochner.targets", &config->targets));
-    BO_TRY(take_text(context, file, "bochner.whole", &config->whole));
+    BO_TRY(read_text(context, file, "bochner.targets", &config->targets));
+    BO_TRY(read_text(context, file, "bochner.whole", &config->whole));
     config->digest = base ? strtoull(base, NULL, 16) : 0;
     compare_alpha(context, file, config);
     config->applied = config->alpha;
@@ -133,7 +133,7 @@ static bo_status put_adapters(bo_context *context, const char *directory, bo_mod
                                .whole = config->whole ? config->whole : "",
                                .init = config->init,
                                .base = config->base};
-    const bo_status status = bo_model_put_adapters(context, model, &desc, true);
+    const bo_status status = bo_model_attach_adapters(context, model, &desc, true);
     if (status != BO_INVALID) return status;
     return bo_fail(context, BO_FORMAT, "%s/adapter_config.json: %s", directory, bo_context_error(context));
 }
@@ -142,20 +142,20 @@ static bo_status load_onto(bo_context *context, const char *directory, const bo_
                            bo_adapter_config *config, bo_model *model)
 {
     BO_TRY(check_base(context, directory, model, config));
-    if (!config->own) BO_TRY(bo_adapter_derive(context, model, file, config));
+    if (!config->native) BO_TRY(bo_adapter_derive(context, model, file, config));
     if (!config->targets)
         return bo_fail(context, BO_FORMAT, "%s/adapter_config.json: 'target_modules': expected a list of names",
                        directory);
     BO_TRY(put_adapters(context, directory, model, config));
     bo_model_keep_adapters(model);
-    return bo_adapter_take(context, model, file, config->own ? NULL : config);
+    return bo_adapter_read_tensors(context, model, file, config->native ? NULL : config);
 }
 
 static bo_status load_base(bo_context *context, const char *directory, const bo_tensors *file,
                            bo_adapter_config *config, bo_model **out)
 {
     bo_model *model;
-    BO_TRY(take_metadata(context, file, config));
+    BO_TRY(read_metadata(context, file, config));
     if (!config->base || !bo_model_is_whole(context, config->base)) return no_base(context, directory, config->base);
     BO_TRY(bo_model_load(context, &(bo_source){.path = config->base}, NULL, &model));
     bo_status status = load_onto(context, directory, file, config, model);

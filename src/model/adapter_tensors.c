@@ -53,18 +53,18 @@ static void add_layer(bo_adapter_list *list, const bo_lora_site *site, const bo_
     list->layers[list->count++] = (bo_adapter_layer){*site, *at, m - 1, list->modules[m - 1].layers++};
 }
 
-bo_status bo_adapter_list_make(bo_context *context, const bo_model *model, bo_family family, bo_adapter_list *out)
+bo_status bo_adapter_list_create(bo_context *context, const bo_model *model, bo_family family, bo_adapter_list *out)
 {
     bo_weights *weights = bo_adapter_weights(model);
-    const size_t most = bo_weights_count(weights);
+    const size_t max_layers = bo_weights_count(weights);
     *out = (bo_adapter_list){0};
-    out->layers = bo_alloc(context, most, sizeof *out->layers, "the layers of an adapter");
-    out->modules = bo_alloc(context, most, sizeof *out->modules, "the layers of an adapter");
+    out->layers = bo_alloc(context, max_layers, sizeof *out->layers, "the layers of an adapter");
+    out->modules = bo_alloc(context, max_layers, sizeof *out->modules, "the layers of an adapter");
     if (!out->layers || !out->modules) {
         bo_adapter_list_free(out);
         return BO_MEMORY;
     }
-    for (size_t i = 0; i < most; i++) {
+    for (size_t i = 0; i < max_layers; i++) {
         bo_lora_site site;
         if (!bo_lora_site_at(weights, i, &site)) continue;
         const bo_weight_place at = bo_family_place(family, &model->desc, site.weight);
@@ -87,9 +87,9 @@ static size_t row_of(const bo_weight_place *at, size_t r)
 }
 
 /* The name of a tensor of a module. */
-static void name_of(const char *module, const char *letter, char out[BO_ADAPTER_NAME])
+static void name_of(const char *module, const char *suffix, char out[BO_ADAPTER_NAME])
 {
-    snprintf(out, BO_ADAPTER_NAME, "%s%.280s.lora_%s.weight", PREFIX, module, letter);
+    snprintf(out, BO_ADAPTER_NAME, "%s%.280s.lora_%s.weight", PREFIX, module, suffix);
 }
 
 /* True if the tensor of the family has the numbers of the weight in the same order. */
@@ -118,7 +118,7 @@ typedef struct package {
     bo_file_tensor *tensors;
     char (*names)[BO_ADAPTER_NAME];
     size_t count;
-    float *host, *room;
+    float *host, *scratch;
 } package;
 
 static bo_status make_package(bo_context *context, bo_weights *weights, const bo_adapter_list *list, size_t block,
@@ -135,8 +135,8 @@ static bo_status make_package(bo_context *context, bo_weights *weights, const bo
     p->tensors = bo_alloc(context, tensors, sizeof *p->tensors, "an adapter");
     p->names = bo_alloc(context, tensors, sizeof *p->names, "an adapter");
     p->host = bo_alloc(context, floats, sizeof *p->host, "an adapter");
-    p->room = bo_alloc_raw(context, largest, sizeof *p->room, "an adapter");
-    return p->tensors && p->names && p->host && p->room ? BO_OK : BO_MEMORY;
+    p->scratch = bo_alloc_raw(context, largest, sizeof *p->scratch, "an adapter");
+    return p->tensors && p->names && p->host && p->scratch ? BO_OK : BO_MEMORY;
 }
 
 static void free_package(package *p)
@@ -144,13 +144,13 @@ static void free_package(package *p)
     bo_free(p->tensors);
     bo_free(p->names);
     bo_free(p->host);
-    bo_free(p->room);
+    bo_free(p->scratch);
 }
 
-static float *add_tensor(package *p, const char *module, const char *letter, size_t rows, size_t columns, float *data)
+static float *add_tensor(package *p, const char *module, const char *suffix, size_t rows, size_t columns, float *data)
 {
     bo_file_tensor *tensor = &p->tensors[p->count];
-    name_of(module, letter, p->names[p->count]);
+    name_of(module, suffix, p->names[p->count]);
     *tensor = (bo_file_tensor){p->names[p->count], BO_F32, 2, {rows, columns}, data, rows * columns * sizeof *data};
     p->count++;
     return data + rows * columns;
@@ -172,16 +172,16 @@ static void spread(const float *from, const bo_weight_place *at, size_t rows, si
         for (size_t k = 0; k < rank; k++) to[row_of(at, i) * stride + k] = sign * from[i * rank + k];
 }
 
-static bo_status read_b(bo_context *context, bo_device *device, const bo_adapter_layer *layer, float *room,
+static bo_status read_b(bo_context *context, bo_device *device, const bo_adapter_layer *layer, float *scratch,
                         size_t stride, float *out)
 {
     const bo_lora_site *site = &layer->site;
     const size_t rows = site->b->rows, rank = site->b->columns;
-    BO_TRY(bo_buffer_read(context, device, room, site->b->data, numbers(site->b) * sizeof *out));
-    spread(room, &layer->at, rows, rank, stride, 1, out);
+    BO_TRY(bo_buffer_read(context, device, scratch, site->b->data, numbers(site->b) * sizeof *out));
+    spread(scratch, &layer->at, rows, rank, stride, 1, out);
     if (!site->b0) return BO_OK;
-    BO_TRY(bo_buffer_read(context, device, room, site->b0->data, numbers(site->b0) * sizeof *out));
-    spread(room, &layer->at, rows, rank, stride, -1, out + rank);
+    BO_TRY(bo_buffer_read(context, device, scratch, site->b0->data, numbers(site->b0) * sizeof *out));
+    spread(scratch, &layer->at, rows, rank, stride, -1, out + rank);
     return BO_OK;
 }
 
@@ -197,7 +197,7 @@ static bo_status add_module(bo_context *context, bo_device *device, const bo_ada
         const bo_adapter_layer *layer = &list->layers[i];
         if (layer->module != number) continue;
         BO_TRY(read_a(context, device, &layer->site, a + layer->index * block * module->columns));
-        BO_TRY(read_b(context, device, layer, p->room, rank, b + layer->index * block));
+        BO_TRY(read_b(context, device, layer, p->scratch, rank, b + layer->index * block));
     }
     return BO_OK;
 }
@@ -242,7 +242,7 @@ bo_status bo_adapter_write(bo_context *context, const bo_model *model, bo_output
     char digest[24], alpha[BO_NUMBER_TEXT];
     bo_adapter_list list;
     package p;
-    BO_TRY(bo_adapter_list_make(context, model, model->family, &list));
+    BO_TRY(bo_adapter_list_create(context, model, model->family, &list));
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)model->adapter->digest);
     bo_number_format((double)bo_adapter_ranks(lora) * lora->alpha, alpha, sizeof alpha);
     const bo_meta metas[] = {{"format", "pt"},
@@ -281,16 +281,16 @@ static float widen(const bo_file_tensor *tensor, size_t index)
 }
 
 /* Finds a matrix; a size of 0 accepts any. */
-static bo_status find(bo_context *context, const bo_tensors *file, const char *module, const char *letter, size_t rows,
+static bo_status find(bo_context *context, const bo_tensors *file, const char *module, const char *suffix, size_t rows,
                       size_t columns, matrix *out)
 {
     char name[BO_ADAPTER_NAME];
     const bo_file_tensor *tensor;
     const size_t shape[] = {rows, columns};
-    name_of(module, letter, name);
-    const bo_file_tensor *there = bo_tensors_find(file, name);
-    const bool half = there && (there->dtype == BO_F16 || there->dtype == BO_BF16);
-    BO_TRY(bo_tensors_require(context, file, name, half ? there->dtype : BO_F32, 2, shape, &tensor));
+    name_of(module, suffix, name);
+    const bo_file_tensor *stored = bo_tensors_find(file, name);
+    const bool half = stored && (stored->dtype == BO_F16 || stored->dtype == BO_BF16);
+    BO_TRY(bo_tensors_require(context, file, name, half ? stored->dtype : BO_F32, 2, shape, &tensor));
     const size_t count = tensor->shape[0] * tensor->shape[1];
     *out = (matrix){.data = tensor->data, .rows = tensor->shape[0], .columns = tensor->shape[1]};
     if (half) {
@@ -310,37 +310,37 @@ typedef struct slice {
 } slice;
 
 /* Writes components of A into a weight, whose other rows become zero. */
-static bo_status put_a(bo_context *context, bo_device *device, const matrix *a, slice part, const bo_weight *weight,
-                       float *room)
+static bo_status write_a(bo_context *context, bo_device *device, const matrix *a, slice part, const bo_weight *weight,
+                         float *scratch)
 {
-    memset(room, 0, numbers(weight) * sizeof *room);
-    memcpy(room, a->data + part.first * a->columns, part.count * a->columns * sizeof *room);
-    return bo_buffer_write(context, device, weight->data, room, numbers(weight) * sizeof *room);
+    memset(scratch, 0, numbers(weight) * sizeof *scratch);
+    memcpy(scratch, a->data + part.first * a->columns, part.count * a->columns * sizeof *scratch);
+    return bo_buffer_write(context, device, weight->data, scratch, numbers(weight) * sizeof *scratch);
 }
 
 /* Likewise the rows of B that belong to the layer. */
-static bo_status put_b(bo_context *context, bo_device *device, const matrix *b, slice part, const bo_weight_place *at,
-                       const bo_weight *weight, float *room)
+static bo_status write_b(bo_context *context, bo_device *device, const matrix *b, slice part, const bo_weight_place *at,
+                         const bo_weight *weight, float *scratch)
 {
-    memset(room, 0, numbers(weight) * sizeof *room);
+    memset(scratch, 0, numbers(weight) * sizeof *scratch);
     for (size_t i = 0; i < weight->rows; i++)
         for (size_t k = 0; k < part.count; k++)
-            room[i * weight->columns + k] =
+            scratch[i * weight->columns + k] =
                 (float)(part.factor * (double)b->data[row_of(at, i) * b->columns + part.first + k]);
-    return bo_buffer_write(context, device, weight->data, room, numbers(weight) * sizeof *room);
+    return bo_buffer_write(context, device, weight->data, scratch, numbers(weight) * sizeof *scratch);
 }
 
-static bo_status put_layer(bo_context *context, bo_device *device, const bo_adapter_layer *layer, const matrix *a,
-                           const matrix *b, slice part, float *room)
+static bo_status write_layer(bo_context *context, bo_device *device, const bo_adapter_layer *layer, const matrix *a,
+                             const matrix *b, slice part, float *scratch)
 {
     const bo_lora_site *site = &layer->site;
     const size_t half = site->a0 ? part.count / 2 : part.count;
     const slice trained = {part.first, half, part.factor}, first = {part.first + half, half, -part.factor};
-    BO_TRY(put_a(context, device, a, trained, site->a, room));
-    BO_TRY(put_b(context, device, b, trained, &layer->at, site->b, room));
+    BO_TRY(write_a(context, device, a, trained, site->a, scratch));
+    BO_TRY(write_b(context, device, b, trained, &layer->at, site->b, scratch));
     if (!site->a0) return BO_OK;
-    BO_TRY(put_a(context, device, a, first, site->a0, room));
-    return put_b(context, device, b, first, &layer->at, site->b0, room);
+    BO_TRY(write_a(context, device, a, first, site->a0, scratch));
+    return write_b(context, device, b, first, &layer->at, site->b0, scratch);
 }
 
 /* Reading of all modules. config NULL: Bochner wrote the file, and every layer has its own part of the rank. */
@@ -366,21 +366,21 @@ static bo_status part_of(const taking *t, const bo_adapter_layer *layer, size_t 
     return BO_OK;
 }
 
-static bo_status take_layer(const taking *t, const bo_adapter_layer *layer, const matrix *a, const matrix *b)
+static bo_status read_layer(const taking *t, const bo_adapter_layer *layer, const matrix *a, const matrix *b)
 {
-    const size_t most =
+    const size_t max_numbers =
         numbers(layer->site.a) > numbers(layer->site.b) ? numbers(layer->site.a) : numbers(layer->site.b);
     slice part;
     BO_TRY(part_of(t, layer, a->rows, &part));
-    float *room = bo_alloc_raw(t->context, most, sizeof *room, "an adapter");
-    if (!room) return BO_MEMORY;
+    float *scratch = bo_alloc_raw(t->context, max_numbers, sizeof *scratch, "an adapter");
+    if (!scratch) return BO_MEMORY;
     const bo_status status =
-        put_layer(t->context, bo_weights_device(bo_adapter_weights(t->model)), layer, a, b, part, room);
-    bo_free(room);
+        write_layer(t->context, bo_weights_device(bo_adapter_weights(t->model)), layer, a, b, part, scratch);
+    bo_free(scratch);
     return status;
 }
 
-static bo_status take_module(const taking *t, size_t number)
+static bo_status read_module(const taking *t, size_t number)
 {
     const bo_adapter_module *module = &t->list.modules[number];
     const bo_lora *lora = &t->model->adapter->lora;
@@ -392,13 +392,13 @@ static bo_status take_module(const taking *t, size_t number)
         status = bo_fail(t->context, BO_FORMAT, "%s: %s has rank %zu, expected at most %zu", bo_tensors_path(t->file),
                          module->name, a.rows, lora->rank);
     for (size_t i = 0; status == BO_OK && i < t->list.count; i++)
-        if (t->list.layers[i].module == number) status = take_layer(t, &t->list.layers[i], &a, &b);
+        if (t->list.layers[i].module == number) status = read_layer(t, &t->list.layers[i], &a, &b);
     bo_free(a.copy);
     bo_free(b.copy);
     return status;
 }
 
-static bo_status take_whole(const taking *t)
+static bo_status read_whole(const taking *t)
 {
     bo_weights *weights = bo_adapter_weights(t->model);
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
@@ -413,7 +413,7 @@ static bo_status take_whole(const taking *t)
     return BO_OK;
 }
 
-static bo_status take_all(const taking *t)
+static bo_status read_all(const taking *t)
 {
     const size_t whole = count_whole(bo_adapter_weights(t->model));
     if (bo_tensors_count(t->file) != 2 * t->list.module_count + whole)
@@ -421,8 +421,8 @@ static bo_status take_all(const taking *t)
             t->context, BO_FORMAT,
             "%s: expected two tensors for each of the %zu adapted layers and %zu of modules_to_save, found %zu",
             bo_tensors_path(t->file), t->list.module_count, whole, bo_tensors_count(t->file));
-    for (size_t i = 0; i < t->list.module_count; i++) BO_TRY(take_module(t, i));
-    return take_whole(t);
+    for (size_t i = 0; i < t->list.module_count; i++) BO_TRY(read_module(t, i));
+    return read_whole(t);
 }
 
 /* True if the file has the A of every module. */
@@ -443,9 +443,9 @@ static bo_status list_modules(taking *t)
 {
     bo_adapter_list earlier;
     t->family = t->model->family;
-    BO_TRY(bo_adapter_list_make(t->context, t->model, t->family, &t->list));
+    BO_TRY(bo_adapter_list_create(t->context, t->model, t->family, &t->list));
     if (t->config || t->family == BO_FAMILY_BOCHNER || holds_all(t->file, &t->list)) return BO_OK;
-    const bo_status status = bo_adapter_list_make(t->context, t->model, BO_FAMILY_BOCHNER, &earlier);
+    const bo_status status = bo_adapter_list_create(t->context, t->model, BO_FAMILY_BOCHNER, &earlier);
     if (status != BO_OK || !holds_all(t->file, &earlier)) {
         bo_adapter_list_free(&earlier);
         if (status != BO_OK) bo_adapter_list_free(&t->list);
@@ -457,11 +457,12 @@ static bo_status list_modules(taking *t)
     return BO_OK;
 }
 
-bo_status bo_adapter_take(bo_context *context, bo_model *model, const bo_tensors *file, const bo_adapter_config *config)
+bo_status bo_adapter_read_tensors(bo_context *context, bo_model *model, const bo_tensors *file,
+                                  const bo_adapter_config *config)
 {
     taking t = {.context = context, .model = model, .file = file, .config = config};
     BO_TRY(list_modules(&t));
-    const bo_status status = take_all(&t);
+    const bo_status status = read_all(&t);
     bo_adapter_list_free(&t.list);
     return status;
 }
@@ -470,7 +471,7 @@ bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path
 {
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
-    const bo_status status = bo_adapter_take(context, model, file, NULL);
+    const bo_status status = bo_adapter_read_tensors(context, model, file, NULL);
     bo_tensors_close(file);
     return status;
 }

@@ -10,7 +10,7 @@
 #include "blocks.h"
 #include "internal.h"
 
-enum { MOST_WIDTH = 1 << 20, MOST_HEADS = 1 << 16, MOST_STATE = 1 << 16 };
+enum { MAX_WIDTH = 1 << 20, MAX_HEADS = 1 << 16, MAX_STATE = 1 << 16 };
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
 
@@ -61,14 +61,14 @@ static bo_status check_choices(bo_context *context, const bo_block *b)
 
 static bo_status resolve_heads(bo_context *context, const bo_model_desc *d, bo_block *b)
 {
-    BO_TRY(bo_model_check_size(context, "heads", b->heads, MOST_HEADS));
+    BO_TRY(bo_model_check_size(context, "heads", b->heads, MAX_HEADS));
     if (!b->key_heads) b->key_heads = b->heads;
     if (b->key_heads > b->heads || b->heads % b->key_heads)
         REFUSE("key_heads must divide heads = %zu, found %zu", b->heads, b->key_heads);
     if (!b->head_dim && d->width % b->heads)
         REFUSE("heads must divide width = %zu if head_dim is not given, found %zu", d->width, b->heads);
     if (!b->head_dim) b->head_dim = d->width / b->heads;
-    BO_TRY(bo_model_check_size(context, "head_dim", b->head_dim, MOST_WIDTH));
+    BO_TRY(bo_model_check_size(context, "head_dim", b->head_dim, MAX_WIDTH));
     if (turns(b->positions) && b->head_dim % 2)
         REFUSE("positions %s rotate pairs of columns: head_dim must be even, found %zu",
                bo_positions_name(b->positions), b->head_dim);
@@ -117,10 +117,10 @@ static bo_status resolve_mixer(bo_context *context, bo_block *b)
     b->state_size = !ssm ? 0 : b->state_size ? b->state_size : 16;
     b->state_rank = !ssm || b->ssm == BO_SSM_DIAGONAL ? 0 : b->state_rank ? b->state_rank : 1;
     b->kernel = !convolves ? 0 : b->kernel ? b->kernel : ssm ? 4 : 64;
-    if (ssm) BO_TRY(bo_model_check_size(context, "state_size", b->state_size, MOST_STATE));
+    if (ssm) BO_TRY(bo_model_check_size(context, "state_size", b->state_size, MAX_STATE));
     if (b->state_rank > b->state_size)
         REFUSE("state_rank must be at most state_size = %zu, found %zu", b->state_size, b->state_rank);
-    if (convolves) BO_TRY(bo_model_check_size(context, "kernel", b->kernel, MOST_WIDTH));
+    if (convolves) BO_TRY(bo_model_check_size(context, "kernel", b->kernel, MAX_WIDTH));
     if (b->mixer == BO_MIXER_ATTENTION) return BO_OK;
     if (bo_nn_mixer_attends(b->mixer)) return resolve_degree(b), BO_OK;
     if (turns(b->positions)) b->positions = BO_POSITIONS_NONE;
@@ -193,10 +193,10 @@ static bo_status resolve_residual(bo_context *context, const bo_model_desc *d, b
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-static bo_status fill_size(bo_context *context, const char *name, size_t wanted, size_t *size)
+static bo_status fill_size(bo_context *context, const char *name, size_t required, size_t *size)
 {
-    if (*size && *size != wanted) REFUSE("attention.%s must be %zu (or 0), found %zu", name, wanted, *size);
-    *size = wanted;
+    if (*size && *size != required) REFUSE("attention.%s must be %zu (or 0), found %zu", name, required, *size);
+    *size = required;
     return BO_OK;
 }
 
@@ -222,7 +222,7 @@ static bo_status resolve_attention(bo_context *context, const bo_model_desc *d, 
     return BO_OK;
 }
 
-static bool is_given(const bo_attention_desc *a)
+static bool is_set(const bo_attention_desc *a)
 {
     return a->kind || a->heads || a->dim || a->scale > 0 || a->gate || a->window || a->normalizer || a->capacity ||
            a->chunk;
@@ -245,7 +245,7 @@ static bo_status resolve_cross(bo_context *context, const bo_model_desc *d, bo_m
         d->task == BO_MODEL_TASK_TRANSLATE && d->cross == BO_CROSS_ATTENTION && part == BO_MODEL_PART_LAYERS;
     if (!has) *a = (bo_attention_desc){0};
     if (!has) return BO_OK;
-    if (!is_given(a)) *a = default_cross(b);
+    if (!is_set(a)) *a = default_cross(b);
     if (a->gate != BO_GATE_NONE || a->window || !bo_attention_has(a, BO_TRAIT_CROSS))
         REFUSE("cross_attention must have no gate and no window and must not be hybrid: it attends to the whole source "
                "at once");
@@ -255,8 +255,8 @@ static bo_status resolve_cross(bo_context *context, const bo_model_desc *d, bo_m
 static bo_status resolve_replaced(bo_context *context, const bo_model_desc *d, bo_block *b)
 {
     bo_attention_desc *a = &b->replaced;
-    if (!is_given(a)) *a = (bo_attention_desc){0};
-    if (!is_given(a)) return BO_OK;
+    if (!is_set(a)) *a = (bo_attention_desc){0};
+    if (!is_set(a)) return BO_OK;
     if (d->task != BO_MODEL_TASK_LANGUAGE || b->mixer != BO_MIXER_ATTENTION)
         REFUSE("an attention that replaces another requires the task language and the mixer attention");
     return resolve_attention(context, d, b, false, a);
@@ -278,7 +278,7 @@ static bo_status resolve_attentions(bo_context *context, const bo_model_desc *d,
 bo_status bo_block_resolve(bo_context *context, const bo_model_desc *d, bo_model_part part, bo_block *b)
 {
     BO_TRY(bo_check_reserved(context, "bo_block", b->reserved));
-    if (b->repeat > BO_BLOCKS_MOST) REFUSE("repeat must be at most %d, found %zu", BO_BLOCKS_MOST, b->repeat);
+    if (b->repeat > BO_MAX_BLOCKS) REFUSE("repeat must be at most %d, found %zu", BO_MAX_BLOCKS, b->repeat);
     if (!b->repeat) b->repeat = 1;
     BO_TRY(check_choices(context, b));
     if (d->task != BO_MODEL_TASK_LANGUAGE && b->mixer == BO_MIXER_MLP)
@@ -287,7 +287,7 @@ bo_status bo_block_resolve(bo_context *context, const bo_model_desc *d, bo_model
                bo_model_task_name(d->task));
     BO_TRY(resolve_mixer(context, b));
     BO_TRY(resolve_heads(context, d, b));
-    BO_TRY(bo_mlp_resolve(context, 64 * (size_t)MOST_WIDTH, d, b));
+    BO_TRY(bo_mlp_resolve(context, 64 * (size_t)MAX_WIDTH, d, b));
     BO_TRY(resolve_numbers(context, b));
     BO_TRY(resolve_residual(context, d, b));
     BO_TRY(resolve_rope(context, b));

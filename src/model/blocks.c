@@ -10,7 +10,7 @@
 
 static size_t repeats(const bo_block *block)
 {
-    return block->repeat && block->repeat < BO_BLOCKS_MOST ? block->repeat : block->repeat ? BO_BLOCKS_MOST : 1;
+    return block->repeat && block->repeat < BO_MAX_BLOCKS ? block->repeat : block->repeat ? BO_MAX_BLOCKS : 1;
 }
 
 /* Returns the index of the block of a layer in a list that is repeated. */

@@ -5,7 +5,7 @@
 #include <bochner/model.h>
 
 /* Larger sizes are treated as mistakes. */
-enum { BO_BLOCKS_MOST = 1 << 12 };
+enum { BO_MAX_BLOCKS = 1 << 12 };
 
 /* Numbering of places, for attentions, states, calibrations and dropout: the layers, then (TRANSLATE) the cross
  * attentions, one per layer, then the layers of the encoder. */

@@ -8,8 +8,8 @@
 /* The attentions of all places of a model. Those that keep every key have the requested capacity; the others are those
  * of the model, with their frequencies. */
 typedef struct bo_sized_attentions {
-    bo_attention **own; /* by place; NULL: that of the model is used */
-    bo_attention **all; /* by place */
+    bo_attention **owned; /* by place; NULL: that of the model is used */
+    bo_attention **all;   /* by place */
 } bo_sized_attentions;
 
 /* `source`: the capacity of cross attention and of the encoder. Destroy also after a failure. */
@@ -19,6 +19,6 @@ void bo_sized_attentions_destroy(bo_sized_attentions *attentions, const bo_model
 
 /* Returns the attention of the first layer that keeps every key; NULL: none does, and sequences may be of any
  * length. */
-const bo_attention *bo_model_keeper(const bo_model *model);
+const bo_attention *bo_model_cached_attention(const bo_model *model);
 
 #endif

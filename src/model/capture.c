@@ -15,13 +15,13 @@ struct bo_capture {
 
 static bo_status check(bo_context *context, const bo_model *model, const bo_capture_desc *d)
 {
-    const size_t most = bo_model_most_tokens(&model->desc);
+    const size_t max_tokens = bo_model_max_tokens(&model->desc);
     BO_TRY(bo_model_require_language(context, model, "capture"));
     if (!(d->parts & (BO_CAPTURE_PART_ATTENTION | BO_CAPTURE_PART_STREAM)))
         return bo_fail(context, BO_INVALID, "capture: expected attention, the residual stream or both, found neither");
-    if (d->tokens < 1 || d->tokens > INT32_MAX || (most && d->tokens > most))
+    if (d->tokens < 1 || d->tokens > INT32_MAX || (max_tokens && d->tokens > max_tokens))
         return bo_fail(context, BO_INVALID, "capture: %zu tokens per sequence, expected 1 to %zu", d->tokens,
-                       most ? most : (size_t)INT32_MAX);
+                       max_tokens ? max_tokens : (size_t)INT32_MAX);
     bool attends = !(d->parts & BO_CAPTURE_PART_ATTENTION);
     for (size_t i = 0; i < model->desc.layers; i++) attends = attends || model->attentions[i];
     if (attends) return BO_OK; /* arrays of layers without attention are not captured */
@@ -29,7 +29,7 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_capt
                    bo_mixer_name(model->desc.block.mixer));
 }
 
-static bo_status make(bo_context *context, bo_capture *c)
+static bo_status build(bo_context *context, bo_capture *c)
 {
     static const char what[] = "a capture of activations";
     const size_t rows = bo_capture_rows(c), layers = c->model->desc.layers;
@@ -59,7 +59,7 @@ bo_status bo_capture_create(bo_context *context, const bo_model *model, const bo
     if (!capture) return BO_MEMORY;
     capture->model = model;
     capture->desc = d;
-    bo_status status = make(context, capture);
+    bo_status status = build(context, capture);
     if (status == BO_OK)
         *out = capture;
     else
@@ -102,12 +102,12 @@ static bo_status run_text(bo_context *context, bo_capture *capture, const bo_cor
 }
 
 bo_status bo_capture_text(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t window,
-                          uint64_t tokens, const char *who, bo_capture **out)
+                          uint64_t tokens, const char *caller, bo_capture **out)
 {
     const uint64_t all = bo_corpus_tokens(corpus), used = tokens < all ? tokens : all;
     *out = NULL;
     if (all < window)
-        return bo_fail(context, BO_INVALID, "%s: the text has %llu tokens, expected at least %zu, one window", who,
+        return bo_fail(context, BO_INVALID, "%s: the text has %llu tokens, expected at least %zu, one window", caller,
                        (unsigned long long)all, window);
     const bo_capture_desc desc = {
         .tokens = window, .sequences = used < window ? 1 : (size_t)(used / window), .parts = BO_CAPTURE_PART_ATTENTION};

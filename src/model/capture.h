@@ -39,7 +39,7 @@ bo_status bo_capture_run(bo_context *context, bo_capture *capture, const int32_t
 /* Creates a capture of attention and runs it on `tokens` tokens of a text, at least one window: whole windows of
  * `window` tokens that are spread evenly over it. The message of a text that is shorter starts with `who`. */
 bo_status bo_capture_text(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t window,
-                          uint64_t tokens, const char *who, bo_capture **out);
+                          uint64_t tokens, const char *caller, bo_capture **out);
 
 size_t bo_capture_rows(const bo_capture *capture); /* sequences x tokens */
 size_t bo_capture_sequences(const bo_capture *capture);

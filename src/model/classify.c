@@ -31,14 +31,15 @@ typedef struct piece_reader {
 /* True if texts can be read in pieces: every layer must be causal and have a state of fixed size. */
 static bool pieces_fit(const bo_model *model)
 {
-    return model->desc.forward && !bo_model_keeper(model);
+    return model->desc.forward && !bo_model_cached_attention(model);
 }
 
 size_t bo_model_state_bytes(const bo_model *model)
 {
     size_t bytes = 0;
     if (!model || model->network || !pieces_fit(model)) return 0;
-    for (size_t i = 0; i < model->desc.layers; i++) bytes += bo_layer_state_room(&model->desc, i, model->attentions[i]);
+    for (size_t i = 0; i < model->desc.layers; i++)
+        bytes += bo_layer_state_stride(&model->desc, i, model->attentions[i]);
     return bytes;
 }
 
@@ -53,7 +54,7 @@ static bo_status allocate(bo_context *context, piece_reader *p)
     p->pooled = bo_alloc(context, d->width, sizeof *p->pooled, what);
     p->sums = bo_alloc(context, d->width, sizeof *p->sums, what);
     if (!p->tokens || !p->positions || !p->pooled || !p->sums) return BO_MEMORY;
-    BO_TRY(bo_lanes_make(context, p->model, &(bo_lanes_desc){.count = 2}, 0, false, &p->lanes));
+    BO_TRY(bo_lanes_build(context, p->model, &(bo_lanes_desc){.count = 2}, 0, false, &p->lanes));
     for (size_t i = 0; i < 2; i++) BO_TRY(bo_lanes_reserve(context, p->lanes, i));
     return bo_lanes_graph_for(context, p->lanes, BO_LANES_POOLED, 2, PIECE_ROWS, &p->graph);
 }
@@ -149,14 +150,14 @@ static bo_status pieces_read(bo_context *context, piece_reader *p, bo_text_view 
 
 enum {
     ROWS = 4096,
-    LEAST_ROWS = 64,
-    LEAST_TOKENS = 16,
+    MIN_ROWS = 64,
+    MIN_TOKENS = 16,
     BLOCK = 1024
 }; /* tokens per pack; assumed minimum of the average tokens per example; examples per block */
 
 /* A graph over packs of one size. */
 typedef struct packer {
-    size_t rows, most; /* maximum tokens and examples; rows 0: not created yet */
+    size_t rows, max_examples; /* maximum tokens and examples; rows 0: not created yet */
     bo_model_graph graph;
     bo_text_pack *pack;
 } packer;
@@ -165,7 +166,7 @@ typedef struct packer {
 typedef struct labeler {
     const bo_model *model;
     const bo_texts *texts;
-    packer usual, whole;
+    packer regular, whole;
     piece_reader *pieces; /* reader of long texts, if they are read in pieces */
     bo_model_graph head;  /* classification head for their pooled vectors */
     size_t *chosen;       /* examples of the next pack */
@@ -187,7 +188,7 @@ void bo_model_preset_texts(const bo_model *model, bool alone, bo_texts_desc *des
     desc->classes = d->classes;
     desc->kind = pairs ? BO_TEXTS_LABELED_PAIR : translates ? BO_TEXTS_PAIR : BO_TEXTS_LABELED;
     if (alone) desc->kind = pairs ? BO_TEXTS_ALONE_PAIR : BO_TEXTS_ALONE;
-    desc->longest = translates ? d->context : bo_model_most_tokens(d);
+    desc->longest = translates ? d->context : bo_model_max_tokens(d);
     desc->end = 0;
     if (translates && model->tokenizer) desc->end = (end >= 0 ? (size_t)end : bo_tokenizer_vocab(model->tokenizer)) + 1;
 }
@@ -216,16 +217,16 @@ static size_t tokens_of(const bo_texts *texts, size_t example)
 /* Checks that token ids and positions are within the tables of the model: texts may come from another tokenizer. */
 static bo_status check_example(bo_context *context, const labeler *l, size_t example)
 {
-    const size_t most = bo_model_most_tokens(&l->model->desc), vocab = l->model->desc.vocab;
+    const size_t max_tokens = bo_model_max_tokens(&l->model->desc), vocab = l->model->desc.vocab;
     for (size_t side = 0; side < bo_texts_sides(l->texts); side++) {
         const bo_text_view text = bo_text_at(l->texts, example, side);
         const char *path;
         const size_t line = bo_texts_line(l->texts, example, &path);
         if (!text.count) return bo_fail(context, BO_INVALID, "%s, line %zu: the text is empty", path, line);
-        if (most && text.count > most)
+        if (max_tokens && text.count > max_tokens)
             return bo_fail(context, BO_INVALID,
                            "%s, line %zu: the text has %zu tokens, but the model has only %zu positions", path, line,
-                           text.count, most);
+                           text.count, max_tokens);
         for (size_t i = 0; i < text.count; i++)
             if (text.ids[i] < 0 || (size_t)text.ids[i] >= vocab)
                 return bo_fail(context, BO_INVALID, "%s, line %zu: token %zu should be an id below %zu, found %ld",
@@ -243,16 +244,16 @@ static void packer_free(packer *p)
     *p = (packer){0};
 }
 
-static bo_status packer_make(bo_context *context, const labeler *l, size_t rows, size_t most, packer *out)
+static bo_status packer_create(bo_context *context, const labeler *l, size_t rows, size_t max_examples, packer *out)
 {
     packer_free(out);
-    BO_TRY(bo_text_pack_create(context, l->texts, (size_t[2]){rows, 0}, most, 0, &out->pack));
+    BO_TRY(bo_text_pack_create(context, l->texts, (size_t[2]){rows, 0}, max_examples, 0, &out->pack));
     bo_model_graph_desc desc = {
-        .rows = rows, .max_sequences = out->pack->max_sequences, .examples = most, .outputs = true};
+        .rows = rows, .max_sequences = out->pack->max_sequences, .examples = max_examples, .outputs = true};
     BO_TRY(bo_model_graph_create(context, l->model, &desc, &out->graph));
     BO_TRY(bo_graph_allocate(context, out->graph.graph));
     out->rows = rows;
-    out->most = most;
+    out->max_examples = max_examples;
     return BO_OK;
 }
 
@@ -273,7 +274,7 @@ static bo_status read_whole(bo_context *context, labeler *l, size_t example, flo
 {
     const size_t tokens = tokens_of(l->texts, example), step = tokens / 8 + 1;
     if (l->whole.rows < tokens || l->whole.rows - tokens > tokens / 4)
-        BO_TRY(packer_make(context, l, (tokens + step - 1) / step * step, 1, &l->whole));
+        BO_TRY(packer_create(context, l, (tokens + step - 1) / step * step, 1, &l->whole));
     l->chosen[0] = example;
     return run_pack(context, l, &l->whole, 1, out);
 }
@@ -303,7 +304,7 @@ static bo_status read_in_pieces(bo_context *context, labeler *l, size_t example,
 
 static void labeler_free(labeler *l)
 {
-    packer_free(&l->usual);
+    packer_free(&l->regular);
     packer_free(&l->whole);
     pieces_destroy(l->pieces);
     bo_model_graph_destroy(&l->head);
@@ -313,28 +314,28 @@ static void labeler_free(labeler *l)
 }
 
 /* Makes a labeler with packs for `count` examples, starting at `first`, no larger than needed. */
-static bo_status labeler_make(bo_context *context, labeler *l, size_t first, size_t count)
+static bo_status labeler_create(bo_context *context, labeler *l, size_t first, size_t count)
 {
     static const char what[] = "labels of texts";
     const bo_model_desc *d = &l->model->desc;
-    size_t tokens = 0, rows = LEAST_ROWS;
+    size_t tokens = 0, rows = MIN_ROWS;
     for (size_t i = 0; i < count && tokens < ROWS; i++) tokens += tokens_of(l->texts, first + i);
     while (rows < tokens && rows < ROWS) rows *= 2;
-    const size_t most = bo_min(count, rows / LEAST_TOKENS);
-    l->chosen = bo_alloc(context, most, sizeof *l->chosen, what);
-    l->logits = bo_alloc(context, most * d->classes, sizeof *l->logits, what);
+    const size_t max_examples = bo_min(count, rows / MIN_TOKENS);
+    l->chosen = bo_alloc(context, max_examples, sizeof *l->chosen, what);
+    l->logits = bo_alloc(context, max_examples * d->classes, sizeof *l->logits, what);
     l->pooled = bo_alloc(context, 2 * d->width, sizeof *l->pooled, what);
     if (!l->chosen || !l->logits || !l->pooled) return BO_MEMORY;
-    return packer_make(context, l, rows, most, &l->usual);
+    return packer_create(context, l, rows, max_examples, &l->regular);
 }
 
 /* Returns how many of `count` examples fit into the next pack; 0: the first does not fit. */
 static size_t choose(const labeler *l, size_t first, size_t count)
 {
     size_t open = 0, filled = 0;
-    while (open < count && open < l->usual.most) {
+    while (open < count && open < l->regular.max_examples) {
         filled += tokens_of(l->texts, first + open);
-        if (filled > l->usual.rows) break;
+        if (filled > l->regular.rows) break;
         l->chosen[open] = first + open;
         open++;
     }
@@ -351,7 +352,7 @@ static bo_status label_some(bo_context *context, labeler *l, size_t first, size_
         float *out = logits + i * classes;
         BO_TRY(bo_progress(context, "labeling", (double)l->done, (double)l->all));
         if (together)
-            BO_TRY(run_pack(context, l, &l->usual, together, out));
+            BO_TRY(run_pack(context, l, &l->regular, together, out));
         else
             BO_TRY((pieces_fit(l->model) ? read_in_pieces : read_whole)(context, l, first + i, out));
         i += together ? together : 1;
@@ -381,7 +382,7 @@ bo_status bo_model_classify(bo_context *context, const bo_model *model, const bo
     if (!count) return BO_OK;
     const size_t classes = model->desc.classes;
     labeler l = {.model = model, .texts = texts, .all = count};
-    bo_status status = labeler_make(context, &l, first, count);
+    bo_status status = labeler_create(context, &l, first, count);
     if (status == BO_OK) status = label_some(context, &l, first, count, probabilities);
     for (size_t i = 0; i < count && status == BO_OK; i++) {
         float *row = probabilities + i * classes;
@@ -412,10 +413,10 @@ static bo_status count_block(bo_context *context, const labeler *l, size_t first
     for (size_t i = 0; i < count; i++) {
         const float *row = logits + i * classes;
         const size_t label = (size_t)bo_texts_label(l->texts, first + i);
-        size_t said = 0;
+        size_t predicted = 0;
         for (size_t c = 1; c < classes; c++)
-            if (row[c] > row[said]) said = c;
-        BO_TRY(bo_metrics_add_class(context, metrics, label, said, log_sum(classes, row) - (double)row[label]));
+            if (row[c] > row[predicted]) predicted = c;
+        BO_TRY(bo_metrics_add_class(context, metrics, label, predicted, log_sum(classes, row) - (double)row[label]));
         *tokens += tokens_of(l->texts, first + i);
     }
     return BO_OK;
@@ -423,7 +424,7 @@ static bo_status count_block(bo_context *context, const labeler *l, size_t first
 
 static bo_status evaluate(bo_context *context, labeler *l, float *logits, bo_metrics *metrics, uint64_t *tokens)
 {
-    BO_TRY(labeler_make(context, l, 0, l->all));
+    BO_TRY(labeler_create(context, l, 0, l->all));
     for (size_t first = 0; first < l->all; first += BLOCK) {
         const size_t count = bo_min(l->all - first, BLOCK);
         BO_TRY(label_some(context, l, first, count, logits));
@@ -432,8 +433,8 @@ static bo_status evaluate(bo_context *context, labeler *l, float *logits, bo_met
     return BO_OK;
 }
 
-bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, const bo_texts *texts, uint64_t most,
-                                   bo_classification *out, bo_metrics **metrics)
+bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, const bo_texts *texts,
+                                   uint64_t max_examples, bo_classification *out, bo_metrics **metrics)
 {
     if (metrics) *metrics = NULL;
     BO_REQUIRE(context, model, texts, out);
@@ -442,7 +443,8 @@ bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, c
     BO_TRY(check_labels(context, &model->desc, texts));
     const double begin = bo_seconds();
     const size_t classes = model->desc.classes, all = bo_texts_count(texts);
-    labeler l = {.model = model, .texts = texts, .all = most && most < all ? (size_t)most : all};
+    labeler l = {
+        .model = model, .texts = texts, .all = max_examples && max_examples < all ? (size_t)max_examples : all};
     const bo_metrics_desc desc = {.classes = classes, .labels = model->desc.labels};
     bo_classification found = {.examples = l.all};
     bo_metrics *sums = NULL;

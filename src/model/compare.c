@@ -14,13 +14,13 @@ typedef struct windows {
     int32_t *ids, *positions; /* each x tokens */
 } windows;
 
-static bo_status open_windows(bo_context *context, const char *who, uint64_t most, windows *w)
+static bo_status open_windows(bo_context *context, const char *caller, uint64_t max_tokens, windows *w)
 {
     const uint64_t all = bo_corpus_tokens(w->corpus);
     if (all < w->tokens)
-        return bo_fail(context, BO_INVALID, "%s: the corpus has %llu tokens, expected at least one window of %zu", who,
-                       (unsigned long long)all, w->tokens);
-    w->count = (most && most < all ? most : all) / w->tokens;
+        return bo_fail(context, BO_INVALID, "%s: the corpus has %llu tokens, expected at least one window of %zu",
+                       caller, (unsigned long long)all, w->tokens);
+    w->count = (max_tokens && max_tokens < all ? max_tokens : all) / w->tokens;
     if (!w->count) w->count = 1;
     if (w->each > w->count) w->each = (size_t)w->count;
     w->count -= w->count % w->each; /* each window counts once */
@@ -64,7 +64,7 @@ static bo_status add_errors(bo_context *context, const windows *w, const bo_mode
 }
 
 bo_status bo_model_imitation(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t context_tokens,
-                             uint64_t most, double *errors)
+                             uint64_t max_tokens, double *errors)
 {
     enum { ROWS = 2048 };
     BO_REQUIRE(context, model, corpus, errors);
@@ -73,7 +73,7 @@ bo_status bo_model_imitation(bo_context *context, const bo_model *model, const b
     windows w = {.corpus = corpus, .tokens = context_tokens ? context_tokens : model->desc.context};
     w.each = bo_max(ROWS / w.tokens, 1);
     bo_model_graph graph = {0};
-    bo_status status = open_windows(context, "imitation", most, &w);
+    bo_status status = open_windows(context, "imitation", max_tokens, &w);
     const bo_model_graph_desc desc = {
         .rows = w.each * w.tokens, .tokens = w.tokens, .loss = true, .imitate = BO_IMITATION_ATTENTION};
     if (status == BO_OK) status = bo_model_graph_create(context, model, &desc, &graph);
@@ -93,7 +93,7 @@ typedef struct comparison {
     float *logits[2];
 } comparison;
 
-static size_t most_likely(size_t count, const float *logits)
+static size_t argmax(size_t count, const float *logits)
 {
     size_t best = 0;
     for (size_t i = 1; i < count; i++)
@@ -103,7 +103,7 @@ static size_t most_likely(size_t count, const float *logits)
 
 static double log_total(size_t count, const float *logits)
 {
-    const double top = (double)logits[most_likely(count, logits)];
+    const double top = (double)logits[argmax(count, logits)];
     double sum = 0;
     for (size_t i = 0; i < count; i++) sum += exp((double)logits[i] - top);
     return top + log(sum);
@@ -125,7 +125,7 @@ static void add_rows(const comparison *c, bo_agreement *out)
 {
     for (size_t r = 0; r < c->windows.tokens; r++) {
         const float *p = c->logits[0] + r * c->vocab, *q = c->logits[1] + r * c->vocab;
-        out->greedy += most_likely(c->vocab, p) == most_likely(c->vocab, q);
+        out->greedy += argmax(c->vocab, p) == argmax(c->vocab, q);
         out->divergence += divergence(c->vocab, p, q);
         out->tokens++;
     }
@@ -155,7 +155,7 @@ static bo_status compare(bo_context *context, comparison *c, const bo_model *con
 }
 
 bo_status bo_model_agreement(bo_context *context, const bo_model *first, const bo_model *second,
-                             const bo_corpus *corpus, size_t context_tokens, uint64_t most, bo_agreement *out)
+                             const bo_corpus *corpus, size_t context_tokens, uint64_t max_tokens, bo_agreement *out)
 {
     BO_REQUIRE(context, first, second, corpus, out);
     BO_SPAN(context, "model", "compare models");
@@ -167,7 +167,7 @@ bo_status bo_model_agreement(bo_context *context, const bo_model *first, const b
                        first->desc.vocab, second->desc.vocab);
     comparison c = {.vocab = first->desc.vocab, .windows = {.corpus = corpus, .each = 1}};
     c.windows.tokens = context_tokens ? context_tokens : bo_min(first->desc.context, second->desc.context);
-    bo_status status = open_windows(context, "agreement", most, &c.windows);
+    bo_status status = open_windows(context, "agreement", max_tokens, &c.windows);
     if (status == BO_OK) status = compare(context, &c, models, out);
     for (int i = 0; i < 2; i++) {
         bo_model_graph_destroy(&c.graphs[i]);

@@ -37,7 +37,7 @@ typedef struct composing {
     size_t *from;
     float *logits; /* lanes x vocabulary of the model */
     draft *drafts;
-    size_t draft_count, draft_room;
+    size_t draft_count, draft_capacity;
     uint64_t written; /* number of the first draft */
     bo_output *output;
     bo_composition report;
@@ -109,9 +109,9 @@ static size_t whole_characters(const char *text, size_t length)
     size_t from = length > 4 ? length - 4 : 0;
     while (from < length && ((unsigned char)text[from] & 0xc0) == 0x80) from++;
     while (from < length) {
-        const size_t letter = bo_utf8_length(text + from, length - from);
-        if (!letter) return from;
-        from += letter;
+        const size_t bytes = bo_utf8_length(text + from, length - from);
+        if (!bytes) return from;
+        from += bytes;
     }
     while (length >= 3 && memcmp(text + length - 3, replacement, 3) == 0) length -= 3;
     return length;
@@ -192,7 +192,7 @@ static size_t needed_drafts(const composing *c, uint64_t length)
 }
 
 /* Returns the mean length of the documents in the file; before the first one, the most that is possible. */
-static uint64_t usual_length(const composing *c)
+static uint64_t default_length(const composing *c)
 {
     const uint64_t count = c->written - c->desc.first;
     return count ? c->report.tokens / count : c->desc.longest - c->begin.count;
@@ -205,11 +205,11 @@ static draft *draft_of(const composing *c, size_t lane)
 
 static bo_status add_draft(composing *c)
 {
-    if (c->draft_count == c->draft_room) {
-        const size_t room = c->draft_room ? 2 * c->draft_room : 64;
-        draft *larger = bo_realloc(c->context, c->drafts, room, sizeof *larger, "documents");
+    if (c->draft_count == c->draft_capacity) {
+        const size_t capacity = c->draft_capacity ? 2 * c->draft_capacity : 64;
+        draft *larger = bo_realloc(c->context, c->drafts, capacity, sizeof *larger, "documents");
         if (!larger) return BO_MEMORY;
-        c->drafts = larger, c->draft_room = room;
+        c->drafts = larger, c->draft_capacity = capacity;
     }
     const uint64_t number = c->written + c->draft_count;
     bo_rng rng = bo_rng_make(c->desc.sampler.seed, bo_rng_stream("composed document", number));
@@ -226,7 +226,7 @@ static bo_status add_draft(composing *c)
  * keep all lanes busy until the end, but most of these documents would not be used. */
 static bo_status fill_lanes(composing *c)
 {
-    const uint64_t length = usual_length(c);
+    const uint64_t length = default_length(c);
     while (c->active < c->desc.lanes && needed_drafts(c, length) > c->draft_count) {
         BO_TRY(add_draft(c));
         BO_TRY(bo_lanes_restart(c->context, c->lanes, c->active));
@@ -249,7 +249,7 @@ static bo_status close_lanes(composing *c)
 }
 
 /* True if the lane has read what a document begins with, so that its logits are those of a token to choose. */
-static bool has_begun(const composing *c, size_t lane)
+static bool has_started(const composing *c, size_t lane)
 {
     return bo_lanes_tokens(c->lanes, lane) >= c->begin.count;
 }
@@ -259,10 +259,10 @@ static void sample(void *arg, size_t lane, int worker)
     const composing *c = arg;
     draft *d = draft_of(c, lane);
     (void)worker;
-    if (has_begun(c, lane)) d->next = bo_sampler_next(d->sampler, c->logits + lane * c->model->desc.vocab, c->vocab);
+    if (has_started(c, lane)) d->next = bo_sampler_next(d->sampler, c->logits + lane * c->model->desc.vocab, c->vocab);
 }
 
-static bo_status take_token(composing *c, draft *d)
+static bo_status add_token(composing *c, draft *d)
 {
     d->count++;
     d->done = ends_document(c, d->next);
@@ -275,13 +275,13 @@ static bo_status take_token(composing *c, draft *d)
 static bo_status step(composing *c)
 {
     for (size_t i = 0; i < c->active; i++)
-        c->ids[i] = has_begun(c, i) ? draft_of(c, i)->next : c->begin.items[bo_lanes_tokens(c->lanes, i)];
+        c->ids[i] = has_started(c, i) ? draft_of(c, i)->next : c->begin.items[bo_lanes_tokens(c->lanes, i)];
     BO_TRY(bo_lanes_step(c->context, c->lanes, c->active, c->ids, c->logits));
     bo_span_begin(c->context, "sample");
     bo_parallel(c->context, c->active, sample, c);
     bo_span_end(c->context);
     for (size_t i = 0; i < c->active; i++)
-        if (has_begun(c, i)) BO_TRY(take_token(c, draft_of(c, i)));
+        if (has_started(c, i)) BO_TRY(add_token(c, draft_of(c, i)));
     return BO_OK;
 }
 
@@ -317,7 +317,7 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_comp
     BO_TRY(bo_check_reserved(context, "bo_compose_desc", desc->reserved));
     if (!model->tokenizer) REFUSE("the model has no tokenizer, which is needed to write text");
     if (!desc->tokens) REFUSE("tokens must be at least 1, found 0");
-    if (desc->lanes > BO_LANES_MOST) REFUSE("lanes must be at most %d, found %zu", BO_LANES_MOST, desc->lanes);
+    if (desc->lanes > BO_MAX_LANES) REFUSE("lanes must be at most %d, found %zu", BO_MAX_LANES, desc->lanes);
     if (desc->separator && !*desc->separator) REFUSE("the separator is empty");
     if (bo_is_json_lines(path)) REFUSE("%s has the name of a file of JSON lines; the file is text", path);
     return BO_OK;
@@ -327,7 +327,7 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_comp
 static bo_status resolve(composing *c, const bo_compose_desc *desc)
 {
     const bo_model_desc *d = &c->model->desc;
-    const size_t most = bo_model_most_tokens(d);
+    const size_t max_tokens = bo_model_max_tokens(d);
     size_t bytes;
     c->desc = *desc;
     if (!desc->longest) c->desc.longest = d->context;
@@ -337,9 +337,10 @@ static bo_status resolve(composing *c, const bo_compose_desc *desc)
     c->vocab = bo_min(d->vocab, bo_tokenizer_vocab(c->tokenizer));
     BO_TRY(find_begin(c));
     BO_TRY(find_specials(c));
-    if (c->desc.longest <= c->begin.count || c->desc.longest > INT32_MAX || (most && c->desc.longest > most))
+    if (c->desc.longest <= c->begin.count || c->desc.longest > INT32_MAX ||
+        (max_tokens && c->desc.longest > max_tokens))
         return bo_fail(c->context, BO_INVALID, "compose: longest must be %zu to %zu, found %zu", c->begin.count + 1,
-                       most ? most : INT32_MAX, c->desc.longest);
+                       max_tokens ? max_tokens : INT32_MAX, c->desc.longest);
     BO_TRY(bo_session_estimate(c->context, c->model, &(bo_session_desc){.capacity = c->desc.longest}, &bytes, NULL));
     return bo_check_memory(c->context, "the states of the lanes", (double)bytes * (double)c->desc.lanes,
                            bo_device_memory(bo_weights_device(c->model->weights)),

@@ -120,7 +120,7 @@ static void write_fingerprint(bo_json_text *text, const bo_model *model)
     bo_json_string(text, number);
 }
 
-static void write_own(bo_json_text *text, const bo_model *model)
+static void write_native(bo_json_text *text, const bo_model *model)
 {
     bo_json_raw(text, "\n  \"architectures\": [");
     bo_json_string(text, bo_config_architecture(model->desc.task));
@@ -179,7 +179,7 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     BO_TRY(bo_family_of(context, model, &family));
     bo_json_raw(&text, "{");
     if (family == BO_FAMILY_BOCHNER)
-        write_own(&text, model);
+        write_native(&text, model);
     else
         write_family(&text, model, family);
     bo_specials_write_members(&text, model);
@@ -208,7 +208,7 @@ static bo_status read_format(bo_context *context, const char *where, const bo_js
                    *out, bo_version(), FORMAT);
 }
 
-static bo_status read_own(bo_context *context, const char *where, const bo_json *json, bo_config *out)
+static bo_status read_native(bo_context *context, const char *where, const bo_json *json, bo_config *out)
 {
     size_t format;
     BO_TRY(read_format(context, where, json, &format));
@@ -254,7 +254,7 @@ static bo_status read_any(bo_context *context, const char *where, const bo_json 
     const char *type = bo_json_text_or_null(bo_json_member(json, "model_type"));
     if (!type)
         return bo_fail(context, BO_FORMAT, "%s: not the configuration of a model: \"model_type\" is missing", where);
-    if (strcmp(type, "bochner") == 0) return read_own(context, where, json, out);
+    if (strcmp(type, "bochner") == 0) return read_native(context, where, json, out);
     out->family = bo_family_find(type);
     if (out->family != BO_FAMILY_BOCHNER) return read_family(context, where, json, out);
     char names[256];

@@ -245,7 +245,7 @@ static bo_status read_members(bo_context *context, const char *where, const bo_j
 }
 
 /* An MLP replaces layers that all blocks share, and layers replace their MLP. */
-static void settle_mlp(const bo_json *json, bo_block *out)
+static void resolve_mlp(const bo_json *json, bo_block *out)
 {
     const bool layers = bo_json_member(json, "layers") != NULL, mlp = bo_json_member(json, "mlp") != NULL;
     if (layers && !mlp) out->mlp = BO_MLP_LAYERS;
@@ -261,9 +261,9 @@ static bo_status read_block(bo_context *context, const char *where, const bo_jso
     char place[300];
     snprintf(place, sizeof place, "%.250s: \"block\"", where);
     if (shared) BO_TRY(read_members(context, place, shared, out));
-    if (shared) settle_mlp(shared, out);
+    if (shared) resolve_mlp(shared, out);
     BO_TRY(read_members(context, where, json, out));
-    settle_mlp(json, out);
+    resolve_mlp(json, out);
     if (out->cross_attention.heads) out->cross_attention.heads = out->heads;
     if (out->replaced.heads) out->replaced.heads = out->heads;
     if (out->heads) return BO_OK;
@@ -293,9 +293,8 @@ static bo_status read_list(bo_context *context, const char *where, const bo_json
     const bo_json *shared = bo_json_member(json, "block");
     const bo_json *items = bo_json_member(json, name);
     const size_t size = bo_json_is(items, BO_JSON_ARRAY) ? (size_t)bo_json_count(items) : 0;
-    if (size < 1 || size > BO_BLOCKS_MOST)
-        return bo_fail(context, BO_FORMAT, "%s: \"%s\" should be a list of 1 to %d blocks", where, name,
-                       BO_BLOCKS_MOST);
+    if (size < 1 || size > BO_MAX_BLOCKS)
+        return bo_fail(context, BO_FORMAT, "%s: \"%s\" should be a list of 1 to %d blocks", where, name, BO_MAX_BLOCKS);
     bo_block *blocks = bo_alloc(context, size, sizeof *blocks, "a list of blocks");
     if (!blocks) return BO_MEMORY;
     *list = blocks;

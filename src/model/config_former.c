@@ -158,9 +158,9 @@ bo_status bo_config_former_read(bo_context *context, const char *where, const bo
                                 bo_model_desc *d)
 {
     former f = {.has_kept = false};
-    if (!d->layers || d->layers > BO_BLOCKS_MOST)
+    if (!d->layers || d->layers > BO_MAX_BLOCKS)
         return bo_fail(context, BO_FORMAT, "%s: \"num_hidden_layers\" should be 1 to %d, found %zu", where,
-                       BO_BLOCKS_MOST, d->layers);
+                       BO_MAX_BLOCKS, d->layers);
     bo_status status = read_members(context, where, json, d, &f);
     if (status == BO_OK) status = arrange(context, where, &f, d);
     if (status == BO_OK) status = give_encoder(context, &f, d);

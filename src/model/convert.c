@@ -86,11 +86,11 @@ static bool check_config(bo_context *context, const char *from, const bo_json_te
 
 static void count_type(bo_conversion_info *info, const bo_import_tensor *tensor)
 {
-    enum { MOST = sizeof info->type / sizeof *info->type };
+    enum { MAX_TYPES = sizeof info->type / sizeof *info->type };
     const char *name = bo_import_type(tensor);
     size_t i = 0;
     while (i < info->types && strcmp(info->type[i].name, name) != 0) i++;
-    if (i == MOST) return;
+    if (i == MAX_TYPES) return;
     if (i == info->types) info->types++;
     info->type[i].name = name;
     info->type[i].tensors++;

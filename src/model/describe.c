@@ -11,9 +11,9 @@
 #include "internal.h"
 
 /* Larger sizes are treated as mistakes. Their products cannot overflow. */
-#define MOST_CONTEXT ((size_t)1 << 31) /* positions are int32 */
-enum { MOST_LAYERS = BO_BLOCKS_MOST, MOST_WIDTH = 1 << 20, MOST_VOCAB = 1 << 28 };
-enum { MOST_CLASSES = 1 << 14, MOST_LABEL = 255 }; /* a list of labels is meant to be read by people */
+#define MAX_CONTEXT ((size_t)1 << 31) /* positions are int32 */
+enum { MAX_LAYERS = BO_MAX_BLOCKS, MAX_WIDTH = 1 << 20, MAX_VOCAB = 1 << 28 };
+enum { MAX_CLASSES = 1 << 14, MAX_LABEL = 255 }; /* a list of labels is meant to be read by people */
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
 
@@ -25,21 +25,21 @@ static bool labels(bo_model_task task)
     return task == BO_MODEL_TASK_CLASSIFY || task == BO_MODEL_TASK_MATCH;
 }
 
-bo_status bo_model_require_language(bo_context *context, const bo_model *model, const char *who)
+bo_status bo_model_require_language(bo_context *context, const bo_model *model, const char *caller)
 {
     static const char *const uses[] = {
         "", "classifies texts: use bo_model_classify", "classifies pairs of texts: use bo_model_classify",
         "translates texts: use bo_model_translate", "predicts from examples: use bo_model_predict"};
     if (model->desc.task == BO_MODEL_TASK_LANGUAGE) return BO_OK;
-    return bo_fail(context, BO_INVALID, "%s requires a language model; this model %s (%s.h)", who,
+    return bo_fail(context, BO_INVALID, "%s requires a language model; this model %s (%s.h)", caller,
                    uses[model->desc.task], model->network ? "network" : "tasks");
 }
 
-bo_status bo_model_require_text(bo_context *context, const bo_model *model, const char *who)
+bo_status bo_model_require_text(bo_context *context, const bo_model *model, const char *caller)
 {
     if (!model->network) return BO_OK;
     return bo_fail(context, BO_UNSUPPORTED, "%s requires a text model; this model predicts from examples (network.h)",
-                   who);
+                   caller);
 }
 
 /* ---- direction --------------------------------------------------------------------------------------------------- */
@@ -79,13 +79,13 @@ static bo_status check_distinct(bo_context *context, const bo_model_desc *d)
 
 static bo_status check_classes(bo_context *context, const bo_model_desc *d)
 {
-    if (d->classes < 2 || d->classes > MOST_CLASSES)
-        REFUSE("task %s needs 2 to %d classes, found %zu", bo_model_task_name(d->task), MOST_CLASSES, d->classes);
+    if (d->classes < 2 || d->classes > MAX_CLASSES)
+        REFUSE("task %s needs 2 to %d classes, found %zu", bo_model_task_name(d->task), MAX_CLASSES, d->classes);
     for (size_t i = 0; d->labels && i < d->classes; i++) {
         if (!d->labels[i] || bo_utf8_blank(d->labels[i], strlen(d->labels[i])))
             REFUSE("label %zu of %zu is empty", i, d->classes);
-        if (strlen(d->labels[i]) > MOST_LABEL)
-            REFUSE("label %zu must have at most %d bytes, found %zu", i, MOST_LABEL, strlen(d->labels[i]));
+        if (strlen(d->labels[i]) > MAX_LABEL)
+            REFUSE("label %zu must have at most %d bytes, found %zu", i, MAX_LABEL, strlen(d->labels[i]));
         if (bo_utf8_has_control(d->labels[i], strlen(d->labels[i])))
             REFUSE("label %zu must have no control characters", i);
     }
@@ -127,8 +127,8 @@ static bo_status resolve_task(bo_context *context, bo_model_desc *d)
         REFUSE(
             "parametrization unit supports one residual stream, but the task translate has two: use standard or mup");
     if (!d->encoder_layers) d->encoder_layers = d->layers;
-    if (d->encoder_layers > MOST_LAYERS)
-        REFUSE("encoder_layers must be at most %d, found %zu", MOST_LAYERS, d->encoder_layers);
+    if (d->encoder_layers > MAX_LAYERS)
+        REFUSE("encoder_layers must be at most %d, found %zu", MAX_LAYERS, d->encoder_layers);
     return BO_OK;
 }
 
@@ -164,10 +164,10 @@ bool bo_model_preset(const char *name, bo_model_desc *desc)
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-bo_status bo_model_check_size(bo_context *context, const char *name, size_t value, size_t most)
+bo_status bo_model_check_size(bo_context *context, const char *name, size_t value, size_t max_value)
 {
     if (value == 0) REFUSE("%s must be at least 1, found 0", name);
-    if (value > most) REFUSE("%s must be at most %zu, found %zu", name, most, value);
+    if (value > max_value) REFUSE("%s must be at most %zu, found %zu", name, max_value, value);
     return BO_OK;
 }
 
@@ -183,7 +183,7 @@ size_t bo_model_positions(const bo_model_desc *d)
     return d->context + (d->task == BO_MODEL_TASK_TRANSLATE);
 }
 
-size_t bo_model_most_tokens(const bo_model_desc *d)
+size_t bo_model_max_tokens(const bo_model_desc *d)
 {
     const bo_block_list list = bo_blocks_of(d, BO_MODEL_PART_LAYERS);
     bool limited = bo_model_positions_kind(d) == BO_POSITIONS_LEARNED;
@@ -199,12 +199,12 @@ static size_t count_ids(const bo_tokenizer *tokenizer, bo_model_task task)
 
 static bo_status resolve_sizes(bo_context *context, const bo_tokenizer *tokenizer, bo_model_desc *d)
 {
-    BO_TRY(bo_model_check_size(context, "layers", d->layers, MOST_LAYERS));
-    BO_TRY(bo_model_check_size(context, "width", d->width, MOST_WIDTH));
-    BO_TRY(bo_model_check_size(context, "context", d->context, MOST_CONTEXT));
+    BO_TRY(bo_model_check_size(context, "layers", d->layers, MAX_LAYERS));
+    BO_TRY(bo_model_check_size(context, "width", d->width, MAX_WIDTH));
+    BO_TRY(bo_model_check_size(context, "context", d->context, MAX_CONTEXT));
     const size_t ids = tokenizer ? count_ids(tokenizer, d->task) : 0;
     if (!d->vocab) d->vocab = ids;
-    BO_TRY(bo_model_check_size(context, "vocab", d->vocab, MOST_VOCAB));
+    BO_TRY(bo_model_check_size(context, "vocab", d->vocab, MAX_VOCAB));
     if (d->vocab < ids)
         REFUSE("vocab must be at least the tokenizer's %zu ids%s, found %zu", bo_tokenizer_vocab(tokenizer),
                ids > bo_tokenizer_vocab(tokenizer) ? " and an end token" : "", d->vocab);
@@ -224,7 +224,7 @@ static bo_status resolve_parametrization(bo_context *context, bo_model_desc *d)
     if (d->parametrization == BO_PARAMETRIZATION_STANDARD) return BO_OK;
     if (!d->base_width) d->base_width = 128;
     if (d->parametrization == BO_PARAMETRIZATION_UNIT) d->untied = true;
-    return bo_model_check_size(context, "base_width", d->base_width, MOST_WIDTH);
+    return bo_model_check_size(context, "base_width", d->base_width, MAX_WIDTH);
 }
 
 static bo_status resolve_factor(bo_context *context, const char *name, double *factor)
@@ -247,8 +247,8 @@ static bo_status resolve_options(bo_context *context, bo_model_desc *d)
 
 static bo_status check_list(bo_context *context, const char *name, const bo_block *list, size_t count)
 {
-    if (!list == !count && count <= BO_BLOCKS_MOST) return BO_OK;
-    if (!list == !count) REFUSE("%s must be at most %d blocks, found %zu", name, BO_BLOCKS_MOST, count);
+    if (!list == !count && count <= BO_MAX_BLOCKS) return BO_OK;
+    if (!list == !count) REFUSE("%s must be at most %d blocks, found %zu", name, BO_MAX_BLOCKS, count);
     REFUSE("%s and its number must be given together, found %s and %zu", name, list ? "a list" : "no list", count);
 }
 
@@ -270,13 +270,13 @@ static bo_status check_positions(bo_context *context, const bo_model_desc *d, bo
     const bo_block_list list = bo_blocks_of(d, part);
     const bo_positions first = bo_model_positions_kind(d);
     for (size_t i = 0; i < list.count; i++) {
-        const bo_positions own = list.blocks[i].positions;
-        const bool embedded = bo_positions_embedded(own) || bo_positions_embedded(first);
-        if (own != first && (embedded || own != BO_POSITIONS_NONE) && first != BO_POSITIONS_NONE)
+        const bo_positions positions = list.blocks[i].positions;
+        const bool embedded = bo_positions_embedded(positions) || bo_positions_embedded(first);
+        if (positions != first && (embedded || positions != BO_POSITIONS_NONE) && first != BO_POSITIONS_NONE)
             REFUSE("all blocks must have the same positions, or none instead of RoPE, found %s and %s",
-                   bo_positions_name(first), bo_positions_name(own));
-        if (own != first && first == BO_POSITIONS_NONE && bo_positions_embedded(own))
-            REFUSE("all blocks must have the same positions, found none and %s", bo_positions_name(own));
+                   bo_positions_name(first), bo_positions_name(positions));
+        if (positions != first && first == BO_POSITIONS_NONE && bo_positions_embedded(positions))
+            REFUSE("all blocks must have the same positions, found none and %s", bo_positions_name(positions));
     }
     return BO_OK;
 }

@@ -123,13 +123,13 @@ static bo_status has_template(bo_context *context, bo_companion which, const cha
     return BO_OK;
 }
 
-static bo_status take_template(bo_context *context, const char *directory, bo_companion which, bo_specials *specials,
-                               bool *taken)
+static bo_status load_template(bo_context *context, const char *directory, bo_companion which, bo_specials *specials,
+                               bool *loaded)
 {
     bo_specials found = bo_specials_none();
     bo_status status = read_companion(context, directory, which, &found);
-    if (status == BO_OK) status = has_template(context, which, found.texts[which], taken);
-    if (status == BO_OK && *taken) {
+    if (status == BO_OK) status = has_template(context, which, found.texts[which], loaded);
+    if (status == BO_OK && *loaded) {
         bo_free(specials->texts[which]);
         specials->texts[which] = found.texts[which];
         found.texts[which] = NULL;
@@ -141,11 +141,11 @@ static bo_status take_template(bo_context *context, const char *directory, bo_co
 bo_status bo_model_read_template(bo_context *context, bo_model *model, const char *directory)
 {
     bo_specials *specials = &model->specials;
-    bool taken;
-    BO_TRY(take_template(context, directory, BO_COMPANION_CHAT, specials, &taken));
-    if (taken) return BO_OK;
-    BO_TRY(take_template(context, directory, BO_COMPANION_TOKENIZER, specials, &taken));
-    if (!taken) return BO_OK;
+    bool loaded;
+    BO_TRY(load_template(context, directory, BO_COMPANION_CHAT, specials, &loaded));
+    if (loaded) return BO_OK;
+    BO_TRY(load_template(context, directory, BO_COMPANION_TOKENIZER, specials, &loaded));
+    if (!loaded) return BO_OK;
     bo_free(specials->texts[BO_COMPANION_CHAT]); /* of the base, which would have precedence */
     specials->texts[BO_COMPANION_CHAT] = NULL;
     return BO_OK;

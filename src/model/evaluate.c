@@ -114,7 +114,7 @@ static bo_status run_pieces(bo_context *context, evaluator *e, bo_session *sessi
 }
 
 /* Returns the number of keys that a key cache must hold: one window, or all tokens. */
-static size_t most_kept(const evaluator *e)
+static size_t max_kept(const evaluator *e)
 {
     return e->window < e->scored ? e->window : (size_t)e->scored;
 }
@@ -122,7 +122,7 @@ static size_t most_kept(const evaluator *e)
 static bo_status evaluate_pieces(bo_context *context, evaluator *e)
 {
     bo_session *session;
-    bo_session_desc desc = {.chunk = e->piece, .capacity = most_kept(e)};
+    bo_session_desc desc = {.chunk = e->piece, .capacity = max_kept(e)};
     BO_TRY(bo_session_create(context, e->model, &desc, &session));
     bo_status status = run_pieces(context, e, session);
     bo_session_destroy(session);
@@ -139,7 +139,7 @@ static bo_status check(bo_context *context, const evaluator *e)
     if (bo_corpus_tokens(e->corpus) < 2)
         return bo_fail(context, BO_INVALID, "evaluation: the corpus has %llu tokens, expected at least 2",
                        (unsigned long long)bo_corpus_tokens(e->corpus));
-    if (bo_model_most_tokens(&model->desc) && e->window > bo_model_most_tokens(&model->desc))
+    if (bo_model_max_tokens(&model->desc) && e->window > bo_model_max_tokens(&model->desc))
         return bo_fail(context, BO_INVALID, "evaluation: windows of %zu tokens, but the model has only %zu positions",
                        e->window, model->desc.context);
     return BO_OK;
@@ -152,8 +152,8 @@ static bo_status evaluate(bo_context *context, evaluator *e)
     e->piece = device ? DEVICE_PIECE : PIECE;
     bool pieces = e->window > e->rows;
     size_t rows = pieces ? e->piece : e->rows / e->window * e->window;
-    uint64_t wanted = (e->scored + e->window - 1) / e->window * e->window;
-    if (!pieces && rows > wanted) rows = (size_t)wanted;
+    uint64_t needed = (e->scored + e->window - 1) / e->window * e->window;
+    if (!pieces && rows > needed) rows = (size_t)needed;
     int32_t *numbers = bo_alloc(context, rows, 3 * sizeof *numbers, "tokens to evaluate");
     e->losses = bo_alloc(context, rows, sizeof *e->losses, "losses");
     bo_status status = numbers && e->losses ? BO_OK : BO_MEMORY;
@@ -167,7 +167,7 @@ static bo_status evaluate(bo_context *context, evaluator *e)
 }
 
 bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t context_tokens,
-                            uint64_t most, bo_evaluation *out)
+                            uint64_t max_tokens, bo_evaluation *out)
 {
     BO_REQUIRE(context, model, corpus, out);
     BO_SPAN(context, "model", "evaluate model");
@@ -176,7 +176,7 @@ bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo
     if (model) e.window = context_tokens ? context_tokens : model->desc.context;
     BO_TRY(check(context, &e));
     e.scored = bo_corpus_tokens(corpus) - 1;
-    if (most && e.scored > most) e.scored = most;
+    if (max_tokens && e.scored > max_tokens) e.scored = max_tokens;
     BO_TRY(evaluate(context, &e));
     double seconds = bo_seconds() - begin, loss = e.nats / (double)e.scored;
     *out = (bo_evaluation){.loss = loss,
@@ -185,7 +185,7 @@ bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo
                            .tokens = e.scored,
                            .seconds = seconds,
                            .tokens_per_second = (double)e.scored / seconds};
-    return bo_session_estimate(context, model, &(bo_session_desc){.capacity = most_kept(&e)}, &out->state_bytes, NULL);
+    return bo_session_estimate(context, model, &(bo_session_desc){.capacity = max_kept(&e)}, &out->state_bytes, NULL);
 }
 
 /* ====================================================================================================================
@@ -198,7 +198,7 @@ enum { PACK_ROWS = 1024, EXAMPLES = 64, SOME = 1024 }; /* rows per pack; example
 typedef struct scoring {
     const bo_model *model;
     const bo_texts *texts;
-    uint64_t most; /* number of examples to score, from the first */
+    uint64_t max_examples; /* number of examples to score, from the first */
     bo_packs *packs;
     bo_text_pack *packed;
     bo_model_graph graph;
@@ -234,11 +234,11 @@ static void close_scoring(scoring *s)
 /* Scores a pack. An example may be moved into an earlier pack, so examples past the last one to score are skipped. */
 static bo_status score_pack(bo_context *context, scoring *s, size_t *examples, size_t count)
 {
-    size_t wanted = 0;
+    size_t scored = 0;
     for (size_t i = 0; i < count; i++)
-        if (examples[i] < s->most) examples[wanted++] = examples[i];
-    if (!wanted) return BO_OK;
-    BO_TRY(bo_text_pack_fill(context, s->packed, s->texts, examples, wanted));
+        if (examples[i] < s->max_examples) examples[scored++] = examples[i];
+    if (!scored) return BO_OK;
+    BO_TRY(bo_text_pack_fill(context, s->packed, s->texts, examples, scored));
     BO_TRY(bo_model_graph_compute(context, s->model, &s->graph, &(bo_model_batch){.packed = s->packed}, s->graph.losses,
                                   s->losses));
     for (size_t i = 0; i < s->packed->stream.rows; i++) {
@@ -262,7 +262,7 @@ static bo_status score_packs(bo_context *context, scoring *s)
 
 static bo_status score(bo_context *context, const bo_model *model, const bo_texts *texts, bo_translation *out)
 {
-    scoring s = {.model = model, .texts = texts, .most = out->examples};
+    scoring s = {.model = model, .texts = texts, .max_examples = out->examples};
     bo_status status = open_scoring(context, &s);
     if (status == BO_OK) status = score_packs(context, &s);
     close_scoring(&s);
@@ -277,12 +277,12 @@ static bo_status score(bo_context *context, const bo_model *model, const bo_text
 static bo_status compare(bo_context *context, const bo_model *model, const bo_texts *texts, size_t example,
                          const bo_ids *ids, bool tokenize, bo_bleu_counts *counts)
 {
-    char *words;
+    char *text;
     size_t bytes, reference_bytes;
     const char *reference = bo_texts_words(texts, example, 1, &reference_bytes);
-    BO_TRY(bo_tokenizer_decode(context, model->tokenizer, ids->items, ids->count, &words, &bytes));
-    bo_status status = bo_bleu_add(context, counts, words, bytes, reference, reference_bytes, tokenize);
-    bo_free(words);
+    BO_TRY(bo_tokenizer_decode(context, model->tokenizer, ids->items, ids->count, &text, &bytes));
+    bo_status status = bo_bleu_add(context, counts, text, bytes, reference, reference_bytes, tokenize);
+    bo_free(text);
     return status;
 }
 
@@ -316,8 +316,8 @@ static bo_status decode(bo_context *context, const bo_model *model, const bo_tex
 /* ---- loss and BLEU ----------------------------------------------------------------------------------------------- */
 
 bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *model, const bo_texts *texts,
-                                        uint64_t most, const bo_translate_desc *desc, bool tokenize, bool decode_too,
-                                        bo_translation *out)
+                                        uint64_t max_examples, const bo_translate_desc *desc, bool tokenize,
+                                        bool decode_too, bo_translation *out)
 {
     BO_REQUIRE(context, model, texts, out);
     bo_translate_desc resolved;
@@ -326,7 +326,7 @@ bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *mod
     if (bo_texts_get_kind(texts) != BO_TEXTS_PAIR)
         return bo_fail(context, BO_INVALID, "translate: expected sources with targets, found texts without targets");
     uint64_t count = bo_texts_count(texts);
-    out->examples = most && most < count ? most : count;
+    out->examples = max_examples && max_examples < count ? max_examples : count;
     for (size_t i = 0; i < 2 * out->examples; i++) BO_TRY(bo_translate_check(context, model, texts, i / 2, i % 2));
     BO_TRY(bo_lanes_measure(context, model, &(bo_lanes_desc){.count = resolved.beam}, &out->state_bytes));
     BO_TRY(score(context, model, texts, out));

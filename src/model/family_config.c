@@ -48,8 +48,8 @@ static bo_status read_real(const reader *r, const bo_json *json, const char *nam
 static bo_status check_demands(const reader *r)
 {
     static const char *const values[] = {"false", "true", "null"};
-    for (size_t i = 0; i < COUNT(r->row->demands) && r->row->demands[i].name; i++) {
-        const bo_family_demand *d = &r->row->demands[i];
+    for (size_t i = 0; i < COUNT(r->row->required) && r->row->required[i].name; i++) {
+        const bo_family_requirement *d = &r->row->required[i];
         const bo_json *item = get(r->json, d->name);
         if (!item || (d->value == BO_VALUE_FALSE && bo_json_is(item, BO_JSON_FALSE)) ||
             (d->value == BO_VALUE_TRUE && bo_json_is(item, BO_JSON_TRUE)))
@@ -71,7 +71,7 @@ static bo_status read_act(const reader *r)
 {
     const bo_family_row *f = r->row;
     const bo_json *item = get(r->json, f->act);
-    const char *act = item ? bo_json_text_or_null(item) : f->usual_act;
+    const char *act = item ? bo_json_text_or_null(item) : f->default_act;
     const int mlp = act ? bo_family_mlp(f, act) : BO_FAMILY_NO_MLP;
     char names[256];
     if (mlp != BO_FAMILY_NO_MLP) {
@@ -135,7 +135,7 @@ static bo_status read_rope(const reader *r)
     const bo_family_row *f = r->row;
     bo_block *b = &r->out->block;
     const bo_json *rope = get(r->json, "rope_scaling") ? get(r->json, "rope_scaling") : get(r->json, "rope_parameters");
-    double share = f->usual_share;
+    double share = f->default_share;
     if (!f->theta) return BO_OK;
     BO_TRY(check_rope(r, rope));
     BO_TRY(read_local(r, &rope));
@@ -185,7 +185,7 @@ static bo_status read_types(const reader *r, const bo_json *types, size_t *which
 /* Reads "no_rope_layers", where 1 is a layer with RoPE and 0 one without, or "no_rope_layer_interval". */
 static bo_status read_nope(const reader *r, size_t *which)
 {
-    size_t interval = r->row->usual_nope, i = 0;
+    size_t interval = r->row->default_nope, i = 0;
     const bo_field field = {.name = "no_rope_layer_interval", .type = BO_FIELD_SIZE};
     const bo_json *list = get(r->json, "no_rope_layers");
     BO_TRY(read_field(r, r->json, &field, &interval));
@@ -229,9 +229,9 @@ static bo_status read_pattern(const reader *r, windows *out)
                           first[] = {BO_FIELD_PLAIN(windows, "max_window_layers", SIZE, first)},
                           period[] = {BO_FIELD_PLAIN(windows, "sliding_window_pattern", SIZE, period)};
     const bo_family_windows kind = r->row->windows;
-    const bool asks = kind == BO_WINDOWS_LAYERS || kind == BO_WINDOWS_NOPE;
-    *out = (windows){.size = r->row->usual_window};
-    if (kind == BO_WINDOWS_NONE || (asks && !bo_json_is(get(r->json, "use_sliding_window"), BO_JSON_TRUE))) {
+    const bool has_switch = kind == BO_WINDOWS_LAYERS || kind == BO_WINDOWS_NOPE;
+    *out = (windows){.size = r->row->default_window};
+    if (kind == BO_WINDOWS_NONE || (has_switch && !bo_json_is(get(r->json, "use_sliding_window"), BO_JSON_TRUE))) {
         out->size = 0;
         return BO_OK;
     }
@@ -260,13 +260,13 @@ static bo_status read_layers(const reader *r)
     const size_t layers = r->out->layers;
     windows w;
     BO_TRY(read_pattern(r, &w));
-    if (!w.size && !r->row->usual_nope) return BO_OK;
-    if (!layers || layers > BO_BLOCKS_MOST)
+    if (!w.size && !r->row->default_nope) return BO_OK;
+    if (!layers || layers > BO_MAX_BLOCKS)
         return bo_fail(r->context, BO_FORMAT, "%s: the number of layers should be 1 to %d, found %zu", r->where,
-                       BO_BLOCKS_MOST, layers);
+                       BO_MAX_BLOCKS, layers);
     size_t *which = bo_alloc(r->context, layers, sizeof *which, "a list of layers");
     if (!which) return BO_MEMORY;
-    bo_status status = r->row->usual_nope ? read_nope(r, which) : BO_OK;
+    bo_status status = r->row->default_nope ? read_nope(r, which) : BO_OK;
     if (status == BO_OK) status = read_windows(r, &w, which);
     if (status == BO_OK) status = arrange(r, w.size, which);
     bo_free(which);
@@ -315,9 +315,9 @@ static bo_status check_head(const reader *r)
 bo_status bo_family_read(bo_context *context, const char *where, bo_family family, const bo_json *json,
                          bo_model_desc *out)
 {
-    double local_base = bo_family_row_of(family)->usual_local;
+    double local_base = bo_family_row_of(family)->default_local;
     const reader r = {context, where, bo_family_row_of(family), json, out, &local_base};
-    *out = r.row->usual;
+    *out = r.row->defaults;
     for (size_t i = 0; i < r.row->count; i++) BO_TRY(read_field(&r, json, &r.row->fields[i], out));
     BO_TRY(check_zeros(&r));
     BO_TRY(check_head(&r));
@@ -489,7 +489,7 @@ void bo_family_write(bo_json_text *text, bo_family family, const bo_model_desc *
     const bo_block *local = find_block(desc, true);
     bo_model_desc d = *desc;
     d.block = *find_block(desc, false);
-    if (f->usual_nope) state_rope(desc, &d.block);
+    if (f->default_nope) state_rope(desc, &d.block);
     state_defaults(&d.block);
     bo_json_raw(text, "\n  \"architectures\": [");
     bo_json_string(text, f->architecture);
@@ -506,7 +506,7 @@ void bo_family_write(bo_json_text *text, bo_family family, const bo_model_desc *
     }
     write_rope(text, f, &d.block, local);
     write_windows(text, f, desc, local->attention.window);
-    if (f->usual_nope) write_nope(text, desc);
+    if (f->default_nope) write_nope(text, desc);
 }
 
 /* ---- the family of a model --------------------------------------------------------------------------------------- */

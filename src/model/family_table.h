@@ -16,10 +16,10 @@ typedef enum bo_family_windows {
 
 /* A member that must have this value if it is present and not null. */
 typedef enum bo_family_value { BO_VALUE_FALSE, BO_VALUE_TRUE, BO_VALUE_NULL } bo_family_value;
-typedef struct bo_family_demand {
+typedef struct bo_family_requirement {
     const char *name;
     bo_family_value value;
-} bo_family_demand;
+} bo_family_requirement;
 
 /* Special tokens of configurations that lack these members; -1: none. */
 typedef struct bo_family_ids {
@@ -31,23 +31,23 @@ typedef struct bo_family_row {
     const char *type, *architecture;
     const bo_field *fields;
     size_t count;
-    bo_model_desc usual;         /* what all models of the family have, and the defaults of absent members */
-    const char *act, *usual_act; /* the member with the activation function, and its default */
-    bool gated;                  /* the MLP has a gate */
-    bool tanh;                   /* "gelu" means the approximation by tanh, as in the first releases of Gemma */
-    bool scaled;                 /* embeddings are multiplied by √width */
-    bool divides;                /* heads must divide the width */
-    const char *theta;           /* RoPE: the member with the base before "rope_parameters"; NULL: no RoPE */
-    const char *local;           /* RoPE: likewise, with the base of layers with a window; NULL: that of all */
-    const char *share;           /* RoPE: likewise, with the share of a head that is rotated; NULL: all */
-    double usual_share;          /* its default */
-    double usual_local;          /* the default of `local` */
-    size_t usual_nope;           /* "no_rope_layers": the default of "no_rope_layer_interval"; 0: no such members */
-    bo_family_windows windows;   /* sliding windows */
-    size_t usual_window;         /* the default of their size */
-    const char *parallel;        /* the member that is true for the rule `parallel_residual`; NULL: none */
+    bo_model_desc defaults;        /* what all models of the family have, and the defaults of absent members */
+    const char *act, *default_act; /* the member with the activation function, and its default */
+    bool gated;                    /* the MLP has a gate */
+    bool tanh;                     /* "gelu" means the approximation by tanh, as in the first releases of Gemma */
+    bool scaled;                   /* embeddings are multiplied by √width */
+    bool divides;                  /* heads must divide the width */
+    const char *theta;             /* RoPE: the member with the base before "rope_parameters"; NULL: no RoPE */
+    const char *local;             /* RoPE: likewise, with the base of layers with a window; NULL: that of all */
+    const char *share;             /* RoPE: likewise, with the share of a head that is rotated; NULL: all */
+    double default_share;          /* its default */
+    double default_local;          /* the default of `local` */
+    size_t default_nope;           /* "no_rope_layers": the default of "no_rope_layer_interval"; 0: no such members */
+    bo_family_windows windows;     /* sliding windows */
+    size_t default_window;         /* the default of their size */
+    const char *parallel;          /* the member that is true for the rule `parallel_residual`; NULL: none */
     bo_residual parallel_residual;
-    bo_family_demand demands[3]; /* members with a single supported value */
+    bo_family_requirement required[3]; /* members with a single supported value */
     bo_family_ids ids;
 } bo_family_row;
 

@@ -182,11 +182,11 @@ void bo_object_write(bo_json_text *text, const bo_field *fields, size_t count, c
 /* Levenshtein distance of short words; words longer than 40 letters are treated as different. */
 static size_t distance_of(const char *a, const char *b)
 {
-    enum { MOST = 40 };
-    size_t row[MOST + 1];
+    enum { MAX_LENGTH = 40 };
+    size_t row[MAX_LENGTH + 1];
     const size_t rows = strlen(a), columns = strlen(b);
     if (strcmp(a, b) == 0) return 0;
-    if (rows > MOST || columns > MOST) return MOST;
+    if (rows > MAX_LENGTH || columns > MAX_LENGTH) return MAX_LENGTH;
     for (size_t j = 0; j <= columns; j++) row[j] = j;
     for (size_t i = 1; i <= rows; i++) {
         size_t diagonal = row[0];
@@ -276,20 +276,20 @@ bo_status bo_field_refuse(bo_context *context, const char *where, const char *na
 
 #define FROM_ONE "a whole number from 1 to 16777216"
 
-static bool read_whole(const bo_json *item, size_t least, size_t *out)
+static bool read_whole(const bo_json *item, size_t min, size_t *out)
 {
     size_t value;
-    if (!bo_json_size(item, &value) || value < least || value > BO_FIELD_MOST) return false;
+    if (!bo_json_size(item, &value) || value < min || value > BO_MAX_FIELD_VALUE) return false;
     *out = value;
     return true;
 }
 
-static bool read_both(const bo_json *item, size_t least, size_t out[2])
+static bool read_both(const bo_json *item, size_t min, size_t out[2])
 {
     const bo_json *first = bo_json_is(item, BO_JSON_ARRAY) ? bo_json_at(item, 0) : item;
     const bo_json *second = bo_json_is(item, BO_JSON_ARRAY) ? bo_json_at(item, 1) : item;
     if (bo_json_is(item, BO_JSON_ARRAY) && bo_json_count(item) != 2) return false;
-    return read_whole(first, least, &out[0]) && read_whole(second, least, &out[1]);
+    return read_whole(first, min, &out[0]) && read_whole(second, min, &out[1]);
 }
 
 static const char *read_padding(const bo_json *item, bo_padding *out)
@@ -313,22 +313,22 @@ static const char *read_width(const bo_json *item, bo_width *out)
     return FROM_ONE ", \"classes\", \"targets\" or \"input\"";
 }
 
-static const char *read_real(const bo_field *field, const bo_json *item, double *out, char words[NAMES])
+static const char *read_real(const bo_field *field, const bo_json *item, double *out, char buffer[NAMES])
 {
     const double value = bo_json_is(item, BO_JSON_NUMBER) ? item->number : NAN;
     const bool positive = field->type == BO_FIELD_INVERSE || field->type == BO_FIELD_ROOT;
-    const bool ranges = field->type == BO_FIELD_RANGE, ends = field->most > field->least;
+    const bool ranges = field->type == BO_FIELD_RANGE, ends = field->max > field->min;
     if (isfinite(value) && !(positive && value <= 0) &&
-        !(ranges && (value < field->least || (ends && value >= field->most)))) {
+        !(ranges && (value < field->min || (ends && value >= field->max)))) {
         *out = field->type == BO_FIELD_INVERSE ? 1 / value : field->type == BO_FIELD_ROOT ? 1 / sqrt(value) : value;
         return NULL;
     }
     if (!ranges) return positive ? "a positive number" : "a number";
     if (ends)
-        snprintf(words, NAMES, "a number from %g to less than %g", field->least, field->most);
+        snprintf(buffer, NAMES, "a number from %g to less than %g", field->min, field->max);
     else
-        snprintf(words, NAMES, "a number of %g or more", field->least);
-    return words;
+        snprintf(buffer, NAMES, "a number of %g or more", field->min);
+    return buffer;
 }
 
 static const char *read_int(const bo_json *item, int *out)
@@ -340,16 +340,16 @@ static const char *read_int(const bo_json *item, int *out)
 }
 
 /* Returns, for example, "one of mean, max, first, last". */
-static const char *list_names(const bo_field *field, char words[NAMES])
+static const char *list_names(const bo_field *field, char buffer[NAMES])
 {
-    size_t length = (size_t)snprintf(words, NAMES, "one of"), listed = 0;
+    size_t length = (size_t)snprintf(buffer, NAMES, "one of"), listed = 0;
     const char *name;
     for (unsigned i = 0; (name = name_of(field, i)) && length + strlen(name) + 3 < NAMES; i++)
-        if (*name) length += (size_t)snprintf(words + length, NAMES - length, "%s %s", listed++ ? "," : "", name);
-    return words;
+        if (*name) length += (size_t)snprintf(buffer + length, NAMES - length, "%s %s", listed++ ? "," : "", name);
+    return buffer;
 }
 
-static const char *read_name(const bo_field *field, const bo_json *item, unsigned *out, char words[NAMES])
+static const char *read_name(const bo_field *field, const bo_json *item, unsigned *out, char buffer[NAMES])
 {
     const char *text = bo_json_text_or_null(item);
     char number[24];
@@ -368,7 +368,7 @@ static const char *read_name(const bo_field *field, const bo_json *item, unsigne
             *out = i;
             return NULL;
         }
-    return list_names(field, words);
+    return list_names(field, buffer);
 }
 
 static const char *read_bool(const bo_field *field, const bo_json *item, void *at)
@@ -381,7 +381,7 @@ static const char *read_bool(const bo_field *field, const bo_json *item, void *a
     return NULL;
 }
 
-static const char *read_value(const bo_field *field, const bo_json *item, void *at, char words[NAMES])
+static const char *read_value(const bo_field *field, const bo_json *item, void *at, char buffer[NAMES])
 {
     switch (field->type) {
     case BO_FIELD_SIZE:
@@ -398,13 +398,13 @@ static const char *read_value(const bo_field *field, const bo_json *item, void *
     case BO_FIELD_RANGE:
     case BO_FIELD_INVERSE:
     case BO_FIELD_ROOT:
-        return read_real(field, item, at, words);
+        return read_real(field, item, at, buffer);
     case BO_FIELD_INT:
         return read_int(item, at);
     case BO_FIELD_SEED:
         return bo_json_uint64(item, at) ? NULL : "a whole number as text";
     case BO_FIELD_NAME:
-        return read_name(field, item, at, words);
+        return read_name(field, item, at, buffer);
     default:
         return read_bool(field, item, at);
     }
@@ -423,12 +423,12 @@ static const bo_field *find_field(const bo_field *object, const char *name)
 static bo_status read_part(bo_context *context, const char *where, const bo_field *field, const bo_json *item, void *at)
 {
     const bo_json *preset = bo_json_is(item, BO_JSON_TEXT) ? item : bo_json_member(item, "preset");
-    char place[400], words[NAMES];
+    char place[400], buffer[NAMES];
     bo_known known = {.count = 0};
     snprintf(place, sizeof place, "%.300s: \"%s\"", where, field->name);
     if (field->number && bo_json_is(item, BO_JSON_NUMBER)) {
         const bo_field *member = find_field(field, field->number);
-        const char *expected = read_value(member, item, (char *)at + member->offset, words);
+        const char *expected = read_value(member, item, (char *)at + member->offset, buffer);
         return expected ? bo_field_refuse(context, where, field->name, expected, item) : BO_OK;
     }
     if (!field->preset || !preset) return bo_object_read(context, place, field->fields, field->count, item, at);
@@ -445,9 +445,9 @@ static bo_status read_part(bo_context *context, const char *where, const bo_fiel
 static bo_status read_text(bo_context *context, const char *where, const bo_field *field, const bo_json *item,
                            char **at)
 {
-    const char *given = bo_json_text_or_null(item);
+    const char *literal = bo_json_text_or_null(item);
     char *printed = field->type == BO_FIELD_JSON ? bo_json_print(item) : NULL;
-    const char *text = printed ? printed : given;
+    const char *text = printed ? printed : literal;
     if (field->type == BO_FIELD_JSON && !printed) return bo_fail(context, BO_MEMORY, "out of memory: a description");
     if (!text || !*text) return bo_field_refuse(context, where, field->name, "a text", item);
     bo_free(*at); /* of shared members, which are read first */
@@ -459,35 +459,35 @@ static bo_status read_text(bo_context *context, const char *where, const bo_fiel
 static bo_status read_item(bo_context *context, const char *where, const bo_field *field, const char *name,
                            const bo_json *item, void *at)
 {
-    char words[NAMES];
+    char buffer[NAMES];
     if (field->type == BO_FIELD_OBJECT) return read_part(context, where, field, item, at);
     if (field->type == BO_FIELD_TEXT || field->type == BO_FIELD_JSON) return read_text(context, where, field, item, at);
-    const char *expected = read_value(field, item, at, words);
+    const char *expected = read_value(field, item, at, buffer);
     return expected ? bo_field_refuse(context, where, name, expected, item) : BO_OK;
 }
 
 static void set_default(const bo_field *field, void *at)
 {
-    if (field->otherwise == 0) return;
+    if (field->default_value == 0) return;
     switch (field->type) {
     case BO_FIELD_PAIR:
-        ((size_t *)at)[0] = ((size_t *)at)[1] = (size_t)field->otherwise;
+        ((size_t *)at)[0] = ((size_t *)at)[1] = (size_t)field->default_value;
         break;
     case BO_FIELD_SIZE:
     case BO_FIELD_COUNT:
-        *(size_t *)at = (size_t)field->otherwise;
+        *(size_t *)at = (size_t)field->default_value;
         break;
     case BO_FIELD_WIDTH:
-        ((bo_width *)at)->value = (size_t)field->otherwise;
+        ((bo_width *)at)->value = (size_t)field->default_value;
         break;
     case BO_FIELD_NAME:
-        *(unsigned *)at = (unsigned)field->otherwise;
+        *(unsigned *)at = (unsigned)field->default_value;
         break;
     case BO_FIELD_BOOL:
         *(bool *)at = true;
         break;
     default:
-        *(double *)at = field->otherwise;
+        *(double *)at = field->default_value;
     }
 }
 

@@ -7,16 +7,18 @@
 #include <stdint.h>
 #include "../io/json.h"
 
-enum { BO_FIELD_MOST = 1 << 24 }; /* of counts, pairs, paddings and widths: larger values are mistakes or attacks */
+enum {
+    BO_MAX_FIELD_VALUE = 1 << 24
+}; /* of counts, pairs, paddings and widths: larger values are mistakes or attacks */
 
 typedef enum bo_field_type {
     BO_FIELD_SIZE,    /* size_t */
-    BO_FIELD_COUNT,   /* size_t from 1 to BO_FIELD_MOST */
+    BO_FIELD_COUNT,   /* size_t from 1 to BO_MAX_FIELD_VALUE */
     BO_FIELD_PAIR,    /* size_t[2], likewise: one number for both, or [height, width] */
     BO_FIELD_PADDING, /* bo_padding: "same", "causal", a number or a pair */
     BO_FIELD_WIDTH,   /* bo_width: a count, or the name of one */
     BO_FIELD_REAL,    /* double */
-    BO_FIELD_RANGE,   /* double in [least, most); most <= least: no upper bound */
+    BO_FIELD_RANGE,   /* double in [min, max); max <= min: no upper bound */
     BO_FIELD_INVERSE, /* double, written as its reciprocal */
     BO_FIELD_ROOT,    /* double, written as its power -2 */
     BO_FIELD_INT,     /* int */
@@ -49,9 +51,9 @@ struct bo_field {
     bo_field_type type;
     size_t offset;
     bool required;
-    bool always;      /* written also if it is zero (bo_object_write) */
-    double otherwise; /* value of a missing number, pair, width, name or bool; 0: what it is */
-    double least, most;
+    bool always;          /* written also if it is zero (bo_object_write) */
+    double default_value; /* value of a missing number, pair, width, name or bool; 0: what it is */
+    double min, max;
     const char *(*names)(unsigned value); /* NAME: the name of a value, "" for one that files cannot have; NULL: none */
     const char *const *list;              /* NAME: names in the place of that function, ended by NULL */
     const char *(*alias)(const char *text); /* NAME: the name that a text stands for, or NULL; NULL function: itself */

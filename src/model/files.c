@@ -129,11 +129,11 @@ static bo_status write_piece(bo_context *context, const bo_model *model, const c
 static bo_status write_pieces(bo_context *context, const bo_model *model, const char *directory, const piece *files,
                               size_t count)
 {
-    enum { MOST = 3 + BO_COMPANION_COUNT };
-    bo_output *outputs[MOST];
+    enum { MAX_OUTPUTS = 3 + BO_COMPANION_COUNT };
+    bo_output *outputs[MAX_OUTPUTS];
     size_t written = 0;
     bo_status status = BO_OK;
-    assert(count <= MOST);
+    assert(count <= MAX_OUTPUTS);
     for (size_t i = 0; i < count && status == BO_OK; i++) {
         if (!is_written(model, &files[i])) continue;
         status = write_piece(context, model, directory, &files[i], &outputs[written]);

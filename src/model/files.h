@@ -40,10 +40,10 @@ bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *f
 /* Copies a map with its frequencies. */
 bo_status bo_map_copy(bo_context *context, const bo_features *from, bo_features **out);
 /* Copies the feature maps of another model if its attention has the same form. False: it has not. */
-bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *taken);
+bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *copied);
 /* Likewise for the feature map of the MLP, or those of its layers. True if there are none. Graphs must be recorded
  * afterwards. */
-bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *taken);
+bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *copied);
 
 /* Reads all weights of a file into the model. Weights without memory are allocated in this storage after all checks
  * passed. */

@@ -18,17 +18,17 @@ typedef struct generation {
     const bo_generate_desc *desc;
     bo_token_fn callback;
     void *user;
-    size_t most;           /* tokens to choose */
+    size_t max_tokens;     /* tokens to choose */
     bo_ids encoded;        /* the prompt, unless it is given as ids */
     const int32_t *prompt; /* it, or the ids */
     size_t prompt_count;
-    int32_t eos;                       /* the token of the chat template that ends an answer; -1: none */
-    bo_session *own, *session;         /* own: NULL if the caller's is used */
-    bo_sampler *own_sampler, *sampler; /* likewise */
-    float *logits;                     /* two rows: the second one is overwritten by the sampler */
+    int32_t eos;                         /* the token of the chat template that ends an answer; -1: none */
+    bo_session *owned_session, *session; /* own: NULL if the caller's is used */
+    bo_sampler *owned_sampler, *sampler; /* likewise */
+    float *logits;                       /* two rows: the second one is overwritten by the sampler */
     bo_text_stream stream;
     char *valid; /* UTF-8 of the text that is passed on */
-    size_t valid_room;
+    size_t valid_capacity;
 } generation;
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -74,14 +74,14 @@ static bo_status encode_messages(generation *g)
 {
     const bo_generate_desc *d = g->desc;
     const bo_chat_options options = {.add_generation_prompt = true, .variables = d->chat_variables};
-    bo_chat_template *own = NULL;
-    if (!d->chat_template) BO_TRY(bo_chat_template_find(g->context, find_file, g->model, &own));
-    const bo_chat_template *chat = own ? own : d->chat_template;
+    bo_chat_template *owned_template = NULL;
+    if (!d->chat_template) BO_TRY(bo_chat_template_find(g->context, find_file, g->model, &owned_template));
+    const bo_chat_template *chat = owned_template ? owned_template : d->chat_template;
     const bo_status status =
         bo_chat_encode(g->context, chat, g->tokenizer, d->messages, d->message_count, &options, &g->encoded);
     const char *eos = bo_chat_template_token(chat, "eos_token");
     if (eos) g->eos = bo_tokenizer_find(g->tokenizer, eos);
-    bo_chat_template_destroy(own);
+    bo_chat_template_destroy(owned_template);
     BO_TRY(status);
     if (g->encoded.count) return BO_OK;
     return bo_fail(g->context, BO_INVALID, "generate: the chat template renders this conversation as an empty text");
@@ -109,20 +109,20 @@ static bo_status read_prompt(generation *g)
 static bo_status open_session(generation *g)
 {
     const bo_generate_desc *d = g->desc;
-    size_t most = g->prompt_count > SIZE_MAX - g->most ? SIZE_MAX : g->prompt_count + g->most;
-    if (d->context) most = bo_min(most, d->context);
-    if (bo_model_most_tokens(&g->model->desc)) most = bo_min(most, bo_model_most_tokens(&g->model->desc));
+    size_t capacity = g->prompt_count > SIZE_MAX - g->max_tokens ? SIZE_MAX : g->prompt_count + g->max_tokens;
+    if (d->context) capacity = bo_min(capacity, d->context);
+    if (bo_model_max_tokens(&g->model->desc)) capacity = bo_min(capacity, bo_model_max_tokens(&g->model->desc));
     g->session = d->session;
     if (d->session) return BO_OK;
-    BO_TRY(bo_session_create(g->context, g->model, &(bo_session_desc){.capacity = most}, &g->own));
-    g->session = g->own;
+    BO_TRY(bo_session_create(g->context, g->model, &(bo_session_desc){.capacity = capacity}, &g->owned_session));
+    g->session = g->owned_session;
     return BO_OK;
 }
 
 /* The number of tokens that can still be read. */
-static uint64_t room(const generation *g)
+static uint64_t remaining_tokens(const generation *g)
 {
-    const uint64_t left = bo_session_room(g->session), tokens = bo_session_tokens(g->session);
+    const uint64_t left = bo_session_remaining(g->session), tokens = bo_session_tokens(g->session);
     if (!g->desc->context) return left;
     return bo_min(left, g->desc->context > tokens ? g->desc->context - tokens : 0);
 }
@@ -130,9 +130,9 @@ static uint64_t room(const generation *g)
 static bo_status feed_prompt(generation *g)
 {
     BO_TRY(bo_lanes_check_fits(g->context, g->session->lanes, 0, g->prompt_count));
-    if (g->prompt_count > room(g))
+    if (g->prompt_count > remaining_tokens(g))
         return bo_fail(g->context, BO_INVALID, "generate: the prompt has %zu tokens, but there is room for only %llu",
-                       g->prompt_count, (unsigned long long)room(g));
+                       g->prompt_count, (unsigned long long)remaining_tokens(g));
     for (size_t at = 0; at < g->prompt_count; at += PIECE) {
         const size_t count = bo_min(g->prompt_count - at, (size_t)PIECE);
         BO_TRY(bo_progress(g->context, "reading", (double)at, (double)g->prompt_count));
@@ -147,8 +147,8 @@ static bo_status open_sampler(generation *g)
     g->sampler = g->desc->sampler;
     if (g->sampler) return BO_OK;
     desc.drawn = bo_session_tokens(g->session) + g->prompt_count;
-    BO_TRY(bo_sampler_create(g->context, &desc, &g->own_sampler));
-    g->sampler = g->own_sampler;
+    BO_TRY(bo_sampler_create(g->context, &desc, &g->owned_sampler));
+    g->sampler = g->owned_sampler;
     for (size_t i = 0; i < g->prompt_count; i++) bo_sampler_remember(g->sampler, g->prompt[i]);
     return BO_OK;
 }
@@ -162,17 +162,17 @@ static bo_status validate(generation *g, const char *text, size_t length, bo_tok
     token->text = text;
     token->bytes = length;
     if (g->desc->keep_bytes || bo_utf8_valid(text, length) == length) return BO_OK;
-    if (g->valid_room < 3 * length) {
+    if (g->valid_capacity < 3 * length) {
         char *larger = bo_realloc(g->context, g->valid, 3 * length, 1, "generated text");
         if (!larger) return BO_MEMORY;
         g->valid = larger;
-        g->valid_room = 3 * length;
+        g->valid_capacity = 3 * length;
     }
     char *to = g->valid;
-    for (size_t i = 0, letter; i < length; i += letter ? letter : 1) {
-        letter = bo_utf8_length(text + i, length - i);
-        memcpy(to, letter ? text + i : replacement, letter ? letter : 3);
-        to += letter ? letter : 3;
+    for (size_t i = 0, bytes; i < length; i += bytes ? bytes : 1) {
+        bytes = bo_utf8_length(text + i, length - i);
+        memcpy(to, bytes ? text + i : replacement, bytes ? bytes : 3);
+        to += bytes ? bytes : 3;
     }
     token->text = g->valid;
     token->bytes = (size_t)(to - g->valid);
@@ -236,7 +236,7 @@ static void choose(generation *g, bo_token *token)
 }
 
 /* Adds the text of a token, and finds out whether the text ends with it and whether the session reads it. */
-static bo_status take(generation *g, bo_token *token, bool *reads)
+static bo_status accept_token(generation *g, bo_token *token, bool *reads)
 {
     bool stopped = false;
     size_t bytes = 0;
@@ -245,11 +245,11 @@ static bo_status take(generation *g, bo_token *token, bool *reads)
     if (is_end(g, token->id)) return BO_OK;
     const char *piece = g->tokenizer ? bo_tokenizer_piece(g->tokenizer, token->id, &bytes) : "";
     BO_TRY(bo_text_stream_add(g->context, &g->stream, piece, bytes, &stopped));
-    token->end = stopped                       ? BO_GENERATE_STOP_TEXT
-                 : token->index + 1 == g->most ? BO_GENERATE_LENGTH
-                                               : BO_GENERATE_CONTINUES;
+    token->end = stopped                             ? BO_GENERATE_STOP_TEXT
+                 : token->index + 1 == g->max_tokens ? BO_GENERATE_LENGTH
+                                                     : BO_GENERATE_CONTINUES;
     *reads = token->end == BO_GENERATE_CONTINUES || (g->desc->session && !g->desc->leave_last);
-    if (!*reads || room(g) > 0) return BO_OK;
+    if (!*reads || remaining_tokens(g) > 0) return BO_OK;
     *reads = false;
     if (token->end == BO_GENERATE_CONTINUES) token->end = BO_GENERATE_CAPACITY;
     return BO_OK;
@@ -259,7 +259,7 @@ static bo_status write_tokens(generation *g, bo_token *token)
 {
     for (bool reads; token->end == BO_GENERATE_CONTINUES; token->index++) {
         choose(g, token);
-        BO_TRY(take(g, token, &reads));
+        BO_TRY(accept_token(g, token, &reads));
         const bo_status status = pass_on(g, token);
         /* the session reads a token also if the text was canceled with it */
         if (reads && (status == BO_OK || (g->desc->session && !g->desc->leave_last)))
@@ -298,11 +298,11 @@ bo_status bo_generate(bo_context *context, const bo_model *model, const bo_gener
                     .callback = callback,
                     .user = user,
                     .eos = -1,
-                    .most = desc->max_tokens ? desc->max_tokens : DEFAULT_TOKENS,
+                    .max_tokens = desc->max_tokens ? desc->max_tokens : DEFAULT_TOKENS,
                     .stream = {.stops = desc->stops, .stop_count = desc->stop_count}};
     const bo_status status = generate(&g);
-    bo_sampler_destroy(g.own_sampler);
-    bo_session_destroy(g.own);
+    bo_sampler_destroy(g.owned_sampler);
+    bo_session_destroy(g.owned_session);
     bo_ids_free(&g.encoded);
     bo_text_stream_free(&g.stream);
     bo_free(g.logits);

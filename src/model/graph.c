@@ -22,13 +22,13 @@ static bo_value head_weight(const bo_stack *s, const char *prefix, size_t rows)
 {
     const bo_model_desc *d = s->desc;
     bo_nn_name name = bo_nn_join(prefix, ".weight");
-    bo_weight_desc own = {.name = name.text,
-                          .rank = 2,
-                          .shape = (size_t[]){rows, d->width},
-                          .role = BO_WEIGHT_ROLE_HEAD,
-                          .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)d->width)}};
-    if (d->parametrization == BO_PARAMETRIZATION_UNIT) own.init.b = 1, own.scale = 1 / (double)d->width;
-    return bo_graph_weight(s->graph, &own);
+    bo_weight_desc weight = {.name = name.text,
+                             .rank = 2,
+                             .shape = (size_t[]){rows, d->width},
+                             .role = BO_WEIGHT_ROLE_HEAD,
+                             .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)d->width)}};
+    if (d->parametrization == BO_PARAMETRIZATION_UNIT) weight.init.b = 1, weight.scale = 1 / (double)d->width;
+    return bo_graph_weight(s->graph, &weight);
 }
 
 /* Returns the matrix of the output projection: the embedding, or a separate matrix. */
@@ -242,10 +242,10 @@ static bo_value encode_source(const translating *r)
 
 /* ---- input of the decoder from the encoder ----------------------------------------------------------------------- */
 
-typedef struct asked {
+typedef struct cross_source {
     const translating *r;
     bo_value encoded; /* 0: the states contain the source */
-} asked;
+} cross_source;
 
 /* block: filled in, that of the result */
 static bo_branch cross_branch(const translating *r, size_t layer, bo_block *block)
@@ -262,9 +262,9 @@ static bo_branch cross_branch(const translating *r, size_t layer, bo_block *bloc
     return branch;
 }
 
-static bo_value ask(const bo_stack *stack, size_t layer, const char *prefix, bo_value x, const void *user)
+static bo_value record_cross(const bo_stack *stack, size_t layer, const char *prefix, bo_value x, const void *user)
 {
-    const asked *source = user;
+    const cross_source *source = user;
     bo_block block;
     const bo_branch desc = cross_branch(source->r, layer, &block);
     bo_value normed = bo_stack_norm(stack, layer, bo_nn_join(prefix, ".encoder_attn_layer_norm").text, x);
@@ -309,14 +309,14 @@ static void decode(const translating *r, bo_value encoded)
 {
     const bo_model_desc *d = &r->model->desc;
     bo_model_graph *out = r->out;
-    asked source = {r, encoded};
+    cross_source source = {r, encoded};
     bo_stack stack = bo_stack_of(r->model, r->desc, out);
     bo_value x = bo_stack_embed(&stack, out->tokens);
     if (d->cross == BO_CROSS_SUMMARY) {
         if (!encoded) out->summary = bo_graph_input(out->graph, "summary", BO_ELEMENT_FLOAT32, r->desc->rows, d->width);
         x = add_summary(r, encoded ? summarize(r, encoded) : out->summary, x);
     } else {
-        stack.between = ask;
+        stack.between = record_cross;
         stack.user = &source;
     }
     finish(&stack, r->desc, out, bo_stack_record(&stack, x));
@@ -369,10 +369,11 @@ static void find_ends(bool last, size_t rows, size_t count, const int32_t *first
 static bo_status write_pooling(bo_context *context, const bo_model *model, const bo_model_graph *graph,
                                const bo_text_pack *packed)
 {
-    const size_t rows = packed->stream.rows, texts = packed->max_sequences - 1, most = rows > texts ? rows : texts;
-    int32_t *first = bo_alloc_raw(context, 2 * most + 2, sizeof *first, "the places of texts");
+    const size_t rows = packed->stream.rows, texts = packed->max_sequences - 1,
+                 max_count = rows > texts ? rows : texts;
+    int32_t *first = bo_alloc_raw(context, 2 * max_count + 2, sizeof *first, "the places of texts");
     if (!first) return BO_MEMORY;
-    int32_t *places = first + most + 1;
+    int32_t *places = first + max_count + 1;
     bo_status status = BO_OK;
     find_texts(packed, texts, first);
     if (graph->first) {

@@ -20,12 +20,12 @@ static bo_dtype kept_type(const bo_import_tensor *tensor)
 bo_status bo_import_add(bo_context *context, const bo_import_source *source, const char *name,
                         const bo_import_tensor *tensor, bo_import *import)
 {
-    if (import->count == import->room) {
-        const size_t room = import->room ? 2 * import->room : 64;
-        bo_import_tensor *larger = bo_realloc(context, import->tensors, room, sizeof *larger, "a list of tensors");
+    if (import->count == import->capacity) {
+        const size_t capacity = import->capacity ? 2 * import->capacity : 64;
+        bo_import_tensor *larger = bo_realloc(context, import->tensors, capacity, sizeof *larger, "a list of tensors");
         if (!larger) return BO_MEMORY;
         import->tensors = larger;
-        import->room = room;
+        import->capacity = capacity;
     }
     char *copy = bo_strdup(context, name);
     if (!copy) return BO_MEMORY;
@@ -58,13 +58,13 @@ const char *bo_import_type(const bo_import_tensor *tensor)
 void bo_import_write_dtype(const bo_import *import, bo_json_text *text)
 {
     double sums[BO_BF16 + 1] = {0};
-    bo_dtype most = BO_F32;
+    bo_dtype dominant = BO_F32;
     for (size_t i = 0; i < import->count; i++)
         sums[import->tensors[i].dtype] += (double)bo_import_numbers(&import->tensors[i]);
-    if (sums[BO_F16] > sums[most]) most = BO_F16;
-    if (sums[BO_BF16] > sums[most]) most = BO_BF16;
+    if (sums[BO_F16] > sums[dominant]) dominant = BO_F16;
+    if (sums[BO_BF16] > sums[dominant]) dominant = BO_BF16;
     bo_json_raw(text, "  \"dtype\": ");
-    bo_json_string(text, most == BO_F16 ? "float16" : most == BO_BF16 ? "bfloat16" : "float32");
+    bo_json_string(text, dominant == BO_F16 ? "float16" : dominant == BO_BF16 ? "bfloat16" : "float32");
     bo_json_raw(text, ",\n");
 }
 

@@ -52,8 +52,8 @@ enum { BO_TOKEN_NONE = -1, BO_TOKEN_BYTES = 4096, BO_PIECE_BYTES = 512 };
 typedef struct bo_import_vocab {
     const char *where; /* for messages */
     size_t count;
-    char *letters;        /* all tokens, NUL-terminated, one after the other */
-    size_t room;          /* bytes of letters */
+    char *text;           /* all tokens, NUL-terminated, one after the other */
+    size_t capacity;      /* bytes of letters */
     const char **tokens;  /* into letters */
     unsigned char *kinds; /* bo_token_kind */
     float *scores;        /* NULL: byte-level BPE */
@@ -75,18 +75,18 @@ bo_status bo_import_vocab_add(bo_context *context, bo_import_vocab *vocab, size_
 
 /* Copies a piece with the letter of SentencePiece, U+2581, instead of spaces. Returns its length; SIZE_MAX: more than
  * `room`. */
-size_t bo_import_piece(const char *text, size_t length, char *out, size_t room);
+size_t bo_import_piece(const char *text, size_t length, char *out, size_t out_size);
 
 /* The merges of SentencePiece pieces, best first: all splits of a piece into two pieces. */
 typedef struct bo_piece_merge {
     uint32_t left, right, whole;
-    uint16_t left_letters, right_letters;
+    uint16_t left_chars, right_chars;
 } bo_piece_merge;
 /* *out is released with bo_free. */
 bo_status bo_import_merges(bo_context *context, const bo_import_vocab *vocab, bo_piece_merge **out, size_t *count);
 
 /* Writes tokenizer.json and tokenizer_config.json. BO_UNSUPPORTED if the pre-tokenizer is unknown. */
-bo_status bo_import_tokenizer(bo_context *context, const bo_import_vocab *vocab, size_t most_tokens,
+bo_status bo_import_tokenizer(bo_context *context, const bo_import_vocab *vocab, size_t max_tokens,
                               bo_json_text *tokenizer, bo_json_text *config);
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
@@ -118,7 +118,7 @@ typedef struct bo_import {
     const char *tokenizer;    /* "SentencePiece BPE" or "byte-level BPE"; NULL: none */
     size_t layers, width, vocab, context, tokens;
     bo_import_tensor *tensors;
-    size_t count, room;
+    size_t count, capacity;
     bo_json_text texts[BO_IMPORT_TEXTS]; /* an empty text is not written */
     bo_gguf *gguf;                       /* the source, if it is a GGUF file */
 } bo_import;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_SIZE = 1 << 28, NAME = 160 };
+enum { MAX_SIZE = 1 << 28, NAME = 160 };
 
 /* ====================================================================================================================
  * Names of tensors. */
@@ -34,7 +34,7 @@ enum {
 
 static const struct name_row {
     unsigned families;
-    const char *theirs, *ours;
+    const char *gguf_name, *name;
     size_word rows, columns; /* in the GGUF file */
     unsigned traits;
 } names[] = {
@@ -111,7 +111,7 @@ static const struct name_row {
 /* Tensors that config.json expresses, or that follow from it. */
 static const char *const other_names[] = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
 
-enum { ROWS = sizeof names / sizeof *names, OTHERS = sizeof other_names / sizeof *other_names };
+enum { ROWS = sizeof names / sizeof *names, OTHER_ROWS = sizeof other_names / sizeof *other_names };
 
 /* ====================================================================================================================
  * Metadata. */
@@ -157,7 +157,7 @@ bo_status bo_import_size(bo_context *context, const bo_import_model *model, cons
     const bo_gguf_entry *entry = bo_import_setting(model, key);
     uint64_t value = initial, other;
     for (size_t i = 0; entry && i < entry->count; i++) {
-        if (!bo_gguf_whole(entry, i, &other) || other > MOST_SIZE)
+        if (!bo_gguf_whole(entry, i, &other) || other > MAX_SIZE)
             return refuse_setting(context, model, key, "a whole number of at most 2^28");
         if (i > 0 && other != value)
             return bo_fail(
@@ -178,7 +178,7 @@ bo_status bo_import_real(bo_context *context, const bo_import_model *model, cons
     if (!entry) return BO_OK;
     if (entry->array || !bo_gguf_number(entry, 0, out) || !(*out - *out == 0))
         return refuse_setting(context, model, key, "a finite number");
-    *out = bo_import_tidy(*out);
+    *out = bo_import_round(*out);
     return BO_OK;
 }
 
@@ -272,7 +272,7 @@ static bo_status read_window_period(bo_context *context, bo_import_model *m)
     m->window_period = 6;
     if (!entry) return BO_OK;
     if (!entry->array) {
-        if (!bo_gguf_whole(entry, 0, &value) || value == 0 || value > MOST_SIZE)
+        if (!bo_gguf_whole(entry, 0, &value) || value == 0 || value > MAX_SIZE)
             return refuse_setting(context, m, key, "a whole number above 0");
         m->window_period = (size_t)value;
         return BO_OK;
@@ -414,15 +414,17 @@ static const bo_gguf_tensor *find_tensor(const bo_import_model *m, const struct 
 {
     *first = 0;
     if (row->traits & LAYER)
-        snprintf(name, NAME, "blk.%zu.%s.%s", layer, row->theirs, suffix);
+        snprintf(name, NAME, "blk.%zu.%s.%s", layer, row->gguf_name, suffix);
     else
-        snprintf(name, NAME, "%s.%s", row->theirs, suffix);
+        snprintf(name, NAME, "%s.%s", row->gguf_name, suffix);
     const bo_gguf_tensor *tensor = bo_gguf_tensor_find(m->file, name);
     if (tensor || !(row->traits & PART)) return tensor;
     char fused[NAME];
     snprintf(fused, NAME, "blk.%zu.attn_qkv.%s", layer, suffix);
     const size_t queries = size_of(m, QUERIES), keys = size_of(m, KEYS);
-    *first = strcmp(row->theirs, "attn_q") == 0 ? 0 : strcmp(row->theirs, "attn_k") == 0 ? queries : queries + keys;
+    *first = strcmp(row->gguf_name, "attn_q") == 0   ? 0
+             : strcmp(row->gguf_name, "attn_k") == 0 ? queries
+                                                     : queries + keys;
     return bo_gguf_tensor_find(m->file, fused);
 }
 
@@ -440,9 +442,9 @@ static void name_of(const bo_import_model *m, const struct name_row *row, size_t
                        : m->family == BO_IMPORT_GPTNEOX ? "gpt_neox.layers"
                                                         : "model.layers";
     if (row->traits & LAYER)
-        snprintf(out, NAME, "%s.%zu.%s.%s", root, layer, row->ours, suffix);
+        snprintf(out, NAME, "%s.%zu.%s.%s", root, layer, row->name, suffix);
     else
-        snprintf(out, NAME, "%s.%s", row->ours, suffix);
+        snprintf(out, NAME, "%s.%s", row->name, suffix);
 }
 
 static bo_status map_tensor(mapping *map, const struct name_row *row, size_t layer, bool bias)
@@ -509,7 +511,7 @@ static bool is_mapped(const bo_import_model *m, const char *name)
         const bo_gguf_tensor *found = find_tensor(m, row, layer, suffix, expected, &first);
         if (found && strcmp(found->name, name) == 0) return true;
     }
-    for (size_t i = 0; m->family != BO_IMPORT_GPT2 && i < OTHERS; i++)
+    for (size_t i = 0; m->family != BO_IMPORT_GPT2 && i < OTHER_ROWS; i++)
         if (strcmp(name, other_names[i]) == 0) return true;
     return false;
 }

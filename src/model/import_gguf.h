@@ -52,7 +52,7 @@ bo_status bo_import_real(bo_context *context, const bo_import_model *model, cons
                          double *out);
 
 /* The decimal of the fewest digits that is the same float32 number. */
-double bo_import_tidy(double number);
+double bo_import_round(double number);
 
 /* Writes config.json. */
 bo_status bo_import_gguf_config(bo_context *context, const bo_import_model *model, const bo_import_vocab *vocab,

@@ -100,7 +100,7 @@ static const struct {
     {BO_IMPORT_GPT2, "activation_function", RAW, "\"gelu_new\""},
 };
 
-double bo_import_tidy(double number)
+double bo_import_round(double number)
 {
     if (number == 0 || !(number - number == 0)) return number;
     const double exponent = floor(log10(fabs(number)));

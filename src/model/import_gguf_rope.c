@@ -129,7 +129,7 @@ static void write_factors(bo_json_text *text, const char *name, const factors *f
     bo_json_raw(text, "\": [");
     for (size_t i = 0; i < f->count; i++) {
         if (i) bo_json_raw(text, ", ");
-        bo_json_number(text, bo_import_tidy(f->items[i]));
+        bo_json_number(text, bo_import_round(f->items[i]));
     }
     bo_json_raw(text, "]");
 }
@@ -217,7 +217,7 @@ static bo_status write_early(bo_context *context, const bo_import_model *m, bo_j
     return BO_OK;
 }
 
-static bo_status write_type(bo_context *context, const bo_import_model *m, const factors *own, const factors *far,
+static bo_status write_type(bo_context *context, const bo_import_model *m, const factors *divisors, const factors *far,
                             const factors *near, bo_json_text *text)
 {
     const char *type;
@@ -228,7 +228,7 @@ static bo_status write_type(bo_context *context, const bo_import_model *m, const
                        "%s: the scaling longrope needs both tensors, rope_factors_long.weight and "
                        "rope_factors_short.weight",
                        bo_gguf_path(m->file));
-    if (own->count) return write_llama3(context, m, own, text);
+    if (divisors->count) return write_llama3(context, m, divisors, text);
     if (!type) bo_json_raw(text, PLAIN);
     if (!type) return BO_OK;
     return strcmp(type, "scale_linear") == 0 ? write_early(context, m, text) : write_scaled(context, m, type, text);
@@ -270,12 +270,12 @@ static void write_members(const bo_import_model *m, const char *type, bo_json_te
 }
 
 /* Phi-3 has the original context as a member of its own, too. */
-static bo_status write_all(bo_context *context, const bo_import_model *m, const factors *own, const factors *far,
+static bo_status write_all(bo_context *context, const bo_import_model *m, const factors *divisors, const factors *far,
                            const factors *near, bo_json_text *text)
 {
     bo_json_text type = {.context = context};
     size_t original = 0;
-    bo_status status = write_type(context, m, own, far, near, &type);
+    bo_status status = write_type(context, m, divisors, far, near, &type);
     if (status == BO_OK && type.failed) status = BO_MEMORY;
     if (status == BO_OK) write_members(m, type.bytes, text);
     if (status == BO_OK && far->count) {
@@ -290,13 +290,13 @@ static bo_status write_all(bo_context *context, const bo_import_model *m, const 
 
 bo_status bo_import_gguf_rope(bo_context *context, const bo_import_model *m, bo_json_text *text)
 {
-    factors own = {0}, far = {0}, near = {0};
-    bo_status status = read_factors(context, m, "rope_freqs.weight", &own);
+    factors divisors = {0}, far = {0}, near = {0};
+    bo_status status = read_factors(context, m, "rope_freqs.weight", &divisors);
     if (status == BO_OK) status = read_factors(context, m, "rope_factors_long.weight", &far);
     if (status == BO_OK) status = read_factors(context, m, "rope_factors_short.weight", &near);
-    if (only_ones(&own)) own.count = 0;
-    if (status == BO_OK) status = write_all(context, m, &own, &far, &near, text);
-    bo_free(own.items);
+    if (only_ones(&divisors)) divisors.count = 0;
+    if (status == BO_OK) status = write_all(context, m, &divisors, &far, &near, text);
+    bo_free(divisors.items);
     bo_free(far.items);
     bo_free(near.items);
     return status;

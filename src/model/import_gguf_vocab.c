@@ -96,7 +96,7 @@ static bo_status read_tokens(bo_context *context, const bo_gguf *file, const bo_
     const bo_gguf_entry *types = bo_gguf_find(file, KEY "token_type");
     const bo_gguf_entry *scores = pieces ? bo_gguf_find(file, KEY "scores") : NULL;
     const char *text;
-    char letters[BO_PIECE_BYTES];
+    char piece[BO_PIECE_BYTES];
     size_t length, at = 0;
     BO_TRY(check_count(context, file, types, tokens->count));
     BO_TRY(check_count(context, file, scores, tokens->count));
@@ -104,9 +104,9 @@ static bo_status read_tokens(bo_context *context, const bo_gguf *file, const bo_
         unsigned char kind = BO_TOKEN_NORMAL;
         BO_TRY(read_kind(context, file, types, i, &kind));
         if (pieces && kind == BO_TOKEN_USER) { /* stored with spaces */
-            const size_t used = bo_import_piece(text, length, letters, sizeof letters);
+            const size_t used = bo_import_piece(text, length, piece, sizeof piece);
             if (used != SIZE_MAX) {
-                text = letters;
+                text = piece;
                 length = used;
             }
         }

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAGIC = 0x616b3432, HEADER = 256, OLD_HEADER = 28, TOKENS_BEFORE_BYTES = 3, MOST = 1 << 24 };
+enum { MAGIC = 0x616b3432, HEADER = 256, OLD_HEADER = 28, TOKENS_BEFORE_BYTES = 3, MAX_SIZE = 1 << 24 };
 
 typedef struct model {
     const bo_import_source *source;
@@ -31,10 +31,10 @@ static uint32_t word_at(const void *bytes, size_t at)
 
 static bo_status check_size(bo_context *context, const model *m, const char *name, size_t value)
 {
-    if (value >= 1 && value <= MOST) return BO_OK;
+    if (value >= 1 && value <= MAX_SIZE) return BO_OK;
     return bo_fail(context, BO_FORMAT,
                    "%s: not a model of llama2.c, or damaged: %s in the header: expected 1 to %d, found %d",
-                   m->source->path, name, MOST, (int)(int32_t)(uint32_t)value);
+                   m->source->path, name, MAX_SIZE, (int)(int32_t)(uint32_t)value);
 }
 
 static bo_status check_header(bo_context *context, const model *m)
@@ -53,8 +53,8 @@ static bo_status check_header(bo_context *context, const model *m)
         return bo_fail(context, BO_FORMAT,
                        "%s: expected an n_heads that is a multiple of n_kv_heads, found %zu and %zu", m->source->path,
                        m->heads, m->key_heads);
-    if (m->version == 2 && (m->group == 0 || m->group > MOST))
-        return bo_fail(context, BO_FORMAT, "%s: expected a group size of 1 to %d, found %zu", m->source->path, MOST,
+    if (m->version == 2 && (m->group == 0 || m->group > MAX_SIZE))
+        return bo_fail(context, BO_FORMAT, "%s: expected a group size of 1 to %d, found %zu", m->source->path, MAX_SIZE,
                        m->group);
     return BO_OK;
 }
@@ -85,7 +85,7 @@ static bo_status read_header(bo_context *context, model *m)
 
 /* Takes the bytes of the next tensor of the file. Sizes in the header are at most 2^24: products of two do not
  * overflow. */
-static bo_status take(bo_context *context, model *m, const char *name, bo_import_tensor *tensor)
+static bo_status read_tensor(bo_context *context, model *m, const char *name, bo_import_tensor *tensor)
 {
     const bool grouped = m->group && tensor->rank == 2;
     const size_t numbers = bo_import_numbers(tensor), bytes = grouped ? numbers : 4 * numbers;
@@ -126,7 +126,7 @@ static bo_status add_row(bo_context *context, model *m, const row *r, bo_import 
             snprintf(name, sizeof name, "model.layers.%zu.%s.weight", i, r->name);
         else
             snprintf(name, sizeof name, "%s.weight", r->name);
-        BO_TRY(take(context, m, name, &tensor));
+        BO_TRY(read_tensor(context, m, name, &tensor));
         BO_TRY(bo_import_add(context, m->source, name, &tensor, out));
     }
     return BO_OK;
@@ -155,7 +155,7 @@ static bo_status add_tensors(bo_context *context, model *m, bo_import *out)
     for (size_t i = 0; i < 11; i++) BO_TRY(add_row(context, m, (m->version ? newer : oldest)[i], out));
     if (m->version == 0) {
         bo_import_tensor tables = {.rank = 2, .shape = {m->context, width / m->heads}};
-        BO_TRY(take(context, m, "the tables of the position encoding", &tables));
+        BO_TRY(read_tensor(context, m, "the tables of the position encoding", &tables));
     }
     if (!m->tied) BO_TRY(add_row(context, m, &output, out));
     if (m->at == m->source->size) return BO_OK;
@@ -177,17 +177,17 @@ static bool is_byte(const char *text, size_t length, unsigned byte)
 static bo_status add_token(bo_context *context, bo_import_vocab *vocab, size_t index, const char *text, size_t length)
 {
     static const char *const first[] = {"<unk>", "<s>", "</s>"};
-    char letters[BO_PIECE_BYTES];
+    char piece[BO_PIECE_BYTES];
     if (index < TOKENS_BEFORE_BYTES) { /* the file has newlines around <s> and </s>, so that no text contains them */
         BO_TRY(bo_import_vocab_add(context, vocab, index, first[index], strlen(first[index])));
         vocab->kinds[index] = index ? BO_TOKEN_CONTROL : BO_TOKEN_UNKNOWN;
         return BO_OK;
     }
-    const size_t used = bo_import_piece(text, length, letters, sizeof letters);
+    const size_t used = bo_import_piece(text, length, piece, sizeof piece);
     if (used == SIZE_MAX)
         return bo_fail(context, BO_FORMAT, "%s: token %zu: expected at most %zu bytes, found %zu", vocab->where, index,
-                       sizeof letters, length);
-    BO_TRY(bo_import_vocab_add(context, vocab, index, letters, used));
+                       sizeof piece, length);
+    BO_TRY(bo_import_vocab_add(context, vocab, index, piece, used));
     if (index < TOKENS_BEFORE_BYTES + 256 && is_byte(text, length, (unsigned)(index - TOKENS_BEFORE_BYTES)))
         vocab->kinds[index] = BO_TOKEN_BYTE;
     return BO_OK;
@@ -225,12 +225,12 @@ static bo_status read_tokens(bo_context *context, const bo_import_source *source
 static bo_status read_vocab(bo_context *context, const bo_import_source *source, size_t count, bo_import_vocab *out)
 {
     /* a token takes 8 bytes besides its letters; a space becomes three letters */
-    const size_t least = 4 + 8 * count;
-    if (source->tokenizer_size < least)
+    const size_t min_size = 4 + 8 * count;
+    if (source->tokenizer_size < min_size)
         return bo_fail(context, BO_FORMAT,
                        "%s: expected the %zu tokens of the model in at least %zu bytes, found %zu bytes",
-                       source->tokenizer_path, count, least, source->tokenizer_size);
-    BO_TRY(bo_import_vocab_create(context, source->tokenizer_path, count, 3 * (source->tokenizer_size - least) + 16,
+                       source->tokenizer_path, count, min_size, source->tokenizer_size);
+    BO_TRY(bo_import_vocab_create(context, source->tokenizer_path, count, 3 * (source->tokenizer_size - min_size) + 16,
                                   true, out));
     out->space_prefix = out->add_bos = true;
     out->unk = 0;

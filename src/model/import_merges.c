@@ -20,7 +20,7 @@ typedef struct finder {
     bo_spellings strings;
     bo_lookup lookup;
     candidate *found;
-    size_t count, room;
+    size_t count, capacity;
 } finder;
 
 static bool is_piece(const bo_import_vocab *vocab, size_t index)
@@ -44,19 +44,19 @@ static bo_status index_pieces(finder *f)
 
 static bo_status add(finder *f, candidate found)
 {
-    if (f->count == f->room) {
-        const size_t room = f->room ? 2 * f->room : 1024;
-        candidate *larger = bo_realloc(f->context, f->found, room, sizeof *larger, "merges of a vocabulary");
+    if (f->count == f->capacity) {
+        const size_t capacity = f->capacity ? 2 * f->capacity : 1024;
+        candidate *larger = bo_realloc(f->context, f->found, capacity, sizeof *larger, "merges of a vocabulary");
         if (!larger) return BO_MEMORY;
         f->found = larger;
-        f->room = room;
+        f->capacity = capacity;
     }
     found.number = (uint32_t)f->count;
     f->found[f->count++] = found;
     return BO_OK;
 }
 
-static size_t count_letters(const char *text, size_t length)
+static size_t count_chars(const char *text, size_t length)
 {
     size_t count = 0;
     for (size_t i = 0; i < length; i++) count += ((unsigned char)text[i] & 0xC0) != 0x80;
@@ -67,7 +67,7 @@ static bo_status split_piece(finder *f, size_t index)
 {
     size_t length;
     const char *text = bo_spelling_at(&f->strings, index, &length);
-    const size_t letters = count_letters(text, length);
+    const size_t chars = count_chars(text, length);
     size_t before = 1; /* letters of the left part */
     for (size_t at = 1; at < length; at++) {
         if (((unsigned char)text[at] & 0xC0) == 0x80) continue;
@@ -75,7 +75,7 @@ static bo_status split_piece(finder *f, size_t index)
         const int32_t right = left >= 0 ? bo_lookup_find(&f->lookup, &f->strings, text + at, length - at) : -1;
         if (right >= 0)
             BO_TRY(add(f, (candidate){.merge = {(uint32_t)left, (uint32_t)right, (uint32_t)index, (uint16_t)before,
-                                                (uint16_t)(letters - before)},
+                                                (uint16_t)(chars - before)},
                                       .score = f->vocab->scores[index]}));
         before++;
     }
@@ -91,8 +91,8 @@ static int by_rank(const void *a, const void *b)
 {
     const candidate *x = a, *y = b;
     if (x->score != y->score) return x->score < y->score ? 1 : -1;
-    int order = falling(x->merge.left_letters, y->merge.left_letters);
-    if (!order) order = falling(x->merge.right_letters, y->merge.right_letters);
+    int order = falling(x->merge.left_chars, y->merge.left_chars);
+    if (!order) order = falling(x->merge.right_chars, y->merge.right_chars);
     return order ? order : falling(y->number, x->number);
 }
 

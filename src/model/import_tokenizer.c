@@ -14,7 +14,7 @@
     "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 /* Chinese, Japanese and Korean letters, and the letters of scripts with upper and lower case, of DeepSeek. */
 #define HAN "[一-龥ࠀ-一가-퟿]+"
-#define CASED_LETTERS                                                                                                  \
+#define CASED_RUN                                                                                                      \
     "[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-" \
     "ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+"
 #define SPLIT(regex)                                                                                                   \
@@ -48,7 +48,7 @@ static const struct {
          HAN) ", " DIGITS ", " BYTES("false")),
      false, false},
     {"deepseek-llm",
-     SEQUENCE(SPLIT("[\\\\r\\\\n]") ", " SPLIT("\\\\s?" CASED_LETTERS) ", " SPLIT(
+     SEQUENCE(SPLIT("[\\\\r\\\\n]") ", " SPLIT("\\\\s?" CASED_RUN) ", " SPLIT(
          "\\\\s?[!-/:-~！-／：-～‘-‟　-。]+") ", " SPLIT("\\\\s+$") ", " SPLIT(HAN) ", " DIGITS ", " BYTES("false")),
      false, false},
     {"default",
@@ -59,11 +59,11 @@ static const struct {
 
 enum { PRE_TOKENIZERS = sizeof pre_tokenizers / sizeof *pre_tokenizers };
 
-static bool has_word(const char *words, const char *word)
+static bool has_word(const char *list, const char *word)
 {
     const size_t length = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)); at++)
-        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == 0)) return true;
+    for (const char *at = list; (at = strstr(at, word)); at++)
+        if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == 0)) return true;
     return false;
 }
 
@@ -323,14 +323,14 @@ static void write_token(bo_json_text *text, const bo_import_vocab *vocab, const 
     bo_json_string(text, vocab->tokens[id]);
 }
 
-static void write_config(bo_json_text *text, const bo_import_vocab *vocab, size_t most_tokens)
+static void write_config(bo_json_text *text, const bo_import_vocab *vocab, size_t max_tokens)
 {
     bo_json_raw(text, "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"add_bos_token\": ");
     bo_json_raw(text, vocab->add_bos ? "true" : "false");
     bo_json_raw(text, ",\n  \"add_eos_token\": ");
     bo_json_raw(text, vocab->add_eos ? "true" : "false");
     bo_json_raw(text, ",\n  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": ");
-    bo_json_whole(text, most_tokens);
+    bo_json_whole(text, max_tokens);
     write_token(text, vocab, "bos_token", vocab->bos);
     write_token(text, vocab, "eos_token", vocab->eos);
     write_token(text, vocab, "unk_token", vocab->unk);
@@ -342,7 +342,7 @@ static void write_config(bo_json_text *text, const bo_import_vocab *vocab, size_
     bo_json_raw(text, "\n}\n");
 }
 
-bo_status bo_import_tokenizer(bo_context *context, const bo_import_vocab *vocab, size_t most_tokens,
+bo_status bo_import_tokenizer(bo_context *context, const bo_import_vocab *vocab, size_t max_tokens,
                               bo_json_text *tokenizer, bo_json_text *config)
 {
     BO_TRY(check_distinct(context, vocab));
@@ -350,6 +350,6 @@ bo_status bo_import_tokenizer(bo_context *context, const bo_import_vocab *vocab,
     bo_json_raw(tokenizer, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
     write_added(tokenizer, vocab);
     BO_TRY((vocab->scores ? write_pieces : write_bytes)(context, tokenizer, vocab));
-    write_config(config, vocab, most_tokens);
+    write_config(config, vocab, max_tokens);
     return tokenizer->failed || config->failed ? BO_MEMORY : BO_OK;
 }

@@ -5,7 +5,7 @@
 
 void bo_import_vocab_free(bo_import_vocab *vocab)
 {
-    bo_free(vocab->letters);
+    bo_free(vocab->text);
     bo_free(vocab->tokens);
     bo_free(vocab->kinds);
     bo_free(vocab->scores);
@@ -25,12 +25,12 @@ bo_status bo_import_vocab_create(bo_context *context, const char *where, size_t 
                              .pad = BO_TOKEN_NONE};
     if (count > INT32_MAX)
         return bo_fail(context, BO_FORMAT, "%s: expected at most %d tokens, found %zu", where, INT32_MAX, count);
-    out->room = bytes + count;
-    out->letters = bo_alloc(context, out->room, 1, "tokens");
+    out->capacity = bytes + count;
+    out->text = bo_alloc(context, out->capacity, 1, "tokens");
     out->tokens = bo_alloc(context, count, sizeof *out->tokens, "tokens");
     out->kinds = bo_alloc(context, count, 1, "tokens");
     if (scored) out->scores = bo_alloc(context, count, sizeof *out->scores, "scores of tokens");
-    if (out->letters && out->tokens && out->kinds && (out->scores || !scored)) return BO_OK;
+    if (out->text && out->tokens && out->kinds && (out->scores || !scored)) return BO_OK;
     bo_import_vocab_free(out);
     return BO_MEMORY;
 }
@@ -38,18 +38,17 @@ bo_status bo_import_vocab_create(bo_context *context, const char *where, size_t 
 bo_status bo_import_vocab_add(bo_context *context, bo_import_vocab *vocab, size_t index, const char *text,
                               size_t length)
 {
-    const size_t most = vocab->scores ? BO_PIECE_BYTES : BO_TOKEN_BYTES;
-    if (length == 0 || length > most)
+    const size_t max_bytes = vocab->scores ? BO_PIECE_BYTES : BO_TOKEN_BYTES;
+    if (length == 0 || length > max_bytes)
         return bo_fail(context, BO_FORMAT, "%s: token %zu: expected 1 to %zu bytes, found %zu", vocab->where, index,
-                       most, length);
+                       max_bytes, length);
     if (memchr(text, 0, length))
         return bo_fail(context, BO_FORMAT, "%s: token %zu contains a zero byte", vocab->where, index);
     if (bo_utf8_valid(text, length) != length)
         return bo_fail(context, BO_FORMAT, "%s: token %zu is not UTF-8 from byte %zu on", vocab->where, index,
                        bo_utf8_valid(text, length));
-    char *to =
-        index ? (char *)(uintptr_t)vocab->tokens[index - 1] + strlen(vocab->tokens[index - 1]) + 1 : vocab->letters;
-    if (length >= vocab->room - (size_t)(to - vocab->letters))
+    char *to = index ? (char *)(uintptr_t)vocab->tokens[index - 1] + strlen(vocab->tokens[index - 1]) + 1 : vocab->text;
+    if (length >= vocab->capacity - (size_t)(to - vocab->text))
         return bo_fail(
             context, BO_FORMAT,
             "%s: token %zu: the tokens have more letters than the file has room for; the file may be truncated "
@@ -63,13 +62,13 @@ bo_status bo_import_vocab_add(bo_context *context, bo_import_vocab *vocab, size_
     return BO_OK;
 }
 
-size_t bo_import_piece(const char *text, size_t length, char *out, size_t room)
+size_t bo_import_piece(const char *text, size_t length, char *out, size_t out_size)
 {
     static const char SPACE[] = "\xE2\x96\x81";
     size_t used = 0;
     for (size_t i = 0; i < length; i++) {
         const size_t bytes = text[i] == ' ' ? sizeof SPACE - 1 : 1;
-        if (bytes > room - used) return SIZE_MAX;
+        if (bytes > out_size - used) return SIZE_MAX;
         memcpy(out + used, text[i] == ' ' ? SPACE : &text[i], bytes);
         used += bytes;
     }

@@ -67,7 +67,7 @@ typedef struct writer {
     double total;
 } writer;
 
-static bo_status put(writer *w, const bo_import_tensor *tensor, float *numbers, size_t count)
+static bo_status write_numbers(writer *w, const bo_import_tensor *tensor, float *numbers, size_t count)
 {
     if (!bo_context_kernels(w->context)->finite(count, numbers))
         return bo_fail(w->context, BO_FORMAT, "tensor '%s' holds a number that is not finite", tensor->name);
@@ -79,7 +79,7 @@ static bo_status put(writer *w, const bo_import_tensor *tensor, float *numbers, 
     return bo_progress(w->context, "convert", *w->done, w->total);
 }
 
-static bo_status put_whole(writer *w, const bo_import_tensor *tensor)
+static bo_status write_whole(writer *w, const bo_import_tensor *tensor)
 {
     const size_t count = bo_import_numbers(tensor);
     float *scratch = bo_alloc_raw(w->context, tensor->first_row + tensor->shape[0], sizeof *scratch, tensor->name);
@@ -87,14 +87,14 @@ static bo_status put_whole(writer *w, const bo_import_tensor *tensor)
     bo_status status = scratch && numbers ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
         bo_import_whole(tensor, scratch, numbers);
-        status = put(w, tensor, numbers, count);
+        status = write_numbers(w, tensor, numbers, count);
     }
     bo_free(scratch);
     bo_free(numbers);
     return status;
 }
 
-static bo_status put_rows(writer *w, const bo_import_tensor *tensor)
+static bo_status write_rows(writer *w, const bo_import_tensor *tensor)
 {
     const size_t rows = tensor->shape[0], columns = tensor->shape[1];
     const size_t step = bo_min(rows, columns < BLOCK ? BLOCK / columns : 1);
@@ -103,7 +103,7 @@ static bo_status put_rows(writer *w, const bo_import_tensor *tensor)
     for (size_t row = 0; status == BO_OK && row < rows; row += step) {
         const size_t count = bo_min(step, rows - row);
         bo_import_rows(tensor, row, count, numbers);
-        status = put(w, tensor, numbers, count * columns);
+        status = write_numbers(w, tensor, numbers, count * columns);
     }
     bo_free(numbers);
     return status;
@@ -175,7 +175,7 @@ static bo_status write_header(writer *w, const bo_import *import, size_t first, 
 }
 
 /* The checksum covers the data, which are only known at the end: its digits are written over the zeros. */
-static bo_status seal(writer *w)
+static bo_status finish_checksum(writer *w)
 {
     char digits[BO_CHECKSUM_DIGITS];
     bo_checksum_end(&w->sum, digits);
@@ -189,8 +189,8 @@ static bo_status write_tensors(writer *w, const bo_import *import, size_t first,
     size_t width = 4, at = first;
     BO_TRY(write_header(w, import, first, end));
     for (const bo_import_tensor *tensor; (tensor = next(import, first, end, &width, &at));)
-        BO_TRY(bo_import_is_whole(tensor) ? put_whole(w, tensor) : put_rows(w, tensor));
-    return seal(w);
+        BO_TRY(bo_import_is_whole(tensor) ? write_whole(w, tensor) : write_rows(w, tensor));
+    return finish_checksum(w);
 }
 
 /* ---- directory ------------------------------------------------------------------------------------------------------
@@ -228,9 +228,9 @@ static uint64_t bytes_of(const bo_import_tensor *tensor)
 }
 
 /* The end of the shard that starts with tensor `first`. */
-static size_t shard_end(const bo_import *import, size_t first, uint64_t most)
+static size_t shard_end(const bo_import *import, size_t first, uint64_t max_bytes)
 {
-    uint64_t left = most;
+    uint64_t left = max_bytes;
     size_t end = first;
     for (; end < import->count; end++) {
         const uint64_t bytes = bytes_of(&import->tensors[end]);
@@ -240,10 +240,10 @@ static size_t shard_end(const bo_import *import, size_t first, uint64_t most)
     return end;
 }
 
-static size_t count_shards(const bo_import *import, uint64_t most)
+static size_t count_shards(const bo_import *import, uint64_t max_bytes)
 {
     size_t count = 0;
-    for (size_t first = 0; first < import->count; first = shard_end(import, first, most)) count++;
+    for (size_t first = 0; first < import->count; first = shard_end(import, first, max_bytes)) count++;
     return count ? count : 1;
 }
 
@@ -255,7 +255,7 @@ static void shard_name(size_t index, size_t count, char out[NAME])
         snprintf(out, NAME, "model-%05zu-of-%05zu.safetensors", index + 1, count);
 }
 
-static bo_status write_index(directory *f, const bo_import *import, size_t shards, uint64_t most)
+static bo_status write_index(directory *f, const bo_import *import, size_t shards, uint64_t max_bytes)
 {
     char name[NAME];
     bo_json_text text = {.context = f->context};
@@ -266,7 +266,7 @@ static bo_status write_index(directory *f, const bo_import *import, size_t shard
     bo_json_raw(&text, "\n  },\n  \"weight_map\": {");
     size_t first = 0;
     for (size_t shard = 0; shard < shards; shard++) {
-        const size_t end = shard_end(import, first, most);
+        const size_t end = shard_end(import, first, max_bytes);
         shard_name(shard, shards, name);
         for (; first < end; first++) {
             bo_json_raw(&text, first ? ",\n    " : "\n    ");
@@ -281,7 +281,7 @@ static bo_status write_index(directory *f, const bo_import *import, size_t shard
     return status;
 }
 
-static bo_status write_files(directory *f, const bo_import *import, size_t shards, uint64_t most)
+static bo_status write_files(directory *f, const bo_import *import, size_t shards, uint64_t max_bytes)
 {
     static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
                                         "tokenizer_config.json"};
@@ -292,14 +292,14 @@ static bo_status write_files(directory *f, const bo_import *import, size_t shard
     for (size_t i = 0; i < BO_IMPORT_TEXTS; i++) BO_TRY(write_text(f, names[i], &import->texts[i]));
     size_t first = 0;
     for (size_t shard = 0; shard < shards; shard++) {
-        const size_t end = shard_end(import, first, most);
+        const size_t end = shard_end(import, first, max_bytes);
         shard_name(shard, shards, name);
         BO_TRY(open_in(f, name));
         w.output = f->outputs[f->count - 1];
         BO_TRY(write_tensors(&w, import, first, end));
         first = end;
     }
-    return shards > 1 ? write_index(f, import, shards, most) : BO_OK;
+    return shards > 1 ? write_index(f, import, shards, max_bytes) : BO_OK;
 }
 
 bo_status bo_import_write(bo_context *context, const bo_import *import, const char *path, uint64_t shard)

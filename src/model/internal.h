@@ -21,7 +21,7 @@
 #include "../nn/nn.h"
 #include "model.h"
 
-bo_status bo_model_check_size(bo_context *context, const char *name, size_t value, size_t most);
+bo_status bo_model_check_size(bo_context *context, const char *name, size_t value, size_t max_value);
 bo_status bo_model_check_real(bo_context *context, const char *name, double value);
 /* True if the encoder reads backward in layers 1, 3, …. It does if its mixer is causal, so that each token depends on
  * both sides. */
@@ -31,10 +31,10 @@ bo_status bo_model_of_network(bo_context *context, bo_network *network, bo_model
 /* Whether a description has blocks, or layers. */
 bo_status bo_description_reads_text(bo_context *context, const char *text, const char *where, bool *out);
 /* Refuse a model of another task. The message starts with `who` and states the task of the model. */
-bo_status bo_model_require_network(bo_context *context, const bo_model *model, const char *who);
+bo_status bo_model_require_network(bo_context *context, const bo_model *model, const char *caller);
 /* Every task but `predict`. */
-bo_status bo_model_require_text(bo_context *context, const bo_model *model, const char *who);
-bo_status bo_model_require_language(bo_context *context, const bo_model *model, const char *who);
+bo_status bo_model_require_text(bo_context *context, const bo_model *model, const char *caller);
+bo_status bo_model_require_language(bo_context *context, const bo_model *model, const char *caller);
 
 /* Creates the attentions of all places of a resolved descriptor, with the capacities for the stream and for the source
  * (0: that of the descriptor). An entry is NULL if the place has no attention. Freed by bo_attentions_destroy. */
@@ -50,11 +50,11 @@ bo_block bo_model_cross_block(const bo_model_desc *desc, size_t layer);
 /* Returns the number of rows of a table of learned positions. */
 size_t bo_model_positions(const bo_model_desc *desc);
 /* Returns the maximum tokens per sequence that learned positions or matrices allow; 0: no limit. */
-size_t bo_model_most_tokens(const bo_model_desc *desc);
+size_t bo_model_max_tokens(const bo_model_desc *desc);
 /* Sets the rules of the parametrization for the model's weights, before any weight is declared. */
 bo_status bo_model_parametrize(bo_context *context, bo_model *model);
 /* Resolves the options of the MLP of a block: hidden (at most `most`), degree_heads and mlp_features. */
-bo_status bo_mlp_resolve(bo_context *context, size_t most, const bo_model_desc *d, bo_block *b);
+bo_status bo_mlp_resolve(bo_context *context, size_t max_hidden, const bo_model_desc *d, bo_block *b);
 /* Creates the feature maps of all places of a resolved descriptor and stores their defaults in it. *out is NULL if the
  * MLP has no feature maps. */
 bo_status bo_mlp_maps_create(bo_context *context, bo_model_desc *desc, bo_features ***out);
@@ -70,7 +70,7 @@ bo_status bo_model_reserve(bo_context *context, bo_model *model, bo_storage stor
 bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *lora);
 /* Adds adapters without values. any_rank: the rank may exceed the sides of a layer. The original weights are kept
  * separately until the adapters are accepted (adapt.c). */
-bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc, bool any_rank);
+bo_status bo_model_attach_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc, bool any_rank);
 void bo_model_keep_adapters(bo_model *model);
 void bo_adapter_destroy(bo_adapter *adapter); /* accepts NULL */
 /* Fills model->activations (probe.c). */

@@ -11,7 +11,7 @@
 
 enum { FORMAT_VERSION = 1, NAME = 32 };
 static const char format_name[] = "bochner.session";
-static const uint64_t MOST_TOKENS = UINT64_C(1) << 56; /* leaves room to count further tokens */
+static const uint64_t MAX_TOKENS = UINT64_C(1) << 56; /* leaves room to count further tokens */
 
 typedef char layer_name[NAME];
 
@@ -77,17 +77,17 @@ static bo_status shrink_states(bo_context *context, written_states *w)
     const bo_model_desc *d = &model->desc;
     size_t bytes = 0;
     BO_TRY(bo_sized_attentions_create(context, model, w->capacity, w->capacity, &w->attentions));
-    for (size_t i = 0; i < d->layers; i++) bytes += bo_layer_state_room(d, i, w->attentions.all[i]);
+    for (size_t i = 0; i < d->layers; i++) bytes += bo_layer_state_stride(d, i, w->attentions.all[i]);
     w->smaller = bo_alloc_sparse(context, bytes, 1, "a state to save");
     if (!w->smaller) return BO_MEMORY;
     char *at = w->smaller;
     for (size_t i = 0; i < d->layers; i++) {
-        const bo_attention *own = w->lanes->attentions.all[i], *smaller = w->attentions.all[i];
-        if (!own) continue;
-        BO_TRY(bo_attention_state_move(context, own, w->block + w->lanes->lane.offsets[i], smaller, at));
+        const bo_attention *attention = w->lanes->attentions.all[i], *smaller = w->attentions.all[i];
+        if (!attention) continue;
+        BO_TRY(bo_attention_state_move(context, attention, w->block + w->lanes->lane.offsets[i], smaller, at));
         w->tensors[i].data = at;
         w->tensors[i].bytes = w->tensors[i].shape[0] = bo_layer_state_bytes(d, i, smaller);
-        at += bo_layer_state_room(d, i, smaller);
+        at += bo_layer_state_stride(d, i, smaller);
     }
     return BO_OK;
 }
@@ -169,7 +169,7 @@ bo_status bo_lanes_write(bo_context *context, bo_lanes *lanes, size_t lane, cons
     BO_TRY(bo_lanes_hash(context, lanes));
     BO_TRY(bo_lanes_reserve(context, lanes, lane));
     written_states w = {.lanes = lanes, .tokens = lanes->all[lane].tokens};
-    if (bo_model_keeper(lanes->model)) w.capacity = w.tokens ? (size_t)w.tokens : 1;
+    if (bo_model_cached_attention(lanes->model)) w.capacity = w.tokens ? (size_t)w.tokens : 1;
     bo_status status = bo_lanes_host(context, lanes, lane, &w.block);
     if (status == BO_OK) status = write_tensors(context, &w, logits, output);
     written_states_free(&w);
@@ -218,9 +218,9 @@ static bo_status read_header(bo_context *context, const bo_tensors *file, header
     BO_TRY(read_number(context, file, "fingerprint", 16, &out->fingerprint));
     BO_TRY(read_number(context, file, "weights", 16, &out->weights));
     BO_TRY(read_number(context, file, "tokens", 10, &out->tokens));
-    if (out->tokens > MOST_TOKENS)
+    if (out->tokens > MAX_TOKENS)
         return bo_fail(context, BO_FORMAT, "%s: \"tokens\": expected at most %llu, found %llu", path,
-                       (unsigned long long)MOST_TOKENS, (unsigned long long)out->tokens);
+                       (unsigned long long)MAX_TOKENS, (unsigned long long)out->tokens);
     return read_number(context, file, "capacity", 10, &out->capacity);
 }
 
@@ -233,13 +233,13 @@ static bo_status check_model(bo_context *context, const bo_tensors *file, const 
                        (unsigned long long)lanes->fingerprint);
     if (head->weights == lanes->digest) return BO_OK;
     const char *path = bo_tensors_path(file), *storage = bo_tensors_meta(file, "storage");
-    const char *here = bo_storage_name(bo_model_storage(lanes->model));
-    if (storage && strcmp(storage, here) != 0)
+    const char *current = bo_storage_name(bo_model_storage(lanes->model));
+    if (storage && strcmp(storage, current) != 0)
         return bo_fail(
             context, BO_INVALID,
             "%s: the state was made with weights stored as %.20s, but here they are %s: load the model in that "
             "storage (`storage` of bo_model_load_desc; in the program, --weights %.20s), or read the text again",
-            path, storage, here, storage);
+            path, storage, current, storage);
     return bo_fail(context, BO_INVALID,
                    "%s: the state was made with other weights: %sby another training, or before the model was trained "
                    "further; read the text again",
@@ -247,7 +247,7 @@ static bo_status check_model(bo_context *context, const bo_tensors *file, const 
 }
 
 /* Reports invalid bytes of a state as an error in the file. */
-static bo_status blame(bo_context *context, bo_status status, const bo_tensors *file, size_t layer)
+static bo_status format_error(bo_context *context, bo_status status, const bo_tensors *file, size_t layer)
 {
     if (status != BO_INVALID && status != BO_VERSION) return status;
     return bo_fail(context, BO_FORMAT, "%s: layer %zu: %s", bo_tensors_path(file), layer, bo_context_error(context));
@@ -270,7 +270,7 @@ static bo_status read_layer(bo_context *context, const bo_tensors *file, size_t 
         return bo_fail(context, BO_FORMAT, "%s: layer %zu has read %llu tokens, the session %llu",
                        bo_tensors_path(file), layer, (unsigned long long)bo_attention_state_tokens(state),
                        (unsigned long long)tokens);
-    return blame(context, status, file, layer);
+    return format_error(context, status, file, layer);
 }
 
 /* Reads the state of a mixer without attention: finite numbers. */
@@ -303,9 +303,9 @@ static bo_status read_states(bo_context *context, const bo_tensors *file, const 
                              char *block)
 {
     const bo_model *model = lanes->model;
-    const size_t own = lanes->desc.capacity;
+    const size_t capacity = lanes->desc.capacity;
     bo_sized_attentions resized = {0};
-    if (!bo_model_keeper(model) || head->capacity == own)
+    if (!bo_model_cached_attention(model) || head->capacity == capacity)
         return read_layers(context, file, lanes, head->tokens, lanes->attentions.all, block);
     bo_status status = bo_sized_attentions_create(context, model, head->capacity, head->capacity, &resized);
     if (status == BO_INVALID)
@@ -325,7 +325,7 @@ static bo_status read_file(bo_context *context, const bo_tensors *file, const bo
     BO_TRY(read_header(context, file, head));
     BO_TRY(check_model(context, file, lanes, head));
     if (!block) return BO_OK;
-    if (bo_model_keeper(lanes->model) && head->tokens > lanes->desc.capacity)
+    if (bo_model_cached_attention(lanes->model) && head->tokens > lanes->desc.capacity)
         return bo_fail(context, BO_INVALID, "%s: the state has %llu tokens, but the capacity of the session is %zu",
                        bo_tensors_path(file), (unsigned long long)head->tokens, lanes->desc.capacity);
     BO_TRY(read_states(context, file, lanes, head, block));
@@ -349,13 +349,13 @@ static bo_status to_block(bo_context *context, const bo_lanes *lanes, const bo_l
 {
     *block = host;
     if (!bo_device_is_gpu(bo_lanes_device(lanes))) return BO_OK;
-    const bool own = lane->block && !lane->tokens;
-    *block = own ? lane->block : bo_layer_states_allocate(context, lanes->model, 1, lanes->lane.bytes, "a state");
+    const bool in_place = lane->block && !lane->tokens;
+    *block = in_place ? lane->block : bo_layer_states_allocate(context, lanes->model, 1, lanes->lane.bytes, "a state");
     if (!*block) return BO_MEMORY;
     const bo_status status = bo_buffer_write(context, bo_lanes_device(lanes), *block, host, lanes->lane.bytes);
     if (status == BO_OK)
         bo_free(host);
-    else if (!own)
+    else if (!in_place)
         bo_layer_states_release(lanes->model, *block);
     return status;
 }
@@ -363,21 +363,21 @@ static bo_status to_block(bo_context *context, const bo_lanes *lanes, const bo_l
 bo_status bo_lanes_load(bo_context *context, bo_lanes *lanes, size_t lane, const bo_tensors *file, float *logits,
                         bool *has_logits)
 {
-    bo_lane *own = &lanes->all[lane];
+    bo_lane *target = &lanes->all[lane];
     const bo_file_tensor *found = NULL;
     header head = {0};
     BO_TRY(bo_lanes_hash(context, lanes));
-    char *block, *host = begin_load(context, lanes, own);
+    char *block, *host = begin_load(context, lanes, target);
     if (!host) return BO_MEMORY;
     bo_status status = read_file(context, file, lanes, &head, host, &found);
-    if (status == BO_OK) status = to_block(context, lanes, own, host, &block);
+    if (status == BO_OK) status = to_block(context, lanes, target, host, &block);
     if (status != BO_OK) {
-        if (host != own->block) bo_free(host);
-        if (!own->tokens) bo_lanes_restart(context, lanes, lane);
+        if (host != target->block) bo_free(host);
+        if (!target->tokens) bo_lanes_restart(context, lanes, lane);
         return status;
     }
-    if (block != own->block) bo_lanes_release(lanes, lane);
-    *own = (bo_lane){block, head.tokens, own->source};
+    if (block != target->block) bo_lanes_release(lanes, lane);
+    *target = (bo_lane){block, head.tokens, target->source};
     if (has_logits) *has_logits = found != NULL;
     if (logits && found) memcpy(logits, found->data, found->bytes);
     return BO_OK;

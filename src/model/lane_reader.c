@@ -17,32 +17,32 @@ bo_lane_name bo_lanes_name(const bo_lanes *lanes, size_t lane)
     return name;
 }
 
-uint64_t bo_lanes_most_tokens(const bo_model *model, size_t capacity)
+uint64_t bo_lanes_max_tokens(const bo_model *model, size_t capacity)
 {
     const bo_model_desc *d = &model->desc;
-    uint64_t most = bo_model_positions_kind(d) == BO_POSITIONS_NONE ? UINT64_MAX : INT32_MAX;
-    if (bo_model_keeper(model)) most = bo_min(most, (uint64_t)capacity);
-    if (bo_model_most_tokens(d)) most = bo_min(most, (uint64_t)bo_model_most_tokens(d));
-    return most;
+    uint64_t limit = bo_model_positions_kind(d) == BO_POSITIONS_NONE ? UINT64_MAX : INT32_MAX;
+    if (bo_model_cached_attention(model)) limit = bo_min(limit, (uint64_t)capacity);
+    if (bo_model_max_tokens(d)) limit = bo_min(limit, (uint64_t)bo_model_max_tokens(d));
+    return limit;
 }
 
 bo_status bo_lanes_check_fits(bo_context *context, const bo_lanes *lanes, size_t lane, size_t count)
 {
     const bo_model_desc *d = &lanes->model->desc;
-    const bo_attention *keeper = bo_model_keeper(lanes->model);
+    const bo_attention *keeper = bo_model_cached_attention(lanes->model);
     const bo_lane_name name = bo_lanes_name(lanes, lane);
     const unsigned long long read = lanes->all[lane].tokens;
-    if (read + count <= bo_lanes_most_tokens(lanes->model, lanes->desc.capacity)) return BO_OK;
+    if (read + count <= bo_lanes_max_tokens(lanes->model, lanes->desc.capacity)) return BO_OK;
     if (keeper && read + count > lanes->desc.capacity)
         return bo_fail(context, BO_INVALID,
                        "%s: attention %s keeps all keys, and its capacity is %zu tokens; %llu have been read and %zu "
                        "more are requested",
                        name.text, bo_attention_kind_name(bo_attention_describe(keeper)->kind), lanes->desc.capacity,
                        read, count);
-    if (bo_model_most_tokens(d) && read + count > bo_model_most_tokens(d))
+    if (bo_model_max_tokens(d) && read + count > bo_model_max_tokens(d))
         return bo_fail(context, BO_INVALID,
                        "%s: the model has only %zu positions; %llu tokens have been read and %zu more are requested",
-                       name.text, bo_model_most_tokens(d), read, count);
+                       name.text, bo_model_max_tokens(d), read, count);
     return bo_fail(context, BO_INVALID, "%s: positions are limited to %d", name.text, INT32_MAX);
 }
 
@@ -217,11 +217,11 @@ bo_status bo_lanes_step_greedy(bo_context *context, bo_lanes *lanes, size_t acti
 /* ---- many tokens in one lane ------------------------------------------------------------------------------------- */
 
 /* Logits of every token take a lot of memory, so fewer tokens are read at a time. */
-enum { MOST_LOGITS = 64 };
+enum { MAX_LOGITS = 64 };
 
 static size_t next_block(const bo_lanes *lanes, const bo_lane_reading *r)
 {
-    return bo_lanes_block_below(lanes, r->result == BO_LANES_ALL ? bo_min(r->count, MOST_LOGITS) : r->count);
+    return bo_lanes_block_below(lanes, r->result == BO_LANES_ALL ? bo_min(r->count, MAX_LOGITS) : r->count);
 }
 
 static void advance(const bo_lanes *lanes, bo_lane_reading *r, size_t tokens)
@@ -246,7 +246,7 @@ static bo_status prepare_blocks(bo_context *context, bo_lanes *lanes, size_t lan
     return BO_OK;
 }
 
-static bo_status take_result(bo_context *context, const bo_model_graph *g, const bo_lane_reading *r, size_t tokens)
+static bo_status read_result(bo_context *context, const bo_model_graph *g, const bo_lane_reading *r, size_t tokens)
 {
     const bool ends = r->result != BO_LANES_LAST || r->count == tokens;
     const bo_value value = g->losses ? g->losses : g->hidden ? g->hidden : g->outputs;
@@ -261,7 +261,7 @@ static bo_status read_blocks(bo_context *context, bo_lanes *lanes, size_t lane, 
         const bo_lane_run one = {
             .result = r.result, .first = lane, .lanes = 1, .tokens = tokens, .ids = r.ids, .targets = r.targets};
         BO_TRY(bo_lanes_run(context, lanes, &one, &g));
-        BO_TRY(take_result(context, g, &r, tokens));
+        BO_TRY(read_result(context, g, &r, tokens));
     }
     return BO_OK;
 }

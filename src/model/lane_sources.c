@@ -10,7 +10,7 @@
 #include "internal.h"
 #include "lanes.h"
 
-enum { ROWS = 512, LEAST_ROWS = 16 }; /* rows per graph; a longer source has a graph of its size */
+enum { ROWS = 512, MIN_ROWS = 16 }; /* rows per graph; a longer source has a graph of its size */
 
 /* One run, over sources first … first + count - 1. Invariants: the lengths of each stream (the sources, then the
  * filler) sum to the graph's rows. */
@@ -34,19 +34,19 @@ static size_t pieces(const bo_lanes *lanes, size_t filler)
 }
 
 /* Consecutive graph sizes differ by at most a quarter. */
-static size_t most_pieces(const bo_lanes *lanes, size_t rows)
+static size_t max_pieces(const bo_lanes *lanes, size_t rows)
 {
-    return pieces(lanes, rows / 4 + LEAST_ROWS);
+    return pieces(lanes, rows / 4 + MIN_ROWS);
 }
 
 /* Returns the maximum number of query rows of a graph: each source has at least one row. */
-static size_t most_queries(const bo_lanes *lanes, size_t rows)
+static size_t max_queries(const bo_lanes *lanes, size_t rows)
 {
     size_t sources = rows < lanes->desc.count ? rows : lanes->desc.count;
-    return sources + most_pieces(lanes, rows);
+    return sources + max_pieces(lanes, rows);
 }
 
-static size_t most_rows(const bo_lanes *lanes)
+static size_t max_rows(const bo_lanes *lanes)
 {
     return bo_lanes_size_above(lanes->desc.source > ROWS ? lanes->desc.source : ROWS);
 }
@@ -60,16 +60,16 @@ static size_t sum(const size_t *lengths, size_t count)
     return all;
 }
 
-static void take_sources(reading *r, size_t count)
+static void choose_sources(reading *r, size_t count)
 {
-    size_t most = most_rows(r->lanes), tokens = 0;
+    size_t limit = max_rows(r->lanes), tokens = 0;
     for (r->count = 0; r->first + r->count < count; r->count++) {
         size_t next = r->sources[r->first + r->count].count;
-        if (tokens + next > most) break;
+        if (tokens + next > limit) break;
         tokens += next;
     }
-    r->rows = bo_lanes_size_above(tokens > LEAST_ROWS ? tokens : LEAST_ROWS);
-    r->queries = most_queries(r->lanes, r->rows);
+    r->rows = bo_lanes_size_above(tokens > MIN_ROWS ? tokens : MIN_ROWS);
+    r->queries = max_queries(r->lanes, r->rows);
     r->sequences = r->count;
     for (size_t i = 0; i < r->count; i++) r->lengths[0][i] = 1, r->lengths[1][i] = r->sources[r->first + i].count;
     size_t filler = r->rows - tokens, queries = r->queries - r->count;
@@ -129,7 +129,7 @@ static bo_status write_ends(bo_context *context, const reading *r, const bo_mode
 static char *block_of(const reading *r, size_t sequence)
 {
     const bo_lane_blocks *blocks = &r->lanes->source;
-    size_t spare = blocks->count - most_pieces(r->lanes, most_rows(r->lanes));
+    size_t spare = blocks->count - max_pieces(r->lanes, max_rows(r->lanes));
     size_t number = sequence < r->count ? r->first + sequence : spare + sequence - r->count;
     return blocks->memory + number * blocks->bytes;
 }
@@ -205,7 +205,7 @@ static bo_status check_sources(bo_context *context, const bo_lanes *lanes, const
 static bo_status prepare(bo_context *context, bo_lanes *lanes, size_t count, reading *r)
 {
     const bo_model_desc *d = &lanes->model->desc;
-    size_t rows = most_rows(lanes), queries = most_queries(lanes, rows), blocks = count + most_pieces(lanes, rows);
+    size_t rows = max_rows(lanes), queries = max_queries(lanes, rows), blocks = count + max_pieces(lanes, rows);
     size_t columns = d->block.heads * d->block.head_dim > d->width ? d->block.heads * d->block.head_dim : d->width;
     for (size_t i = 0; i < 2; i++) {
         r->lengths[i] = bo_alloc(context, queries, sizeof *r->lengths[i], "lengths of sources");
@@ -223,7 +223,7 @@ static bo_status read_all(bo_context *context, reading *r, size_t count)
 {
     BO_TRY(prepare(context, r->lanes, count, r));
     for (r->first = 0; r->first < count; r->first += r->count) {
-        take_sources(r, count);
+        choose_sources(r, count);
         BO_TRY(read_some(context, r));
     }
     return BO_OK;

@@ -97,11 +97,11 @@ static bo_status start_block(bo_context *context, const bo_lanes *lanes, char *b
 bo_status bo_lanes_reserve(bo_context *context, bo_lanes *lanes, size_t lane)
 {
     const char *what = lanes->is_session ? "a session's state" : "the state of a lane";
-    bo_lane *own = &lanes->all[lane];
-    if (own->block) return BO_OK;
-    own->block = bo_layer_states_allocate(context, lanes->model, 1, lanes->lane.bytes, what);
-    if (!own->block) return BO_MEMORY;
-    const bo_status status = start_block(context, lanes, own->block);
+    bo_lane *target = &lanes->all[lane];
+    if (target->block) return BO_OK;
+    target->block = bo_layer_states_allocate(context, lanes->model, 1, lanes->lane.bytes, what);
+    if (!target->block) return BO_MEMORY;
+    const bo_status status = start_block(context, lanes, target->block);
     if (status != BO_OK) bo_lanes_release(lanes, lane);
     return status;
 }
@@ -144,17 +144,17 @@ static bo_status repeat_states(bo_context *context, const bo_lanes *lanes, uint6
 
 bo_status bo_lanes_repeat(bo_context *context, bo_lanes *lanes, size_t lane, uint64_t tokens)
 {
-    bo_lane *own = &lanes->all[lane];
+    bo_lane *target = &lanes->all[lane];
     char *host;
     BO_TRY(bo_lanes_reserve(context, lanes, lane));
     BO_TRY(bo_lanes_host(context, lanes, lane, &host));
     lanes->broken = true; /* until all layers have changed */
     bo_status status = repeat_states(context, lanes, tokens, host);
-    if (status == BO_OK && host != own->block)
-        status = bo_buffer_write(context, bo_lanes_device(lanes), own->block, host, lanes->lane.bytes);
+    if (status == BO_OK && host != target->block)
+        status = bo_buffer_write(context, bo_lanes_device(lanes), target->block, host, lanes->lane.bytes);
     bo_lanes_host_free(lanes, host);
     BO_TRY(status);
-    own->tokens = tokens;
+    target->tokens = tokens;
     lanes->broken = false;
     return BO_OK;
 }
@@ -177,8 +177,8 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_lane
     if (model->desc.task != BO_MODEL_TASK_LANGUAGE && model->desc.task != BO_MODEL_TASK_TRANSLATE)
         return bo_fail(context, BO_INVALID, "lanes: a model with the task %s does not generate tokens",
                        bo_model_task_name(model->desc.task));
-    if (!desc->count || desc->count > BO_LANES_MOST)
-        return bo_fail(context, BO_INVALID, "lanes: count must be 1 to %d, found %zu", BO_LANES_MOST, desc->count);
+    if (!desc->count || desc->count > BO_MAX_LANES)
+        return bo_fail(context, BO_INVALID, "lanes: count must be 1 to %d, found %zu", BO_MAX_LANES, desc->count);
     if (desc->capacity > INT32_MAX || desc->source > INT32_MAX)
         return bo_fail(context, BO_INVALID,
                        "lanes: positions are limited to %ld; found a capacity of %zu tokens and of %zu source tokens",
@@ -210,16 +210,16 @@ static bo_status build(bo_context *context, bo_lanes *lanes)
     const bool summaries = lanes->source.bytes && !lanes->source.offsets;
     lanes->all = bo_alloc(context, count, sizeof *lanes->all, "lanes");
     lanes->next = bo_alloc(context, count, sizeof *lanes->next, "lanes");
-    lanes->taken = bo_alloc(context, count, sizeof *lanes->taken, "lanes");
+    lanes->used = bo_alloc(context, count, sizeof *lanes->used, "lanes");
     lanes->scratch = bo_alloc(context, bo_max(count, lanes->chunk), sizeof *lanes->scratch, "positions");
     lanes->table = bo_alloc(context, count, places * sizeof *lanes->table, "lanes");
     if (summaries) lanes->summaries = bo_alloc(context, count, lanes->source.bytes, "summaries of sources");
-    const bool whole = lanes->all && lanes->next && lanes->taken && lanes->scratch && lanes->table;
+    const bool whole = lanes->all && lanes->next && lanes->used && lanes->scratch && lanes->table;
     return whole && (lanes->summaries || !summaries) ? BO_OK : BO_MEMORY;
 }
 
-bo_status bo_lanes_make(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t chunk,
-                        bool is_session, bo_lanes **out)
+bo_status bo_lanes_build(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t chunk,
+                         bool is_session, bo_lanes **out)
 {
     bo_lanes *lanes = bo_alloc(context, 1, sizeof *lanes, is_session ? "a session" : "lanes");
     if (!lanes) return BO_MEMORY;
@@ -238,7 +238,7 @@ bo_status bo_lanes_create(bo_context *context, const bo_model *model, const bo_l
     if (out) *out = NULL;
     BO_REQUIRE(context, model, desc, out);
     BO_TRY(check(context, model, desc));
-    return bo_lanes_make(context, model, desc, 0, false, out);
+    return bo_lanes_build(context, model, desc, 0, false, out);
 }
 
 static void clear(bo_lanes *lanes)
@@ -252,7 +252,7 @@ static void clear(bo_lanes *lanes)
     for (size_t i = 0; lanes->all && i < lanes->desc.count; i++) bo_lanes_release(lanes, i);
     release_blocks(lanes, &lanes->source);
     void *const blocks[] = {lanes->lane.offsets, lanes->source.offsets, lanes->all,       lanes->next,
-                            lanes->taken,        lanes->scratch,        lanes->summaries, lanes->table};
+                            lanes->used,         lanes->scratch,        lanes->summaries, lanes->table};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
@@ -371,22 +371,22 @@ static bo_status copy_block(bo_context *context, bo_lanes *lanes, const char *fr
 static bo_status choose(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from)
 {
     bo_status status = BO_OK;
-    size_t count = lanes->desc.count, vacant = 0;
+    size_t count = lanes->desc.count, free_lane = 0;
     int32_t *origin = lanes->scratch; /* the new lane whose block is copied; -1: none */
     bo_lane *next = lanes->next;
-    memset(lanes->taken, 0, count * sizeof *lanes->taken);
+    memset(lanes->used, 0, count * sizeof *lanes->used);
     for (size_t i = 0; i < active; i++) {
         origin[i] = -1;
-        for (size_t k = 0; lanes->taken[from[i]] && origin[i] < 0; k++)
+        for (size_t k = 0; lanes->used[from[i]] && origin[i] < 0; k++)
             if (from[k] == from[i]) origin[i] = (int32_t)k;
         next[i] = lanes->all[from[i]];
-        lanes->taken[from[i]] = true;
+        lanes->used[from[i]] = true;
     }
     for (size_t i = 0; i < count; i++) {
         if (i < active && origin[i] < 0) continue;
         if (i >= active) next[i] = lanes->all[i];
-        while (lanes->taken[vacant]) vacant++;
-        next[i].block = lanes->all[vacant++].block;
+        while (lanes->used[free_lane]) free_lane++;
+        next[i].block = lanes->all[free_lane++].block;
     }
     lanes->next = lanes->all;
     lanes->all = next;

@@ -191,7 +191,7 @@ bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, c
 /* ---- internals --------------------------------------------------------------------------------------------------- */
 
 /* Maximum number of lanes; maximum and default number of tokens of a block. */
-enum { BO_LANES_MOST = 1 << 16, BO_LANES_MOST_CHUNK = 1 << 16, BO_LANES_CHUNK = 256 };
+enum { BO_MAX_LANES = 1 << 16, BO_MAX_LANE_CHUNK = 1 << 16, BO_LANES_CHUNK = 256 };
 
 /* What is computed from tokens: the logits after the last one of each lane, the losses of given next tokens, or the
  * logits or the last hidden state of every token. */
@@ -241,8 +241,8 @@ struct bo_lanes {
     bo_lane_blocks lane;
     /* states of cross attention, or a summary of `width` floats; includes blocks for filler */
     bo_lane_blocks source;
-    bo_lane *all, *next; /* `count` entries each; `next` and `taken` are scratch memory to rearrange lanes */
-    bool *taken;
+    bo_lane *all, *next; /* `count` entries each; `next` and `used` are scratch memory to rearrange lanes */
+    bool *used;
     int32_t *scratch; /* one run: its positions */
     float *summaries; /* SUMMARY: count x width, for one run */
     void **table;     /* states for one run, in the order of its pass */
@@ -263,8 +263,8 @@ size_t bo_lanes_size_above(size_t rows); /* the smallest size ≥ rows */
 size_t bo_lanes_block_below(const bo_lanes *lanes, size_t tokens);
 
 /* Creates lanes without limits of the descriptor and the task. chunk 0: the default. */
-bo_status bo_lanes_make(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t chunk,
-                        bool is_session, bo_lanes **out);
+bo_status bo_lanes_build(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t chunk,
+                         bool is_session, bo_lanes **out);
 /* Computes the bytes of the states of a lane as long as its capacity, including its share of a source that all lanes
  * attend to. Allocates no states. */
 bo_status bo_lanes_measure(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t *bytes);
@@ -330,7 +330,7 @@ bo_status bo_lanes_read_tokens(bo_context *context, bo_lanes *lanes, size_t lane
 bo_status bo_lanes_step_isolated(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids,
                                  float *logits);
 /* The maximum number of tokens that a lane with this capacity can read. */
-uint64_t bo_lanes_most_tokens(const bo_model *model, size_t capacity);
+uint64_t bo_lanes_max_tokens(const bo_model *model, size_t capacity);
 /* Fails, with the limit and its reason, if a lane cannot read this many tokens more. */
 bo_status bo_lanes_check_fits(bo_context *context, const bo_lanes *lanes, size_t lane, size_t count);
 

@@ -7,7 +7,7 @@
 #include "blocks.h"
 
 static const char BLOCK[] = "block-";
-enum { MOST_NAME = 512 }; /* bytes of a target of adapters */
+enum { MAX_NAME = 512 }; /* bytes of a target of adapters */
 
 /* Reads "block-N". Returns what follows; NULL: the text is something else. */
 static const char *read_block(const char *text, size_t *index)
@@ -91,8 +91,8 @@ static bool names_part(const char *rest, size_t length)
 {
     static const char *const parts[] = {"self_attn", "mixer", "encoder_attn", "mlp"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const size_t own = strlen(parts[i]);
-        if (length > own && strncmp(rest, parts[i], own) == 0 && rest[own] == '.') return true;
+        const size_t part_length = strlen(parts[i]);
+        if (length > part_length && strncmp(rest, parts[i], part_length) == 0 && rest[part_length] == '.') return true;
     }
     return false;
 }
@@ -122,12 +122,12 @@ bo_status bo_block_targets(bo_context *context, const bo_model_desc *d, const ch
         size_t index;
         const char *after = read_block(at, &index);
         const bool whole = after && after == at + length, part = after && *after == '.';
-        if (length >= MOST_NAME) {
+        if (length >= MAX_NAME) {
             status = bo_fail(context, BO_INVALID, "lora: targets: a name of %zu bytes is too long", length);
         } else if (whole || part) {
             status = add_patterns(context, d, index, after + part, length - (size_t)(after + part - at), &text);
         } else {
-            char word[MOST_NAME + 2];
+            char word[MAX_NAME + 2];
             snprintf(word, sizeof word, "%s%.*s", text.length ? "," : "", (int)length, at);
             bo_json_raw(&text, word);
         }

@@ -9,7 +9,7 @@ size_t bo_layer_state_bytes(const bo_model_desc *d, size_t layer, const bo_atten
     return bo_nn_mixer_state_bytes(&desc);
 }
 
-size_t bo_layer_state_room(const bo_model_desc *d, size_t layer, const bo_attention *attention)
+size_t bo_layer_state_stride(const bo_model_desc *d, size_t layer, const bo_attention *attention)
 {
     return bo_padded_bytes(bo_layer_state_bytes(d, layer, attention));
 }

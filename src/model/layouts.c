@@ -28,11 +28,12 @@ typedef struct layout {
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-#define LAYER                         "model.layers.*."
-#define PART(mine, other, how, which) {.weight = mine, .tensor = other, .sharing = how, .part = which}
-#define WHOLE(mine, other)            PART(mine, other, ALONE, 0)
-#define TURNED(mine, other, how, which)                                                                                \
-    {.weight = mine, .tensor = other, .sharing = how, .part = which, .transposed = true}
+#define LAYER "model.layers.*."
+#define PART(weight_name, tensor_name, how, which)                                                                     \
+    {.weight = weight_name, .tensor = tensor_name, .sharing = how, .part = which}
+#define WHOLE(weight_name, tensor_name) PART(weight_name, tensor_name, ALONE, 0)
+#define TURNED(weight_name, tensor_name, how, which)                                                                   \
+    {.weight = weight_name, .tensor = tensor_name, .sharing = how, .part = which, .transposed = true}
 
 /* The Conv1D of GPT-2 stores matrices transposed. */
 static const name gpt2_names[] = {
@@ -142,7 +143,7 @@ static void fill(const char *pattern, const char *layer, const char *rest, char 
 }
 
 /* Sets the rows of the tensor that the weight has. */
-static void take_part(const bo_model_desc *d, const name *n, bo_weight_place *out)
+static void set_part(const bo_model_desc *d, const name *n, bo_weight_place *out)
 {
     const size_t queries = d->block.heads * d->block.head_dim, keys = d->block.key_heads * d->block.head_dim;
     switch (n->sharing) {
@@ -190,7 +191,7 @@ bo_weight_place bo_family_place(bo_family family, const bo_model_desc *desc, con
         if (!match(l->names[i].weight, weight->name, layer, &rest)) continue;
         fill(l->names[i].tensor, layer, rest, out.tensor, sizeof out.tensor);
         out.transposed = l->names[i].transposed && weight->rank == 2;
-        take_part(desc, &l->names[i], &out);
+        set_part(desc, &l->names[i], &out);
         break;
     }
     return out;

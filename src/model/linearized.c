@@ -51,7 +51,7 @@ static size_t layer_length(const char *name)
 }
 
 /* Returns the part of a weight's name that names its layer: "g_proj" in "model.layers.3.self_attn.g_proj.weight". */
-static const char *own_name(const char *name, size_t *length)
+static const char *local_name(const char *name, size_t *length)
 {
     const char *from = strstr(name, ".self_attn.");
     from = from ? from + strlen(".self_attn.") : name;
@@ -64,8 +64,8 @@ static bool has_name(const bo_model *model, const char *name, size_t length)
 {
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         size_t other;
-        const char *own = own_name(bo_weights_at(model->weights, i)->name, &other);
-        if (other == length && strncmp(own, name, length) == 0) return true;
+        const char *local = local_name(bo_weights_at(model->weights, i)->name, &other);
+        if (other == length && strncmp(local, name, length) == 0) return true;
     }
     return false;
 }
@@ -93,11 +93,11 @@ bo_status bo_model_new_parameters(bo_context *context, const bo_model *model, ch
         const char *name = bo_weights_at(model->weights, i)->name;
         size_t length;
         if (bo_weights_find(original->weights, name)) continue;
-        const char *own = own_name(name, &length);
-        if (has_name(original, own, length)) own = name, length = layer_length(name);
-        if (lists(list, own, length)) continue;
+        const char *local = local_name(name, &length);
+        if (has_name(original, local, length)) local = name, length = layer_length(name);
+        if (lists(list, local, length)) continue;
         if (used) list[used++] = ',';
-        memcpy(list + used, own, length);
+        memcpy(list + used, local, length);
         used += length;
     }
     bo_model_destroy(original);

@@ -91,14 +91,14 @@ static size_t counterpart(const bo_model *model, size_t place, const bo_model *f
     return source_place < end && bo_model_part_of(&from->desc, source_place) == part ? source_place : end;
 }
 
-bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t place, bool *taken)
+bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t place, bool *copied)
 {
     bo_attention *attention = model->attentions[place];
     const size_t count = bo_attention_maps(attention), source_place = counterpart(model, place, from);
     const bo_attention *source =
         source_place < bo_model_place(&from->desc, BO_MODEL_PART_END) ? from->attentions[source_place] : NULL;
-    *taken = count && source && alike(bo_attention_describe(attention), bo_attention_describe(source));
-    if (!*taken) return BO_OK;
+    *copied = count && source && alike(bo_attention_describe(attention), bo_attention_describe(source));
+    if (!*copied) return BO_OK;
     bo_features **maps = bo_alloc(context, count, sizeof *maps, "a layer's maps");
     bo_status status = maps ? BO_OK : BO_MEMORY;
     for (size_t h = 0; status == BO_OK && h < count; h++)
@@ -111,18 +111,18 @@ bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *fr
     return status;
 }
 
-bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t place, bool *taken)
+bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t place, bool *copied)
 {
     const size_t source_place = counterpart(model, place, from);
     const size_t end = bo_model_place(&from->desc, BO_MODEL_PART_END);
-    const bool there = from->mlp_maps && source_place < end;
+    const bool has_map = from->mlp_maps && source_place < end;
     bo_features *map, *target = model->mlp_maps ? model->mlp_maps[place] : NULL,
-                      *source = there ? from->mlp_maps[source_place] : NULL;
+                      *source = has_map ? from->mlp_maps[source_place] : NULL;
     if (model->mlp_layers[place])
         return bo_network_adopt_maps(context, model->mlp_layers[place],
-                                     source_place < end ? from->mlp_layers[source_place] : NULL, taken);
-    *taken = !target || (source && bo_maps_alike(bo_features_describe(target), bo_features_describe(source)));
-    if (!*taken || !target) return BO_OK;
+                                     source_place < end ? from->mlp_layers[source_place] : NULL, copied);
+    *copied = !target || (source && bo_maps_alike(bo_features_describe(target), bo_features_describe(source)));
+    if (!*copied || !target) return BO_OK;
     BO_TRY(bo_map_copy(context, source, &map));
     bo_features_destroy(target);
     model->mlp_maps[place] = map;

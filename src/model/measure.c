@@ -6,8 +6,13 @@
 #include "internal.h"
 #include "session.h"
 
-enum { READ = 256, WARM_UP = 2, LEAST = 5, MOST = 999 }; /* tokens that are really read; numbers of timed tokens */
-static const double SECONDS = 0.3;                       /* time after which LEAST timed tokens suffice */
+enum {
+    READ = 256,
+    WARM_UP = 2,
+    MIN_SAMPLES = 5,
+    MAX_SAMPLES = 999
+};                                 /* tokens that are really read; numbers of timed tokens */
+static const double SECONDS = 0.3; /* time after which LEAST timed tokens suffice */
 
 static int compare(const void *a, const void *b)
 {
@@ -41,12 +46,12 @@ static bo_status time_token(bo_context *context, bo_session *session, size_t tok
 
 static bo_status time_tokens(bo_context *context, bo_session *session, size_t tokens, double *seconds)
 {
-    double samples[MOST], warm_up;
+    double samples[MAX_SAMPLES], warm_up;
     size_t count = 0;
     BO_TRY(read_some(context, session, bo_min(tokens - 1, READ)));
     for (size_t i = 0; i < WARM_UP; i++) BO_TRY(time_token(context, session, tokens, i, &warm_up));
-    for (const double start = bo_seconds(); count < MOST && (count < LEAST || bo_seconds() - start < SECONDS);
-         count++) {
+    for (const double start = bo_seconds();
+         count < MAX_SAMPLES && (count < MIN_SAMPLES || bo_seconds() - start < SECONDS); count++) {
         BO_TRY(bo_progress(context, "measuring", (double)count, 0));
         BO_TRY(time_token(context, session, tokens, count, &samples[count]));
     }
@@ -68,7 +73,7 @@ static bo_status measure(bo_context *context, const bo_model *model, size_t toke
     const bo_session_desc desc = {.chunk = READ, .capacity = tokens};
     bo_session *session;
     *out = (bo_session_cost){.tokens = tokens, .seconds = NAN};
-    if (tokens > bo_lanes_most_tokens(model, tokens)) return BO_OK;
+    if (tokens > bo_lanes_max_tokens(model, tokens)) return BO_OK;
     BO_TRY(bo_session_estimate(context, model, &desc, &out->state_bytes, NULL));
     if (!fits(model, out->state_bytes)) return BO_OK;
     BO_TRY(bo_session_create(context, model, &desc, &session));

@@ -46,7 +46,7 @@ static size_t default_hidden(const bo_model_desc *d, const bo_block *b)
     }
 }
 
-static bo_status resolve_features(bo_context *context, size_t most, const bo_model_desc *d, bo_block *b)
+static bo_status resolve_features(bo_context *context, size_t max_hidden, const bo_model_desc *d, bo_block *b)
 {
     bo_features_desc *f = &b->mlp_features;
     if (f->kernel == BO_KERNEL_CUSTOM || f->custom)
@@ -60,7 +60,7 @@ static bo_status resolve_features(bo_context *context, size_t most, const bo_mod
         REFUSE("mlp_features.features must be hidden = %zu (or 0), found %zu", b->hidden, f->features);
     if (!b->hidden) b->hidden = f->features;
     if (!b->hidden && bo_features_needs_length(f)) b->hidden = default_hidden(d, b);
-    if (b->hidden > most) REFUSE("hidden must be at most %zu, found %zu", most, b->hidden);
+    if (b->hidden > max_hidden) REFUSE("hidden must be at most %zu, found %zu", max_hidden, b->hidden);
     f->features = b->hidden; /* 0: determined by the feature map */
     f->dim = d->width;
     if (f->gamma == 0) f->gamma = bo_nn_unit_gamma(f->kernel, d->width);
@@ -71,11 +71,11 @@ static bo_status resolve_features(bo_context *context, size_t most, const bo_mod
 /* Checks the name, which is written to files and messages. */
 static bo_status check_custom(bo_context *context, const bo_custom_layer *layer)
 {
-    enum { MOST_NAME = 63 };
+    enum { MAX_NAME = 63 };
     BO_TRY(bo_check_reserved(context, "bo_custom_layer", layer->reserved));
-    if (!layer->name || !*layer->name || strlen(layer->name) > MOST_NAME ||
+    if (!layer->name || !*layer->name || strlen(layer->name) > MAX_NAME ||
         bo_utf8_has_control(layer->name, strlen(layer->name)))
-        REFUSE("custom_mlp needs a name of 1 to %d bytes without control characters", MOST_NAME);
+        REFUSE("custom_mlp needs a name of 1 to %d bytes without control characters", MAX_NAME);
     if (!layer->record) REFUSE("custom_mlp '%s' has no record function", layer->name);
     return BO_OK;
 }
@@ -92,7 +92,7 @@ static bo_status normalize_layers(bo_context *context, bo_block *b)
     return BO_OK;
 }
 
-bo_status bo_mlp_resolve(bo_context *context, size_t most, const bo_model_desc *d, bo_block *b)
+bo_status bo_mlp_resolve(bo_context *context, size_t max_hidden, const bo_model_desc *d, bo_block *b)
 {
     if (b->mlp == BO_MLP_CUSTOM) BO_TRY(check_custom(context, &b->custom_mlp));
     if (b->mlp != BO_MLP_CUSTOM && (b->custom_mlp.name || b->custom_mlp.record))
@@ -107,10 +107,10 @@ bo_status bo_mlp_resolve(bo_context *context, size_t most, const bo_model_desc *
     if (b->mlp != BO_MLP_RANDOM_FEATURES) b->mlp_features = (bo_features_desc){0};
     if (b->mlp == BO_MLP_NONE || b->mlp == BO_MLP_LAYERS) b->hidden = 0;
     if (b->mlp == BO_MLP_NONE || b->mlp == BO_MLP_LAYERS) return BO_OK;
-    if (b->mlp == BO_MLP_RANDOM_FEATURES) return resolve_features(context, most, d, b);
+    if (b->mlp == BO_MLP_RANDOM_FEATURES) return resolve_features(context, max_hidden, d, b);
     if (has_degree(b->mlp) && !b->degree_heads) b->degree_heads = 1;
     if (!b->hidden) b->hidden = rounded(default_hidden(d, b), b->degree_heads ? b->degree_heads : 1);
-    if (b->hidden > most) REFUSE("hidden must be at most %zu, found %zu", most, b->hidden);
+    if (b->hidden > max_hidden) REFUSE("hidden must be at most %zu, found %zu", max_hidden, b->hidden);
     if (b->degree_heads && b->hidden % b->degree_heads)
         REFUSE("degree_heads must divide hidden = %zu, found %zu", b->hidden, b->degree_heads);
     if (b->mlp == BO_MLP_QUADRATIC && b->hidden > d->width)

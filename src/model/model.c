@@ -45,8 +45,8 @@ bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, s
     for (size_t i = 0; status == BO_OK && i < places; i++) {
         const bo_attention_desc *layer = bo_attention_at(desc, i);
         const bo_model_part part = bo_model_part_of(desc, i);
-        const bool own = part == BO_MODEL_PART_LAYERS;
-        if (layer) status = create_attention(context, layer, i, own ? capacity : source_capacity, &attentions[i]);
+        const bool is_layer = part == BO_MODEL_PART_LAYERS;
+        if (layer) status = create_attention(context, layer, i, is_layer ? capacity : source_capacity, &attentions[i]);
         if (status != BO_OK) status = bo_block_fail(context, status, desc, part, bo_block_at(desc, i));
     }
     if (status != BO_OK) {

@@ -172,7 +172,7 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *directory);
 /* The state of a layer: its size in bytes, and that size rounded up to a multiple of 64. */
 size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
-size_t bo_layer_state_room(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
+size_t bo_layer_state_stride(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
 /* States are in memory of the backend of the model, and have the same bytes on every backend. It is filled with zeros
  * when it is allocated; on the CPU its pages are taken when they are written (bo_alloc_sparse), and `zero`, for all of
  * it, returns them. */
@@ -219,10 +219,10 @@ bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, con
 /* ---- linearized models ------------------------------------------------------------------------------------------- */
 
 /* Measures how well attention imitates its teacher on a corpus of at least one window (BO_IMITATION_ATTENTION).
- * context_tokens: tokens per window; 0: the context of the model. most: maximum number of tokens, at least one window
- * is used; 0: all. errors: per layer, the relative squared error of what attention adds to the residual stream; NAN:
- * the layer is not linearized. */
+ * context_tokens: tokens per window; 0: the context of the model. max_tokens: maximum number of tokens, at least one
+ * window is used; 0: all. errors: per layer, the relative squared error of what attention adds to the residual stream;
+ * NAN: the layer is not linearized. */
 bo_status bo_model_imitation(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t context_tokens,
-                             uint64_t most, double *errors);
+                             uint64_t max_tokens, double *errors);
 
 #endif

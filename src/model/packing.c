@@ -7,7 +7,7 @@ typedef struct packer {
     bo_context *context;
     bo_device *device;
     bo_package *out;
-    char *room;        /* memory of one weight */
+    char *buffer;      /* memory of one weight */
     size_t used, size; /* bytes of out->host */
 } packer;
 
@@ -48,7 +48,7 @@ static void place_rows(const packer *p, const bo_weight *weight, const bo_weight
     const size_t rows = weight->shape[0], row_bytes = bytes_of(weight) / rows;
     const size_t each = weight->element == BO_ELEMENT_BFLOAT16 ? sizeof(uint16_t) : sizeof(float);
     for (size_t r = 0; r < rows; r++) {
-        const char *from = p->room + r * row_bytes;
+        const char *from = p->buffer + r * row_bytes;
         const size_t row = at->first + r / at->group * at->period + r % at->group;
         if (!at->transposed) memcpy(to + row * row_bytes, from, row_bytes);
         for (size_t c = 0; at->transposed && c < row_bytes / each; c++)
@@ -63,9 +63,9 @@ static bo_status pack(packer *p, const bo_weight *weight, const bo_weight_place 
         return bo_fail(p->context, BO_UNSUPPORTED, "%s is stored as %s, which cannot be written to a file",
                        weight->name, weight->element == BO_ELEMENT_INT8 ? "int8" : "integers");
     BO_TRY(open_tensor(p, weight, at, &tensor));
-    BO_TRY(bo_buffer_read(p->context, p->device, p->room, weight->data, bytes_of(weight)));
+    BO_TRY(bo_buffer_read(p->context, p->device, p->buffer, weight->data, bytes_of(weight)));
     if (weight->element == BO_ELEMENT_FLOAT32)
-        subtract((float *)(void *)p->room, weight->rows * weight->columns, at->offset);
+        subtract((float *)(void *)p->buffer, weight->rows * weight->columns, at->offset);
     place_rows(p, weight, at, (char *)(uintptr_t)tensor->data);
     return BO_OK;
 }
@@ -74,20 +74,20 @@ bo_status bo_family_pack(bo_context *context, const bo_model *model, bo_family f
 {
     const size_t count = bo_weights_count(model->weights);
     packer p = {.context = context, .device = bo_weights_device(model->weights), .out = out};
-    size_t most = 0;
+    size_t max_bytes = 0;
     for (size_t i = 0; i < count; i++) {
         const size_t bytes = bytes_of(bo_weights_at(model->weights, i));
         p.size += bytes;
-        if (bytes > most) most = bytes;
+        if (bytes > max_bytes) max_bytes = bytes;
     }
     BO_TRY(bo_package_begin(context, count, p.size, out));
-    p.room = bo_alloc_raw(context, most, 1, "a weight for a file");
-    bo_status status = p.room ? BO_OK : BO_MEMORY;
+    p.buffer = bo_alloc_raw(context, max_bytes, 1, "a weight for a file");
+    bo_status status = p.buffer ? BO_OK : BO_MEMORY;
     for (size_t i = 0; i < count && status == BO_OK; i++) {
         const bo_weight *weight = bo_weights_at(model->weights, i);
         const bo_weight_place at = bo_family_place(family, &model->desc, weight);
         status = pack(&p, weight, &at);
     }
-    bo_free(p.room);
+    bo_free(p.buffer);
     return status;
 }

@@ -64,15 +64,15 @@ static void probing_free(probing *p)
     bo_free(p->before);
 }
 
-static bo_status probing_make(bo_context *context, probing *p)
+static bo_status probing_create(bo_context *context, probing *p)
 {
     static const char what[] = "a model's activations";
     const bo_model_desc *d = &p->model->desc;
-    size_t room = p->tokens * (d->vocab > d->width ? d->vocab : d->width);
+    size_t max_numbers = p->tokens * (d->vocab > d->width ? d->vocab : d->width);
     p->stream = bo_alloc(context, stream_length(p->model), sizeof *p->stream, what);
     p->places = bo_alloc(context, p->tokens, sizeof *p->places, what);
-    p->now = bo_alloc(context, room, sizeof *p->now, what);
-    p->before = bo_alloc(context, room, sizeof *p->before, what);
+    p->now = bo_alloc(context, max_numbers, sizeof *p->now, what);
+    p->before = bo_alloc(context, max_numbers, sizeof *p->before, what);
     if (!p->stream || !p->places || !p->now || !p->before) return BO_MEMORY;
     for (size_t i = 0; i < p->tokens; i++) p->places[i] = (int32_t)i;
     bo_model_graph_desc desc = {.rows = p->tokens, .outputs = true, .chosen = p->tokens, .stream = p->stream};
@@ -111,7 +111,7 @@ bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32
     if (count < 1 || count > model->desc.context)
         return bo_fail(context, BO_INVALID, "probe: %zu tokens, expected 1 to %zu", count, model->desc.context);
     probing p = {.model = model, .tokens = count};
-    bo_status status = probing_make(context, &p);
+    bo_status status = probing_create(context, &p);
     if (status == BO_OK) status = probing_run(context, &p, tokens);
     if (status == BO_OK) status = probing_read(context, &p, sizes);
     probing_free(&p);
@@ -144,12 +144,12 @@ static double normalize(size_t count, double *x)
  * sizes. */
 static double largest_singular_value(size_t rows, size_t columns, const float *w, double *x, double *y)
 {
-    enum { MOST_STEPS = 60 };
+    enum { MAX_STEPS = 60 };
     double norm = 0;
     /* unlikely to be orthogonal to the singular vector */
     for (size_t i = 0; i < columns; i++) x[i] = 1 + 0.5 * sin(1 + 7.3 * (double)i);
     normalize(columns, x);
-    for (size_t step = 0; step < MOST_STEPS; step++) {
+    for (size_t step = 0; step < MAX_STEPS; step++) {
         double last = norm;
         multiply(rows, columns, w, false, x, y);
         norm = normalize(rows, y);

@@ -4,7 +4,7 @@
 #include "../base/rng.h"
 #include "internal.h"
 
-enum { USUAL_TOKENS = 256, USUAL_EXAMPLES = 32, USUAL_REPEATS = 5 };
+enum { DEFAULT_TOKENS = 256, DEFAULT_EXAMPLES = 32, DEFAULT_REPEATS = 5 };
 
 /* Texts of equal length, one after the other, as a pack; or examples. It owns their arrays. */
 typedef struct drawn {
@@ -20,11 +20,11 @@ typedef struct drawn {
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
-static void draw_stream(bo_rng *rng, const bo_model_desc *d, const drawn *data, int32_t *room, size_t *lengths,
+static void draw_stream(bo_rng *rng, const bo_model_desc *d, const drawn *data, int32_t *buffer, size_t *lengths,
                         bo_packed_stream *out)
 {
     const size_t tokens = data->tokens, rows = data->texts * tokens;
-    *out = (bo_packed_stream){rows, room, room + rows, room + 2 * rows, lengths};
+    *out = (bo_packed_stream){rows, buffer, buffer + rows, buffer + 2 * rows, lengths};
     for (size_t i = 0; i < rows; i++) {
         const size_t at = i % tokens;
         out->tokens[i] = (int32_t)bo_rng_below(rng, d->vocab);
@@ -35,11 +35,12 @@ static void draw_stream(bo_rng *rng, const bo_model_desc *d, const drawn *data, 
 }
 
 /* Language models have one target per token and no rest after the texts; for other tasks see packs.h. */
-static bo_status draw_pack(bo_context *context, const bo_model_desc *d, const bo_profile_desc *asked, drawn *data)
+static bo_status draw_pack(bo_context *context, const bo_model_desc *d, const bo_profile_desc *options, drawn *data)
 {
     const bool language = d->task == BO_MODEL_TASK_LANGUAGE, translates = d->task == BO_MODEL_TASK_TRANSLATE;
-    const size_t batch = asked->batch ? asked->batch : 1, usual = d->context < USUAL_TOKENS ? d->context : USUAL_TOKENS;
-    data->tokens = asked->tokens ? asked->tokens : usual;
+    const size_t batch = options->batch ? options->batch : 1,
+                 default_tokens = d->context < DEFAULT_TOKENS ? d->context : DEFAULT_TOKENS;
+    data->tokens = options->tokens ? options->tokens : default_tokens;
     if (data->tokens > d->context)
         return bo_fail(context, BO_INVALID, "profile: %zu tokens exceed the model's context of %zu", data->tokens,
                        d->context);
@@ -52,7 +53,7 @@ static bo_status draw_pack(bo_context *context, const bo_model_desc *d, const bo
     data->lengths = bo_alloc(context, 2 * sequences, sizeof *data->lengths, "a batch");
     if (!data->numbers || !data->lengths) return BO_MEMORY;
     int32_t *labels = data->numbers + 7 * rows;
-    bo_rng rng = bo_rng_make(asked->seed, bo_rng_stream("model.profile", 0));
+    bo_rng rng = bo_rng_make(options->seed, bo_rng_stream("model.profile", 0));
     data->pack = (bo_text_pack){.examples = batch,
                                 .most = batch,
                                 .texts = data->texts,
@@ -69,10 +70,10 @@ static bo_status draw_pack(bo_context *context, const bo_model_desc *d, const bo
     return BO_OK;
 }
 
-static bo_status draw_texts(bo_context *context, const bo_model *model, const bo_profile_desc *asked, drawn *data,
+static bo_status draw_texts(bo_context *context, const bo_model *model, const bo_profile_desc *options, drawn *data,
                             bo_model_graph_desc *graph)
 {
-    BO_TRY(draw_pack(context, &model->desc, asked, data));
+    BO_TRY(draw_pack(context, &model->desc, options, data));
     graph->rows = data->pack.stream.rows;
     graph->tokens = data->tokens;
     graph->max_sequences = data->pack.max_sequences;
@@ -86,16 +87,16 @@ static bo_status draw_texts(bo_context *context, const bo_model *model, const bo
 
 /* Inputs are N(0, 1). Classes and neighbors are assigned cyclically. Other targets are 1 / targets, which every loss
  * accepts. */
-static bo_status draw_examples(bo_context *context, const bo_model *model, const bo_profile_desc *asked, drawn *out,
+static bo_status draw_examples(bo_context *context, const bo_model *model, const bo_profile_desc *options, drawn *out,
                                bo_model_graph_desc *graph)
 {
     const bo_network *network = model->network;
     const bo_facts *facts = &network->facts;
     const bool classes = network->loss == BO_NETWORK_CROSS_ENTROPY, edges = network->input == BO_NETWORK_INPUT_GRAPH;
-    const size_t rows = asked->batch ? asked->batch : USUAL_EXAMPLES, targets = classes ? 1 : facts->targets;
+    const size_t rows = options->batch ? options->batch : DEFAULT_EXAMPLES, targets = classes ? 1 : facts->targets;
     const size_t numbers = rows * facts->dim;
-    bo_rng rng = bo_rng_make(asked->seed, bo_rng_stream("network.profile", 0));
-    if (asked->tokens) return bo_fail(context, BO_INVALID, "profile: tokens is an option of text models");
+    bo_rng rng = bo_rng_make(options->seed, bo_rng_stream("network.profile", 0));
+    if (options->tokens) return bo_fail(context, BO_INVALID, "profile: tokens is an option of text models");
     if (rows > INT32_MAX / 2) return bo_fail(context, BO_INVALID, "profile: %zu rows are too many", rows);
     out->x = bo_alloc(context, numbers, sizeof *out->x, "examples");
     out->y = bo_alloc(context, rows * targets, sizeof *out->y, "examples");
@@ -125,39 +126,40 @@ static bo_status draw_examples(bo_context *context, const bo_model *model, const
 
 /* ---- measurement ------------------------------------------------------------------------------------------------- */
 
-static void name_subject(const bo_model *model, const bo_profile_desc *asked, const drawn *data, char *out, size_t room)
+static void name_subject(const bo_model *model, const bo_profile_desc *options, const drawn *data, char *out,
+                         size_t out_size)
 {
     const bo_model_desc *d = &model->desc;
-    const char *step = asked->forward ? "forward" : "a training step";
+    const char *step = options->forward ? "forward" : "a training step";
     static const char *const things[] = {[BO_MODEL_TASK_LANGUAGE] = "",
                                          [BO_MODEL_TASK_CLASSIFY] = "texts of ",
                                          [BO_MODEL_TASK_MATCH] = "pairs of texts of ",
                                          [BO_MODEL_TASK_TRANSLATE] = "sources and targets of "};
     const bool language = d->task == BO_MODEL_TASK_LANGUAGE;
     if (model->network)
-        snprintf(out, room, "%s of %zu %s", step, data->examples->rows,
+        snprintf(out, out_size, "%s of %zu %s", step, data->examples->rows,
                  model->network->input == BO_NETWORK_INPUT_GRAPH ? "nodes" : "examples");
     else
-        snprintf(out, room, "%s of %zu %s%s%zu tokens", step, data->pack.examples, language ? "x " : "",
+        snprintf(out, out_size, "%s of %zu %s%s%zu tokens", step, data->pack.examples, language ? "x " : "",
                  things[d->task], data->tokens);
 }
 
 /* Training also updates weights without gradients (running means of batch norm), so those of a network are restored. */
-static bo_status measure(bo_context *context, bo_model *model, const bo_profile_desc *asked, const drawn *data,
+static bo_status measure(bo_context *context, bo_model *model, const bo_profile_desc *options, const drawn *data,
                          bo_model_graph *graph, bo_profile **out)
 {
     char subject[128];
     bo_weights *weights = model->weights;
     bo_device *device = bo_weights_device(weights);
     const size_t bytes = model->network ? bo_weights_floats(weights) * sizeof(float) : 0;
-    const size_t repeats = asked->repeats ? asked->repeats : USUAL_REPEATS;
+    const size_t repeats = options->repeats ? options->repeats : DEFAULT_REPEATS;
     const bo_model_batch batch = {data->examples ? NULL : &data->pack, data->examples, data->rows};
-    bo_graph_pass pass = {.training = !asked->forward, .seed = asked->seed};
+    bo_graph_pass pass = {.training = !options->forward, .seed = options->seed};
     float *before = NULL;
-    BO_TRY(bo_weights_allocate(context, weights, !asked->forward));
+    BO_TRY(bo_weights_allocate(context, weights, !options->forward));
     BO_TRY(bo_graph_allocate(context, graph->graph));
     BO_TRY(bo_model_graph_fill(context, model, graph, &batch, &pass));
-    name_subject(model, asked, data, subject, sizeof subject);
+    name_subject(model, options, data, subject, sizeof subject);
     if (bytes && !(before = bo_alloc_raw(context, 1, bytes, "the weights"))) return BO_MEMORY;
     bo_status status = bytes ? bo_buffer_read(context, device, before, bo_weights_data(weights), bytes) : BO_OK;
     if (status == BO_OK) {

@@ -34,19 +34,19 @@ static void shape_of(const bo_weight *weight, const bo_weight_place *at, size_t 
 /* ---- what does not fit ------------------------------------------------------------------------------------------- */
 
 /* A list of tensors that do not fit the configuration, for one message. */
-typedef struct complaints {
+typedef struct problems {
     char text[3072];
     size_t length, count;
-} complaints;
+} problems;
 
-enum { MOST_COMPLAINTS = 20, NAME = 100 };
+enum { MAX_PROBLEMS = 20, NAME = 100 };
 
 /* Adds a line if there is room for it. */
-static void complain(complaints *c, const char *tensor, const char *problem)
+static void add_problem(problems *c, const char *tensor, const char *problem)
 {
     char line[2 * NAME + 80];
     const int length = snprintf(line, sizeof line, "\n  tensor '%.*s'%s", NAME, tensor, problem);
-    if (c->count++ >= MOST_COMPLAINTS || c->length + (size_t)length >= sizeof c->text) return;
+    if (c->count++ >= MAX_PROBLEMS || c->length + (size_t)length >= sizeof c->text) return;
     memcpy(c->text + c->length, line, (size_t)length + 1);
     c->length += (size_t)length;
 }
@@ -58,7 +58,7 @@ static size_t lines(const char *text)
     return count;
 }
 
-static bo_status refuse(bo_context *context, const bo_tensors *file, const complaints *c)
+static bo_status refuse(bo_context *context, const bo_tensors *file, const problems *c)
 {
     const size_t shown = lines(c->text);
     char more[40] = "";
@@ -84,7 +84,7 @@ static bool is_read(bo_dtype dtype)
 
 /* Checks the tensor of one weight. */
 static void check_tensor(const bo_weight *weight, const bo_weight_place *at, const bo_file_tensor *tensor,
-                         complaints *out)
+                         problems *out)
 {
     char expected[NAME], found[NAME], problem[2 * NAME + 40];
     size_t shape[4];
@@ -100,7 +100,7 @@ static void check_tensor(const bo_weight *weight, const bo_weight_place *at, con
     } else {
         return;
     }
-    complain(out, at->tensor, problem);
+    add_problem(out, at->tensor, problem);
 }
 
 /* True if an earlier weight is in the same tensor, so that its problem has been reported. */
@@ -127,7 +127,7 @@ static bool same_as_embedding(const bo_model *model, bo_family family, const bo_
 static bo_status check_tensors(bo_context *context, const bo_model *model, bo_family family, const bo_tensors *file,
                                bool *used)
 {
-    complaints found = {0};
+    problems found = {0};
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *weight = bo_weights_at(model->weights, i);
         const bo_weight_place at = bo_family_place(family, &model->desc, weight);
@@ -139,10 +139,10 @@ static bo_status check_tensors(bo_context *context, const bo_model *model, bo_fa
         const char *name = bo_tensors_at(file, i)->name;
         if (used[i]) continue;
         if (!bo_family_ignores(family, &model->desc, name))
-            complain(&found, name, " is not part of the model that config.json describes");
+            add_problem(&found, name, " is not part of the model that config.json describes");
         else if (bo_family_is_head(family, name) && !same_as_embedding(model, family, file, i))
-            complain(&found, name,
-                     " differs from the embedding: \"tie_word_embeddings\" of config.json should be false");
+            add_problem(&found, name,
+                        " differs from the embedding: \"tie_word_embeddings\" of config.json should be false");
     }
     return refuse(context, file, &found);
 }
@@ -237,22 +237,22 @@ static bool is_plain(const bo_weight *weight, const bo_weight_place *at, const b
 
 /* Reads a weight through `room` for BLOCK_FLOATS numbers, or for one row if that is longer. */
 static bo_status read_weight(bo_context *context, const bo_tensors *file, bo_device *device, const bo_weight *weight,
-                             const bo_weight_place *at, const bo_file_tensor *tensor, float *room)
+                             const bo_weight_place *at, const bo_file_tensor *tensor, float *buffer)
 {
     const size_t rows = weight->shape[0], count = weight->rows * weight->columns, columns = count / rows;
-    const size_t most = columns < BLOCK_FLOATS ? BLOCK_FLOATS / columns : 1;
+    const size_t block_rows = columns < BLOCK_FLOATS ? BLOCK_FLOATS / columns : 1;
     if (is_plain(weight, at, tensor)) {
         BO_TRY(check_finite(context, file, tensor, count, tensor->data));
-        return bo_buffer_write(context, device, weight->data, tensor->data, count * sizeof *room);
+        return bo_buffer_write(context, device, weight->data, tensor->data, count * sizeof *buffer);
     }
-    block b = {.kernels = bo_context_kernels(context), .tensor = tensor, .at = at, .columns = columns, .out = room};
-    for (; b.first < rows; b.first += most) {
-        const size_t here = bo_min(rows - b.first, most);
-        b.end = b.first + here;
-        bo_parallel(context, (here + STRIP - 1) / STRIP, read_rows, &b);
-        BO_TRY(check_finite(context, file, tensor, here * columns, room));
-        BO_TRY(bo_buffer_write(context, device, (char *)weight->data + b.first * columns * sizeof *room, room,
-                               here * columns * sizeof *room));
+    block b = {.kernels = bo_context_kernels(context), .tensor = tensor, .at = at, .columns = columns, .out = buffer};
+    for (; b.first < rows; b.first += block_rows) {
+        const size_t part = bo_min(rows - b.first, block_rows);
+        b.end = b.first + part;
+        bo_parallel(context, (part + STRIP - 1) / STRIP, read_rows, &b);
+        BO_TRY(check_finite(context, file, tensor, part * columns, buffer));
+        BO_TRY(bo_buffer_write(context, device, (char *)weight->data + b.first * columns * sizeof *buffer, buffer,
+                               part * columns * sizeof *buffer));
     }
     return BO_OK;
 }
@@ -269,19 +269,19 @@ static size_t longest_row(const bo_weights *weights)
 }
 
 /* Returns the numbers of the largest weight that is stored in fewer bits; 0: there is none. */
-static size_t most_stored(const bo_weights *weights)
+static size_t max_stored(const bo_weights *weights)
 {
-    size_t most = 0;
+    size_t max_numbers = 0;
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         const bo_weight *weight = bo_weights_at(weights, i);
-        if (weight->element != BO_ELEMENT_FLOAT32) most = bo_max(most, weight->rows * weight->columns);
+        if (weight->element != BO_ELEMENT_FLOAT32) max_numbers = bo_max(max_numbers, weight->rows * weight->columns);
     }
-    return most;
+    return max_numbers;
 }
 
 /* Reads weight number `i`. One that is stored in fewer bits is read into `whole` first. */
 static bo_status read_any(bo_context *context, const bo_model *model, bo_family family, const bo_tensors *file,
-                          size_t i, float *room, void *whole)
+                          size_t i, float *buffer, void *whole)
 {
     bo_device *device = bo_weights_device(model->weights);
     const bo_weight *weight = bo_weights_at(model->weights, i);
@@ -289,7 +289,7 @@ static bo_status read_any(bo_context *context, const bo_model *model, bo_family 
     const bool stored = weight->element != BO_ELEMENT_FLOAT32;
     bo_weight floats = *weight;
     if (stored) floats.data = whole;
-    BO_TRY(read_weight(context, file, device, &floats, &at, find_tensor(file, family, &at), room));
+    BO_TRY(read_weight(context, file, device, &floats, &at, find_tensor(file, family, &at), buffer));
     if (!stored) return BO_OK;
     return bo_backend_of(device)->narrow(context, weight->element, weight->rows, weight->columns, whole, weight->data);
 }
@@ -297,15 +297,16 @@ static bo_status read_any(bo_context *context, const bo_model *model, bo_family 
 static bo_status read_all(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file)
 {
     bo_device *device = bo_weights_device(model->weights);
-    const size_t most = most_stored(model->weights);
-    float *room = bo_alloc_raw(context, longest_row(model->weights), sizeof *room, "weights that are read");
-    void *whole =
-        room && most ? bo_buffer_allocate(context, device, most * sizeof *room, "a weight that is read") : NULL;
-    bo_status status = room && (whole || !most) ? BO_OK : BO_MEMORY;
+    const size_t max_numbers = max_stored(model->weights);
+    float *buffer = bo_alloc_raw(context, longest_row(model->weights), sizeof *buffer, "weights that are read");
+    void *whole = buffer && max_numbers
+                      ? bo_buffer_allocate(context, device, max_numbers * sizeof *buffer, "a weight that is read")
+                      : NULL;
+    bo_status status = buffer && (whole || !max_numbers) ? BO_OK : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < bo_weights_count(model->weights); i++)
-        status = read_any(context, model, family, file, i, room, whole);
+        status = read_any(context, model, family, file, i, buffer, whole);
     if (whole) bo_buffer_release(device, whole);
-    bo_free(room);
+    bo_free(buffer);
     return status;
 }
 

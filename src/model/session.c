@@ -20,9 +20,8 @@ static bo_status resolve(bo_context *context, const bo_model *model, const bo_se
     *chunk = d.chunk ? d.chunk : BO_LANES_CHUNK;
     BO_TRY(bo_model_require_language(context, model, "session"));
     BO_TRY(bo_check_reserved(context, "bo_session_desc", d.reserved));
-    if (d.chunk > BO_LANES_MOST_CHUNK)
-        return bo_fail(context, BO_INVALID, "session: chunk must be at most %d, found %zu", BO_LANES_MOST_CHUNK,
-                       d.chunk);
+    if (d.chunk > BO_MAX_LANE_CHUNK)
+        return bo_fail(context, BO_INVALID, "session: chunk must be at most %d, found %zu", BO_MAX_LANE_CHUNK, d.chunk);
     return BO_OK;
 }
 
@@ -52,7 +51,7 @@ static bo_status build(bo_context *context, const bo_model *model, const bo_sess
     bo_lanes_desc lane;
     size_t chunk;
     BO_TRY(resolve(context, model, desc, &lane, &chunk));
-    BO_TRY(bo_lanes_make(context, model, &lane, chunk, true, &session->lanes));
+    BO_TRY(bo_lanes_build(context, model, &lane, chunk, true, &session->lanes));
     BO_TRY(bo_lanes_reserve(context, session->lanes, 0));
     session->logits = bo_alloc(context, model->desc.vocab, sizeof *session->logits, "logits");
     return session->logits ? BO_OK : BO_MEMORY;
@@ -90,7 +89,7 @@ bo_status bo_session_reset(bo_context *context, bo_session *session)
 bo_status bo_session_repeat(bo_context *context, bo_session *session, uint64_t tokens)
 {
     const bo_lanes *lanes = session->lanes;
-    if (tokens > bo_lanes_most_tokens(lanes->model, lanes->desc.capacity))
+    if (tokens > bo_lanes_max_tokens(lanes->model, lanes->desc.capacity))
         return bo_fail(context, BO_INVALID, "session: it cannot hold %llu tokens", (unsigned long long)tokens);
     session->has_logits = false;
     return bo_lanes_repeat(context, session->lanes, 0, tokens);
@@ -101,11 +100,11 @@ uint64_t bo_session_tokens(const bo_session *session)
     return session ? lane_of(session)->tokens : 0;
 }
 
-uint64_t bo_session_room(const bo_session *session)
+uint64_t bo_session_remaining(const bo_session *session)
 {
     if (!session) return 0;
-    const uint64_t most = bo_lanes_most_tokens(session->lanes->model, session->lanes->desc.capacity);
-    return most > lane_of(session)->tokens ? most - lane_of(session)->tokens : 0;
+    const uint64_t limit = bo_lanes_max_tokens(session->lanes->model, session->lanes->desc.capacity);
+    return limit > lane_of(session)->tokens ? limit - lane_of(session)->tokens : 0;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

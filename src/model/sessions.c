@@ -74,7 +74,7 @@ static bo_status check_once(bo_context *context, batch *b)
 static size_t capacity_of(const part *p)
 {
     const bo_lanes *lanes = p->session->lanes;
-    return bo_model_keeper(lanes->model) ? lanes->desc.capacity : 0;
+    return bo_model_cached_attention(lanes->model) ? lanes->desc.capacity : 0;
 }
 
 /* By capacity, then by number of tokens, then in the order of the call. */
@@ -111,10 +111,10 @@ static group open_group(const batch *b, size_t first)
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
 /* The number of tokens of the next runs, all of which the first `count` parts have left. */
-static size_t next_block(const group *g, size_t count, size_t least)
+static size_t next_block(const group *g, size_t count, size_t shortest)
 {
-    const size_t most = bo_max(g->view.chunk / count, (size_t)1);
-    return bo_lanes_block_below(&g->view, bo_min(least, most));
+    const size_t max_tokens = bo_max(g->view.chunk / count, (size_t)1);
+    return bo_lanes_block_below(&g->view, bo_min(shortest, max_tokens));
 }
 
 static bo_status run_some(bo_context *context, group *g, size_t first, size_t size, size_t tokens)
@@ -141,7 +141,7 @@ static bo_status read_group(bo_context *context, group *g, bool run)
     bo_model_graph *graph;
     size_t done = 0;
     for (size_t count = g->count; count;) {
-        const size_t least = g->parts[count - 1].left - (run ? 0 : done), tokens = next_block(g, count, least);
+        const size_t shortest = g->parts[count - 1].left - (run ? 0 : done), tokens = next_block(g, count, shortest);
         for (size_t first = 0, size; first < count; first += size) {
             size = bo_lanes_size_below(count - first);
             BO_TRY(run ? run_some(context, g, first, size, tokens)

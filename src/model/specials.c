@@ -77,8 +77,8 @@ static bo_status read_ends(bo_context *context, const char *where, const bo_json
             return bo_fail(context, BO_FORMAT, "%s: \"eos_token_id\" should be a token id, a list of ids, or null",
                            where);
         if (id < 0) continue;
-        if (out->end_count == BO_MOST_ENDS)
-            return bo_fail(context, BO_FORMAT, "%s: \"eos_token_id\" has more than %d ids", where, BO_MOST_ENDS);
+        if (out->end_count == BO_MAX_ENDS)
+            return bo_fail(context, BO_FORMAT, "%s: \"eos_token_id\" has more than %d ids", where, BO_MAX_ENDS);
         out->ends[out->end_count++] = id;
     }
     return BO_OK;
@@ -92,7 +92,7 @@ static bo_status read_ids(bo_context *context, const char *where, const bo_json 
 }
 
 /* The ids of transformers for configurations that lack these members. */
-static bo_special_ids usual_ids(const char *type)
+static bo_special_ids default_ids(const char *type)
 {
     const bo_family_ids *ids = &bo_family_row_of(type ? bo_family_find(type) : BO_FAMILY_BOCHNER)->ids;
     if (!ids->known) return (bo_special_ids){-1, -1, {0}, 0};
@@ -104,7 +104,7 @@ bo_status bo_specials_read_config(bo_context *context, const char *where, const 
 {
     bo_json *json;
     BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
-    specials->config = usual_ids(bo_json_text_or_null(bo_json_member(json, "model_type")));
+    specials->config = default_ids(bo_json_text_or_null(bo_json_member(json, "model_type")));
     specials->known = specials->config.end_count || bo_json_member(json, "eos_token_id") != NULL;
     const bo_status status = read_ids(context, where, json, &specials->config);
     bo_json_delete(json);
@@ -218,15 +218,15 @@ void bo_specials_replace(bo_model *model, bo_specials *specials)
 
 bo_status bo_specials_adopt(bo_context *context, bo_model *model, const bo_model *from)
 {
-    const bo_tokenizer *mine = model->tokenizer, *theirs = from->tokenizer;
+    const bo_tokenizer *tokenizer = model->tokenizer, *other = from->tokenizer;
     bo_specials copy = from->specials;
     bo_status status = BO_OK;
-    if (!mine != !theirs || bo_tokenizer_fingerprint(mine) != bo_tokenizer_fingerprint(theirs)) return BO_OK;
+    if (!tokenizer != !other || bo_tokenizer_fingerprint(tokenizer) != bo_tokenizer_fingerprint(other)) return BO_OK;
     for (int i = 0; i < BO_COMPANION_COUNT; i++) copy.texts[i] = NULL;
     for (int i = 0; status == BO_OK && i < BO_COMPANION_COUNT; i++)
         if (from->specials.texts[i] && !(copy.texts[i] = bo_strdup(context, from->specials.texts[i])))
             status = BO_MEMORY;
-    if (status == BO_OK) status = bo_specials_resolve(context, mine, model->desc.vocab, &copy);
+    if (status == BO_OK) status = bo_specials_resolve(context, tokenizer, model->desc.vocab, &copy);
     if (status == BO_OK)
         bo_specials_replace(model, &copy);
     else

@@ -15,12 +15,12 @@ typedef enum bo_companion {
     BO_COMPANION_COUNT = 4
 } bo_companion;
 
-enum { BO_MOST_ENDS = 64 };
+enum { BO_MAX_ENDS = 64 };
 
 /* The ids that one file gives; -1: none. */
 typedef struct bo_special_ids {
     int32_t begin, pad;
-    int32_t ends[BO_MOST_ENDS];
+    int32_t ends[BO_MAX_ENDS];
     size_t end_count;
 } bo_special_ids;
 
@@ -30,7 +30,7 @@ typedef struct bo_specials {
     bool known;                        /* config.json has ids, or states that there are none */
     char *texts[BO_COMPANION_COUNT];   /* the files as they were loaded; NULL: the directory has none */
     int32_t begin;                     /* the ids that apply */
-    int32_t ends[BO_MOST_ENDS];
+    int32_t ends[BO_MAX_ENDS];
     size_t end_count;
 } bo_specials;
 

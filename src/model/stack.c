@@ -191,12 +191,12 @@ static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_va
     bo_graph_scope(s->graph, "%s %zu %s", place_of(s), layer, bo_mixer_name(b->mixer));
     *normed = input_norm(s, layer, prefix, rule->mixer, x);
     bo_attention_values values = {0};
-    const bo_nn_name own = bo_nn_join(prefix, name);
+    const bo_nn_name full_name = bo_nn_join(prefix, name);
     if ((s->values || s->observe) && bo_nn_mixer_attends(b->mixer)) desc.values = &values;
-    const bo_value out = bo_nn_mixer(s->graph, own.text, *normed, x, s->positions, &desc);
+    const bo_value out = bo_nn_mixer(s->graph, full_name.text, *normed, x, s->positions, &desc);
     if (s->values && values.out) keep_values(s->graph, &values);
     if (s->values) s->values[layer] = values;
-    if (s->observe) s->observe(s, layer, own.text, *normed, &values, s->observer);
+    if (s->observe) s->observe(s, layer, full_name.text, *normed, &values, s->observer);
     return out;
 }
 

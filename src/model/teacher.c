@@ -47,15 +47,15 @@ static void compare(const bo_stack *stack, size_t layer, const char *prefix, bo_
     const bo_model *student = teacher->student;
     const bo_model_desc *d = &student->desc;
     if (!bo_block_replaces(bo_model_block(d, layer))) return;
-    const bo_branch theirs = bo_model_branch(stack->desc, layer, teacher->attentions[layer]);
-    bo_branch own = bo_model_branch(d, layer, student->attentions[layer]);
-    own.tokens = stack->tokens;
-    own.max_sequences = stack->max_sequences;
+    const bo_branch teacher_branch = bo_model_branch(stack->desc, layer, teacher->attentions[layer]);
+    bo_branch student_branch = bo_model_branch(d, layer, student->attentions[layer]);
+    student_branch.tokens = stack->tokens;
+    student_branch.max_sequences = stack->max_sequences;
     bo_graph_scope(stack->graph, "layer %zu imitation", layer);
-    const bo_value wanted = bo_nn_projected(stack->graph, prefix, values->out, d->width, &theirs);
-    const bo_value out = bo_nn_attend_given(stack->graph, prefix, normed, values, &own);
-    const bo_value found = bo_nn_projected(stack->graph, prefix, out, d->width, &own);
-    teacher->errors[teacher->count++] = bo_graph_loss(stack->graph, BO_LOSS_KIND_RELATIVE, found, wanted);
+    const bo_value expected = bo_nn_projected(stack->graph, prefix, values->out, d->width, &teacher_branch);
+    const bo_value out = bo_nn_attend_given(stack->graph, prefix, normed, values, &student_branch);
+    const bo_value found = bo_nn_projected(stack->graph, prefix, out, d->width, &student_branch);
+    teacher->errors[teacher->count++] = bo_graph_loss(stack->graph, BO_LOSS_KIND_RELATIVE, found, expected);
 }
 
 static void finish(bo_teacher *teacher, bo_graph *graph, bo_model_graph *out)

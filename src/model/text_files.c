@@ -36,10 +36,10 @@ static bo_status has_tokenizer(bo_context *context, const bo_origin *from, bool 
 static bo_status load_tokenizer(bo_context *context, const bo_origin *from, const bo_config *config, bo_tokenizer **out,
                                 bool *same)
 {
-    bool there;
+    bool present;
     *same = true;
-    BO_TRY(has_tokenizer(context, from, &there));
-    if (!there && (config->no_tokenizer || (config->family != BO_FAMILY_BOCHNER && !config->knows_tokenizer))) {
+    BO_TRY(has_tokenizer(context, from, &present));
+    if (!present && (config->no_tokenizer || (config->family != BO_FAMILY_BOCHNER && !config->knows_tokenizer))) {
         bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is missing", from->name);
         return BO_OK;
     }
@@ -75,7 +75,7 @@ static bo_status compare_tokenizer(bo_context *context, const bo_origin *from, c
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
 /* Returns the number of values of the largest weights of an MLP. */
-static double least_mlp(const bo_block *b, double width)
+static double min_mlp(const bo_block *b, double width)
 {
     double matrix = (double)b->hidden * width;
     if (b->mlp == BO_MLP_CUSTOM || b->mlp == BO_MLP_LAYERS) return 0;
@@ -84,7 +84,7 @@ static double least_mlp(const bo_block *b, double width)
 }
 
 /* Returns the number of values of the frequencies of an attention. */
-static double least_maps(const bo_attention_desc *a)
+static double min_maps(const bo_attention_desc *a)
 {
     const bo_features_desc *f = &a->features;
     bool drawn = f->features && f->draw != BO_DRAW_HADAMARD && f->function != BO_FUNCTION_TENSORSKETCH &&
@@ -93,14 +93,14 @@ static double least_maps(const bo_attention_desc *a)
 }
 
 /* Returns the number of values of a place: of a layer, or of a cross attention. */
-static double least_numbers(const bo_model_desc *d, size_t place)
+static double min_numbers(const bo_model_desc *d, size_t place)
 {
     const bo_block *b = bo_block_at(d, place);
     const bo_attention_desc *a = bo_attention_at(d, place);
     const double width = (double)d->width, heads = (double)(b->heads + b->key_heads) * (double)b->head_dim;
-    const double maps = a ? least_maps(a) : 0;
+    const double maps = a ? min_maps(a) : 0;
     if (bo_model_part_of(d, place) == BO_MODEL_PART_CROSS) return a ? 2 * heads * width + maps : 0;
-    return (b->mixer == BO_MIXER_ATTENTION ? 2 * heads * width : width * width) + least_mlp(b, width) + maps;
+    return (b->mixer == BO_MIXER_ATTENTION ? 2 * heads * width : width * width) + min_mlp(b, width) + maps;
 }
 
 /* A small configuration can specify any size. Before memory is allocated, this checks that the tensors are at least as
@@ -109,7 +109,7 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
 {
     const double width = (double)d->width;
     double numbers = (double)d->vocab * width + (double)d->classes * width;
-    for (size_t i = 0; i < bo_model_place(d, BO_MODEL_PART_END); i++) numbers += least_numbers(d, i);
+    for (size_t i = 0; i < bo_model_place(d, BO_MODEL_PART_END); i++) numbers += min_numbers(d, i);
     if (bo_model_positions_kind(d) == BO_POSITIONS_LEARNED) numbers += (double)d->context * width;
     if (2 * numbers <= bytes) return BO_OK;
     return bo_fail(context, BO_FORMAT,
@@ -118,7 +118,7 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
 }
 
 /* Reports an error that would be the caller's mistake in a descriptor as an error in the file. */
-static bo_status blame_file(bo_context *context, bo_status status, const char *where)
+static bo_status file_error(bo_context *context, bo_status status, const char *where)
 {
     if (status != BO_INVALID && status != BO_UNSUPPORTED) return status;
     return bo_fail(context, BO_FORMAT, "%s: %s", where, bo_context_error(context));
@@ -137,11 +137,11 @@ static bo_status build(bo_context *context, const bo_origin *from, const bo_conf
                        const bo_tokenizer *tokenizer, const bo_tensors *file, bo_model **out)
 {
     bo_model_desc resolved;
-    BO_TRY(blame_file(context, bo_model_resolve(context, &config->desc, tokenizer, &resolved), from->config_path));
+    BO_TRY(file_error(context, bo_model_resolve(context, &config->desc, tokenizer, &resolved), from->config_path));
     const bo_status status = check_claims(context, from->config_path, &resolved, count_bytes(file));
     bo_model_desc_release(&resolved);
     BO_TRY(status);
-    return blame_file(context, bo_model_build(context, &config->desc, tokenizer, out), from->config_path);
+    return file_error(context, bo_model_build(context, &config->desc, tokenizer, out), from->config_path);
 }
 
 /* Reads the tensors of a directory, whose config.json has this checksum. `tokenizer` may be NULL: it is not compared.

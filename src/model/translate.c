@@ -46,7 +46,7 @@ typedef struct hypothesis {
 typedef struct searching {
     bo_lanes *lanes;
     const bo_search *search;
-    size_t count, vocab, most; /* sources; token ids; maximum tokens over all sources */
+    size_t count, vocab, max_tokens; /* sources; token ids; maximum tokens over all sources */
     size_t active, next_active, step;
     hypothesis *alive, *next;
     size_t *from;
@@ -88,8 +88,8 @@ static void weigh_lane(void *arg, size_t lane, int worker)
     candidate *out = s->candidates + lane * s->kept;
     (void)worker;
     find_likeliest(logits, s->vocab, s->kept, out);
-    double most = out[0].log_p;
-    double all = most + log((double)s->kernels->exp_sum(s->vocab, logits, (float)-most, logits));
+    double max_log_p = out[0].log_p;
+    double all = max_log_p + log((double)s->kernels->exp_sum(s->vocab, logits, (float)-max_log_p, logits));
     for (size_t i = 0; i < s->kept; i++) {
         out[i].lane = lane;
         out[i].log_p += s->alive[lane].log_p - all;
@@ -132,23 +132,23 @@ static void go_on_with(searching *s, size_t source, const candidate *c)
 
 /* True if no active hypothesis can be better than the best ending: log p only decreases, and the penalty grows at most
  * to that of the longest text. */
-static bool is_settled(const searching *s, size_t source, double log_p)
+static bool is_decided(const searching *s, size_t source, double log_p)
 {
-    return s->endings[source].score >= bo_search_score(s->search, log_p, s->search->most[source]);
+    return s->endings[source].score >= bo_search_score(s->search, log_p, s->search->max_tokens[source]);
 }
 
 /* Makes the hypotheses of a source for the next step, from those in lanes first … end - 1. */
 static void extend_source(searching *s, size_t first, size_t end)
 {
     size_t source = s->alive[first].source, begin = s->next_active;
-    bool last = s->step + 1 >= s->search->most[source];
+    bool last = s->step + 1 >= s->search->max_tokens[source];
     const candidate *c;
     for (size_t left = s->width[source]; left && (c = take_best(s, first, end)); left--)
         if (last || c->token == s->search->end)
             end_with(s, source, c);
         else
             go_on_with(s, source, c);
-    if (s->next_active > begin && is_settled(s, source, s->next[begin].log_p)) s->next_active = begin;
+    if (s->next_active > begin && is_decided(s, source, s->next[begin].log_p)) s->next_active = begin;
 }
 
 /* ---- all sources ------------------------------------------------------------------------------------------------- */
@@ -200,7 +200,7 @@ static bo_status search_all(bo_context *context, searching *s, const bo_text_vie
 {
     BO_TRY(begin(context, s, sources));
     for (s->step = 0; s->active; s->step++) {
-        BO_TRY(bo_progress(context, "searching", (double)s->step, (double)s->most));
+        BO_TRY(bo_progress(context, "searching", (double)s->step, (double)s->max_tokens));
         BO_TRY(bo_lanes_choose(context, s->lanes, s->active, s->from));
         BO_TRY(bo_lanes_step(context, s->lanes, s->active, s->ids, s->logits));
         bo_parallel(context, s->active, weigh_lane, s);
@@ -213,7 +213,7 @@ static bo_status search_all(bo_context *context, searching *s, const bo_text_vie
 }
 
 /* Follows the links from the last token to the first. */
-static bo_status tell(bo_context *context, const searching *s, const ending *best, bo_ids *out)
+static bo_status trace_tokens(bo_context *context, const searching *s, const ending *best, bo_ids *out)
 {
     size_t count = best->length - (best->token == s->search->end), lane = best->lane;
     if (count == 0) return BO_OK; /* the list may have no items */
@@ -239,7 +239,7 @@ static bo_status allocate_search(bo_context *context, searching *s)
     s->heads = bo_alloc(context, lanes, sizeof *s->heads, "hypotheses");
     s->logits = bo_alloc_raw(context, lanes, s->vocab * sizeof *s->logits, "logits of hypotheses");
     s->candidates = bo_alloc(context, lanes, s->kept * sizeof *s->candidates, "candidates of hypotheses");
-    s->links = bo_alloc_raw(context, lanes, s->most * sizeof *s->links, "tokens of hypotheses");
+    s->links = bo_alloc_raw(context, lanes, s->max_tokens * sizeof *s->links, "tokens of hypotheses");
     s->width = bo_alloc(context, s->count, sizeof *s->width, "sources");
     s->endings = bo_alloc(context, s->count, sizeof *s->endings, "sources");
     bool all = s->alive && s->next && s->from && s->ids && s->heads && s->logits && s->candidates && s->links;
@@ -262,11 +262,12 @@ bo_status bo_lanes_search(bo_context *context, bo_lanes *lanes, const bo_text_vi
                    .vocab = lanes->model->desc.vocab,
                    .kernels = bo_context_kernels(context)};
     s.kept = search->beam < s.vocab ? search->beam : s.vocab;
-    for (size_t i = 0; i < count; i++) s.most = search->most[i] > s.most ? search->most[i] : s.most;
+    for (size_t i = 0; i < count; i++)
+        s.max_tokens = search->max_tokens[i] > s.max_tokens ? search->max_tokens[i] : s.max_tokens;
     bo_status status = allocate_search(context, &s);
     if (status == BO_OK) status = search_all(context, &s, sources);
     for (size_t i = 0; status == BO_OK && i < count; i++) {
-        status = tell(context, &s, &s.endings[i], &ids[i]);
+        status = trace_tokens(context, &s, &s.endings[i], &ids[i]);
         if (scores) scores[i] = s.endings[i].log_p;
     }
     release_search(&s);
@@ -277,7 +278,7 @@ bo_status bo_lanes_search(bo_context *context, bo_lanes *lanes, const bo_text_vi
  * Translation of texts. Sources of similar length are translated together, so that they end at about the same time. */
 
 /* MOST_BEAM: the work of a step grows with the square of the beam, and cancellation is checked between steps. */
-enum { TOGETHER = 64, MORE = 50, MOST_BEAM = 1024 };
+enum { TOGETHER = 64, MORE = 50, MAX_BEAM = 1024 };
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
@@ -293,27 +294,27 @@ bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const
     if (!out->beam) out->beam = 1;
     if (!(out->penalty <= 100))
         return bo_fail(context, BO_INVALID, "translate: penalty should be at most 100, found %g", out->penalty);
-    if (out->beam > MOST_BEAM)
-        return bo_fail(context, BO_INVALID, "translate: a beam has at most %d hypotheses, found %zu", MOST_BEAM,
+    if (out->beam > MAX_BEAM)
+        return bo_fail(context, BO_INVALID, "translate: a beam has at most %d hypotheses, found %zu", MAX_BEAM,
                        out->beam);
     out->penalty = out->beam == 1 || out->penalty < 0 ? 0 : out->penalty == 0 ? 1 : out->penalty;
     if (!out->together) out->together = out->beam < TOGETHER ? TOGETHER / out->beam : 1;
-    if (out->together > BO_LANES_MOST / out->beam) out->together = BO_LANES_MOST / out->beam;
+    if (out->together > BO_MAX_LANES / out->beam) out->together = BO_MAX_LANES / out->beam;
     return BO_OK;
 }
 
 int32_t bo_translate_end(const bo_model *model)
 {
-    bo_texts_desc wanted = {0};
-    bo_model_preset_texts(model, true, &wanted);
-    return (int32_t)wanted.end - 1;
+    bo_texts_desc texts = {0};
+    bo_model_preset_texts(model, true, &texts);
+    return (int32_t)texts.end - 1;
 }
 
 bo_status bo_translate_check(bo_context *context, const bo_model *model, const bo_texts *texts, size_t example,
                              size_t side)
 {
     const bo_text_view text = bo_text_at(texts, example, side);
-    const size_t vocab = model->desc.vocab, most = model->desc.context + 1;
+    const size_t vocab = model->desc.vocab, limit = model->desc.context + 1;
     const char *path;
     const size_t line = bo_texts_line(texts, example, &path);
     if (!text.count || text.ids[text.count - 1] != bo_translate_end(model))
@@ -321,9 +322,9 @@ bo_status bo_translate_check(bo_context *context, const bo_model *model, const b
             context, BO_INVALID,
             "%s, line %zu: the text does not end with the end token of the model (see bo_model_preset_texts)", path,
             line);
-    if (text.count > most)
+    if (text.count > limit)
         return bo_fail(context, BO_INVALID, "%s, line %zu: expected at most %zu tokens, the model's context, found %zu",
-                       path, line, most - 1, text.count - 1);
+                       path, line, limit - 1, text.count - 1);
     for (size_t i = 0; i < text.count; i++)
         if (text.ids[i] < 0 || (size_t)text.ids[i] >= vocab)
             return bo_fail(context, BO_INVALID, "%s, line %zu: expected ids below %zu, found %ld", path, line, vocab,
@@ -332,10 +333,10 @@ bo_status bo_translate_check(bo_context *context, const bo_model *model, const b
 }
 
 /* Returns the maximum number of tokens of the translation of a source. */
-static size_t most_tokens(const bo_model *model, const bo_translate_desc *desc, size_t source)
+static size_t max_tokens(const bo_model *model, const bo_translate_desc *desc, size_t source)
 {
-    size_t wanted = desc->most ? desc->most : 2 * source + MORE, context = model->desc.context;
-    return wanted < context ? wanted : context;
+    size_t requested = desc->max_tokens ? desc->max_tokens : 2 * source + MORE, context = model->desc.context;
+    return requested < context ? requested : context;
 }
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
@@ -353,7 +354,7 @@ typedef struct batch {
     bo_lanes *lanes;
     entry *entries;
     bo_text_view *sources; /* `together` entries each: */
-    size_t *most;
+    size_t *max_tokens;
     bo_ids *ids;
     double *scores;
 } batch;
@@ -370,16 +371,16 @@ static bo_status allocate_batch(bo_context *context, size_t count, batch *b)
     size_t together = b->desc->together;
     b->entries = bo_alloc(context, count, sizeof *b->entries, "sources");
     b->sources = bo_alloc(context, together, sizeof *b->sources, "sources");
-    b->most = bo_alloc(context, together, sizeof *b->most, "sources");
+    b->max_tokens = bo_alloc(context, together, sizeof *b->max_tokens, "sources");
     b->ids = bo_alloc(context, together, sizeof *b->ids, "translations");
     b->scores = bo_alloc(context, together, sizeof *b->scores, "translations");
-    return b->entries && b->sources && b->most && b->ids && b->scores ? BO_OK : BO_MEMORY;
+    return b->entries && b->sources && b->max_tokens && b->ids && b->scores ? BO_OK : BO_MEMORY;
 }
 
 static void release_batch(batch *b)
 {
     for (size_t i = 0; b->ids && i < b->desc->together; i++) bo_ids_free(&b->ids[i]);
-    void *const blocks[] = {b->entries, b->sources, b->most, b->ids, b->scores};
+    void *const blocks[] = {b->entries, b->sources, b->max_tokens, b->ids, b->scores};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     bo_lanes_destroy(b->lanes);
 }
@@ -387,12 +388,13 @@ static void release_batch(batch *b)
 /* Makes lanes for the longest source and the longest translation. */
 static bo_status make_lanes(bo_context *context, batch *b, size_t count)
 {
-    size_t together = count < b->desc->together ? count : b->desc->together, most = 0;
+    size_t together = count < b->desc->together ? count : b->desc->together, longest = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t found = most_tokens(b->model, b->desc, b->entries[i].source.count);
-        most = found > most ? found : most;
+        size_t found = max_tokens(b->model, b->desc, b->entries[i].source.count);
+        longest = found > longest ? found : longest;
     }
-    bo_lanes_desc lanes = {.count = together * b->desc->beam, .capacity = most, .source = b->entries[0].source.count};
+    bo_lanes_desc lanes = {
+        .count = together * b->desc->beam, .capacity = longest, .source = b->entries[0].source.count};
     return bo_lanes_create(context, b->model, &lanes, &b->lanes);
 }
 
@@ -401,7 +403,7 @@ static bo_status translate_some(bo_context *context, batch *b, const entry *entr
 {
     for (size_t i = 0; i < count; i++) {
         b->sources[i] = entries[i].source;
-        b->most[i] = most_tokens(b->model, b->desc, entries[i].source.count);
+        b->max_tokens[i] = max_tokens(b->model, b->desc, entries[i].source.count);
     }
     BO_TRY(bo_lanes_search(context, b->lanes, b->sources, count, &b->search, b->ids, b->scores));
     for (size_t i = 0; i < count; i++) {
@@ -443,8 +445,8 @@ bo_status bo_model_translate(bo_context *context, const bo_model *model, const b
     if (!count) return BO_OK;
     batch b = {.model = model, .desc = &resolved};
     bo_status status = allocate_batch(context, count, &b);
-    b.search =
-        (bo_search){.beam = resolved.beam, .penalty = resolved.penalty, .end = bo_translate_end(model), .most = b.most};
+    b.search = (bo_search){
+        .beam = resolved.beam, .penalty = resolved.penalty, .end = bo_translate_end(model), .max_tokens = b.max_tokens};
     if (status == BO_OK) status = translate_all(context, &b, texts, first, count, ids, scores);
     for (size_t i = 0; status != BO_OK && i < count; i++) bo_ids_free(&ids[i]);
     release_batch(&b);

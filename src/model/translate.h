@@ -20,10 +20,11 @@ bo_status bo_translate_check(bo_context *context, const bo_model *model, const b
 /* ---- search: greedy, or beam search with several hypotheses ------------------------------------------------------ */
 
 typedef struct bo_search {
-    size_t beam;        /* hypotheses per source; 1: greedy */
-    double penalty;     /* α of bo_search_score, at least 0 */
-    int32_t end;        /* token that starts and ends a text */
-    const size_t *most; /* maximum tokens per source, at least 1; a longer text is truncated and has no end token */
+    size_t beam;    /* hypotheses per source; 1: greedy */
+    double penalty; /* α of bo_search_score, at least 0 */
+    int32_t end;    /* token that starts and ends a text */
+    const size_t
+        *max_tokens; /* maximum tokens per source, at least 1; a longer text is truncated and has no end token */
 } bo_search;
 
 /* Returns log p / ((5 + length) / 6)^α (1609.08144, equation 14 without coverage); length includes the end token. */

@@ -55,8 +55,8 @@ bo_status bo_model_digest(bo_context *context, const bo_model *model, uint64_t *
     bo_status status = floats ? BO_OK : BO_MEMORY;
     uint64_t hash = all;
     for (size_t at = 0; at < all && status == BO_OK; at += (size_t)BLOCKS * BLOCK_FLOATS) {
-        const size_t most = (size_t)BLOCKS * BLOCK_FLOATS;
-        round_of_blocks round = {.floats = floats, .count = all - at < most ? all - at : most};
+        const size_t max_floats = (size_t)BLOCKS * BLOCK_FLOATS;
+        round_of_blocks round = {.floats = floats, .count = all - at < max_floats ? all - at : max_floats};
         const size_t blocks = (round.count + BLOCK_FLOATS - 1) / BLOCK_FLOATS;
         status = bo_buffer_read(context, device, floats, data + at * sizeof *floats, round.count * sizeof *floats);
         if (status == BO_OK) bo_parallel(context, blocks, hash_block, &round);
@@ -77,7 +77,7 @@ static bool same_shape(const bo_weight *a, const bo_weight *b)
 }
 
 /* True if the tokenizers differ. The rows of an embedding and of an output matrix belong to tokens. */
-static bool speaks_otherwise(const bo_model *model, const bo_model *from)
+static bool has_other_tokenizer(const bo_model *model, const bo_model *from)
 {
     return model->tokenizer && from->tokenizer &&
            bo_tokenizer_fingerprint(model->tokenizer) != bo_tokenizer_fingerprint(from->tokenizer);
@@ -94,67 +94,69 @@ static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model
     for (size_t i = 0; i < bo_model_place(&model->desc, BO_MODEL_PART_END); i++) {
         const bo_model_part part = bo_model_part_of(&model->desc, i);
         const size_t layer = i - bo_model_place(&model->desc, part);
-        bool taken;
-        BO_TRY(bo_maps_adopt(context, model, from, i, &taken));
-        if (!taken && model->attentions[i] && bo_attention_features(model->attentions[i], 0))
+        bool copied;
+        BO_TRY(bo_maps_adopt(context, model, from, i, &copied));
+        if (!copied && model->attentions[i] && bo_attention_features(model->attentions[i], 0))
             bo_log(context, BO_LOG_INFO, "%s %zu: frequencies are newly sampled", parts[part], layer);
-        BO_TRY(bo_mlp_map_adopt(context, model, from, i, &taken));
-        if (!taken)
+        BO_TRY(bo_mlp_map_adopt(context, model, from, i, &copied));
+        if (!copied)
             bo_log(context, BO_LOG_INFO, "%s %zu: frequencies of the MLP are newly sampled", parts[part], layer);
     }
     return BO_OK;
 }
 
 /* Copies a weight of another model as float32. */
-static bo_status adopt_weight(bo_context *context, const bo_model *model, const bo_weight *mine, const bo_model *from,
-                              const bo_weight *theirs)
+static bo_status adopt_weight(bo_context *context, const bo_model *model, const bo_weight *weight, const bo_model *from,
+                              const bo_weight *source)
 {
     bo_device *device = bo_weights_device(model->weights);
     if (device == bo_weights_device(from->weights))
-        return bo_backend_of(device)->widen(context, theirs->element, mine->rows, mine->columns, theirs->data,
-                                            mine->data);
-    float *host = bo_alloc_raw(context, mine->rows * mine->columns, sizeof *host, "a weight of another device");
+        return bo_backend_of(device)->widen(context, source->element, weight->rows, weight->columns, source->data,
+                                            weight->data);
+    float *host = bo_alloc_raw(context, weight->rows * weight->columns, sizeof *host, "a weight of another device");
     if (!host) return BO_MEMORY;
-    bo_status status = bo_weights_get(context, from->weights, theirs->name, host, NULL);
-    if (status == BO_OK) status = bo_weights_set(context, model->weights, mine->name, host);
+    bo_status status = bo_weights_get(context, from->weights, source->name, host, NULL);
+    if (status == BO_OK) status = bo_weights_set(context, model->weights, weight->name, host);
     bo_free(host);
     return status;
 }
 
-bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken)
+bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *copied)
 {
     BO_REQUIRE(context, model, from);
     BO_TRY(bo_model_require_text(context, model, "adopting weights"));
     BO_TRY(bo_model_require_text(context, from, "adopting weights"));
     BO_TRY(bo_device_check(context, bo_weights_device(model->weights), "a model"));
-    const bool other_tokens = speaks_otherwise(model, from);
+    const bool other_tokens = has_other_tokenizer(model, from);
     size_t count = 0;
     if (other_tokens)
         bo_log(context, BO_LOG_WARNING,
                "the tokenizer differs from that of the initial model: embedding and output are newly initialized, "
                "since their rows belong to other tokens");
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
-        const bo_weight *mine = bo_weights_at(model->weights, i), *theirs = bo_weights_find(from->weights, mine->name);
-        if (!theirs || !same_shape(mine, theirs)) {
-            bo_log(context, BO_LOG_INFO, "%s: %s", mine->name, theirs ? "newly initialized: its shape differs" : "new");
+        const bo_weight *weight = bo_weights_at(model->weights, i),
+                        *source = bo_weights_find(from->weights, weight->name);
+        if (!source || !same_shape(weight, source)) {
+            bo_log(context, BO_LOG_INFO, "%s: %s", weight->name,
+                   source ? "newly initialized: its shape differs" : "new");
             continue;
         }
-        if (other_tokens && holds_tokens(mine)) {
+        if (other_tokens && holds_tokens(weight)) {
             bo_log(context, BO_LOG_INFO, "%s: newly initialized: its rows belong to tokens of another tokenizer",
-                   mine->name);
+                   weight->name);
             continue;
         }
-        if (mine->element != BO_ELEMENT_FLOAT32)
+        if (weight->element != BO_ELEMENT_FLOAT32)
             return bo_fail(context, BO_INVALID, "model: weight '%s' is stored in fewer bits, for inference only",
-                           mine->name);
-        BO_TRY(adopt_weight(context, model, mine, from, theirs));
+                           weight->name);
+        BO_TRY(adopt_weight(context, model, weight, from, source));
         count++;
     }
     for (size_t i = 0; i < bo_weights_count(from->weights); i++) {
         const char *name = bo_weights_at(from->weights, i)->name;
         if (!bo_weights_find(model->weights, name)) bo_log(context, BO_LOG_INFO, "%s: not used", name);
     }
-    if (taken) *taken = count;
+    if (copied) *copied = count;
     BO_TRY(bo_specials_adopt(context, model, from));
     return adopt_maps(context, model, from);
 }

@@ -5,12 +5,12 @@
 #include "../model/model.h"
 #include <math.h>
 
-static const size_t MOST = (size_t)1 << 30; /* products of a few numbers of this size stay finite */
+static const size_t MAX_SIZE = (size_t)1 << 30; /* products of a few numbers of this size stay finite */
 
 static bo_status check(bo_context *context, const char *what, size_t value)
 {
-    if (value >= 1 && value <= MOST) return BO_OK;
-    return bo_fail(context, BO_INVALID, "plan: %s: expected 1 to %zu, found %zu", what, MOST, value);
+    if (value >= 1 && value <= MAX_SIZE) return BO_OK;
+    return bo_fail(context, BO_INVALID, "plan: %s: expected 1 to %zu, found %zu", what, MAX_SIZE, value);
 }
 
 /* The library's copy of the name of an attention, which lives as long as the program. NULL: unknown. */
@@ -74,7 +74,7 @@ bo_status bo_plan_descriptors(bo_context *context, const bo_plan_shape *shape, b
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
 /* Average number of keys that a query compares with individually. */
-static double seen(const bo_attention_desc *d, double tokens)
+static double attended_keys(const bo_attention_desc *d, double tokens)
 {
     const double window = (double)d->window;
     if (d->window && window < tokens) return (window * tokens - window * (window - 1) / 2) / tokens;
@@ -92,8 +92,8 @@ static double head_copies(const bo_attention *attention, const bo_attention_cost
     const bool scores = bo_attention_has(d, BO_TRAIT_WINDOW), state = !bo_attention_has(d, BO_TRAIT_CAPACITY);
     /* the factorization, updated per token */
     const double solve = bo_attention_has(d, BO_TRAIT_ITERATIONS) ? 2 * dim * dim : 0;
-    return tokens *
-           ((scores ? 2 * seen(d, tokens) : 0) + solve + (state ? 2 * features + 2 * features * (dim + 1) / chunk : 0));
+    return tokens * ((scores ? 2 * attended_keys(d, tokens) : 0) + solve +
+                     (state ? 2 * features + 2 * features * (dim + 1) / chunk : 0));
 }
 
 /* Counts by creating the attention of a model with one such head. */

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { DEPTH = 4, MOST_DIM = 256, MOST_FEATURES = 1024 };
+enum { DEPTH = 4, MAX_DIM = 256, MAX_FEATURES = 1024 };
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -37,30 +37,30 @@ static void write_timing(bo_json_text *text, const bo_plan_timing *timing)
     bo_json_raw(text, "}");
 }
 
-void bo_plan_machine_text(const bo_plan_machine *machine, bo_json_text *text)
+void bo_plan_host_text(const bo_plan_host *host, bo_json_text *text)
 {
-    const bo_plan_shape *first = &machine->timings[0].shape;
+    const bo_plan_shape *first = &host->timings[0].shape;
     bo_json_raw(text, BO_JSON_SEALED "\n  \"format\": \"bochner calibration 1\",\n  \"attention\": ");
     bo_json_string(text, first->attention);
     bo_json_raw(text, ",\n  \"optimizer\": ");
     bo_json_string(text, bo_optimizer_kind_name(first->optimizer));
     bo_json_raw(text, ",\n  \"isa\": ");
-    bo_json_string(text, machine->isa);
+    bo_json_string(text, host->isa);
     bo_json_raw(text, ",\n  \"threads\": ");
-    bo_json_whole(text, (uint64_t)machine->threads);
+    bo_json_whole(text, (uint64_t)host->threads);
     bo_json_raw(text, ",\n  \"timings\": [");
-    for (size_t i = 0; i < machine->timing_count; i++) {
+    for (size_t i = 0; i < host->timing_count; i++) {
         bo_json_raw(text, i ? ",\n    " : "\n    ");
-        write_timing(text, &machine->timings[i]);
+        write_timing(text, &host->timings[i]);
     }
     bo_json_raw(text, "\n  ]\n}\n");
 }
 
-bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machine, const char *path)
+bo_status bo_plan_host_save(bo_context *context, const bo_plan_host *host, const char *path)
 {
-    BO_REQUIRE(context, machine, path);
+    BO_REQUIRE(context, host, path);
     bo_json_text text = {.context = context};
-    bo_plan_machine_text(machine, &text);
+    bo_plan_host_text(host, &text);
     return bo_json_text_save(&text, path);
 }
 
@@ -107,10 +107,10 @@ static bo_status read_timing(const calibration_file *file, const bo_json *object
     BO_TRY(read_count(file, object, "batch", &s->batch));
     BO_TRY(read_count(file, object, "vocab", &s->vocab));
     /* feature maps of such heads would be created just to count */
-    if (s->width / s->heads > MOST_DIM || s->features > MOST_FEATURES)
+    if (s->width / s->heads > MAX_DIM || s->features > MAX_FEATURES)
         return bo_fail(file->context, BO_FORMAT,
                        "%s: a shape of %zu features and heads of %zu: expected at most %d and %d", file->path,
-                       s->features, s->width / s->heads, MOST_FEATURES, MOST_DIM);
+                       s->features, s->width / s->heads, MAX_FEATURES, MAX_DIM);
     BO_TRY(read_number(file, object, "seconds", &out->seconds));
     return read_number(file, object, "spread", &out->spread);
 }
@@ -135,7 +135,7 @@ static bo_status read_timings(const calibration_file *file, const bo_json *root,
     return BO_OK;
 }
 
-static bo_status read_machine(const calibration_file *file, const bo_json *root, bo_plan_machine **out)
+static bo_status read_host(const calibration_file *file, const bo_json *root, bo_plan_host **out)
 {
     bo_plan_timing timings[BO_PLAN_SHAPES];
     const char *format, *isa;
@@ -149,7 +149,7 @@ static bo_status read_machine(const calibration_file *file, const bo_json *root,
     BO_TRY(read_count(file, root, "threads", &threads));
     if (threads > 1 << 16)
         return bo_fail(file->context, BO_FORMAT, "%s: threads: expected at most 65536, found %zu", file->path, threads);
-    const bo_status status = bo_plan_machine_fit_as(file->context, isa, (int)threads, timings, count, 0, out);
+    const bo_status status = bo_plan_host_fit_as(file->context, isa, (int)threads, timings, count, 0, out);
     if (status == BO_INVALID || status == BO_NUMERIC) {
         char why[512] = "";
         strncat(why, bo_context_error(file->context), sizeof why - 1);
@@ -158,8 +158,7 @@ static bo_status read_machine(const calibration_file *file, const bo_json *root,
     return status;
 }
 
-bo_status bo_plan_machine_parse(bo_context *context, const char *path, const char *text, size_t length,
-                                bo_plan_machine **out)
+bo_status bo_plan_host_parse(bo_context *context, const char *path, const char *text, size_t length, bo_plan_host **out)
 {
     const calibration_file file = {context, path};
     bo_json *root;
@@ -167,12 +166,12 @@ bo_status bo_plan_machine_parse(bo_context *context, const char *path, const cha
     if (length > bo_limits_calibration.bytes)
         return bo_input_too_large(context, path, length, false, bo_limits_calibration.bytes);
     BO_TRY(bo_json_parse(context, path, text, length, DEPTH, &root));
-    const bo_status status = read_machine(&file, root, out);
+    const bo_status status = read_host(&file, root, out);
     bo_json_delete(root);
     return status;
 }
 
-bo_status bo_plan_machine_load(bo_context *context, const char *path, bo_plan_machine **out)
+bo_status bo_plan_host_load(bo_context *context, const char *path, bo_plan_host **out)
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, path, out);
@@ -180,7 +179,7 @@ bo_status bo_plan_machine_load(bo_context *context, const char *path, bo_plan_ma
     size_t length;
     BO_TRY(bo_bytes_text(context, path, &bo_limits_calibration, &text, &length));
     bo_status status = bo_json_check(context, path, text, length);
-    if (status == BO_OK) status = bo_plan_machine_parse(context, path, text, length, out);
+    if (status == BO_OK) status = bo_plan_host_parse(context, path, text, length, out);
     bo_free(text);
     return status;
 }

@@ -118,21 +118,21 @@ static double left_out_error(const row_set *set, unsigned terms)
     double sum = 0;
     for (size_t left = 0; left < set->count; left++) {
         double cost[BO_PLAN_TERM_COUNT];
-        row_set others = *set;
+        row_set remaining = *set;
         /* for the last row: a move onto itself */
-        memmove(others.rows[left], others.rows[--others.count], sizeof others.rows[0]);
-        if (!fit_rows(&others, terms, cost)) return NAN;
+        memmove(remaining.rows[left], remaining.rows[--remaining.count], sizeof remaining.rows[0]);
+        if (!fit_rows(&remaining, terms, cost)) return NAN;
         const double e = predict(cost, set->rows[left]) - 1;
         sum += e * e;
     }
     return sqrt(sum / (double)set->count);
 }
 
-static bo_status fill_rows(bo_context *context, const bo_plan_machine *machine, row_set *out)
+static bo_status fill_rows(bo_context *context, const bo_plan_host *host, row_set *out)
 {
-    out->count = machine->timing_count;
-    for (size_t i = 0; i < machine->timing_count; i++) {
-        const bo_plan_timing *timing = &machine->timings[i];
+    out->count = host->timing_count;
+    for (size_t i = 0; i < host->timing_count; i++) {
+        const bo_plan_timing *timing = &host->timings[i];
         bo_plan_counts counts;
         if (!(timing->seconds > 0 && isfinite(timing->seconds)))
             return bo_fail(context, BO_INVALID, "timing %zu: expected positive seconds, found %g", i, timing->seconds);
@@ -145,15 +145,15 @@ static bo_status fill_rows(bo_context *context, const bo_plan_machine *machine, 
 }
 
 /* A calibration and the memory it points to, in one block. */
-typedef struct machine_block {
-    bo_plan_machine machine; /* first member: the pointer that the caller frees */
+typedef struct host_block {
+    bo_plan_host host; /* first member: the pointer that the caller frees */
     double costs[BO_PLAN_TERM_COUNT];
     char isa[24];
     bo_plan_timing timings[];
-} machine_block;
+} host_block;
 
 /* Copies the timings with defaults filled in. */
-static bo_status take_timings(bo_context *context, const bo_plan_timing *timings, size_t count, bo_plan_timing *out)
+static bo_status copy_timings(bo_context *context, const bo_plan_timing *timings, size_t count, bo_plan_timing *out)
 {
     for (size_t i = 0; i < count; i++) {
         BO_TRY(bo_check_reserved(context, "bo_plan_timing", timings[i].reserved));
@@ -167,76 +167,75 @@ static bo_status take_timings(bo_context *context, const bo_plan_timing *timings
     return BO_OK;
 }
 
-static bo_status fit_block(bo_context *context, const bo_plan_timing *timings, unsigned terms, machine_block *block)
+static bo_status fit_block(bo_context *context, const bo_plan_timing *timings, unsigned terms, host_block *block)
 {
     const unsigned all = (1u << BO_PLAN_TERM_COUNT) - 1, used = terms ? terms & all : all;
-    bo_plan_machine *machine = &block->machine;
+    bo_plan_host *host = &block->host;
     row_set set;
-    BO_TRY(take_timings(context, timings, machine->timing_count, block->timings));
-    BO_TRY(fill_rows(context, machine, &set));
+    BO_TRY(copy_timings(context, timings, host->timing_count, block->timings));
+    BO_TRY(fill_rows(context, host, &set));
     if (!fit_rows(&set, used, block->costs))
-        return bo_fail(context, BO_NUMERIC, "%zu timings do not determine the costs of a step", machine->timing_count);
-    machine->error = left_out_error(&set, used);
+        return bo_fail(context, BO_NUMERIC, "%zu timings do not determine the costs of a step", host->timing_count);
+    host->error = left_out_error(&set, used);
     return BO_OK;
 }
 
-bo_status bo_plan_machine_fit_as(bo_context *context, const char *isa, int threads, const bo_plan_timing *timings,
-                                 size_t count, unsigned terms, bo_plan_machine **out)
+bo_status bo_plan_host_fit_as(bo_context *context, const char *isa, int threads, const bo_plan_timing *timings,
+                              size_t count, unsigned terms, bo_plan_host **out)
 {
     *out = NULL;
     if (count <= BO_PLAN_TERM_COUNT || count > BO_PLAN_SHAPES)
         return bo_fail(context, BO_INVALID, "timings to fit: expected %d to %d, found %zu", BO_PLAN_TERM_COUNT + 1,
                        BO_PLAN_SHAPES, count);
-    machine_block *block =
+    host_block *block =
         bo_alloc(context, 1, sizeof *block + count * sizeof block->timings[0], "what a machine's steps cost");
     if (!block) return BO_MEMORY;
     strncat(block->isa, isa, sizeof block->isa - 1);
-    block->machine = (bo_plan_machine){.isa = block->isa,
-                                       .threads = threads,
-                                       .costs = block->costs,
-                                       .cost_count = BO_PLAN_TERM_COUNT,
-                                       .timings = block->timings,
-                                       .timing_count = count};
+    block->host = (bo_plan_host){.isa = block->isa,
+                                 .threads = threads,
+                                 .costs = block->costs,
+                                 .cost_count = BO_PLAN_TERM_COUNT,
+                                 .timings = block->timings,
+                                 .timing_count = count};
     const bo_status status = fit_block(context, timings, terms, block);
     if (status == BO_OK)
-        *out = &block->machine;
+        *out = &block->host;
     else
         bo_free(block);
     return status;
 }
 
-bo_status bo_plan_machine_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
-                              bo_plan_machine **out)
+bo_status bo_plan_host_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
+                           bo_plan_host **out)
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, out);
     BO_REQUIRE_IF(context, count > 0, timings);
-    return bo_plan_machine_fit_as(context, bo_context_describe(context)->isa, bo_context_threads(context), timings,
-                                  count, terms, out);
+    return bo_plan_host_fit_as(context, bo_context_describe(context)->isa, bo_context_threads(context), timings, count,
+                               terms, out);
 }
 
-void bo_plan_machine_destroy(bo_plan_machine *machine)
+void bo_plan_host_destroy(bo_plan_host *host)
 {
-    bo_free(machine);
+    bo_free(host);
 }
 
 /* Two standard deviations each way, as a factor. */
-bo_plan_range bo_plan_step_of(const bo_plan_machine *machine, const bo_plan_counts *counts)
+bo_plan_range bo_plan_step_of(const bo_plan_host *host, const bo_plan_counts *counts)
 {
     double terms[BO_PLAN_TERM_COUNT];
     bo_plan_terms_of(counts, terms);
-    const double seconds = predict(machine->costs, terms), factor = 1 + 2 * machine->error;
+    const double seconds = predict(host->costs, terms), factor = 1 + 2 * host->error;
     return (bo_plan_range){seconds, seconds / factor, seconds * factor};
 }
 
-bo_status bo_plan_step(bo_context *context, const bo_plan_machine *machine, const bo_plan_shape *shape,
-                       bo_plan_range *out)
+bo_status bo_plan_step(bo_context *context, const bo_plan_host *host, const bo_plan_shape *shape, bo_plan_range *out)
 {
-    BO_REQUIRE(context, machine, shape, out);
-    BO_REQUIRE(context, machine->timings);
+    BO_REQUIRE(context, host, shape, out);
+    BO_REQUIRE(context, host->timings);
     bo_plan_shape s;
     bo_plan_head head;
-    const bo_plan_shape *measured = &machine->timings[0].shape;
+    const bo_plan_shape *measured = &host->timings[0].shape;
     BO_TRY(bo_plan_resolve(context, shape, &s));
     if (!bo_same_name(s.attention, measured->attention) || s.optimizer != measured->optimizer)
         return bo_fail(context, BO_INVALID,
@@ -245,6 +244,6 @@ bo_status bo_plan_step(bo_context *context, const bo_plan_machine *machine, cons
                        bo_optimizer_kind_name(s.optimizer));
     BO_TRY(bo_plan_head_of(context, &s, &head));
     const bo_plan_counts counts = bo_plan_count_with(&s, &head);
-    *out = bo_plan_step_of(machine, &counts);
+    *out = bo_plan_step_of(host, &counts);
     return BO_OK;
 }

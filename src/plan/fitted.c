@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { CHOICES = 6, LEAST_STEPS = 100, MOST_LAYERS = 64 };
+enum { CHOICES = 6, MIN_STEPS = 100, MAX_LAYERS = 64 };
 static const double OVERHEAD = 0.06;              /* fraction of --minutes spent on validation and checkpoints */
 static const double SMALLEST = 0.5, LARGEST = 16; /* times the smallest and the largest run */
 static const double NARROWEST = 16, WIDEST = 128; /* width / layers, as for other plans */
@@ -71,7 +71,7 @@ static bo_status weigh(fitted_search *s, const bo_model_desc *model, const bo_pl
     BO_TRY(bo_plan_forecast_run(s->context, s->laws, counts, counts->tokens, &forecast)); /* for the step only */
     const double steps = steps_of(s, counts, forecast.step.value), tokens = steps * counts->tokens;
     s->any_size = true;
-    if (!(steps >= LEAST_STEPS)) return BO_OK;
+    if (!(steps >= MIN_STEPS)) return BO_OK;
     BO_TRY(bo_plan_forecast_run(s->context, s->laws, counts, tokens * f->token_bytes, &forecast));
     if (!isfinite(forecast.loss.value)) return BO_OK;
     s->any = true;
@@ -121,10 +121,10 @@ static bo_status try_shape(fitted_search *s, const bo_model_desc *model, bool *m
     return weigh(s, model, &counts, &cost);
 }
 
-static bool is_usual_aspect(const fitted_search *s, size_t width, size_t layers)
+static bool is_typical_aspect(const fitted_search *s, size_t width, size_t layers)
 {
-    const double own = (double)s->base.width / (double)s->base.layers, aspect = (double)width / (double)layers;
-    return aspect >= fmin(NARROWEST, own) && aspect <= fmax(WIDEST, own);
+    const double base_aspect = (double)s->base.width / (double)s->base.layers, aspect = (double)width / (double)layers;
+    return aspect >= fmin(NARROWEST, base_aspect) && aspect <= fmax(WIDEST, base_aspect);
 }
 
 /* Widths in steps of a head, or about an eighth. */
@@ -137,14 +137,14 @@ static size_t next_width(size_t width, size_t unit)
 /* Goes on to wider models until all depths of a width have too many parameters. */
 static bo_status search_grid(fitted_search *s)
 {
-    enum { MOST_WIDTH = 1 << 16 };
+    enum { MAX_WIDTH = 1 << 16 };
     const size_t unit = s->base.block.heads ? s->base.width / s->base.block.heads : 16;
     bool more = true;
-    for (size_t width = unit; more && width <= MOST_WIDTH; width = next_width(width, unit)) {
+    for (size_t width = unit; more && width <= MAX_WIDTH; width = next_width(width, unit)) {
         bool tried = false, deeper = true, small = false;
-        for (size_t layers = 1; deeper && layers <= MOST_LAYERS; layers += 1 + layers / 4) {
+        for (size_t layers = 1; deeper && layers <= MAX_LAYERS; layers += 1 + layers / 4) {
             bo_model_desc model;
-            if (!is_usual_aspect(s, width, layers)) continue;
+            if (!is_typical_aspect(s, width, layers)) continue;
             BO_TRY(bo_model_widen(s->context, &s->base, width, &model));
             model.layers = layers;
             const bo_status status = try_shape(s, &model, &deeper);
@@ -206,7 +206,7 @@ static bo_status refuse(const fitted_search *s)
                        "which sizes exist",
                        s->smallest, s->largest);
     return bo_fail(s->context, BO_INVALID,
-                   "the budget is too small for %d training steps of a model that the law describes", LEAST_STEPS);
+                   "the budget is too small for %d training steps of a model that the law describes", MIN_STEPS);
 }
 
 bo_status bo_plan_by_laws(bo_context *context, const bo_plan_laws *laws, const bo_plan_budget *budget, bo_plan **out)

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double MIDDLE = 0.9;       /* probability of an interval */
-static const double SAME = 0.05;        /* relative difference of sizes or amounts of data that count as equal */
-static const double MOST_DEVIATION = 2; /* of log(measured / law) in a simulated run */
+static const double MIDDLE = 0.9;      /* probability of an interval */
+static const double SAME = 0.05;       /* relative difference of sizes or amounts of data that count as equal */
+static const double MAX_DEVIATION = 2; /* of log(measured / law) in a simulated run */
 
 static const char *const origin_names[BO_PLAN_ORIGIN_COUNT] = {"fitted", "stored", "absent"};
 
@@ -42,7 +42,7 @@ static double draw_scale(const residual_set *set, bo_rng *rng)
 static double draw(const residual_set *set, double scale, bo_rng *rng)
 {
     const double e = scale * set->unit[bo_rng_below(rng, set->count)];
-    return fmin(fmax(e, -MOST_DEVIATION), MOST_DEVIATION);
+    return fmin(fmax(e, -MAX_DEVIATION), MAX_DEVIATION);
 }
 
 static int ascending(const void *a, const void *b)
@@ -298,9 +298,9 @@ static double beyond(const run_ranges *ranges, double size, double bytes)
 /* A law without a term for the size, or for the data, holds for one value only. */
 static bool law_covers(const bo_plan_scaling_form *form, const run_ranges *ranges, double size, double bytes)
 {
-    const double most = 1 + SAME;
-    return (form->size != BO_PLAN_ORIGIN_ABSENT || outside(size, ranges->sizes[0], ranges->sizes[1]) < most) &&
-           (form->data != BO_PLAN_ORIGIN_ABSENT || outside(bytes, ranges->bytes[0], ranges->bytes[1]) < most);
+    const double limit = 1 + SAME;
+    return (form->size != BO_PLAN_ORIGIN_ABSENT || outside(size, ranges->sizes[0], ranges->sizes[1]) < limit) &&
+           (form->data != BO_PLAN_ORIGIN_ABSENT || outside(bytes, ranges->bytes[0], ranges->bytes[1]) < limit);
 }
 
 static bo_plan_forecast forecast(const bo_laws_block *block, const bo_plan_counts *counts, double bytes)
@@ -412,12 +412,12 @@ static size_t size_of(const char *text)
     return text ? strlen(text) + 1 : 0;
 }
 
-static const char *keep(char **room, const char *text)
+static const char *keep(char **cursor, const char *text)
 {
     if (!text) return NULL;
-    char *copy = *room;
+    char *copy = *cursor;
     memcpy(copy, text, strlen(text) + 1);
-    *room += strlen(text) + 1;
+    *cursor += strlen(text) + 1;
     return copy;
 }
 
@@ -428,7 +428,7 @@ static bo_status create(bo_context *context, const bo_plan_family *family, const
     for (size_t i = 0; i < count; i++) bytes += size_of(observations[i].name);
     bo_laws_block *block = bo_alloc(context, 1, sizeof *block + bytes, "fitted laws");
     if (!block) return BO_MEMORY;
-    char *room = block->text;
+    char *cursor = block->text;
     block->laws = (bo_plan_laws){.family = *family,
                                  .observations = block->observations,
                                  .count = count,
@@ -436,12 +436,12 @@ static bo_status create(bo_context *context, const bo_plan_family *family, const
                                  .costs = block->costs,
                                  .left_out = block->left_out};
     if (family->token_bytes == 0) block->laws.family.token_bytes = 1;
-    block->laws.family.config = keep(&room, family->config);
-    block->laws.family.options = keep(&room, family->options);
-    block->laws.family.isa = keep(&room, family->isa);
+    block->laws.family.config = keep(&cursor, family->config);
+    block->laws.family.options = keep(&cursor, family->options);
+    block->laws.family.isa = keep(&cursor, family->isa);
     for (size_t i = 0; i < count; i++) {
         block->observations[i] = observations[i];
-        block->observations[i].name = keep(&room, observations[i].name);
+        block->observations[i].name = keep(&cursor, observations[i].name);
     }
     *out = block;
     return BO_OK;

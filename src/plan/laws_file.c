@@ -115,10 +115,12 @@ static bo_status read_word(const law_file *file, const bo_json *object, const ch
     return bo_fail(file->context, BO_FORMAT, "%s: %s: expected a string", file->path, name);
 }
 
-static bo_status read_whole(const law_file *file, const bo_json *object, const char *name, size_t most, size_t *out)
+static bo_status read_whole(const law_file *file, const bo_json *object, const char *name, size_t max_value,
+                            size_t *out)
 {
-    if (bo_json_size(item_of(object, name), out) && *out <= most) return BO_OK;
-    return bo_fail(file->context, BO_FORMAT, "%s: %s: expected a whole number of at most %zu", file->path, name, most);
+    if (bo_json_size(item_of(object, name), out) && *out <= max_value) return BO_OK;
+    return bo_fail(file->context, BO_FORMAT, "%s: %s: expected a whole number of at most %zu", file->path, name,
+                   max_value);
 }
 
 /* `may_be_null`: null is read as NAN. */
@@ -147,13 +149,13 @@ static bo_status read_run(const law_file *file, const bo_json *object, bo_plan_o
 
 static bo_status read_family(const law_file *file, const bo_json *root, bo_plan_family *out)
 {
-    enum { MOST_BATCH = 1 << 24, MOST_THREADS = 1 << 16 };
+    enum { MAX_BATCH = 1 << 24, MAX_THREADS = 1 << 16 };
     const char *optimizer, *activations;
     size_t threads;
     BO_TRY(read_word(file, root, "config", false, &out->config));
     BO_TRY(read_word(file, root, "options", true, &out->options));
-    BO_TRY(read_whole(file, root, "batch", MOST_BATCH, &out->batch));
-    BO_TRY(read_whole(file, root, "micro_batch", MOST_BATCH, &out->micro_batch));
+    BO_TRY(read_whole(file, root, "batch", MAX_BATCH, &out->batch));
+    BO_TRY(read_whole(file, root, "micro_batch", MAX_BATCH, &out->micro_batch));
     BO_TRY(read_word(file, root, "optimizer", false, &optimizer));
     if (!bo_optimizer_kind_parse(optimizer, &out->optimizer))
         return bo_fail(file->context, BO_FORMAT, "%s: unknown optimizer '%s'", file->path, optimizer);
@@ -163,7 +165,7 @@ static bo_status read_family(const law_file *file, const bo_json *root, bo_plan_
     out->checkpointing = bo_json_is(item_of(root, "checkpointing"), BO_JSON_TRUE);
     BO_TRY(read_number(file, root, "token_bytes", false, &out->token_bytes));
     BO_TRY(read_word(file, root, "isa", true, &out->isa));
-    BO_TRY(read_whole(file, root, "threads", MOST_THREADS, &threads));
+    BO_TRY(read_whole(file, root, "threads", MAX_THREADS, &threads));
     out->threads = (int)threads;
     return BO_OK;
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LEAST_RUNS = 8, FREE = 3 };
+enum { MIN_RUNS = 8, FREE = 3 };
 
 /* The search variables: logarithms of both exponents and of the critical batch. */
 typedef struct law_point {
@@ -113,8 +113,8 @@ static double find(const law_search *search, law_point *point, bo_plan_law *law)
 
 static bo_status check(bo_context *context, const bo_plan_run *runs, size_t count)
 {
-    if (!runs || count < LEAST_RUNS || count > BO_PLAN_RUNS)
-        return bo_fail(context, BO_INVALID, "loss law: expected %d to %d runs, found %zu", LEAST_RUNS, BO_PLAN_RUNS,
+    if (!runs || count < MIN_RUNS || count > BO_PLAN_RUNS)
+        return bo_fail(context, BO_INVALID, "loss law: expected %d to %d runs, found %zu", MIN_RUNS, BO_PLAN_RUNS,
                        count);
     for (size_t i = 0; i < count; i++) {
         const double numbers[] = {runs[i].parameters, runs[i].tokens, runs[i].batch, runs[i].loss};
@@ -182,6 +182,6 @@ void bo_plan_loss(const bo_plan_losses *losses, double parameters, double tokens
         const double e = bo_plan_law_at(&losses->without[i], parameters, tokens, batch) - mean;
         squares += e * e;
     }
-    const double own = losses->error * value, deviation = sqrt(own * own + squares * (n - 1) / n);
+    const double noise = losses->error * value, deviation = sqrt(noise * noise + squares * (n - 1) / n);
     *out = (bo_plan_range){value, value - 2 * deviation, value + 2 * deviation};
 }

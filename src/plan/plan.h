@@ -27,7 +27,7 @@ bo_plan_counts bo_plan_count_with(const bo_plan_shape *resolved, const bo_plan_h
 
 /* The counts in the order of bo_plan_term. */
 void bo_plan_terms_of(const bo_plan_counts *counts, double terms[BO_PLAN_TERM_COUNT]);
-bo_plan_range bo_plan_step_of(const bo_plan_machine *machine, const bo_plan_counts *counts);
+bo_plan_range bo_plan_step_of(const bo_plan_host *host, const bo_plan_counts *counts);
 
 /* Random text for timing. */
 bo_status bo_plan_noise(bo_context *context, const bo_tokenizer *tokenizer, size_t tokens, bo_corpus **out);
@@ -42,17 +42,17 @@ typedef struct bo_plan_candidate {
     double tokens; /* tokens seen within the budget */
     /* The selection criterion, smaller is better: the loss, or its distance from the best loss that the same time buys.
      * INFINITY: the shape does not fit this budget. */
-    double worth;
+    double criterion;
 } bo_plan_candidate;
 
 typedef struct bo_plan_search {
     bo_context *context;
-    const bo_plan_machine *machine;
+    const bo_plan_host *host;
     const bo_plan_losses *losses;
     bo_plan_budget budget; /* defaults filled in */
     double tolerance;      /* tolerance of the logarithm of the number of parameters, if that number is given */
     bo_plan_candidate *items;
-    size_t count, room;
+    size_t count, capacity;
 } bo_plan_search;
 
 /* grid.c: all shapes, each with its predictions for the budget. `items` is freed with bo_free. */
@@ -64,8 +64,8 @@ bo_status bo_plan_refuse(const bo_plan_search *search);
 
 /* Fits the non-negative costs that minimize Σ (predicted / measured - 1)² to 5 to BO_PLAN_SHAPES timings of one
  * attention and one optimizer. terms: the terms to use, bits 1 << bo_plan_term; 0: all. */
-bo_status bo_plan_machine_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
-                              bo_plan_machine **out);
+bo_status bo_plan_host_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
+                           bo_plan_host **out);
 /* The loss of a law, in nats per token. */
 double bo_plan_law_at(const bo_plan_law *law, double parameters, double tokens, double batch);
 /* The runs that are part of the library. */
@@ -75,14 +75,14 @@ const bo_plan_run *bo_plan_reference_runs(size_t *count);
 bo_status bo_plan_by_laws(bo_context *context, const bo_plan_laws *laws, const bo_plan_budget *budget, bo_plan **out);
 
 /* Fits the timings of a host with these kernels and threads. */
-bo_status bo_plan_machine_fit_as(bo_context *context, const char *isa, int threads, const bo_plan_timing *timings,
-                                 size_t count, unsigned terms, bo_plan_machine **out);
+bo_status bo_plan_host_fit_as(bo_context *context, const char *isa, int threads, const bo_plan_timing *timings,
+                              size_t count, unsigned terms, bo_plan_host **out);
 
 /* Writes the text of a file. */
-void bo_plan_machine_text(const bo_plan_machine *machine, bo_json_text *text);
+void bo_plan_host_text(const bo_plan_host *host, bo_json_text *text);
 /* Parses the text of a file; `path` is for messages. */
-bo_status bo_plan_machine_parse(bo_context *context, const char *path, const char *text, size_t length,
-                                bo_plan_machine **out);
+bo_status bo_plan_host_parse(bo_context *context, const char *path, const char *text, size_t length,
+                             bo_plan_host **out);
 
 /* Minimizes Σ_r (a_r · x - y_r)² over x >= 0. Only the terms whose bits are set may be positive. The solution is exact:
  * every subset of positive terms is tried. False: no subset has a determined solution. */

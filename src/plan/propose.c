@@ -49,22 +49,23 @@ static double weight_bytes(const bo_plan_candidate *item)
  * one sequence fits, out->all_bytes exceeds the budget. */
 static bo_status fit_memory(const bo_plan_search *search, const bo_plan_candidate *item, bo_training_cost *out)
 {
-    bo_training_cost least;
+    bo_training_cost min_cost;
     BO_TRY(bo_progress(search->context, "planning", 0, 0));
     BO_TRY(plan_training(search->context, &item->shape, 0, out));
     if (out->all_bytes <= search->budget.memory) return BO_OK;
-    BO_TRY(plan_training(search->context, &item->shape, 1, &least));
-    while (out->all_bytes > search->budget.memory && out->micro_batch > 1 && least.all_bytes <= search->budget.memory)
+    BO_TRY(plan_training(search->context, &item->shape, 1, &min_cost));
+    while (out->all_bytes > search->budget.memory && out->micro_batch > 1 &&
+           min_cost.all_bytes <= search->budget.memory)
         BO_TRY(plan_training(search->context, &item->shape, out->micro_batch / 2, out));
     return BO_OK;
 }
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
-static int by_worth(const void *a, const void *b)
+static int by_criterion(const void *a, const void *b)
 {
     const bo_plan_candidate *x = a, *y = b;
-    if (x->worth != y->worth) return x->worth < y->worth ? -1 : 1;
+    if (x->criterion != y->criterion) return x->criterion < y->criterion ? -1 : 1;
     if (x->step.value != y->step.value) return x->step.value < y->step.value ? -1 : 1;
     return (x->shape.batch > y->shape.batch) - (x->shape.batch < y->shape.batch);
 }
@@ -115,24 +116,25 @@ static bool differs(const bo_plan *plan, const bo_plan_candidate *item)
 /* The smallest candidate for this budget, or of all if none is feasible. NULL: the grid is empty. */
 static const bo_plan_candidate *smallest(const bo_plan_search *search, bool any)
 {
-    const bo_plan_candidate *least = NULL;
+    const bo_plan_candidate *lightest = NULL;
     for (size_t i = 0; i < search->count; i++) {
         const bo_plan_candidate *item = &search->items[i];
-        if ((any || isfinite(item->worth)) && (!least || weight_bytes(item) < weight_bytes(least))) least = item;
+        if ((any || isfinite(item->criterion)) && (!lightest || weight_bytes(item) < weight_bytes(lightest)))
+            lightest = item;
     }
-    return least;
+    return lightest;
 }
 
 /* Reports insufficient memory first, by the smallest model with one sequence at a time, because more time would not
  * help. */
 static bo_status refuse(const bo_plan_search *search)
 {
-    const bo_plan_candidate *least = smallest(search, false);
-    const bool none = !least;
+    const bo_plan_candidate *lightest = smallest(search, false);
+    const bool none = !lightest;
     bo_training_cost training;
-    if (none) least = smallest(search, true);
-    if (!least) return bo_plan_refuse(search);
-    BO_TRY(plan_training(search->context, &least->shape, 1, &training));
+    if (none) lightest = smallest(search, true);
+    if (!lightest) return bo_plan_refuse(search);
+    BO_TRY(plan_training(search->context, &lightest->shape, 1, &training));
     if (none && training.all_bytes <= search->budget.memory) return bo_plan_refuse(search);
     return bo_fail(search->context, BO_INVALID,
                    "no model fits into %.4g MB of memory; the smallest one needs at least %.4g MB",
@@ -140,34 +142,34 @@ static bo_status refuse(const bo_plan_search *search)
 }
 
 /* Shapes that do not fit into memory. No shape with at least as many layers and as much width fits either. */
-typedef struct plan_misfits {
+typedef struct plan_rejected {
     size_t layers[TRIES], width[TRIES], count;
-} plan_misfits;
+} plan_rejected;
 
-static bool beyond(const plan_misfits *misfits, const bo_plan_candidate *item)
+static bool beyond(const plan_rejected *rejected, const bo_plan_candidate *item)
 {
-    for (size_t i = 0; i < misfits->count; i++)
-        if (item->shape.layers >= misfits->layers[i] && item->shape.width >= misfits->width[i]) return true;
+    for (size_t i = 0; i < rejected->count; i++)
+        if (item->shape.layers >= rejected->layers[i] && item->shape.width >= rejected->width[i]) return true;
     return false;
 }
 
 /* Takes candidates in order of their criterion and skips those that do not fit. */
 static bo_status choose(const bo_plan_search *search, plan_block *out)
 {
-    plan_misfits misfits = {.count = 0};
+    plan_rejected rejected = {.count = 0};
     size_t *count = &out->plan.choice_count;
-    for (size_t i = 0; i < search->count && *count < CHOICES && misfits.count < TRIES; i++) {
+    for (size_t i = 0; i < search->count && *count < CHOICES && rejected.count < TRIES; i++) {
         const bo_plan_candidate *item = &search->items[i];
         bo_training_cost training;
-        if (isinf(item->worth)) break;
-        if (weight_bytes(item) > (double)search->budget.memory || beyond(&misfits, item) || !differs(&out->plan, item))
+        if (isinf(item->criterion)) break;
+        if (weight_bytes(item) > (double)search->budget.memory || beyond(&rejected, item) || !differs(&out->plan, item))
             continue;
         BO_TRY(fit_memory(search, item, &training));
         if (training.all_bytes <= search->budget.memory) {
             out->choices[(*count)++] = choice_of(search, item, &training);
         } else {
-            misfits.layers[misfits.count] = item->shape.layers;
-            misfits.width[misfits.count++] = item->shape.width;
+            rejected.layers[rejected.count] = item->shape.layers;
+            rejected.width[rejected.count++] = item->shape.width;
         }
     }
     return *count ? BO_OK : refuse(search);
@@ -176,10 +178,10 @@ static bo_status choose(const bo_plan_search *search, plan_block *out)
 /* ---- a plan ------------------------------------------------------------------------------------------------------ */
 
 /* Checks that a size can be counted in 64 bits. */
-static bo_status check_number(bo_context *context, const char *what, double most, double value)
+static bo_status check_number(bo_context *context, const char *what, double max_value, double value)
 {
-    if (value >= 0 && value <= most) return BO_OK;
-    return bo_fail(context, BO_INVALID, "budget: %s: expected a number from 0 to %g, found %g", what, most, value);
+    if (value >= 0 && value <= max_value) return BO_OK;
+    return bo_fail(context, BO_INVALID, "budget: %s: expected a number from 0 to %g, found %g", what, max_value, value);
 }
 
 static bo_status resolve(bo_context *context, const bo_plan_budget *budget, bo_plan_budget *out)
@@ -204,7 +206,7 @@ static bo_status search_shapes(bo_plan_search *search, plan_block *out)
 {
     bo_status status = bo_plan_grid(search);
     if (status == BO_OK) {
-        qsort(search->items, search->count, sizeof *search->items, by_worth);
+        qsort(search->items, search->count, sizeof *search->items, by_criterion);
         status = choose(search, out);
     }
     bo_free(search->items);
@@ -216,25 +218,25 @@ bo_status bo_plan_create(bo_context *context, const bo_plan_basis *basis, const 
     if (out) *out = NULL;
     BO_REQUIRE(context, basis, budget, out);
     BO_TRY(bo_check_reserved(context, "bo_plan_basis", basis->reserved));
-    if (!basis->machine == !basis->laws || (basis->laws && basis->losses))
+    if (!basis->host == !basis->laws || (basis->laws && basis->losses))
         return bo_fail(context, BO_INVALID, "plan: expected a cost model of the host or laws, found %s",
                        basis->laws ? "both" : "neither");
     if (basis->laws) return bo_plan_by_laws(context, basis->laws, budget, out);
-    const bo_plan_machine *machine = basis->machine;
+    const bo_plan_host *host = basis->host;
     const bo_plan_losses *losses = basis->losses;
-    bo_plan_losses *usual = NULL;
-    bo_plan_search search = {.context = context, .machine = machine};
+    bo_plan_losses *default_losses = NULL;
+    bo_plan_search search = {.context = context, .host = host};
     BO_TRY(resolve(context, budget, &search.budget));
-    if (!machine->timing_count)
+    if (!host->timing_count)
         return bo_fail(context, BO_INVALID,
-                       "plan: the calibration holds no measured timings; bo_plan_machine_calibrate measures them");
-    if (!losses) BO_TRY(bo_plan_losses_fit(context, NULL, 0, &usual));
-    search.losses = losses ? losses : usual;
+                       "plan: the calibration holds no measured timings; bo_plan_host_calibrate measures them");
+    if (!losses) BO_TRY(bo_plan_losses_fit(context, NULL, 0, &default_losses));
+    search.losses = losses ? losses : default_losses;
     plan_block *block = bo_alloc(context, 1, sizeof *block, "a plan");
     bo_status status = block ? BO_OK : BO_MEMORY;
     if (block) block->plan.choices = block->choices;
     if (status == BO_OK) status = search_shapes(&search, block);
-    bo_plan_losses_destroy(usual);
+    bo_plan_losses_destroy(default_losses);
     if (status == BO_OK)
         *out = &block->plan;
     else

@@ -8,7 +8,7 @@
 static const double LOWEST = 0.05, HIGHEST = 1.5;
 /* Residuals of log L beyond this many standard deviations count linearly (95% efficiency for normal noise), but never
  * below LEAST_DELTA, the threshold of Hoffmann et al. 2022 (arXiv 2203.15556). */
-static const double HUBER = 1.345, LEAST_DELTA = 1e-3;
+static const double HUBER = 1.345, MIN_DELTA = 1e-3;
 enum { THRESHOLDS = 3 };
 static const double SAME = 0.05; /* sizes that differ by less count as one */
 
@@ -181,7 +181,7 @@ static double threshold(const scaling_problem *p, const bo_plan_scaling_law *law
         e[i] = fabs(log(bo_plan_scaling_at(law, p->points[i].size, p->points[i].data) / p->points[i].loss));
     qsort(e, p->count, sizeof *e, ascending);
     const double median = (e[p->count / 2] + e[(p->count - 1) / 2]) / 2;
-    return fmax(HUBER * 1.4826 * median * sqrt(n / fmax(free, 1)), LEAST_DELTA);
+    return fmax(HUBER * 1.4826 * median * sqrt(n / fmax(free, 1)), MIN_DELTA);
 }
 
 bool bo_plan_scaling_fit(const bo_plan_scaling_point *points, size_t count, const bo_plan_scaling_form *form,
@@ -195,8 +195,8 @@ bool bo_plan_scaling_fit(const bo_plan_scaling_point *points, size_t count, cons
     for (size_t round = 0; round < THRESHOLDS; round++) {
         p.delta = *delta = threshold(&p, out);
         bo_plan_scaling_law other;
-        const double here = descend(&p, 0.1, out);
-        if (round == 0 && find(&p, start, &other) < here) *out = other;
+        const double objective = descend(&p, 0.1, out);
+        if (round == 0 && find(&p, start, &other) < objective) *out = other;
     }
     return true;
 }

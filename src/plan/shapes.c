@@ -2,11 +2,11 @@
 #include "plan.h"
 #include <math.h>
 
-enum { LEAST_WIDTH = 32, MOST_WIDTH = 4096, LEAST_LAYERS = 2, MOST_LAYERS = 64, LEAST_STEPS = 100 };
+enum { MIN_WIDTH = 32, MAX_WIDTH = 4096, MIN_LAYERS = 2, MAX_LAYERS = 64, MIN_STEPS = 100 };
 /* Ratios of width to layers between which the loss is assumed to depend on the number of parameters only. Narrower
  * models were measured to be worse (experiment time-law). */
 static const double NARROWEST = 16, WIDEST = 128;
-static const double LEAST_STEP_TOKENS = 512, MOST_STEP_TOKENS = 65536;
+static const double MIN_STEP_TOKENS = 512, MAX_STEP_TOKENS = 65536;
 static const double OVERHEAD = 0.06; /* fraction of --minutes spent on validation and checkpoints */
 
 /* ---- the grid ---------------------------------------------------------------------------------------------------- */
@@ -26,13 +26,13 @@ static size_t next_width(size_t width)
 
 static bo_status add(bo_plan_search *search, const bo_plan_candidate *item)
 {
-    if (search->count == search->room) {
-        const size_t room = search->room ? 2 * search->room : 1024;
+    if (search->count == search->capacity) {
+        const size_t capacity = search->capacity ? 2 * search->capacity : 1024;
         bo_plan_candidate *items =
-            bo_realloc(search->context, search->items, room, sizeof *items, "the shapes to choose from");
+            bo_realloc(search->context, search->items, capacity, sizeof *items, "the shapes to choose from");
         if (!items) return BO_MEMORY;
         search->items = items;
-        search->room = room;
+        search->capacity = capacity;
     }
     search->items[search->count++] = *item;
     return BO_OK;
@@ -41,10 +41,10 @@ static bo_status add(bo_plan_search *search, const bo_plan_candidate *item)
 static bo_status add_batches(bo_plan_search *search, bo_plan_shape shape, const bo_plan_head *head)
 {
     const double context = (double)shape.context;
-    for (shape.batch = 1; (double)shape.batch * context <= fmax(MOST_STEP_TOKENS, context); shape.batch *= 2) {
-        if ((double)shape.batch * context < LEAST_STEP_TOKENS) continue;
+    for (shape.batch = 1; (double)shape.batch * context <= fmax(MAX_STEP_TOKENS, context); shape.batch *= 2) {
+        if ((double)shape.batch * context < MIN_STEP_TOKENS) continue;
         bo_plan_candidate item = {.shape = shape, .counts = bo_plan_count_with(&shape, head)};
-        item.step = bo_plan_step_of(search->machine, &item.counts);
+        item.step = bo_plan_step_of(search->host, &item.counts);
         BO_TRY(add(search, &item));
     }
     return BO_OK;
@@ -52,8 +52,8 @@ static bo_status add_batches(bo_plan_search *search, bo_plan_shape shape, const 
 
 static bo_status fill_grid(bo_plan_search *search)
 {
-    const bo_plan_shape *measured = &search->machine->timings[0].shape;
-    for (size_t width = LEAST_WIDTH; width <= MOST_WIDTH; width = next_width(width)) {
+    const bo_plan_shape *measured = &search->host->timings[0].shape;
+    for (size_t width = MIN_WIDTH; width <= MAX_WIDTH; width = next_width(width)) {
         bo_plan_shape shape = {.layers = 1,
                                .width = width,
                                .heads = width / head_dim(width),
@@ -65,7 +65,7 @@ static bo_status fill_grid(bo_plan_search *search)
         bo_plan_head head;
         BO_TRY(bo_plan_resolve(search->context, &shape, &shape));
         BO_TRY(bo_plan_head_of(search->context, &shape, &head));
-        for (shape.layers = LEAST_LAYERS; shape.layers <= MOST_LAYERS; shape.layers += 1 + shape.layers / 8) {
+        for (shape.layers = MIN_LAYERS; shape.layers <= MAX_LAYERS; shape.layers += 1 + shape.layers / 8) {
             const double aspect = (double)width / (double)shape.layers;
             if (aspect >= NARROWEST && aspect <= WIDEST) BO_TRY(add_batches(search, shape, &head));
         }
@@ -85,9 +85,9 @@ static void spend(const bo_plan_search *search, bo_plan_candidate *item, double 
 {
     const double steps = floor(tokens / item->counts.tokens);
     item->tokens = steps * item->counts.tokens;
-    item->worth = steps < LEAST_STEPS ? INFINITY
-                                      : bo_plan_law_at(&search->losses->law, item->counts.parameters, item->tokens,
-                                                       item->counts.tokens);
+    item->criterion = steps < MIN_STEPS ? INFINITY
+                                        : bo_plan_law_at(&search->losses->law, item->counts.parameters, item->tokens,
+                                                         item->counts.tokens);
 }
 
 static void spend_seconds(const bo_plan_search *search, bo_plan_candidate *item, double seconds)
@@ -97,8 +97,8 @@ static void spend_seconds(const bo_plan_search *search, bo_plan_candidate *item,
 
 static double off_size(const bo_plan_search *search, const bo_plan_candidate *item)
 {
-    const double wanted = search->budget.parameters;
-    return wanted > 0 ? fabs(log(item->counts.parameters / wanted)) : 0;
+    const double requested = search->budget.parameters;
+    return requested > 0 ? fabs(log(item->counts.parameters / requested)) : 0;
 }
 
 static bool right_size(const bo_plan_search *search, const bo_plan_candidate *item)
@@ -120,7 +120,7 @@ static double best_loss(bo_plan_search *search, double seconds)
     for (size_t i = 0; i < search->count; i++) {
         bo_plan_candidate item = search->items[i];
         spend_seconds(search, &item, seconds);
-        best = fmin(best, item.worth);
+        best = fmin(best, item.criterion);
     }
     return best;
 }
@@ -128,30 +128,30 @@ static double best_loss(bo_plan_search *search, double seconds)
 /* How far the best candidate of the requested size is behind the best of any size, given this many seconds. */
 static double gap_at(bo_plan_search *search, double seconds)
 {
-    double own = INFINITY;
+    double best_of_size = INFINITY;
     for (size_t i = 0; i < search->count; i++) {
         bo_plan_candidate item = search->items[i];
         if (!right_size(search, &item)) continue;
         spend_seconds(search, &item, seconds);
-        own = fmin(own, item.worth);
+        best_of_size = fmin(best_of_size, item.criterion);
     }
-    return own - best_loss(search, seconds);
+    return best_of_size - best_loss(search, seconds);
 }
 
 /* The smallest time in which a model of the requested size can be trained. */
-static double least_seconds(const bo_plan_search *search)
+static double min_seconds(const bo_plan_search *search)
 {
-    double least = INFINITY;
+    double shortest = INFINITY;
     for (size_t i = 0; i < search->count; i++)
-        if (right_size(search, &search->items[i])) least = fmin(least, LEAST_STEPS * search->items[i].step.value);
-    return least;
+        if (right_size(search, &search->items[i])) shortest = fmin(shortest, MIN_STEPS * search->items[i].step.value);
+    return shortest;
 }
 
 /* Budget given as a number of parameters only: the time for which no other size does better. */
 static double seconds_for_size(bo_plan_search *search)
 {
     enum { TIMES = 70 };
-    double best = INFINITY, seconds = fmax(1, 1.001 * least_seconds(search)), found = seconds;
+    double best = INFINITY, seconds = fmax(1, 1.001 * min_seconds(search)), found = seconds;
     for (size_t i = 0; i < TIMES && isfinite(seconds); i++, seconds *= 1.3) {
         const double gap = gap_at(search, seconds);
         if (gap < best) best = gap, found = seconds;
@@ -169,12 +169,13 @@ static void spend_tokens(bo_plan_search *search)
     for (size_t i = 0; i < search->count; i++) {
         bo_plan_candidate *item = &search->items[i];
         spend(search, item, search->budget.tokens);
-        if (isinf(item->worth)) continue;
+        if (isinf(item->criterion)) continue;
         const double seconds = item->tokens / item->counts.tokens * item->step.value;
         const double place = fmin(log(fmax(seconds, first) / first) / log(ratio), TIMES - 1.001);
         const size_t low = (size_t)place;
         const double part = place - (double)low, then = (1 - part) * best[low] + part * best[low + 1];
-        item->worth = isfinite(then) ? item->worth - then : 0; /* no other shape is feasible in so short a time */
+        item->criterion =
+            isfinite(then) ? item->criterion - then : 0; /* no other shape is feasible in so short a time */
     }
 }
 
@@ -189,7 +190,7 @@ static void spend_budget(bo_plan_search *search)
         for (size_t i = 0; i < search->count; i++) spend_seconds(search, &search->items[i], seconds);
     }
     for (size_t i = 0; i < search->count; i++)
-        if (!right_size(search, &search->items[i])) search->items[i].worth = INFINITY;
+        if (!right_size(search, &search->items[i])) search->items[i].criterion = INFINITY;
 }
 
 bo_status bo_plan_grid(bo_plan_search *search)
@@ -205,23 +206,23 @@ bo_status bo_plan_grid(bo_plan_search *search)
 bo_status bo_plan_refuse(const bo_plan_search *search)
 {
     const bo_plan_budget *b = &search->budget;
-    double least = INFINITY, most = 0, tokens = INFINITY;
+    double min_parameters = INFINITY, max_parameters = 0, tokens = INFINITY;
     for (size_t i = 0; i < search->count; i++) {
         const bo_plan_candidate *item = &search->items[i];
-        least = fmin(least, item->counts.parameters);
-        most = fmax(most, item->counts.parameters);
+        min_parameters = fmin(min_parameters, item->counts.parameters);
+        max_parameters = fmax(max_parameters, item->counts.parameters);
         if (!right_size(search, item)) continue;
-        tokens = fmin(tokens, LEAST_STEPS * item->counts.tokens);
+        tokens = fmin(tokens, MIN_STEPS * item->counts.tokens);
     }
     if (isinf(tokens))
         return bo_fail(search->context, BO_INVALID,
-                       "no candidate model has about %.4g parameters; expected %.3g to %.3g", b->parameters, least,
-                       most);
+                       "no candidate model has about %.4g parameters; expected %.3g to %.3g", b->parameters,
+                       min_parameters, max_parameters);
     if (b->tokens > 0)
         return bo_fail(search->context, BO_INVALID,
-                       "%.4g tokens are too few for %d training steps; expected at least %.4g", b->tokens, LEAST_STEPS,
+                       "%.4g tokens are too few for %d training steps; expected at least %.4g", b->tokens, MIN_STEPS,
                        tokens);
     return bo_fail(search->context, BO_INVALID,
-                   "%.4g minutes are too short for %d training steps; expected at least %.3g", b->minutes, LEAST_STEPS,
-                   least_seconds(search) / 60 / (1 - OVERHEAD));
+                   "%.4g minutes are too short for %d training steps; expected at least %.3g", b->minutes, MIN_STEPS,
+                   min_seconds(search) / 60 / (1 - OVERHEAD));
 }

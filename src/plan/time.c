@@ -28,7 +28,7 @@ static const bo_plan_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, QUICK_SHAPES = 8 };
 
-bo_status bo_plan_machine_calibrate(bo_context *context, const bo_plan_calibration *desc, bo_plan_machine **out)
+bo_status bo_plan_host_calibrate(bo_context *context, const bo_plan_calibration *desc, bo_plan_host **out)
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, out);
@@ -46,13 +46,13 @@ bo_status bo_plan_machine_calibrate(bo_context *context, const bo_plan_calibrati
                         : d.quick     ? QUICK_SECONDS
                                       : CALIBRATION_SECONDS,
                         timings, count));
-    return bo_plan_machine_fit(context, timings, count, 0, out);
+    return bo_plan_host_fit(context, timings, count, 0, out);
 }
 
 /* ====================================================================================================================
  * Steps of training, timed: models of many shapes take turns. */
 
-enum { ROUNDS = 3, MOST_ROUNDS = 99, TOKENS = 1 << 16, BYTES = 256 };
+enum { ROUNDS = 3, MAX_ROUNDS = 99, TOKENS = 1 << 16, BYTES = 256 };
 static const double SECONDS = 30, SAMPLE = 0.03; /* approximate seconds per turn */
 
 /* A model in training. */
@@ -60,7 +60,7 @@ typedef struct plan_runner {
     bo_model *model;
     bo_trainer *trainer;
     size_t steps; /* steps per turn */
-    double samples[MOST_ROUNDS];
+    double samples[MAX_ROUNDS];
 } plan_runner;
 
 typedef struct plan_stage {
@@ -150,14 +150,14 @@ static bo_status take_turn(bo_context *context, plan_runner *runner, double *sec
 /* Fraction done of the seconds or of the mandatory rounds, whichever is smaller. */
 static double part_done(const plan_stage *stage, double spent, double seconds, size_t turns)
 {
-    const double time = spent / seconds, least = (double)turns / (double)(ROUNDS * stage->count);
-    return time < least ? time : least < 1 ? least : 1;
+    const double by_time = spent / seconds, by_turns = (double)turns / (double)(ROUNDS * stage->count);
+    return by_time < by_turns ? by_time : by_turns < 1 ? by_turns : 1;
 }
 
 static bo_status take_rounds(bo_context *context, plan_stage *stage, double seconds, size_t *rounds)
 {
     const double start = bo_seconds();
-    for (*rounds = 0; *rounds < MOST_ROUNDS; ++*rounds) {
+    for (*rounds = 0; *rounds < MAX_ROUNDS; ++*rounds) {
         const double spent = bo_seconds() - start, round = *rounds ? spent / (double)*rounds : 0;
         if (*rounds >= ROUNDS && spent + round > seconds) break;
         for (size_t i = 0; i < stage->count; i++) {

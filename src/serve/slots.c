@@ -186,7 +186,7 @@ bo_status bo_slots_plan(bo_context *context, bo_scheduler_desc *desc, bo_slots_m
     *m = (bo_slots_memory){.slots = desc->slots ? desc->slots : BO_SLOTS_DEFAULT, .source = b.taken.source};
     BO_TRY(measure_states(context, desc->model, m));
     if (m->per_token) {
-        const uint64_t most = bo_lanes_most_tokens(desc->model, desc->capacity ? desc->capacity : d->context);
+        const uint64_t most = bo_lanes_max_tokens(desc->model, desc->capacity ? desc->capacity : d->context);
         m->tokens = (size_t)bo_min(most, (uint64_t)INT32_MAX);
     }
     m->largest = bytes_for(m, m->tokens);
@@ -230,7 +230,7 @@ bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, co
     BO_TRY(
         bo_lanes_create(context, desc->model, &(bo_lanes_desc){.count = count, .capacity = desc->capacity}, &s->lanes));
     BO_TRY(bo_lanes_hash(context, s->lanes));
-    const uint64_t most = bo_lanes_most_tokens(desc->model, s->lanes->desc.capacity);
+    const uint64_t most = bo_lanes_max_tokens(desc->model, s->lanes->desc.capacity);
     s->most_tokens = most < INT32_MAX ? (size_t)most : INT32_MAX;
     s->items = bo_alloc(context, count, sizeof *s->items, "slots");
     s->ids = bo_alloc(context, count, sizeof *s->ids, "slots");

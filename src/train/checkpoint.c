@@ -207,7 +207,7 @@ static bo_status place_of(bo_context *context, const bo_trainer *trainer, uint64
     return bo_train_join(context, trainer->directory, name, out);
 }
 
-const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PATH])
+const char *bo_train_last_checkpoint(const bo_trainer *trainer, char out[BO_TRAIN_PATH])
 {
     if (!trainer->directory || trainer->saved == UINT64_MAX)
         snprintf(out, BO_TRAIN_PATH, "; there is no checkpoint yet");
@@ -308,12 +308,12 @@ static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
 {
     bo_weights *weights = trainer->task->desc->model->weights;
     bool finite = false;
-    char words[BO_TRAIN_PATH];
+    char last_checkpoint[BO_TRAIN_PATH];
     BO_TRY(bo_backend_of(bo_weights_device(weights))
                ->finite(context, BO_ELEMENT_FLOAT32, bo_weights_data(weights), bo_weights_floats(weights), &finite));
     if (finite) return BO_OK;
     return bo_fail(context, BO_NUMERIC, "step %llu: the weights are not finite%s",
-                   (unsigned long long)trainer->now.step, bo_train_last_words(trainer, words));
+                   (unsigned long long)trainer->now.step, bo_train_last_checkpoint(trainer, last_checkpoint));
 }
 
 static bo_status write_state(bo_context *context, bo_train_task *task, const char *directory)
@@ -368,11 +368,11 @@ static bo_status write_checkpoint(bo_context *context, bo_trainer *trainer)
     if (status == BO_OK) status = flush_metrics(context, trainer);
     if (status == BO_OK && rename(beside, place) != 0) status = failed(context, place, RENAMING);
     if (status == BO_OK) return flush_checkpoint(context, place, step);
-    char words[1024], last[BO_TRAIN_PATH];
-    snprintf(words, sizeof words, "%s", bo_context_error(context)); /* removing may replace the error message */
+    char message[1024], last[BO_TRAIN_PATH];
+    snprintf(message, sizeof message, "%s", bo_context_error(context)); /* removing may replace the error message */
     remove_directory(context, beside);
     return bo_fail(context, status, "the checkpoint of step %llu was not written: %s%s", (unsigned long long)step,
-                   words, bo_train_last_words(trainer, last));
+                   message, bo_train_last_checkpoint(trainer, last));
 }
 
 /* Removes all checkpoints except the newest `keep`; best/ keeps the files of the best one. */
@@ -496,12 +496,12 @@ static bool is_lost(const char *path, bool required)
 /* A checkpoint whose reading failed with BO_IO: true if it is damaged. */
 static bool has_lost_files(bo_context *context, const bo_trainer *trainer, uint64_t step)
 {
-    const char *const own[] = {"training.json", "optimizer.safetensors", trainer->task->state_file};
+    const char *const files[] = {"training.json", "optimizer.safetensors", trainer->task->state_file};
     char place[BO_TRAIN_PATH], path[BO_TRAIN_PATH];
     bool lost = false;
     if (place_of(context, trainer, step, "", place) != BO_OK) return false;
-    for (size_t i = 0; i < 3 && own[i] && !lost; i++)
-        lost = bo_train_join(context, place, own[i], path) == BO_OK && is_lost(path, true);
+    for (size_t i = 0; i < 3 && files[i] && !lost; i++)
+        lost = bo_train_join(context, place, files[i], path) == BO_OK && is_lost(path, true);
     /* the weights come last; other files may be missing if no checksum of them is recorded */
     for (const char *const *file = trainer->task->files; *file && !lost; file++)
         lost = bo_train_join(context, place, *file, path) == BO_OK && is_lost(path, !file[1]);
@@ -513,20 +513,20 @@ static bool has_lost_files(bo_context *context, const bo_trainer *trainer, uint6
  * next attempt the same checkpoint may be readable. */
 static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const uint64_t *steps, size_t *left)
 {
-    char words[1024];
+    char message[1024];
     bo_status first = BO_OK;
     const size_t count = *left;
     for (; *left; --*left) {
         const uint64_t step = steps[*left - 1];
         const bo_status status = restore_from(context, trainer, step);
         if (status != BO_FORMAT && !(status == BO_IO && has_lost_files(context, trainer, step))) return status;
-        if (first == BO_OK) snprintf(words, sizeof words, "%s", bo_context_error(context));
+        if (first == BO_OK) snprintf(message, sizeof message, "%s", bo_context_error(context));
         if (first == BO_OK) first = status;
         if (*left > 1)
             bo_log(context, BO_LOG_WARNING, "%s; trying the older checkpoint of step %llu", bo_context_error(context),
                    (unsigned long long)steps[*left - 2]);
     }
-    return bo_fail(context, first, count > 1 ? "%s; none of the %zu checkpoints can be read" : "%s", words, count);
+    return bo_fail(context, first, count > 1 ? "%s; none of the %zu checkpoints can be read" : "%s", message, count);
 }
 
 /* Renames a damaged checkpoint, because the run will write that step again; its files may still be useful, and so may

@@ -15,7 +15,7 @@ typedef struct language_batch {
     int32_t *tokens, *targets, *positions; /* micro_batch x window each */
     int32_t *chosen;                       /* the rows whose loss is computed; NULL: all */
     size_t *lengths;                       /* lengths of the runs of documents; NULL: each window is one run */
-    size_t room;                           /* capacity in runs */
+    size_t capacity;                       /* capacity in runs */
 } language_batch;
 
 typedef struct language_task {
@@ -62,7 +62,7 @@ static bo_batches_desc batches_of(const bo_train_task *task, size_t rank)
 
 /* ---- states of a stateful run ------------------------------------------------------------------------------------ */
 
-static size_t most_runs(const bo_trainer_desc *desc, size_t micro_batch)
+static size_t max_runs(const bo_trainer_desc *desc, size_t micro_batch)
 {
     return desc->documents ? micro_batch * (1 + window_of(desc) / 16) : 0;
 }
@@ -76,51 +76,52 @@ static bo_train_states_desc states_of(const bo_trainer_desc *desc, size_t micro_
                                   .share = share,
                                   .windows = desc->state_windows > 1 ? desc->state_windows : 1,
                                   .micro_batch = micro_batch,
-                                  .most_runs = most_runs(desc, micro_batch)};
+                                  .max_runs = max_runs(desc, micro_batch)};
 }
 
 static bo_status check_states(bo_context *context, const bo_trainer_desc *desc)
 {
-    enum { MOST = 1024 };
+    enum { MAX_WINDOWS = 1024 };
     if (desc->state_windows > 1 && !desc->stateful)
         return bo_fail(context, BO_INVALID, "state_windows: %zu windows per step need a stateful run",
                        desc->state_windows);
-    if (desc->state_windows > MOST)
-        return bo_fail(context, BO_INVALID, "state_windows: expected at most %d, found %zu", MOST, desc->state_windows);
+    if (desc->state_windows > MAX_WINDOWS)
+        return bo_fail(context, BO_INVALID, "state_windows: expected at most %d, found %zu", MAX_WINDOWS,
+                       desc->state_windows);
     if (!desc->stateful) return BO_OK;
     return bo_train_states_check(context, desc->model);
 }
 
 /* Creates empty states if there are none. */
-static bo_status make_states(bo_context *context, language_task *own)
+static bo_status make_states(bo_context *context, language_task *self)
 {
-    const bo_train_states_desc desc = states_of(own->task.desc, own->task.desc->micro_batch);
-    return own->states ? BO_OK : bo_train_states_create(context, &desc, &own->states);
+    const bo_train_states_desc desc = states_of(self->task.desc, self->task.desc->micro_batch);
+    return self->states ? BO_OK : bo_train_states_create(context, &desc, &self->states);
 }
 
 /* On every rank from the same text, so that all have the same M. A run that was resumed has M in its weights. */
-static bo_status whiten(bo_context *context, language_task *own, uint64_t step)
+static bo_status whiten(bo_context *context, language_task *self, uint64_t step)
 {
     enum { TOKENS = 4096 };
-    const bo_trainer_desc *desc = own->task.desc;
-    if (!desc->whiten || step || own->whitened) return BO_OK;
+    const bo_trainer_desc *desc = self->task.desc;
+    if (!desc->whiten || step || self->whitened) return BO_OK;
     BO_SPAN(context, "train", "whiten");
     BO_TRY(bo_model_whiten_windows(context, desc->model, desc->train.corpus, window_of(desc), TOKENS, 0));
-    own->whitened = true;
+    self->whitened = true;
     return BO_OK;
 }
 
 static bo_status prepare(bo_context *context, bo_train_task *task, uint64_t step)
 {
-    language_task *own = (language_task *)task;
-    BO_TRY(whiten(context, own, step));
+    language_task *self = (language_task *)task;
+    BO_TRY(whiten(context, self, step));
     if (!task->desc->stateful) return bo_train_model_prepare(context, task, step);
     const bo_train_states_desc desc = states_of(task->desc, task->desc->micro_batch);
-    BO_TRY(make_states(context, own));
-    BO_TRY(bo_train_states_open(context, own->states, &desc));
+    BO_TRY(make_states(context, self));
+    BO_TRY(bo_train_states_open(context, self->states, &desc));
     const bo_status status = bo_train_model_prepare(context, task, step);
     /* also after a failure: the step that is tried again may find the frequencies ready */
-    const bo_status reset = task->redrawn ? bo_train_states_reset(context, own->states) : BO_OK;
+    const bo_status reset = task->redrawn ? bo_train_states_reset(context, self->states) : BO_OK;
     return status == BO_OK ? reset : status;
 }
 
@@ -131,23 +132,23 @@ static void advance(bo_train_task *task)
 
 static bo_status gather_state(bo_context *context, bo_train_task *task)
 {
-    language_task *own = (language_task *)task;
-    BO_TRY(make_states(context, own));
-    return task->desc->ranks ? bo_train_states_gather(context, own->states, task->desc->ranks) : BO_OK;
+    language_task *self = (language_task *)task;
+    BO_TRY(make_states(context, self));
+    return task->desc->ranks ? bo_train_states_gather(context, self->states, task->desc->ranks) : BO_OK;
 }
 
 static bo_status write_state(bo_context *context, bo_train_task *task, const char *path)
 {
-    language_task *own = (language_task *)task;
-    BO_TRY(make_states(context, own));
-    return bo_train_states_write(context, own->states, path);
+    language_task *self = (language_task *)task;
+    BO_TRY(make_states(context, self));
+    return bo_train_states_write(context, self->states, path);
 }
 
 static bo_status read_state(bo_context *context, bo_train_task *task, const char *path)
 {
-    language_task *own = (language_task *)task;
-    BO_TRY(make_states(context, own));
-    return bo_train_states_read(context, own->states, path);
+    language_task *self = (language_task *)task;
+    BO_TRY(make_states(context, self));
+    return bo_train_states_read(context, self->states, path);
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -194,15 +195,15 @@ static bo_status check_whitening(bo_context *context, const bo_trainer_desc *des
 static bo_status check(bo_context *context, const bo_train_task *task)
 {
     const bo_batches_desc batches = batches_of(task, 0);
-    const size_t most = model_of(task)->desc.context;
+    const size_t max_tokens = model_of(task)->desc.context;
     if (model_of(task)->desc.task != BO_MODEL_TASK_LANGUAGE)
         return bo_fail(context, BO_INVALID,
                        "training: a model with task %s is trained on labeled texts (%s), not on a corpus",
                        bo_model_task_name(model_of(task)->desc.task),
                        model_of(task)->desc.task == BO_MODEL_TASK_TRANSLATE ? "translations" : "labels");
-    if (batches.context > most)
-        return bo_fail(context, BO_INVALID, "window: expected at most %zu, the context of the model, found %zu", most,
-                       batches.context);
+    if (batches.context > max_tokens)
+        return bo_fail(context, BO_INVALID, "window: expected at most %zu, the context of the model, found %zu",
+                       max_tokens, batches.context);
     BO_TRY(bo_train_model_check(context, task));
     BO_TRY(check_states(context, task->desc));
     BO_TRY(check_imitation(context, task->desc));
@@ -222,11 +223,11 @@ static bo_status make_batch(bo_context *context, language_batch *batch, const bo
     batch->tokens = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
     batch->targets = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
     batch->positions = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
-    batch->room = graph->max_sequences;
+    batch->capacity = graph->max_sequences;
     const bool some = graph->scored != graph->rows;
-    if (batch->room) batch->lengths = bo_alloc(context, batch->room, sizeof(size_t), "lengths of documents");
+    if (batch->capacity) batch->lengths = bo_alloc(context, batch->capacity, sizeof(size_t), "lengths of documents");
     if (some) batch->chosen = bo_alloc(context, graph->scored, sizeof(int32_t), "a batch");
-    return batch->tokens && batch->targets && batch->positions && (!batch->room || batch->lengths) &&
+    return batch->tokens && batch->targets && batch->positions && (!batch->capacity || batch->lengths) &&
                    (!some || batch->chosen)
                ? BO_OK
                : BO_MEMORY;
@@ -234,64 +235,64 @@ static bo_status make_batch(bo_context *context, language_batch *batch, const bo
 
 static bo_status open_graph(bo_context *context, bo_train_task *task, size_t micro_batch)
 {
-    language_task *own = (language_task *)task;
+    language_task *self = (language_task *)task;
     const size_t window = window_of(task->desc);
     const bo_model_graph_desc desc = {
         .rows = micro_batch * window,
         .tokens = window,
-        .max_sequences = most_runs(task->desc, micro_batch),
+        .max_sequences = max_runs(task->desc, micro_batch),
         .imitate = task->desc->imitate,
         .share = share_of(task->desc),
         .scored = scored_of(task->desc, micro_batch * window),
     };
-    BO_TRY(make_batch(context, &own->batch, &desc));
+    BO_TRY(make_batch(context, &self->batch, &desc));
     return bo_train_graph(context, task, desc);
 }
 
 static void close_graph(bo_train_task *task)
 {
-    language_task *own = (language_task *)task;
-    bo_free(own->batch.tokens);
-    bo_free(own->batch.targets);
-    bo_free(own->batch.positions);
-    bo_free(own->batch.lengths);
-    bo_free(own->batch.chosen);
-    own->batch = (language_batch){0};
-    bo_train_states_destroy(own->states);
-    own->states = NULL;
+    language_task *self = (language_task *)task;
+    bo_free(self->batch.tokens);
+    bo_free(self->batch.targets);
+    bo_free(self->batch.positions);
+    bo_free(self->batch.lengths);
+    bo_free(self->batch.chosen);
+    self->batch = (language_batch){0};
+    bo_train_states_destroy(self->states);
+    self->states = NULL;
 }
 
 /* Every sparsity-th row of the micro-batch, from one that depends on the step. */
-static bo_status write_chosen(bo_context *context, const language_task *own, uint64_t step)
+static bo_status write_chosen(bo_context *context, const language_task *self, uint64_t step)
 {
-    const bo_trainer_desc *desc = own->task.desc;
+    const bo_trainer_desc *desc = self->task.desc;
     const size_t rows = desc->micro_batch * window_of(desc), count = scored_of(desc, rows);
     const size_t from =
         (size_t)(step % (desc->sparsity + rows % desc->sparsity)) % rows; /* so that no row is left out */
     for (size_t i = 0; i < count; i++) {
-        own->batch.chosen[i] = (int32_t)bo_min(from + i * desc->sparsity, rows - 1);
-        own->batch.targets[i] = own->batch.targets[own->batch.chosen[i]]; /* at i or later: not written yet */
+        self->batch.chosen[i] = (int32_t)bo_min(from + i * desc->sparsity, rows - 1);
+        self->batch.targets[i] = self->batch.targets[self->batch.chosen[i]]; /* at i or later: not written yet */
     }
-    return bo_graph_write(context, own->task.graph.graph, own->task.graph.chosen, own->batch.chosen);
+    return bo_graph_write(context, self->task.graph.graph, self->task.graph.chosen, self->batch.chosen);
 }
 
 static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_graph_pass *pass)
 {
-    const language_task *own = (const language_task *)task;
-    const language_batch *batch = &own->batch;
+    const language_task *self = (const language_task *)task;
+    const language_batch *batch = &self->batch;
     const bo_text_pack pack = {.stream = {.tokens = batch->tokens, .positions = batch->positions},
                                .labels = batch->targets};
     const bo_batches_desc batches = batches_of(task, place->rank);
     const uint64_t step = place->step * task->windows + place->window; /* of the batches */
-    size_t runs = batch->room;
+    size_t runs = batch->capacity;
     BO_TRY(bo_batches_fill(context, &batches, step, place->first, place->count, batch->tokens, batch->targets,
                            batch->positions, batch->lengths, batch->lengths ? &runs : NULL));
     if (batch->lengths) pass->sequences = runs, pass->lengths = batch->lengths;
-    if (own->states && !place->anew) {
+    if (self->states && !place->reset) {
         const bo_train_segment segment = {&batches, step, place->window, place->first, runs, batch->lengths};
-        BO_TRY(bo_train_states_load(context, own->states, &segment, batch->positions, pass));
+        BO_TRY(bo_train_states_load(context, self->states, &segment, batch->positions, pass));
     }
-    if (task->graph.chosen) BO_TRY(write_chosen(context, own, step));
+    if (task->graph.chosen) BO_TRY(write_chosen(context, self, step));
     return bo_model_graph_fill(context, model_of(task), &task->graph, &(bo_model_batch){.packed = &pack}, pass);
 }
 
@@ -319,9 +320,10 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
     const bo_trainer_desc *desc = task->desc;
     if (desc->imitate == BO_IMITATION_ATTENTION) return evaluate_attention(context, desc, out);
     /* with carried states, the text is one window */
-    const uint64_t all = bo_corpus_tokens(desc->valid.corpus), most = desc->eval_tokens;
-    const size_t window = desc->stateful ? (size_t)(most && most < all ? most : all) : window_of(desc);
-    BO_TRY(bo_model_evaluate(context, desc->model, desc->valid.corpus, window, most, &found));
+    const uint64_t all = bo_corpus_tokens(desc->valid.corpus), max_tokens = desc->eval_tokens;
+    const size_t window =
+        desc->stateful ? (size_t)(max_tokens && max_tokens < all ? max_tokens : all) : window_of(desc);
+    BO_TRY(bo_model_evaluate(context, desc->model, desc->valid.corpus, window, max_tokens, &found));
     out->loss = found.loss;
     out->metric = found.bits_per_byte;
     out->count = found.tokens;
@@ -390,16 +392,16 @@ static const bo_train_methods methods = {.subject = "model",
 bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
     if (!desc->model || !desc->train.corpus) return bo_fail(context, BO_INVALID, "training needs a model and a text");
-    language_task *own = bo_alloc(context, 1, sizeof *own, "a task");
-    if (!own) return BO_MEMORY;
+    language_task *self = bo_alloc(context, 1, sizeof *self, "a task");
+    if (!self) return BO_MEMORY;
     const size_t windows = desc->state_windows > 1 ? desc->state_windows : 1;
-    own->task = (bo_train_task){.methods = &methods,
-                                .desc = desc,
-                                .metric = "bits_per_byte",
-                                .units = window_of(desc) * windows,
-                                .windows = windows,
-                                .state_file = desc->stateful ? BO_TRAIN_STATES_FILE : NULL,
-                                .evaluates = desc->valid.corpus != NULL};
-    *out = &own->task;
+    self->task = (bo_train_task){.methods = &methods,
+                                 .desc = desc,
+                                 .metric = "bits_per_byte",
+                                 .units = window_of(desc) * windows,
+                                 .windows = windows,
+                                 .state_file = desc->stateful ? BO_TRAIN_STATES_FILE : NULL,
+                                 .evaluates = desc->valid.corpus != NULL};
+    *out = &self->task;
     return BO_OK;
 }

@@ -33,18 +33,18 @@ static bool model_calibrates(const bo_model *model)
 }
 
 /* A run that starts from a trained model starts with its frequencies. */
-static bool wants(const bo_train_task *task, uint64_t step, const bo_attention *attention)
+static bool needs_calibration(const bo_train_task *task, uint64_t step, const bo_attention *attention)
 {
     const uint64_t every = task->desc->calibrate_every;
     if (!draws_from_data(attention)) return false;
     return step == 0 ? !bo_attention_is_ready(attention) : every && step % every == 0;
 }
 
-static bool any_wants(const bo_train_task *task, uint64_t step)
+static bool any_needs_calibration(const bo_train_task *task, uint64_t step)
 {
     const bo_model *model = task->desc->model;
     bool any = false;
-    for (size_t i = 0; i < places(model); i++) any |= wants(task, step, model->attentions[i]);
+    for (size_t i = 0; i < places(model); i++) any |= needs_calibration(task, step, model->attentions[i]);
     return any;
 }
 
@@ -53,7 +53,7 @@ static bo_status create_all(bo_context *context, const bo_train_task *task, uint
 {
     const bo_model *model = task->desc->model;
     for (size_t i = 0; i < places(model); i++)
-        if (wants(task, step, model->attentions[i]))
+        if (needs_calibration(task, step, model->attentions[i]))
             BO_TRY(bo_calibration_create(context, model->attentions[i], 0, &out[i]));
     return BO_OK;
 }
@@ -64,14 +64,14 @@ static bo_status run(bo_context *context, bo_train_task *task, uint64_t step, bo
 {
     bo_graph_pass pass = {0};
     const bo_calibrating calibrating = {calibrations, task->desc->model->attentions};
-    const bo_train_place first = {.step = step, .count = task->desc->micro_batch, .anew = true};
+    const bo_train_place first = {.step = step, .count = task->desc->micro_batch, .reset = true};
     BO_TRY(task->methods->load(context, task, &first, &pass));
     return bo_graph_calibrate(context, task->graph.graph, &pass, &calibrating);
 }
 
 static bo_status calibrate(bo_context *context, bo_train_task *task, uint64_t step)
 {
-    if (!any_wants(task, step)) return BO_OK;
+    if (!any_needs_calibration(task, step)) return BO_OK;
     BO_SPAN(context, "train", "calibrate");
     const size_t count = places(task->desc->model);
     bo_calibration **calibrations = bo_alloc(context, count, sizeof *calibrations, "calibrations");

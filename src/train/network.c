@@ -47,33 +47,33 @@ static double item_bytes(const bo_train_task *task)
 
 static bo_status open_graph(bo_context *context, bo_train_task *task, size_t micro_batch)
 {
-    network_task *own = (network_task *)task;
+    network_task *self = (network_task *)task;
     const bo_examples *examples = task->desc->train.examples;
     const bo_model_graph_desc desc = {
         .data = examples, .examples = whole(task) ? bo_examples_rows(examples, BO_SPLIT_TRAIN) : micro_batch};
-    own->rows = bo_alloc(context, desc.examples, sizeof *own->rows, "a batch");
-    return own->rows ? bo_train_graph(context, task, desc) : BO_MEMORY;
+    self->rows = bo_alloc(context, desc.examples, sizeof *self->rows, "a batch");
+    return self->rows ? bo_train_graph(context, task, desc) : BO_MEMORY;
 }
 
 static void close_graph(bo_train_task *task)
 {
-    network_task *own = (network_task *)task;
-    bo_free(own->rows);
-    own->rows = NULL;
+    network_task *self = (network_task *)task;
+    bo_free(self->rows);
+    self->rows = NULL;
 }
 
 static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_graph_pass *pass)
 {
-    network_task *own = (network_task *)task;
+    network_task *self = (network_task *)task;
     const bo_trainer_desc *desc = task->desc;
     const size_t share = desc->batch / (desc->ranks ? (size_t)desc->ranks->size : 1);
-    const bo_model_batch batch = {.examples = desc->train.examples, .rows = own->rows};
+    const bo_model_batch batch = {.examples = desc->train.examples, .rows = self->rows};
     if (whole(task))
         for (size_t i = 0; i < task->graph.network.examples; i++)
-            own->rows[i] = bo_examples_row(desc->train.examples, BO_SPLIT_TRAIN, i);
+            self->rows[i] = bo_examples_row(desc->train.examples, BO_SPLIT_TRAIN, i);
     else
         bo_examples_batch(desc->train.examples, desc->seed, place->step, desc->batch,
-                          place->rank * share + place->first, place->count, own->rows);
+                          place->rank * share + place->first, place->count, self->rows);
     return bo_model_graph_fill(context, desc->model, &task->graph, &batch, pass);
 }
 
@@ -91,11 +91,11 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
 
 static void settings(const bo_train_task *task, bo_json_text *text)
 {
-    const network_task *own = (const network_task *)task;
+    const network_task *self = (const network_task *)task;
     bo_train_setting_code(text, "network", bo_network_fingerprint(network_of(task)));
     bo_train_setting_number(text, "width_multiplier", network_of(task)->multiplier);
-    bo_train_setting_code(text, "examples", own->examples);
-    bo_train_setting_code(text, "held_out", own->held_out);
+    bo_train_setting_code(text, "examples", self->examples);
+    bo_train_setting_code(text, "held_out", self->held_out);
 }
 
 static uint64_t fingerprint(const bo_train_task *task)
@@ -124,17 +124,17 @@ bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_
                        bo_model_task_name(desc->model->desc.task));
     if (!desc->train.examples)
         return bo_fail(context, BO_INVALID, "training: a model of the task predict needs examples");
-    network_task *own = bo_alloc(context, 1, sizeof *own, "a task");
-    if (!own) return BO_MEMORY;
-    own->task = (bo_train_task){.methods = &methods,
-                                .desc = desc,
-                                .metric = desc->model->network->loss == BO_NETWORK_CROSS_ENTROPY ? "accuracy" : "rmse",
-                                .units = 1,
-                                .evaluates = desc->valid.examples != NULL};
-    own->examples = bo_examples_fingerprint(desc->train.examples);
-    if (desc->valid.examples) own->held_out = bo_examples_fingerprint(desc->valid.examples);
-    if (whole(&own->task))
-        own->task.batch = 1, own->task.units = bo_examples_rows(desc->train.examples, BO_SPLIT_TRAIN);
-    *out = &own->task;
+    network_task *self = bo_alloc(context, 1, sizeof *self, "a task");
+    if (!self) return BO_MEMORY;
+    self->task = (bo_train_task){.methods = &methods,
+                                 .desc = desc,
+                                 .metric = desc->model->network->loss == BO_NETWORK_CROSS_ENTROPY ? "accuracy" : "rmse",
+                                 .units = 1,
+                                 .evaluates = desc->valid.examples != NULL};
+    self->examples = bo_examples_fingerprint(desc->train.examples);
+    if (desc->valid.examples) self->held_out = bo_examples_fingerprint(desc->valid.examples);
+    if (whole(&self->task))
+        self->task.batch = 1, self->task.units = bo_examples_rows(desc->train.examples, BO_SPLIT_TRAIN);
+    *out = &self->task;
     return BO_OK;
 }

@@ -35,16 +35,16 @@ bo_status bo_train_any(bo_context *context, const bo_trainer *trainer, bool *fla
     return BO_OK;
 }
 
-bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_status mine)
+bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_status status)
 {
-    if (alone(trainer)) return mine;
-    double failures[2] = {mine != BO_OK && mine != BO_CANCELED, mine == BO_CANCELED};
+    if (alone(trainer)) return status;
+    double failures[2] = {status != BO_OK && status != BO_CANCELED, status == BO_CANCELED};
     bo_status summed = trainer->desc.ranks->sum(trainer->desc.ranks->user, failures, 2);
-    if (mine != BO_OK && mine != BO_CANCELED) return mine;
+    if (status != BO_OK && status != BO_CANCELED) return status;
     if (summed != BO_OK) return no_sum(context, trainer);
     /* the failing rank does not write a checkpoint */
     if (failures[0] > 0) return bo_fail(context, BO_IO, "another rank failed");
-    if (mine == BO_CANCELED) return mine;
+    if (status == BO_CANCELED) return status;
     return failures[1] > 0 ? bo_fail(context, BO_CANCELED, "another rank received a request to stop") : BO_OK;
 }
 
@@ -56,16 +56,16 @@ bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)
     const char *const names[COUNT] = {"step",           "number of steps", methods->subject,
                                       methods->subject, methods->data,     methods->data};
     const uint64_t subject = bo_model_fingerprint(trainer->desc.model), data = methods->fingerprint(trainer->task);
-    const double mine[COUNT] = {(double)trainer->now.step, (double)trainer->now.steps, (double)(uint32_t)subject,
-                                (double)(subject >> 32),   (double)(uint32_t)data,     (double)(data >> 32)};
+    const double local[COUNT] = {(double)trainer->now.step, (double)trainer->now.steps, (double)(uint32_t)subject,
+                                 (double)(subject >> 32),   (double)(uint32_t)data,     (double)(data >> 32)};
     double first[COUNT];
     bo_status status = BO_OK;
-    memcpy(first, mine, sizeof first);
+    memcpy(first, local, sizeof first);
     BO_TRY(bo_train_broadcast(context, trainer, first, COUNT));
     for (int i = 0; i < COUNT && status == BO_OK; i++)
-        if (mine[i] != first[i])
+        if (local[i] != first[i])
             status = bo_fail(context, BO_INVALID, "rank %d differs from rank 0 in the %s: expected %.0f, found %.0f",
-                             trainer->desc.ranks->rank, names[i], first[i], mine[i]);
+                             trainer->desc.ranks->rank, names[i], first[i], local[i]);
     return bo_train_agree(context, trainer, status);
 }
 

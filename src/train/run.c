@@ -45,19 +45,19 @@ static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, si
 /* Error message: the step, the cause, and the latest usable checkpoint. */
 static bo_status named(bo_context *context, const bo_trainer *trainer, const char *what)
 {
-    char words[512], checkpoint[BO_TRAIN_PATH];
-    snprintf(words, sizeof words, "%s", what);
-    return bo_fail(context, BO_NUMERIC, "step %llu: %s%s", (unsigned long long)trainer->now.step + 1, words,
-                   bo_train_last_words(trainer, checkpoint));
+    char message[512], checkpoint[BO_TRAIN_PATH];
+    snprintf(message, sizeof message, "%s", what);
+    return bo_fail(context, BO_NUMERIC, "step %llu: %s%s", (unsigned long long)trainer->now.step + 1, message,
+                   bo_train_last_checkpoint(trainer, checkpoint));
 }
 
 /* Names the part of the model where the value first was not finite; otherwise gives the message of the operation that
  * rejected its inputs, or of the loss. */
-static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_graph_pass *pass, const char *words)
+static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_graph_pass *pass, const char *subject)
 {
     char what[512];
     const char *scope = NULL;
-    snprintf(what, sizeof what, "%s", words);
+    snprintf(what, sizeof what, "%s", subject);
     if (bo_graph_blame(context, trainer->task->graph.graph, pass, &scope) == BO_OK && scope)
         snprintf(what, sizeof what, "the loss is not finite; the first value that is not finite is in %s", scope);
     return named(context, trainer, what);
@@ -96,7 +96,7 @@ static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t 
     return BO_OK;
 }
 
-static bo_status own_gradients(bo_context *context, bo_trainer *trainer, double *loss)
+static bo_status local_gradients(bo_context *context, bo_trainer *trainer, double *loss)
 {
     bo_train_task *task = trainer->task;
     bo_weights *weights = task->desc->model->weights;
@@ -110,7 +110,7 @@ static bo_status own_gradients(bo_context *context, bo_trainer *trainer, double 
 /* Computes the gradients of step now.step and its mean loss over all ranks. */
 static bo_status compute_gradients(bo_context *context, bo_trainer *trainer, double *loss)
 {
-    BO_TRY(bo_train_agree(context, trainer, own_gradients(context, trainer, loss)));
+    BO_TRY(bo_train_agree(context, trainer, local_gradients(context, trainer, loss)));
     BO_TRY(bo_train_sum_gradients(context, trainer));
     BO_TRY(bo_train_sum(context, trainer, loss, 1));
     *loss /= parts_of(trainer);
@@ -160,8 +160,8 @@ static bo_status validate(bo_context *context, bo_trainer *trainer)
 {
     bo_training *now = &trainer->now;
     bo_training_score score = {0};
-    bo_status mine = bo_train_first(trainer) ? bo_trainer_evaluate(context, trainer, &score) : BO_OK;
-    BO_TRY(bo_train_agree(context, trainer, mine));
+    bo_status status = bo_train_first(trainer) ? bo_trainer_evaluate(context, trainer, &score) : BO_OK;
+    BO_TRY(bo_train_agree(context, trainer, status));
     double values[2] = {score.loss, score.metric};
     BO_TRY(bo_train_broadcast(context, trainer, values, 2));
     now->valid_loss = values[0];
@@ -196,7 +196,7 @@ static void fill_report(bo_trainer *trainer, bool evaluated)
 {
     const bo_training *now = &trainer->now;
     const bo_trainer_desc *desc = &trainer->desc;
-    const double taken = (double)(now->step - trainer->first), spent = now->seconds - trainer->began;
+    const double done = (double)(now->step - trainer->first), spent = now->seconds - trainer->began;
     const double steps = (double)trainer->timed_steps;
     const double tokens = (double)(desc->batch * trainer->task->units);
     const double operations =
@@ -216,7 +216,7 @@ static void fill_report(bo_trainer *trainer, bool evaluated)
         .seconds = now->seconds,
         .tokens_per_second = per_second(tokens * steps, trainer->step_seconds),
         .gflops = per_second(operations * steps, trainer->step_seconds) * 1e-9,
-        .seconds_left = now->steps && taken > 0 ? (double)(now->steps - now->step) * spent / taken : NAN,
+        .seconds_left = now->steps && done > 0 ? (double)(now->steps - now->step) * spent / done : NAN,
         .evaluated = evaluated,
         .stopped_early = desc->patience && now->waited >= desc->patience,
     };
@@ -250,7 +250,7 @@ static bo_status timed_step(bo_context *context, bo_trainer *trainer)
 
 /* Converts minutes into steps once. The first steps, one evaluation and one checkpoint are timed, and the number of
  * steps that fit is stored in that checkpoint. From then on the run has that number of steps. */
-enum { LEAST = 3, MOST = 10 }; /* number of timed steps */
+enum { MIN_STEPS = 3, MAX_STEPS = 10 }; /* number of timed steps */
 static const double MARGIN = 0.985, SHARE = 0.03, OVERHEAD = 0.1;
 
 /* Seconds of each kind of work. */
@@ -317,8 +317,8 @@ static bo_status measure_steps(bo_context *context, bo_trainer *trainer, double 
         BO_TRY(timed_step(context, trainer));
         if (trainer->stop) return BO_CANCELED;
         spent += bo_seconds() - start;
-        left = trainer->now.step - first < LEAST ? seconds_left(trainer) : enough - spent;
-        if (trainer->now.step - first >= MOST) left = 0;
+        left = trainer->now.step - first < MIN_STEPS ? seconds_left(trainer) : enough - spent;
+        if (trainer->now.step - first >= MAX_STEPS) left = 0;
         BO_TRY(bo_train_broadcast(context, trainer, &left, 1));
     } while (left > 0);
     *step = spent / (double)(trainer->now.step - first);

@@ -12,20 +12,20 @@ struct bo_train_states {
     bo_train_states_desc desc;
     size_t layers, runs; /* runs: the maximum number in a pass */
     size_t *at;          /* start of each layer in the states of a lane; [layers]: their size */
-    size_t *slope_at;    /* the same for gradients, in floats */
-    size_t largest, largest_slope;
+    size_t *gradient_at; /* the same for gradients, in floats */
+    size_t largest, largest_gradient;
     char *now, *next;               /* of all lanes: at the start and at the end of the step */
     uint64_t *read_now, *read_next; /* tokens that a lane has read since it began */
     char *between;                  /* of the lanes of a micro-batch, after each window but the last */
     uint64_t *read_between;
-    char *empty;         /* one piece */
-    char *spare;         /* final states of runs that are not continued: one layer per run */
-    float *slopes[2];    /* gradients between windows, for a micro-batch */
-    float *spare_slopes; /* gradients of states that no run continues: one layer per run */
-    float *zeros;        /* one layer */
+    char *empty;            /* one piece */
+    char *spare;            /* final states of runs that are not continued: one layer per run */
+    float *gradients[2];    /* gradients between windows, for a micro-batch */
+    float *spare_gradients; /* gradients of states that no run continues: one layer per run */
+    float *zeros;           /* one layer */
     void **initial, **final;
-    float **initial_slopes;
-    const float **final_slopes;
+    float **initial_gradients;
+    const float **final_gradients;
 };
 
 /* ---- what can be carried ----------------------------------------------------------------------------------------- */
@@ -64,13 +64,13 @@ bo_status bo_train_states_check(bo_context *context, const bo_model *model)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static size_t state_room(const bo_model *model, size_t layer)
+static size_t state_stride(const bo_model *model, size_t layer)
 {
-    return bo_layer_state_room(&model->desc, layer, model->attentions[layer]);
+    return bo_layer_state_stride(&model->desc, layer, model->attentions[layer]);
 }
 
 /* Floats of the gradient of a state. */
-static size_t slope_room(const bo_model *model, size_t layer)
+static size_t gradient_floats(const bo_model *model, size_t layer)
 {
     const bo_attention *attention = model->attentions[layer];
     if (attention) return bo_attention_state_gradient_floats(attention);
@@ -78,9 +78,9 @@ static size_t slope_room(const bo_model *model, size_t layer)
 }
 
 /* The maximum number of runs in a pass. */
-static size_t most_runs(const bo_train_states_desc *d)
+static size_t max_runs(const bo_train_states_desc *d)
 {
-    return d->most_runs ? d->most_runs : d->micro_batch;
+    return d->max_runs ? d->max_runs : d->micro_batch;
 }
 
 /* Bytes of places, numbers of tokens, and pointers. */
@@ -88,35 +88,35 @@ static size_t list_bytes(const bo_train_states_desc *d)
 {
     const size_t layers = d->model->desc.layers, lanes = 2 * d->lanes + (d->windows - 1) * d->micro_batch;
     return sizeof(bo_train_states) + 2 * (layers + 1) * sizeof(size_t) + lanes * sizeof(uint64_t) +
-           4 * layers * most_runs(d) * sizeof(void *);
+           4 * layers * max_runs(d) * sizeof(void *);
 }
 
 size_t bo_train_states_bytes(const bo_train_states_desc *d)
 {
-    size_t state = 0, slope = 0, largest = 0, largest_slope = 0;
+    size_t state = 0, gradient = 0, largest = 0, largest_gradient = 0;
     const bool flows = d->windows > 1;
     for (size_t i = 0; i < d->model->desc.layers; i++) {
-        state += state_room(d->model, i);
-        slope += slope_room(d->model, i);
-        largest = bo_max(largest, state_room(d->model, i));
-        largest_slope = bo_max(largest_slope, slope_room(d->model, i));
+        state += state_stride(d->model, i);
+        gradient += gradient_floats(d->model, i);
+        largest = bo_max(largest, state_stride(d->model, i));
+        largest_gradient = bo_max(largest_gradient, gradient_floats(d->model, i));
     }
-    const size_t states = 2 * d->lanes + (d->windows - 1) * d->micro_batch + 1, extra = d->most_runs;
-    const size_t slopes = flows ? 2 * d->micro_batch * slope + (extra + 1) * largest_slope : 0;
-    return states * state + extra * largest + slopes * sizeof(float) + list_bytes(d);
+    const size_t states = 2 * d->lanes + (d->windows - 1) * d->micro_batch + 1, extra = d->max_runs;
+    const size_t gradients = flows ? 2 * d->micro_batch * gradient + (extra + 1) * largest_gradient : 0;
+    return states * state + extra * largest + gradients * sizeof(float) + list_bytes(d);
 }
 
 static bo_status place_layers(bo_context *context, bo_train_states *s)
 {
     s->at = bo_alloc(context, s->layers + 1, sizeof *s->at, "places of states");
-    s->slope_at = bo_alloc(context, s->layers + 1, sizeof *s->slope_at, "places of states");
-    if (!s->at || !s->slope_at) return BO_MEMORY;
+    s->gradient_at = bo_alloc(context, s->layers + 1, sizeof *s->gradient_at, "places of states");
+    if (!s->at || !s->gradient_at) return BO_MEMORY;
     for (size_t i = 0; i < s->layers; i++) {
-        const size_t room = state_room(s->desc.model, i), slope = slope_room(s->desc.model, i);
-        s->at[i + 1] = s->at[i] + room;
-        s->slope_at[i + 1] = s->slope_at[i] + slope;
-        s->largest = bo_max(s->largest, room);
-        s->largest_slope = bo_max(s->largest_slope, slope);
+        const size_t stride = state_stride(s->desc.model, i), gradient = gradient_floats(s->desc.model, i);
+        s->at[i + 1] = s->at[i] + stride;
+        s->gradient_at[i + 1] = s->gradient_at[i] + gradient;
+        s->largest = bo_max(s->largest, stride);
+        s->largest_gradient = bo_max(s->largest_gradient, gradient);
     }
     return BO_OK;
 }
@@ -124,10 +124,10 @@ static bo_status place_layers(bo_context *context, bo_train_states *s)
 /* What lasts from step to step. */
 static bo_status allocate_lanes(bo_context *context, bo_train_states *s)
 {
-    const size_t lanes = s->desc.lanes, room = s->at[s->layers];
-    s->now = bo_alloc(context, lanes, room, "states of a batch");
-    s->next = bo_alloc(context, lanes, room, "states of a batch");
-    s->empty = bo_alloc(context, 1, room, "an empty state");
+    const size_t lanes = s->desc.lanes, stride = s->at[s->layers];
+    s->now = bo_alloc(context, lanes, stride, "states of a batch");
+    s->next = bo_alloc(context, lanes, stride, "states of a batch");
+    s->empty = bo_alloc(context, 1, stride, "an empty state");
     s->read_now = bo_alloc(context, lanes, sizeof *s->read_now, "positions");
     s->read_next = bo_alloc(context, lanes, sizeof *s->read_next, "positions");
     return s->now && s->next && s->empty && s->read_now && s->read_next ? BO_OK : BO_MEMORY;
@@ -157,7 +157,7 @@ bo_status bo_train_states_create(bo_context *context, const bo_train_states_desc
 
 /* Allocates zeros for the pointer at `out`, unless none are needed or an earlier call that failed has allocated
  * them. */
-static bool take(bo_context *context, size_t count, size_t size, const char *what, void *out)
+static bool allocate(bo_context *context, size_t count, size_t size, const char *what, void *out)
 {
     void *memory;
     memcpy(&memory, out, sizeof memory);
@@ -169,33 +169,48 @@ static bool take(bo_context *context, size_t count, size_t size, const char *wha
 
 bo_status bo_train_states_open(bo_context *context, bo_train_states *s, const bo_train_states_desc *desc)
 {
-    static const char states[] = "states of a pass", slopes[] = "gradients of states";
+    static const char states[] = "states of a pass", gradients[] = "gradients of states";
     if (s->initial) return BO_OK;
     s->desc = *desc;
-    s->runs = most_runs(desc);
-    const size_t micro = desc->micro_batch, inner = (desc->windows - 1) * micro, extra = desc->most_runs;
-    const size_t slope = inner ? s->slope_at[s->layers] : 0, largest = inner ? s->largest_slope : 0;
+    s->runs = max_runs(desc);
+    const size_t micro = desc->micro_batch, inner = (desc->windows - 1) * micro, extra = desc->max_runs;
+    const size_t gradient = inner ? s->gradient_at[s->layers] : 0, largest = inner ? s->largest_gradient : 0;
     const size_t pointers = s->layers * s->runs;
-    const bool all = take(context, inner, s->at[s->layers], states, &s->between) &&
-                     take(context, inner, sizeof *s->read_between, "positions", &s->read_between) &&
-                     take(context, extra, s->largest, states, &s->spare) &&
-                     take(context, micro * slope, sizeof(float), slopes, &s->slopes[0]) &&
-                     take(context, micro * slope, sizeof(float), slopes, &s->slopes[1]) &&
-                     take(context, extra * largest, sizeof(float), slopes, &s->spare_slopes) &&
-                     take(context, largest, sizeof(float), slopes, &s->zeros) &&
-                     take(context, pointers, sizeof *s->final, states, &s->final) &&
-                     take(context, pointers, sizeof *s->initial_slopes, states, &s->initial_slopes) &&
-                     take(context, pointers, sizeof *s->final_slopes, states, &s->final_slopes) &&
-                     take(context, pointers, sizeof *s->initial, states, &s->initial);
+    const bool all = allocate(context, inner, s->at[s->layers], states, &s->between) &&
+                     allocate(context, inner, sizeof *s->read_between, "positions", &s->read_between) &&
+                     allocate(context, extra, s->largest, states, &s->spare) &&
+                     allocate(context, micro * gradient, sizeof(float), gradients, &s->gradients[0]) &&
+                     allocate(context, micro * gradient, sizeof(float), gradients, &s->gradients[1]) &&
+                     allocate(context, extra * largest, sizeof(float), gradients, &s->spare_gradients) &&
+                     allocate(context, largest, sizeof(float), gradients, &s->zeros) &&
+                     allocate(context, pointers, sizeof *s->final, states, &s->final) &&
+                     allocate(context, pointers, sizeof *s->initial_gradients, states, &s->initial_gradients) &&
+                     allocate(context, pointers, sizeof *s->final_gradients, states, &s->final_gradients) &&
+                     allocate(context, pointers, sizeof *s->initial, states, &s->initial);
     return all ? BO_OK : BO_MEMORY;
 }
 
 void bo_train_states_destroy(bo_train_states *s)
 {
     if (!s) return;
-    void *const pieces[] = {s->at,           s->slope_at,     s->now,     s->next,  s->read_now,       s->read_next,
-                            s->between,      s->read_between, s->empty,   s->spare, s->slopes[0],      s->slopes[1],
-                            s->spare_slopes, s->zeros,        s->initial, s->final, s->initial_slopes, s->final_slopes};
+    void *const pieces[] = {s->at,
+                            s->gradient_at,
+                            s->now,
+                            s->next,
+                            s->read_now,
+                            s->read_next,
+                            s->between,
+                            s->read_between,
+                            s->empty,
+                            s->spare,
+                            s->gradients[0],
+                            s->gradients[1],
+                            s->spare_gradients,
+                            s->zeros,
+                            s->initial,
+                            s->final,
+                            s->initial_gradients,
+                            s->final_gradients};
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) bo_free(pieces[i]);
     bo_free(s);
 }
@@ -205,10 +220,10 @@ void bo_train_states_destroy(bo_train_states *s)
 bo_status bo_train_states_reset(bo_context *context, bo_train_states *s)
 {
     const bo_model *model = s->desc.model;
-    const size_t room = s->at[s->layers];
+    const size_t stride = s->at[s->layers];
     for (size_t i = 0; i < s->layers; i++)
         BO_TRY(bo_layer_state_begin(context, model, i, model->attentions[i], s->empty + s->at[i]));
-    for (size_t lane = 0; lane < s->desc.lanes; lane++) memcpy(s->now + lane * room, s->empty, room);
+    for (size_t lane = 0; lane < s->desc.lanes; lane++) memcpy(s->now + lane * stride, s->empty, stride);
     memset(s->read_now, 0, s->desc.lanes * sizeof *s->read_now);
     return BO_OK;
 }
@@ -227,36 +242,36 @@ void bo_train_states_advance(bo_train_states *s)
 typedef struct lane_ends {
     char *initial, *final;
     uint64_t read, *read_final;
-    float *initial_slope;
-    const float *final_slope;
+    float *initial_gradient;
+    const float *final_gradient;
 } lane_ends;
 
 /* Where the lane ends after window `window` of the step; the start of the step for window -1. */
 static char *state_after(const bo_train_states *s, size_t window, size_t lane, size_t first, uint64_t **read)
 {
-    const size_t room = s->at[s->layers], inner = window * s->desc.micro_batch + lane;
+    const size_t stride = s->at[s->layers], inner = window * s->desc.micro_batch + lane;
     const size_t of_all = s->desc.first + first + lane;
     const bool last = window + 1 == s->desc.windows;
-    if (window == SIZE_MAX) return *read = s->read_now + of_all, s->now + of_all * room;
-    if (last) return *read = s->read_next + of_all, s->next + of_all * room;
-    return *read = s->read_between + inner, s->between + inner * room;
+    if (window == SIZE_MAX) return *read = s->read_now + of_all, s->now + of_all * stride;
+    if (last) return *read = s->read_next + of_all, s->next + of_all * stride;
+    return *read = s->read_between + inner, s->between + inner * stride;
 }
 
 static lane_ends ends_of(const bo_train_states *s, const bo_train_segment *segment, size_t lane)
 {
-    const size_t window = segment->window, first = segment->first, slope = s->slope_at[s->layers];
+    const size_t window = segment->window, first = segment->first, gradient = s->gradient_at[s->layers];
     lane_ends out = {0};
     uint64_t *read;
     out.initial = state_after(s, window - 1, lane, first, &read);
     out.final = state_after(s, window, lane, first, &out.read_final);
     out.read = *read;
     if (bo_batches_begins(segment->batches, segment->step, first + lane)) out.initial = s->empty, out.read = 0;
-    if (window > 0) out.initial_slope = s->slopes[window % 2] + lane * slope;
+    if (window > 0) out.initial_gradient = s->gradients[window % 2] + lane * gradient;
     /* no gradient crosses the border to a window that starts with an empty state */
     if (window + 1 < s->desc.windows)
-        out.final_slope = bo_batches_begins(segment->batches, segment->step + 1, first + lane)
-                              ? s->zeros
-                              : s->slopes[(window + 1) % 2] + lane * slope;
+        out.final_gradient = bo_batches_begins(segment->batches, segment->step + 1, first + lane)
+                                 ? s->zeros
+                                 : s->gradients[(window + 1) % 2] + lane * gradient;
     return out;
 }
 
@@ -267,12 +282,12 @@ static void set_run(bo_train_states *s, size_t runs, size_t run, const lane_ends
         const size_t at = i * runs + run;
         s->initial[at] = (is_first ? ends->initial : s->empty) + s->at[i];
         s->final[at] = is_last ? ends->final + s->at[i] : s->spare + run * s->largest;
-        if (ends->initial_slope)
-            s->initial_slopes[at] =
-                is_first ? ends->initial_slope + s->slope_at[i] : s->spare_slopes + run * s->largest_slope;
-        if (ends->final_slope)
-            s->final_slopes[at] =
-                is_last && ends->final_slope != s->zeros ? ends->final_slope + s->slope_at[i] : s->zeros;
+        if (ends->initial_gradient)
+            s->initial_gradients[at] =
+                is_first ? ends->initial_gradient + s->gradient_at[i] : s->spare_gradients + run * s->largest_gradient;
+        if (ends->final_gradient)
+            s->final_gradients[at] =
+                is_last && ends->final_gradient != s->zeros ? ends->final_gradient + s->gradient_at[i] : s->zeros;
     }
 }
 
@@ -306,8 +321,8 @@ bo_status bo_train_states_load(bo_context *context, bo_train_states *s, const bo
     }
     pass->states = s->initial;
     pass->final_states = s->final;
-    if (segment->window > 0) pass->state_gradients = s->initial_slopes;
-    if (segment->window + 1 < s->desc.windows) pass->final_gradients = s->final_slopes;
+    if (segment->window > 0) pass->state_gradients = s->initial_gradients;
+    if (segment->window + 1 < s->desc.windows) pass->final_gradients = s->final_gradients;
     return BO_OK;
 }
 
@@ -317,7 +332,7 @@ enum { EXCHANGE = BO_SIZE(1 << 12, 16) }; /* words exchanged at a time */
 
 /* Replaces bytes by those of the rank that owns them. Sums are exact: each word, as a double, is zero on all ranks but
  * one. */
-static bo_status gather_bytes(bo_context *context, const bo_collective *ranks, bool own, char *bytes, size_t count)
+static bo_status gather_bytes(bo_context *context, const bo_collective *ranks, bool is_local, char *bytes, size_t count)
 {
     double values[EXCHANGE];
     for (size_t at = 0, some; at < count; at += some * sizeof(uint32_t)) {
@@ -326,7 +341,7 @@ static bo_status gather_bytes(bo_context *context, const bo_collective *ranks, b
         some = left < EXCHANGE ? left : EXCHANGE;
         for (size_t i = 0; i < some; i++) {
             memcpy(&word, bytes + at + i * sizeof word, sizeof word);
-            values[i] = own ? (double)word : 0;
+            values[i] = is_local ? (double)word : 0;
         }
         if (ranks->sum(ranks->user, values, some) != BO_OK)
             return bo_fail(context, BO_IO, "stateful: a sum over the ranks failed");
@@ -340,11 +355,11 @@ static bo_status gather_bytes(bo_context *context, const bo_collective *ranks, b
 
 bo_status bo_train_states_gather(bo_context *context, bo_train_states *s, const bo_collective *ranks)
 {
-    const size_t room = s->at[s->layers], read = sizeof *s->read_now;
+    const size_t stride = s->at[s->layers], read = sizeof *s->read_now;
     for (size_t lane = 0; lane < s->desc.lanes; lane++) {
-        const bool own = lane >= s->desc.first && lane < s->desc.first + s->desc.share;
-        BO_TRY(gather_bytes(context, ranks, own, s->now + lane * room, room));
-        BO_TRY(gather_bytes(context, ranks, own, (char *)&s->read_now[lane], read));
+        const bool is_local = lane >= s->desc.first && lane < s->desc.first + s->desc.share;
+        BO_TRY(gather_bytes(context, ranks, is_local, s->now + lane * stride, stride));
+        BO_TRY(gather_bytes(context, ranks, is_local, (char *)&s->read_now[lane], read));
     }
     return BO_OK;
 }
@@ -356,15 +371,19 @@ static const char format_name[] = "bochner.states";
 
 bo_status bo_train_states_write(bo_context *context, const bo_train_states *s, const char *path)
 {
-    const size_t lanes = s->desc.lanes, room = s->at[s->layers];
-    const bo_file_tensor tensors[] = {
-        {.name = "states", .dtype = BO_U8, .rank = 2, .shape = {lanes, room}, .data = s->now, .bytes = lanes * room},
-        {.name = "tokens",
-         .dtype = BO_I64,
-         .rank = 1,
-         .shape = {lanes},
-         .data = s->read_now,
-         .bytes = lanes * sizeof *s->read_now}};
+    const size_t lanes = s->desc.lanes, stride = s->at[s->layers];
+    const bo_file_tensor tensors[] = {{.name = "states",
+                                       .dtype = BO_U8,
+                                       .rank = 2,
+                                       .shape = {lanes, stride},
+                                       .data = s->now,
+                                       .bytes = lanes * stride},
+                                      {.name = "tokens",
+                                       .dtype = BO_I64,
+                                       .rank = 1,
+                                       .shape = {lanes},
+                                       .data = s->read_now,
+                                       .bytes = lanes * sizeof *s->read_now}};
     char version[16];
     snprintf(version, sizeof version, "%d", FORMAT_VERSION);
     const bo_meta metas[] = {{"format", format_name}, {"format_version", version}};
@@ -375,7 +394,7 @@ static bo_status check_state(bo_context *context, const bo_train_states *s, cons
 {
     const void *state = s->now + lane * s->at[s->layers] + s->at[layer];
     const bo_attention *attention = s->desc.model->attentions[layer];
-    if (!attention && !bo_context_kernels(context)->finite(state_room(s->desc.model, layer) / sizeof(float), state))
+    if (!attention && !bo_context_kernels(context)->finite(state_stride(s->desc.model, layer) / sizeof(float), state))
         return bo_fail(context, BO_FORMAT, "%s: sequence %zu, layer %zu: the state holds a number that is not finite",
                        path, lane, layer);
     const bo_status status = attention ? bo_attention_state_check(context, attention, state) : BO_OK;
@@ -383,7 +402,7 @@ static bo_status check_state(bo_context *context, const bo_train_states *s, cons
     return bo_fail(context, BO_FORMAT, "%s: sequence %zu, layer %zu: %s", path, lane, layer, bo_context_error(context));
 }
 
-bo_status bo_train_states_take(bo_context *context, bo_train_states *s, const bo_tensors *file)
+bo_status bo_train_states_read_tensors(bo_context *context, bo_train_states *s, const bo_tensors *file)
 {
     const size_t lanes = s->desc.lanes, shape[2] = {lanes, s->at[s->layers]};
     const char *path = bo_tensors_path(file), *format = bo_tensors_meta(file, "format"),
@@ -413,7 +432,7 @@ bo_status bo_train_states_read(bo_context *context, bo_train_states *s, const ch
 {
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
-    const bo_status status = bo_train_states_take(context, s, file);
+    const bo_status status = bo_train_states_read_tensors(context, s, file);
     bo_tensors_close(file);
     return status;
 }

@@ -20,7 +20,7 @@ typedef struct bo_train_states_desc {
     size_t lanes;        /* of all ranks */
     size_t first, share; /* those of this rank */
     size_t windows, micro_batch;
-    size_t most_runs; /* runs of documents in a micro-batch; 0: each window is one run */
+    size_t max_runs; /* runs of documents in a micro-batch; 0: each window is one run */
 } bo_train_states_desc;
 
 /* One window of a micro-batch: window number `window` of the step, of the lanes first, first + 1, … of this rank. */
@@ -56,6 +56,6 @@ bo_status bo_train_states_gather(bo_context *context, bo_train_states *states, c
 bo_status bo_train_states_write(bo_context *context, const bo_train_states *states, const char *path);
 bo_status bo_train_states_read(bo_context *context, bo_train_states *states, const char *path);
 /* The same for an open file. */
-bo_status bo_train_states_take(bo_context *context, bo_train_states *states, const bo_tensors *file);
+bo_status bo_train_states_read_tensors(bo_context *context, bo_train_states *states, const bo_tensors *file);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct bo_train_task bo_train_task;
 typedef struct bo_train_place {
     uint64_t step;
     size_t rank, first, count, window;
-    bool anew; /* without the states in which earlier steps ended, which only the rank itself has */
+    bool reset; /* without the states in which earlier steps ended, which only the rank itself has */
 } bo_train_place;
 
 /* All functions are required except where noted. The descriptor (task->desc) belongs to the trainer: it is checked and

@@ -61,7 +61,7 @@ bo_status bo_train_sum(bo_context *context, const bo_trainer *trainer, double *v
 /* Sends doubles of rank 0 to all ranks. */
 bo_status bo_train_broadcast(bo_context *context, const bo_trainer *trainer, double *values, size_t count);
 /* Checks that every rank succeeded. Returns this rank's failure, or reports that another rank failed. */
-bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_status mine);
+bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_status status);
 /* Checks that all ranks are at the same step of the same run. Hosts may have different directories or texts under the
  * same name. */
 bo_status bo_train_same(bo_context *context, const bo_trainer *trainer);
@@ -91,7 +91,7 @@ static inline bo_optimizer_desc bo_train_optimizer(const bo_optimizer_desc *desc
 }
 
 /* The interval to use if none is given, for a run of this many steps. */
-uint64_t bo_train_interval(uint64_t given, uint64_t steps);
+uint64_t bo_train_interval(uint64_t requested, uint64_t steps);
 
 /* ---- what is on disk --------------------------------------------------------------------------------------------- */
 
@@ -117,7 +117,7 @@ bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer); /* prepare
 /* restores the newest intact checkpoint, if any */
 bo_status bo_train_restore(bo_context *context, bo_trainer *trainer);
 /* states which checkpoint remains */
-const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PATH]);
+const char *bo_train_last_checkpoint(const bo_trainer *trainer, char out[BO_TRAIN_PATH]);
 
 /* run_file.c: metrics.jsonl. */
 bo_status bo_train_metrics_add(bo_context *context, const bo_trainer *trainer);

@@ -11,30 +11,30 @@
  * Descriptors of runs: checks, defaults, and memory estimates. */
 
 enum { BATCH = 16, KEEP = 2 };
-static const uint64_t MOST_STEPS = 1000000000000000; /* JSON numbers hold these exactly */
+static const uint64_t MAX_STEPS = 1000000000000000; /* JSON numbers hold these exactly */
 
 /* ---- defaults ---------------------------------------------------------------------------------------------------- */
 
-uint64_t bo_train_interval(uint64_t given, uint64_t steps)
+uint64_t bo_train_interval(uint64_t requested, uint64_t steps)
 {
-    if (given) return given;
+    if (requested) return requested;
     return steps / 10 > 25 ? steps / 10 : 25;
 }
 
 /* A CPU gains nothing from more than a few items at a time; a GPU does. */
 static double micro_batch_bytes(bo_device *device)
 {
-    const double least = 1073741824.0;
-    return bo_device_is_gpu(device) ? fmax(least, 0.4 * (double)bo_device_memory(device).bytes) : least;
+    const double min_bytes = 1073741824.0;
+    return bo_device_is_gpu(device) ? fmax(min_bytes, 0.4 * (double)bo_device_memory(device).bytes) : min_bytes;
 }
 
 static size_t default_micro_batch(const bo_train_task *task)
 {
     const size_t batch = task->desc->batch / bo_train_ranks(task->desc);
-    const double most =
+    const double max_examples =
         micro_batch_bytes(bo_weights_device(task->desc->model->weights)) / task->methods->item_bytes(task);
     size_t micro = batch;
-    while (micro > 1 && (batch % micro != 0 || (double)micro > most)) micro--;
+    while (micro > 1 && (batch % micro != 0 || (double)micro > max_examples)) micro--;
     return micro;
 }
 
@@ -50,8 +50,8 @@ static bo_status check(bo_context *context, const bo_trainer_desc *desc)
         return bo_fail(context, BO_INVALID, "steps or minutes: expected one of them, found neither");
     if (!(desc->minutes >= 0 && desc->minutes <= 1e7))
         return bo_fail(context, BO_INVALID, "minutes: expected a number of at most 1e7, found %g", desc->minutes);
-    if (desc->steps > MOST_STEPS)
-        return bo_fail(context, BO_INVALID, "steps: expected at most %llu, found %llu", (unsigned long long)MOST_STEPS,
+    if (desc->steps > MAX_STEPS)
+        return bo_fail(context, BO_INVALID, "steps: expected at most %llu, found %llu", (unsigned long long)MAX_STEPS,
                        (unsigned long long)desc->steps);
     if (desc->activations != BO_STORAGE_FLOAT32 && desc->activations != BO_STORAGE_BFLOAT16)
         return bo_fail(context, BO_INVALID, "activations: expected float32 or bfloat16, found %s",

@@ -105,7 +105,7 @@ static void walk_free(walk *k)
     bo_free(k->before);
 }
 
-static bo_status walk_make(bo_context *context, walk *k)
+static bo_status walk_create(bo_context *context, walk *k)
 {
     const bo_widths_desc *d = k->desc;
     bo_model_desc desc;
@@ -137,13 +137,13 @@ static bo_status walk_load(bo_context *context, const walk *k, const int32_t *to
     return g->positions ? bo_graph_write(context, g->graph, g->positions, tokens + 2 * rows) : BO_OK;
 }
 
-static bo_status take_sizes(bo_context *context, const walk *k, size_t step, const int32_t *tokens, double *room)
+static bo_status measure_sizes(bo_context *context, const walk *k, size_t step, const int32_t *tokens, double *sizes)
 {
     widths_made *w = k->out;
-    BO_TRY(bo_model_probe(context, k->model, tokens, k->desc->model.context, room));
+    BO_TRY(bo_model_probe(context, k->model, tokens, k->desc->model.context, sizes));
     assert(k->which < w->widths && step <= w->out.steps);
     for (size_t part = 0; part < w->out.parts; part++)
-        w->activation.values[(step * w->out.parts + part) * w->widths + k->which] = room[part];
+        w->activation.values[(step * w->out.parts + part) * w->widths + k->which] = sizes[part];
     return BO_OK;
 }
 
@@ -165,7 +165,7 @@ static bool is_matrix(const bo_weight *weight)
     return weight->rank == 2 && (weight->role == BO_WEIGHT_ROLE_MATRIX || weight->role == BO_WEIGHT_ROLE_HEAD);
 }
 
-static bo_status take_norms(bo_context *context, const walk *k, bool after)
+static bo_status measure_norms(bo_context *context, const walk *k, bool after)
 {
     widths_made *w = k->out;
     size_t matrix = 0;
@@ -184,14 +184,14 @@ static bo_status walk_through(bo_context *context, walk *k, const int32_t *token
 {
     bo_status status = BO_OK;
     BO_TRY(walk_load(context, k, tokens));
-    double *room = bo_alloc(context, k->out->out.parts, sizeof *room, "a model's activations");
-    if (!room) return BO_MEMORY;
+    double *sizes = bo_alloc(context, k->out->out.parts, sizeof *sizes, "a model's activations");
+    if (!sizes) return BO_MEMORY;
     for (size_t step = 0; status == BO_OK && step <= k->desc->steps; step++) {
-        status = take_sizes(context, k, step, tokens, room);
+        status = measure_sizes(context, k, step, tokens, sizes);
         if (status == BO_OK) status = walk_step(context, k, step);
         if (status == BO_OK) status = bo_progress(context, "steps", (double)step, (double)k->desc->steps);
     }
-    bo_free(room);
+    bo_free(sizes);
     return status;
 }
 
@@ -206,7 +206,7 @@ static bo_status make_trends(bo_context *context, size_t count, size_t widths, t
 }
 
 /* The parts and matrices are those of the first model; the other models have the same. */
-static bo_status make_room(bo_context *context, const walk *k)
+static bo_status allocate_results(bo_context *context, const walk *k)
 {
     static const char what[] = "a check of widths";
     widths_made *w = k->out;
@@ -236,11 +236,11 @@ static bo_status walk_width(bo_context *context, const bo_widths_desc *desc, siz
                             widths_made *out)
 {
     walk k = {.desc = desc, .which = which, .out = out};
-    bo_status status = walk_make(context, &k);
-    if (status == BO_OK && which == 0) status = make_room(context, &k);
-    if (status == BO_OK) status = take_norms(context, &k, false);
+    bo_status status = walk_create(context, &k);
+    if (status == BO_OK && which == 0) status = allocate_results(context, &k);
+    if (status == BO_OK) status = measure_norms(context, &k, false);
     if (status == BO_OK) status = walk_through(context, &k, tokens);
-    if (status == BO_OK) status = take_norms(context, &k, true);
+    if (status == BO_OK) status = measure_norms(context, &k, true);
     walk_free(&k);
     return status;
 }
@@ -255,10 +255,10 @@ static bo_status make_tokens(bo_context *context, const bo_widths_desc *d, int32
     for (size_t s = 0; s < d->batch; s++) {
         uint64_t token = bo_rng_below(&rng, d->model.vocab);
         for (size_t i = 0; i < length; i++) {
-            size_t at = s * length + i, given = s * (length + 1) + i;
-            all[at] = d->tokens ? d->tokens[given] : (int32_t)token;
+            size_t at = s * length + i, source = s * (length + 1) + i;
+            all[at] = d->tokens ? d->tokens[source] : (int32_t)token;
             token = (5 * token + (bo_rng_below(&rng, 2) ? 1 : 8)) % d->model.vocab;
-            all[rows + at] = d->tokens ? d->tokens[given + 1] : (int32_t)token;
+            all[rows + at] = d->tokens ? d->tokens[source + 1] : (int32_t)token;
             all[2 * rows + at] = (int32_t)i;
         }
     }

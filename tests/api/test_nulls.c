@@ -374,8 +374,7 @@ static bool is_opaque(const char *type)
 /* A struct that callers fill in, not one that only the library makes. */
 static bool is_descriptor(const parameter *p)
 {
-    static const char *const results[] = {"bo_data", "bo_examples", "bo_plan_machine", "bo_plan_losses",
-                                          "bo_plan_laws"};
+    static const char *const results[] = {"bo_data", "bo_examples", "bo_plan_host", "bo_plan_losses", "bo_plan_laws"};
     const char *type = pointed(p->type);
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)
         if (strcmp(type, results[i]) == 0) return false;
@@ -394,7 +393,7 @@ static void use_descriptors(const function *f, const parameter *p)
 
 static void check_function(const function *f)
 {
-    const bool is_slow = strcmp(f->name, "bo_plan_machine_calibrate") == 0; /* measures this computer for 40 seconds */
+    const bool is_slow = strcmp(f->name, "bo_plan_host_calibrate") == 0; /* measures this computer for 40 seconds */
     for (const parameter *p = f->parameters; p->name; p++) {
         if (p->may_be_null && !is_slow) accept(f, p);
         if (!p->may_be_null) refuse(f, p);

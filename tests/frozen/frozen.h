@@ -150,7 +150,7 @@ static inline bo_status frozen_translate(bo_context *context, const bo_model *mo
 {
     bo_ids ids[FROZEN_SOURCES] = {{0}};
     double scores[FROZEN_SOURCES];
-    const bo_translate_desc desc = {.beam = beam, .most = 9};
+    const bo_translate_desc desc = {.beam = beam, .max_tokens = 9};
     bo_status status = bo_model_translate(context, model, texts, 0, FROZEN_SOURCES, &desc, ids, scores);
     for (size_t i = 0; i < FROZEN_SOURCES; i++) {
         if (status == BO_OK) status = frozen_add(context, out, ids[i].items, ids[i].count * sizeof *ids[i].items);

@@ -48,11 +48,11 @@ static inline int frozen_differ(const char *directory, const char *name, const c
         print_message("%s/%s, %s: %zu bytes, expected %zu\n", directory, name, what, found->size, expected->size);
         return 1;
     }
-    const char *wanted = expected->bytes + expected->size - found->size;
+    const char *reference = expected->bytes + expected->size - found->size;
     for (size_t i = 0; i < found->size; i += sizeof(float)) {
         float a, b;
         memcpy(&a, found->bytes + i, sizeof a);
-        memcpy(&b, wanted + i, sizeof b);
+        memcpy(&b, reference + i, sizeof b);
         if (memcmp(&a, &b, sizeof a) == 0) continue;
         print_message("%s/%s, %s: number %zu of %zu is %.9g, expected %.9g\n", directory, name, what, i / sizeof a,
                       found->size / sizeof a, (double)a, (double)b);

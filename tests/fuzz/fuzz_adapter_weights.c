@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *image = fuzz_image(data, size);
     if (fuzz_ok(context, bo_tensors_open_memory(context, "fuzz", image, size, &file))) {
         bo_adapter_config config = {.rank = 2, .alpha = 4};
-        fuzz_ok(context, bo_adapter_take(context, run.model, file, NULL));
+        fuzz_ok(context, bo_adapter_read_tensors(context, run.model, file, NULL));
         fuzz_ok(context, bo_adapter_derive(context, run.model, file, &config)); /* as a file of PEFT */
         bo_adapter_config_free(&config);
         bo_tensors_close(file);

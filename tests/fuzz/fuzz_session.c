@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (loaded && (!known || bo_session_tokens(session) != tokens)) abort();
         if (!loaded && bo_session_tokens(session) != before) abort();
         if (!loaded) continue;
-        if (bo_session_room(session) > 0)
+        if (bo_session_remaining(session) > 0)
             fuzz_ok(context, bo_session_feed(context, session, (const int32_t[]){3}, 1, logits));
         feed_again(context, session);
     }

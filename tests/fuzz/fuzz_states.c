@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *image = fuzz_image(data, size);
     bo_tensors *file;
     if (fuzz_ok(context, bo_tensors_open_memory(context, "fuzz", image, size, &file))) {
-        fuzz_ok(context, bo_train_states_take(context, states, file));
+        fuzz_ok(context, bo_train_states_read_tensors(context, states, file));
         bo_tensors_close(file);
     }
     free(image);

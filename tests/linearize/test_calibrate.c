@@ -44,9 +44,9 @@ static bool has_weight(const bo_model *model, const char *name)
     return bo_weights_find(model->weights, name);
 }
 
-static void weight_name(size_t layer, const char *own, char name[80])
+static void weight_name(size_t layer, const char *suffix, char name[80])
 {
-    snprintf(name, 80, "model.layers.%zu.self_attn.%s", layer, own);
+    snprintf(name, 80, "model.layers.%zu.self_attn.%s", layer, suffix);
 }
 
 /* q, k, v and out of a layer of the teacher, of the sequences that the calibration reads: evenly spread windows. */
@@ -106,7 +106,7 @@ static void never_worse(void **state)
             assert_int_equal(isnan(fits[f].predicted), !predicts);
             for (int k = 0; k < 4; k++) assert_int_equal(fits[f].reserved[k], 0);
         }
-        assert_ok(r->context, bo_model_imitation(r->context, student, r->held, 0, 64, errors));
+        assert_ok(r->context, bo_model_imitation(r->context, student, r->held_out, 0, 64, errors));
         for (size_t l = 0; l < LAYERS; l++) assert_true(isfinite(errors[l]));
         for (size_t l = 0; l < LAYERS; l++) { /* gates at their biases */
             char name[80];
@@ -168,8 +168,8 @@ static void set_as_reported(void **state)
                 double error = 0, size = 0;
                 for (size_t t = 0; t < TOKENS; t++)
                     for (size_t i = (t * HEADS + h) * DIM; i < (t * HEADS + h + 1) * DIM; i++) {
-                        const double wanted = (double)values.arrays[BO_CAPTURE_ARRAY_OUT][i];
-                        error += ((double)out[i] - wanted) * ((double)out[i] - wanted), size += wanted * wanted;
+                        const double target = (double)values.arrays[BO_CAPTURE_ARRAY_OUT][i];
+                        error += ((double)out[i] - target) * ((double)out[i] - target), size += target * target;
                     }
                 best[h] = fmin(best[h], error / size);
                 if (b == 0 && f == 0) first[h] = error / size;
@@ -210,7 +210,7 @@ static void the_choice_matters(void **state)
 static void same_for_any_number_of_threads(void **state)
 {
     runs *r = *state;
-    bo_context *own = r->context;
+    bo_context *context = r->context;
     static const char *const kinds[] = {"dark", "favor++", "favor#", "rfa-gate"};
     for (int k = 0; k < 4; k++) {
         bo_model *models[3];
@@ -231,11 +231,11 @@ static void same_for_any_number_of_threads(void **state)
         }
         for (int i = 0; i < 3; i++) bo_model_destroy(models[i]);
     }
-    r->context = own;
+    r->context = context;
 }
 
 /* Errors that are not finite, of queries that are too large, keep the usual parameters. */
-static void overflow_keeps_the_usual_parameters(void **state)
+static void overflow_keeps_the_default_parameters(void **state)
 {
     runs *r = *state;
     bo_model *teacher = make_teacher(r), *student = make_student(r, teacher, "taylor", "");
@@ -276,7 +276,7 @@ static void heads_without_queries(void **state)
         assert_ok(r->context, bo_model_calibrate(r->context, teacher, student, r->text, TOKENS, fits, &count));
         for (size_t f = 0; f < count; f++)
             assert_true(isfinite(fits[f].error) && fits[f].error <= fits[f].start && !(f < HEADS && fits[f].whitened));
-        assert_ok(r->context, bo_model_imitation(r->context, student, r->held, 0, 64, errors));
+        assert_ok(r->context, bo_model_imitation(r->context, student, r->held_out, 0, 64, errors));
         for (size_t l = 0; l < LAYERS; l++) assert_true(isfinite(errors[l]));
         bo_model_destroy(student);
     }
@@ -382,7 +382,7 @@ static void every_allocation_may_fail(void **state)
 }
 
 /* Layers that had another attention or mixer before keep their parameters. */
-static void others_stay(void **state)
+static void other_weights_stay(void **state)
 {
     runs *r = *state;
     bo_model_desc desc = runs_desc("softmax");
@@ -408,11 +408,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(set_as_reported, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(the_choice_matters, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(same_for_any_number_of_threads, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(overflow_keeps_the_usual_parameters, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(overflow_keeps_the_default_parameters, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(heads_without_queries, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(whitened, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(refusals, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(others_stay, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(other_weights_stay, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,7 @@ static bo_linearize_desc desc_of(runs *r, const bo_model *teacher, const char *k
 {
     bo_linearize_desc desc = {.teacher = teacher,
                               .train = r->text,
-                              .valid = r->held,
+                              .valid = r->held_out,
                               .directory = directory,
                               .kept_layers = "",
                               .calibration_tokens = 256,
@@ -84,7 +84,7 @@ static bo_linearize_desc desc_of(runs *r, const bo_model *teacher, const char *k
 static double perplexity(runs *r, const bo_model *model)
 {
     bo_evaluation found;
-    assert_ok(r->context, bo_model_evaluate(r->context, model, r->held, 0, 0, &found));
+    assert_ok(r->context, bo_model_evaluate(r->context, model, r->held_out, 0, 0, &found));
     return found.perplexity;
 }
 
@@ -120,8 +120,8 @@ static void student_learns(void **state)
     assert_int_equal(g.steps[1] + g.steps[2], 0);
     for (int l = 0; l < 2; l++) assert_true(f.errors[l] < g.errors[l]);
     bo_agreement with, without;
-    assert_ok(r->context, bo_model_agreement(r->context, teacher, student, r->held, 0, 0, &with));
-    assert_ok(r->context, bo_model_agreement(r->context, teacher, bare, r->held, 0, 0, &without));
+    assert_ok(r->context, bo_model_agreement(r->context, teacher, student, r->held_out, 0, 0, &with));
+    assert_ok(r->context, bo_model_agreement(r->context, teacher, bare, r->held_out, 0, 0, &without));
     assert_true(with.divergence < without.divergence);
     const double made = perplexity(r, student);
     assert_true(isfinite(made) && made < perplexity(r, bare));
@@ -188,7 +188,7 @@ static bo_model *linearize(runs *r, const bo_model *teacher, const char *kind, c
 static void resumed_to_the_same_bits(void **state)
 {
     runs *r = *state;
-    bo_context *own = r->context;
+    bo_context *context = r->context;
     bo_model *teacher = make_teacher(r);
     static const char *const kinds[] = {"dark", "hedgehog", "favor++"};
     for (int k = 0; k < 3; k++) {
@@ -202,7 +202,7 @@ static void resumed_to_the_same_bits(void **state)
                 r->context = test_context(step == EVERY ? 1 : 3);
                 bo_model *parted = linearize(r, teacher, kinds[k], name, (bo_linearize_stage)stage, step);
                 bo_context_destroy(r->context);
-                r->context = own;
+                r->context = context;
                 if (!runs_same_weights(whole, parted))
                     fail_msg("%s, stopped in stage %d after step %d: other weights", kinds[k], stage, (int)step);
                 bo_model_destroy(parted);
@@ -227,7 +227,7 @@ static bool cancel(void *user, const char *stage, double done, double total)
 static void canceled_by_progress(void **state)
 {
     runs *r = *state;
-    bo_context *own = r->context;
+    bo_context *context = r->context;
     bo_model *teacher = make_teacher(r), *whole = linearize(r, teacher, "dark", "whole", 0, 0), *student;
     size_t canceled = 0;
     for (int after = 0; after < 40; after += after < 4 ? 1 : 9) {
@@ -244,7 +244,7 @@ static void canceled_by_progress(void **state)
         canceled += status == BO_CANCELED;
         bo_model_destroy(student);
         bo_context_destroy(r->context);
-        r->context = own;
+        r->context = context;
         desc.resume = true;
         assert_ok(r->context, bo_linearize(r->context, &desc, &student));
         assert_true(runs_same_weights(whole, student));
@@ -256,10 +256,10 @@ static void canceled_by_progress(void **state)
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-static void refused(runs *r, const bo_linearize_desc *desc, const char *words)
+static void refused(runs *r, const bo_linearize_desc *desc, const char *message)
 {
     bo_model *student = (bo_model *)r;
-    assert_fails(r->context, BO_INVALID, words, bo_linearize(r->context, desc, &student));
+    assert_fails(r->context, BO_INVALID, message, bo_linearize(r->context, desc, &student));
     assert_null(student);
     assert_false(runs_exists(r, "never"));
 }
@@ -273,11 +273,11 @@ static void refusals(void **state)
     snprintf(directory, sizeof directory, "%s", runs_path(r, "never"));
     const bo_linearize_desc good = desc_of(r, teacher, "dark", directory, &f);
     bo_linearize_desc desc = good;
-#define REFUSED(words, ...)                                                                                            \
+#define REFUSED(message, ...)                                                                                          \
     do {                                                                                                               \
         desc = good;                                                                                                   \
         __VA_ARGS__;                                                                                                   \
-        refused(r, &desc, words);                                                                                      \
+        refused(r, &desc, message);                                                                                    \
     } while (0)
     REFUSED("NULL", desc.teacher = NULL);
     REFUSED("NULL", desc.train = NULL);
@@ -374,7 +374,7 @@ static void stages_may_be_skipped(void **state)
         desc.minutes = i < 3 ? 0.002 : 0;
         desc.transfer_steps = i % 3 == 0 ? UINT64_MAX : i < 3 ? 0 : 2;
         desc.finetune_steps = i % 3 == 1 ? UINT64_MAX : i < 3 ? 0 : 2;
-        desc.valid = i & 1 ? NULL : r->held;
+        desc.valid = i & 1 ? NULL : r->held_out;
         assert_ok(r->context, bo_linearize(r->context, &desc, NULL));
         assert_int_equal(f.steps[BO_LINEARIZE_STAGE_TRANSFER] > 0, i % 3 != 0);
         assert_int_equal(f.steps[BO_LINEARIZE_STAGE_FINETUNE] > 0, i % 3 != 1);

@@ -18,7 +18,7 @@ typedef struct reading {
     bo_graph_pass pass;
 } reading;
 
-static inline reading reading_make(size_t rows, const bo_graph_pass *pass)
+static inline reading reading_create(size_t rows, const bo_graph_pass *pass)
 {
     reading r = {.rows = rows, .pass = *pass};
     int32_t ids[CONTEXT + 1];
@@ -33,8 +33,8 @@ static inline reading reading_make(size_t rows, const bo_graph_pass *pass)
 }
 
 /* A graph that is planned, has memory, and contains the reading. */
-static inline bo_model_graph graph_make(bo_context *context, bo_model *model, const reading *r, bool gradients,
-                                        bool checkpoint)
+static inline bo_model_graph graph_create(bo_context *context, bo_model *model, const reading *r, bool gradients,
+                                          bool checkpoint)
 {
     bo_model_graph g;
     bo_model_graph_desc desc = {.rows = r->rows, .loss = true, .gradients = gradients, .checkpoint = checkpoint};
@@ -59,7 +59,7 @@ static inline float *gradients_of(bo_context *context, bo_model *model, const re
 {
     size_t floats = bo_weights_floats(model->weights);
     float *found = malloc(floats * sizeof *found);
-    bo_model_graph g = graph_make(context, model, r, true, checkpoint);
+    bo_model_graph g = graph_create(context, model, r, true, checkpoint);
     clear_gradients(model);
     assert_ok(context, bo_graph_run(context, g.graph, &r->pass));
     gradients_copy(model->weights, found);
@@ -69,7 +69,7 @@ static inline float *gradients_of(bo_context *context, bo_model *model, const re
 
 static inline interpreter interpreter_of(bo_context *context, const bo_model_graph *g, const reading *r)
 {
-    interpreter in = interpreter_make(context, g->graph, &r->pass);
+    interpreter in = interpreter_create(context, g->graph, &r->pass);
     interpreter_index(&in, g->tokens, r->tokens);
     interpreter_index(&in, g->targets, r->targets);
     interpreter_index(&in, g->positions, r->positions);
@@ -95,7 +95,7 @@ static inline double largest_of(const float *x, size_t count)
 
 /* Tolerance: the effect of the perturbation on a derivative, and rounding in the backward pass: of the sums of this
  * gradient, and of terms that cancel in them, which may be as large as any gradient. */
-static inline void judge_weight(interpreter *in, const char *name, size_t index, const float *all)
+static inline void check_weight(interpreter *in, const char *name, size_t index, const float *all)
 {
     const bo_weight *w = bo_weights_at(in->graph->weights, index);
     size_t count = weight_numbers(w);
@@ -111,21 +111,21 @@ static inline void judge_weight(interpreter *in, const char *name, size_t index,
         in->noise = GRADIENT_NOISE;
         for (in->seed = 1; in->seed <= 2; in->seed++)
             moved = fmax(moved, fabs(interpreter_derivative(in, index, u, 1e-5) - truth));
-        double room = GRADIENT_SLACK * moved + 0x1p-23 * (16 * size + any) * sqrt(reach);
-        if (!(fabs(found - truth) <= room))
+        double tolerance = GRADIENT_SLACK * moved + 0x1p-23 * (16 * size + any) * sqrt(reach);
+        if (!(fabs(found - truth) <= tolerance))
             fail_msg("%s: the gradient of %s along direction %zu is %.9g, expected %.9g within %.3g", name, w->name, d,
-                     found, truth, room);
+                     found, truth, tolerance);
     }
     free(u);
 }
 
 /* Checks every weight. */
-static inline void judge_gradients(bo_context *context, const char *name, bo_model *model, const reading *r,
-                                   const float *gradients)
+static inline void compare_gradients(bo_context *context, const char *name, bo_model *model, const reading *r,
+                                     const float *gradients)
 {
-    bo_model_graph g = graph_make(context, model, r, true, false);
+    bo_model_graph g = graph_create(context, model, r, true, false);
     interpreter in = interpreter_of(context, &g, r);
-    for (size_t i = 0; i < bo_weights_count(model->weights); i++) judge_weight(&in, name, i, gradients);
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++) check_weight(&in, name, i, gradients);
     interpreter_drop(&in);
     bo_model_graph_destroy(&g);
 }

@@ -28,7 +28,7 @@ static inline size_t weight_numbers(const bo_weight *weight)
 }
 
 /* Copies the current weights; interpreter_index writes inputs. */
-static inline interpreter interpreter_make(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass)
+static inline interpreter interpreter_create(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass)
 {
     interpreter in = {.context = context, .graph = graph, .pass = pass};
     size_t weights = bo_weights_count(graph->weights);

@@ -21,9 +21,9 @@ static inline bo_texts *labeled_texts(bo_context *context, const bo_tokenizer *t
                                       size_t count, const size_t *lengths)
 {
     bo_rng rng = bo_rng_make(17, 1);
-    size_t room = 1, at = 0;
-    for (size_t i = 0; i < count; i++) room += 2 * lengths[i] + 16;
-    char *lines = malloc(room);
+    size_t bytes = 1, at = 0;
+    for (size_t i = 0; i < count; i++) bytes += 2 * lengths[i] + 16;
+    char *lines = malloc(bytes);
     for (size_t i = 0; i < count; i++) {
         at += (size_t)sprintf(lines + at, "%s", d->labels[i % d->classes]);
         for (size_t side = 0; side < (d->task == BO_MODEL_TASK_MATCH ? 2u : 1u); side++) {
@@ -46,13 +46,13 @@ static inline bo_texts *labeled_texts(bo_context *context, const bo_tokenizer *t
 }
 
 /* The first `count` examples in a pack with the given number of rows. */
-static inline bo_text_pack *labeled_pack(bo_context *context, const bo_texts *texts, size_t rows, size_t most,
+static inline bo_text_pack *labeled_pack(bo_context *context, const bo_texts *texts, size_t rows, size_t max_examples,
                                          size_t count)
 {
     bo_text_pack *pack;
     size_t examples[32];
     for (size_t i = 0; i < count; i++) examples[i] = i;
-    assert_ok(context, bo_text_pack_create(context, texts, (size_t[2]){rows, 0}, most, 0, &pack));
+    assert_ok(context, bo_text_pack_create(context, texts, (size_t[2]){rows, 0}, max_examples, 0, &pack));
     assert_ok(context, bo_text_pack_fill(context, pack, texts, examples, count));
     return pack;
 }
@@ -71,15 +71,15 @@ static inline bo_model_graph labeler_graph(bo_context *context, const bo_model *
 /* Draws the frequencies of all layers from data at once. */
 static inline void calibrate_labeler(bo_context *context, bo_model *model, const bo_text_pack *pack)
 {
-    bo_calibration *seen[LAYERS] = {0};
+    bo_calibration *calibrations[LAYERS] = {0};
     bo_graph_pass pass = {0};
-    const bo_calibrating calibrating = {seen, model->attentions};
-    if (!wants_calibration(model)) return;
+    const bo_calibrating calibrating = {calibrations, model->attentions};
+    if (!needs_calibration(model)) return;
     bo_model_graph g = labeler_graph(context, model, pack, (bo_model_graph_desc){.outputs = true}, &pass);
     for (size_t i = 0; i < LAYERS; i++)
-        assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &seen[i]));
+        assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &calibrations[i]));
     assert_ok(context, bo_graph_calibrate(context, g.graph, &pass, &calibrating));
-    for (size_t i = 0; i < LAYERS; i++) bo_calibration_destroy(seen[i]);
+    for (size_t i = 0; i < LAYERS; i++) bo_calibration_destroy(calibrations[i]);
     bo_model_graph_destroy(&g);
 }
 

@@ -79,7 +79,7 @@ static inline bo_status window_pass(bo_context *context, const bo_model *model, 
     return status;
 }
 
-static inline bool wants_calibration(const bo_model *model)
+static inline bool needs_calibration(const bo_model *model)
 {
     if (!bo_model_attention(model, 0)) return false;
     const bo_attention_desc *desc = bo_attention_describe(bo_model_attention(model, 0));
@@ -90,12 +90,13 @@ static inline bool wants_calibration(const bo_model *model)
 static inline void calibrate(bo_context *context, bo_model *model, const int32_t *ids)
 {
     float losses[CONTEXT];
-    for (size_t i = 0; wants_calibration(model) && i < LAYERS; i++) {
-        bo_calibration *seen[LAYERS] = {0};
-        assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &seen[i]));
-        window_pass(context, model, ids, CONTEXT, seen, losses); /* fails at the first layer that is not calibrated */
-        assert_ok(context, bo_calibration_apply(context, seen[i], model->attentions[i], 0, NULL));
-        bo_calibration_destroy(seen[i]);
+    for (size_t i = 0; needs_calibration(model) && i < LAYERS; i++) {
+        bo_calibration *calibrations[LAYERS] = {0};
+        assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &calibrations[i]));
+        window_pass(context, model, ids, CONTEXT, calibrations,
+                    losses); /* fails at the first layer that is not calibrated */
+        assert_ok(context, bo_calibration_apply(context, calibrations[i], model->attentions[i], 0, NULL));
+        bo_calibration_destroy(calibrations[i]);
     }
 }
 

@@ -5,11 +5,11 @@
 #include "model/translate.h"
 #include "translators.h"
 
-enum { SMALL = 5, LAST = SMALL - 1, MOST = 4, ROOM = 1024 };
+enum { SMALL = 5, LAST = SMALL - 1, MAX_TOKENS = 4, MAX_TEXTS = 1024 };
 
 /* A partial text: log p of all its tokens; the last may be `end`. */
 typedef struct text {
-    int32_t ids[MOST];
+    int32_t ids[MAX_TOKENS];
     size_t length;
     double log_p;
     bool ended;
@@ -43,11 +43,11 @@ static text with(const text *x, int32_t id, double log_p)
     text y = *x;
     y.ids[y.length++] = id;
     y.log_p += log_p;
-    y.ended = id == LAST || y.length == MOST;
+    y.ended = id == LAST || y.length == MAX_TOKENS;
     return y;
 }
 
-static void judge(truth *t, const text *x)
+static void keep_best(truth *t, const text *x)
 {
     double score = bo_search_score(t->search, x->log_p, x->length);
     if (score > t->score) t->score = score, t->best = *x;
@@ -61,7 +61,7 @@ static void try_all(truth *t, const text *x)
     for (int32_t id = 0; id < SMALL; id++) {
         text y = with(x, id, log_p[id]);
         if (y.ended)
-            judge(t, &y);
+            keep_best(t, &y);
         else
             try_all(t, &y);
     }
@@ -76,7 +76,7 @@ static int likelier_first(const void *a, const void *b)
 /* The `width` most likely texts of each length; finished ones are removed. */
 static void try_beam(truth *t)
 {
-    static text alive[ROOM], next[ROOM];
+    static text alive[MAX_TEXTS], next[MAX_TEXTS];
     size_t width = t->search->beam, count = 1;
     alive[0] = (text){0};
     while (count && width) {
@@ -89,7 +89,7 @@ static void try_beam(truth *t)
         qsort(next, found, sizeof *next, likelier_first);
         for (size_t i = 0, all = found < width ? found : width; i < all; i++)
             if (next[i].ended)
-                judge(t, &next[i]), width--;
+                keep_best(t, &next[i]), width--;
             else
                 alive[kept++] = next[i];
         count = kept;
@@ -110,10 +110,10 @@ static bool is_detour(const truth *t)
  * detours. */
 static size_t check(bo_context *context, const bo_model *model, size_t beam, double penalty, bool exhaustive)
 {
-    static const int32_t words[] = {1, 3, 0, LAST, 2, LAST, 0, 0, 1, 2, LAST};
-    const bo_text_view sources[] = {{words, 4}, {words + 4, 2}, {words + 6, 5}};
-    const size_t most[] = {MOST, MOST, MOST};
-    bo_search search = {.beam = beam, .penalty = penalty, .end = LAST, .most = most};
+    static const int32_t source_ids[] = {1, 3, 0, LAST, 2, LAST, 0, 0, 1, 2, LAST};
+    const bo_text_view sources[] = {{source_ids, 4}, {source_ids + 4, 2}, {source_ids + 6, 5}};
+    const size_t max_tokens[] = {MAX_TOKENS, MAX_TOKENS, MAX_TOKENS};
+    bo_search search = {.beam = beam, .penalty = penalty, .end = LAST, .max_tokens = max_tokens};
     bo_ids ids[3] = {{0}};
     double scores[3];
     bo_lanes *lanes, *lane;

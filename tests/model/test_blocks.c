@@ -362,7 +362,7 @@ static void shared_members(void **state)
 static void bad_files(void **state)
 {
     static const struct {
-        const char *members, *words;
+        const char *members, *message;
     } cases[] = {
         {"\"block\": {\"heads\": 2}", "\"blocks\" should be a list of 1 to 4096 blocks"},
         {"\"blocks\": []", "\"blocks\" should be a list of 1 to 4096 blocks"},
@@ -383,7 +383,7 @@ static void bad_files(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model_desc d;
         const bo_status status = read_blocks(context, cases[i].members, &d);
-        if (status == BO_OK || !strstr(bo_context_error(context), cases[i].words))
+        if (status == BO_OK || !strstr(bo_context_error(context), cases[i].message))
             fail_msg("%s: %s", cases[i].members, status ? bo_context_error(context) : "accepted");
     }
 }
@@ -398,9 +398,9 @@ static void gradients(void **state)
     for (size_t i = 0; i < STACKS; i++) {
         bo_model *model = stack_model(context, &stacks[i]);
         const bo_graph_pass pass = {.sequences = i % 2 ? 4 : 0, .lengths = i % 2 ? lengths : NULL};
-        reading r = reading_make(ROWS, &pass);
+        reading r = reading_create(ROWS, &pass);
         float *found = gradients_of(context, model, &r, false);
-        judge_gradients(context, stacks[i].name, model, &r, found);
+        compare_gradients(context, stacks[i].name, model, &r, found);
         free(found);
         bo_model_destroy(model);
     }
@@ -416,7 +416,7 @@ static void checkpoints_and_threads_change_nothing(void **state)
         bo_model_desc desc = stack_desc(&stacks[i], blocks);
         desc.dropout = 0.2;
         bo_model *model = test_model(contexts[0], &desc, NULL);
-        reading r = reading_make(ROWS, &(bo_graph_pass){.training = true, .seed = 3});
+        reading r = reading_create(ROWS, &(bo_graph_pass){.training = true, .seed = 3});
         float *first = gradients_of(contexts[0], model, &r, false);
         for (size_t n = 1; n < 4; n++) {
             float *other = gradients_of(contexts[n % 2], model, &r, n / 2);
@@ -469,15 +469,15 @@ static void translators(void **state)
         bo_model *model = translator(context, &desc), *read;
         char *json, *other;
         for (size_t l = 0; l < desc.encoder_layers; l++) {
-            const bo_block *given = desc.encoder_block_count ? desc.encoder_blocks : desc.blocks;
+            const bo_block *requested = desc.encoder_block_count ? desc.encoder_blocks : desc.blocks;
             const size_t count = desc.encoder_block_count ? desc.encoder_block_count : desc.block_count;
             size_t b = 0;
-            for (size_t at = l; at >= given[b].repeat; b = (b + 1) % count) at -= given[b].repeat;
+            for (size_t at = l; at >= requested[b].repeat; b = (b + 1) % count) at -= requested[b].repeat;
             const bo_block *found = bo_block_at(&model->desc, bo_model_place(&model->desc, BO_MODEL_PART_ENCODER) + l);
-            assert_int_equal(found->mixer, given[b].mixer);
-            assert_int_equal(found->attention.kind, given[b].attention.kind);
-            assert_int_equal(found->mlp, given[b].mlp);
-            assert_close(found->rope_base, given[b].rope_base, 0);
+            assert_int_equal(found->mixer, requested[b].mixer);
+            assert_int_equal(found->attention.kind, requested[b].attention.kind);
+            assert_int_equal(found->mlp, requested[b].mlp);
+            assert_close(found->rope_base, requested[b].rope_base, 0);
         }
         assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
         assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
@@ -500,13 +500,13 @@ static void refusals(void **state)
     bo_block blocks[3];
     bo_model_desc desc;
     bo_model *model;
-#define REFUSED(words, ...)                                                                                            \
+#define REFUSED(message, ...)                                                                                          \
     do {                                                                                                               \
         desc = base;                                                                                                   \
         for (int b = 0; b < 3; b++) blocks[b] = base.block;                                                            \
         desc.blocks = blocks, desc.block_count = 3;                                                                    \
         __VA_ARGS__;                                                                                                   \
-        assert_fails(context, BO_INVALID, words, bo_model_create(context, &desc, NULL, &model));                       \
+        assert_fails(context, BO_INVALID, message, bo_model_create(context, &desc, NULL, &model));                     \
         assert_null(model);                                                                                            \
     } while (0)
     REFUSED("model: block 0: unknown mixer 77", blocks[0].mixer = (bo_mixer)77);
@@ -549,19 +549,20 @@ static void refusals(void **state)
 static void limits(void **state)
 {
     (void)state;
-    enum { MOST = 4096 };
+    enum { MAX_LAYERS = 4096 };
     bo_context *context = test_context(1);
-    bo_block *blocks = calloc(MOST, sizeof *blocks);
-    bo_model_desc desc = {.layers = MOST, .width = 2, .context = 4, .vocab = 3, .blocks = blocks, .block_count = MOST};
+    bo_block *blocks = calloc(MAX_LAYERS, sizeof *blocks);
+    bo_model_desc desc = {
+        .layers = MAX_LAYERS, .width = 2, .context = 4, .vocab = 3, .blocks = blocks, .block_count = MAX_LAYERS};
     bo_model *model;
-    for (size_t i = 0; i < MOST; i++)
+    for (size_t i = 0; i < MAX_LAYERS; i++)
         blocks[i] = (bo_block){.heads = 1, .mlp = BO_MLP_NONE, .attention.window = i % 3, .rope_base = 10 + (double)i};
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    for (size_t i = 0; i < MOST; i++) {
+    for (size_t i = 0; i < MAX_LAYERS; i++) {
         assert_int_equal(bo_attention_describe(bo_model_attention(model, i))->window, i % 3);
         assert_close(bo_model_block(bo_model_describe(model), i)->rope_base, 10 + (double)i, 0);
     }
-    assert_null(bo_model_attention(model, MOST));
+    assert_null(bo_model_attention(model, MAX_LAYERS));
     bo_model_destroy(model);
     desc.layers = 2;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));

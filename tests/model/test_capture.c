@@ -22,7 +22,7 @@ static float *read_array(bo_context *context, bo_capture *capture, size_t layer,
 }
 
 /* Float32 through a few layers of width 64: relative errors of 1e-5 are expected; another formula differs by 1e-2. */
-static void judge(const char *what, size_t layer, size_t count, const float *found, const double *expected)
+static void check(const char *what, size_t layer, size_t count, const float *found, const double *expected)
 {
     double largest = 0, worst = 0;
     for (size_t i = 0; i < count; i++) {
@@ -47,7 +47,7 @@ static void against_interpreter(bo_context *context, bo_model *model, bo_capture
     const bo_model_graph_desc desc = {.rows = ROWS, .tokens = TOKENS, .values = values, .stream = stream};
     assert_ok(context, bo_model_graph_create(context, model, &desc, &g));
     const bo_graph_pass pass = {0};
-    interpreter in = interpreter_make(context, g.graph, &pass);
+    interpreter in = interpreter_create(context, g.graph, &pass);
     interpreter_index(&in, g.tokens, ids);
     interpreter_index(&in, g.positions, positions);
     for (size_t i = 0; i < g.graph->nodes.count; i++) interpreter_node(&in, i);
@@ -56,7 +56,7 @@ static void against_interpreter(bo_context *context, bo_model *model, bo_capture
         const bo_value expected[] = {values[l].q, values[l].k, values[l].v, values[l].out};
         for (size_t a = 0; a < BO_CAPTURE_ARRAYS; a++) {
             float *x = read_array(context, capture, l, (bo_capture_array)a);
-            judge(names[a], l, ROWS * bo_capture_columns(capture, l, (bo_capture_array)a), x,
+            check(names[a], l, ROWS * bo_capture_columns(capture, l, (bo_capture_array)a), x,
                   in.tensors[expected[a]].x);
             free(x);
         }
@@ -64,7 +64,7 @@ static void against_interpreter(bo_context *context, bo_model *model, bo_capture
     float *x = malloc(ROWS * d->width * sizeof *x);
     for (size_t p = 0; p < bo_capture_places(capture); p++) {
         assert_ok(context, bo_capture_read_stream(context, capture, p, x));
-        judge("stream", p, ROWS * d->width, x, in.tensors[stream[p]].x);
+        check("stream", p, ROWS * d->width, x, in.tensors[stream[p]].x);
     }
     free(x);
     interpreter_drop(&in);
@@ -103,7 +103,7 @@ static void against_softmax(bo_context *context, const bo_model *model, bo_captu
         for (size_t a = 0; a < BO_CAPTURE_ARRAYS; a++) x[a] = read_array(context, capture, l, (bo_capture_array)a);
         double *expected = malloc(ROWS * d->heads * d->value_dim * sizeof *expected);
         plain_softmax(d, x[0], x[1], x[2], expected);
-        judge("softmax", l, ROWS * d->heads * d->value_dim, x[BO_CAPTURE_ARRAY_OUT], expected);
+        check("softmax", l, ROWS * d->heads * d->value_dim, x[BO_CAPTURE_ARRAY_OUT], expected);
         for (size_t a = 0; a < BO_CAPTURE_ARRAYS; a++) free(x[a]);
         free(expected);
     }
@@ -127,7 +127,7 @@ static void against_single(bo_context *context, const bo_model *model, bo_captur
         float *one = read_array(context, single, 0, (bo_capture_array)a);
         double *expected = malloc(count * sizeof *expected);
         for (size_t i = 0; i < count; i++) expected[i] = (double)both[count + i];
-        judge("alone", 0, count, one, expected);
+        check("alone", 0, count, one, expected);
         free(both);
         free(one);
         free(expected);

@@ -6,7 +6,7 @@ enum { ROWS = 2 * GRADIENT_WINDOW };
 
 static void losses_of(bo_context *context, bo_model *model, const reading *r, float *losses)
 {
-    bo_model_graph g = graph_make(context, model, r, false, false);
+    bo_model_graph g = graph_create(context, model, r, false, false);
     assert_ok(context, bo_graph_run(context, g.graph, &r->pass));
     assert_ok(context, bo_graph_read(context, g.graph, g.losses, losses));
     bo_model_graph_destroy(&g);
@@ -16,7 +16,7 @@ static void losses_of(bo_context *context, bo_model *model, const reading *r, fl
  * loss. */
 static void check_causality(bo_context *context, const char *preset, bo_model *model, const bo_graph_pass *pass)
 {
-    reading r = reading_make(ROWS, pass);
+    reading r = reading_create(ROWS, pass);
     float before[ROWS], after[ROWS];
     for (size_t i = 0; i < ROWS; i++)
         if (r.targets[i] < 0) r.targets[i] = 1;
@@ -66,8 +66,8 @@ static double *interpreted(const interpreter *in, bo_value losses)
 
 static void check_session(bo_context *context, const char *preset, bo_model *model, const size_t *pieces)
 {
-    reading r = reading_make(CONTEXT, &(bo_graph_pass){.sequences = 1, .lengths = (const size_t[]){CONTEXT}});
-    bo_model_graph g = graph_make(context, model, &r, false, false);
+    reading r = reading_create(CONTEXT, &(bo_graph_pass){.sequences = 1, .lengths = (const size_t[]){CONTEXT}});
+    bo_model_graph g = graph_create(context, model, &r, false, false);
     interpreter in = interpreter_of(context, &g, &r);
     double *truth = interpreted(&in, g.losses), worst = 0;
     in.noise = GRADIENT_NOISE;
@@ -95,7 +95,7 @@ static void check_session(bo_context *context, const char *preset, bo_model *mod
     free(truth);
 }
 
-static void sessions_say_what_windows_say(void **state)
+static void sessions_agree_with_windows(void **state)
 {
     (void)state;
     size_t ones[CONTEXT];
@@ -118,7 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_comes_before_its_cause),
-        cmocka_unit_test(sessions_say_what_windows_say),
+        cmocka_unit_test(sessions_agree_with_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

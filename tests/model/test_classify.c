@@ -30,9 +30,9 @@ static int teardown(void **state)
 
 static double furthest(size_t count, const float *a, const float *b)
 {
-    double most = 0;
-    for (size_t i = 0; i < count; i++) most = fmax(most, fabs((double)a[i] - (double)b[i]));
-    return most;
+    double largest = 0;
+    for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs((double)a[i] - (double)b[i]));
+    return largest;
 }
 
 /* Sums in another order: a few rounding errors of numbers of size 1, and a few more if denominators are clamped. */
@@ -56,8 +56,8 @@ static void alone_as_together(const setting *s, const char *kind, bo_model_task 
         for (size_t c = 0; c < CLASSES; c++) sum += (double)alone[i * CLASSES + c];
         assert_true(fabs(sum - 1) < 1e-6);
     }
-    double most = furthest(EXAMPLES * CLASSES, together, alone);
-    if (!(most <= ROUNDING)) fail_msg("%s: packs change probabilities by %g", kind, most);
+    double largest = furthest(EXAMPLES * CLASSES, together, alone);
+    if (!(largest <= ROUNDING)) fail_msg("%s: packs change probabilities by %g", kind, largest);
     if (!(furthest(CLASSES, together, together + CLASSES) > ROUNDING)) fail_msg("%s: all texts are alike", kind);
     bo_texts_close(texts);
     bo_model_destroy(model);
@@ -97,8 +97,8 @@ static void whole_as_in_pieces(const setting *s, const char *kind, bo_model_desc
     read_whole(s, model, texts, whole);
     assert_ok(s->context, bo_model_classify(s->context, model, texts, 0, 2, found));
     assert_ok(s->context, bo_model_classify(s->context, model, texts, 1, 1, short_one));
-    double most = furthest(CLASSES, whole, found);
-    if (!(most <= 10 * ROUNDING)) fail_msg("%s: pieces change probabilities by %g", kind, most);
+    double largest = furthest(CLASSES, whole, found);
+    if (!(largest <= 10 * ROUNDING)) fail_msg("%s: pieces change probabilities by %g", kind, largest);
     assert_true(furthest(CLASSES, short_one, found + CLASSES) <= ROUNDING);
     bo_texts_close(texts);
     bo_model_destroy(model);
@@ -187,18 +187,18 @@ static bool sees_far_end(const setting *s, const char *kind, bo_pooling pooling,
     desc.pooling = pooling, desc.forward = forward;
     bo_model *model = labeler(s->context, &desc, s->tokenizer);
     if (silent >= 0) silence(s->context, model, (size_t)silent);
-    bo_texts_desc wanted = {0};
-    bo_model_preset_texts(model, false, &wanted);
-    wanted.memory = lines, wanted.memory_bytes = strlen(lines);
-    assert_ok(s->context, bo_texts_open(s->context, &wanted, &texts));
+    bo_texts_desc texts_desc = {0};
+    bo_model_preset_texts(model, false, &texts_desc);
+    texts_desc.memory = lines, texts_desc.memory_bytes = strlen(lines);
+    assert_ok(s->context, bo_texts_open(s->context, &texts_desc, &texts));
     assert_ok(s->context, bo_model_classify(s->context, model, texts, 0, 3, found));
-    const bool seen = furthest(CLASSES, found, found + other * CLASSES) > 0;
+    const bool differs = furthest(CLASSES, found, found + other * CLASSES) > 0;
     bo_texts_close(texts);
     bo_model_destroy(model);
-    return seen;
+    return differs;
 }
 
-static void test_both_sides_are_seen(void **state)
+static void test_both_sides_are_read(void **state)
 {
     static const char *const kinds[] = {"softmax", "rfa", "favor", "ridge", "rfa-gate", "hybrid", "gla", "ssm", "gru"};
     enum { BOTH_WAYS = 4 };
@@ -230,10 +230,10 @@ static void test_found_is_counted(void **state)
     assert_ok(s->context, bo_model_classify(s->context, model, texts, 0, EXAMPLES, p));
     for (size_t i = 0; i < EXAMPLES; i++) {
         const float *row = p + i * CLASSES;
-        size_t said = row[1] > row[0] ? 1 : 0;
-        if (row[2] > row[said]) said = 2;
-        confusion[i % CLASSES * CLASSES + said]++;
-        right += said == i % CLASSES;
+        size_t predicted = row[1] > row[0] ? 1 : 0;
+        if (row[2] > row[predicted]) predicted = 2;
+        confusion[i % CLASSES * CLASSES + predicted]++;
+        right += predicted == i % CLASSES;
         loss -= log((double)row[i % CLASSES]) / EXAMPLES;
     }
     bo_metrics *metrics;
@@ -268,7 +268,7 @@ static void test_wrong_models_and_texts(void **state)
     bo_metrics *metrics = (bo_metrics *)s;
     bo_session *session;
     bo_texts *alone = open_lines(s, BO_TEXTS_ALONE, "x\ny\n"), *pairs = open_lines(s, BO_TEXTS_ALONE_PAIR, "x\ty\n"),
-             *others = open_lines(s, BO_TEXTS_LABELED, "no\tx\nyes\ty\n");
+             *unlabeled = open_lines(s, BO_TEXTS_LABELED, "no\tx\nyes\ty\n");
     bo_model_desc desc = labeler_desc("softmax", BO_MODEL_TASK_CLASSIFY), language = test_desc("softmax");
     bo_model *model = labeler(s->context, &desc, s->tokenizer), *other;
     assert_ok(s->context, bo_model_create(s->context, &language, s->tokenizer, &other));
@@ -280,7 +280,7 @@ static void test_wrong_models_and_texts(void **state)
     assert_fails(s->context, BO_INVALID, "have no labels",
                  bo_model_evaluate_labels(s->context, model, alone, 0, &found, NULL));
     assert_fails(s->context, BO_INVALID, "do not have the labels",
-                 bo_model_evaluate_labels(s->context, model, others, 0, &found, &metrics));
+                 bo_model_evaluate_labels(s->context, model, unlabeled, 0, &found, &metrics));
     assert_null(metrics);
     assert_fails(s->context, BO_INVALID, "bo_model_classify", bo_session_create(s->context, model, NULL, &session));
     assert_fails(s->context, BO_INVALID, "bo_model_classify",
@@ -306,7 +306,7 @@ static void test_wrong_models_and_texts(void **state)
     bo_model_destroy(other);
     bo_model_destroy(model);
     bo_texts_close(longer);
-    bo_texts_close(others);
+    bo_texts_close(unlabeled);
     bo_texts_close(pairs);
     bo_texts_close(alone);
 }
@@ -349,7 +349,7 @@ int main(void)
         TEST(test_packs_change_nothing),
         TEST(test_texts_of_any_length),
         TEST(test_streams_in_constant_memory),
-        TEST(test_both_sides_are_seen),
+        TEST(test_both_sides_are_read),
         TEST(test_found_is_counted),
         TEST(test_wrong_models_and_texts),
         TEST(test_starved),

@@ -33,7 +33,7 @@ static const struct {
     {"rfa", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false, STACK_GATE},
     {"ssm", BO_MODEL_TASK_MATCH, BO_POOLING_MAX, false, STACK_MAPS},
 };
-enum { CASES = sizeof cases / sizeof *cases, EXAMPLES = 3, MOST = 4, ROWS = 27 };
+enum { CASES = sizeof cases / sizeof *cases, EXAMPLES = 3, MAX_EXAMPLES = 4, ROWS = 27 };
 
 typedef struct labeled {
     bo_context *context;
@@ -55,7 +55,7 @@ static bo_model_desc case_desc(size_t index)
     return desc;
 }
 
-static labeled labeled_make(size_t index, int threads, double dropout)
+static labeled labeled_create(size_t index, int threads, double dropout)
 {
     static const size_t lengths[EXAMPLES] = {5, 1, 8};
     labeled l = {.context = test_context(threads)};
@@ -65,7 +65,7 @@ static labeled labeled_make(size_t index, int threads, double dropout)
              bo_pooling_name(cases[index].pooling));
     assert_ok(l.context, bo_tokenizer_create(l.context, &l.tokenizer));
     l.texts = labeled_texts(l.context, l.tokenizer, &desc, EXAMPLES, lengths);
-    l.pack = labeled_pack(l.context, l.texts, ROWS, MOST, EXAMPLES);
+    l.pack = labeled_pack(l.context, l.texts, ROWS, MAX_EXAMPLES, EXAMPLES);
     l.model = labeler(l.context, &desc, l.tokenizer);
     return l;
 }
@@ -90,15 +90,16 @@ static bo_model_graph graph_of(const labeled *l, bool checkpoint, bo_graph_pass 
 static void write_inputs(interpreter *in, const bo_model_graph *g, const labeled *l)
 {
     const bo_text_pack *p = l->pack;
-    const size_t sides = p->max_sequences > MOST + 1 ? 2 : 1, texts = sides * MOST, there = sides * EXAMPLES;
-    int32_t first[2 * MOST + 1] = {0}, ends[2 * MOST] = {0}, all[ROWS], side[2][MOST];
-    for (size_t i = 0; i < texts; i++) first[i + 1] = first[i] + (i < there ? (int32_t)p->stream.lengths[i] : 0);
+    const size_t sides = p->max_sequences > MAX_EXAMPLES + 1 ? 2 : 1, texts = sides * MAX_EXAMPLES,
+                 present = sides * EXAMPLES;
+    int32_t first[2 * MAX_EXAMPLES + 1] = {0}, ends[2 * MAX_EXAMPLES] = {0}, all[ROWS], side[2][MAX_EXAMPLES];
+    for (size_t i = 0; i < texts; i++) first[i + 1] = first[i] + (i < present ? (int32_t)p->stream.lengths[i] : 0);
     for (size_t i = 0; i < texts; i++) {
-        const bool last = l->model->desc.pooling == BO_POOLING_LAST && i < there;
+        const bool last = l->model->desc.pooling == BO_POOLING_LAST && i < present;
         ends[i] = last ? first[i + 1] - 1 : first[i];
     }
     for (size_t i = 0; i < ROWS; i++) all[i] = (int32_t)i;
-    for (size_t i = 0; i < 2 * MOST; i++) side[i % 2][i / 2] = (int32_t)i;
+    for (size_t i = 0; i < 2 * MAX_EXAMPLES; i++) side[i % 2][i / 2] = (int32_t)i;
     interpreter_index(in, g->tokens, p->stream.tokens);
     interpreter_index(in, g->positions, p->stream.positions);
     interpreter_index(in, g->reversal, p->stream.reversal);
@@ -110,22 +111,22 @@ static void write_inputs(interpreter *in, const bo_model_graph *g, const labeled
 
 static void check(size_t index)
 {
-    labeled l = labeled_make(index, 2, 0);
+    labeled l = labeled_create(index, 2, 0);
     bo_graph_pass pass = {0};
-    float loss, losses[MOST];
+    float loss, losses[MAX_EXAMPLES];
     bo_model_graph g = graph_of(&l, false, &pass);
     clear_gradients(l.model);
     assert_ok(l.context, bo_graph_run(l.context, g.graph, &pass));
     assert_ok(l.context, bo_graph_read(l.context, g.graph, g.loss, &loss));
     assert_ok(l.context, bo_graph_read(l.context, g.graph, g.losses, losses));
-    interpreter in = interpreter_make(l.context, g.graph, &pass);
+    interpreter in = interpreter_create(l.context, g.graph, &pass);
     write_inputs(&in, &g, &l);
     double truth = interpreter_run(&in), sum = 0;
     for (size_t i = 0; i < EXAMPLES; i++) sum += (double)losses[i] / EXAMPLES;
     if (!(fabs((double)loss - truth) <= 1e-5 * truth && fabs(sum - truth) <= 1e-5 * truth))
         fail_msg("%s: loss %g, mean %g, expected %g", l.name, (double)loss, sum, truth);
     for (size_t i = 0; i < bo_weights_count(l.model->weights); i++)
-        judge_weight(&in, l.name, i, bo_weights_gradients(l.model->weights)->data);
+        check_weight(&in, l.name, i, bo_weights_gradients(l.model->weights)->data);
     interpreter_drop(&in);
     bo_model_graph_destroy(&g);
     labeled_drop(&l);
@@ -154,7 +155,7 @@ static void checkpoints_and_threads_change_nothing(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CASES; i++) {
-        labeled one = labeled_make(i, 1, 0.2), many = labeled_make(i, 5, 0.2);
+        labeled one = labeled_create(i, 1, 0.2), many = labeled_create(i, 5, 0.2);
         float *first = gradients_with(&one, false), *other = gradients_with(&many, true);
         if (memcmp(first, other, bo_weights_floats(one.model->weights) * sizeof *first))
             fail_msg("%s: gradients differ", one.name);

@@ -10,9 +10,10 @@ enum { LONGEST = 24 };
 /* A tokenizer with the 256 bytes and these special tokens, after which ids have no text. */
 static bo_tokenizer *special_tokenizer(bo_context *context, size_t specials)
 {
-    static const char *const words[] = {"<|endoftext|>", "<s>"};
+    static const char *const message[] = {"<|endoftext|>", "<s>"};
     const bo_texts_desc lines = {.kind = BO_TEXTS_ALONE, .memory = "a b", .memory_bytes = 3};
-    const bo_tokenizer_desc desc = {.vocab = 256 + specials, .special = words, .special_count = specials, .least = 99};
+    const bo_tokenizer_desc desc = {
+        .vocab = 256 + specials, .special = message, .special_count = specials, .least = 99};
     bo_tokenizer *tokenizer;
     assert_ok(context, bo_tokenizer_train_texts(context, &desc, &lines, &tokenizer));
     return tokenizer;
@@ -25,7 +26,7 @@ static bo_tokenizer *byte_tokenizer(bo_context *context)
     return tokenizer;
 }
 
-static int32_t letter(const bo_tokenizer *tokenizer, char c)
+static int32_t character(const bo_tokenizer *tokenizer, char c)
 {
     return bo_tokenizer_is_raw(tokenizer) ? c : bo_tokenizer_find(tokenizer, (char[]){c, 0});
 }
@@ -99,7 +100,7 @@ static void test_geometric(void **state)
     test_directory *directory = *state;
     bo_context *context = directory->context;
     bo_tokenizer *tokenizer = special_tokenizer(context, 1);
-    const int32_t x = letter(tokenizer, 'x');
+    const int32_t x = character(tokenizer, 'x');
     const choice choices[] = {{x, 3}, {bo_tokenizer_end(tokenizer), 1}};
     bo_model *model = fixed_model(context, tokenizer, choices, 2);
     const char *path = test_path(directory, "text");
@@ -136,7 +137,7 @@ static void test_ends(void **state)
     bo_context *context = directory->context;
     bo_tokenizer *tokenizer = special_tokenizer(context, 2);
     const choice choices[] = {
-        {letter(tokenizer, 'b'), 2}, {letter(tokenizer, 'c'), 2}, {bo_tokenizer_find(tokenizer, "<s>"), 1}};
+        {character(tokenizer, 'b'), 2}, {character(tokenizer, 'c'), 2}, {bo_tokenizer_find(tokenizer, "<s>"), 1}};
     bo_model *model = fixed_model(context, tokenizer, choices, 3);
     const char *path = test_path(directory, "text");
     bo_composition report;
@@ -165,7 +166,8 @@ static void test_spelled(void **state)
     test_directory *directory = *state;
     bo_context *context = directory->context;
     bo_tokenizer *tokenizer = special_tokenizer(context, 2);
-    const choice choices[] = {{letter(tokenizer, '<'), 1}, {letter(tokenizer, 's'), 1}, {letter(tokenizer, '>'), 1}};
+    const choice choices[] = {
+        {character(tokenizer, '<'), 1}, {character(tokenizer, 's'), 1}, {character(tokenizer, '>'), 1}};
     bo_model *model = fixed_model(context, tokenizer, choices, 3);
     const char *path = test_path(directory, "text");
     bo_composition report;
@@ -191,7 +193,7 @@ static void test_characters(void **state)
     bo_tokenizer *tokenizer = special_tokenizer(context, 1);
     bo_ids snowman = {0};
     assert_ok(context, bo_tokenizer_encode(context, tokenizer, "\xe2", 1, false, &snowman));
-    const choice choices[] = {{letter(tokenizer, 'x'), 1}, {snowman.items[0], 1}}; /* the first of three bytes */
+    const choice choices[] = {{character(tokenizer, 'x'), 1}, {snowman.items[0], 1}}; /* the first of three bytes */
     bo_model *model = fixed_model(context, tokenizer, choices, 2);
     const char *path = test_path(directory, "text");
     bo_composition report;
@@ -259,9 +261,9 @@ static void check_same(test_directory *directory, const char *kind)
     }
     compose(directory->context, model, other, 0, 2, &again);
     size_t other_size;
-    void *others = load(directory->context, other, &other_size);
-    assert_true(other_size != size || memcmp(bytes, others, size) != 0);
-    bo_free(others);
+    void *other_bytes = load(directory->context, other, &other_size);
+    assert_true(other_size != size || memcmp(bytes, other_bytes, size) != 0);
+    bo_free(other_bytes);
     bo_free(bytes);
     bo_model_destroy(model);
     bo_tokenizer_destroy(tokenizer);
@@ -282,7 +284,7 @@ static void test_budgets(void **state)
     bo_context *context = directory->context;
     bo_tokenizer *tokenizer = special_tokenizer(context, 1);
     const choice choices[] = {
-        {letter(tokenizer, 'x'), 5}, {letter(tokenizer, 'y'), 3}, {bo_tokenizer_end(tokenizer), 1}};
+        {character(tokenizer, 'x'), 5}, {character(tokenizer, 'y'), 3}, {bo_tokenizer_end(tokenizer), 1}};
     bo_model *model = fixed_model(context, tokenizer, choices, 3);
     const char *path = test_path(directory, "text");
     for (uint64_t seed = 0; seed < 160; seed++) {
@@ -378,8 +380,8 @@ static void test_refused(void **state)
     desc.block.positions = BO_POSITIONS_LEARNED;
     bo_model *model = test_model(context, &desc, tokenizer), *mute = test_model(context, &desc, NULL), *other;
     const char *path = test_path(directory, "text");
-#define REFUSED(words, ...)                                                                                            \
-    assert_fails(context, BO_INVALID, words,                                                                           \
+#define REFUSED(message, ...)                                                                                          \
+    assert_fails(context, BO_INVALID, message,                                                                         \
                  bo_model_compose(context, model, &(bo_compose_desc){__VA_ARGS__}, path, NULL))
     REFUSED("tokens must be at least 1", .longest = 8);
     REFUSED("longest must be 2 to 48, found 1", .tokens = 9, .longest = 1);

@@ -209,12 +209,12 @@ static void formats(void **state)
     foreign_bytes tokenizer = tiny_tokenizer();
     char directory[1024];
     snprintf(directory, sizeof directory, "%s/out", f->path);
-    char words[640];
-    snprintf(words, sizeof words, "%s", test_write(f, "tokenizer.bin", tokenizer.data, tokenizer.size));
+    char path[640];
+    snprintf(path, sizeof path, "%s", test_write(f, "tokenizer.bin", tokenizer.data, tokenizer.size));
     for (unsigned version = 0; version < 4; version++) { /* 3: GGUF */
         foreign_bytes bytes = version == 3 ? tiny_gguf() : tiny_llama2c(version);
         const bo_convert_desc desc = {.from = test_write(f, "model.any", bytes.data, bytes.size),
-                                      .tokenizer = version == 3 ? NULL : words,
+                                      .tokenizer = version == 3 ? NULL : path,
                                       .to = directory};
         assert_ok(context, bo_convert(context, &desc));
         check_directory(context, directory);
@@ -297,11 +297,11 @@ static void shards(void **state)
 /* ---- refused ----------------------------------------------------------------------------------------------------- */
 
 static void refuse_bytes(bo_context *context, foreign_bytes bytes, const foreign_bytes *tokenizer, bo_status status,
-                         const char *words)
+                         const char *message)
 {
     const bo_import_source source = source_of(&bytes, tokenizer);
     bo_import import;
-    assert_fails(context, status, words, bo_import_any(context, &source, &import));
+    assert_fails(context, status, message, bo_import_any(context, &source, &import));
     free(bytes.data);
 }
 
@@ -310,13 +310,13 @@ static foreign_bytes few_long_tokens(void)
 {
     static const unsigned lengths[] = {5, 5, 6, 100, 60};
     foreign_bytes out = {0};
-    char letters[100];
-    memset(letters, 'x', sizeof letters);
+    char name[100];
+    memset(name, 'x', sizeof name);
     foreign_word(&out, 100);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         foreign_word(&out, 0);
         foreign_word(&out, lengths[i]);
-        foreign_put(&out, letters, lengths[i] - (i == 4 ? 30 : 0));
+        foreign_put(&out, name, lengths[i] - (i == 4 ? 30 : 0));
     }
     return out;
 }

@@ -110,11 +110,11 @@ static void test_refused(void **unused)
     bo_model *model;
     const bo_model_desc good = test_desc("rfa-gate");
     bo_model_desc d;
-#define REFUSED(words, ...)                                                                                            \
+#define REFUSED(message, ...)                                                                                          \
     do {                                                                                                               \
         d = good;                                                                                                      \
         __VA_ARGS__;                                                                                                   \
-        assert_fails(context, BO_INVALID, words, bo_model_create(context, &d, NULL, &model));                          \
+        assert_fails(context, BO_INVALID, message, bo_model_create(context, &d, NULL, &model));                        \
         assert_null(model);                                                                                            \
     } while (0)
     REFUSED("layers must be at least 1", d.layers = 0);
@@ -159,37 +159,37 @@ static void test_adopt(void **state)
     bo_model_desc desc = test_desc("softmax");
     bo_model *teacher = test_model(context, &desc, NULL), *twin, *other;
     int32_t ids[CONTEXT + 1];
-    float first[CONTEXT], second[CONTEXT], norm[16], theirs[16];
-    size_t taken, weights = bo_weights_count(bo_model_weights(teacher));
+    float first[CONTEXT], second[CONTEXT], norm[16], copied_norm[16];
+    size_t copied, weights = bo_weights_count(bo_model_weights(teacher));
     test_tokens(CONTEXT + 1, ids);
     assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
-    assert_ok(context, bo_model_adopt(context, twin, teacher, &taken));
-    assert_int_equal(taken, weights);
+    assert_ok(context, bo_model_adopt(context, twin, teacher, &copied));
+    assert_int_equal(copied, weights);
     assert_int_equal(directory->infos, 0);
     assert_ok(context, window_pass(context, teacher, ids, CONTEXT, NULL, first));
     assert_ok(context, window_pass(context, twin, ids, CONTEXT, NULL, second));
     assert_memory_equal(first, second, sizeof first);
     desc = test_desc("rfa-gate"); /* has no norms of q and k, but σ and the matrix and bias of a gate */
     assert_ok(context, bo_model_create(context, &desc, NULL, &other));
-    assert_ok(context, bo_model_adopt(context, other, teacher, &taken));
-    assert_int_equal(taken, weights - LAYERS * 2);
+    assert_ok(context, bo_model_adopt(context, other, teacher, &copied));
+    assert_int_equal(copied, weights - LAYERS * 2);
     assert_int_equal(directory->infos, LAYERS * (2 + 3 + 1)); /* left out, new, and new frequencies */
-    assert_ok(context, bo_weights_get(context, bo_model_weights(teacher), "model.norm.weight", theirs, NULL));
+    assert_ok(context, bo_weights_get(context, bo_model_weights(teacher), "model.norm.weight", copied_norm, NULL));
     assert_ok(context, bo_weights_get(context, bo_model_weights(other), "model.norm.weight", norm, NULL));
-    assert_memory_equal(norm, theirs, sizeof norm);
+    assert_memory_equal(norm, copied_norm, sizeof norm);
     bo_model_destroy(twin);
     directory->infos = 0;
     desc.seed = 1234; /* different frequencies: those of the first model are adopted */
     assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
     assert_true(bo_model_fingerprint(twin) != bo_model_fingerprint(other));
-    assert_ok(context, bo_model_adopt(context, twin, other, &taken));
+    assert_ok(context, bo_model_adopt(context, twin, other, &copied));
     assert_true(bo_model_fingerprint(twin) == bo_model_fingerprint(other));
     assert_int_equal(directory->infos, 0);
     bo_model_destroy(twin);
     desc.vocab = 300;
     assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
-    assert_ok(context, bo_model_adopt(context, twin, other, &taken));
-    assert_int_equal(taken, bo_weights_count(bo_model_weights(twin)) - 1);
+    assert_ok(context, bo_model_adopt(context, twin, other, &copied));
+    assert_int_equal(copied, bo_weights_count(bo_model_weights(twin)) - 1);
     assert_non_null(strstr(directory->last_log, "shape differs"));
     bo_model_destroy(twin);
     bo_model_destroy(other);
@@ -208,7 +208,7 @@ static void test_adopt_tokens(void **state)
     desc.untied = true;
     desc.block.positions = BO_POSITIONS_LEARNED;
     desc.context = desc.vocab;
-    size_t taken;
+    size_t copied;
     assert_ok(context, bo_tokenizer_create(context, &bytes));
     assert_ok(context, bo_tokenizer_create(context, &again));
     assert_ok(context,
@@ -222,8 +222,8 @@ static void test_adopt_tokens(void **state)
     for (size_t i = 0; i < 2; i++) {
         directory->warnings = 0;
         assert_ok(context, bo_model_create(context, &desc, cases[i].tokenizer, &pupil));
-        assert_ok(context, bo_model_adopt(context, pupil, teacher, &taken));
-        assert_int_equal(taken, bo_weights_count(bo_model_weights(pupil)) - cases[i].fewer);
+        assert_ok(context, bo_model_adopt(context, pupil, teacher, &copied));
+        assert_int_equal(copied, bo_weights_count(bo_model_weights(pupil)) - cases[i].fewer);
         assert_int_equal(directory->warnings, cases[i].warnings);
         bo_model_destroy(pupil);
     }
@@ -237,7 +237,7 @@ static void test_adopt_tokens(void **state)
 
 /* Every token but the first counts once, in windows without earlier context. */
 static void check_evaluation(bo_context *context, const bo_model *model, const bo_corpus *corpus, const int32_t *ids,
-                             size_t scored, size_t window, uint64_t most)
+                             size_t scored, size_t window, uint64_t max_tokens)
 {
     bo_evaluation found;
     double nats = 0;
@@ -247,7 +247,7 @@ static void check_evaluation(bo_context *context, const bo_model *model, const b
         assert_ok(context, window_pass(context, model, ids + at, count, NULL, losses));
         for (size_t i = 0; i < count; i++) nats += (double)losses[i];
     }
-    assert_ok(context, bo_model_evaluate(context, model, corpus, window, most, &found));
+    assert_ok(context, bo_model_evaluate(context, model, corpus, window, max_tokens, &found));
     assert_int_equal(found.tokens, scored);
     assert_close(found.loss, nats / (double)scored, 1e-5);
     assert_close(found.bits_per_byte, nats / (double)scored / log(2), 1e-5); /* a token is a byte */

@@ -117,7 +117,7 @@ static void a_rebuilt_mlp_has_the_bits_of_the_built_in_one(void **state)
     (void)state;
     enum { STEPS = 4 };
     int calls = 0;
-    const bo_custom_layer mine = {.name = "rebuilt", .record = rebuilt, .user = &calls};
+    const bo_custom_layer layer = {.name = "rebuilt", .record = rebuilt, .user = &calls};
     bo_context *context = test_context(2);
     bo_tokenizer *tokenizer;
     bo_corpus *corpus = corpus_of(context, &tokenizer);
@@ -125,7 +125,7 @@ static void a_rebuilt_mlp_has_the_bits_of_the_built_in_one(void **state)
         double losses[2][STEPS];
         float logits[2][VOCAB];
         for (int custom = 0; custom < 2; custom++) {
-            bo_model_desc desc = custom_desc(custom ? &mine : NULL);
+            bo_model_desc desc = custom_desc(custom ? &layer : NULL);
             bo_trainer_desc run = {.train.corpus = corpus, .checkpointing = variant == 1};
             if (variant == 2) desc.dropout = 0.1, desc.block.bias = true;
             if (variant == 3) desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 8;
@@ -171,10 +171,10 @@ static void check_scores(bo_context *context, const bo_model *model)
 static void every_task_takes_it(void **state)
 {
     (void)state;
-    const bo_custom_layer mine = {.name = "waves", .record = waves};
+    const bo_custom_layer layer = {.name = "waves", .record = waves};
     bo_context *context = test_context(1);
     for (bo_model_task task = BO_MODEL_TASK_LANGUAGE; task <= BO_MODEL_TASK_TRANSLATE; task++) {
-        bo_model_desc desc = custom_desc(&mine);
+        bo_model_desc desc = custom_desc(&layer);
         desc.task = task;
         if (task == BO_MODEL_TASK_CLASSIFY || task == BO_MODEL_TASK_MATCH) desc.classes = 3;
         bo_model *model = create(context, &desc);
@@ -191,11 +191,11 @@ static void a_new_layer_lives_like_any_other(void **state)
 {
     (void)state;
     enum { STEPS = 60 };
-    const bo_custom_layer mine = {.name = "waves", .record = waves};
+    const bo_custom_layer layer = {.name = "waves", .record = waves};
     bo_context *context = test_context(2);
     bo_tokenizer *tokenizer;
     bo_corpus *corpus = corpus_of(context, &tokenizer);
-    bo_model_desc desc = custom_desc(&mine);
+    bo_model_desc desc = custom_desc(&layer);
     bo_model *model = create(context, &desc);
     double losses[STEPS];
     float whole[VOCAB], single[VOCAB], before[24 * 16], after[24 * 16];
@@ -232,8 +232,8 @@ static void files_name_the_layer(void **state)
     bo_context *context = test_context(1);
     bo_model_desc desc = custom_desc(&layers[1]);
     bo_model *model = create(context, &desc), *loaded = NULL;
-    float here[VOCAB], there[VOCAB];
-    logits_of(context, model, CONTEXT, here);
+    float before[VOCAB], after[VOCAB];
+    logits_of(context, model, CONTEXT, before);
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory}));
     assert_fails(context, BO_UNSUPPORTED, "custom layer 'wa\"ves'",
                  bo_model_load(context, &(bo_source){.path = directory}, NULL, &loaded));
@@ -244,8 +244,8 @@ static void files_name_the_layer(void **state)
                                &(bo_model_load_desc){.layers = layers, .layer_count = 1}, &loaded));
     assert_ok(context, bo_model_load(context, &(bo_source){.path = directory},
                                      &(bo_model_load_desc){.layers = layers, .layer_count = 2}, &loaded));
-    logits_of(context, loaded, CONTEXT, there);
-    assert_memory_equal(here, there, sizeof here);
+    logits_of(context, loaded, CONTEXT, after);
+    assert_memory_equal(before, after, sizeof before);
     assert_string_equal(bo_model_describe(loaded)->block.custom_mlp.name, "wa\"ves");
     assert_int_equal(bo_model_fingerprint(loaded), bo_model_fingerprint(model));
     bo_model_destroy(loaded);
@@ -256,8 +256,8 @@ static void files_name_the_layer(void **state)
                  bo_model_load(context, &(bo_source){.bytes = bytes, .size = size}, NULL, &loaded));
     assert_ok(context, bo_model_load(context, &(bo_source){.bytes = bytes, .size = size},
                                      &(bo_model_load_desc){.layers = layers, .layer_count = 2}, &loaded));
-    logits_of(context, loaded, CONTEXT, there);
-    assert_memory_equal(here, there, sizeof here);
+    logits_of(context, loaded, CONTEXT, after);
+    assert_memory_equal(before, after, sizeof before);
     bo_model_destroy(loaded);
     bo_free(bytes);
     const bo_custom_layer lied = {.name = "wa\"ves", .record = rebuilt}; /* another layer with the same name */
@@ -307,7 +307,7 @@ static void mistakes_are_sentences(void **state)
 {
     (void)state;
     const struct {
-        const char *words;
+        const char *message;
         bo_custom_layer layer;
     } wrong[] = {
         {"needs a name", {.record = rebuilt}},
@@ -324,7 +324,7 @@ static void mistakes_are_sentences(void **state)
     bo_model *model;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         bo_model_desc desc = custom_desc(&wrong[i].layer);
-        assert_fails(context, BO_INVALID, wrong[i].words, bo_model_create(context, &desc, NULL, &model));
+        assert_fails(context, BO_INVALID, wrong[i].message, bo_model_create(context, &desc, NULL, &model));
     }
     bo_model_desc desc = custom_desc(&(bo_custom_layer){.name = "mine", .record = rebuilt});
     desc.block.mlp = BO_MLP_GELU;

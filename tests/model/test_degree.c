@@ -18,9 +18,9 @@ static bo_model_desc small_desc(bo_mlp mlp)
 static void check_gradients(bo_context *context, const char *name, const bo_model_desc *desc)
 {
     bo_model *model = test_model(context, desc, NULL);
-    reading r = reading_make(2 * GRADIENT_WINDOW, &(bo_graph_pass){0});
+    reading r = reading_create(2 * GRADIENT_WINDOW, &(bo_graph_pass){0});
     float *gradients = gradients_of(context, model, &r, false), *again = gradients_of(context, model, &r, true);
-    judge_gradients(context, name, model, &r, gradients);
+    compare_gradients(context, name, model, &r, gradients);
     assert_memory_equal(gradients, again, bo_weights_floats(model->weights) * sizeof *again);
     free(gradients);
     free(again);
@@ -111,14 +111,15 @@ static void frequencies_are_not_trained(void **state)
     bo_context_destroy(context);
 }
 
-#define REFUSED(words, change)                                                                                         \
+#define REFUSED(message, change)                                                                                       \
     do {                                                                                                               \
         bo_model_desc d = small_desc(BO_MLP_DEGREE_2);                                                                 \
         bo_model *model = NULL;                                                                                        \
         change;                                                                                                        \
         assert_int_not_equal(bo_model_create(context, &d, NULL, &model), BO_OK);                                       \
         assert_null(model);                                                                                            \
-        if (!strstr(bo_context_error(context), words)) fail_msg("'%s' lacks '%s'", bo_context_error(context), words);  \
+        if (!strstr(bo_context_error(context), message))                                                               \
+            fail_msg("'%s' lacks '%s'", bo_context_error(context), message);                                           \
     } while (0)
 
 static void nonsense_is_refused(void **state)

@@ -231,9 +231,9 @@ static void tasks(void **state)
     assert_fails(context, BO_INVALID, "2 to 16384 classes, found 0", describe(context, text, &model));
     assert_ok(context, bo_description_read(context, text, NULL, &d));
     assert_true(d.task == BO_MODEL_TASK_CLASSIFY && d.pooling == BO_POOLING_MAX && d.forward);
-    bo_model_desc given = d;
-    given.classes = 2, given.labels = labels;
-    assert_ok(context, bo_model_create(context, &given, NULL, &model));
+    bo_model_desc desc = d;
+    desc.classes = 2, desc.labels = labels;
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     assert_string_equal(bo_model_describe(model)->labels[1], "yes");
     bo_model_destroy(model);
     bo_model_desc_release(&d);
@@ -243,19 +243,20 @@ static void tasks(void **state)
     assert_int_equal(bo_model_describe(model)->classes, 2);
     bo_model_destroy(model);
     /* an encoder of its own, or that of the decoder */
-    for (int own = 0; own < 2; own++) {
+    for (int own_blocks = 0; own_blocks < 2; own_blocks++) {
         model = described(
-            context, own ? MODEL("\"task\": \"translate\", \"cross\": \"summary\", \"encoder_layers\": 3, \"blocks\": "
+            context, own_blocks
+                         ? MODEL("\"task\": \"translate\", \"cross\": \"summary\", \"encoder_layers\": 3, \"blocks\": "
                                  "[{\"heads\": 2}], \"encoder_blocks\": [{\"heads\": 4, \"layers\": [{\"type\": "
                                  "\"tanh\"}]}, {\"heads\": 1}]")
                          : MODEL("\"task\": \"translate\", \"blocks\": [{\"heads\": 2, \"cross_attention\": "
                                  "{\"preset\": \"favor\", \"features\": 6}, \"layers\": [{\"type\": \"tanh\"}]}]"));
         const bo_model_desc *m = bo_model_describe(model);
-        assert_int_equal(m->encoder_layers, own ? 3 : 2);
-        assert_int_equal(m->cross, own ? BO_CROSS_SUMMARY : BO_CROSS_ATTENTION);
-        assert_int_equal(m->encoder.heads, own ? 4 : 2);
+        assert_int_equal(m->encoder_layers, own_blocks ? 3 : 2);
+        assert_int_equal(m->cross, own_blocks ? BO_CROSS_SUMMARY : BO_CROSS_ATTENTION);
+        assert_int_equal(m->encoder.heads, own_blocks ? 4 : 2);
         assert_non_null(m->encoder.layers);
-        if (!own) assert_int_equal(m->block.cross_attention.features.features, 6);
+        if (!own_blocks) assert_int_equal(m->block.cross_attention.features.features, 6);
         bo_model_destroy(model);
     }
     bo_context_destroy(context);
@@ -318,7 +319,7 @@ static void refusals(void **state)
 {
     (void)state;
     static const struct {
-        const char *text, *words;
+        const char *text, *message;
         bo_status status; /* 0: BO_FORMAT */
     } cases[] = {
         {"", "m.json: the JSON is malformed near byte 0", 0},
@@ -397,8 +398,8 @@ static void refusals(void **state)
         bo_model *model;
         const bo_status expected = cases[i].status ? cases[i].status : BO_FORMAT,
                         status = describe(context, cases[i].text, &model);
-        if (status != expected || !strstr(bo_context_error(context), cases[i].words))
-            fail_msg("%s: expected '%s', found %s: %s", cases[i].text, cases[i].words, bo_status_string(status),
+        if (status != expected || !strstr(bo_context_error(context), cases[i].message))
+            fail_msg("%s: expected '%s', found %s: %s", cases[i].text, cases[i].message, bo_status_string(status),
                      bo_context_error(context));
         assert_null(model);
     }
@@ -446,14 +447,14 @@ static void limits(void **state)
     bo_model *model;
     static const struct {
         size_t blocks, layers;
-        const char *words;
+        const char *message;
     } cases[] = {{4096, 2, NULL},
                  {4097, 2, "\"blocks\" should be a list of 1 to 4096 blocks"},
                  {1, 4097, "layers must be at most 4096, found 4097"}};
     for (size_t i = 0; i < 3; i++) {
         char *text = many(cases[i].blocks, cases[i].layers);
-        if (cases[i].words)
-            assert_fails(context, i == 1 ? BO_FORMAT : BO_INVALID, cases[i].words, describe(context, text, &model));
+        if (cases[i].message)
+            assert_fails(context, i == 1 ? BO_FORMAT : BO_INVALID, cases[i].message, describe(context, text, &model));
         else
             bo_model_destroy(described(context, text));
         free(text);
@@ -499,7 +500,7 @@ static void blocks_of_no_layer(void **state)
     bo_model *model =
         described(context, MODEL("\"blocks\": [{\"repeat\": 2, \"heads\": 2}, {\"heads\": 2, \"mixer\": \"mlp\"}]"));
     assert_int_equal(bo_model_describe(model)->block_count, 1);
-    assert_int_equal(bo_model_most_tokens(&model->desc), 0); /* the mixer mlp would limit it */
+    assert_int_equal(bo_model_max_tokens(&model->desc), 0); /* the mixer mlp would limit it */
     bo_model_destroy(model);
     const bo_block blocks[] = {{.mlp = BO_MLP_GELU}, {.heads = 2}};
     const bo_model_desc desc = {.layers = 2,

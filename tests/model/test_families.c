@@ -154,13 +154,13 @@ static void windows_and_nulls(void **state)
 }
 
 /* Compares the layers with letters: 'r' has RoPE and 'n' has none, 'R' and 'N' likewise with a window of 9. */
-static void assert_layers(bo_context *context, const char *members, const char *letters)
+static void assert_layers(bo_context *context, const char *members, const char *expected)
 {
     bo_model_desc d = meaning(context, "smollm3", members);
     for (size_t i = 0; i < d.layers; i++) {
         const bo_block *b = bo_model_block(&d, i);
         const bool rope = b->positions == BO_POSITIONS_ROPE;
-        assert_int_equal(letters[i], b->attention.window == 9 ? rope ? 'R' : 'N' : rope ? 'r' : 'n');
+        assert_int_equal(expected[i], b->attention.window == 9 ? rope ? 'R' : 'N' : rope ? 'r' : 'n');
     }
     bo_model_desc_release(&d);
 }
@@ -185,7 +185,7 @@ static void refusals_by_name(void **state)
 {
     (void)state;
     static const struct {
-        const char *type, *members, *words;
+        const char *type, *members, *message;
     } cases[] = {
         {"llama", "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}",
          "default, linear or llama3, found yarn"},
@@ -224,7 +224,7 @@ static void refusals_by_name(void **state)
         bo_model_desc resolved;
         bo_status status = read_config(context, cases[i].type, cases[i].members, &config);
         if (status == BO_OK) status = bo_model_resolve(context, &config.desc, NULL, &resolved);
-        if (status == BO_OK || !strstr(bo_context_error(context), cases[i].words))
+        if (status == BO_OK || !strstr(bo_context_error(context), cases[i].message))
             fail_msg("%s with %s: %s", cases[i].type, cases[i].members,
                      status ? bo_context_error(context) : "accepted");
     }
@@ -271,9 +271,9 @@ static void several_problems_at_once(void **state)
         tensors[i].name = names[i];
     }
     assert_ok(context, bo_tensors_write(context, test_path(directory, "model.safetensors"), tensors, kept, NULL, 0));
-    char words[64];
-    snprintf(words, sizeof words, "\n  and %zu more", count + kept - 20);
-    assert_fails(context, BO_FORMAT, words,
+    char message[64];
+    snprintf(message, sizeof message, "\n  and %zu more", count + kept - 20);
+    assert_fails(context, BO_FORMAT, message,
                  bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read_again));
     bo_tensors_close(file);
     bo_model_destroy(model);

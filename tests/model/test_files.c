@@ -252,7 +252,7 @@ static void lie(test_directory *directory, const char *config, const char *old, 
 static void test_lies(void **state)
 {
     static const struct {
-        const char *old, *new, *words;
+        const char *old, *new, *message;
         bo_status status;
     } lies[] = {
         {"\"hidden_size\": 16", "\"hidden_size\": 32",
@@ -308,7 +308,7 @@ static void test_lies(void **state)
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         lie(directory, config, lies[i].old, lies[i].new);
         bo_status status = bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read);
-        if (status != lies[i].status || !strstr(bo_context_error(context), lies[i].words))
+        if (status != lies[i].status || !strstr(bo_context_error(context), lies[i].message))
             fail_msg("%s instead of %s: %s: %s", lies[i].new, lies[i].old, bo_status_string(status),
                      status ? bo_context_error(context) : "");
         assert_null(read);

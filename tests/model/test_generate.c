@@ -6,18 +6,18 @@
 #include "models.h"
 #include "text/unicode.h"
 
-enum { MOST = 64, ROOM = 4 * MOST };
+enum { MAX_TOKENS = 64, MAX_TEXT = 4 * MAX_TOKENS };
 
 /* What the callback has received. */
 typedef struct received {
-    int32_t ids[MOST];
-    double log_probabilities[MOST];
-    char text[ROOM];
+    int32_t ids[MAX_TOKENS];
+    double log_probabilities[MAX_TOKENS];
+    char text[MAX_TEXT];
     size_t count, bytes, calls, prompt_tokens, cancel_at; /* cancel_at: number of tokens; 0: never */
     bo_generate_end end;
 } received;
 
-static bool take(void *user, const bo_token *token)
+static bool receive(void *user, const bo_token *token)
 {
     received *r = user;
     assert_non_null(token->text);
@@ -27,7 +27,7 @@ static bool take(void *user, const bo_token *token)
     r->bytes += token->bytes;
     assert_int_equal(token->index, r->count);
     if (token->id >= 0) {
-        assert_true(r->count < MOST);
+        assert_true(r->count < MAX_TOKENS);
         r->log_probabilities[r->count] = token->log_probability;
         r->ids[r->count++] = token->id;
     }
@@ -68,7 +68,7 @@ static bo_session *open_session(const fixture *f, size_t capacity)
 static received generate(const fixture *f, const bo_generate_desc *desc)
 {
     received r = {0};
-    assert_ok(f->context, bo_generate(f->context, f->model, desc, take, &r));
+    assert_ok(f->context, bo_generate(f->context, f->model, desc, receive, &r));
     return r;
 }
 
@@ -87,14 +87,15 @@ static double expected_log(const float *logits, int32_t id)
 static void check_loop(const fixture *f, const bo_sampler_desc *sampling)
 {
     const size_t length = strlen(prompt);
-    bo_session *own = open_session(f, 0), *other = open_session(f, 0);
+    bo_session *direct = open_session(f, 0), *other = open_session(f, 0);
     bo_sampler_desc later = *sampling;
     bo_sampler *sampler;
     bo_ids ids = {0};
     float logits[VOCAB], chosen[VOCAB], last[VOCAB];
     const received r = generate(
-        f, &(bo_generate_desc){
-               .prompt = prompt, .max_tokens = 20, .sampling = *sampling, .session = own, .log_probabilities = true});
+        f,
+        &(bo_generate_desc){
+            .prompt = prompt, .max_tokens = 20, .sampling = *sampling, .session = direct, .log_probabilities = true});
     assert_int_equal(r.count, 20);
     assert_int_equal(r.calls, 20);
     assert_int_equal(r.end, BO_GENERATE_LENGTH);
@@ -111,11 +112,11 @@ static void check_loop(const fixture *f, const bo_sampler_desc *sampling)
         assert_close(r.log_probabilities[i], expected_log(logits, id), 1e-9);
         assert_ok(f->context, bo_session_feed(f->context, other, &id, 1, logits));
     }
-    assert_ok(f->context, bo_session_feed(f->context, own, NULL, 0, last));
+    assert_ok(f->context, bo_session_feed(f->context, direct, NULL, 0, last));
     assert_memory_equal(last, logits, sizeof last);
     bo_ids_free(&ids);
     bo_sampler_destroy(sampler);
-    bo_session_destroy(own);
+    bo_session_destroy(direct);
     bo_session_destroy(other);
 }
 
@@ -170,13 +171,13 @@ static void test_sampler(void **unused)
     bo_sampler *sampler;
     open_model(&f, "softmax");
     bo_generate_desc desc = {.prompt = prompt, .max_tokens = 10, .sampling = {.seed = 4}};
-    const received own = generate(&f, &desc);
+    const received direct = generate(&f, &desc);
     const bo_sampler_desc same = {.seed = 4, .drawn = strlen(prompt)};
     assert_ok(f.context, bo_sampler_create(f.context, &same, &sampler));
     desc.sampler = sampler;
     desc.sampling.seed = 5;
-    const received given = generate(&f, &desc);
-    assert_memory_equal(own.ids, given.ids, 10 * sizeof *own.ids);
+    const received fed = generate(&f, &desc);
+    assert_memory_equal(direct.ids, fed.ids, 10 * sizeof *direct.ids);
     bo_sampler_destroy(sampler);
     close_model(&f);
 }
@@ -234,13 +235,13 @@ static void test_utf8(void **unused)
         const received valid = generate(&f, &desc);
         desc.keep_bytes = true;
         const received raw = generate(&f, &desc);
-        char expected[ROOM];
+        char expected[MAX_TEXT];
         size_t bytes = 0;
-        for (size_t i = 0, letter; i < raw.bytes; i += letter ? letter : 1) {
-            letter = bo_utf8_length(raw.text + i, raw.bytes - i);
-            memcpy(expected + bytes, letter ? raw.text + i : "\xef\xbf\xbd", letter ? letter : 3);
-            bytes += letter ? letter : 3;
-            replaced += !letter;
+        for (size_t i = 0, size; i < raw.bytes; i += size ? size : 1) {
+            size = bo_utf8_length(raw.text + i, raw.bytes - i);
+            memcpy(expected + bytes, size ? raw.text + i : "\xef\xbf\xbd", size ? size : 3);
+            bytes += size ? size : 3;
+            replaced += !size;
         }
         assert_int_equal(bo_utf8_valid(valid.text, valid.bytes), valid.bytes);
         assert_int_equal(valid.bytes, bytes);
@@ -315,7 +316,7 @@ static void test_cancel(void **unused)
     desc.session = session;
     desc.stops = (const char *const[]){stop};
     desc.stop_count = 1;
-    assert_fails(f.context, BO_CANCELED, "canceled", bo_generate(f.context, f.model, &desc, take, &r));
+    assert_fails(f.context, BO_CANCELED, "canceled", bo_generate(f.context, f.model, &desc, receive, &r));
     assert_int_equal(r.end, BO_GENERATE_CANCELED);
     assert_int_equal(r.calls, 6);
     assert_int_equal(r.count, 5);
@@ -344,7 +345,7 @@ static void test_cancel_reading(void **unused)
     bo_context *other;
     received r = {0};
     assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 1, .progress = refuse}, &other), BO_OK);
-    assert_int_equal(bo_generate(other, f.model, &(bo_generate_desc){.prompt = prompt}, take, &r), BO_CANCELED);
+    assert_int_equal(bo_generate(other, f.model, &(bo_generate_desc){.prompt = prompt}, receive, &r), BO_CANCELED);
     assert_int_equal(r.end, BO_GENERATE_CANCELED);
     assert_int_equal(r.calls, 1);
     assert_int_equal(r.count, 0);
@@ -365,14 +366,14 @@ static void test_capacity(void **unused)
     assert_int_equal(full.count, more + 1); /* the last one is not read */
     assert_int_equal(bo_session_tokens(session), length + more);
     assert_fails(f.context, BO_INVALID, "its capacity is 22 tokens",
-                 bo_generate(f.context, f.model, &desc, take, NULL));
+                 bo_generate(f.context, f.model, &desc, receive, NULL));
     bo_session_destroy(session);
     desc.session = NULL;
     desc.context = length + 3;
     assert_int_equal(generate(&f, &desc).count, 4);
     desc.context = length - 1;
     assert_fails(f.context, BO_INVALID, "its capacity is 15 tokens",
-                 bo_generate(f.context, f.model, &desc, take, NULL));
+                 bo_generate(f.context, f.model, &desc, receive, NULL));
     desc.context = 0;
     desc.max_tokens = 0; /* 256 by default, more than the context of the model */
     desc.sampling.greedy = true;
@@ -395,7 +396,7 @@ static void test_chat(void **state)
     const bo_chat_message messages[] = {{.role = "system", .content = "Be brief."}, {.role = "user", .content = "Hi"}};
     open_model(&f, "favor");
     bo_generate_desc desc = {.messages = messages, .message_count = 2, .max_tokens = 12, .sampling = {.seed = 8}};
-    assert_fails(f.context, BO_INVALID, "no chat template", bo_generate(f.context, f.model, &desc, take, NULL));
+    assert_fails(f.context, BO_INVALID, "no chat template", bo_generate(f.context, f.model, &desc, receive, NULL));
     assert_ok(f.context, bo_model_save(f.context, f.model, &(bo_sink){.path = directory->path}));
     test_write(directory, "chat_template.jinja", jinja, sizeof jinja - 1);
     assert_ok(f.context, bo_model_load(f.context, &(bo_source){.path = directory->path}, NULL, &loaded));
@@ -405,15 +406,15 @@ static void test_chat(void **state)
     bo_generate_desc plain = {.ids = ids.items, .id_count = ids.count, .max_tokens = 12, .sampling = {.seed = 8}};
     const received expected = generate(&f, &plain);
     desc.chat_variables = options.variables;
-    received own = {0};
-    assert_ok(f.context, bo_generate(f.context, loaded, &desc, take, &own));
+    received direct = {0};
+    assert_ok(f.context, bo_generate(f.context, loaded, &desc, receive, &direct));
     desc.chat_template = chat;
-    const received given = generate(&f, &desc);
-    assert_int_equal(own.prompt_tokens, ids.count);
-    assert_memory_equal(own.ids, expected.ids, sizeof own.ids);
-    assert_memory_equal(given.ids, expected.ids, sizeof own.ids);
+    const received fed = generate(&f, &desc);
+    assert_int_equal(direct.prompt_tokens, ids.count);
+    assert_memory_equal(direct.ids, expected.ids, sizeof direct.ids);
+    assert_memory_equal(fed.ids, expected.ids, sizeof direct.ids);
     desc.chat_variables = "[";
-    assert_fails(f.context, BO_FORMAT, "", bo_generate(f.context, f.model, &desc, take, NULL));
+    assert_fails(f.context, BO_FORMAT, "", bo_generate(f.context, f.model, &desc, receive, NULL));
     bo_chat_template_destroy(chat);
     bo_ids_free(&ids);
     bo_model_destroy(loaded);
@@ -432,9 +433,9 @@ static void test_refused(void **unused)
     const int32_t huge[] = {1, INT32_MAX}, negative[] = {-1};
     const bo_chat_message none = {0};
     received r = {0};
-#define REFUSES(words, ...)                                                                                            \
-    assert_fails(f.context, BO_INVALID, words,                                                                         \
-                 bo_generate(f.context, f.model, &(bo_generate_desc){__VA_ARGS__}, take, &r))
+#define REFUSES(message, ...)                                                                                          \
+    assert_fails(f.context, BO_INVALID, message,                                                                       \
+                 bo_generate(f.context, f.model, &(bo_generate_desc){__VA_ARGS__}, receive, &r))
     REFUSES("found several", .prompt = "a", .ids = huge);
     REFUSES("prompt_bytes", .prompt_bytes = 3);
     REFUSES("ids is NULL", .id_count = 3);
@@ -472,10 +473,10 @@ static void test_without_tokenizer(void **unused)
     received r = {0};
     const int32_t ids[] = {5, 6};
     assert_fails(context, BO_INVALID, "no tokenizer",
-                 bo_generate(context, model, &(bo_generate_desc){.prompt = "a"}, take, &r));
-    assert_fails(context, BO_INVALID, "no tokens", bo_generate(context, model, &(bo_generate_desc){0}, take, &r));
-    assert_ok(context,
-              bo_generate(context, model, &(bo_generate_desc){.ids = ids, .id_count = 2, .max_tokens = 5}, take, &r));
+                 bo_generate(context, model, &(bo_generate_desc){.prompt = "a"}, receive, &r));
+    assert_fails(context, BO_INVALID, "no tokens", bo_generate(context, model, &(bo_generate_desc){0}, receive, &r));
+    assert_ok(context, bo_generate(context, model, &(bo_generate_desc){.ids = ids, .id_count = 2, .max_tokens = 5},
+                                   receive, &r));
     assert_int_equal(r.count, 5);
     assert_int_equal(r.bytes, 0);
     bo_model_destroy(model);
@@ -500,7 +501,7 @@ static bo_status work(void *what)
                                    .stop_count = 1,
                                    .log_probabilities = true,
                                    .sampling = {.temperature = 3}};
-    return bo_generate(e->context, e->model, &desc, take, &r);
+    return bo_generate(e->context, e->model, &desc, receive, &r);
 }
 
 static void test_exhaustion(void **unused)

@@ -19,9 +19,9 @@ static bo_model_desc small_desc(bo_context *context, const char *preset)
 static void check(bo_context *context, const char *name, const bo_model_desc *desc, const bo_graph_pass *pass)
 {
     bo_model *model = test_model(context, desc, NULL);
-    reading r = reading_make(ROWS, pass);
+    reading r = reading_create(ROWS, pass);
     float *gradients = gradients_of(context, model, &r, false);
-    judge_gradients(context, name, model, &r, gradients);
+    compare_gradients(context, name, model, &r, gradients);
     free(gradients);
     bo_model_destroy(model);
 }
@@ -99,7 +99,7 @@ static void checkpoints_and_threads_change_nothing(void **state)
         bo_model_desc desc = small_desc(contexts[0], preset);
         desc.dropout = 0.2;
         bo_model *model = test_model(contexts[0], &desc, NULL);
-        reading r = reading_make(ROWS, &(bo_graph_pass){.training = true, .seed = 3});
+        reading r = reading_create(ROWS, &(bo_graph_pass){.training = true, .seed = 3});
         float *first = gradients_of(contexts[0], model, &r, false);
         for (size_t n = 0; n < 3; n++) {
             float *other = gradients_of(contexts[n % 2], model, &r, n > 0);
@@ -124,22 +124,22 @@ static void micro_batches_add_up(void **state)
     bo_context *context = test_context(2);
     bo_model_desc desc = small_desc(context, "rfa-gate");
     bo_model *model = test_model(context, &desc, NULL);
-    reading all = reading_make(4 * GRADIENT_WINDOW, &(bo_graph_pass){0});
+    reading all = reading_create(4 * GRADIENT_WINDOW, &(bo_graph_pass){0});
     for (size_t i = 0; i < all.rows; i++)
         all.targets[i] = i % GRADIENT_WINDOW == 2 ? -1 : all.tokens[(i + 3) % all.rows];
     float *whole = gradients_of(context, model, &all, false);
-    judge_gradients(context, "four windows at once", model, &all, whole);
+    compare_gradients(context, "four windows at once", model, &all, whole);
     clear_gradients(model);
     reading one = all;
     one.rows = GRADIENT_WINDOW;
-    bo_model_graph g = graph_make(context, model, &one, true, false);
+    bo_model_graph g = graph_create(context, model, &one, true, false);
     one.pass.loss_scale = 0.25f;
     for (size_t i = 0; i < 4; i++) {
         assert_ok(context, bo_graph_write(context, g.graph, g.tokens, all.tokens + i * GRADIENT_WINDOW));
         assert_ok(context, bo_graph_write(context, g.graph, g.targets, all.targets + i * GRADIENT_WINDOW));
         assert_ok(context, bo_graph_run(context, g.graph, &one.pass));
     }
-    judge_gradients(context, "one window after the other", model, &all, bo_weights_gradients(model->weights)->data);
+    compare_gradients(context, "one window after the other", model, &all, bo_weights_gradients(model->weights)->data);
     bo_model_graph_destroy(&g);
     free(whole);
     bo_model_destroy(model);

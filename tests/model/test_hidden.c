@@ -169,7 +169,7 @@ static void check_moved(bo_context *context, const bo_model *model, const int32_
             assert_memory_equal(bytes, again, size);
             bo_free(again);
         }
-        if (fits && capacity > count && bo_session_room(other) > 0) {
+        if (fits && capacity > count && bo_session_remaining(other) > 0) {
             assert_ok(context, bo_session_feed(context, other, ids + count, 1, found));
             assert_memory_equal(found, expected, sizeof found);
         }
@@ -183,8 +183,8 @@ static void check_moved(bo_context *context, const bo_model *model, const int32_
 static void test_saved_size(void **state)
 {
     (void)state;
-    enum { MOST = 40, LARGE = 5000, VALUES = WIDTH * LAYERS * sizeof(float) };
-    static const size_t counts[] = {0, 1, 5, 12, MOST};
+    enum { MAX_TOKENS = 40, LARGE = 5000, VALUES = WIDTH * LAYERS * sizeof(float) };
+    static const size_t counts[] = {0, 1, 5, 12, MAX_TOKENS};
     bo_context *context = test_context(1);
     const bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL);
@@ -192,7 +192,7 @@ static void test_saved_size(void **state)
     size_t sizes[sizeof counts / sizeof *counts];
     test_tokens(CONTEXT, ids);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        for (size_t capacity = counts[i] ? counts[i] : 1; capacity <= MOST; capacity += 13) {
+        for (size_t capacity = counts[i] ? counts[i] : 1; capacity <= MAX_TOKENS; capacity += 13) {
             bo_session *session;
             void *bytes;
             assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = capacity}, &session));
@@ -212,7 +212,7 @@ static void test_saved_size(void **state)
     bo_session *session;
     void *bytes;
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = LARGE}, &session));
-    assert_ok(context, bo_session_feed(context, session, ids, MOST, NULL));
+    assert_ok(context, bo_session_feed(context, session, ids, MAX_TOKENS, NULL));
     assert_int_equal(saved_size(context, session, &bytes), sizes[4]);
     assert_true(sizes[4] < LARGE * VALUES / 10);
     bo_free(bytes);

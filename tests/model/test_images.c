@@ -134,12 +134,12 @@ static void test_adapters(void **state)
     const char *base = test_path(directory, "base.safetensors");
     void *bytes = directory;
     size_t size = 1, plain = bo_weights_count(bo_model_weights(model));
-    char wanted[64];
+    char expected[64];
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = base}));
     assert_ok(context, bo_model_adapt(context, model, &(bo_lora_desc){.rank = 2, .targets = "q_proj", .base = base}));
     move_adapters(model);
     assert_true(bo_weights_count(bo_model_weights(model)) > plain);
-    snprintf(wanted, sizeof wanted, "%s",
+    snprintf(expected, sizeof expected, "%s",
              bo_weights_at(bo_model_weights(model), bo_weights_count(bo_model_weights(model)) - 1)->name);
     for (size_t i = 0; i < bo_weights_count(bo_model_weights(model)); i++)
         assert_string_equal(bo_weights_at(bo_model_weights(model), i)->name, bo_weights_at(model->weights, i)->name);
@@ -162,7 +162,7 @@ static void test_adapters(void **state)
     check_trip(directory, model, "merged");
     assert_ok(context, bo_model_unmerge(context, model));
     assert_string_equal(bo_weights_at(bo_model_weights(model), bo_weights_count(bo_model_weights(model)) - 1)->name,
-                        wanted);
+                        expected);
     bo_model_destroy(model);
 }
 

@@ -211,7 +211,7 @@ static void noise_follows_the_seed(void **state)
     bo_model *model = test_model(context, &desc, NULL);
     float *found[3];
     for (size_t i = 0; i < 3; i++) {
-        reading r = reading_make(2 * GRADIENT_WINDOW, &(bo_graph_pass){.training = true, .seed = 3 + i / 2});
+        reading r = reading_create(2 * GRADIENT_WINDOW, &(bo_graph_pass){.training = true, .seed = 3 + i / 2});
         found[i] = gradients_of(context, model, &r, false);
     }
     const size_t bytes = bo_weights_floats(model->weights) * sizeof(float);
@@ -300,24 +300,24 @@ static void adoption(void **state)
     bo_context *context = test_context(1);
     bo_model_desc desc = inner_desc(STACK_MAPS), other = inner_desc(wide);
     bo_model *model = test_model(context, &desc, NULL), *same, *wider;
-    size_t taken;
+    size_t copied;
     desc.seed = other.seed = 99;
     assert_ok(context, bo_model_create(context, &desc, NULL, &same));
     assert_ok(context, bo_model_create(context, &other, NULL, &wider));
-    const uint64_t own = bo_features_fingerprint(map_of(wider, 0));
-    assert_ok(context, bo_model_adopt(context, same, model, &taken));
-    assert_int_equal(taken, bo_weights_count(bo_model_weights(model)));
+    const uint64_t fingerprint = bo_features_fingerprint(map_of(wider, 0));
+    assert_ok(context, bo_model_adopt(context, same, model, &copied));
+    assert_int_equal(copied, bo_weights_count(bo_model_weights(model)));
     assert_same(context, model, same, 0);
     assert_true(bo_features_fingerprint(map_of(model, 1)) == bo_features_fingerprint(map_of(same, 1)));
-    assert_ok(context, bo_model_adopt(context, wider, model, &taken));
-    assert_int_equal(taken, bo_weights_count(bo_model_weights(model)) - LAYERS);
-    assert_true(bo_features_fingerprint(map_of(wider, 0)) == own);
+    assert_ok(context, bo_model_adopt(context, wider, model, &copied));
+    assert_int_equal(copied, bo_weights_count(bo_model_weights(model)) - LAYERS);
+    assert_true(bo_features_fingerprint(map_of(wider, 0)) == fingerprint);
     bo_model_desc plain = inner_desc(NULL);
     bo_model *none;
     assert_ok(context, bo_model_create(context, &plain, NULL, &none));
-    assert_ok(context, bo_model_adopt(context, wider, none, &taken));
-    assert_int_equal(taken, bo_weights_count(bo_model_weights(model)) - 2 * LAYERS);
-    assert_true(bo_features_fingerprint(map_of(wider, 0)) == own);
+    assert_ok(context, bo_model_adopt(context, wider, none, &copied));
+    assert_int_equal(copied, bo_weights_count(bo_model_weights(model)) - 2 * LAYERS);
+    assert_true(bo_features_fingerprint(map_of(wider, 0)) == fingerprint);
     bo_model_destroy(none), bo_model_destroy(wider), bo_model_destroy(same), bo_model_destroy(model);
     bo_context_destroy(context);
 }
@@ -393,7 +393,7 @@ static void storage(void **state)
 
 /* ---- other uses -------------------------------------------------------------------------------------------------- */
 
-static void used_as_others(void **state)
+static void used_as_other_mlps(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -416,7 +416,7 @@ static void refusals(void **state)
 {
     (void)state;
     static const struct {
-        const char *layers, *words;
+        const char *layers, *message;
     } cases[] = {
         {"", "model: layers: the JSON is malformed"},
         {"[", "model: layers: the JSON is malformed near byte"},
@@ -465,20 +465,20 @@ static void refusals(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const bo_model_desc desc = inner_desc(cases[i].layers);
         const bo_status status = bo_model_create(context, &desc, NULL, &model);
-        if (status == BO_OK || status == BO_MEMORY || !strstr(bo_context_error(context), cases[i].words) ||
+        if (status == BO_OK || status == BO_MEMORY || !strstr(bo_context_error(context), cases[i].message) ||
             strncmp(bo_context_error(context), "model: ", 7) != 0)
-            fail_msg("%s: expected '%s', found: %s", cases[i].layers, cases[i].words,
+            fail_msg("%s: expected '%s', found: %s", cases[i].layers, cases[i].message,
                      status ? bo_context_error(context) : "accepted");
         assert_null(model);
     }
     const char *plain = "[{\"type\": \"tanh\"}]";
-#define REFUSED(words, ...)                                                                                            \
+#define REFUSED(message, ...)                                                                                          \
     do {                                                                                                               \
         bo_model_desc desc = inner_desc(plain);                                                                        \
         bo_block blocks[2] = {desc.block, desc.block};                                                                 \
         (void)blocks;                                                                                                  \
         __VA_ARGS__;                                                                                                   \
-        assert_fails(context, BO_INVALID, words, bo_model_create(context, &desc, NULL, &model));                       \
+        assert_fails(context, BO_INVALID, message, bo_model_create(context, &desc, NULL, &model));                     \
         assert_null(model);                                                                                            \
     } while (0)
     REFUSED("model: a block has either layers or an MLP, found layers and gelu", desc.block.mlp = BO_MLP_GELU);
@@ -511,7 +511,7 @@ int main(void)
         cmocka_unit_test(adoption),
         IN_DIRECTORY(adapters),
         cmocka_unit_test(storage),
-        cmocka_unit_test(used_as_others),
+        cmocka_unit_test(used_as_other_mlps),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

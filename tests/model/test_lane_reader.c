@@ -33,10 +33,10 @@ static void compare(const char *name, size_t lane, size_t step, const float *fou
 static void check_kind(bo_context *context, const char *name, const bo_model *model, const int32_t *ids)
 {
     static float expected[LANES][STEPS][VOCAB], logits[LANES * VOCAB];
-    bo_lanes *lanes, *others;
+    bo_lanes *lanes, *other_lanes;
     for (size_t l = 0; l < LANES; l++) by_session(context, model, ids + starts[l], expected[l]);
     assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = LANES}, &lanes));
-    assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = LANES}, &others));
+    assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = LANES}, &other_lanes));
     for (size_t l = 0; l < LANES; l++)
         assert_ok(context, bo_lanes_feed(context, lanes, l, ids + starts[l], FIRST, NULL));
     for (size_t l = LANES; l-- > 0;)
@@ -54,15 +54,15 @@ static void check_kind(bo_context *context, const char *name, const bo_model *mo
             void *bytes;
             size_t size;
             assert_ok(context, bo_lanes_save_memory(context, lanes, l, &bytes, &size));
-            assert_ok(context, bo_lanes_load_memory(context, others, l, bytes, size));
+            assert_ok(context, bo_lanes_load_memory(context, other_lanes, l, bytes, size));
             bo_free(bytes);
         }
         bo_lanes *swap = lanes;
-        lanes = others;
-        others = swap;
+        lanes = other_lanes;
+        other_lanes = swap;
     }
     bo_lanes_destroy(lanes);
-    bo_lanes_destroy(others);
+    bo_lanes_destroy(other_lanes);
 }
 
 static void of_every_mixer(void **state)
@@ -125,7 +125,7 @@ static void test_refused(void **state)
     bo_context *context = test_context(1);
     bo_model_desc desc = test_desc("softmax"), other_desc = test_desc("favor");
     bo_model *model, *other;
-    bo_lanes *lanes, *others;
+    bo_lanes *lanes, *other_lanes;
     const int32_t good[] = {1, 2, 3, 4}, bad[] = {1, VOCAB};
     float before[VOCAB], after[VOCAB];
     void *bytes;
@@ -133,7 +133,7 @@ static void test_refused(void **state)
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     assert_ok(context, bo_model_create(context, &other_desc, NULL, &other));
     assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 2, .capacity = 3}, &lanes));
-    assert_ok(context, bo_lanes_create(context, other, &(bo_lanes_desc){.count = 1}, &others));
+    assert_ok(context, bo_lanes_create(context, other, &(bo_lanes_desc){.count = 1}, &other_lanes));
     assert_fails(context, BO_INVALID, "lane 2 is requested, but there are only 2",
                  bo_lanes_feed(context, lanes, 2, good, 1, NULL));
     assert_fails(context, BO_INVALID, "lane 2 is requested", bo_lanes_restart(context, lanes, 2));
@@ -145,7 +145,7 @@ static void test_refused(void **state)
     assert_int_equal(bo_lanes_tokens(lanes, 9), 0);
     assert_ok(context, bo_lanes_feed(context, lanes, 0, good, 2, NULL));
     assert_ok(context, bo_lanes_save_memory(context, lanes, 0, &bytes, &size));
-    assert_fails(context, BO_INVALID, "another model", bo_lanes_load_memory(context, others, 0, bytes, size));
+    assert_fails(context, BO_INVALID, "another model", bo_lanes_load_memory(context, other_lanes, 0, bytes, size));
     assert_fails(context, BO_FORMAT, "memory", bo_lanes_load_memory(context, lanes, 1, bytes, size / 2));
     bo_free(bytes);
     assert_ok(context, bo_lanes_feed(context, lanes, 0, good, 1, before));
@@ -155,7 +155,7 @@ static void test_refused(void **state)
     assert_ok(context, bo_lanes_feed(context, lanes, 0, good, 1, after));
     assert_memory_equal(before, after, sizeof before);
     bo_lanes_destroy(lanes);
-    bo_lanes_destroy(others);
+    bo_lanes_destroy(other_lanes);
     bo_model_destroy(model);
     bo_model_destroy(other);
     bo_context_destroy(context);

@@ -13,7 +13,7 @@
 static float *whole_logits(bo_context *context, const bo_model *model, const pack *p)
 {
     bo_graph_pass pass = {0};
-    float *logits = malloc(TARGET_ROWS * WORDS * sizeof *logits);
+    float *logits = malloc(TARGET_ROWS * PAIR_VOCAB * sizeof *logits);
     bo_model_graph_desc desc = {.outputs = true, .chosen = TARGET_ROWS};
     bo_model_graph g = pack_graph(context, model, p, &desc, &pass);
     assert_ok(context, bo_graph_run(context, g.graph, &pass));
@@ -25,7 +25,7 @@ static float *whole_logits(bo_context *context, const bo_model *model, const pac
 /* Feeds the targets to lanes of all sources; finished lanes are removed. */
 static void check_steps(bo_context *context, const char *name, const bo_model *model, const pack *p)
 {
-    float *whole = whole_logits(context, model, p), logits[PAIRS * WORDS];
+    float *whole = whole_logits(context, model, p), logits[PAIRS * PAIR_VOCAB];
     bo_text_view sources[PAIRS];
     bo_lanes *lanes;
     size_t begin[PAIRS], of[PAIRS] = {0, 1, 2}, active = PAIRS;
@@ -38,9 +38,9 @@ static void check_steps(bo_context *context, const char *name, const bo_model *m
         for (size_t i = 0; i < active; i++) ids[i] = p->packed.stream.tokens[begin[of[i]] + t];
         assert_ok(context, bo_lanes_step(context, lanes, active, ids, logits));
         for (size_t i = 0; i < active; i++)
-            for (size_t w = 0; w < WORDS; w++) {
-                double found = (double)logits[i * WORDS + w];
-                double truth = (double)whole[(begin[of[i]] + t) * WORDS + w];
+            for (size_t w = 0; w < PAIR_VOCAB; w++) {
+                double found = (double)logits[i * PAIR_VOCAB + w];
+                double truth = (double)whole[(begin[of[i]] + t) * PAIR_VOCAB + w];
                 if (!(fabs(found - truth) <= 2e-4))
                     fail_msg("%s: token %zu of target %zu, logit %zu: %g, expected %g", name, t, of[i], w, found,
                              truth);
@@ -69,7 +69,7 @@ static void check_kind(bo_context *context, const char *kind, const char *encode
     char name[96];
     pack p;
     bo_model_desc desc = translator_desc(kind);
-    pack_make(&p);
+    pack_create(&p);
     desc.cross = cross;
     if (cross_kind) assert_true(bo_attention_preset(cross_kind, &desc.block.cross_attention));
     if (encoder_kind) test_encode_kind(&desc, encoder_kind);
@@ -116,7 +116,7 @@ static void of_lists_of_blocks(void **state)
         bo_block blocks[2 * LIST_BLOCKS];
         char name[32];
         pack p;
-        pack_make(&p);
+        pack_create(&p);
         snprintf(name, sizeof name, "list %zu", i);
         const bo_model_desc desc = translator_lists(i, blocks);
         bo_model *model = translator(context, &desc);
@@ -173,10 +173,10 @@ static void check_choices(bo_context *context, const char *name, const bo_model 
     pack p;
     past lanes_past[LANES] = {{0}}, next[LANES];
     bo_text_view sources[PAIRS];
-    float logits[LANES * WORDS], truth[WORDS];
+    float logits[LANES * PAIR_VOCAB], truth[PAIR_VOCAB];
     bo_lanes *lanes;
     size_t active = LANES;
-    pack_make(&p);
+    pack_create(&p);
     for (size_t s = 0; s < PAIRS; s++) sources[s] = pack_source(&p, s);
     assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = LANES}, &lanes));
     if (model->desc.task == BO_MODEL_TASK_TRANSLATE) assert_ok(context, bo_lanes_read(context, lanes, sources, PAIRS));
@@ -184,14 +184,14 @@ static void check_choices(bo_context *context, const char *name, const bo_model 
     for (size_t turn = 0; turn < TURNS; turn++) {
         int32_t ids[LANES];
         for (size_t i = 0; i < active; i++)
-            ids[i] = lanes_past[i].ids[lanes_past[i].length++] = (int32_t)((7 * turn + 3 * i) % WORDS);
+            ids[i] = lanes_past[i].ids[lanes_past[i].length++] = (int32_t)((7 * turn + 3 * i) % PAIR_VOCAB);
         assert_ok(context, bo_lanes_step(context, lanes, active, ids, logits));
         for (size_t i = 0; i < active; i++) {
             read_again(context, model, &p, &lanes_past[i], truth);
-            for (size_t w = 0; w < WORDS; w++)
-                if (!(fabsf(logits[i * WORDS + w] - truth[w]) <= 2e-4f))
+            for (size_t w = 0; w < PAIR_VOCAB; w++)
+                if (!(fabsf(logits[i * PAIR_VOCAB + w] - truth[w]) <= 2e-4f))
                     fail_msg("%s: turn %zu, lane %zu: logit %zu is %g, expected %g", name, turn, i, w,
-                             (double)logits[i * WORDS + w], (double)truth[w]);
+                             (double)logits[i * PAIR_VOCAB + w], (double)truth[w]);
         }
         size_t which = turn % (sizeof choices / sizeof *choices);
         for (size_t i = 0; i < choices[which].active; i++) next[i] = lanes_past[choices[which].from[i]];
@@ -202,7 +202,7 @@ static void check_choices(bo_context *context, const char *name, const bo_model 
     bo_lanes_destroy(lanes);
 }
 
-static void lanes_become_others(void **state)
+static void lanes_are_copied(void **state)
 {
     (void)state;
     static const char *const kinds[] = {"softmax", "rfa-gate", "gru", "ssm"};
@@ -241,16 +241,16 @@ static void sizes_of_graphs(void **state)
 static void check_many(bo_context *context, const char *kind, bo_cross cross, size_t count)
 {
     enum { MANY = 90, LONGEST = 21 };
-    int32_t words[LONGEST * MANY], ids[MANY];
+    int32_t tokens[LONGEST * MANY], ids[MANY];
     bo_text_view sources[MANY];
     bo_model_desc desc = translator_desc(kind);
     bo_model *model;
     bo_lanes *lanes, *lane;
-    float *logits = malloc(MANY * WORDS * sizeof *logits), alone[WORDS];
+    float *logits = malloc(MANY * PAIR_VOCAB * sizeof *logits), alone[PAIR_VOCAB];
     desc.cross = cross;
-    for (size_t i = 0; i < LONGEST * MANY; i++) words[i] = (int32_t)((7 * i + i / 11) % WORDS);
+    for (size_t i = 0; i < LONGEST * MANY; i++) tokens[i] = (int32_t)((7 * i + i / 11) % PAIR_VOCAB);
     for (size_t i = 0; i < MANY; i++)
-        sources[i] = (bo_text_view){words + LONGEST * i, 1 + 13 * i % LONGEST}, ids[i] = END;
+        sources[i] = (bo_text_view){tokens + LONGEST * i, 1 + 13 * i % LONGEST}, ids[i] = END;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     shake(context, model);
     bo_lanes_desc sizes = {.count = count, .source = LONGEST};
@@ -264,18 +264,18 @@ static void check_many(bo_context *context, const char *kind, bo_cross cross, si
     for (size_t i = 0; i < count; i++) {
         assert_ok(context, bo_lanes_read(context, lane, &sources[i], 1));
         assert_ok(context, bo_lanes_step(context, lane, 1, ids, alone));
-        for (size_t w = 0; w < WORDS; w++)
-            if (!(fabsf(logits[i * WORDS + w] - alone[w]) <= 2e-4f))
+        for (size_t w = 0; w < PAIR_VOCAB; w++)
+            if (!(fabsf(logits[i * PAIR_VOCAB + w] - alone[w]) <= 2e-4f))
                 fail_msg("%s: source %zu of %zu: logit %zu is %g, expected %g", kind, i, count, w,
-                         (double)logits[i * WORDS + w], (double)alone[w]);
+                         (double)logits[i * PAIR_VOCAB + w], (double)alone[w]);
     }
     int32_t next[MANY];
     assert_ok(context, bo_lanes_read(context, lanes, sources, count));
     assert_ok(context, bo_lanes_step_greedy(context, lanes, count, ids, next));
     for (size_t i = 0; i < count; i++) {
         int32_t best = 0;
-        for (int32_t w = 1; w < WORDS; w++)
-            if (logits[i * WORDS + (size_t)w] > logits[i * WORDS + (size_t)best]) best = w;
+        for (int32_t w = 1; w < PAIR_VOCAB; w++)
+            if (logits[i * PAIR_VOCAB + (size_t)w] > logits[i * PAIR_VOCAB + (size_t)best]) best = w;
         assert_int_equal(next[i], best);
     }
     bo_lanes_destroy(lanes);
@@ -347,8 +347,8 @@ static void steps_allocate_nothing(void **state)
         bo_model *model;
         bo_lanes *lanes;
         pack p;
-        float logits[7 * WORDS];
-        pack_make(&p);
+        float logits[7 * PAIR_VOCAB];
+        pack_create(&p);
         desc.cross = i ? BO_CROSS_SUMMARY : BO_CROSS_ATTENTION;
         bo_text_view sources[] = {pack_source(&p, 0), pack_source(&p, 2)};
         assert_ok(context, bo_model_create(context, &desc, NULL, &model));
@@ -377,7 +377,7 @@ static void graphs_stay_small(void **state)
     bo_model *model;
     bo_lanes *lanes;
     pack p;
-    pack_make(&p);
+    pack_create(&p);
     const bo_text_view source = pack_source(&p, 0);
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lanes));
@@ -401,10 +401,10 @@ static void test_refused(void **state)
     bo_model *model;
     bo_lanes *lanes;
     pack p;
-    const int32_t good[] = {1, 2}, bad[] = {1, WORDS};
+    const int32_t good[] = {1, 2}, bad[] = {1, PAIR_VOCAB};
     const size_t beyond[] = {0, 2};
-    float logits[2 * WORDS];
-    pack_make(&p);
+    float logits[2 * PAIR_VOCAB];
+    pack_create(&p);
     bo_text_view sources[] = {pack_source(&p, 0), {good, 0}, {bad, 2}, pack_source(&p, 2)};
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     assert_fails(context, BO_INVALID, "count must be 1", bo_lanes_create(context, model, &(bo_lanes_desc){0}, &lanes));
@@ -441,7 +441,7 @@ int main(void)
         cmocka_unit_test(of_every_mixer),         cmocka_unit_test(of_every_cross_attention),
         cmocka_unit_test(of_mixed_parts),         cmocka_unit_test(of_lists_of_blocks),
         cmocka_unit_test(sizes_of_graphs),        cmocka_unit_test(many_sources),
-        cmocka_unit_test(lanes_become_others),    cmocka_unit_test(states_stay_small),
+        cmocka_unit_test(lanes_are_copied),       cmocka_unit_test(states_stay_small),
         cmocka_unit_test(steps_allocate_nothing), cmocka_unit_test(graphs_stay_small),
         cmocka_unit_test(test_refused),
     };

@@ -15,7 +15,7 @@ static void lists_of_layers(void **state)
 {
     (void)state;
     static const struct {
-        const char *list, *marked, *words; /* words: it is refused */
+        const char *list, *marked, *message; /* words: it is refused */
     } cases[] = {{"", "0000000", NULL},
                  {"block-0", "1101101", NULL},
                  {"block-1", "0010010", NULL},
@@ -42,9 +42,9 @@ static void lists_of_layers(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bool marked[7] = {false};
         const bo_status status = bo_layers_list(context, "kept", cases[i].list, &d, marked);
-        if ((status == BO_OK) != !cases[i].words || (status && !strstr(bo_context_error(context), cases[i].words)))
+        if ((status == BO_OK) != !cases[i].message || (status && !strstr(bo_context_error(context), cases[i].message)))
             fail_msg("'%s': %s", cases[i].list, status ? bo_context_error(context) : "accepted");
-        for (size_t l = 0; !cases[i].words && l < 7; l++)
+        for (size_t l = 0; !cases[i].message && l < 7; l++)
             if (marked[l] != (cases[i].marked[l] == '1')) fail_msg("'%s': layer %zu", cases[i].list, l);
     }
     bo_context_destroy(context);
@@ -55,7 +55,7 @@ static void lists_of_weights(void **state)
 {
     (void)state;
     static const struct {
-        const char *targets, *expected, *words;
+        const char *targets, *expected, *message;
     } cases[] = {{"all", "all", NULL},
                  {"", "", NULL},
                  {"q_proj,v_proj", "q_proj,v_proj", NULL},
@@ -77,8 +77,8 @@ static void lists_of_weights(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *found;
         const bo_status status = bo_block_targets(context, &d, cases[i].targets, &found);
-        if (cases[i].words ? status != BO_INVALID || !strstr(bo_context_error(context), cases[i].words) || found
-                           : status != BO_OK || strcmp(found, cases[i].expected) != 0)
+        if (cases[i].message ? status != BO_INVALID || !strstr(bo_context_error(context), cases[i].message) || found
+                             : status != BO_OK || strcmp(found, cases[i].expected) != 0)
             fail_msg("'%s': %s", cases[i].targets, status ? bo_context_error(context) : found);
         bo_free(found);
     }

@@ -241,7 +241,7 @@ static void bad_configurations(void **state)
 {
     test_directory *directory = *state;
     static const struct {
-        const char *members, *words;
+        const char *members, *message;
     } cases[] = {{"\"kept_attention\": {\"kind\": \"softmax\"}", "kept_layers"},
                  {"\"kept_attention\": {\"kind\": \"softmax\"}, \"kept_layers\": 3", "kept_layers"},
                  {"\"kept_attention\": {\"kind\": \"softmax\"}, \"kept_layers\": [0]", "kept_layers"},
@@ -263,7 +263,7 @@ static void bad_configurations(void **state)
             if (status == BO_OK) bo_model_desc_release(&resolved);
             bo_config_free(&config);
         }
-        if (status == BO_OK || !strstr(bo_context_error(directory->context), cases[i].words))
+        if (status == BO_OK || !strstr(bo_context_error(directory->context), cases[i].message))
             fail_msg("%s: %s, %s", cases[i].members, bo_status_string(status), bo_context_error(directory->context));
     }
 }
@@ -527,8 +527,8 @@ static void families(void **state)
         const bo_model_desc *d = &teacher->desc;
         size_t windows = 0;
         for (size_t l = 0; l < d->layers; l++) windows += bo_model_block(d, l)->attention.window != 0;
-        const bo_replacement_desc usual = {.attention = dark};
-        const bo_status status = bo_model_replace_attention(context, teacher, &usual, &student);
+        const bo_replacement_desc plain = {.attention = dark};
+        const bo_status status = bo_model_replace_attention(context, teacher, &plain, &student);
         if (status != (windows == d->layers ? BO_INVALID : BO_OK))
             fail_msg("%s: %s, %s", names[n], bo_status_string(status), bo_context_error(context));
         if (status == BO_OK) {
@@ -615,11 +615,11 @@ static void refusals(void **state)
     assert_ok(context, bo_model_create(context, &desc, NULL, &teacher));
     assert_fails(context, BO_INVALID, "output_norm", bo_model_replace_attention(context, teacher, &made, &none));
     bo_model_destroy(teacher);
-    static const char *const others[] = {"dark", "lstm", "power"};
+    static const char *const kinds[] = {"dark", "lstm", "power"};
     for (int i = 0; i < 3; i++) {
-        desc = deep_desc(others[i]);
+        desc = deep_desc(kinds[i]);
         assert_ok(context, bo_model_create(context, &desc, NULL, &teacher));
-        assert_fails(context, BO_INVALID, i == 1 ? "lstm" : others[i],
+        assert_fails(context, BO_INVALID, i == 1 ? "lstm" : kinds[i],
                      bo_model_replace_attention(context, teacher, &made, &none));
         bo_model_destroy(teacher);
     }

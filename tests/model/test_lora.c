@@ -117,14 +117,14 @@ static void gradients_of_a_and_b(void **state)
         const bo_lora_desc lora = lora_of(init ? BO_LORA_INIT_RANDOM : BO_LORA_INIT_ZERO, NULL);
         assert_ok(context, bo_model_adapt(context, model, &lora));
         move_adapters(model);
-        const reading r = reading_make(ROWS, &(bo_graph_pass){0});
+        const reading r = reading_create(ROWS, &(bo_graph_pass){0});
         float *gradients = gradients_of(context, model, &r, init);
-        bo_model_graph g = graph_make(context, model, &r, true, false);
+        bo_model_graph g = graph_create(context, model, &r, true, false);
         interpreter in = interpreter_of(context, &g, &r);
-        size_t judged = 0;
+        size_t checked = 0;
         for (size_t i = 0; i < bo_weights_count(model->weights); i++)
-            if (!bo_weights_at(model->weights, i)->frozen) judge_weight(&in, "lora", i, gradients), judged++;
-        assert_int_equal(judged, 2 * LAYERS * (init ? 7 : 6)); /* A and B of q, k, v, o and the MLP */
+            if (!bo_weights_at(model->weights, i)->frozen) check_weight(&in, "lora", i, gradients), checked++;
+        assert_int_equal(checked, 2 * LAYERS * (init ? 7 : 6)); /* A and B of q, k, v, o and the MLP */
         interpreter_drop(&in);
         bo_model_graph_destroy(&g);
         free(gradients);

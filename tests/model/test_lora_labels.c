@@ -3,7 +3,7 @@
 #include "adapted.h"
 #include "labelers.h"
 
-static bool says_labels(const char *name)
+static bool names_labels(const char *name)
 {
     return strncmp(name, "score.", 6) == 0 || strncmp(name, "match.", 6) == 0;
 }
@@ -13,7 +13,7 @@ static size_t count_trained(const bo_model *model, bool labels)
     size_t count = 0;
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *weight = bo_weights_at(model->weights, i);
-        count += !weight->frozen && says_labels(weight->name) == labels;
+        count += !weight->frozen && names_labels(weight->name) == labels;
     }
     return count;
 }

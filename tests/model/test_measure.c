@@ -55,18 +55,18 @@ static void check_kind(bo_context *context, const char *kind)
     assert_ok(context, bo_session_repeat(context, set, READ));
     assert_fails(context, BO_INVALID, "no logits", bo_session_feed(context, set, NULL, 0, logits));
     check_same(context, kind, real, set);
-    if (bo_model_keeper(model)) {
+    if (bo_model_cached_attention(model)) {
         assert_ok(context, bo_session_reset(context, real));
         assert_ok(context, bo_session_feed(context, real, ids, READ, NULL));
         assert_ok(context, bo_session_repeat(context, set, READ));
         check_same(context, kind, real, set);
     }
     /* longer: the logits are finite, and the session goes on from there */
-    const size_t most = bo_model_attention(model, 0) ? 59 : 47;
-    assert_ok(context, bo_session_repeat(context, set, most));
-    check_count(context, set, most);
+    const size_t max_tokens = bo_model_attention(model, 0) ? 59 : 47;
+    assert_ok(context, bo_session_repeat(context, set, max_tokens));
+    check_count(context, set, max_tokens);
     assert_ok(context, bo_session_feed(context, set, ids, 1, logits));
-    check_count(context, set, most + 1);
+    check_count(context, set, max_tokens + 1);
     for (size_t i = 0; i < VOCAB; i++) assert_true(isfinite(logits[i]));
     bo_session_destroy(real);
     bo_session_destroy(set);
@@ -174,7 +174,7 @@ static void test_two_kinds(void **unused)
     test_tokens(CONTEXT, ids);
     assert_ok(context, bo_session_feed(context, session, ids, READ, logits));
     check_count(context, session, READ);
-    assert_int_equal(bo_session_room(session), 30 - READ);
+    assert_int_equal(bo_session_remaining(session), 30 - READ);
     assert_ptr_equal(session->lanes->attentions.all[0], favor->attentions[0]);
     assert_fails(context, BO_INVALID, "attention softmax keeps all keys, and its capacity is 30",
                  bo_session_feed(context, session, ids, 11, NULL));

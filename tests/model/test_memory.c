@@ -36,9 +36,9 @@ static bo_status save(bo_context *context, const work *w)
 static bo_status load(bo_context *context, const work *w)
 {
     bo_model *model;
-    size_t taken;
+    size_t copied;
     BO_TRY(bo_model_load(context, &(bo_source){.path = w->directory}, NULL, &model));
-    bo_status status = bo_model_adopt(context, model, w->model, &taken);
+    bo_status status = bo_model_adopt(context, model, w->model, &copied);
     bo_model_destroy(model);
     return status;
 }

@@ -24,7 +24,7 @@ static bo_model_desc make_listed(bo_parametrization kind, size_t width)
     return desc;
 }
 
-static bo_model *make(bo_context *context, const bo_model_desc *desc)
+static bo_model *create_model(bo_context *context, const bo_model_desc *desc)
 {
     bo_model *model;
     assert_ok(context, bo_model_create(context, desc, NULL, &model));
@@ -46,7 +46,7 @@ static void stays_in_files(void **state)
         const bo_parametrization kind = (bo_parametrization)(i / 2);
         bo_model_desc desc = (i % 2 ? make_listed : make_desc)(kind, 32);
         if (kind == BO_PARAMETRIZATION_UNIT) desc.storage = BO_STORAGE_FLOAT8;
-        bo_model *model = make(context, &desc), *loaded;
+        bo_model *model = create_model(context, &desc), *loaded;
         shake(context, model);
         assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory}));
         assert_ok(context, bo_model_load(context, &(bo_source){.path = directory}, NULL, &loaded));
@@ -79,7 +79,7 @@ static void sessions_agree(void **state)
         for (bo_parametrization kind = 0; kind < BO_PARAMETRIZATION_COUNT; kind++) {
             bo_model_desc desc = make_desc(kind, 32);
             desc.untied = untied;
-            bo_model *model = make(context, &desc);
+            bo_model *model = create_model(context, &desc);
             bo_session *session;
             shake(context, model);
             assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, losses));
@@ -108,7 +108,7 @@ static void unit_scale(void **state)
     test_tokens(CONTEXT, ids);
     for (size_t width = 16; width <= 64; width *= 2) {
         bo_model_desc desc = make_desc(BO_PARAMETRIZATION_UNIT, width);
-        bo_model *model = make(context, &desc);
+        bo_model *model = create_model(context, &desc);
         assert_true(bo_model_describe(model)->untied);
         for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
             const bo_weight *w = bo_weights_at(model->weights, i);
@@ -142,9 +142,9 @@ typedef struct trial {
     bo_model_graph graph;
 } trial;
 
-static trial trial_make(bo_context *context, const bo_model_desc *desc)
+static trial trial_create(bo_context *context, const bo_model_desc *desc)
 {
-    trial t = {.model = make(context, desc)};
+    trial t = {.model = create_model(context, desc)};
     int32_t ids[CONTEXT + 1], places[CONTEXT];
     test_tokens(CONTEXT + 1, ids);
     for (int32_t i = 0; i < CONTEXT; i++) places[i] = i;
@@ -182,7 +182,7 @@ static void gradients_are_exact(void **state)
     for (int k = 0; k < 2 * BO_PARAMETRIZATION_COUNT; k++) {
         const bo_parametrization kind = (bo_parametrization)(k / 2);
         bo_model_desc desc = (k % 2 ? make_listed : make_desc)(kind, 32);
-        trial t = trial_make(context, &desc);
+        trial t = trial_create(context, &desc);
         bo_weights *weights = t.model->weights;
         size_t floats = bo_weights_floats(weights);
         double scale = bo_weights_rules(weights)->gradient_scale;
@@ -217,7 +217,7 @@ static void gradients_are_exact(void **state)
 /* Fraction of the gradients of matrices that are not 0. */
 static double alive(bo_context *context, const bo_model_desc *desc)
 {
-    trial t = trial_make(context, desc);
+    trial t = trial_create(context, desc);
     size_t some = 0, all = 0;
     trial_loss(context, &t);
     for (size_t i = 0; i < bo_weights_count(t.model->weights); i++) {
@@ -237,9 +237,9 @@ static void eight_bits(void **state)
     bo_context *context = test_context(1);
     for (bo_parametrization kind = 0; kind < BO_PARAMETRIZATION_COUNT; kind++) {
         bo_model_desc desc = make_desc(kind, 32);
-        trial exact = trial_make(context, &desc);
+        trial exact = trial_create(context, &desc);
         desc.storage = BO_STORAGE_FLOAT8;
-        trial rounded = trial_make(context, &desc);
+        trial rounded = trial_create(context, &desc);
         double a = trial_loss(context, &exact), b = trial_loss(context, &rounded);
         assert_true(a != b);
         assert_close(a, b, 0.1); /* three bits of mantissa in each of about ten products */
@@ -269,7 +269,7 @@ static void refusals(void **state)
     desc.storage = BO_STORAGE_INT8;
     assert_fails(context, BO_INVALID, "storage must be", bo_model_create(context, &desc, NULL, &model));
     desc = make_desc(BO_PARAMETRIZATION_STANDARD, 32);
-    model = make(context, &desc);
+    model = create_model(context, &desc);
     double sizes[2 + 2 * LAYERS];
     int32_t ids[1] = {0};
     double norm;

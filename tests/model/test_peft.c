@@ -6,7 +6,7 @@
 #include "model/adapter.h"
 #include <dirent.h>
 
-enum { RANK = 3, MOST = 128 };
+enum { RANK = 3, MAX_TENSORS = 128 };
 
 typedef struct places {
     char base[200], adapter[200], tensors[240], config[240];
@@ -68,7 +68,7 @@ static void write_text(const char *path, const char *text)
 static void write_as_peft(bo_context *context, const places *p)
 {
     bo_tensors *file;
-    bo_file_tensor tensors[MOST];
+    bo_file_tensor tensors[MAX_TENSORS];
     assert_ok(context, bo_tensors_open(context, p->tensors, &file));
     const size_t count = bo_tensors_count(file);
     for (size_t i = 0; i < count; i++) {
@@ -146,8 +146,8 @@ static void shared_modules(void **state)
 static void write_as_earlier(bo_context *context, const places *p, const bo_model *model)
 {
     bo_tensors *file;
-    bo_file_tensor tensors[MOST];
-    char names[MOST][200];
+    bo_file_tensor tensors[MAX_TENSORS];
+    char names[MAX_TENSORS][200];
     size_t count = 0;
     assert_ok(context, bo_tensors_open(context, p->tensors, &file));
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
@@ -155,7 +155,7 @@ static void write_as_earlier(bo_context *context, const places *p, const bo_mode
         if (!bo_lora_site_at(model->weights, i, &site)) continue;
         for (int b = 0; b < 2; b++, count++) {
             const bo_weight *part = b ? site.b : site.a;
-            assert_true(count < MOST);
+            assert_true(count < MAX_TENSORS);
             snprintf(names[count], sizeof names[count], "base_model.model.%.*s.lora_%c.weight",
                      (int)(strlen(site.weight->name) - strlen(".weight")), site.weight->name, b ? 'B' : 'A');
             tensors[count] = (bo_file_tensor){.name = names[count],
@@ -231,7 +231,7 @@ static void config_of_shared(void **state)
     bo_model *model = adapted(context, &p, "q_proj,v_proj,o_proj", BO_LORA_INIT_ZERO);
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = p.adapter}));
     char *text = text_of(p.config);
-    static const char *const wanted[] = {
+    static const char *const members[] = {
         ("\"target_modules\": [\"transformer.h.0.attn.c_attn\", \"transformer.h.0.attn.c_proj\", "
          "\"transformer.h.1.attn.c_attn\", \"transformer.h.1.attn.c_proj\"]"),
         "\"rank_pattern\": {\"transformer.h.0.attn.c_attn\": 6, \"transformer.h.1.attn.c_attn\": 6}",
@@ -239,8 +239,8 @@ static void config_of_shared(void **state)
         "\"fan_in_fan_out\": true",
         "\"r\": 3",
         "\"lora_alpha\": 5"};
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        if (!strstr(text, wanted[i])) fail_msg("expected %s, found %s", wanted[i], text);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (!strstr(text, members[i])) fail_msg("expected %s, found %s", members[i], text);
     free(text);
     bo_model_destroy(model);
 }
@@ -300,7 +300,7 @@ static void settings(void **state)
 static void refusals(void **state)
 {
     static const struct {
-        const char *members, *words;
+        const char *members, *message;
         bo_status status;
     } cases[] = {
         {"\"use_dora\": true", "'use_dora' is set", BO_UNSUPPORTED},
@@ -327,7 +327,7 @@ static void refusals(void **state)
                  p.base, cases[i].members);
         write_text(p.config, text);
         const bo_status status = bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none);
-        if (status == BO_OK || !strstr(bo_context_error(context), cases[i].words))
+        if (status == BO_OK || !strstr(bo_context_error(context), cases[i].message))
             fail_msg("%s: %s", cases[i].members, status ? bo_context_error(context) : "loaded");
         assert_null(none);
     }

@@ -175,14 +175,14 @@ static void test_families(void **unused)
 
 static void check_type(test_directory *directory, const char *type)
 {
-    char text[4096] = "", wanted[64];
+    char text[4096] = "", expected[64];
     const char *path = test_path(directory, "config.json");
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
-    snprintf(wanted, sizeof wanted, "\"model_type\": \"%s\"", type);
-    if (!strstr(text, wanted)) fail_msg("no %s in %s", wanted, text);
+    snprintf(expected, sizeof expected, "\"model_type\": \"%s\"", type);
+    if (!strstr(text, expected)) fail_msg("no %s in %s", expected, text);
 }
 
 /* Saved, a model keeps its family, and it is the same model when it is loaded again. */

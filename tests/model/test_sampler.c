@@ -6,7 +6,7 @@ enum { CHOICES = 12, DRAWS = 20000 };
 
 static const float logits[CHOICES] = {0.3f, -1.2f, 2.0f, 0.0f, -0.4f, 1.1f, 2.0f, -3.0f, 0.7f, 0.2f, -0.9f, 1.6f};
 
-static bo_sampler *make(bo_context *context, bo_sampler_desc desc)
+static bo_sampler *create_sampler(bo_context *context, bo_sampler_desc desc)
 {
     bo_sampler *sampler;
     assert_ok(context, bo_sampler_create(context, &desc, &sampler));
@@ -26,7 +26,7 @@ static int32_t draw(bo_sampler *sampler)
 static void check_law(bo_sampler_desc desc, double temperature, const bool *kept)
 {
     bo_context *context = test_context(1);
-    bo_sampler *sampler = make(context, desc);
+    bo_sampler *sampler = create_sampler(context, desc);
     double expected[CHOICES], total = 0, statistic = 0;
     size_t counts[CHOICES] = {0}, choices = 0;
     for (size_t i = 0; i < CHOICES; i++) {
@@ -115,7 +115,7 @@ static void test_large(void **unused)
     static float work[MANY];
     bo_context *context = test_context(1);
     for (size_t p = 0; p < 2; p++) { /* top_p keeps 255 and the two with weight 2: 0.8 of all */
-        bo_sampler *sampler = make(context, (bo_sampler_desc){.seed = 3 + p, .top_p = p ? 0.75 : 1});
+        bo_sampler *sampler = create_sampler(context, (bo_sampler_desc){.seed = 3 + p, .top_p = p ? 0.75 : 1});
         size_t counts[KEPT] = {0};
         for (size_t n = 0; n < DRAWS; n++) {
             for (size_t i = 0; i < MANY; i++) work[i] = n % 2 ? -INFINITY : -200;
@@ -139,8 +139,8 @@ static void test_greedy(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(1);
-    bo_sampler *sampler = make(context, (bo_sampler_desc){.greedy = true});
-    bo_sampler *one = make(context, (bo_sampler_desc){.top_k = 1, .seed = 9});
+    bo_sampler *sampler = create_sampler(context, (bo_sampler_desc){.greedy = true});
+    bo_sampler *one = create_sampler(context, (bo_sampler_desc){.top_k = 1, .seed = 9});
     assert_int_equal(draw(sampler), 2); /* the first of two equal logits */
     assert_int_equal(draw(one), 2);
     bo_sampler_destroy(sampler);
@@ -149,11 +149,11 @@ static void test_greedy(void **unused)
 }
 
 /* After how many tokens a token is forgotten. */
-static void check_window(bo_context *context, size_t given, size_t window)
+static void check_window(bo_context *context, size_t window_option, size_t window)
 {
     for (size_t later = window - 1; later <= window; later++) {
-        bo_sampler *sampler =
-            make(context, (bo_sampler_desc){.greedy = true, .repetition_penalty = 10, .window = given});
+        bo_sampler *sampler = create_sampler(
+            context, (bo_sampler_desc){.greedy = true, .repetition_penalty = 10, .window = window_option});
         bo_sampler_remember(sampler, 2);
         for (size_t i = 0; i < later; i++) bo_sampler_remember(sampler, 1);
         assert_int_equal(draw(sampler), later == window ? 2 : 6);
@@ -165,11 +165,11 @@ static void test_penalty(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(1);
-    bo_sampler *sampler = make(context, (bo_sampler_desc){.greedy = true, .repetition_penalty = 2});
+    bo_sampler *sampler = create_sampler(context, (bo_sampler_desc){.greedy = true, .repetition_penalty = 2});
     /* 2.0, 2.0, 1.6, 1.1 … : each is halved after its first use, however often it is used */
     static const int32_t expected[] = {2, 6, 11, 5, 2, 2, 2};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) assert_int_equal(draw(sampler), expected[i]);
-    bo_sampler *negative = make(context, (bo_sampler_desc){.greedy = true, .repetition_penalty = 2});
+    bo_sampler *negative = create_sampler(context, (bo_sampler_desc){.greedy = true, .repetition_penalty = 2});
     float below[2] = {-1, -1.5f};
     bo_sampler_remember(negative, 0);
     assert_int_equal(bo_sampler_next(negative, below, 2), 1);
@@ -185,13 +185,14 @@ static void test_seed(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(1);
-    bo_sampler *a = make(context, (bo_sampler_desc){.seed = 5}), *b = make(context, (bo_sampler_desc){.seed = 5}),
-               *c = make(context, (bo_sampler_desc){.seed = 6});
+    bo_sampler *a = create_sampler(context, (bo_sampler_desc){.seed = 5}),
+               *b = create_sampler(context, (bo_sampler_desc){.seed = 5}),
+               *c = create_sampler(context, (bo_sampler_desc){.seed = 6});
     int same = 0;
     for (uint64_t i = 0; i < 200; i++) {
         if (i == 100) { /* resumed */
             bo_sampler_destroy(b);
-            b = make(context, (bo_sampler_desc){.seed = 5, .drawn = bo_sampler_drawn(a)});
+            b = create_sampler(context, (bo_sampler_desc){.seed = 5, .drawn = bo_sampler_drawn(a)});
         }
         assert_int_equal(bo_sampler_drawn(a), i);
         const int32_t id = draw(a);
@@ -227,17 +228,17 @@ static void test_kept(void **unused)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         bo_sampler_desc desc = cases[k].desc;
         desc.drawn = cases[k].drawn;
-        bo_sampler *sampler = make(context, desc);
+        bo_sampler *sampler = create_sampler(context, desc);
         for (size_t i = 0; i < 24; i++) assert_int_equal(draw(sampler), cases[k].ids[i]);
         bo_sampler_destroy(sampler);
     }
     bo_context_destroy(context);
 }
 
-static void refuses(bo_context *context, const char *words, bo_sampler_desc desc)
+static void refuses(bo_context *context, const char *message, bo_sampler_desc desc)
 {
     bo_sampler *sampler = (bo_sampler *)context;
-    assert_fails(context, BO_INVALID, words, bo_sampler_create(context, &desc, &sampler));
+    assert_fails(context, BO_INVALID, message, bo_sampler_create(context, &desc, &sampler));
     assert_null(sampler);
 }
 
@@ -247,7 +248,8 @@ static void test_edges(void **unused)
     bo_context *context = test_context(1);
     float nans[3] = {NAN, 1, NAN}, nothing[3] = {-INFINITY, NAN, -INFINITY}, infinite[3] = {1, INFINITY, 0};
     float wide[4] = {-3e38f, 3e38f, -INFINITY, 0}, alone[1] = {-5};
-    bo_sampler *s = make(context, (bo_sampler_desc){.seed = 1, .temperature = 1e-6, .top_k = 2, .top_p = 0.5});
+    bo_sampler *s =
+        create_sampler(context, (bo_sampler_desc){.seed = 1, .temperature = 1e-6, .top_k = 2, .top_p = 0.5});
     assert_int_equal(bo_sampler_next(s, nans, 3), 1);
     assert_int_equal(bo_sampler_next(s, nothing, 3), 0);
     assert_int_equal(bo_sampler_next(s, infinite, 3), 1);

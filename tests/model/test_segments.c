@@ -5,12 +5,12 @@
 #include "tape/graph.h"
 #include <math.h>
 
-enum { LANES = 2, LONG = CONTEXT, MOST_SEGMENTS = 3 };
+enum { LANES = 2, LONG = CONTEXT, MAX_SEGMENTS = 3 };
 
 /* All layers of all lanes, before each segment and after the last. */
 typedef struct chain {
-    void *states[MOST_SEGMENTS + 1][LAYERS * LANES];
-    float *slopes[MOST_SEGMENTS + 1][LAYERS * LANES];
+    void *states[MAX_SEGMENTS + 1][LAYERS * LANES];
+    float *gradients[MAX_SEGMENTS + 1][LAYERS * LANES];
 } chain;
 
 static chain make_chain(bo_context *context, const bo_model *model)
@@ -20,9 +20,9 @@ static chain make_chain(bo_context *context, const bo_model *model)
         const bo_attention *attention = model->attentions[i / LANES];
         const size_t bytes = bo_layer_state_bytes(&model->desc, i / LANES, attention);
         const size_t floats = attention ? bo_attention_state_gradient_floats(attention) : bytes / sizeof(float);
-        for (size_t s = 0; s <= MOST_SEGMENTS; s++) {
+        for (size_t s = 0; s <= MAX_SEGMENTS; s++) {
             c.states[s][i] = malloc(bytes);
-            c.slopes[s][i] = calloc(floats, sizeof(float));
+            c.gradients[s][i] = calloc(floats, sizeof(float));
         }
         assert_ok(context, bo_layer_state_begin(context, model, i / LANES, attention, c.states[0][i]));
     }
@@ -32,7 +32,7 @@ static chain make_chain(bo_context *context, const bo_model *model)
 static void free_chain(chain *c)
 {
     for (size_t i = 0; i < LAYERS * LANES; i++)
-        for (size_t s = 0; s <= MOST_SEGMENTS; s++) free(c->states[s][i]), free(c->slopes[s][i]);
+        for (size_t s = 0; s <= MAX_SEGMENTS; s++) free(c->states[s][i]), free(c->gradients[s][i]);
 }
 
 /* Every lane reads its own text of LONG + 1 tokens. */
@@ -81,8 +81,8 @@ static double run_segments(bo_context *context, const bo_model *model, size_t se
                                     .states = c.states[s],
                                     .final_states = c.states[s + 1],
                                     .final_gradients =
-                                        flow && s + 1 < segments ? (const float *const *)c.slopes[s + 1] : NULL,
-                                    .state_gradients = flow ? c.slopes[s] : NULL};
+                                        flow && s + 1 < segments ? (const float *const *)c.gradients[s + 1] : NULL,
+                                    .state_gradients = flow ? c.gradients[s] : NULL};
         write_segment(context, &g, s * tokens, tokens);
         assert_ok(context, bo_graph_run(context, g.graph, &pass));
         assert_ok(context, bo_graph_read(context, g.graph, g.loss, &loss));
@@ -132,7 +132,7 @@ static void compare(bo_context *context, const bo_model *model, const char *name
     assert_ok(context, bo_weights_zero_gradients(context, model->weights));
     const double expected = run_long(context, model);
     float *whole = take_gradients(context, model);
-    for (size_t segments = 2; segments <= MOST_SEGMENTS; segments++) {
+    for (size_t segments = 2; segments <= MAX_SEGMENTS; segments++) {
         const double loss = run_segments(context, model, segments, true, segments == 3);
         float *flowing = take_gradients(context, model);
         const double cut_loss = run_segments(context, model, segments, false, false);

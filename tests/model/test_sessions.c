@@ -159,9 +159,9 @@ static void test_refused(void **unused)
               bo_session_read(context, session,
                               &(bo_session_reading){.ids = ids, .count = 1, .losses = losses, .targets = negative}));
     assert_true(losses[0] == 0);
-    assert_int_equal(bo_session_room(session), CONTEXT + 7);
+    assert_int_equal(bo_session_remaining(session), CONTEXT + 7);
     assert_ok(context, bo_session_feed(context, session, ids, CONTEXT + 7, NULL));
-    assert_int_equal(bo_session_room(session), 0);
+    assert_int_equal(bo_session_remaining(session), 0);
     assert_fails(context, BO_INVALID, "capacity is 56 tokens", bo_session_feed(context, session, ids, 1, NULL));
     assert_ok(context, bo_session_reset(context, session));
     assert_ok(context, bo_session_feed(context, session, ids, 1, NULL));
@@ -170,7 +170,7 @@ static void test_refused(void **unused)
     desc.block.positions = BO_POSITIONS_LEARNED;
     model = test_model(context, &desc, NULL);
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 100}, &session));
-    assert_int_equal(bo_session_room(session), CONTEXT);
+    assert_int_equal(bo_session_remaining(session), CONTEXT);
     assert_fails(context, BO_INVALID, "only 48 positions", bo_session_feed(context, session, ids, CONTEXT + 1, NULL));
     bo_session_destroy(session);
     bo_model_destroy(model);
@@ -311,7 +311,7 @@ static void test_numbers_refused(void **unused)
 static void test_overflow_not_saved(void **unused)
 {
     (void)unused;
-    enum { LEAST = 64 };
+    enum { MIN_BYTES = 64 };
     bo_context *context = test_context(1);
     int32_t ids[CONTEXT];
     bo_model_desc desc = test_desc("rfa-gate");
@@ -327,7 +327,7 @@ static void test_overflow_not_saved(void **unused)
     assert_ok(context, bo_session_save(context, session, &(bo_sink){.bytes = &bytes, .size = &size}));
     assert_ok(context, bo_tensors_open_memory(context, "state", bytes, size, &file));
     const bo_file_tensor *tensor = bo_tensors_find(file, "states.0");
-    assert_true(tensor && tensor->bytes >= LEAST);
+    assert_true(tensor && tensor->bytes >= MIN_BYTES);
     const size_t count = tensor->bytes / sizeof(float);
     float *numbers = (float *)(void *)((char *)bytes + ((const char *)tensor->data - (const char *)bytes));
     for (size_t i = 0; i < count; i++) numbers[i] = copysignf(3e38f, numbers[i]);

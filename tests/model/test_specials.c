@@ -144,7 +144,7 @@ static void templates(void **state)
 static void refusals(void **state)
 {
     static const struct {
-        const char *file, *text, *words;
+        const char *file, *text, *message;
     } cases[] = {
         {"generation_config.json", "{\"eos_token_id\": \"2\"}", "generation_config.json: \"eos_token_id\" should be"},
         {"generation_config.json", "{\"eos_token_id\": [2, 2.5]}",
@@ -171,7 +171,7 @@ static void refusals(void **state)
     char *config = read_text(directory, "config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_text(directory, cases[i].file, cases[i].text);
-        assert_fails(context, BO_FORMAT, cases[i].words,
+        assert_fails(context, BO_FORMAT, cases[i].message,
                      bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
         assert_null(read);
         unlink(test_path(directory, cases[i].file));
@@ -184,7 +184,7 @@ static void refusals(void **state)
     assert_fails(context, BO_FORMAT, "config.json: \"eos_token_id\" should be",
                  bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
     char many[1024] = "\"eos_token_id\": [0";
-    for (int i = 0; i < BO_MOST_ENDS; i++) strcat(many, ", 1");
+    for (int i = 0; i < BO_MAX_ENDS; i++) strcat(many, ", 1");
     strcat(many, "]");
     set_config(directory, config, many);
     assert_fails(context, BO_FORMAT, "has more than 64 ids",
@@ -262,7 +262,7 @@ static void kept_as_loaded(void **state)
 
 /* ---- files that follow from the model ---------------------------------------------------------------------------- */
 
-static void written_anew(void **state)
+static void rewritten(void **state)
 {
     test_directory *directory = *state;
     bo_context *context = directory->context;
@@ -270,12 +270,13 @@ static void written_anew(void **state)
     bo_model *model = make_model(context, tokenizer), *read;
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
     char *config = read_text(directory, "config.json"), *generation = read_text(directory, "generation_config.json"),
-         *words = read_text(directory, "tokenizer_config.json");
+         *tokenizer_config = read_text(directory, "tokenizer_config.json");
     static const char ids[] = "\"bos_token_id\": null,\n  \"eos_token_id\": 0,\n  \"pad_token_id\": null\n}\n";
     assert_non_null(strstr(config, ids));
     assert_non_null(strstr(generation, ids));
-    assert_string_equal(words, "{\n  \"eos_token\": \"<|endoftext|>\",\n  \"clean_up_tokenization_spaces\": false,\n"
-                               "  \"model_max_length\": 48,\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n");
+    assert_string_equal(tokenizer_config,
+                        "{\n  \"eos_token\": \"<|endoftext|>\",\n  \"clean_up_tokenization_spaces\": false,\n"
+                        "  \"model_max_length\": 48,\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n");
     assert_null(read_text(directory, "special_tokens_map.json"));
     assert_null(read_text(directory, "chat_template.jinja"));
     /* ids of config.json stay there, also if generation_config.json has others and one is outside of the vocabulary */
@@ -289,14 +290,14 @@ static void written_anew(void **state)
         strstr(config, "\"bos_token_id\": 50256,\n  \"eos_token_id\": [50256, 7],\n  \"pad_token_id\": 5\n}\n"));
     free(config);
     free(generation);
-    free(words);
+    free(tokenizer_config);
     bo_model_destroy(read);
     bo_model_destroy(model);
     bo_tokenizer_destroy(tokenizer);
 }
 
 /* Configurations of other programs that lack the members have the defaults of their type. */
-static void usual_ids(void **state)
+static void default_ids(void **state)
 {
     static const struct {
         const char *text;
@@ -322,8 +323,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(templates, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(refusals, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(kept_as_loaded, test_setup, test_teardown),
-        cmocka_unit_test_setup_teardown(written_anew, test_setup, test_teardown),
-        cmocka_unit_test_setup_teardown(usual_ids, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(rewritten, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(default_ids, test_setup, test_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,7 +158,7 @@ static void what_cannot_be_is_refused(void **state)
              *four = test_model(context, &desc, NULL);
     bo_model_graph graph;
     float values[VOCAB * 16];
-    size_t taken;
+    size_t copied;
     assert_fails(context, BO_INVALID, "float32, bfloat16, int8 or int4, found float8",
                  bo_model_set_storage(context, model, BO_STORAGE_FLOAT8));
     assert_fails(context, BO_INVALID, "an unknown storage",
@@ -180,10 +180,10 @@ static void what_cannot_be_is_refused(void **state)
                  bo_model_graph_create(context, model,
                                        &(bo_model_graph_desc){.rows = 8, .loss = true, .gradients = true}, &graph));
     assert_fails(context, BO_INVALID, "cannot be trained", bo_weights_allocate(context, model->weights, true));
-    assert_fails(context, BO_INVALID, "for inference only", bo_model_adopt(context, model, other, &taken));
+    assert_fails(context, BO_INVALID, "for inference only", bo_model_adopt(context, model, other, &copied));
     /* in the other direction: the dequantized values */
-    assert_ok(context, bo_model_adopt(context, other, model, &taken));
-    assert_int_equal(taken, bo_weights_count(bo_model_weights(model)));
+    assert_ok(context, bo_model_adopt(context, other, model, &copied));
+    assert_int_equal(copied, bo_weights_count(bo_model_weights(model)));
     bo_model_destroy(model);
     bo_model_destroy(other);
     bo_model_destroy(four);

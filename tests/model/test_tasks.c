@@ -70,7 +70,7 @@ static void test_refused(void **state)
 {
     static const struct {
         change change;
-        const char *words;
+        const char *message;
     } cases[] = {{no_classes, "2 to 16384 classes, found 1"},
                  {many_classes, "found 32768"},
                  {twice, "found 'a' twice"},
@@ -87,7 +87,7 @@ static void test_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_CLASSIFY);
         cases[i].change(&desc);
-        assert_fails(directory->context, BO_INVALID, cases[i].words,
+        assert_fails(directory->context, BO_INVALID, cases[i].message,
                      bo_model_create(directory->context, &desc, NULL, &model));
     }
     bo_model_desc desc = translator("rfa");
@@ -329,11 +329,12 @@ static void test_trips(void **state)
 
 /* A change of config.json and the words of the resulting error; without words the model still loads. */
 typedef struct lie {
-    const char *old, *new, *words;
+    const char *old, *new, *message;
 } lie;
 
 /* Replaces the first occurrence after `where`. */
-static void tell(test_directory *directory, const bo_model_desc *desc, const char *where, size_t count, const lie *lies)
+static void expect_lies_refused(test_directory *directory, const bo_model_desc *desc, const char *where, size_t count,
+                                const lie *lies)
 {
     bo_context *context = directory->context;
     bo_model *model, *read;
@@ -347,8 +348,8 @@ static void tell(test_directory *directory, const bo_model_desc *desc, const cha
         snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config), config, lies[i].new, at + strlen(lies[i].old));
         test_text(directory, "config.json", text);
         bo_status status = bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read);
-        const bool fine = !*lies[i].words;
-        if (status != (fine ? BO_OK : BO_FORMAT) || (!fine && !strstr(bo_context_error(context), lies[i].words)))
+        const bool fine = !*lies[i].message;
+        if (status != (fine ? BO_OK : BO_FORMAT) || (!fine && !strstr(bo_context_error(context), lies[i].message)))
             fail_msg("%s instead of %s: %s: %s", lies[i].new, lies[i].old, bo_status_string(status),
                      status ? bo_context_error(context) : "");
         bo_model_destroy(read);
@@ -361,14 +362,14 @@ static void tell(test_directory *directory, const bo_model_desc *desc, const cha
 static void test_lies_about_sizes(void **state)
 {
     static const lie lies[] = {{"\"features\": 8,", "\"features\": 1048576,", "the configuration needs"}};
-    static const lie others[] = {{"\"encoder_layers\": 2", "\"encoder_layers\": 4096", "the configuration needs"}};
+    static const lie large[] = {{"\"encoder_layers\": 2", "\"encoder_layers\": 4096", "the configuration needs"}};
     bo_model_desc desc = translator("rfa");
     desc.block.cross_attention = desc.block.attention;
     desc.block.cross_attention.features.features = 8, desc.encoder_layers = 2;
-    tell(*state, &desc, "\"cross_attention\"", 1, lies);
+    expect_lies_refused(*state, &desc, "\"cross_attention\"", 1, lies);
     test_encode(&desc, &desc.block.cross_attention);
-    tell(*state, &desc, "\"encoder_blocks\"", 1, lies);
-    tell(*state, &desc, "", 1, others);
+    expect_lies_refused(*state, &desc, "\"encoder_blocks\"", 1, lies);
+    expect_lies_refused(*state, &desc, "", 1, large);
 }
 
 static void test_lies(void **state)
@@ -398,7 +399,7 @@ static void test_lies(void **state)
         {"\"label2id\"", "\"labels\"", ""}, /* optional: the model loads */
     };
     const bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_MATCH);
-    tell(*state, &desc, "", sizeof lies / sizeof *lies, lies);
+    expect_lies_refused(*state, &desc, "", sizeof lies / sizeof *lies, lies);
 }
 
 /* In files of format 1, encoders with ridge attention read in alternating directions. */
@@ -448,9 +449,9 @@ static void test_lies_about_parts(void **state)
         {"\"encoder_blocks\"", "\"unknown\"", "model.encoder.layers.0"}, /* the encoder lacks weights of rfa */
     };
     bo_model_desc desc = translator("rfa");
-    tell(*state, &desc, "", 1, missing);
+    expect_lies_refused(*state, &desc, "", 1, missing);
     test_encode_kind(&desc, "softmax");
-    tell(*state, &desc, "\"encoder_blocks\"", sizeof lies / sizeof *lies, lies);
+    expect_lies_refused(*state, &desc, "\"encoder_blocks\"", sizeof lies / sizeof *lies, lies);
 }
 
 /* ---- other models ------------------------------------------------------------------------------------------------ */
@@ -470,22 +471,22 @@ static void test_adopted(void **state)
     bo_model_desc language = test_desc("rfa"), desc = labeler_desc("rfa", BO_MODEL_TASK_CLASSIFY),
                   pairs = translator("rfa");
     bo_model *from, *model;
-    size_t taken;
+    size_t copied;
     language.seed = 99;
     assert_ok(directory->context, bo_model_create(directory->context, &language, NULL, &from));
     shake(directory->context, from);
     assert_ok(directory->context, bo_model_create(directory->context, &desc, NULL, &model));
-    assert_ok(directory->context, bo_model_adopt(directory->context, model, from, &taken));
-    assert_int_equal(taken, bo_weights_count(bo_model_weights(from)));
-    assert_int_equal(bo_weights_count(bo_model_weights(model)), taken + 1);
+    assert_ok(directory->context, bo_model_adopt(directory->context, model, from, &copied));
+    assert_int_equal(copied, bo_weights_count(bo_model_weights(from)));
+    assert_int_equal(bo_weights_count(bo_model_weights(model)), copied + 1);
     assert_true(same_weight(directory->context, model, from, "model.embed_tokens.weight"));
     assert_true(same_weight(directory->context, model, from, "model.layers.1.mlp.up_proj.weight"));
     assert_int_equal(bo_features_fingerprint(bo_attention_features(bo_model_attention(model, 1), 0)),
                      bo_features_fingerprint(bo_attention_features(bo_model_attention(from, 1), 0)));
     bo_model_destroy(model);
     assert_ok(directory->context, bo_model_create(directory->context, &pairs, NULL, &model));
-    assert_ok(directory->context, bo_model_adopt(directory->context, model, from, &taken));
-    assert_int_equal(taken, bo_weights_count(bo_model_weights(from)));
+    assert_ok(directory->context, bo_model_adopt(directory->context, model, from, &copied));
+    assert_int_equal(copied, bo_weights_count(bo_model_weights(from)));
     assert_true(same_weight(directory->context, model, from, "model.layers.1.mlp.up_proj.weight"));
     bo_model_destroy(model);
     bo_model_destroy(from);

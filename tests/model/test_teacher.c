@@ -205,7 +205,7 @@ static double attention_error(bo_context *context, const bo_model *teacher, cons
     bo_capture *capture;
     int32_t ids[ROWS + 1];
     static float arrays[BO_CAPTURE_ARRAYS][ROWS * 16], out[ROWS * 16], m[2 * 8 * 8];
-    static double wanted[ROWS * 16], found[ROWS * 16];
+    static double target[ROWS * 16], found[ROWS * 16];
     const bo_capture_desc desc = {.tokens = WINDOW, .sequences = ROWS / WINDOW, .parts = BO_CAPTURE_PART_ATTENTION};
     test_tokens(ROWS + 1, ids);
     assert_ok(context, bo_capture_create(context, teacher, &desc, &capture));
@@ -223,11 +223,11 @@ static double attention_error(bo_context *context, const bo_model *teacher, cons
         in.m = m;
     }
     assert_ok(context, bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
-    projected(context, teacher, layer, arrays[BO_CAPTURE_ARRAY_OUT], wanted);
+    projected(context, teacher, layer, arrays[BO_CAPTURE_ARRAY_OUT], target);
     projected(context, teacher, layer, out, found);
     double error = 0, size = 0;
     for (size_t i = 0; i < ROWS * teacher->desc.width; i++)
-        error += (found[i] - wanted[i]) * (found[i] - wanted[i]), size += wanted[i] * wanted[i];
+        error += (found[i] - target[i]) * (found[i] - target[i]), size += target[i] * target[i];
     return error / size;
 }
 
@@ -259,8 +259,8 @@ static void errors_of_attention(void **state)
 static void any_number_of_layers(void **state)
 {
     (void)state;
-    enum { MOST = 80 };
-    static const size_t counts[] = {1, BO_OP_INPUTS, BO_OP_INPUTS + 1, MOST};
+    enum { MAX_COUNT = 80 };
+    static const size_t counts[] = {1, BO_OP_INPUTS, BO_OP_INPUTS + 1, MAX_COUNT};
     bo_context *context = test_context(2);
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         const size_t layers = counts[c];
@@ -268,7 +268,7 @@ static void any_number_of_layers(void **state)
         desc.layers = layers;
         desc.block.query_norm = BO_CHOICE_NO;
         bo_model *teacher = test_model(context, &desc, NULL), *student = make_student(context, teacher, "dark", 0, "");
-        float losses[MOST];
+        float losses[MAX_COUNT];
         double mean = 0;
         const double loss = run(context, student, BO_IMITATION_ATTENTION, 0, losses, NULL);
         for (size_t l = 0; l < layers; l++) {

@@ -42,13 +42,13 @@ static void check_together(bo_context *context, const bo_model *model, const bo_
 {
     bo_ids alone[LINES] = {{0}}, together[LINES] = {{0}};
     double alone_scores[LINES], scores[LINES];
-    bo_translate_desc desc = {.beam = beam, .most = 9};
+    bo_translate_desc desc = {.beam = beam, .max_tokens = 9};
     for (size_t i = 0; i < LINES; i++)
         assert_ok(context, bo_model_translate(context, model, texts, i, 1, &desc, &alone[i], &alone_scores[i]));
     for (desc.together = 0; desc.together < 4; desc.together++) {
         assert_ok(context, bo_model_translate(context, model, texts, 0, LINES, &desc, together, scores));
         for (size_t i = 0; i < LINES; i++) {
-            assert_true(alone[i].count <= desc.most);
+            assert_true(alone[i].count <= desc.max_tokens);
             assert_int_equal(together[i].count, alone[i].count);
             assert_memory_equal(together[i].items, alone[i].items, alone[i].count * sizeof *alone[i].items);
             assert_close(scores[i], alone_scores[i], 1e-4);
@@ -85,14 +85,14 @@ static void add_bleu(bo_context *context, const bo_model *model, const bo_texts 
 {
     for (size_t i = 0; i < bo_texts_count(texts); i++) {
         bo_ids ids = {0};
-        char *words;
+        char *text;
         size_t bytes, reference_bytes;
         const char *reference = bo_texts_words(texts, i, 1, &reference_bytes);
         assert_ok(context, bo_model_translate(context, model, texts, i, 1, NULL, &ids, NULL));
         assert_ok(context,
-                  bo_tokenizer_decode(context, bo_model_tokenizer(model), ids.items, ids.count, &words, &bytes));
-        assert_ok(context, bo_bleu_add(context, counts, words, bytes, reference, reference_bytes, true));
-        bo_free(words);
+                  bo_tokenizer_decode(context, bo_model_tokenizer(model), ids.items, ids.count, &text, &bytes));
+        assert_ok(context, bo_bleu_add(context, counts, text, bytes, reference, reference_bytes, true));
+        bo_free(text);
         bo_ids_free(&ids);
     }
 }
@@ -156,7 +156,7 @@ static void test_refused(void **state)
     assert_ok(context, bo_texts_open(context, &desc, &without_end));
     desc.kind = BO_TEXTS_ALONE, desc.end = 257, desc.memory_bytes = strcspn(lines[0], "\t");
     assert_ok(context, bo_texts_open(context, &desc, &alone));
-#define REFUSED(words, ...) assert_fails(context, BO_INVALID, words, bo_model_translate(context, __VA_ARGS__))
+#define REFUSED(message, ...) assert_fails(context, BO_INVALID, message, bo_model_translate(context, __VA_ARGS__))
     REFUSED("found language", language, texts, 0, 1, NULL, ids, NULL);
     REFUSED("argument 'model' is NULL", NULL, texts, 0, 1, NULL, ids, NULL);
     REFUSED("argument 'texts' is NULL", model, NULL, 0, 1, NULL, ids, NULL);
@@ -192,9 +192,9 @@ static bool until_second_step(void *user, const char *what, double done, double 
 static void test_stopped(void **state)
 {
     (void)state;
-    size_t asked = 0;
+    size_t calls = 0;
     bo_context *context;
-    bo_context_desc how = {.threads = 1, .progress = until_second_step, .user = &asked};
+    bo_context_desc how = {.threads = 1, .progress = until_second_step, .user = &calls};
     assert_int_equal(bo_context_create(&how, &context), BO_OK);
     bo_tokenizer *tokenizer;
     bo_texts *texts;
@@ -203,9 +203,9 @@ static void test_stopped(void **state)
     bo_model *model = bytes_model(context, "rfa", tokenizer, BO_MODEL_TASK_TRANSLATE);
     assert_ok(context, open_lines(context, model, 0, 1, &texts));
     bo_translate_desc desc = {.beam = 300,
-                              .most = 9}; /* wider than the number of tokens: the best cannot all end at once */
+                              .max_tokens = 9}; /* wider than the number of tokens: the best cannot all end at once */
     assert_int_equal(bo_model_translate(context, model, texts, 0, 1, &desc, ids, NULL), BO_CANCELED);
-    assert_true(asked >= 3);
+    assert_true(calls >= 3);
     assert_null(ids[0].items);
     bo_texts_close(texts);
     bo_model_destroy(model);
@@ -223,7 +223,7 @@ static void starve(const bo_model *model, const bo_texts *texts, size_t beam)
         size_t before = atomic_load(&memory.live);
         bo_translation out;
         memory.fail_at = atomic_load(&memory.calls) + at;
-        bo_translate_desc desc = {.beam = beam, .most = 3};
+        bo_translate_desc desc = {.beam = beam, .max_tokens = 3};
         bo_status status = bo_model_evaluate_translation(context, model, texts, 2, &desc, true, true, &out);
         bool reached = atomic_load(&memory.calls) >= memory.fail_at;
         if (atomic_load(&memory.live) != before) fail_msg("beam %zu: allocation %zu failing leaks", beam, at);

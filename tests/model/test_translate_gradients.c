@@ -80,18 +80,18 @@ static void check(bo_context *context, const char *name, const bo_model_desc *de
     pack p;
     bo_graph_pass pass = {0};
     float loss;
-    pack_make(&p);
+    pack_create(&p);
     bo_model *model = translator(context, desc);
     bo_model_graph g = graph_of(context, model, &p, false, &pass);
     clear_gradients(model);
     assert_ok(context, bo_graph_run(context, g.graph, &pass));
     assert_ok(context, bo_graph_read(context, g.graph, g.loss, &loss));
-    interpreter in = interpreter_make(context, g.graph, &pass);
+    interpreter in = interpreter_create(context, g.graph, &pass);
     write_inputs(&in, &g, &p);
     double truth = interpreter_run(&in);
     if (!(fabs((double)loss - truth) <= 1e-5 * truth)) fail_msg("%s: loss %g, expected %g", name, (double)loss, truth);
     for (size_t i = 0; i < bo_weights_count(model->weights); i++)
-        judge_weight(&in, name, i, bo_weights_gradients(model->weights)->data);
+        check_weight(&in, name, i, bo_weights_gradients(model->weights)->data);
     interpreter_drop(&in);
     bo_model_graph_destroy(&g);
     bo_model_destroy(model);
@@ -144,7 +144,7 @@ static void checkpoints_and_threads_change_nothing(void **state)
     (void)state;
     bo_context *contexts[] = {test_context(1), test_context(5)};
     pack p;
-    pack_make(&p);
+    pack_create(&p);
     for (size_t i = 0; i < CASES; i++) {
         bo_model_desc desc = case_desc(i);
         desc.dropout = 0.2;

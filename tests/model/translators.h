@@ -5,7 +5,7 @@
 #include "text/packs.h"
 #include "stacks.h"
 
-enum { PAIRS = 3, SOURCE_ROWS = 21, TARGET_ROWS = 16, WORDS = 23, END = WORDS - 1 };
+enum { PAIRS = 3, SOURCE_ROWS = 21, TARGET_ROWS = 16, PAIR_VOCAB = 23, END = PAIR_VOCAB - 1 };
 static const size_t source_lengths[PAIRS + 1] = {7, 1, 9, 4}, target_lengths[PAIRS + 1] = {5, 6, 3, 2};
 
 /* The name of a kind (kinds.h), optionally followed by the cross attention: "gru summary". */
@@ -13,7 +13,7 @@ static inline bo_model_desc translator_desc(const char *kind)
 {
     bo_model_desc desc = test_desc(kind);
     desc.task = BO_MODEL_TASK_TRANSLATE;
-    desc.vocab = WORDS, desc.encoder_layers = 2, desc.width = 8, desc.block.hidden = 12;
+    desc.vocab = PAIR_VOCAB, desc.encoder_layers = 2, desc.width = 8, desc.block.hidden = 12;
     return desc;
 }
 
@@ -60,32 +60,32 @@ static inline bo_model_desc translator_lists(size_t index, bo_block *blocks)
 
 typedef struct pack {
     bo_text_pack packed;
-    int32_t room[3 * SOURCE_ROWS + 4 * TARGET_ROWS];
+    int32_t buffer[3 * SOURCE_ROWS + 4 * TARGET_ROWS];
     size_t lengths[2][PAIRS + 1];
 } pack;
 
-static inline void pack_stream(bo_packed_stream *stream, size_t rows, int32_t *room, size_t *lengths,
-                               const size_t *wanted)
+static inline void pack_stream(bo_packed_stream *stream, size_t rows, int32_t *buffer, size_t *lengths,
+                               const size_t *expected)
 {
-    *stream = (bo_packed_stream){rows, room, room + rows, room + 2 * rows, lengths};
-    for (size_t s = 0, at = 0; s <= PAIRS; at += wanted[s++]) {
-        lengths[s] = wanted[s];
-        for (size_t i = 0; i < wanted[s]; i++) {
+    *stream = (bo_packed_stream){rows, buffer, buffer + rows, buffer + 2 * rows, lengths};
+    for (size_t s = 0, at = 0; s <= PAIRS; at += expected[s++]) {
+        lengths[s] = expected[s];
+        for (size_t i = 0; i < expected[s]; i++) {
             stream->positions[at + i] = s < PAIRS ? (int32_t)i : 0;
-            stream->reversal[at + i] = (int32_t)(at + wanted[s] - 1 - i);
+            stream->reversal[at + i] = (int32_t)(at + expected[s] - 1 - i);
         }
     }
 }
 
 /* Targets start with the end token and are shifted by one token; sources end with it. */
-static inline void pack_make(pack *p)
+static inline void pack_create(pack *p)
 {
     bo_rng rng = bo_rng_make(13, 1);
     bo_text_pack *q = &p->packed;
     *p = (pack){.packed = {.examples = PAIRS, .most = PAIRS, .sequences = PAIRS + 1, .max_sequences = PAIRS + 1}};
-    pack_stream(&q->source, SOURCE_ROWS, p->room, p->lengths[0], source_lengths);
-    pack_stream(&q->stream, TARGET_ROWS, p->room + 3 * SOURCE_ROWS, p->lengths[1], target_lengths);
-    q->targets = p->room + 3 * (SOURCE_ROWS + TARGET_ROWS);
+    pack_stream(&q->source, SOURCE_ROWS, p->buffer, p->lengths[0], source_lengths);
+    pack_stream(&q->stream, TARGET_ROWS, p->buffer + 3 * SOURCE_ROWS, p->lengths[1], target_lengths);
+    q->targets = p->buffer + 3 * (SOURCE_ROWS + TARGET_ROWS);
     for (size_t i = 0; i < SOURCE_ROWS; i++) q->source.tokens[i] = (int32_t)bo_rng_below(&rng, END);
     for (size_t i = 0; i < TARGET_ROWS; i++) q->targets[i] = -1, q->stream.tokens[i] = 0;
     for (size_t s = 0, at = 0, end = 0; s < PAIRS; at += target_lengths[s++]) {
@@ -113,26 +113,26 @@ static inline bo_model_graph pack_graph(bo_context *context, const bo_model *mod
 static inline void calibrate_translator(bo_context *context, bo_model *model, const pack *p)
 {
     size_t places = bo_model_place(&model->desc, BO_MODEL_PART_END);
-    bo_calibration **seen = calloc(places, sizeof *seen);
+    bo_calibration **calibrations = calloc(places, sizeof *calibrations);
     bo_graph_pass pass = {0};
-    const bo_calibrating calibrating = {seen, model->attentions};
+    const bo_calibrating calibrating = {calibrations, model->attentions};
     bo_model_graph g = pack_graph(context, model, p, &(bo_model_graph_desc){.loss = true}, &pass);
     for (size_t i = 0; i < places; i++) {
         const bo_attention_desc *desc = model->attentions[i] ? bo_attention_describe(model->attentions[i]) : NULL;
         if (desc && (desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL))
-            assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &seen[i]));
+            assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &calibrations[i]));
     }
     assert_ok(context, bo_graph_calibrate(context, g.graph, &pass, &calibrating));
-    for (size_t i = 0; i < places; i++) bo_calibration_destroy(seen[i]);
+    for (size_t i = 0; i < places; i++) bo_calibration_destroy(calibrations[i]);
     bo_model_graph_destroy(&g);
-    free(seen);
+    free(calibrations);
 }
 
 static inline bo_model *translator(bo_context *context, const bo_model_desc *desc)
 {
     bo_model *model;
     pack p;
-    pack_make(&p);
+    pack_create(&p);
     assert_ok(context, bo_model_create(context, desc, NULL, &model));
     shake(context, model);
     calibrate_translator(context, model, &p);

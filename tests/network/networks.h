@@ -6,11 +6,11 @@
 #include "model/model.h"
 #include "model/network/internal.h"
 
-enum { MADE_ROWS = 48, MADE_MOST = 1024 };
+enum { MADE_ROWS = 48, MADE_MAX_DIM = 1024 };
 
 /* Examples of any kind, generated from their class or a smooth function. */
 typedef struct made {
-    float x[MADE_ROWS * MADE_MOST];
+    float x[MADE_ROWS * MADE_MAX_DIM];
     double y[MADE_ROWS];
     int32_t first[MADE_ROWS + 1], neighbors[3 * MADE_ROWS];
     bo_examples *examples;
@@ -22,7 +22,7 @@ static inline made *made_new(bo_context *context, size_t dim, size_t classes, bo
 {
     made *m = calloc(1, sizeof *m);
     bo_rng rng = bo_rng_make(dim, bo_rng_stream("test.made", classes));
-    assert_true(dim <= MADE_MOST);
+    assert_true(dim <= MADE_MAX_DIM);
     size_t edges = 0;
     for (size_t i = 0; i < MADE_ROWS; i++) {
         const size_t class = classes ? i % classes : 0;

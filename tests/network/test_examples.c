@@ -51,7 +51,7 @@ static void test_edges(void **state)
 static void test_bad_edges(void **state)
 {
     static const struct {
-        const char *text, *words;
+        const char *text, *message;
     } bad[] = {{"0,1\n2,5\n", "line 2, column 1: an edge's end should be the number of a node, from 0 to 4, found 5"},
                {"0,1\n-1,2\n", "line 2, column 0: an edge's end should be the number of a node, from 0 to 4, found -1"},
                {"0,1.5\n", "found 1.5"},
@@ -63,7 +63,7 @@ static void test_bad_edges(void **state)
         bo_examples_desc desc = nodes(directory);
         bo_examples *e;
         desc.edges = written(directory, "edges.csv", bad[i].text);
-        assert_fails(directory->context, BO_FORMAT, bad[i].words,
+        assert_fails(directory->context, BO_FORMAT, bad[i].message,
                      bo_examples_load(directory->context, &desc, NULL, &e));
         assert_null(e);
     }
@@ -111,15 +111,15 @@ static void test_parts(void **state)
     assert_int_equal(bo_examples_rows(e, BO_SPLIT_TRAIN), 2);
     bo_examples_destroy(e);
     static const struct {
-        const char *text, *words;
+        const char *text, *message;
     } bad[] = {{"train\ntrain\n", "expected 5 rows, as in the data, found fewer"},
                {"train\ntrain\ntrain\ntrain\ntrain\ntrain\n", "expected 5 rows, as in the data, found more"},
                {"train\nlearn\ntest\ntest\ntest\n", "line 2"},
                {"test\ntest\ntest\ntest\ntest\n", "no rows are left for training"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         desc.split = written(directory, "split.csv", bad[i].text);
-        if (bo_examples_load(context, &desc, NULL, &e) == BO_OK || !strstr(bo_context_error(context), bad[i].words))
-            fail_msg("expected '%s', found '%s'", bad[i].words, bo_context_error(context));
+        if (bo_examples_load(context, &desc, NULL, &e) == BO_OK || !strstr(bo_context_error(context), bad[i].message))
+            fail_msg("expected '%s', found '%s'", bad[i].message, bo_context_error(context));
     }
     desc.split = NULL, desc.valid = 0.7, desc.test = 0.3;
     assert_fails(context, BO_INVALID, "sum to less than 1", bo_examples_load(context, &desc, NULL, &e));
@@ -132,7 +132,7 @@ static void test_parts_of_arrays(void **state)
     enum { ROWS = 40, VALID = 10, TEST = 6 };
     static float x[ROWS];
     double y[ROWS];
-    size_t seen[ROWS] = {0};
+    size_t counts[ROWS] = {0};
     for (size_t i = 0; i < ROWS; i++) y[i] = (double)(i % 2);
     bo_examples_arrays arrays = {.rows = ROWS, .dim = 1, .targets = 1, .classes = 2, .x = x, .y = y, .seed = 5};
     bo_examples *e;
@@ -145,8 +145,8 @@ static void test_parts_of_arrays(void **state)
     assert_int_equal(e->parts[BO_SPLIT_VALID].count, VALID);
     assert_int_equal(e->parts[BO_SPLIT_TEST].count, TEST);
     for (size_t p = 0; p < 3; p++)
-        for (size_t i = 0; i < e->parts[p].count; i++) seen[e->parts[p].rows[i]]++;
-    for (size_t i = 0; i < ROWS; i++) assert_int_equal(seen[i], 1);
+        for (size_t i = 0; i < e->parts[p].count; i++) counts[e->parts[p].rows[i]]++;
+    for (size_t i = 0; i < ROWS; i++) assert_int_equal(counts[i], 1);
     bo_examples_destroy(e);
     arrays.valid = 0.9;
     assert_fails(directory->context, BO_INVALID, "sum to less than 1",
@@ -162,15 +162,15 @@ static void test_batches(void **state)
     enum { BATCH = 5, VALID = MADE_ROWS / 4, TRAIN = MADE_ROWS - VALID };
     assert_ok(directory->context, bo_examples_split(directory->context, m->examples, 0.25, 0, 9));
     assert_int_equal(bo_examples_rows(m->examples, BO_SPLIT_TRAIN), TRAIN);
-    size_t seen[MADE_ROWS] = {0}, rows[BATCH], again[2];
-    for (size_t i = 0; i < VALID; i++) seen[bo_examples_row(m->examples, BO_SPLIT_VALID, i)] = 10;
+    size_t counts[MADE_ROWS] = {0}, rows[BATCH], again[2];
+    for (size_t i = 0; i < VALID; i++) counts[bo_examples_row(m->examples, BO_SPLIT_VALID, i)] = 10;
     for (uint64_t step = 0; step < TRAIN; step++) { /* BATCH epochs */
         bo_examples_batch(m->examples, 3, step, BATCH, 0, BATCH, rows);
-        for (size_t i = 0; i < BATCH; i++) seen[rows[i]]++;
+        for (size_t i = 0; i < BATCH; i++) counts[rows[i]]++;
         bo_examples_batch(m->examples, 3, step, BATCH, 2, 2, again);
         assert_memory_equal(rows + 2, again, sizeof again);
     }
-    for (size_t i = 0; i < MADE_ROWS; i++) assert_true(seen[i] == BATCH || seen[i] == 10);
+    for (size_t i = 0; i < MADE_ROWS; i++) assert_true(counts[i] == BATCH || counts[i] == 10);
     made_free(m);
 }
 
@@ -181,16 +181,16 @@ static void test_fingerprints(void **state)
     bo_context *context = directory->context;
     static const char *const edges[] = {"0,1\n2,1\n3,3\n", "0,1\n2,2\n3,3\n"};
     static const char *const splits[] = {"train\ntrain\ntrain\nvalid\nvalid\n", "train\ntrain\nvalid\nvalid\nvalid\n"};
-    uint64_t seen[4];
+    uint64_t fingerprints[4];
     for (size_t i = 0; i < 4; i++) {
         bo_examples_desc desc = nodes(directory);
         bo_examples *e;
         desc.edges = written(directory, "edges.csv", edges[i % 2]);
         desc.split = written(directory, "split.csv", splits[i / 2]);
         assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
-        seen[i] = bo_examples_fingerprint(e);
+        fingerprints[i] = bo_examples_fingerprint(e);
         bo_examples_destroy(e);
-        for (size_t j = 0; j < i; j++) assert_true(seen[i] != seen[j]);
+        for (size_t j = 0; j < i; j++) assert_true(fingerprints[i] != fingerprints[j]);
     }
 }
 
@@ -221,13 +221,13 @@ static void test_bad_arrays(void **state)
 /* A network for a table without the scaling of its columns would give wrong predictions. */
 static void test_lost_scalings(void **state)
 {
-    enum { MOST = 16 };
+    enum { MAX_TENSORS = 16 };
     test_directory *directory = *state;
     bo_context *context = directory->context;
     const bo_examples_desc desc = nodes(directory);
     bo_examples *e;
     bo_tensors *file;
-    bo_file_tensor kept[MOST];
+    bo_file_tensor kept[MAX_TENSORS];
     bo_model *loaded;
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
     bo_model *network = network_new(context,
@@ -239,7 +239,7 @@ static void test_lost_scalings(void **state)
     bo_model_destroy(loaded);
     assert_ok(context, bo_tensors_open(context, test_path(directory, "model.safetensors"), &file));
     size_t count = 0;
-    for (size_t i = 0; i < bo_tensors_count(file) && count < MOST; i++)
+    for (size_t i = 0; i < bo_tensors_count(file) && count < MAX_TENSORS; i++)
         if (!strstr(bo_tensors_at(file, i)->name, "scaling")) kept[count++] = *bo_tensors_at(file, i);
     assert_ok(context, bo_tensors_write(context, test_path(directory, "model.safetensors"), kept, count, NULL, 0));
     bo_tensors_close(file);

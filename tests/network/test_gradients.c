@@ -99,7 +99,7 @@ static double largest_of(const float *x, size_t count)
 }
 
 /* Along one random direction over all numbers of the weight. */
-static void judge(interpreter *in, const char *name, size_t index, const float *all, double any)
+static void check_weight(interpreter *in, const char *name, size_t index, const float *all, double any)
 {
     const bo_weight *w = bo_weights_at(in->graph->weights, index);
     const size_t count = weight_numbers(w);
@@ -113,9 +113,9 @@ static void judge(interpreter *in, const char *name, size_t index, const float *
     in->noise = NOISE;
     for (in->seed = 1; in->seed <= 2; in->seed++)
         moved = fmax(moved, fabs(interpreter_derivative(in, index, u, 1e-5) - truth));
-    const double room = SLACK * moved + 0x1p-23 * (16 * largest_of(gradient, count) + any) * sqrt(reach);
-    if (!(fabs(found - truth) <= room))
-        fail_msg("%s: the gradient of %s is %.9g, expected %.9g within %.3g", name, w->name, found, truth, room);
+    const double tolerance = SLACK * moved + 0x1p-23 * (16 * largest_of(gradient, count) + any) * sqrt(reach);
+    if (!(fabs(found - truth) <= tolerance))
+        fail_msg("%s: the gradient of %s is %.9g, expected %.9g within %.3g", name, w->name, found, truth, tolerance);
     free(u);
 }
 
@@ -142,7 +142,7 @@ static void check(bo_context *context, const char *name, const char *model, cons
     for (size_t i = 0; i < network->network->count; i++) network->network->layers[i].options.edges = 0;
     bo_model_graph g = graph_of(context, network, examples);
     const size_t floats = bo_weights_floats(network->weights);
-    interpreter in = interpreter_make(context, g.graph, &pass); /* before running statistics change */
+    interpreter in = interpreter_create(context, g.graph, &pass); /* before running statistics change */
     give_inputs(context, &g, &in);
     give_masks(context, &g, &pass, &in);
     gradients_clear(network->weights);
@@ -157,7 +157,7 @@ static void check(bo_context *context, const char *name, const char *model, cons
     const double any = largest_of(all, floats);
     assert_true(any > 0);
     for (size_t i = 0; i < bo_weights_count(network->weights); i++)
-        if (!bo_weights_at(network->weights, i)->frozen) judge(&in, name, i, all, any);
+        if (!bo_weights_at(network->weights, i)->frozen) check_weight(&in, name, i, all, any);
     free(all);
     drop_masks(&g, &in);
     interpreter_drop(&in);

@@ -17,7 +17,7 @@ typedef struct numbers {
 } numbers;
 
 /* Targets from 0 to 1. */
-static void numbers_make(bo_context *context, size_t targets, numbers *n)
+static void numbers_fill(bo_context *context, size_t targets, numbers *n)
 {
     bo_rng rng = bo_rng_make(3, bo_rng_stream("test.losses", targets));
     for (size_t i = 0; i < ROWS * INPUTS; i++) n->x[i] = (float)bo_rng_normal(&rng);
@@ -54,7 +54,7 @@ static void test_formulas(void **state)
     } cases[] = {{WITH("\"targets\"", "\"bce\""), cross_entropy_of_bits}, {WITH("\"targets\"", "\"kl\""), divergence}};
     bo_context *context = test_context(1);
     numbers n;
-    numbers_make(context, TARGETS, &n);
+    numbers_fill(context, TARGETS, &n);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         bo_model *network = network_new(context, cases[c].model, n.examples);
         float p[ROWS * TARGETS];
@@ -79,7 +79,7 @@ static void test_targets(void **state)
     bo_context *context = test_context(1);
     numbers n;
     bo_examples_evaluation found;
-    numbers_make(context, TARGETS, &n);
+    numbers_fill(context, TARGETS, &n);
     bo_model *network = network_new(context, WITH("\"targets\"", "\"bce\""), n.examples);
     n.y[2 * TARGETS + 1] = 1.5;
     assert_fails(context, BO_INVALID, "from 0 to 1; row 2 (from 0), target 1 (unnamed) has 1.5",
@@ -89,7 +89,7 @@ static void test_targets(void **state)
                  bo_model_evaluate_examples(context, network, n.examples, BO_SPLIT_ALL, &found));
     bo_model_destroy(network);
     bo_examples_destroy(n.examples);
-    numbers_make(context, 1, &n);
+    numbers_fill(context, 1, &n);
     const bo_description desc = {.text = WITH("\"targets\"", "\"kl\""), .examples = n.examples};
     assert_fails(context, BO_INVALID, "two or more columns, but the data has 1",
                  bo_model_create_described(context, &desc, &network));
@@ -171,7 +171,7 @@ static void test_time(void **state)
     bo_context *context = test_context(1);
     numbers n;
     double seconds = 0, operations = 0;
-    numbers_make(context, TARGETS, &n);
+    numbers_fill(context, TARGETS, &n);
     bo_description desc = {.text = WITH("\"targets\"", "\"mse\""), .examples = n.examples, .seed = 1};
     assert_ok(context, bo_description_time(context, &desc, 3, &seconds, &operations));
     assert_true(seconds > 0 && isfinite(seconds));

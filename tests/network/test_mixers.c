@@ -5,7 +5,7 @@
 
 enum { TOKENS = 6, CHANNELS = 8, ROWS = 4, DIM = TOKENS * CHANNELS };
 
-static void answer(bo_context *context, const char *kind, const float *x, float *out)
+static void predict(bo_context *context, const char *kind, const float *x, float *out)
 {
     char model[512];
     double y[ROWS] = {0, 1, 2, 3};
@@ -26,7 +26,7 @@ static void answer(bo_context *context, const char *kind, const float *x, float 
     bo_examples_destroy(examples);
 }
 
-static void test_every_mixer_answers(void **state)
+static void test_every_mixer_predicts(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -34,7 +34,7 @@ static void test_every_mixer_answers(void **state)
     float x[ROWS * DIM], out[ROWS];
     for (size_t i = 0; i < ROWS * DIM; i++) x[i] = (float)bo_rng_normal(&rng);
     for (bo_mixer kind = BO_MIXER_MLP; kind < BO_MIXER_COUNT; kind++) {
-        answer(context, bo_mixer_name(kind), x, out);
+        predict(context, bo_mixer_name(kind), x, out);
         for (size_t i = 0; i < ROWS; i++) assert_true(isfinite(out[i]));
     }
     bo_context_destroy(context);
@@ -42,6 +42,6 @@ static void test_every_mixer_answers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_mixer_answers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_mixer_predicts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

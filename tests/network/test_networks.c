@@ -106,7 +106,7 @@ static float *predict(bo_context *context, const bo_model *network, const bo_exa
 }
 
 /* Probabilities sum to 1 and agree with the loss and accuracy of the evaluation. */
-static void test_answers(void **state)
+static void test_predictions(void **state)
 {
     test_directory *directory = *state;
     bo_context *context = directory->context, *many = test_context(3);
@@ -194,8 +194,8 @@ static void test_readout(void **state)
                                     m->examples);
     const double before = ridge_objective(context, network, m, lambda);
     assert_ok(context, bo_model_solve(context, network, m->examples, lambda));
-    const double least = ridge_objective(context, network, m, lambda);
-    assert_true(least < before);
+    const double minimum = ridge_objective(context, network, m, lambda);
+    assert_true(minimum < before);
     const bo_weight *weight = bo_weights_find(network->weights, "out.weight");
     float *values = weight->data;
     bo_rng rng = bo_rng_make(1, bo_rng_stream("test.readout", 0));
@@ -208,7 +208,7 @@ static void test_readout(void **state)
             sides[side] = ridge_objective(context, network, m, lambda);
         }
         memcpy(values, kept, sizeof kept);
-        const double height = sides[0] + sides[1] - 2 * least;
+        const double height = sides[0] + sides[1] - 2 * minimum;
         assert_true(height > 0);
         assert_close(sides[1] - sides[0], 0,
                      1e-3 * height); /* float32 outputs: 2⁻²⁴ of a sum several hundred times larger */
@@ -660,10 +660,10 @@ int main(void)
 {
 #define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        IN_DIRECTORY(test_shapes),     IN_DIRECTORY(test_patches),       IN_DIRECTORY(test_order),
-        IN_DIRECTORY(test_answers),    IN_DIRECTORY(test_units),         IN_DIRECTORY(test_readout),
-        IN_DIRECTORY(test_directions), IN_DIRECTORY(test_streams),       IN_DIRECTORY(test_files),
-        IN_DIRECTORY(test_lies),       IN_DIRECTORY(test_earlier_ridge), IN_DIRECTORY(test_starved),
-        IN_DIRECTORY(test_image),      IN_DIRECTORY(test_mutated)};
+        IN_DIRECTORY(test_shapes),      IN_DIRECTORY(test_patches),       IN_DIRECTORY(test_order),
+        IN_DIRECTORY(test_predictions), IN_DIRECTORY(test_units),         IN_DIRECTORY(test_readout),
+        IN_DIRECTORY(test_directions),  IN_DIRECTORY(test_streams),       IN_DIRECTORY(test_files),
+        IN_DIRECTORY(test_lies),        IN_DIRECTORY(test_earlier_ridge), IN_DIRECTORY(test_starved),
+        IN_DIRECTORY(test_image),       IN_DIRECTORY(test_mutated)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

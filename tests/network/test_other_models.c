@@ -8,20 +8,20 @@
 #include <bochner/tasks.h>
 #include <bochner/train.h>
 
-typedef struct others {
+typedef struct other_models {
     bo_context *context;
     made *made;
     bo_model *network, *text;
     bo_tokenizer *tokenizer;
     bo_corpus *corpus;
     bo_texts *texts;
-} others;
+} other_models;
 
-static others open_all(void)
+static other_models open_all(void)
 {
     static int32_t ids[64];
     static const char *const labels[] = {"a", "b"};
-    others o = {.context = test_context(1)};
+    other_models o = {.context = test_context(1)};
     bo_block block = {.heads = 2};
     const bo_model_desc desc = {.layers = 1, .width = 8, .context = 8, .block = block};
     o.made = made_new(o.context, 8, 2, false);
@@ -43,7 +43,7 @@ static others open_all(void)
     return o;
 }
 
-static void close_all(others *o)
+static void close_all(other_models *o)
 {
     bo_texts_close(o->texts);
     bo_corpus_close(o->corpus);
@@ -66,7 +66,7 @@ static void close_all(others *o)
 static void functions_of_text_models(void **state)
 {
     (void)state;
-    others o = open_all();
+    other_models o = open_all();
     bo_context *c = o.context;
     bo_model *n = o.network, *other = NULL;
     int32_t ids[8] = {0};
@@ -128,7 +128,7 @@ static void functions_of_text_models(void **state)
 static void functions_of_networks(void **state)
 {
     (void)state;
-    others o = open_all();
+    other_models o = open_all();
     bo_context *c = o.context;
     float out[2 * MADE_ROWS];
     bo_trainer *trainer;

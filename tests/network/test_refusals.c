@@ -2,7 +2,7 @@
 #include "networks.h"
 
 typedef struct refusal {
-    const char *model, *words;
+    const char *model, *message;
     bo_status status; /* 0: BO_FORMAT */
 } refusal;
 
@@ -158,10 +158,10 @@ static void test_refusals(void **state)
         const bo_description desc = {.text = refusals[i].model, .where = "net.json", .examples = m->examples};
         const bo_status expected = refusals[i].status ? refusals[i].status : BO_FORMAT;
         const bo_status status = bo_model_create_described(context, &desc, &network);
-        if (status != expected || !strstr(bo_context_error(context), refusals[i].words) ||
+        if (status != expected || !strstr(bo_context_error(context), refusals[i].message) ||
             strncmp(bo_context_error(context), "net.json: ", 10) != 0)
-            fail_msg("%s: expected '%s', found %s: %s", refusals[i].model, refusals[i].words, bo_status_string(status),
-                     bo_context_error(context));
+            fail_msg("%s: expected '%s', found %s: %s", refusals[i].model, refusals[i].message,
+                     bo_status_string(status), bo_context_error(context));
         assert_null(network);
     }
     made_free(m);

@@ -67,7 +67,7 @@ static inline bool holds(bo_plan_range range, double truth)
 
 /* Simulates a set of runs with this seed and counts which intervals hold the truth: 5 parameters, the loss and the step
  * of a new run beyond the others. */
-static inline void hold_truth(bo_context *context, uint64_t seed, const bo_plan_counts *far, size_t held[7])
+static inline void hold_truth(bo_context *context, uint64_t seed, const bo_plan_counts *far, size_t covered[7])
 {
     bo_plan_observation runs[GRID];
     bo_plan_forecast f;
@@ -75,9 +75,9 @@ static inline void hold_truth(bo_context *context, uint64_t seed, const bo_plan_
     grid(runs, 0.01, 0.03, 100 + seed);
     bo_plan_laws *laws = fit_grid(context, runs, GRID);
     assert_ok(context, bo_plan_forecast_run(context, laws, far, 6e6, &f));
-    for (size_t k = 0; k < 5; k++) held[k] += holds(laws->loss[k].range, true_law[k]);
-    held[5] += holds(f.loss, true_loss(far->parameters, 6e6) * exp(0.01 * bo_rng_normal(&rng)));
-    held[6] += holds(f.step, true_step(far) * exp(0.03 * bo_rng_normal(&rng)));
+    for (size_t k = 0; k < 5; k++) covered[k] += holds(laws->loss[k].range, true_law[k]);
+    covered[5] += holds(f.loss, true_loss(far->parameters, 6e6) * exp(0.01 * bo_rng_normal(&rng)));
+    covered[6] += holds(f.step, true_step(far) * exp(0.03 * bo_rng_normal(&rng)));
     bo_plan_laws_destroy(laws);
 }
 

@@ -36,13 +36,13 @@ static inline void made_up_timings(bo_context *context, const char *attention, b
     }
 }
 
-static inline bo_plan_machine *made_up_machine(bo_context *context)
+static inline bo_plan_host *made_up_host(bo_context *context)
 {
     bo_plan_timing timings[MADE_UP];
-    bo_plan_machine *machine;
+    bo_plan_host *host;
     made_up_timings(context, NULL, timings);
-    assert_ok(context, bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
-    return machine;
+    assert_ok(context, bo_plan_host_fit(context, timings, MADE_UP, 0, &host));
+    return host;
 }
 
 #endif

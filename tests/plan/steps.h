@@ -5,35 +5,35 @@
 
 #include "made_up.h"
 
-enum { FITTED = 7, OTHERS = 4, TRIES = 3 };
+enum { FITTED = 7, CHECKED = 4, TRIES = 3 };
 
 static inline bool steps_are_predicted(bo_context *context, const char *attention)
 {
-    const bo_plan_shape shapes[FITTED + OTHERS] = {made_up_shape(1, 64, 64, 4),   made_up_shape(6, 64, 64, 2),
-                                                   made_up_shape(1, 64, 512, 2),  made_up_shape(2, 128, 128, 2),
-                                                   made_up_shape(1, 256, 128, 1), made_up_shape(3, 96, 128, 4),
-                                                   made_up_shape(1, 192, 64, 1), /* not fitted: */
-                                                   made_up_shape(4, 64, 256, 2),  made_up_shape(2, 96, 256, 2),
-                                                   made_up_shape(1, 128, 256, 4), made_up_shape(3, 160, 128, 1)};
-    bo_plan_timing timings[FITTED + OTHERS];
-    bo_plan_machine *machine;
+    const bo_plan_shape shapes[FITTED + CHECKED] = {made_up_shape(1, 64, 64, 4),   made_up_shape(6, 64, 64, 2),
+                                                    made_up_shape(1, 64, 512, 2),  made_up_shape(2, 128, 128, 2),
+                                                    made_up_shape(1, 256, 128, 1), made_up_shape(3, 96, 128, 4),
+                                                    made_up_shape(1, 192, 64, 1), /* not fitted: */
+                                                    made_up_shape(4, 64, 256, 2),  made_up_shape(2, 96, 256, 2),
+                                                    made_up_shape(1, 128, 256, 4), made_up_shape(3, 160, 128, 1)};
+    bo_plan_timing timings[FITTED + CHECKED];
+    bo_plan_host *host;
     bool all = true;
-    for (size_t i = 0; i < FITTED + OTHERS; i++) {
+    for (size_t i = 0; i < FITTED + CHECKED; i++) {
         timings[i] = (bo_plan_timing){.shape = shapes[i]};
         timings[i].shape.attention = attention;
     }
-    assert_ok(context, bo_plan_time(context, 0.8, timings, FITTED + OTHERS));
-    assert_ok(context, bo_plan_machine_fit(context, timings, FITTED, 0, &machine));
-    for (size_t i = FITTED; i < FITTED + OTHERS; i++) {
+    assert_ok(context, bo_plan_time(context, 0.8, timings, FITTED + CHECKED));
+    assert_ok(context, bo_plan_host_fit(context, timings, FITTED, 0, &host));
+    for (size_t i = FITTED; i < FITTED + CHECKED; i++) {
         bo_plan_range step;
-        assert_ok(context, bo_plan_step(context, machine, &timings[i].shape, &step));
+        assert_ok(context, bo_plan_step(context, host, &timings[i].shape, &step));
         const double ratio = step.value / timings[i].seconds;
         if (fabs(ratio - 1) > 0.2) all = false;
         if (fabs(ratio - 1) > 0.2)
             print_message("%s, %zu x %zu, context %zu: predicted %.3g ms, took %.3g\n", attention, shapes[i].layers,
                           shapes[i].width, shapes[i].context, 1e3 * step.value, 1e3 * timings[i].seconds);
     }
-    bo_plan_machine_destroy(machine);
+    bo_plan_host_destroy(host);
     return all;
 }
 

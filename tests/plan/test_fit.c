@@ -63,39 +63,39 @@ static void terms_may_be_left_out(void **state)
     assert_false(bo_plan_least_squares(ROWS, a, y, 0, x));
 }
 
-static void a_known_machine_is_found(void **state)
+static void a_known_host_is_found(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_plan_machine *machine = made_up_machine(context);
-    for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) assert_close(machine->costs[t] / made_up_cost[t], 1, 1e-6);
-    assert_true(machine->error < 1e-6 && machine->timing_count == MADE_UP);
+    bo_plan_host *host = made_up_host(context);
+    for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) assert_close(host->costs[t] / made_up_cost[t], 1, 1e-6);
+    assert_true(host->error < 1e-6 && host->timing_count == MADE_UP);
     const bo_plan_shape other = made_up_shape(3, 192, 512, 4);
     bo_plan_range step;
-    assert_ok(context, bo_plan_step(context, machine, &other, &step));
+    assert_ok(context, bo_plan_step(context, host, &other, &step));
     assert_close(step.value / made_up_seconds(context, &other), 1, 1e-6);
     assert_true(step.low <= step.value && step.value <= step.high);
-    bo_plan_machine_destroy(machine);
+    bo_plan_host_destroy(host);
     bo_context_destroy(context);
 }
 
 /* With 10% noise, predictions of medium shapes have a similar error, which the error of the left-out shapes shows. */
-static void noise_is_told(void **state)
+static void noise_is_reported(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
     bo_plan_timing timings[MADE_UP];
-    bo_plan_machine *machine;
+    bo_plan_host *host;
     made_up_timings(context, NULL, timings);
     for (size_t i = 0; i < MADE_UP; i++) timings[i].seconds *= i % 2 ? 1.1 : 0.9;
-    assert_ok(context, bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
+    assert_ok(context, bo_plan_host_fit(context, timings, MADE_UP, 0, &host));
     const bo_plan_shape other = made_up_shape(3, 128, 256, 4);
     bo_plan_range step;
-    assert_ok(context, bo_plan_step(context, machine, &other, &step));
+    assert_ok(context, bo_plan_step(context, host, &other, &step));
     const double truth = made_up_seconds(context, &other);
-    assert_true(machine->error > 0.05 && machine->error < 1);
+    assert_true(host->error > 0.05 && host->error < 1);
     assert_true(step.low < truth && truth < step.high);
-    bo_plan_machine_destroy(machine);
+    bo_plan_host_destroy(host);
     bo_context_destroy(context);
 }
 
@@ -106,12 +106,12 @@ static void shapes_are_left_out_in_turn(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_plan_timing timings[MADE_UP];
-    bo_plan_machine *machine;
+    bo_plan_host *host;
     made_up_timings(context, NULL, timings);
     timings[2].seconds *= 2;
-    assert_ok(context, bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
-    assert_true(machine->error > 0.5 / sqrt(MADE_UP));
-    bo_plan_machine_destroy(machine);
+    assert_ok(context, bo_plan_host_fit(context, timings, MADE_UP, 0, &host));
+    assert_true(host->error > 0.5 / sqrt(MADE_UP));
+    bo_plan_host_destroy(host);
     bo_context_destroy(context);
 }
 
@@ -120,28 +120,28 @@ static void wrong_timings_are_refused(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_plan_timing timings[MADE_UP];
-    bo_plan_machine *machine;
+    bo_plan_host *host;
     made_up_timings(context, NULL, timings);
-    assert_fails(context, BO_INVALID, "expected 5 to", bo_plan_machine_fit(context, timings, 4, 0, &machine));
-    assert_fails(context, BO_INVALID, "found 99", bo_plan_machine_fit(context, timings, 99, 0, &machine));
+    assert_fails(context, BO_INVALID, "expected 5 to", bo_plan_host_fit(context, timings, 4, 0, &host));
+    assert_fails(context, BO_INVALID, "found 99", bo_plan_host_fit(context, timings, 99, 0, &host));
     timings[3].seconds = 0;
-    assert_fails(context, BO_INVALID, "timing 3", bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
+    assert_fails(context, BO_INVALID, "timing 3", bo_plan_host_fit(context, timings, MADE_UP, 0, &host));
     made_up_timings(context, NULL, timings);
     timings[2].shape.attention = "softmax";
-    assert_fails(context, BO_INVALID, "timing 2", bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
-    assert_null(machine);
-    machine = made_up_machine(context);
+    assert_fails(context, BO_INVALID, "timing 2", bo_plan_host_fit(context, timings, MADE_UP, 0, &host));
+    assert_null(host);
+    host = made_up_host(context);
     bo_plan_shape other = made_up_shape(2, 64, 64, 1);
     bo_plan_range step;
     other.attention = "softmax";
-    assert_fails(context, BO_INVALID, "measured with rfa-gate", bo_plan_step(context, machine, &other, &step));
+    assert_fails(context, BO_INVALID, "measured with rfa-gate", bo_plan_step(context, host, &other, &step));
     other.reserved[0] = 1;
-    assert_fails(context, BO_INVALID, "bo_plan_shape", bo_plan_step(context, machine, &other, &step));
-    bo_plan_machine_destroy(machine);
-    bo_plan_machine_destroy(NULL);
+    assert_fails(context, BO_INVALID, "bo_plan_shape", bo_plan_step(context, host, &other, &step));
+    bo_plan_host_destroy(host);
+    bo_plan_host_destroy(NULL);
     assert_fails(context, BO_INVALID, "bo_plan_calibration",
-                 bo_plan_machine_calibrate(context, &(bo_plan_calibration){.reserved = {0, 1}}, &machine));
-    assert_null(machine);
+                 bo_plan_host_calibrate(context, &(bo_plan_calibration){.reserved = {0, 1}}, &host));
+    assert_null(host);
     assert_fails(context, BO_INVALID, "no shapes", bo_plan_time(context, 1, timings, 0));
     bo_context_destroy(context);
 }
@@ -150,7 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(least_squares_are_least),     cmocka_unit_test(terms_may_be_left_out),
-        cmocka_unit_test(a_known_machine_is_found),    cmocka_unit_test(noise_is_told),
+        cmocka_unit_test(a_known_host_is_found),       cmocka_unit_test(noise_is_reported),
         cmocka_unit_test(shapes_are_left_out_in_turn), cmocka_unit_test(wrong_timings_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,14 +119,14 @@ static void left_out_runs_are_not_used(void **state)
     bo_context *context = test_context(1);
     bo_plan_observation runs[4];
     for (size_t i = 0; i < 4; i++) runs[i] = observation(2, 32 * pow(2, (double)i), 1e6);
-    bo_plan_laws *all = fit_grid(context, runs, 4), *others = fit_grid(context, runs, 3);
+    bo_plan_laws *all = fit_grid(context, runs, 4), *three = fit_grid(context, runs, 3);
     bo_plan_forecast alone;
     origins_are(all, BO_PLAN_ORIGIN_FITTED, BO_PLAN_ORIGIN_ABSENT);
-    origins_are(others, BO_PLAN_ORIGIN_STORED, BO_PLAN_ORIGIN_ABSENT);
-    assert_ok(context, bo_plan_forecast_run(context, others, &runs[3].counts, runs[3].bytes, &alone));
+    origins_are(three, BO_PLAN_ORIGIN_STORED, BO_PLAN_ORIGIN_ABSENT);
+    assert_ok(context, bo_plan_forecast_run(context, three, &runs[3].counts, runs[3].bytes, &alone));
     assert_close(all->left_out[3].loss.value / alone.loss.value, 1, 1e-9);
     bo_plan_laws_destroy(all);
-    bo_plan_laws_destroy(others);
+    bo_plan_laws_destroy(three);
     bo_context_destroy(context);
 }
 
@@ -189,10 +189,10 @@ static void intervals_have_their_probability(void **state)
     (void)state;
     enum { SETS = 12, CHECKED = 7 };
     bo_context *context = test_context(1);
-    size_t held[CHECKED] = {0};
+    size_t covered[CHECKED] = {0};
     const bo_plan_counts far = counts_of(4, 192);
-    for (size_t s = 0; s < SETS; s++) hold_truth(context, s, &far, held);
-    for (size_t k = 0; k < CHECKED; k++) assert_true((double)held[k] / SETS > 0.9 - 3.3 * sqrt(0.09 / SETS));
+    for (size_t s = 0; s < SETS; s++) hold_truth(context, s, &far, covered);
+    for (size_t k = 0; k < CHECKED; k++) assert_true((double)covered[k] / SETS > 0.9 - 3.3 * sqrt(0.09 / SETS));
     bo_context_destroy(context);
 }
 
@@ -222,7 +222,7 @@ static void laws_come_back(void **state)
 }
 
 /* The text of a law with one word replaced. */
-static void refused_with(bo_context *context, const char *words, const char *old, const char *new)
+static void refused_with(bo_context *context, const char *message, const char *old, const char *new)
 {
     bo_plan_observation runs[GRID], parsed[BO_PLAN_RUNS];
     bo_plan_family read;
@@ -236,7 +236,7 @@ static void refused_with(bo_context *context, const char *words, const char *old
     char *at = strstr(text.bytes, old);
     assert_non_null(at);
     snprintf(other, sizeof other, "%.*s%s%s", (int)(at - text.bytes), text.bytes, new, at + strlen(old));
-    assert_fails(context, BO_FORMAT, words,
+    assert_fails(context, BO_FORMAT, message,
                  bo_plan_laws_parse(context, path, other, strlen(other), &root, &read, parsed, &count));
     assert_null(root);
     bo_free(text.bytes);

@@ -8,12 +8,12 @@ static void intervals_have_their_probability(void **state)
     enum { SETS = 200 };
     static const char *const names[] = {"floor", "size", "size_power", "data", "data_power", "loss", "step"};
     bo_context *context = test_context(1);
-    size_t held[7] = {0};
+    size_t covered[7] = {0};
     const bo_plan_counts far = counts_of(4, 192);
-    for (size_t s = 0; s < SETS; s++) hold_truth(context, 1000 + s, &far, held);
+    for (size_t s = 0; s < SETS; s++) hold_truth(context, 1000 + s, &far, covered);
     for (size_t k = 0; k < 7; k++) {
-        print_message("%s: %.3f\n", names[k], (double)held[k] / SETS);
-        assert_true(fabs((double)held[k] / SETS - 0.9) < 3.3 * sqrt(0.09 / SETS));
+        print_message("%s: %.3f\n", names[k], (double)covered[k] / SETS);
+        assert_true(fabs((double)covered[k] / SETS - 0.9) < 3.3 * sqrt(0.09 / SETS));
     }
     bo_context_destroy(context);
 }

@@ -76,7 +76,7 @@ static void one_batch_needs_no_critical_one(void **state)
 }
 
 /* More parameters, more tokens and smaller batches never increase the loss, and the law fits bytes of English. */
-static void the_usual_law_is_sensible(void **state)
+static void the_default_law_is_sensible(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -115,7 +115,7 @@ int main(void)
         cmocka_unit_test(a_known_law_is_found),
         cmocka_unit_test(intervals_hold_the_truth),
         cmocka_unit_test(one_batch_needs_no_critical_one),
-        cmocka_unit_test(the_usual_law_is_sensible),
+        cmocka_unit_test(the_default_law_is_sensible),
         cmocka_unit_test(wrong_runs_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

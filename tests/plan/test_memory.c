@@ -15,21 +15,21 @@ static bo_status time_steps(void *what)
     return bo_plan_time(s->context, 1e-3, timings, 2);
 }
 
-static bo_status make_machine(setting *s, bo_plan_machine **out)
+static bo_status fit_host(setting *s, bo_plan_host **out)
 {
     bo_plan_timing timings[MADE_UP] = {{.seconds = 0}};
     for (size_t i = 0; i < MADE_UP; i++) {
         timings[i].shape = made_up_shape(1 + i, 32 << i % 3, 64 + 64 * (i % 2), 1 + i / 2);
         timings[i].seconds = 1e-3 * (double)(1 + i);
     }
-    return bo_plan_machine_fit(s->context, timings, MADE_UP, 0, out);
+    return bo_plan_host_fit(s->context, timings, MADE_UP, 0, out);
 }
 
 static bo_status fit(void *what)
 {
-    bo_plan_machine *machine;
-    const bo_status status = make_machine(what, &machine);
-    bo_plan_machine_destroy(machine);
+    bo_plan_host *host;
+    const bo_status status = fit_host(what, &host);
+    bo_plan_host_destroy(host);
     return status;
 }
 
@@ -37,14 +37,14 @@ static bo_status propose(void *what)
 {
     setting *s = what;
     const bo_plan_timing timing = {.shape.attention = "softmax"};
-    const bo_plan_machine machine = {.costs = (const double[]){4e-4, 5e-11, 1e-11, 2e-11},
-                                     .cost_count = BO_PLAN_TERM_COUNT,
-                                     .error = 0.05,
-                                     .timings = &timing,
-                                     .timing_count = 1};
+    const bo_plan_host host = {.costs = (const double[]){4e-4, 5e-11, 1e-11, 2e-11},
+                               .cost_count = BO_PLAN_TERM_COUNT,
+                               .error = 0.05,
+                               .timings = &timing,
+                               .timing_count = 1};
     bo_plan *plan;
     const bo_status status =
-        bo_plan_create(s->context, &(bo_plan_basis){.machine = &machine}, &(bo_plan_budget){.tokens = 6e4}, &plan);
+        bo_plan_create(s->context, &(bo_plan_basis){.host = &host}, &(bo_plan_budget){.tokens = 6e4}, &plan);
     bo_plan_destroy(plan);
     return status;
 }
@@ -52,12 +52,12 @@ static bo_status propose(void *what)
 static bo_status keep(void *what)
 {
     setting *s = what;
-    bo_plan_machine *machine, *again = NULL;
-    bo_status status = make_machine(s, &machine);
-    if (status == BO_OK) status = bo_plan_machine_save(s->context, machine, "plan_memory.json");
-    if (status == BO_OK) status = bo_plan_machine_load(s->context, "plan_memory.json", &again);
-    bo_plan_machine_destroy(machine);
-    bo_plan_machine_destroy(again);
+    bo_plan_host *host, *again = NULL;
+    bo_status status = fit_host(s, &host);
+    if (status == BO_OK) status = bo_plan_host_save(s->context, host, "plan_memory.json");
+    if (status == BO_OK) status = bo_plan_host_load(s->context, "plan_memory.json", &again);
+    bo_plan_host_destroy(host);
+    bo_plan_host_destroy(again);
     return status;
 }
 

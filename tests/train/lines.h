@@ -6,12 +6,12 @@
 #include "runs.h"
 
 typedef struct lines {
-    bo_texts *train, *held;
+    bo_texts *train, *held_out;
 } lines;
 
 enum { EXAMPLES = 240 };
 
-static inline void write_letters(FILE *file, bo_rng *rng, size_t count)
+static inline void write_characters(FILE *file, bo_rng *rng, size_t count)
 {
     for (size_t i = 0; i < count; i++) fputc('a' + (int)bo_rng_below(rng, 6), file);
 }
@@ -21,9 +21,9 @@ static inline void write_labeled(FILE *file, bo_rng *rng)
 {
     const bool marked = bo_rng_below(rng, 2);
     fprintf(file, marked ? "with\t" : "without\t");
-    write_letters(file, rng, 2 + bo_rng_below(rng, 8));
+    write_characters(file, rng, 2 + bo_rng_below(rng, 8));
     if (marked) fputc('z', file);
-    write_letters(file, rng, bo_rng_below(rng, 8));
+    write_characters(file, rng, bo_rng_below(rng, 8));
     fputc('\n', file);
 }
 
@@ -82,14 +82,14 @@ static inline lines make_lines(runs *r, bo_model_task task)
 {
     const char *path = write_lines(r, task);
     lines l = {.train = open_lines(r, task, path, 0, 0.8)};
-    l.held = open_lines(r, task, path, 0.8, 0);
+    l.held_out = open_lines(r, task, path, 0.8, 0);
     return l;
 }
 
 static inline void close_lines(lines *l)
 {
     bo_texts_close(l->train);
-    bo_texts_close(l->held);
+    bo_texts_close(l->held_out);
 }
 
 static inline bo_model_desc model_desc(bo_model_task task, const char *kind, const lines *l)
@@ -114,7 +114,7 @@ static inline bo_trainer_desc describe(runs *r, bo_model *model, const lines *l,
     bo_trainer_desc desc = runs_trainer(r, model, name);
     desc.train.corpus = desc.valid.corpus = NULL;
     desc.train.texts = l->train;
-    desc.valid.texts = l->held;
+    desc.valid.texts = l->held_out;
     desc.pack = 64;
     desc.eval_tokens = 0;
     desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 0.01};

@@ -208,14 +208,14 @@ RESERVED(reserved_corpus, bo_corpus_desc, bo_corpus *out; d.tokenizer = t->token
          d.memory_bytes = 1; bo_status s = bo_corpus_open(c, &d, &out); bo_corpus_close(out); return s;)
 RESERVED(reserved_batches, bo_batches_desc, d.corpus = t->corpus; d.context = 4; d.batch = 1;
          return bo_batches_check(c, &d);)
-RESERVED(reserved_fill, bo_batches_desc, int32_t room[8]; d.corpus = t->corpus; d.context = 4; d.batch = 1;
-         return bo_batches_fill(c, &d, 0, 0, 1, room, room + 4, NULL, NULL, NULL);)
+RESERVED(reserved_fill, bo_batches_desc, int32_t buffer[8]; d.corpus = t->corpus; d.context = 4; d.batch = 1;
+         return bo_batches_fill(c, &d, 0, 0, 1, buffer, buffer + 4, NULL, NULL, NULL);)
 RESERVED(reserved_texts, bo_texts_desc, bo_texts *out; d.kind = BO_TEXTS_ALONE; d.tokenizer = t->tokenizer;
          d.memory = "a"; d.memory_bytes = 1; bo_status s = bo_texts_open(c, &d, &out); bo_texts_close(out); return s;)
 RESERVED(reserved_packs, bo_packs_desc, bo_packs *out; d.texts = t->texts; d.rows = 8; d.most = d.batch = 1;
          bo_status s = bo_packs_create(c, &d, &out); bo_packs_destroy(out); return s;)
 RESERVED(reserved_bleu, bo_bleu_counts, return bo_bleu_add(c, &d, "a", 1, "a", 1, false);)
-RESERVED(reserved_translate, bo_translate_desc, bo_ids ids = {0}; d.most = 2;
+RESERVED(reserved_translate, bo_translate_desc, bo_ids ids = {0}; d.max_tokens = 2;
          bo_status s = bo_model_translate(c, t->translator, t->pairs, 0, 1, &d, &ids, NULL); bo_ids_free(&ids);
          return s;)
 RESERVED(reserved_lanes, bo_lanes_desc, bo_lanes *out; d.count = 1;

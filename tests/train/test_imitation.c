@@ -306,15 +306,16 @@ static void imitation_on_a_text(void **state)
     bo_model *teacher = make_teacher(r), *same = make_student(r, teacher, "softmax", 16, "1");
     bo_model *other = make_student(r, teacher, "softmax", 3, "0");
     double errors[2] = {7, 7}, again[2];
-    assert_ok(c, bo_model_imitation(c, same, r->held, 0, 0, errors));
+    assert_ok(c, bo_model_imitation(c, same, r->held_out, 0, 0, errors));
     assert_true(errors[0] == 0 && isnan(errors[1]));
-    assert_ok(c, bo_model_imitation(c, other, r->held, 0, 200, errors));
+    assert_ok(c, bo_model_imitation(c, other, r->held_out, 0, 200, errors));
     assert_true(isnan(errors[0]) && errors[1] > 0 && errors[1] < 10);
-    assert_ok(c, bo_model_imitation(c, other, r->held, 0, 1, again)); /* one window at least */
+    assert_ok(c, bo_model_imitation(c, other, r->held_out, 0, 1, again)); /* one window at least */
     assert_true(again[1] > 0);
-    assert_ok(c, bo_model_imitation(c, other, r->held, 3, 0, errors)); /* a window of three tokens sees all of them */
+    assert_ok(c,
+              bo_model_imitation(c, other, r->held_out, 3, 0, errors)); /* a window of three tokens sees all of them */
     assert_true(errors[1] == 0);
-    assert_fails(c, BO_INVALID, "linearized", bo_model_imitation(c, teacher, r->held, 0, 0, errors));
+    assert_fails(c, BO_INVALID, "linearized", bo_model_imitation(c, teacher, r->held_out, 0, 0, errors));
     const size_t all = (size_t)bo_corpus_tokens(r->noise);
     assert_fails(c, BO_INVALID, "at least one window", bo_model_imitation(c, other, r->noise, all + 1, 0, errors));
     bo_model_destroy(same), bo_model_destroy(other), bo_model_destroy(teacher);
@@ -330,9 +331,9 @@ static void windows_beyond_the_context(void **state)
     bo_model *teacher = runs_model_of(r, &desc), *student = make_student(r, teacher, "dark", 0, "1");
     double errors[2];
     bo_agreement found;
-    assert_int_equal(bo_model_imitation(c, student, r->held, 17, 0, errors), BO_INVALID);
-    assert_int_equal(bo_model_agreement(c, teacher, student, r->held, 17, 0, &found), BO_INVALID);
-    assert_ok(c, bo_model_agreement(c, teacher, student, r->held, 16, 0, &found));
+    assert_int_equal(bo_model_imitation(c, student, r->held_out, 17, 0, errors), BO_INVALID);
+    assert_int_equal(bo_model_agreement(c, teacher, student, r->held_out, 17, 0, &found), BO_INVALID);
+    assert_ok(c, bo_model_agreement(c, teacher, student, r->held_out, 16, 0, &found));
     bo_model_destroy(student), bo_model_destroy(teacher);
 }
 
@@ -343,18 +344,18 @@ static void agreement_on_a_text(void **state)
     bo_model *teacher = make_teacher(r), *same = make_student(r, teacher, "softmax", 16, "");
     bo_model *other = make_student(r, teacher, "dark", 0, "");
     bo_agreement found;
-    assert_ok(c, bo_model_agreement(c, teacher, same, r->held, 0, 0, &found));
-    assert_int_equal(found.tokens, bo_corpus_tokens(r->held) / 16 * 16);
+    assert_ok(c, bo_model_agreement(c, teacher, same, r->held_out, 0, 0, &found));
+    assert_int_equal(found.tokens, bo_corpus_tokens(r->held_out) / 16 * 16);
     assert_true(found.greedy == 1 && found.divergence == 0);
-    assert_ok(c, bo_model_agreement(c, teacher, other, r->held, 0, 100, &found));
+    assert_ok(c, bo_model_agreement(c, teacher, other, r->held_out, 0, 100, &found));
     assert_int_equal(found.tokens, 96);
     assert_true(found.greedy < 1 && found.divergence > 0);
-    assert_ok(c, bo_model_agreement(c, teacher, other, r->held, 1, 1, &found)); /* one token sees itself only */
+    assert_ok(c, bo_model_agreement(c, teacher, other, r->held_out, 1, 1, &found)); /* one token sees itself only */
     assert_int_equal(found.tokens, 1);
     bo_model_desc desc = runs_desc("softmax");
     desc.vocab = 300;
     bo_model *larger = runs_model_of(r, &desc);
-    assert_fails(c, BO_INVALID, "256 and 300", bo_model_agreement(c, teacher, larger, r->held, 0, 0, &found));
+    assert_fails(c, BO_INVALID, "256 and 300", bo_model_agreement(c, teacher, larger, r->held_out, 0, 0, &found));
     bo_model_destroy(larger), bo_model_destroy(same), bo_model_destroy(other), bo_model_destroy(teacher);
 }
 

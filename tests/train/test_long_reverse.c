@@ -6,16 +6,16 @@
 #include "runs.h"
 #include "text/packs.h"
 
-enum { WORDS = 5000, HELD = 100, LEAST = 3, MOST = 6, LETTERS = 6 };
+enum { LINES = 5000, HELD_OUT = 100, MIN_LENGTH = 3, MAX_LENGTH = 6, ALPHABET = 6 };
 
 static void write_words(const char *path)
 {
     bo_rng rng = bo_rng_make(8, 1);
     FILE *file = fopen(path, "w");
-    for (size_t i = 0; i < WORDS; i++) {
-        char word[MOST + 1] = "";
-        size_t length = LEAST + bo_rng_below(&rng, MOST - LEAST + 1);
-        for (size_t j = 0; j < length; j++) word[j] = (char)('a' + (int)bo_rng_below(&rng, LETTERS));
+    for (size_t i = 0; i < LINES; i++) {
+        char word[MAX_LENGTH + 1] = "";
+        size_t length = MIN_LENGTH + bo_rng_below(&rng, MAX_LENGTH - MIN_LENGTH + 1);
+        for (size_t j = 0; j < length; j++) word[j] = (char)('a' + (int)bo_rng_below(&rng, ALPHABET));
         fprintf(file, "%s\t", word);
         for (size_t j = length; j--;) fputc(word[j], file);
         fputc('\n', file);
@@ -44,12 +44,12 @@ static void learn(runs *r, bo_model *model, const bo_texts *texts, uint64_t step
 
 static size_t right_ones(runs *r, const bo_model *model, const bo_texts *texts, size_t beam)
 {
-    bo_ids ids[HELD] = {{0}};
+    bo_ids ids[HELD_OUT] = {{0}};
     size_t right = 0;
-    assert_int_equal(bo_texts_count(texts), HELD);
+    assert_int_equal(bo_texts_count(texts), HELD_OUT);
     bo_translate_desc desc = {.beam = beam};
-    assert_ok(r->context, bo_model_translate(r->context, model, texts, 0, HELD, &desc, ids, NULL));
-    for (size_t i = 0; i < HELD; i++) {
+    assert_ok(r->context, bo_model_translate(r->context, model, texts, 0, HELD_OUT, &desc, ids, NULL));
+    for (size_t i = 0; i < HELD_OUT; i++) {
         bo_text_view target = bo_text_at(texts, i, 1);
         right += ids[i].count + 1 == target.count &&
                  memcmp(ids[i].items, target.ids, ids[i].count * sizeof *target.ids) == 0;
@@ -58,26 +58,26 @@ static size_t right_ones(runs *r, const bo_model *model, const bo_texts *texts, 
     return right;
 }
 
-static void check(runs *r, const char *kind, bo_cross cross, uint64_t steps, size_t least)
+static void check(runs *r, const char *kind, bo_cross cross, uint64_t steps, size_t min_right)
 {
     bo_model_desc desc = runs_desc(kind);
-    desc.task = BO_MODEL_TASK_TRANSLATE, desc.cross = cross, desc.vocab = 0, desc.context = MOST, desc.layers = 1;
+    desc.task = BO_MODEL_TASK_TRANSLATE, desc.cross = cross, desc.vocab = 0, desc.context = MAX_LENGTH, desc.layers = 1;
     desc.width = 48, desc.block.heads = 4, desc.encoder_layers = 2;
     if (desc.block.attention.kind == BO_ATTENTION_RFA) desc.block.attention.features.features = 64;
     bo_model *model = runs_model_of(r, &desc);
     char path[200];
     snprintf(path, sizeof path, "%s", runs_path(r, "words.tsv"));
     write_words(path);
-    const double part = 1 - (double)HELD / WORDS;
-    bo_texts *texts = open_words(r, model, path, 0, part), *held = open_words(r, model, path, part, 0);
+    const double part = 1 - (double)HELD_OUT / LINES;
+    bo_texts *texts = open_words(r, model, path, 0, part), *held_out = open_words(r, model, path, part, 0);
     learn(r, model, texts, steps);
     for (size_t beam = 1; beam < 5; beam += 3) {
-        size_t right = right_ones(r, model, held, beam);
-        print_message("%s, %s, beam %zu: %zu of %d right\n", kind, bo_cross_name(cross), beam, right, HELD);
-        if (right < least) fail_msg("%s, %s: %zu of %d right", kind, bo_cross_name(cross), right, HELD);
+        size_t right = right_ones(r, model, held_out, beam);
+        print_message("%s, %s, beam %zu: %zu of %d right\n", kind, bo_cross_name(cross), beam, right, HELD_OUT);
+        if (right < min_right) fail_msg("%s, %s: %zu of %d right", kind, bo_cross_name(cross), right, HELD_OUT);
     }
     bo_texts_close(texts);
-    bo_texts_close(held);
+    bo_texts_close(held_out);
     bo_model_destroy(model);
 }
 

@@ -131,7 +131,7 @@ static void states_are_planned(void **state)
                                            .share = 6,
                                            .windows = i & 2 ? 3 : 1,
                                            .micro_batch = 2,
-                                           .most_runs = i & 4 ? 130 : 0};
+                                           .max_runs = i & 4 ? 130 : 0};
         bo_train_states *states;
         const size_t before = counted.bytes, blocks = counted.live;
         assert_ok(context, bo_train_states_create(context, &desc, &states));

@@ -1,20 +1,20 @@
 /* Minutes are converted to steps once; then the run has a fixed number of steps. */
 #include "runs.h"
 
-typedef struct seen {
+typedef struct observed {
     uint64_t steps[2]; /* of the first report that has them, and of the last */
     uint64_t stop_at;
-} seen;
+} observed;
 
 static bool note(void *user, const bo_training_report *report)
 {
-    seen *s = user;
+    observed *s = user;
     if (report->steps && !s->steps[0]) s->steps[0] = report->steps;
     s->steps[1] = report->steps;
     return report->step < s->stop_at;
 }
 
-static bo_trainer_desc timed(runs *r, bo_model *model, const char *name, seen *s)
+static bo_trainer_desc timed(runs *r, bo_model *model, const char *name, observed *s)
 {
     bo_trainer_desc desc = runs_trainer(r, model, name);
     desc.steps = 0;
@@ -29,7 +29,7 @@ static bo_trainer_desc timed(runs *r, bo_model *model, const char *name, seen *s
 static double timed_run(runs *r, const char *name)
 {
     bo_model *model = runs_model(r, "rfa-gate");
-    seen s = {.stop_at = UINT64_MAX};
+    observed s = {.stop_at = UINT64_MAX};
     bo_trainer_desc desc = timed(r, model, name, &s);
     bo_trainer *trainer;
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
@@ -47,25 +47,25 @@ static double timed_run(runs *r, const char *name)
 static void steps_fill_the_time(void **state)
 {
     enum { TRIES = 8 };
-    const double wanted = 60 * 0.02;
+    const double expected = 60 * 0.02;
     double seconds = 0;
     for (int i = 0; i < TRIES; i++) {
         char name[16];
         snprintf(name, sizeof name, "timed-%d", i);
         seconds = timed_run(*state, name);
-        if (seconds > wanted / 3 && seconds < 3 * wanted) return;
+        if (seconds > expected / 3 && seconds < 3 * expected) return;
     }
-    fail_msg("the last of %d runs took %g seconds instead of %g", TRIES, seconds, wanted);
+    fail_msg("the last of %d runs took %g seconds instead of %g", TRIES, seconds, expected);
 }
 
 /* A copy of the directory, made during the run, resumes to the same bits. */
-static void bits_hold_from_there(void **state)
+static void bits_repeat_from_there(void **state)
 {
     runs *r = *state;
     bo_model *first = runs_model(r, "rfa-gate"), *second = runs_model(r, "rfa-gate");
     bo_trainer *trainer;
     char command[256];
-    seen s = {.stop_at = 20};
+    observed s = {.stop_at = 20};
     bo_trainer_desc desc = timed(r, first, "one", &s);
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     assert_int_equal(bo_trainer_run(r->context, trainer), BO_CANCELED);
@@ -73,7 +73,7 @@ static void bits_hold_from_there(void **state)
     snprintf(command, sizeof command, "cp -r %s/one %s/two", r->directory, r->directory);
     assert_int_equal(system(command), 0);
     for (int which = 0; which < 2; which++) {
-        seen rest = {.stop_at = UINT64_MAX};
+        observed rest = {.stop_at = UINT64_MAX};
         desc = timed(r, which ? second : first, which ? "two" : "one", &rest);
         desc.resume = true;
         assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
@@ -93,7 +93,7 @@ static void a_moment_is_enough(void **state)
 {
     runs *r = *state;
     bo_model *model = runs_model(r, "rfa-gate");
-    seen s = {.stop_at = UINT64_MAX};
+    observed s = {.stop_at = UINT64_MAX};
     bo_trainer_desc desc = timed(r, model, NULL, &s);
     bo_trainer *trainer;
     desc.minutes = 1e-9;
@@ -112,7 +112,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(steps_fill_the_time, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(bits_hold_from_there, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(bits_repeat_from_there, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(a_moment_is_enough, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,13 +3,13 @@
 #include "runs.h"
 #include <pthread.h>
 
-enum { MOST = 4 };
+enum { MAX_RANKS = 4 };
 
 /* Sums in the order of the ranks, like the program with MPI. */
 typedef struct meeting {
     pthread_barrier_t barrier;
     int size;
-    void *parts[MOST];
+    void *parts[MAX_RANKS];
 } meeting;
 
 typedef struct member {
@@ -93,7 +93,7 @@ static void *work(void *argument)
 static void run_all(member *members, int size)
 {
     meeting met = {.size = size};
-    pthread_t threads[MOST];
+    pthread_t threads[MAX_RANKS];
     pthread_barrier_init(&met.barrier, NULL, (unsigned)size);
     for (int i = 0; i < size; i++) {
         members[i].met = &met;
@@ -126,11 +126,11 @@ static void destroy(member *members, int size)
 /* The batch is the same; only the order of its sums differs. */
 static void compare_curves(runs *r, bool stateful)
 {
-    member alone, ranks[MOST];
+    member alone, ranks[MAX_RANKS];
     prepare(r, &alone, 1, NULL, stateful);
     run_all(&alone, 1);
     assert_int_equal(alone.status, BO_OK);
-    for (int size = 2; size <= MOST; size += 2) {
+    for (int size = 2; size <= MAX_RANKS; size += 2) {
         prepare(r, ranks, size, NULL, stateful);
         run_all(ranks, size);
         for (int i = 0; i < size; i++) {

@@ -95,7 +95,7 @@ static void the_last_draw_is_saved(void **state)
     bo_evaluation found;
     assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "saved")}, NULL, &loaded));
     assert_true(bo_model_fingerprint(model) == bo_model_fingerprint(loaded));
-    assert_ok(r->context, bo_model_evaluate(r->context, loaded, r->held, 0, 200, &found));
+    assert_ok(r->context, bo_model_evaluate(r->context, loaded, r->held_out, 0, 200, &found));
     assert_true(found.loss == expected);
     bo_model_destroy(model);
     bo_model_destroy(loaded);
@@ -115,12 +115,12 @@ static void draws_follow_the_seed_of_the_run(void **state)
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-static void refuse(runs *r, bo_model *model, const char *words)
+static void refuse(runs *r, bo_model *model, const char *message)
 {
     bo_trainer *trainer;
     bo_trainer_desc desc = runs_trainer(r, model, NULL);
     desc.redraw_every = EVERY;
-    assert_fails(r->context, BO_INVALID, words, bo_trainer_create(r->context, &desc, &trainer));
+    assert_fails(r->context, BO_INVALID, message, bo_trainer_create(r->context, &desc, &trainer));
     bo_model_destroy(model);
 }
 

@@ -207,10 +207,10 @@ static void evaluations_are_made_up_for(void **state)
 
 /* ---- runs with other options ------------------------------------------------------------------------------------- */
 
-static void refused(runs *r, const bo_trainer_desc *desc, const char *words)
+static void refused(runs *r, const bo_trainer_desc *desc, const char *message)
 {
     bo_trainer *trainer;
-    assert_fails(r->context, BO_INVALID, words, bo_trainer_create(r->context, desc, &trainer));
+    assert_fails(r->context, BO_INVALID, message, bo_trainer_create(r->context, desc, &trainer));
     assert_null(trainer);
 }
 

@@ -112,8 +112,9 @@ static void validation_carries_the_state(void **state)
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     assert_ok(r->context, bo_trainer_run(r->context, trainer));
     assert_ok(r->context, bo_trainer_evaluate(r->context, trainer, &found));
-    assert_ok(r->context, bo_model_evaluate(r->context, model, r->held, desc.eval_tokens, desc.eval_tokens, &whole));
-    assert_ok(r->context, bo_model_evaluate(r->context, model, r->held, 0, desc.eval_tokens, &windows));
+    assert_ok(r->context,
+              bo_model_evaluate(r->context, model, r->held_out, desc.eval_tokens, desc.eval_tokens, &whole));
+    assert_ok(r->context, bo_model_evaluate(r->context, model, r->held_out, 0, desc.eval_tokens, &windows));
     assert_true(found.loss == whole.loss && found.loss != windows.loss);
     bo_trainer_destroy(trainer);
     bo_model_destroy(model);
@@ -155,9 +156,10 @@ static bo_model *train_short(runs *r, const char *kind, size_t context, size_t w
 static double largest(const bo_model *a, const bo_model *b)
 {
     const float *x = bo_weights_data(a->weights), *y = bo_weights_data(b->weights);
-    double most = 0;
-    for (size_t i = 0; i < bo_weights_floats(a->weights); i++) most = fmax(most, fabs((double)x[i] - (double)y[i]));
-    return most;
+    double largest = 0;
+    for (size_t i = 0; i < bo_weights_floats(a->weights); i++)
+        largest = fmax(largest, fabs((double)x[i] - (double)y[i]));
+    return largest;
 }
 
 static void two_windows_are_a_long_one(void **state)
@@ -304,10 +306,10 @@ static void lost_states_are_noticed(void **state)
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-static void refuse(runs *r, bo_trainer_desc desc, const char *words)
+static void refuse(runs *r, bo_trainer_desc desc, const char *message)
 {
     bo_trainer *trainer;
-    assert_fails(r->context, BO_INVALID, words, bo_trainer_create(r->context, &desc, &trainer));
+    assert_fails(r->context, BO_INVALID, message, bo_trainer_create(r->context, &desc, &trainer));
     bo_model_destroy(desc.model);
 }
 

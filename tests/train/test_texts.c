@@ -51,12 +51,12 @@ static void translations_are_learned(void **state)
 {
     static const struct {
         const char *kind;
-        double most;
+        double limit;
     } cases[] = {{"rfa", 1.6}, {"ridge", 2.5}, {"gru", 1.6}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const bo_training_score score = train(*state, BO_MODEL_TASK_TRANSLATE, cases[i].kind, 200);
         assert_string_equal(score.name, "perplexity");
-        if (!(score.metric < cases[i].most)) fail_msg("%s: perplexity %g", cases[i].kind, score.metric);
+        if (!(score.metric < cases[i].limit)) fail_msg("%s: perplexity %g", cases[i].kind, score.metric);
     }
 }
 

@@ -94,15 +94,15 @@ static void facts(void **state)
     char path[64];
     train(r, trace_path(path), 1, false, false);
     trace_events t = trace_parse(path);
-    size_t seen = 0;
+    size_t count = 0;
     for (size_t i = 0; i < t.count; i++) {
         const trace_event *e = &t.event[i];
         if (strcmp(e->name, "embed") != 0 || strcmp(trace_fact(e, "inputs"), "64x1, 256x16") != 0) continue;
         assert_string_equal(trace_fact(e, "outputs"), "64x16"); /* 4 sequences of 16 tokens, width 16 */
         assert_true(bo_json_member(e->facts, "bytes")->number >= 64 * 16 * 4);
-        seen++;
+        count++;
     }
-    assert_int_equal(seen, 12);
+    assert_int_equal(count, 12);
     trace_free(&t);
     unlink(path);
 }

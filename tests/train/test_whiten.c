@@ -120,7 +120,7 @@ static bo_capture *run_text(runs *r, const bo_model *model)
 }
 
 /* Compares M of a model with the queries and keys of `before` on the same tokens. */
-static void judge(runs *r, const bo_model *model, const bo_model *before)
+static void check_queries(runs *r, const bo_model *model, const bo_model *before)
 {
     const bo_model_desc *d = &model->desc;
     const size_t width = d->block.heads * DIM;
@@ -164,13 +164,13 @@ static void m_whitens_queries_and_keys(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         bo_model *model = make_dark(r, kinds[i]), *before = make_dark(r, kinds[i]);
         take_step(r, model);
-        judge(r, model, before);
+        check_queries(r, model, before);
         bo_model_destroy(model);
         bo_model_destroy(before);
     }
     bo_model *model = make_adapted(r, NULL), *before = make_adapted(r, NULL);
     take_step(r, model);
-    judge(r, model, before);
+    check_queries(r, model, before);
     bo_model_destroy(model);
     bo_model_destroy(before);
 }
@@ -188,7 +188,7 @@ static void once(void **state)
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     assert_ok(r->context, bo_trainer_run(r->context, trainer));
     bo_trainer_destroy(trainer);
-    judge(r, model, before);
+    check_queries(r, model, before);
     bo_model_destroy(model);
     bo_model_destroy(before);
 }
@@ -239,11 +239,11 @@ static void goes_on_to_the_same_bits(void **state)
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-static void refuse(runs *r, bo_model *model, const char *words)
+static void refuse(runs *r, bo_model *model, const char *message)
 {
     bo_trainer *trainer;
     bo_trainer_desc desc = trainer_of(r, model, NULL);
-    assert_fails(r->context, BO_INVALID, words, bo_trainer_create(r->context, &desc, &trainer));
+    assert_fails(r->context, BO_INVALID, message, bo_trainer_create(r->context, &desc, &trainer));
     bo_model_destroy(model);
 }
 

@@ -11,7 +11,7 @@
 enum { WIDTHS = 4 };
 static const size_t widths[WIDTHS] = {16, 32, 64, 128};
 
-static bo_widths_desc make(bo_parametrization kind)
+static bo_widths_desc describe(bo_parametrization kind)
 {
     bo_widths_desc desc = {.model = {.layers = 2,
                                      .width = 16,
@@ -37,22 +37,22 @@ static bo_widths *check(bo_context *context, const bo_widths_desc *desc)
 }
 
 /* Largest and smallest slope over the parts after the last step. */
-static void slopes(const bo_widths *w, double *least, double *most)
+static void slope_range(const bo_widths *w, double *lowest, double *highest)
 {
-    *least = INFINITY, *most = -INFINITY;
+    *lowest = INFINITY, *highest = -INFINITY;
     for (size_t part = 0; part < w->parts; part++) {
         double slope = w->activations[w->steps * w->parts + part].slope;
-        *least = fmin(*least, slope), *most = fmax(*most, slope);
+        *lowest = fmin(*lowest, slope), *highest = fmax(*highest, slope);
     }
 }
 
 static void expect_flat(bo_context *context, const bo_widths_desc *desc, const char *name)
 {
-    double least, most;
+    double lowest, highest;
     bo_widths *w = check(context, desc);
-    slopes(w, &least, &most);
-    if (!(least > -0.5 && most < 0.25))
-        fail_msg("%s: slopes from %.2f to %.2f, expected none outside -1/2 and 1/4", name, least, most);
+    slope_range(w, &lowest, &highest);
+    if (!(lowest > -0.5 && highest < 0.25))
+        fail_msg("%s: slopes from %.2f to %.2f, expected none outside -1/2 and 1/4", name, lowest, highest);
     bo_widths_destroy(w);
 }
 
@@ -60,16 +60,16 @@ static void flat_or_not(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    double least, most;
+    double lowest, highest;
     for (bo_parametrization kind = 0; kind < BO_PARAMETRIZATION_COUNT; kind++) {
-        bo_widths_desc desc = make(kind);
+        bo_widths_desc desc = describe(kind);
         if (kind) {
             expect_flat(context, &desc, bo_parametrization_name(kind));
             continue;
         }
         bo_widths *w = check(context, &desc);
-        slopes(w, &least, &most);
-        assert_true(most > 0.5);
+        slope_range(w, &lowest, &highest);
+        assert_true(highest > 0.5);
         for (size_t i = 0; i < w->matrices; i++) assert_true(w->changes[i].slope > 0.4);
         bo_widths_destroy(w);
     }
@@ -81,7 +81,7 @@ static void every_optimizer(void **state)
     (void)state;
     bo_context *context = test_context(1);
     for (bo_optimizer_kind kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) {
-        bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+        bo_widths_desc desc = describe(BO_PARAMETRIZATION_MUP);
         desc.optimizer.kind = kind;
         if (kind == BO_OPTIMIZER_SGD) desc.steps = 10; /* short runs: at first the random part dominates */
         expect_flat(context, &desc, bo_optimizer_kind_name(kind));
@@ -94,13 +94,13 @@ static void every_mixer_and_mlp(void **state)
     (void)state;
     bo_context *context = test_context(1);
     for (bo_mixer mixer = 0; mixer < BO_MIXER_COUNT; mixer++) {
-        bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+        bo_widths_desc desc = describe(BO_PARAMETRIZATION_MUP);
         desc.model.block.mixer = mixer;
         if (mixer != BO_MIXER_ATTENTION) memset(&desc.model.block.attention, 0, sizeof desc.model.block.attention);
         expect_flat(context, &desc, bo_mixer_name(mixer));
     }
     for (bo_mlp mlp = 0; mlp < BO_MLP_COUNT; mlp++) {
-        bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+        bo_widths_desc desc = describe(BO_PARAMETRIZATION_MUP);
         desc.model.block.mlp = mlp;
         if (mlp == BO_MLP_NONE) continue; /* a part that changes nothing has no size */
         expect_flat(context, &desc, bo_mlp_name(mlp));
@@ -119,7 +119,7 @@ static void layers_in_blocks(void **state)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (int residual = 0; residual < 2; residual++) {
-            bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+            bo_widths_desc desc = describe(BO_PARAMETRIZATION_MUP);
             desc.model.block.layers = lists[i];
             desc.model.block.residual = residual ? BO_RESIDUAL_SANDWICH : BO_RESIDUAL_SEQUENTIAL;
             expect_flat(context, &desc, lists[i]);
@@ -135,7 +135,7 @@ static void every_attention(void **state)
                                           "delta",    "retention", "hedgehog", "gated-ridge"};
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
-        bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+        bo_widths_desc desc = describe(BO_PARAMETRIZATION_MUP);
         desc.model.block.attention = (bo_attention_desc){0};
         assert_true(bo_attention_preset(presets[i], &desc.model.block.attention));
         if (!strcmp(presets[i], "hybrid")) desc.model.block.attention.window = 5;
@@ -153,7 +153,7 @@ static void spectral_condition(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+    bo_widths_desc desc = describe(BO_PARAMETRIZATION_MUP);
     desc.model.untied = true;
     for (int muon = 0; muon < 2; muon++) {
         desc.optimizer.kind = muon ? BO_OPTIMIZER_MUON : BO_OPTIMIZER_ADAMW;
@@ -176,7 +176,7 @@ static void base_is_standard(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_widths_desc standard = make(BO_PARAMETRIZATION_STANDARD), mup = make(BO_PARAMETRIZATION_MUP);
+    bo_widths_desc standard = describe(BO_PARAMETRIZATION_STANDARD), mup = describe(BO_PARAMETRIZATION_MUP);
     bo_widths *a = check(context, &standard), *b = check(context, &mup);
     for (size_t step = 0; step <= a->steps; step++) {
         assert_true(a->losses[step].values[0] == b->losses[step].values[0]);
@@ -195,7 +195,7 @@ static void last_places(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+    bo_widths_desc desc = describe(BO_PARAMETRIZATION_MUP);
     desc.width_count = 2, desc.steps = 1;
     bo_widths *w = check(context, &desc);
     const size_t steps = w->steps, parts = w->parts, matrices = w->matrices;
@@ -213,7 +213,7 @@ static void refusals(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+    bo_widths_desc desc = describe(BO_PARAMETRIZATION_MUP);
     const size_t odd[] = {16, 20};
     bo_widths *w = (bo_widths *)&desc;
     desc.reserved[3] = 1;
@@ -247,7 +247,7 @@ static bo_status once(void *what)
 static void out_of_memory(void **state)
 {
     (void)state;
-    setting s = {.desc = make(BO_PARAMETRIZATION_MUP)};
+    setting s = {.desc = describe(BO_PARAMETRIZATION_MUP)};
     s.context = counting_context(&s.counted, 1);
     s.desc.model.layers = 1, s.desc.model.context = 4, s.desc.width_count = 2, s.desc.steps = 1;
     counting_inject(&(injection){&s.counted, s.context, once, &s, 40, 37, "the sequences of a call"});

@@ -37,7 +37,8 @@ static bo_status read_from(bo_context *context, const char *where, const bo_netw
 {
     const bo_json *from = bo_json_member(json, "from"), *item;
     const bo_layer_type *type = layer->type;
-    const size_t least = type->least ? type->least : 1, most = type->most ? type->most : 1;
+    const size_t min_inputs = type->min_inputs ? type->min_inputs : 1,
+                 max_inputs = type->max_inputs ? type->max_inputs : 1;
     if (!from) {
         layer->from[0] = index ? (int)index - 1 : BO_INPUT_LAYER;
         layer->inputs = 1;
@@ -50,10 +51,11 @@ static bo_status read_from(bo_context *context, const char *where, const bo_netw
     } else {
         BO_TRY(find(context, where, network, layer, "from", from, &layer->from[layer->inputs++]));
     }
-    if (layer->inputs >= least && layer->inputs <= most) return BO_OK;
+    if (layer->inputs >= min_inputs && layer->inputs <= max_inputs) return BO_OK;
     return bo_fail(context, BO_FORMAT, "%s: %s: expected %s %zu inputs, found %zu%s", where, bo_layer_name(layer).text,
-                   layer->inputs < least ? "at least" : "at most", layer->inputs < least ? least : most, layer->inputs,
-                   layer->inputs < least ? ": name them with \"from\"" : "");
+                   layer->inputs < min_inputs ? "at least" : "at most",
+                   layer->inputs < min_inputs ? min_inputs : max_inputs, layer->inputs,
+                   layer->inputs < min_inputs ? ": name them with \"from\"" : "");
 }
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
@@ -68,13 +70,13 @@ typedef struct walk {
 /* Reports a cycle: lists the layers of the path from `first` as "a, b and c". */
 static bo_status refuse_cycle(bo_context *context, const char *where, const walk *w, size_t first)
 {
-    char words[600];
+    char cycle[600];
     size_t start = 0, used = 0;
     while (w->path[start] != first) start++;
     for (size_t i = start; i < w->depth && used < 480; i++)
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > start ? ", which reads from " : "",
+        used += (size_t)snprintf(cycle + used, sizeof cycle - used, "%s%s", i > start ? ", which reads from " : "",
                                  bo_layer_name(&w->network->layers[w->path[i]]).text);
-    return bo_fail(context, BO_FORMAT, "%s: a cycle: %s, which reads from %s", where, words,
+    return bo_fail(context, BO_FORMAT, "%s: a cycle: %s, which reads from %s", where, cycle,
                    bo_layer_name(&w->network->layers[first]).text);
 }
 
@@ -112,11 +114,11 @@ static bo_status sort_layers(bo_context *context, const char *where, walk *w)
     for (size_t i = 0; i < count; i++) BO_TRY(visit(context, where, w, i)); /* finds cycles among unused layers, too */
     if (used == count) return BO_OK;
     for (size_t i = 0; i < count; i++) { /* reports the first layer whose output is not used */
-        bool taken = i == network->output || (int)i == network->target;
+        bool is_used = i == network->output || (int)i == network->target;
         for (size_t j = 0; j < count; j++)
             for (size_t k = 0; k < network->layers[j].inputs; k++)
-                taken = taken || network->layers[j].from[k] == (int)i;
-        if (!taken)
+                is_used = is_used || network->layers[j].from[k] == (int)i;
+        if (!is_used)
             return bo_fail(context, BO_FORMAT,
                            "%s: %s: its output is not used, and it is not the output of the network", where,
                            bo_layer_name(&network->layers[i]).text);
@@ -163,19 +165,20 @@ static bo_status read_wiring(bo_context *context, const char *where, const bo_js
 
 static bool sets_width(const bo_layer *layer)
 {
-    const bo_width *own = &layer->options.width;
-    return layer->type->sets_width && (own->value || own->symbol);
+    const bo_width *width = &layer->options.width;
+    return layer->type->sets_width && (width->value || width->symbol);
 }
 
 /* Marks layers that only reshape the input: their width does not depend on the multiplier. */
-static void mark_given(bo_network *network)
+static void mark_reshapes(bo_network *network)
 {
     for (size_t i = 0; i < network->count; i++) {
         bo_layer *layer = &network->layers[network->order[i]];
-        layer->given = !sets_width(layer);
+        layer->reshapes_input = !sets_width(layer);
         for (size_t k = 0; k < layer->inputs; k++)
-            layer->given = layer->given && (layer->from[k] < 0 || network->layers[layer->from[k]].given);
-        if (layer->given) layer->fixed = true;
+            layer->reshapes_input =
+                layer->reshapes_input && (layer->from[k] < 0 || network->layers[layer->from[k]].reshapes_input);
+        if (layer->reshapes_input) layer->fixed = true;
     }
 }
 
@@ -190,8 +193,8 @@ static void mark_fixed(bo_network *network)
     }
 }
 
-static bo_status settle(bo_context *context, const char *where, const bo_network *network, const bo_layer *layer,
-                        bool fixed, bo_width *width)
+static bo_status resolve_width(bo_context *context, const char *where, const bo_network *network, const bo_layer *layer,
+                               bool fixed, bo_width *width)
 {
     static const char *const missing[] = {"", "classes", "targets", "numbers of the input"};
     const bo_facts *facts = &network->facts;
@@ -216,15 +219,15 @@ static bo_status settle(bo_context *context, const char *where, const bo_network
 static bo_status settle_widths(bo_context *context, const char *where, bo_network *network)
 {
     mark_fixed(network);
-    mark_given(network);
+    mark_reshapes(network);
     for (size_t i = 0; i < network->count; i++) {
         bo_layer *layer = &network->layers[i];
         const bo_field *fields = layer->type->fields;
         for (size_t f = 0; f < layer->type->field_count; f++) {
             if (fields[f].type != BO_FIELD_WIDTH) continue;
             const bool outer = fields[f].offset == offsetof(bo_layer_options, width);
-            BO_TRY(settle(context, where, network, layer, layer->fixed && outer,
-                          (bo_width *)((char *)&layer->options + fields[f].offset)));
+            BO_TRY(resolve_width(context, where, network, layer, layer->fixed && outer,
+                                 (bo_width *)((char *)&layer->options + fields[f].offset)));
         }
     }
     return BO_OK;
@@ -258,15 +261,15 @@ bo_layer_label bo_layer_name(const bo_layer *layer)
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
 /* Fills in a number that the description does not contain from the data. If both contain it, they must agree. */
-static bo_status meet(bo_context *context, const char *where, const char *what, size_t *mine, size_t data)
+static bo_status match_number(bo_context *context, const char *where, const char *what, size_t *value, size_t data)
 {
-    if (*mine && data && *mine != data)
-        return bo_fail(context, BO_FORMAT, "%s: expected data with %zu %s, found %zu", where, *mine, what, data);
-    if (!*mine) *mine = data;
+    if (*value && data && *value != data)
+        return bo_fail(context, BO_FORMAT, "%s: expected data with %zu %s, found %zu", where, *value, what, data);
+    if (!*value) *value = data;
     return BO_OK;
 }
 
-static bo_status settle_input(bo_context *context, const char *where, bo_network *network)
+static bo_status resolve_input(bo_context *context, const char *where, bo_network *network)
 {
     bo_shape *shape = &network->input_shape;
     const size_t dim = network->facts.dim;
@@ -283,7 +286,7 @@ static bo_status settle_input(bo_context *context, const char *where, bo_network
     if (bo_shape_places(shape) > BO_NETWORK_SIZE || numbers > BO_NETWORK_SIZE)
         return bo_fail(context, BO_FORMAT, "%s: an example of more than %d numbers is not supported", where,
                        BO_NETWORK_SIZE);
-    BO_TRY(meet(context, where, "numbers per example", &numbers, dim));
+    BO_TRY(match_number(context, where, "numbers per example", &numbers, dim));
     network->facts.dim = numbers;
     return BO_OK;
 }
@@ -336,7 +339,7 @@ static bo_status read_input(bo_context *context, const char *where, const bo_jso
     network->input_shape = count == IMAGE_FIELDS      ? (bo_shape){2, {in.height, in.width}, in.channels}
                            : count == SEQUENCE_FIELDS ? (bo_shape){1, {1, in.length}, in.channels}
                                                       : (bo_shape){0, {1, 1}, in.width};
-    return settle_input(context, place, network);
+    return resolve_input(context, place, network);
 }
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
@@ -502,7 +505,7 @@ bo_status bo_network_describe(bo_context *context, const char *where, const bo_j
     size_t classes = 0;
     BO_TRY(check_members(context, where, json));
     BO_TRY(bo_fields_read(context, where, &classes_field, 1, json, &classes));
-    BO_TRY(meet(context, where, "classes", &classes, network->facts.classes));
+    BO_TRY(match_number(context, where, "classes", &classes, network->facts.classes));
     network->facts.classes = classes;
     BO_TRY(read_input(context, where, bo_json_member(json, "input"), network));
     BO_TRY(read_structure(context, where, json, network));

@@ -11,7 +11,7 @@
 
 /* Examples with their private members. */
 typedef struct examples_owner {
-    bo_examples shown;
+    bo_examples view;
     size_t *order;     /* the rows of the parts, one part after another; NULL: every row is in every part */
     bo_data *data;     /* owns x, y and schema if they were read from a file */
     int32_t *adjacent; /* owns first and neighbors */
@@ -20,21 +20,21 @@ typedef struct examples_owner {
 /* ====================================================================================================================
  * Edges: converts pairs of node numbers to an ascending list of neighbors per node. */
 
-enum { BLOCK_ROWS = BO_SIZE(4096, 4), MOST_NODES = INT32_MAX - 1 };
+enum { BLOCK_ROWS = BO_SIZE(4096, 4), MAX_NODES = INT32_MAX - 1 };
 
 typedef struct pairs {
     int32_t (*list)[2]; /* from, to */
-    size_t count, room;
+    size_t count, capacity;
 } pairs;
 
 static bo_status add_pair(bo_context *context, pairs *p, int32_t from, int32_t to)
 {
-    if (p->count == p->room) {
-        const size_t room = 2 * p->room + 1024;
-        int32_t (*larger)[2] = bo_realloc(context, p->list, room, sizeof *larger, "the edges");
+    if (p->count == p->capacity) {
+        const size_t capacity = 2 * p->capacity + 1024;
+        int32_t (*larger)[2] = bo_realloc(context, p->list, capacity, sizeof *larger, "the edges");
         if (!larger) return BO_MEMORY;
         p->list = larger;
-        p->room = room;
+        p->capacity = capacity;
     }
     p->list[p->count][0] = from;
     p->list[p->count++][1] = to;
@@ -105,7 +105,7 @@ static void drop_repeats(pairs *p)
 
 static bo_status make_lists(bo_context *context, const pairs *p, examples_owner *owner)
 {
-    bo_examples *examples = &owner->shown;
+    bo_examples *examples = &owner->view;
     const size_t nodes = examples->rows;
     int32_t *first = bo_alloc(context, nodes + 1 + p->count, sizeof *first, "the edges of a graph");
     if (!first) return BO_MEMORY;
@@ -129,19 +129,19 @@ static bo_status load_pairs(bo_context *context, const bo_examples_desc *desc, s
     bo_reader_close(reader);
     for (size_t i = 0; status == BO_OK && desc->self_loops && i < nodes; i++)
         status = add_pair(context, p, (int32_t)i, (int32_t)i);
-    if (status == BO_OK && p->count > MOST_NODES)
+    if (status == BO_OK && p->count > MAX_NODES)
         status = bo_fail(context, BO_UNSUPPORTED, "%s: %zu edges, but at most %d are supported", desc->edges, p->count,
-                         MOST_NODES);
+                         MAX_NODES);
     return status;
 }
 
 static bo_status load_edges(bo_context *context, const bo_examples_desc *desc, examples_owner *owner)
 {
-    const bo_examples *examples = &owner->shown;
+    const bo_examples *examples = &owner->view;
     pairs p = {0};
-    if (examples->rows > MOST_NODES)
+    if (examples->rows > MAX_NODES)
         return bo_fail(context, BO_UNSUPPORTED, "a graph of %zu nodes: at most %d are supported", examples->rows,
-                       MOST_NODES);
+                       MAX_NODES);
     bo_status status = load_pairs(context, desc, examples->rows, &p);
     if (status == BO_OK) {
         if (p.count) qsort(p.list, p.count, sizeof *p.list, ascending);
@@ -203,18 +203,18 @@ static void put_all(bo_examples *examples)
 /* Sorts the rows by part. */
 static bo_status arrange(bo_context *context, examples_owner *owner, const bo_split *splits)
 {
-    const size_t rows = owner->shown.rows;
+    const size_t rows = owner->view.rows;
     size_t *order = bo_alloc(context, rows, sizeof *order, "parts of the rows"), used = 0;
     if (!order) return BO_MEMORY;
     for (int p = 0; p < BO_SPLIT_ALL; p++) {
         const size_t begin = used;
         for (size_t i = 0; i < rows; i++)
             if ((int)splits[i] == p) order[used++] = i;
-        owner->shown.parts[p] = (bo_examples_part){.count = used - begin, .rows = order + begin};
+        owner->view.parts[p] = (bo_examples_part){.count = used - begin, .rows = order + begin};
     }
     bo_free(owner->order);
     owner->order = order;
-    if (!owner->shown.parts[BO_SPLIT_TRAIN].count) return bo_fail(context, BO_INVALID, "no rows are left for training");
+    if (!owner->view.parts[BO_SPLIT_TRAIN].count) return bo_fail(context, BO_INVALID, "no rows are left for training");
     return BO_OK;
 }
 
@@ -247,8 +247,8 @@ bo_status bo_examples_split(bo_context *context, bo_examples *examples, double v
 
 static bo_status load_split(bo_context *context, const char *path, examples_owner *owner)
 {
-    bo_split *splits = bo_alloc(context, owner->shown.rows, sizeof *splits, "parts of the rows");
-    bo_status status = splits ? bo_split_load(context, path, owner->shown.rows, splits) : BO_MEMORY;
+    bo_split *splits = bo_alloc(context, owner->view.rows, sizeof *splits, "parts of the rows");
+    bo_status status = splits ? bo_split_load(context, path, owner->view.rows, splits) : BO_MEMORY;
     if (status == BO_OK) status = arrange(context, owner, splits);
     bo_free(splits);
     return status;
@@ -259,14 +259,14 @@ static bo_status load_split(bo_context *context, const char *path, examples_owne
 static void point_to_data(examples_owner *owner)
 {
     const bo_data *data = owner->data;
-    owner->shown = (bo_examples){.rows = data->rows,
-                                 .dim = data->dim,
-                                 .targets = data->y ? data->targets : 0,
-                                 .classes = data->y ? data->classes : 0,
-                                 .x = data->x,
-                                 .y = data->y,
-                                 .schema = data->schema};
-    put_all(&owner->shown);
+    owner->view = (bo_examples){.rows = data->rows,
+                                .dim = data->dim,
+                                .targets = data->y ? data->targets : 0,
+                                .classes = data->y ? data->classes : 0,
+                                .x = data->x,
+                                .y = data->y,
+                                .schema = data->schema};
+    put_all(&owner->view);
 }
 
 static bo_status refuse_missing_targets(bo_context *context, const bo_data_desc *desc, const bo_data *data)
@@ -289,10 +289,10 @@ static bo_status load(bo_context *context, const bo_examples_desc *desc, const b
     BO_TRY(bo_data_load(context, &data, network ? network->schema : NULL, &owner->data));
     BO_TRY(refuse_missing_targets(context, &data, owner->data));
     point_to_data(owner);
-    if (!owner->shown.rows) return bo_fail(context, BO_FORMAT, "%s: has no rows", bo_data_name(&desc->data));
+    if (!owner->view.rows) return bo_fail(context, BO_FORMAT, "%s: has no rows", bo_data_name(&desc->data));
     if (desc->edges) BO_TRY(load_edges(context, desc, owner));
     if (desc->split) return load_split(context, desc->split, owner);
-    return parts ? bo_examples_split(context, &owner->shown, desc->valid, desc->test, desc->seed) : BO_OK;
+    return parts ? bo_examples_split(context, &owner->view, desc->valid, desc->test, desc->seed) : BO_OK;
 }
 
 bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, const bo_model *model, bo_examples **out)
@@ -304,9 +304,9 @@ bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, co
     if (!owner) return BO_MEMORY;
     const bo_status status = load(context, desc, model ? model->network : NULL, owner);
     if (status != BO_OK)
-        bo_examples_destroy(&owner->shown);
+        bo_examples_destroy(&owner->view);
     else
-        *out = &owner->shown;
+        *out = &owner->view;
     return status;
 }
 
@@ -339,23 +339,23 @@ bo_status bo_examples_create(bo_context *context, const bo_examples_arrays *arra
     if (arrays->first) BO_TRY(check_edges(context, arrays));
     examples_owner *owner = bo_alloc(context, 1, sizeof *owner, "examples");
     if (!owner) return BO_MEMORY;
-    owner->shown = (bo_examples){.rows = arrays->rows,
-                                 .dim = arrays->dim,
-                                 .targets = arrays->y ? arrays->targets : 0,
-                                 .classes = arrays->y ? arrays->classes : 0,
-                                 .x = arrays->x,
-                                 .y = arrays->y,
-                                 .edges = arrays->edges,
-                                 .first = arrays->first,
-                                 .neighbors = arrays->neighbors};
-    put_all(&owner->shown);
+    owner->view = (bo_examples){.rows = arrays->rows,
+                                .dim = arrays->dim,
+                                .targets = arrays->y ? arrays->targets : 0,
+                                .classes = arrays->y ? arrays->classes : 0,
+                                .x = arrays->x,
+                                .y = arrays->y,
+                                .edges = arrays->edges,
+                                .first = arrays->first,
+                                .neighbors = arrays->neighbors};
+    put_all(&owner->view);
     const bool parts = arrays->valid != 0 || arrays->test != 0;
     const bo_status status =
-        parts ? bo_examples_split(context, &owner->shown, arrays->valid, arrays->test, arrays->seed) : BO_OK;
+        parts ? bo_examples_split(context, &owner->view, arrays->valid, arrays->test, arrays->seed) : BO_OK;
     if (status != BO_OK)
-        bo_examples_destroy(&owner->shown);
+        bo_examples_destroy(&owner->view);
     else
-        *out = &owner->shown;
+        *out = &owner->view;
     return status;
 }
 

@@ -212,12 +212,12 @@ static bo_status read_format(bo_context *context, const char *where, const bo_js
 {
     const char *const name = bo_json_member(json, "bochner_network") != NULL ? "bochner_network" : "bochner_format";
     const bool former = strcmp(name, "bochner_network") == 0;
-    const size_t most = former ? FORMER : FORMAT;
+    const size_t max_format = former ? FORMER : FORMAT;
     if (!bo_json_size(bo_json_member(json, name), &out->format) || out->format < 1)
         return bo_fail(context, BO_FORMAT, "%s: \"%s\" should be a whole number", where, name);
-    if (out->format > most)
+    if (out->format > max_format)
         return bo_fail(context, BO_VERSION, "%s: the network has format %zu, but Bochner %s reads formats up to %zu",
-                       where, out->format, bo_version(), most);
+                       where, out->format, bo_version(), max_format);
     out->causal = former && out->format < FORMER;
     out->model = bo_json_member(json, former ? "model" : "network");
     return BO_OK;
@@ -264,12 +264,12 @@ static bo_status check_format(bo_context *context, const char *where, const head
 }
 
 /* Reports an error that would be the caller's mistake as an error in the file. */
-static bo_status blame(bo_context *context, const char *where, bo_status status)
+static bo_status format_error(bo_context *context, const char *where, bo_status status)
 {
-    char words[700];
+    char message[700];
     if (status != BO_INVALID) return status;
-    snprintf(words, sizeof words, "%s", bo_context_error(context));
-    return bo_fail(context, BO_FORMAT, "%s: %s", where, words);
+    snprintf(message, sizeof message, "%s", bo_context_error(context));
+    return bo_fail(context, BO_FORMAT, "%s: %s", where, message);
 }
 
 bo_status bo_network_parse(bo_context *context, const char *where, const char *text, size_t length, bo_network **out)
@@ -281,7 +281,8 @@ bo_status bo_network_parse(bo_context *context, const char *where, const char *t
         return bo_input_too_large(context, where, length, false, bo_limits_network.bytes);
     BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
     bo_status status = read_header(context, where, json, &head);
-    if (status == BO_OK) status = blame(context, where, bo_network_build(context, where, head.model, &head.build, out));
+    if (status == BO_OK)
+        status = format_error(context, where, bo_network_build(context, where, head.model, &head.build, out));
     if (status == BO_OK) status = check_format(context, where, &head, *out);
     if (status == BO_OK) status = read_schema(context, json, *out);
     bo_json_delete(json);

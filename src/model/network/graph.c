@@ -10,12 +10,13 @@
 
 bo_value bo_record_refuse(bo_recorder *r, const char *format, ...)
 {
-    char words[400];
+    char message[400];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    if (r->status == BO_OK) r->status = bo_fail(r->context, BO_INVALID, "%s: %s", bo_layer_name(r->layer).text, words);
+    if (r->status == BO_OK)
+        r->status = bo_fail(r->context, BO_INVALID, "%s: %s", bo_layer_name(r->layer).text, message);
     return 0;
 }
 
@@ -93,17 +94,17 @@ static void record_inputs(bo_recorder *r)
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
-static bo_value take_inputs(bo_recorder *r, const bo_value *values)
+static bo_value get_inputs(bo_recorder *r, const bo_value *values)
 {
     static const char *const ranks[] = {"rows", "sequences", "images"};
     const bo_layer *layer = r->layer;
     const bo_layer_type *type = layer->type;
-    const unsigned takes = type->takes ? type->takes : BO_TAKES_ALL;
+    const unsigned accepts = type->accepts ? type->accepts : BO_ACCEPTS_ALL;
     for (size_t i = 0; i < layer->inputs; i++) {
         const int from = layer->from[i];
         r->in[i] = from < 0 ? r->out->network.x : values[from];
         r->shapes[i] = from < 0 ? r->network->input_shape : r->network->layers[from].shape;
-        if (!(takes >> r->shapes[i].rank & 1))
+        if (!(accepts >> r->shapes[i].rank & 1))
             return bo_record_refuse(r, "%s does not take %s, but its input is %s", type->name, ranks[r->shapes[i].rank],
                                     bo_shape_text(&r->shapes[i]).text);
     }
@@ -114,14 +115,14 @@ static bo_value take_inputs(bo_recorder *r, const bo_value *values)
     return r->in[0];
 }
 
-static bool make_object(bo_recorder *r, bo_layer *layer)
+static bool create_object(bo_recorder *r, bo_layer *layer)
 {
-    if (!layer->type->make) return true;
-    const bo_status status = layer->type->make(r->context, layer, &r->shapes[0], r->network);
+    if (!layer->type->create) return true;
+    const bo_status status = layer->type->create(r->context, layer, &r->shapes[0], r->network);
     if (status == BO_OK) return true;
-    char words[400];
-    snprintf(words, sizeof words, "%s", bo_context_error(r->context));
-    r->status = bo_fail(r->context, status, "%s: %s", bo_layer_name(layer).text, words);
+    char message[400];
+    snprintf(message, sizeof message, "%s", bo_context_error(r->context));
+    r->status = bo_fail(r->context, status, "%s: %s", bo_layer_name(layer).text, message);
     return false;
 }
 
@@ -141,8 +142,8 @@ static bo_value record_layer(bo_recorder *r, bo_layer *layer, const bo_value *va
     r->layer = layer;
     r->options = &layer->options;
     bo_graph_scope(r->graph, "%s", r->network->within ? layer->name : bo_layer_name(layer).text);
-    if (!take_inputs(r, values)) return 0;
-    if (r->building && !make_object(r, layer)) return 0;
+    if (!get_inputs(r, values)) return 0;
+    if (r->building && !create_object(r, layer)) return 0;
     const size_t before = bo_graph_recorded(r->graph);
     const bo_value value = layer->type->record(r);
     if (!r->building || !value) return value;
@@ -167,9 +168,9 @@ static void finish(bo_recorder *r, const bo_value *values)
     if (!r->desc->outputs) return;
     bo_graph_scope(r->graph, "output");
     const bo_layer *last = &r->network->layers[r->network->output];
-    const int taken = last->from[0];
+    const int source = last->from[0];
     bo_value shown = values[r->network->output];
-    if (r->desc->before) shown = taken < 0 ? out->network.x : values[taken];
+    if (r->desc->before) shown = source < 0 ? out->network.x : values[source];
     out->outputs = bo_record_chosen(r, shown);
     bo_graph_keep(r->graph, out->outputs);
     const int target = r->network->target;
@@ -227,11 +228,11 @@ bo_status bo_network_graph_record(const bo_model *model, const bo_model_graph_de
     bo_context *context = bo_graph_context(out->graph);
     bo_recorder r = {.context = context, .network = network, .desc = desc, .out = out, .graph = out->graph};
     r.examples = network->input != BO_NETWORK_INPUT_GRAPH ? desc->examples : desc->data ? desc->data->rows : 1;
-    const size_t most =
+    const size_t max_numbers =
         bo_max(r.examples * network->facts.dim, desc->examples * bo_max(bo_network_outputs(network), 1));
     out->network.examples = desc->examples;
-    out->network.room = bo_alloc_raw(context, most, sizeof(float), "a batch of examples");
-    if (!out->network.room) r.status = BO_MEMORY;
+    out->network.buffer = bo_alloc_raw(context, max_numbers, sizeof(float), "a batch of examples");
+    if (!out->network.buffer) r.status = BO_MEMORY;
     record_inputs(&r);
     bo_value *values = bo_record_layers(&r, true);
     if (values) finish(&r, values);
@@ -242,7 +243,7 @@ bo_status bo_network_graph_record(const bo_model *model, const bo_model_graph_de
 void bo_network_inputs_release(bo_network_inputs *inputs)
 {
     for (size_t i = 0; i < inputs->constants; i++) bo_free(inputs->constant[i].data);
-    bo_free(inputs->room);
+    bo_free(inputs->buffer);
 }
 
 /* ====================================================================================================================
@@ -280,11 +281,11 @@ static bo_status fill_rows(bo_context *context, const bo_network *network, bo_mo
 {
     const bo_network_inputs *in = &graph->network;
     const size_t dim = data->dim;
-    float *room = in->room;
+    float *buffer = in->buffer;
     if (in->drawn) return BO_OK;
     for (size_t i = 0; i < in->examples; i++)
-        bo_scaling_apply(&network->inputs, dim, data->x + rows[i] * dim, room + i * dim);
-    return bo_graph_write(context, graph->graph, in->x, room);
+        bo_scaling_apply(&network->inputs, dim, data->x + rows[i] * dim, buffer + i * dim);
+    return bo_graph_write(context, graph->graph, in->x, buffer);
 }
 
 /* Writes the whole graph once, then only the selected nodes. */
@@ -293,16 +294,16 @@ static bo_status fill_nodes(bo_context *context, const bo_network *network, bo_m
 {
     const bo_network_inputs *in = &graph->network;
     const int32_t none = 0;
-    int32_t *room = in->room;
+    int32_t *buffer = in->buffer;
     if (in->written != data) {
         for (size_t i = 0; i < data->rows; i++)
-            bo_scaling_apply(&network->inputs, data->dim, data->x + i * data->dim, (float *)room + i * data->dim);
-        if (!in->drawn) BO_TRY(bo_graph_write(context, graph->graph, in->x, room));
+            bo_scaling_apply(&network->inputs, data->dim, data->x + i * data->dim, (float *)buffer + i * data->dim);
+        if (!in->drawn) BO_TRY(bo_graph_write(context, graph->graph, in->x, buffer));
         BO_TRY(bo_graph_write(context, graph->graph, in->first, data->first));
         BO_TRY(bo_graph_write(context, graph->graph, in->neighbors, data->edges ? data->neighbors : &none));
     }
-    for (size_t i = 0; i < in->examples; i++) room[i] = (int32_t)rows[i];
-    return bo_graph_write(context, graph->graph, graph->chosen, room);
+    for (size_t i = 0; i < in->examples; i++) buffer[i] = (int32_t)rows[i];
+    return bo_graph_write(context, graph->graph, graph->chosen, buffer);
 }
 
 static bo_status fill_targets(bo_context *context, const bo_network *network, bo_model_graph *graph,
@@ -310,8 +311,8 @@ static bo_status fill_targets(bo_context *context, const bo_network *network, bo
 {
     const bo_network_inputs *in = &graph->network;
     const size_t targets = data->targets;
-    int32_t *labels = in->room;
-    float *numbers = in->room;
+    int32_t *labels = in->buffer;
+    float *numbers = in->buffer;
     if (network->loss == BO_NETWORK_CROSS_ENTROPY) {
         for (size_t i = 0; i < in->examples; i++) labels[i] = bo_examples_label(data, rows[i]);
         return bo_graph_write(context, graph->graph, graph->targets, labels);

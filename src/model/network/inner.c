@@ -7,12 +7,12 @@
 #include "../files.h"
 #include "internal.h"
 
-enum { DEPTH = 8, MOST_BYTES = 1 << 20, PLACES = 1 << 16 };
+enum { DEPTH = 8, MAX_BYTES = 1 << 20, PLACES = 1 << 16 };
 
 static bo_status parse(bo_context *context, const char *layers, bo_json **out)
 {
     const size_t length = strlen(layers);
-    if (length <= MOST_BYTES) return bo_json_parse(context, "layers", layers, length, DEPTH, out);
+    if (length <= MAX_BYTES) return bo_json_parse(context, "layers", layers, length, DEPTH, out);
     return bo_fail(context, BO_INVALID, "layers: %zu bytes are too large for a description", length);
 }
 
@@ -83,9 +83,10 @@ static void name_layers(bo_network *network, const bo_layers_place *place)
 {
     for (size_t i = 0; i < network->count; i++) {
         bo_layer *layer = &network->layers[i];
-        char own[BO_NETWORK_NAME];
-        snprintf(own, sizeof own, "%.*s", BO_NETWORK_NAME - 1, layer->name);
-        snprintf(layer->name, sizeof layer->name, "%.*s.%s", BO_LAYER_NAME - BO_NETWORK_NAME - 1, place->prefix, own);
+        char inner_name[BO_NETWORK_NAME];
+        snprintf(inner_name, sizeof inner_name, "%.*s", BO_NETWORK_NAME - 1, layer->name);
+        snprintf(layer->name, sizeof layer->name, "%.*s.%s", BO_LAYER_NAME - BO_NETWORK_NAME - 1, place->prefix,
+                 inner_name);
         layer->place += (place->number + 1) * PLACES;
     }
 }
@@ -149,14 +150,14 @@ static const bo_features *find_map(const bo_network *network, const bo_layer *li
     return NULL;
 }
 
-bo_status bo_network_adopt_maps(bo_context *context, bo_network *network, const bo_network *from, bool *taken)
+bo_status bo_network_adopt_maps(bo_context *context, bo_network *network, const bo_network *from, bool *copied)
 {
-    *taken = true;
+    *copied = true;
     for (size_t i = 0; i < network->count; i++) {
         bo_layer *layer = &network->layers[i];
         const bo_features *other = layer->features ? find_map(from, layer) : NULL;
         bo_features *map;
-        *taken = *taken && (other || !layer->features);
+        *copied = *copied && (other || !layer->features);
         if (!other) continue;
         BO_TRY(bo_map_copy(context, other, &map));
         bo_features_destroy(layer->features);

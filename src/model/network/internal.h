@@ -12,7 +12,7 @@
 #include "../model.h"
 
 /* Limits of a description. Larger values are treated as mistakes or attacks. */
-enum { BO_NETWORK_LAYERS = 4096, BO_NETWORK_FROM = 8, BO_NETWORK_NAME = 64, BO_NETWORK_SIZE = BO_FIELD_MOST };
+enum { BO_NETWORK_LAYERS = 4096, BO_NETWORK_FROM = 8, BO_NETWORK_NAME = 64, BO_NETWORK_SIZE = BO_MAX_FIELD_VALUE };
 /* The name of a layer with its prefix, which may be that of a block in a network. */
 enum { BO_LAYER_NAME = 2 * BO_NETWORK_NAME + 16 };
 
@@ -42,7 +42,7 @@ struct bo_layer {
     bo_layer_options options;
     int from[BO_NETWORK_FROM]; /* indices of layers, or BO_INPUT_LAYER */
     size_t inputs;
-    bool given;            /* its output consists of the values of the input, possibly reshaped */
+    bool reshapes_input;   /* its output consists of the values of the input, possibly reshaped */
     bool fixed;            /* its width is that of the output or given: not multiplied */
     bo_shape shape;        /* shape of the output */
     bo_features *features; /* objects that outlive graphs, by type; NULL: none */
@@ -109,20 +109,20 @@ bo_status bo_network_declare(bo_context *context, bo_network *network);
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
 /* Input shapes that a type accepts, one bit per rank. */
-enum { BO_TAKES_ROW = 1, BO_TAKES_SEQUENCE = 2, BO_TAKES_IMAGE = 4, BO_TAKES_ALL = 7, BO_TAKES_PLACES = 6 };
+enum { BO_ACCEPTS_ROW = 1, BO_ACCEPTS_SEQUENCE = 2, BO_ACCEPTS_IMAGE = 4, BO_ACCEPTS_ALL = 7, BO_ACCEPTS_PLACES = 6 };
 
 struct bo_layer_type {
     const char *name;
     const bo_field *fields; /* in bo_layer_options */
     size_t field_count;
-    size_t least, most; /* number of inputs; 0: 1 */
-    unsigned takes;     /* 0: all */
-    bool graph;         /* requires edges */
-    bool sets_width;    /* an option sets the width of its output */
+    size_t min_inputs, max_inputs; /* number of inputs; 0: 1 */
+    unsigned accepts;              /* 0: all */
+    bool graph;                    /* requires edges */
+    bool sets_width;               /* an option sets the width of its output */
     /* Reads the layer from its object; NULL: its fields only. */
     bo_status (*read)(bo_context *context, const char *where, bo_layer *layer, const bo_json *json);
     /* Creates objects that outlive graphs; NULL: none. */
-    bo_status (*make)(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network);
+    bo_status (*create)(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network);
     bo_value (*record)(bo_recorder *r);
 };
 

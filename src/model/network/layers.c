@@ -14,7 +14,7 @@
 
 static const bo_field linear_fields[] = {
     {.name = "width", .type = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
-    {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias), .otherwise = 1},
+    {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias), .default_value = 1},
 };
 
 static bo_value record_linear(bo_recorder *r)
@@ -45,7 +45,7 @@ BO_FIELD_NAMES(bo_norm, norm)
 
 static const bo_field norm_fields[] = {
     {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), .names = norm_names},
-    {.name = "epsilon", .type = BO_FIELD_RANGE, .offset = AT(epsilon), .otherwise = 1e-6},
+    {.name = "epsilon", .type = BO_FIELD_RANGE, .offset = AT(epsilon), .default_value = 1e-6},
 };
 
 static bo_value record_norm(bo_recorder *r)
@@ -170,7 +170,7 @@ static bo_value record_concat(bo_recorder *r)
 
 static const bo_field scale_fields[] = {
     {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), BO_FIELD_LIST("channels", "one")},
-    {.name = "first", .type = BO_FIELD_RANGE, .offset = AT(scale), .least = -1e6, .most = 1e6, .otherwise = 1},
+    {.name = "first", .type = BO_FIELD_RANGE, .offset = AT(scale), .min = -1e6, .max = 1e6, .default_value = 1},
 };
 
 /* x ∘ s with a learned s per channel, or one for all channels (LayerScale, 2103.17239). */
@@ -187,9 +187,9 @@ static bo_value record_scale(bo_recorder *r)
 }
 
 const bo_layer_type bo_layers_join[] = {
-    {.name = "add", .least = 2, .most = BO_NETWORK_FROM, .record = record_add},
-    {.name = "product", .least = 2, .most = 4, .record = record_product},
-    {.name = "concat", .least = 2, .most = BO_NETWORK_FROM, .record = record_concat},
+    {.name = "add", .min_inputs = 2, .max_inputs = BO_NETWORK_FROM, .record = record_add},
+    {.name = "product", .min_inputs = 2, .max_inputs = 4, .record = record_product},
+    {.name = "concat", .min_inputs = 2, .max_inputs = BO_NETWORK_FROM, .record = record_concat},
     {.name = "scale", FIELDS(scale_fields), .record = record_scale},
     {0},
 };
@@ -198,7 +198,7 @@ const bo_layer_type bo_layers_join[] = {
  * Layers that act only in training: dropout, and the noise of denoising and masked autoencoders. */
 
 static const bo_field dropout_fields[] = {
-    {.name = "rate", .type = BO_FIELD_RANGE, .offset = AT(rate), .required = true, .most = 1},
+    {.name = "rate", .type = BO_FIELD_RANGE, .offset = AT(rate), .required = true, .max = 1},
 };
 
 static bo_value record_dropout(bo_recorder *r)
@@ -315,20 +315,20 @@ static void set_shape(bo_recorder *r, const bo_windows *windows, size_t channels
 static const bo_field conv_fields[] = {
     {.name = "channels", .type = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
     {.name = "kernel", .type = BO_FIELD_PAIR, .offset = AT(kernel), .required = true},
-    {.name = "stride", .type = BO_FIELD_PAIR, .offset = AT(stride), .otherwise = 1},
+    {.name = "stride", .type = BO_FIELD_PAIR, .offset = AT(stride), .default_value = 1},
     {.name = "padding", .type = BO_FIELD_PADDING, .offset = AT(padding)},
-    {.name = "groups", .type = BO_FIELD_COUNT, .offset = AT(groups), .otherwise = 1},
+    {.name = "groups", .type = BO_FIELD_COUNT, .offset = AT(groups), .default_value = 1},
     {.name = "depthwise", .type = BO_FIELD_BOOL, .offset = AT(self)},
-    {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias), .otherwise = 1},
+    {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias), .default_value = 1},
 };
 
 static bool feeds_relu(const bo_recorder *r)
 {
     const bo_network *network = r->network;
-    const int own = (int)(r->layer - network->layers);
+    const int index = (int)(r->layer - network->layers);
     for (size_t i = 0; i < network->count; i++)
         for (size_t k = 0; k < network->layers[i].inputs; k++)
-            if (network->layers[i].from[k] == own && strcmp(network->layers[i].type->name, "relu") == 0) return true;
+            if (network->layers[i].from[k] == index && strcmp(network->layers[i].type->name, "relu") == 0) return true;
     return false;
 }
 
@@ -369,8 +369,8 @@ static bo_value record_pool(bo_recorder *r)
 /* ---- batch normalization ----------------------------------------------------------------------------------------- */
 
 static const bo_field batch_norm_fields[] = {
-    {.name = "epsilon", .type = BO_FIELD_RANGE, .offset = AT(epsilon), .otherwise = 1e-5},
-    {.name = "momentum", .type = BO_FIELD_RANGE, .offset = AT(momentum), .most = 1, .otherwise = 0.1},
+    {.name = "epsilon", .type = BO_FIELD_RANGE, .offset = AT(epsilon), .default_value = 1e-5},
+    {.name = "momentum", .type = BO_FIELD_RANGE, .offset = AT(momentum), .max = 1, .default_value = 0.1},
 };
 
 static bo_value record_batch_norm(bo_recorder *r)
@@ -392,10 +392,10 @@ static bo_value record_last(bo_recorder *r)
 }
 
 const bo_layer_type bo_layers_grid[] = {
-    {.name = "conv", FIELDS(conv_fields), .takes = BO_TAKES_PLACES, .sets_width = true, .record = record_conv},
-    {.name = "pool", FIELDS(pool_fields), .takes = BO_TAKES_PLACES, .record = record_pool},
+    {.name = "conv", FIELDS(conv_fields), .accepts = BO_ACCEPTS_PLACES, .sets_width = true, .record = record_conv},
+    {.name = "pool", FIELDS(pool_fields), .accepts = BO_ACCEPTS_PLACES, .record = record_pool},
     {.name = "batchnorm", FIELDS(batch_norm_fields), .record = record_batch_norm},
-    {.name = "last", .takes = BO_TAKES_SEQUENCE, .record = record_last},
+    {.name = "last", .accepts = BO_ACCEPTS_SEQUENCE, .record = record_last},
     {0},
 };
 
@@ -420,14 +420,14 @@ static bo_aggregate_layer layer_of(const bo_recorder *r)
      .type = BO_FIELD_NAME,                                                                                            \
      .offset = AT(kind),                                                                                               \
      BO_FIELD_LIST("sum", "mean", "max"),                                                                              \
-     .otherwise = BO_AGGREGATE_MEAN},                                                                                  \
-        {.name = "edge-dropout", .type = BO_FIELD_RANGE, .offset = AT(edges), .most = 1},                              \
-        {.name = "node-dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .most = 1}
+     .default_value = BO_AGGREGATE_MEAN},                                                                              \
+        {.name = "edge-dropout", .type = BO_FIELD_RANGE, .offset = AT(edges), .max = 1},                               \
+        {.name = "node-dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .max = 1}
 
 static const bo_field graph_fields[] = {
     AGGREGATE,
     {.name = "width", .type = BO_FIELD_WIDTH, .offset = AT(width)},
-    {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias), .otherwise = 1},
+    {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias), .default_value = 1},
 };
 
 /* W_self x_i + W_neighbors agg_j x_j + b (GraphSAGE, 1706.02216); without a width, the aggregate alone. */
@@ -436,14 +436,15 @@ static bo_value record_graph(bo_recorder *r)
     const bo_edges edges = edges_of(r);
     const bo_aggregate_layer layer = layer_of(r);
     const size_t width = r->options->width.value;
-    bo_value seen = bo_nn_aggregate(r->graph, r->in[0], &edges, &layer);
-    if (!width) return seen;
+    bo_value aggregate = bo_nn_aggregate(r->graph, r->in[0], &edges, &layer);
+    if (!width) return aggregate;
     r->shape.channels = width;
     /* These names are part of files, and initial values depend on them: do not change them. */
-    const bo_nn_name own = bo_nn_join(r->layer->name, ".self"), theirs = bo_nn_join(r->layer->name, ".neighbours");
+    const bo_nn_name self_name = bo_nn_join(r->layer->name, ".self"),
+                     neighbors_name = bo_nn_join(r->layer->name, ".neighbours");
     bo_value kept =
-        bo_nn_linear(r->graph, own.text, r->in[0], &(bo_linear_layer){.out = width, .bias = r->options->bias});
-    return bo_nn_linear(r->graph, theirs.text, seen, &(bo_linear_layer){.out = width, .residual = kept});
+        bo_nn_linear(r->graph, self_name.text, r->in[0], &(bo_linear_layer){.out = width, .bias = r->options->bias});
+    return bo_nn_linear(r->graph, neighbors_name.text, aggregate, &(bo_linear_layer){.out = width, .residual = kept});
 }
 
 static const bo_field message_fields[] = {
@@ -464,9 +465,9 @@ const bo_layer_type bo_layers_graph[] = {
     {.name = "graph",
      FIELDS(graph_fields),
      .graph = true,
-     .takes = BO_TAKES_ROW,
+     .accepts = BO_ACCEPTS_ROW,
      .sets_width = true,
      .record = record_graph},
-    {.name = "message", FIELDS(message_fields), .graph = true, .takes = BO_TAKES_ROW, .record = record_message},
+    {.name = "message", FIELDS(message_fields), .graph = true, .accepts = BO_ACCEPTS_ROW, .record = record_message},
     {0},
 };

@@ -10,31 +10,31 @@
 
 static const bo_field block_fields[] = {
     {.name = "causal", .type = BO_FIELD_BOOL, .offset = offsetof(bo_layer_options, causal)},
-    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = offsetof(bo_layer_options, rate), .most = 1},
+    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = offsetof(bo_layer_options, rate), .max = 1},
 };
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* Moves the members of layers from one object to another; the rest are those of the block. */
-static bool divide(const bo_json *json, bo_json *own, bo_json *block)
+static bool divide(const bo_json *json, bo_json *options, bo_json *block)
 {
     static const char *const names[] = {"name", "type", "from", "causal", "dropout"};
     for (const bo_json *item = json->child; item; item = item->next) {
         bool of_layer = false;
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) of_layer |= strcmp(item->key, names[i]) == 0;
         bo_json *copy = bo_json_copy(item);
-        if (bo_json_put(of_layer ? own : block, item->key, copy)) continue;
+        if (bo_json_put(of_layer ? options : block, item->key, copy)) continue;
         bo_json_delete(copy);
         return false;
     }
     return true;
 }
 
-static bo_status read_members(bo_context *context, const char *where, bo_layer *layer, const bo_json *own,
+static bo_status read_members(bo_context *context, const char *where, bo_layer *layer, const bo_json *options,
                               const bo_json *block)
 {
     char place[400];
-    BO_TRY(bo_layer_read(context, where, layer, own));
+    BO_TRY(bo_layer_read(context, where, layer, options));
     layer->block = bo_alloc(context, 1, sizeof *layer->block, "a block");
     if (!layer->block) return BO_MEMORY;
     snprintf(place, sizeof place, "%.200s: %s", where, bo_layer_name(layer).text);
@@ -43,11 +43,11 @@ static bo_status read_members(bo_context *context, const char *where, bo_layer *
 
 static bo_status read_block(bo_context *context, const char *where, bo_layer *layer, const bo_json *json)
 {
-    bo_json *own = bo_json_new(BO_JSON_OBJECT), *block = bo_json_new(BO_JSON_OBJECT);
-    const bo_status status = own && block && divide(json, own, block)
-                                 ? read_members(context, where, layer, own, block)
+    bo_json *options = bo_json_new(BO_JSON_OBJECT), *block = bo_json_new(BO_JSON_OBJECT);
+    const bo_status status = options && block && divide(json, options, block)
+                                 ? read_members(context, where, layer, options, block)
                                  : bo_fail(context, BO_MEMORY, "out of memory: a description");
-    bo_json_delete(own);
+    bo_json_delete(options);
     bo_json_delete(block);
     return status;
 }
@@ -66,7 +66,7 @@ static bo_status check(bo_context *context, const bo_block *b, bool causal)
                    bo_positions_name(b->positions));
 }
 
-static bo_status make_map(bo_context *context, bo_layer *layer)
+static bo_status create_map(bo_context *context, bo_layer *layer)
 {
     bo_features **maps;
     BO_TRY(bo_mlp_maps_create(context, layer->block, &maps));
@@ -91,7 +91,7 @@ static bo_status make_layers(bo_context *context, bo_layer *layer, const bo_netw
 }
 
 /* A causal block is that of a language model, and one that reads in both directions that of a classifier. */
-static bo_status make_block(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
+static bo_status create_block(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
 {
     bo_model_desc *d = layer->block;
     bo_rng rng = bo_rng_make(network->seed, bo_rng_stream("network.block", layer->place));
@@ -107,7 +107,7 @@ static bo_status make_block(bo_context *context, bo_layer *layer, const bo_shape
     BO_TRY(bo_attentions_create(context, d, 0, 0, &attentions));
     layer->attention = attentions[0];
     bo_free(attentions);
-    BO_TRY(make_map(context, layer));
+    BO_TRY(create_map(context, layer));
     return make_layers(context, layer, network);
 }
 
@@ -135,9 +135,9 @@ const bo_layer_type bo_layers_block[] = {
     {.name = "block",
      .fields = block_fields,
      .field_count = sizeof block_fields / sizeof *block_fields,
-     .takes = BO_TAKES_PLACES,
+     .accepts = BO_ACCEPTS_PLACES,
      .read = read_block,
-     .make = make_block,
+     .create = create_block,
      .record = record_block},
     {0},
 };

@@ -7,7 +7,7 @@
 #include "internal.h"
 
 #define AT(member) offsetof(bo_layer_options, member)
-enum { MOST_NUMBERS = 1 << 28 }; /* of the frequencies of a map, or of the forms of a layer */
+enum { MAX_NUMBERS = 1 << 28 }; /* of the frequencies of a map, or of the forms of a layer */
 
 static const char *kernel_name(unsigned value)
 {
@@ -31,7 +31,7 @@ BO_FIELD_NAMES(bo_draw, draw)
 
 /* Creates the feature map of a layer over `dim` columns. Its frequencies follow from the network's seed and the layer's
  * number. */
-static bo_status make_map(bo_context *context, bo_layer *layer, size_t dim, size_t features, uint64_t seed)
+static bo_status create_map(bo_context *context, bo_layer *layer, size_t dim, size_t features, uint64_t seed)
 {
     bo_features_desc desc = layer->options.features;
     desc.dim = dim;
@@ -39,7 +39,7 @@ static bo_status make_map(bo_context *context, bo_layer *layer, size_t dim, size
     if (desc.gamma == 0) desc.gamma = bo_nn_unit_gamma(desc.kernel, dim);
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("network.features", layer->place));
     desc.seed = bo_rng_bits(&rng);
-    if ((double)dim * (double)features > MOST_NUMBERS)
+    if ((double)dim * (double)features > MAX_NUMBERS)
         return bo_fail(context, BO_UNSUPPORTED, "%zu features of %zu numbers are too many", features, dim);
     return bo_features_create(context, &desc, &layer->features);
 }
@@ -51,9 +51,9 @@ static const bo_field random_fields[] = {
     MAP_FIELDS,
 };
 
-static bo_status make_random(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
+static bo_status create_random(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
 {
-    return make_map(context, layer, in->channels, layer->options.width.value, network->seed);
+    return create_map(context, layer, in->channels, layer->options.width.value, network->seed);
 }
 
 /* √m φ(s x): s is learned, the frequencies are fixed, and the readout is a linear layer after it. |φ| is about 1 for
@@ -73,9 +73,9 @@ static bo_value record_random(bo_recorder *r)
 static const bo_field degree_fields[] = {
     {.name = "degree", .type = BO_FIELD_NAME, .offset = AT(kind), BO_FIELD_LIST("2", "3", "4", "e"), .required = true},
     {.name = "width", .type = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
-    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
+    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .default_value = 1},
     {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias)},
-    {.name = "norm", .type = BO_FIELD_BOOL, .offset = AT(self), .otherwise = 1},
+    {.name = "norm", .type = BO_FIELD_BOOL, .offset = AT(self), .default_value = 1},
 };
 
 /* σ(P_d(x)), where σ is the norm of products; without the norm, P_d(x). */
@@ -103,7 +103,7 @@ static bo_value record_quadratic(bo_recorder *r)
     const size_t in = r->shapes[0].channels;
     const bo_nn_name name = bo_nn_join(r->layer->name, ".forms.weight");
     r->shape.channels = r->options->width.value;
-    if ((double)in * (double)in * (double)r->shape.channels > MOST_NUMBERS)
+    if ((double)in * (double)in * (double)r->shape.channels > MAX_NUMBERS)
         return bo_record_refuse(r, "%zu forms of %zu x %zu numbers are too many", r->shape.channels, in, in);
     bo_weight_desc forms = {.name = name.text,
                             .rank = 2,
@@ -120,16 +120,16 @@ BO_FIELD_NAMES(bo_mlp, mlp)
 static const bo_field mlp_fields[] = {
     {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), .names = mlp_names},
     {.name = "hidden", .type = BO_FIELD_WIDTH, .offset = AT(hidden), .required = true},
-    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
-    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .most = 1},
+    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .default_value = 1},
+    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .max = 1},
     {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias)},
     MAP_FIELDS,
 };
 
-static bo_status make_mlp(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
+static bo_status create_mlp(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
 {
     if (layer->options.kind != BO_MLP_RANDOM_FEATURES) return BO_OK;
-    return make_map(context, layer, in->channels, layer->options.hidden.value, network->seed);
+    return create_map(context, layer, in->channels, layer->options.hidden.value, network->seed);
 }
 
 /* x + mlp(rms(x)): the MLP block of a transformer, of any kind. */
@@ -139,7 +139,7 @@ static bo_value record_mlp(bo_recorder *r)
     const double in = (double)r->shapes[0].channels, hidden = (double)o->hidden.value;
     if (o->hidden.value % o->heads != 0)
         return bo_record_refuse(r, "%zu heads should divide its %zu hidden columns", o->heads, o->hidden.value);
-    if (o->kind == BO_MLP_QUADRATIC && in * hidden * hidden > MOST_NUMBERS)
+    if (o->kind == BO_MLP_QUADRATIC && in * hidden * hidden > MAX_NUMBERS)
         return bo_record_refuse(r, "%.0f forms of %.0f x %.0f numbers are too many", in, hidden, hidden);
     bo_value normed = bo_nn_norm(r->graph, bo_nn_join(r->layer->name, ".input_norm").text, r->in[0],
                                  &(bo_norm_layer){.width = r->shapes[0].channels, .epsilon = 1e-6});
@@ -160,10 +160,10 @@ const bo_layer_type bo_layers_features[] = {
     {.name = "random-features",
      FIELDS(random_fields),
      .sets_width = true,
-     .make = make_random,
+     .create = create_random,
      .record = record_random},
     {.name = "degree", FIELDS(degree_fields), .sets_width = true, .record = record_degree},
     {.name = "quadratic", FIELDS(quadratic_fields), .sets_width = true, .record = record_quadratic},
-    {.name = "mlp", FIELDS(mlp_fields), .make = make_mlp, .record = record_mlp},
+    {.name = "mlp", FIELDS(mlp_fields), .create = create_mlp, .record = record_mlp},
     {0},
 };

@@ -10,7 +10,7 @@
 #include "internal.h"
 
 #define AT(member) offsetof(bo_layer_options, member)
-enum { MOST_NUMBERS = 1 << 28, FEATURES = 64 };
+enum { MAX_NUMBERS = 1 << 28, FEATURES = 64 };
 
 static size_t tokens_of(const bo_recorder *r)
 {
@@ -67,8 +67,8 @@ BO_FIELD_NAMES(bo_ssm, ssm)
 
 static const bo_field ssm_fields[] = {
     {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), .names = ssm_names},
-    {.name = "size", .type = BO_FIELD_COUNT, .offset = AT(size), .otherwise = 16},
-    {.name = "rank", .type = BO_FIELD_COUNT, .offset = AT(rank), .otherwise = 1},
+    {.name = "size", .type = BO_FIELD_COUNT, .offset = AT(size), .default_value = 16},
+    {.name = "rank", .type = BO_FIELD_COUNT, .offset = AT(rank), .default_value = 1},
 };
 
 /* One linear system per channel. "mixer" of kind ssm adds a gate and projections. */
@@ -90,7 +90,7 @@ static bo_value record_ssm(bo_recorder *r)
 /* ---- mixing along tokens ----------------------------------------------------------------------------------------- */
 
 static const bo_field mix_fields[] = {
-    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
+    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .default_value = 1},
     {.name = "causal", .type = BO_FIELD_BOOL, .offset = AT(causal)},
 };
 
@@ -98,7 +98,7 @@ static const bo_field mix_fields[] = {
 static bo_value record_mix(bo_recorder *r)
 {
     const size_t tokens = tokens_of(r), heads = r->options->heads;
-    if ((double)heads * (double)tokens * (double)tokens > MOST_NUMBERS)
+    if ((double)heads * (double)tokens * (double)tokens > MAX_NUMBERS)
         return bo_record_refuse(r, "%zu matrices of %zu x %zu are too large", heads, tokens, tokens);
     if (r->shapes[0].channels % heads != 0)
         return bo_record_refuse(r, "%zu heads should divide its %zu channels", heads, r->shapes[0].channels);
@@ -135,12 +135,12 @@ static const bo_field attention_fields[] = {
      .offset = AT(kind),
      .names = preset_name,
      .alias = bo_attention_preset_find},
-    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
+    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .default_value = 1},
     {.name = "dim", .type = BO_FIELD_COUNT, .offset = AT(dim)},
     {.name = "features", .type = BO_FIELD_COUNT, .offset = AT(size)},
     {.name = "causal", .type = BO_FIELD_BOOL, .offset = AT(causal)},
     {.name = "positions", .type = BO_FIELD_NAME, .offset = AT(positions), BO_FIELD_LIST("none", "rope")},
-    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .most = 1},
+    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .max = 1},
 };
 
 static uint64_t seed_of(const bo_layer *layer, uint64_t seed)
@@ -150,7 +150,7 @@ static uint64_t seed_of(const bo_layer *layer, uint64_t seed)
 }
 
 /* Sets the heads: the channels of the input divided by the number of heads, or `dim` columns each. */
-static bo_status make_heads(bo_context *context, const bo_layer *layer, const bo_shape *in, bo_attention_desc *desc)
+static bo_status create_heads(bo_context *context, const bo_layer *layer, const bo_shape *in, bo_attention_desc *desc)
 {
     const bo_layer_options *o = &layer->options;
     if (!o->dim && in->channels % o->heads != 0)
@@ -159,7 +159,7 @@ static bo_status make_heads(bo_context *context, const bo_layer *layer, const bo
     desc->heads = o->heads;
     desc->dim = o->dim ? o->dim : in->channels / o->heads;
     const size_t features = o->size ? o->size : FEATURES;
-    if ((double)desc->heads * (double)desc->dim * (double)features <= MOST_NUMBERS) return BO_OK;
+    if ((double)desc->heads * (double)desc->dim * (double)features <= MAX_NUMBERS) return BO_OK;
     return bo_fail(context, BO_UNSUPPORTED, "%zu heads of %zu numbers and %zu features are too many", desc->heads,
                    desc->dim, features);
 }
@@ -171,10 +171,10 @@ static size_t features_of(const bo_layer_options *o, const bo_attention_desc *de
     return o->size || !draws ? o->size : FEATURES;
 }
 
-static bo_status make_attention(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
+static bo_status create_attention(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
 {
     bo_attention_desc desc = {.causal = layer->options.causal};
-    BO_TRY(make_heads(context, layer, in, &desc));
+    BO_TRY(create_heads(context, layer, in, &desc));
     bo_attention_preset(preset_name(layer->options.kind), &desc);
     desc.features.features = features_of(&layer->options, &desc);
     desc.features.seed = seed_of(layer, network->seed);
@@ -224,21 +224,21 @@ static const char *mixer_name(unsigned value)
 
 static const bo_field mixer_fields[] = {
     {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), .names = mixer_name, .required = true},
-    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
-    {.name = "kernel", .type = BO_FIELD_COUNT, .offset = AT(length), .otherwise = 4},
+    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .default_value = 1},
+    {.name = "kernel", .type = BO_FIELD_COUNT, .offset = AT(length), .default_value = 4},
     {.name = "ssm", .type = BO_FIELD_NAME, .offset = AT(second), .names = ssm_names},
-    {.name = "size", .type = BO_FIELD_COUNT, .offset = AT(size), .otherwise = 16},
-    {.name = "rank", .type = BO_FIELD_COUNT, .offset = AT(rank), .otherwise = 1},
-    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .most = 1},
-    {.name = "output", .type = BO_FIELD_BOOL, .offset = AT(self), .otherwise = 1},
+    {.name = "size", .type = BO_FIELD_COUNT, .offset = AT(size), .default_value = 16},
+    {.name = "rank", .type = BO_FIELD_COUNT, .offset = AT(rank), .default_value = 1},
+    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .max = 1},
+    {.name = "output", .type = BO_FIELD_BOOL, .offset = AT(self), .default_value = 1},
 };
 
-static bo_status make_mixer(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
+static bo_status create_mixer(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
 {
     const bo_mixer kind = (bo_mixer)layer->options.kind;
     bo_attention_desc desc = bo_nn_mixer_attention();
     if (!bo_nn_mixer_attends(kind)) return BO_OK;
-    BO_TRY(make_heads(context, layer, in, &desc));
+    BO_TRY(create_heads(context, layer, in, &desc));
     desc.features.seed = seed_of(layer, network->seed);
     return bo_attention_create(context, &desc, &layer->attention);
 }
@@ -249,7 +249,7 @@ static bo_value record_mixer(bo_recorder *r)
     const bo_layer_options *o = r->options;
     const bool degree = o->kind >= BO_MIXER_DEGREE_2 && o->kind <= BO_MIXER_DEGREE_E;
     const size_t tokens = tokens_of(r), width = r->shapes[0].channels;
-    if (o->kind == BO_MIXER_MLP && (double)o->heads * (double)tokens * (double)tokens > MOST_NUMBERS)
+    if (o->kind == BO_MIXER_MLP && (double)o->heads * (double)tokens * (double)tokens > MAX_NUMBERS)
         return bo_record_refuse(r, "%zu matrices of %zu x %zu are too large", o->heads, tokens, tokens);
     if (width % o->heads != 0) return bo_record_refuse(r, "%zu heads should divide its %zu channels", o->heads, width);
     if (o->size > 1024 || o->rank > o->size)
@@ -272,7 +272,7 @@ static bo_value record_mixer(bo_recorder *r)
 }
 
 #define FIELDS(list)         .fields = list, .field_count = sizeof list / sizeof *list
-#define SEQUENCE(word, list) .name = word, FIELDS(list), .takes = BO_TAKES_PLACES
+#define SEQUENCE(word, list) .name = word, FIELDS(list), .accepts = BO_ACCEPTS_PLACES
 
 const bo_layer_type bo_layers_sequence[] = {
     {SEQUENCE("rnn", recurrent_fields), .sets_width = true, .record = record_rnn},
@@ -281,7 +281,7 @@ const bo_layer_type bo_layers_sequence[] = {
     {SEQUENCE("ssm", ssm_fields), .record = record_ssm},
     {SEQUENCE("mix", mix_fields), .record = record_mix},
     {SEQUENCE("positions", position_fields), .record = record_positions},
-    {SEQUENCE("attention", attention_fields), .make = make_attention, .record = record_attention},
-    {SEQUENCE("mixer", mixer_fields), .make = make_mixer, .record = record_mixer},
+    {SEQUENCE("attention", attention_fields), .create = create_attention, .record = record_attention},
+    {SEQUENCE("mixer", mixer_fields), .create = create_mixer, .record = record_mixer},
     {0},
 };

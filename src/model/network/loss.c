@@ -139,26 +139,26 @@ void bo_loss_record(bo_recorder *r, const bo_value *values)
     const bo_network *network = r->network;
     bo_model_graph *out = r->out;
     const int target = network->target;
-    bo_value output = bo_record_chosen(r, values[network->output]), wanted;
+    bo_value output = bo_record_chosen(r, values[network->output]), expected;
     bo_graph_scope(r->graph, "loss");
     if (target == BO_NO_LAYER) {
         const bool classes = network->loss == BO_NETWORK_CROSS_ENTROPY;
-        wanted = out->targets = bo_graph_input(r->graph, "targets", classes ? BO_ELEMENT_INT32 : BO_ELEMENT_FLOAT32,
-                                               r->desc->examples, classes ? 1 : network->facts.targets);
+        expected = out->targets = bo_graph_input(r->graph, "targets", classes ? BO_ELEMENT_INT32 : BO_ELEMENT_FLOAT32,
+                                                 r->desc->examples, classes ? 1 : network->facts.targets);
     } else {
-        wanted = bo_record_chosen(r, target == BO_INPUT_LAYER ? out->network.x : values[target]);
+        expected = bo_record_chosen(r, target == BO_INPUT_LAYER ? out->network.x : values[target]);
         output = shaped(r, output, target_shape(network)->channels);
     }
     if (network->masked != BO_NO_LAYER) {
         const bo_value hidden = hidden_parts(r, target_shape(network)->channels);
         output = product(r, output, hidden);
-        wanted = product(r, wanted, hidden);
+        expected = product(r, expected, hidden);
     }
     if (network->loss == BO_NETWORK_CROSS_ENTROPY)
         out->loss = cross_entropy(r, output);
     else
         out->loss = bo_graph_one(r->graph, BO_OPERATION_LOSS, &(bo_loss_attributes){(bo_loss_kind)network->loss}, 2,
-                                 (bo_value[]){output, wanted});
+                                 (bo_value[]){output, expected});
     bo_graph_keep(r->graph, out->loss);
 }
 

@@ -65,9 +65,9 @@ bo_status bo_model_create_described(bo_context *context, const bo_description *d
 
 /* ---- use --------------------------------------------------------------------------------------------------------- */
 
-bo_status bo_model_require_network(bo_context *context, const bo_model *model, const char *who)
+bo_status bo_model_require_network(bo_context *context, const bo_model *model, const char *caller)
 {
     if (model->network) return BO_OK;
-    return bo_fail(context, BO_INVALID, "%s requires a model of the task predict, found %s", who,
+    return bo_fail(context, BO_INVALID, "%s requires a model of the task predict, found %s", caller,
                    bo_model_task_name(model->desc.task));
 }

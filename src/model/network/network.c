@@ -9,7 +9,7 @@
 #include "../../io/schema.h"
 #include "internal.h"
 
-enum { DEPTH = 8, MOST_BYTES = 1 << 20 };
+enum { DEPTH = 8, MAX_BYTES = 1 << 20 };
 
 void bo_network_destroy(bo_network *network)
 {
@@ -34,12 +34,12 @@ void bo_network_destroy(bo_network *network)
 }
 
 /* Reports an error of shapes as an error in the description. */
-static bo_status blame(bo_context *context, const char *where, bo_status status)
+static bo_status format_error(bo_context *context, const char *where, bo_status status)
 {
-    char words[700];
+    char message[700];
     if (status != BO_INVALID && status != BO_UNSUPPORTED) return status;
-    snprintf(words, sizeof words, "%s", bo_context_error(context));
-    return bo_fail(context, BO_FORMAT, "%s: %s", where, words);
+    snprintf(message, sizeof message, "%s", bo_context_error(context));
+    return bo_fail(context, BO_FORMAT, "%s: %s", where, message);
 }
 
 /* Stores the description as normalized JSON text. */
@@ -91,7 +91,7 @@ static bo_status build_from(bo_context *context, const char *where, const bo_jso
     BO_TRY(keep_text(context, json, network));
     BO_TRY(bo_weights_create(context, &network->weights));
     BO_TRY(parametrize(context, where, json, network));
-    return blame(context, where, bo_network_declare(context, network));
+    return format_error(context, where, bo_network_declare(context, network));
 }
 
 /* True if every layer reads from the input or from layers before it in the order. */
@@ -188,7 +188,7 @@ bo_status bo_network_prepare(bo_context *context, const bo_description *desc, bo
     BO_TRY(bo_check_reserved(context, "bo_description", desc->reserved));
     const char *where = desc->where ? desc->where : "model";
     const size_t length = strlen(desc->text);
-    if (length > MOST_BYTES)
+    if (length > MAX_BYTES)
         return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too large for a description", where, length);
     BO_TRY(bo_json_parse(context, where, desc->text, length, DEPTH, &json));
     bo_build build = {
@@ -212,7 +212,7 @@ bo_status bo_description_inspect(bo_context *context, const char *text, const ch
     bo_json *json;
     *out = (bo_description_needs){0};
     if (!where) where = "model";
-    if (strlen(text) > MOST_BYTES) return bo_fail(context, BO_FORMAT, "%s: not a description of a network", where);
+    if (strlen(text) > MAX_BYTES) return bo_fail(context, BO_FORMAT, "%s: not a description of a network", where);
     BO_TRY(bo_json_parse(context, where, text, strlen(text), DEPTH, &json));
     const bo_status status = bo_network_find_needs(context, where, json, out);
     bo_json_delete(json);

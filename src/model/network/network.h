@@ -95,7 +95,7 @@ typedef struct bo_network_inputs {
     bo_value first, neighbors;  /* for a graph, else 0 */
     const float *mask;          /* with `hide`: mask of the layer's output, 0 where values are masked */
     bo_value target;            /* with outputs: the layer or input that they are compared with */
-    void *room;                 /* buffer for x and targets of the rows or of all nodes */
+    void *buffer;               /* buffer for x and targets of the rows or of all nodes */
     const bo_examples *written; /* examples whose nodes, edges and constants have been written; NULL: none yet */
     size_t constants;
     bo_constant constant[BO_NETWORK_CONSTANTS];
@@ -169,7 +169,7 @@ bo_status bo_network_of_layers(bo_context *context, const char *layers, const bo
 bo_value bo_network_record(bo_graph *graph, const bo_network *network, bo_value x);
 /* Copies the maps of random features of another list (NULL: none) whose layers have the same names and maps of the
  * same form. False: not all of them. */
-bo_status bo_network_adopt_maps(bo_context *context, bo_network *network, const bo_network *from, bool *taken);
+bo_status bo_network_adopt_maps(bo_context *context, bo_network *network, const bo_network *from, bool *copied);
 /* Returns how many numbers the frequencies of its random features have. */
 uint64_t bo_network_frequencies(const bo_network *network);
 /* Returns a hash of its random features; 0: it has none. */

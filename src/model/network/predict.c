@@ -6,7 +6,7 @@
 #include "../internal.h"
 #include "internal.h"
 
-enum { MOST_ROWS = BO_SIZE(1024, 4), BLOCK_BYTES = 64 << 20 };
+enum { MAX_ROWS = BO_SIZE(1024, 4), BLOCK_BYTES = 64 << 20 };
 
 /* A part of the examples, read in blocks. */
 typedef struct reading {
@@ -39,7 +39,7 @@ static size_t block_rows(const reading *r)
         if (numbers > widest) widest = numbers;
     }
     size_t rows = BLOCK_BYTES / sizeof(float) / widest;
-    if (rows > MOST_ROWS) rows = MOST_ROWS;
+    if (rows > MAX_ROWS) rows = MAX_ROWS;
     if (rows == 0) rows = 1;
     return r->network->input == BO_NETWORK_INPUT_GRAPH || rows > r->count ? r->count : rows;
 }
@@ -47,9 +47,9 @@ static size_t block_rows(const reading *r)
 static size_t outputs_of(const reading *r)
 {
     const bo_network *network = r->network;
-    const int taken = network->layers[network->output].from[0];
+    const int source = network->layers[network->output].from[0];
     if (!r->before) return bo_network_outputs(network);
-    return bo_shape_numbers(taken < 0 ? &network->input_shape : &network->layers[taken].shape);
+    return bo_shape_numbers(source < 0 ? &network->input_shape : &network->layers[source].shape);
 }
 
 static bo_status open_reading(bo_context *context, reading *r)
@@ -101,7 +101,7 @@ static const bo_network_scaling *unit_of(const bo_network *network)
     return &plain;
 }
 
-static void turn_into_answer(const bo_network *network, size_t count, float *values)
+static void to_prediction(const bo_network *network, size_t count, float *values)
 {
     switch (network->loss) {
     case BO_NETWORK_CROSS_ENTROPY:
@@ -124,7 +124,7 @@ static bo_status predict(bo_context *context, reading *r, float *out)
         const size_t rows = r->count - first < r->block ? r->count - first : r->block;
         BO_TRY(read_block(context, r, first));
         for (size_t i = 0; i < rows && !r->before; i++)
-            turn_into_answer(r->network, r->outputs, r->values + i * r->outputs);
+            to_prediction(r->network, r->outputs, r->values + i * r->outputs);
         memcpy(out + first * r->outputs, r->values, rows * r->outputs * sizeof *out);
     }
     return BO_OK;

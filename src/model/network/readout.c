@@ -50,34 +50,34 @@ static bo_status gather(bo_context *context, regression *r)
     r->w = bo_alloc(context, r->features * r->outputs, sizeof *r->w, "a readout");
     if (!r->z || !r->y || !r->w) return BO_MEMORY;
     BO_TRY(bo_network_last_inputs(context, r->model, r->examples, r->z));
-    const size_t own = r->features - r->bias;
+    const size_t inputs = r->features - r->bias;
     for (size_t i = r->rows; r->bias && i-- > 0;) { /* from the last row, since rows grow by one column */
-        memmove(r->z + i * r->features, r->z + i * own, own * sizeof *r->z);
-        r->z[i * r->features + own] = 1;
+        memmove(r->z + i * r->features, r->z + i * inputs, inputs * sizeof *r->z);
+        r->z[i * r->features + inputs] = 1;
     }
     for (size_t i = 0; i < r->rows; i++) fill_target(r, i);
     return BO_OK;
 }
 
 static bo_status store(bo_context *context, const regression *r, const char *suffix, size_t first, size_t count,
-                       float *room)
+                       float *buffer)
 {
     const bo_nn_name name = bo_nn_join(r->network->layers[r->network->output].name, suffix);
     const bo_weight *weight = bo_weights_find(r->network->weights, name.text);
     const float scale = first == 0 && weight->scale != 0 ? (float)weight->scale : 1; /* y = scale x Wᵀ + b */
     for (size_t o = 0; o < r->outputs; o++)
-        for (size_t i = 0; i < count; i++) room[o * count + i] = r->w[o * r->features + first + i] / scale;
-    return bo_buffer_write(context, bo_weights_device(r->network->weights), weight->data, room,
-                           r->outputs * count * sizeof *room);
+        for (size_t i = 0; i < count; i++) buffer[o * count + i] = r->w[o * r->features + first + i] / scale;
+    return bo_buffer_write(context, bo_weights_device(r->network->weights), weight->data, buffer,
+                           r->outputs * count * sizeof *buffer);
 }
 
 static bo_status solve(bo_context *context, regression *r, double lambda)
 {
-    const size_t own = r->features - r->bias;
+    const size_t inputs = r->features - r->bias;
     BO_TRY(gather(context, r));
     BO_TRY(bo_ridge_readout(context, &(bo_readout){r->rows, r->features, r->outputs, r->z, r->y, lambda}, r->w));
-    BO_TRY(store(context, r, ".weight", 0, own, r->z)); /* z is no longer needed */
-    return r->bias ? store(context, r, ".bias", own, 1, r->z) : BO_OK;
+    BO_TRY(store(context, r, ".weight", 0, inputs, r->z)); /* z is no longer needed */
+    return r->bias ? store(context, r, ".bias", inputs, 1, r->z) : BO_OK;
 }
 
 bo_status bo_model_solve(bo_context *context, bo_model *model, const bo_examples *examples, double lambda)

@@ -80,14 +80,14 @@ static void standardize(const table *t, bo_network_scaling *scaling)
 /* True if all values are bytes, judged by their range. */
 static bool are_bytes(const table *t)
 {
-    double largest = 0, least = 0;
+    double largest = 0, smallest = 0;
     const size_t rows = bo_examples_rows(t->examples, BO_SPLIT_TRAIN);
     for (size_t i = 0; i < rows; i++)
         for (size_t c = 0; c < t->columns; c++) {
             largest = fmax(largest, cell(t, i, c));
-            least = fmin(least, cell(t, i, c));
+            smallest = fmin(smallest, cell(t, i, c));
         }
-    return least >= 0 && largest > 1 && largest <= 255;
+    return smallest >= 0 && largest > 1 && largest <= 255;
 }
 
 static bo_status fit_inputs(bo_context *context, bo_network *network, const table *x)

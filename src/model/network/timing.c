@@ -3,7 +3,7 @@
 #include "../internal.h"
 #include "internal.h"
 
-enum { MOST_REPEATS = 99 };
+enum { MAX_REPEATS = 99 };
 
 static int compare(const void *a, const void *b)
 {
@@ -15,7 +15,7 @@ static int compare(const void *a, const void *b)
 static bo_status measure(bo_context *context, bo_model *model, bo_model_graph *graph, const bo_description *desc,
                          const size_t *rows, size_t repeats, double *median)
 {
-    double samples[MOST_REPEATS];
+    double samples[MAX_REPEATS];
     bo_graph_pass pass = {.training = true, .seed = desc->seed};
     const bo_model_batch batch = {.examples = desc->examples, .rows = rows};
     BO_TRY(bo_weights_allocate(context, model->weights, true));
@@ -42,8 +42,8 @@ bo_status bo_description_time(bo_context *context, const bo_description *desc, s
     bo_model *model;
     bo_model_graph graph = {0};
     const bo_examples *data = desc->examples;
-    if (repeats < 1 || repeats > MOST_REPEATS)
-        return bo_fail(context, BO_INVALID, "repeats: expected 1 to %d, found %zu", MOST_REPEATS, repeats);
+    if (repeats < 1 || repeats > MAX_REPEATS)
+        return bo_fail(context, BO_INVALID, "repeats: expected 1 to %d, found %zu", MAX_REPEATS, repeats);
     BO_TRY(bo_network_prepare(context, desc, &network));
     BO_TRY(bo_model_of_network(context, network, &model));
     const bo_model_graph_desc graph_desc = {
