@@ -15,47 +15,47 @@
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
-static const char *verdict(const bench_figure *figure)
+static const char *verdict(const bench_metric *metric)
 {
-    if (isnan(figure->goal) || isnan(figure->value)) return "";
-    return (figure->at_most ? figure->value <= figure->goal : figure->value >= figure->goal) ? "yes" : "NO";
+    if (isnan(metric->goal) || isnan(metric->value)) return "";
+    return (metric->at_most ? metric->value <= metric->goal : metric->value >= metric->goal) ? "yes" : "NO";
 }
 
-static void print_figure(const bench_figure *figure, FILE *out)
+static void print_metric(const bench_metric *metric, FILE *out)
 {
     char goal[48] = "", value[32] = "none";
-    if (!isinf(figure->value)) snprintf(value, sizeof value, "%.4g", figure->value);
-    if (!isnan(figure->goal))
-        snprintf(goal, sizeof goal, "%s %.4g%s%s", figure->at_most ? "at most" : "at least", figure->goal,
-                 *figure->unit ? " " : "", figure->unit);
-    fprintf(out, "%-52s %9s %-7s %-19s %-4s %s\n", figure->name, value, figure->unit, goal, verdict(figure),
-            figure->detail);
+    if (!isinf(metric->value)) snprintf(value, sizeof value, "%.4g", metric->value);
+    if (!isnan(metric->goal))
+        snprintf(goal, sizeof goal, "%s %.4g%s%s", metric->at_most ? "at most" : "at least", metric->goal,
+                 *metric->unit ? " " : "", metric->unit);
+    fprintf(out, "%-52s %9s %-7s %-19s %-4s %s\n", metric->name, value, metric->unit, goal, verdict(metric),
+            metric->detail);
     fflush(out);
 }
 
 void bench_add(bench_run *bench, const char *name, double value, const char *unit, double goal, bool at_most,
                const char *detail, ...)
 {
-    if (bench->count == bench->room) {
-        size_t room = 2 * bench->room + 16;
-        bench_figure *grown = cli_allocate(room, sizeof(bench_figure), "figures");
-        if (bench->count) memcpy(grown, bench->figures, bench->count * sizeof(bench_figure));
-        free(bench->figures);
-        bench->figures = grown;
-        bench->room = room;
+    if (bench->count == bench->capacity) {
+        size_t capacity = 2 * bench->capacity + 16;
+        bench_metric *grown = cli_allocate(capacity, sizeof(bench_metric), "figures");
+        if (bench->count) memcpy(grown, bench->metrics, bench->count * sizeof(bench_metric));
+        free(bench->metrics);
+        bench->metrics = grown;
+        bench->capacity = capacity;
     }
-    bench_figure *figure = &bench->figures[bench->count++];
-    snprintf(figure->name, sizeof figure->name, "%s", name);
-    snprintf(figure->unit, sizeof figure->unit, "%s", unit);
-    figure->value = value;
-    figure->goal = goal;
-    figure->at_most = at_most;
+    bench_metric *metric = &bench->metrics[bench->count++];
+    snprintf(metric->name, sizeof metric->name, "%s", name);
+    snprintf(metric->unit, sizeof metric->unit, "%s", unit);
+    metric->value = value;
+    metric->goal = goal;
+    metric->at_most = at_most;
     va_list arguments;
     va_start(arguments, detail);
-    vsnprintf(figure->detail, sizeof figure->detail, detail, arguments);
+    vsnprintf(metric->detail, sizeof metric->detail, detail, arguments);
     va_end(arguments);
     cli_progress_clear(&bench->session->progress);
-    if (!bench->session->common.json) print_figure(figure, stdout);
+    if (!bench->session->common.json) print_metric(metric, stdout);
 }
 
 static void report_json(const bench_run *bench)
@@ -67,16 +67,16 @@ static void report_json(const bench_run *bench)
     cli_json_add_count(&json, "threads", (size_t)bo_context_describe(bench->session->context)->threads);
     cli_json_array(&json, "figures");
     for (size_t i = 0; i < bench->count; i++) {
-        const bench_figure *figure = &bench->figures[i];
+        const bench_metric *metric = &bench->metrics[i];
         cli_json_object(&json, NULL);
-        cli_json_add_text(&json, "name", figure->name);
-        cli_json_add_number(&json, "value", figure->value);
-        cli_json_add_text(&json, "unit", figure->unit);
-        if (!isnan(figure->goal)) {
-            cli_json_add_number(&json, figure->at_most ? "at_most" : "at_least", figure->goal);
-            cli_json_add_flag(&json, "met", strcmp(verdict(figure), "yes") == 0);
+        cli_json_add_text(&json, "name", metric->name);
+        cli_json_add_number(&json, "value", metric->value);
+        cli_json_add_text(&json, "unit", metric->unit);
+        if (!isnan(metric->goal)) {
+            cli_json_add_number(&json, metric->at_most ? "at_most" : "at_least", metric->goal);
+            cli_json_add_flag(&json, "met", strcmp(verdict(metric), "yes") == 0);
         }
-        cli_json_add_text(&json, "detail", figure->detail);
+        cli_json_add_text(&json, "detail", metric->detail);
         cli_json_end(&json);
     }
     cli_json_end(&json);
@@ -88,16 +88,16 @@ static void report_json(const bench_run *bench)
 /* Reads the standard output of the child until its end. */
 static char *read_all(int descriptor)
 {
-    size_t length = 0, room = 1 << 16;
-    char *text = cli_allocate(room, 1, "output of a peer");
-    for (ssize_t got; (got = read(descriptor, text + length, room - length - 1)) > 0;) {
+    size_t length = 0, capacity = 1 << 16;
+    char *text = cli_allocate(capacity, 1, "output of a peer");
+    for (ssize_t got; (got = read(descriptor, text + length, capacity - length - 1)) > 0;) {
         length += (size_t)got;
-        if (length + 1 < room) continue;
-        char *grown = cli_allocate(2 * room, 1, "output of a peer");
+        if (length + 1 < capacity) continue;
+        char *grown = cli_allocate(2 * capacity, 1, "output of a peer");
         memcpy(grown, text, length);
         free(text);
         text = grown;
-        room *= 2;
+        capacity *= 2;
     }
     text[length] = 0;
     return text;
@@ -105,9 +105,9 @@ static char *read_all(int descriptor)
 
 static int run_peer(const char *python, const char *path, const char *const *arguments, char **out)
 {
-    enum { WORDS = 16 };
-    const char *words[WORDS] = {python, path};
-    for (size_t i = 0; arguments[i] && i + 3 < WORDS; i++) words[i + 2] = arguments[i];
+    enum { ARGS = 16 };
+    const char *args[ARGS] = {python, path};
+    for (size_t i = 0; arguments[i] && i + 3 < ARGS; i++) args[i + 2] = arguments[i];
     int ends[2], ended = -1;
     if (pipe(ends) != 0) return -1;
     fflush(NULL);
@@ -116,7 +116,7 @@ static int run_peer(const char *python, const char *path, const char *const *arg
         dup2(ends[1], STDOUT_FILENO);
         close(ends[0]);
         close(ends[1]);
-        execvp(python, (char *const *)(uintptr_t)words);
+        execvp(python, (char *const *)(uintptr_t)args);
         _exit(127);
     }
     close(ends[1]);
@@ -151,14 +151,14 @@ char *bench_peer(bench_run *bench, const bench_library *library, const char *scr
     struct stat info;
     if (bench->missed == library) return NULL;
     snprintf(path, sizeof path, "%s/%s", bench->peers, script);
-    const bool there = stat(path, &info) == 0;
-    const char *python = there ? find_python(bench, library) : NULL;
+    const bool exists = stat(path, &info) == 0;
+    const char *python = exists ? find_python(bench, library) : NULL;
     if (!python) {
         bench->missed = library;
         cli_warn(bench->session,
-                 there ? "no comparison with %s: it is not installed (%s)"
-                       : "no comparison with %s: there is no %s (--peers DIRECTORY)",
-                 library->name, there ? library->package : path);
+                 exists ? "no comparison with %s: it is not installed (%s)"
+                        : "no comparison with %s: there is no %s (--peers DIRECTORY)",
+                 library->name, exists ? library->package : path);
         return NULL;
     }
     cli_say(bench->session, "running %s %s", python, path);
@@ -170,48 +170,48 @@ char *bench_peer(bench_run *bench, const bench_library *library, const char *scr
 
 double bench_json_number(const char *json, const char *key)
 {
-    char wanted[64];
-    snprintf(wanted, sizeof wanted, "\"%s\":", key);
-    const char *at = json ? strstr(json, wanted) : NULL;
-    return at ? strtod(at + strlen(wanted), NULL) : NAN;
+    char pattern[64];
+    snprintf(pattern, sizeof pattern, "\"%s\":", key);
+    const char *at = json ? strstr(json, pattern) : NULL;
+    return at ? strtod(at + strlen(pattern), NULL) : NAN;
 }
 
-void bench_json_text(const char *json, const char *key, char *out, size_t room)
+void bench_json_text(const char *json, const char *key, char *out, size_t size)
 {
-    char wanted[64];
-    snprintf(wanted, sizeof wanted, "\"%s\": \"", key);
-    const char *at = json ? strstr(json, wanted) : NULL;
+    char pattern[64];
+    snprintf(pattern, sizeof pattern, "\"%s\": \"", key);
+    const char *at = json ? strstr(json, pattern) : NULL;
     out[0] = 0;
-    if (at) snprintf(out, room, "%.*s", (int)strcspn(at + strlen(wanted), "\""), at + strlen(wanted));
+    if (at) snprintf(out, size, "%.*s", (int)strcspn(at + strlen(pattern), "\""), at + strlen(pattern));
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-bool bench_listed(const char *list, const char *word)
+bool bench_listed(const char *list, const char *item)
 {
     if (!list) return true;
-    size_t length = strlen(word);
+    size_t length = strlen(item);
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, word, length) == 0 && (at[length] == ',' || at[length] == 0)) return true;
+        if (strncmp(at, item, length) == 0 && (at[length] == ',' || at[length] == 0)) return true;
     return false;
 }
 
-bool bench_wanted(const bench_run *bench, const char *part)
+bool bench_selected(const bench_run *bench, const char *part)
 {
     return bench_listed(bench->only, part);
 }
 
-bool bench_words_known(const char *command, const char *option, const char *what, const char *words, size_t count,
+bool bench_names_known(const char *command, const char *option, const char *what, const char *list, size_t count,
                        const char *(*name)(const void *unused, size_t index))
 {
-    for (const char *at = words; at;) {
-        char word[32];
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
-        bool known = strcmp(word, "none") == 0;
-        for (size_t i = 0; i < count; i++) known |= strcmp(word, name(NULL, i)) == 0;
-        const char *near = known ? NULL : cli_nearest(word, count, name, NULL);
+    for (const char *at = list; at;) {
+        char item[32];
+        snprintf(item, sizeof item, "%.*s", (int)strcspn(at, ","), at);
+        bool known = strcmp(item, "none") == 0;
+        for (size_t i = 0; i < count; i++) known |= strcmp(item, name(NULL, i)) == 0;
+        const char *near = known ? NULL : cli_nearest(item, count, name, NULL);
         if (!known) {
-            cli_wrong_use(command, "--%s: there is no %s '%s'%s%s", option, what, word, near ? "; did you mean " : "",
+            cli_wrong_use(command, "--%s: there is no %s '%s'%s%s", option, what, item, near ? "; did you mean " : "",
                           near ? near : "");
             return false;
         }
@@ -223,7 +223,7 @@ bool bench_words_known(const char *command, const char *option, const char *what
 bool bench_parts_known(const char *command, const char *only, size_t count,
                        const char *(*name)(const void *unused, size_t index))
 {
-    return bench_words_known(command, "only", "part", only, count, name);
+    return bench_names_known(command, "only", "part", only, count, name);
 }
 
 static int ascending(const void *a, const void *b)
@@ -264,50 +264,52 @@ int bench_can_draw(bench_run *bench, const char *command, const char *option, co
 
 double bench_yardstick(bench_run *bench)
 {
-    bo_yardstick yard;
-    return bo_yardstick_gemm(bench->session->context, bench->gemm, 3, &yard) == BO_OK ? yard.best_gflops : NAN;
+    bo_yardstick yardstick;
+    return bo_yardstick_gemm(bench->session->context, bench->gemm, 3, &yardstick) == BO_OK ? yardstick.best_gflops
+                                                                                           : NAN;
 }
 
-void bench_rate_name(char *name, size_t room, const char *what, bo_gram_precision asked)
+void bench_rate_name(char *name, size_t size, const char *what, bo_gram_precision requested)
 {
-    if (asked == BO_GRAM_PRECISION_AUTO)
-        snprintf(name, room, "%s, fit rate / GEMM rate", what);
+    if (requested == BO_GRAM_PRECISION_AUTO)
+        snprintf(name, size, "%s, fit rate / GEMM rate", what);
     else
-        snprintf(name, room, "%s, %s, fit rate / GEMM rate", what, bo_enum_name(BO_ENUM_GRAM_PRECISION, asked));
+        snprintf(name, size, "%s, %s, fit rate / GEMM rate", what, bo_enum_name(BO_ENUM_GRAM_PRECISION, requested));
 }
 
 bool bench_gemm(bench_run *bench)
 {
-    bo_yardstick yard;
-    bo_status status = bo_yardstick_gemm(bench->session->context, bench->gemm, 0, &yard);
+    bo_yardstick yardstick;
+    bo_status status = bo_yardstick_gemm(bench->session->context, bench->gemm, 0, &yardstick);
     if (status != BO_OK) {
         cli_fail_status(bench->session, status);
         return false;
     }
     char rate[48] = "";
-    if (yard.openblas_threads)
-        snprintf(rate, sizeof rate, " %.0f on %d threads", yard.openblas_gflops, yard.openblas_threads);
-    bench_add(bench, "GEMM rate", yard.best_gflops, "GFLOP/s", NAN, false,
-              "%zu^3 float32: %s%s, bochner (%s) %.0f on %d threads", yard.n, yard.library, rate, yard.isa,
-              yard.own_gflops, yard.own_threads);
+    if (yardstick.openblas_threads)
+        snprintf(rate, sizeof rate, " %.0f on %d threads", yardstick.openblas_gflops, yardstick.openblas_threads);
+    bench_add(bench, "GEMM rate", yardstick.best_gflops, "GFLOP/s", NAN, false,
+              "%zu^3 float32: %s%s, bochner (%s) %.0f on %d threads", yardstick.n, yardstick.library, rate,
+              yardstick.isa, yardstick.bochner_gflops, yardstick.bochner_threads);
     return true;
 }
 
 bool bench_narrow_gemm(bench_run *bench)
 {
-    bo_narrow_yardstick yard;
+    bo_narrow_yardstick yardstick;
     const char *isa = bo_context_describe(bench->session->context)->isa;
-    bo_status status = bo_yardstick_narrow_gemm(bench->session->context, bench->gemm, 5, &yard);
+    bo_status status = bo_yardstick_narrow_gemm(bench->session->context, bench->gemm, 5, &yardstick);
     if (status != BO_OK) {
         cli_fail_status(bench->session, status);
         return false;
     }
-    bench_add(bench, "bfloat16 GEMM rate", yard.gflops, "GFLOP/s", NAN, false, "%zu^3 on %d threads, %s, float32 sums",
-              yard.n, bo_context_describe(bench->session->context)->threads, isa);
-    if (yard.peak_gflops > 0)
-        bench_add(bench, "bfloat16 GEMM rate / peak", yard.gflops / yard.peak_gflops, "",
+    bench_add(bench, "bfloat16 GEMM rate", yardstick.gflops, "GFLOP/s", NAN, false,
+              "%zu^3 on %d threads, %s, float32 sums", yardstick.n,
+              bo_context_describe(bench->session->context)->threads, isa);
+    if (yardstick.peak_gflops > 0)
+        bench_add(bench, "bfloat16 GEMM rate / peak", yardstick.gflops / yardstick.peak_gflops, "",
                   strcmp(isa, "amx") == 0 ? 0.6 : 0.85, false, "the peak is %.0f GFLOP/s, a loop of %s on registers",
-                  yard.peak_gflops, yard.instruction);
+                  yardstick.peak_gflops, yardstick.instruction);
     return true;
 }
 
@@ -319,10 +321,10 @@ int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *benc
     cli_session session;
     cli_parsed parsed = cli_parse(usage, argc, argv, options, &common, &arguments);
     int status = parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
-    const size_t most = bench->argument ? 1 : 0;
-    if (parsed == CLI_PARSED && arguments.count > most) {
-        cli_wrong_use(usage->command, "expected %s, found '%s'", most ? "one argument" : "options only",
-                      arguments.items[most]);
+    const size_t max_count = bench->argument ? 1 : 0;
+    if (parsed == CLI_PARSED && arguments.count > max_count) {
+        cli_wrong_use(usage->command, "expected %s, found '%s'", max_count ? "one argument" : "options only",
+                      arguments.items[max_count]);
     } else if (parsed == CLI_PARSED) {
         status = CLI_FAILED;
         if (arguments.count) *bench->argument = arguments.items[0];
@@ -330,8 +332,8 @@ int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *benc
             session.terse = true;
             bench->session = &session;
             status = measure(bench, options);
-            if (status == CLI_DONE && common.json && !bench->own_json) report_json(bench);
-            free(bench->figures);
+            if (status == CLI_DONE && common.json && !bench->prints_json) report_json(bench);
+            free(bench->metrics);
             cli_session_close(&session);
         }
     }
@@ -370,15 +372,15 @@ static int measure_machines(bench_run *bench, void *options)
     if (!o->fashion && stat(fashion, &info) == 0) o->fashion = fashion;
     bench->options = o;
     if (!bench_parts_known(command, bench->only, CLI_COUNT_OF(parts), part_name) ||
-        !bench_words_known(command, "only-tables", "table", o->only_tables, BENCH_TABLES, bench_table_name))
+        !bench_names_known(command, "only-tables", "table", o->only_tables, BENCH_TABLES, bench_table_name))
         return CLI_WRONG_USE;
-    if (device_wanted(&(device_options){.device = o->device})) return measure_device(bench, o);
+    if (device_requested(&(device_options){.device = o->device})) return measure_device(bench, o);
     if (!o->mnist && !o->fashion && !o->tables && !o->scratch)
         cli_say(bench->session,
                 "no data: only the reference matrix product is measured (--mnist, --fashion, --tables, --scratch)");
     bool ok = bench_gemm(bench);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
-        if (bench_wanted(bench, parts[i].name)) ok = parts[i].measure(bench);
+        if (bench_selected(bench, parts[i].name)) ok = parts[i].measure(bench);
     return ok ? CLI_DONE : CLI_FAILED;
 }
 

@@ -6,14 +6,14 @@
 #include "../cli/common/counts.h"
 
 /* One measured figure. */
-typedef struct bench_figure {
+typedef struct bench_metric {
     char name[96];
     double value;
     char unit[24];
     double goal;      /* NAN: none */
     bool at_most;     /* the goal is an upper bound */
     char detail[256]; /* how it was measured */
-} bench_figure;
+} bench_metric;
 
 typedef struct bench_run {
     cli_session *session;
@@ -22,10 +22,10 @@ typedef struct bench_run {
     const struct bench_options *options; /* options of `bochner bench machines`; NULL for other subjects */
     size_t gemm;                         /* rows of the matrices of the yardstick; 0: default */
     const struct bench_library *missed;  /* a missing peer that was already reported; NULL: none */
-    bench_figure *figures;
-    size_t count, room;
+    bench_metric *metrics;
+    size_t count, capacity;
     const char **argument; /* receives the one argument that is not an option; NULL: there are options only */
-    bool own_json;         /* the measurement has no figures and prints its JSON without bench_command */
+    bool prints_json;      /* the measurement has no figures and prints its JSON without bench_command */
 } bench_run;
 
 typedef struct bench_options {
@@ -42,14 +42,14 @@ typedef struct bench_options {
 void bench_add(bench_run *bench, const char *name, double value, const char *unit, double goal, bool at_most,
                const char *detail, ...) BO_PRINTF(7, 8);
 
-bool bench_wanted(const bench_run *bench, const char *part); /* whether --only includes the part */
-bool bench_listed(const char *list, const char *word);       /* whether a list with commas has the word; NULL has all */
+bool bench_selected(const bench_run *bench, const char *part); /* whether --only includes the part */
+bool bench_listed(const char *list, const char *item); /* whether a list with commas has the word; NULL has all */
 /* Checks that every word of --only is a part or "none", which measures only the yardstick. Returns false after a
  * message. */
 bool bench_parts_known(const char *command, const char *only, size_t count,
                        const char *(*name)(const void *unused, size_t index));
 /* The same for another option; `what` describes its words. */
-bool bench_words_known(const char *command, const char *option, const char *what, const char *words, size_t count,
+bool bench_names_known(const char *command, const char *option, const char *what, const char *list, size_t count,
                        const char *(*name)(const void *unused, size_t index));
 
 /* Checks that a picture can be written to the path; NULL means that none is requested. Returns CLI_DONE, or the exit
@@ -89,7 +89,7 @@ bool bench_narrow_gemm(bench_run *bench);
 double bench_yardstick(bench_run *bench);
 
 /* Title of the rate of a fit: AUTO is the default of the library; any other precision was requested. */
-void bench_rate_name(char *name, size_t room, const char *what, bo_gram_precision asked);
+void bench_rate_name(char *name, size_t size, const char *what, bo_gram_precision requested);
 /* Added to each of these rates, with the name of the precision that was used, because the yardstick is float32. */
 #define BENCH_COUNTED "counts the operations of a float32 fit; its Gram products ran in %s"
 
@@ -115,6 +115,6 @@ char *bench_peer(bench_run *bench, const bench_library *library, const char *scr
 /* The number under a key of a JSON text; NAN if there is none. */
 double bench_json_number(const char *json, const char *key);
 /* Writes the text under a key of a JSON text, "" if there is none. */
-void bench_json_text(const char *json, const char *key, char *out, size_t room);
+void bench_json_text(const char *json, const char *key, char *out, size_t size);
 
 #endif

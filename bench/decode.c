@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_REPEATS = 99, MOST_PROGRAMS = 8, THREADS = 2, KINDS = 4, PATH = 1024 };
+enum { MAX_REPEATS = 99, MAX_PROGRAMS = 8, THREADS = 2, KINDS = 4, PATH = 1024 };
 
 typedef struct decode_options {
     cli_given was_given;
@@ -38,8 +38,8 @@ typedef struct kind {
     bo_storage storage;
     int peer;
     bo_model *model;
-    double own[TASKS][MOST_REPEATS];                  /* tokens/s */
-    double peers[TASKS][MOST_PROGRAMS][MOST_REPEATS]; /* tokens/s of llama2.c's programs */
+    double bochner[TASKS][MAX_REPEATS];             /* tokens/s */
+    double peers[TASKS][MAX_PROGRAMS][MAX_REPEATS]; /* tokens/s of llama2.c's programs */
 } kind;
 
 typedef struct decode_bench {
@@ -71,8 +71,8 @@ static bool nth_program(const char *list, size_t index, char out[PATH])
     return true;
 }
 
-/* Runs a program without its standard output. Returns what it wrote to standard error, at most `room` - 1 bytes. */
-static bool run_quietly(char *const *words, const char *threads, char *said, size_t room)
+/* Runs a program without its standard output. Returns what it wrote to standard error, at most `size` - 1 bytes. */
+static bool run_quietly(char *const *args, const char *threads, char *output, size_t size)
 {
     int ends[2], ended = -1;
     size_t length = 0;
@@ -80,17 +80,18 @@ static bool run_quietly(char *const *words, const char *threads, char *said, siz
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-        int nothing = open("/dev/null", O_WRONLY);
+        int null_device = open("/dev/null", O_WRONLY);
         setenv("OMP_NUM_THREADS", threads, 1);
-        dup2(nothing, STDOUT_FILENO);
+        dup2(null_device, STDOUT_FILENO);
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
-        execvp(words[0], words);
+        execvp(args[0], args);
         _exit(127);
     }
     close(ends[1]);
-    for (ssize_t got; child > 0 && (got = read(ends[0], said + length, room - 1 - length)) > 0;) length += (size_t)got;
-    said[length] = 0;
+    for (ssize_t got; child > 0 && (got = read(ends[0], output + length, size - 1 - length)) > 0;)
+        length += (size_t)got;
+    output[length] = 0;
     close(ends[0]);
     if (child > 0) waitpid(child, &ended, 0);
     return ended == 0;
@@ -99,10 +100,10 @@ static bool run_quietly(char *const *words, const char *threads, char *said, siz
 /* Writes a prompt of more tokens than are read: a token has at most some ten bytes of such words. */
 static char *long_prompt(size_t tokens)
 {
-    static const char words[] = "Once upon a time there was a little girl who had a red ball. She was happy. ";
-    const size_t one = sizeof words - 1, times = 12 * tokens / one + 1;
+    static const char sentences[] = "Once upon a time there was a little girl who had a red ball. She was happy. ";
+    const size_t one = sizeof sentences - 1, times = 12 * tokens / one + 1;
     char *out = cli_allocate(times * one + 1, 1, "a prompt");
-    for (size_t i = 0; i < times; i++) memcpy(out + i * one, words, one);
+    for (size_t i = 0; i < times; i++) memcpy(out + i * one, sentences, one);
     return out;
 }
 
@@ -110,16 +111,16 @@ static char *long_prompt(size_t tokens)
 static double time_peer(decode_bench *bench, const char *program, const char *model, decode_task task)
 {
     const decode_options *o = bench->options;
-    char threads[16], tokens[24], said[4096], *prompt = task == READ ? long_prompt(o->tokens) : NULL;
+    char threads[16], tokens[24], output[4096], *prompt = task == READ ? long_prompt(o->tokens) : NULL;
     snprintf(threads, sizeof threads, "%d", bench->threads);
     snprintf(tokens, sizeof tokens, "%zu", o->tokens);
-    const char *words[16] = {program, model, "-t", "0", "-n", tokens};
+    const char *args[16] = {program, model, "-t", "0", "-n", tokens};
     size_t count = 6;
-    if (o->tokenizer) words[count++] = "-z", words[count++] = o->tokenizer;
-    if (prompt) words[count++] = "-i", words[count++] = prompt;
-    const bool done = run_quietly((char *const *)(uintptr_t)words, threads, said, sizeof said);
-    const char *rate = strstr(said, "achieved tok/s: ");
-    if (!done || !rate) cli_fail(bench->run->session, "%s: it printed no rate but: %.300s", program, said);
+    if (o->tokenizer) args[count++] = "-z", args[count++] = o->tokenizer;
+    if (prompt) args[count++] = "-i", args[count++] = prompt;
+    const bool done = run_quietly((char *const *)(uintptr_t)args, threads, output, sizeof output);
+    const char *rate = strstr(output, "achieved tok/s: ");
+    if (!done || !rate) cli_fail(bench->run->session, "%s: it printed no rate but: %.300s", program, output);
     free(prompt);
     return done && rate ? strtod(rate + strlen("achieved tok/s: "), NULL) : NAN;
 }
@@ -149,7 +150,7 @@ static bool time_reading(decode_bench *bench, bo_session *session, double *rate)
     return true;
 }
 
-static bool time_own(decode_bench *bench, const bo_model *model, decode_task task, double *rate)
+static bool time_bochner(decode_bench *bench, const bo_model *model, decode_task task, double *rate)
 {
     bo_session *session;
     const bo_session_desc desc = {.capacity = bench->options->tokens};
@@ -204,11 +205,11 @@ static bool measure_turn(decode_bench *bench, size_t turn)
             kind *it = &bench->kinds[k];
             const char *list = it->peer < 0 ? NULL : bench->options->programs[it->peer];
             char program[PATH];
-            for (size_t p = 0; p < MOST_PROGRAMS && nth_program(list, p, program); p++) {
+            for (size_t p = 0; p < MAX_PROGRAMS && nth_program(list, p, program); p++) {
                 it->peers[task][p][turn] = time_peer(bench, program, bench->options->models[it->peer], task);
                 if (isnan(it->peers[task][p][turn])) return false;
             }
-            if (!time_own(bench, it->model, task, &it->own[task][turn]) || cli_interrupted()) return false;
+            if (!time_bochner(bench, it->model, task, &it->bochner[task][turn]) || cli_interrupted()) return false;
         }
     return true;
 }
@@ -229,7 +230,7 @@ static rates fastest_peer(decode_bench *bench, kind *it, decode_task task, char 
 {
     char program[PATH];
     rates best = {0};
-    for (size_t p = 0; p < MOST_PROGRAMS && nth_program(bench->options->programs[it->peer], p, program); p++) {
+    for (size_t p = 0; p < MAX_PROGRAMS && nth_program(bench->options->programs[it->peer], p, program); p++) {
         rates found = rates_of(it->peers[task][p], bench->options->repeats);
         if (found.median <= best.median) continue;
         best = found;
@@ -247,21 +248,21 @@ static void report_task(decode_bench *bench, decode_task task)
         kind *it = &bench->kinds[k];
         const char *storage = bo_enum_name(BO_ENUM_STORAGE, it->storage);
         char name[96], peer[PATH] = "";
-        rates ours = rates_of(it->own[task], bench->options->repeats), theirs;
-        if (k == 0) plain = ours.median;
+        rates bochner_rates = rates_of(it->bochner[task], bench->options->repeats), peer_rates;
+        if (k == 0) plain = bochner_rates.median;
         snprintf(name, sizeof name, "%s, %s, %d thread%s", task_names[task], storage, bench->threads, plural);
-        bench_add(bench->run, name, ours.median, "tokens/s", NAN, false,
+        bench_add(bench->run, name, bochner_rates.median, "tokens/s", NAN, false,
                   "%zu tokens; %s of weights; %.2f x float32 weights; %s products", bench->options->tokens,
-                  cli_bytes((double)bo_model_report(it->model)->bytes).s, ours.median / plain,
+                  cli_bytes((double)bo_model_report(it->model)->bytes).s, bochner_rates.median / plain,
                   bo_enum_name(BO_ENUM_PRECISION, bench->options->precision));
         if (it->peer < 0) continue;
-        theirs = fastest_peer(bench, it, task, peer);
+        peer_rates = fastest_peer(bench, it, task, peer);
         snprintf(name, sizeof name, "%s, %s, %d thread%s / llama2.c", task_names[task], storage, bench->threads,
                  plural);
-        bench_add(bench->run, name, ours.median / theirs.median, "x", goals[task][bench->threads - 1], false,
-                  "medians of %zu: %.1f and %.1f tokens/s (%.60s); best: %.1f and %.1f, %.2f x",
-                  bench->options->repeats, ours.median, theirs.median, peer, ours.best, theirs.best,
-                  ours.best / theirs.best);
+        bench_add(bench->run, name, bochner_rates.median / peer_rates.median, "x", goals[task][bench->threads - 1],
+                  false, "medians of %zu: %.1f and %.1f tokens/s (%.60s); best: %.1f and %.1f, %.2f x",
+                  bench->options->repeats, bochner_rates.median, peer_rates.median, peer, bochner_rates.best,
+                  peer_rates.best, bochner_rates.best / peer_rates.best);
     }
 }
 
@@ -291,10 +292,10 @@ static int measure_device(bench_run *run, decode_options *o)
                                                        .precision = DEVICE_PRECISION(o)});
 }
 
-static int measure(bench_run *run, void *given)
+static int measure(bench_run *run, void *user)
 {
-    decode_options *o = given;
-    if (device_wanted(&o->device)) return measure_device(run, o);
+    decode_options *o = user;
+    if (device_requested(&o->device)) return measure_device(run, o);
     if (!o->model) return cli_wrong_use("bench decode", "--model is missing: the directory of a pretrained model");
     for (size_t i = 0; i < 2; i++)
         if (o->programs[i] && !o->models[i])
@@ -316,7 +317,7 @@ static const cli_option rows[] = {
     COUNT("tokens", "N", decode_options, tokens, "tokens of a prompt, and tokens that are decoded", .low = 2,
           .high = 1 << 20, .initial = "200"),
     COUNT("repeats", "N", decode_options, repeats, "number of measurements; medians are reported", .low = 1,
-          .high = MOST_REPEATS, .initial = "5"),
+          .high = MAX_REPEATS, .initial = "5"),
     PRECISION(decode_options, .traits = 0),
     SECTION("Model on a GPU"),
     COUNT("layers", "N", decode_options, layers, "number of layers", .low = 1, .high = 1024, .initial = "12"),

@@ -127,31 +127,31 @@ static bool compare(layers_bench *bench, const layer_case *c)
     if (!time_case(bench, c, &before)) return false;
     const char *arguments[] = {c->name, repeats, NULL};
     char *json = bench_peer(bench->run, &bench_torch, "layers_torch.py", arguments);
-    const double theirs = bench_json_number(json, "seconds"), threads = bench_json_number(json, "threads");
+    const double peer_seconds = bench_json_number(json, "seconds"), threads = bench_json_number(json, "threads");
     const double best = bench_json_number(json, "best_seconds");
     char variant[64];
     bench_json_text(json, "best_variant", variant, sizeof variant);
     free(json);
-    if (isnan(theirs)) {
+    if (isnan(peer_seconds)) {
         snprintf(name, sizeof name, "%s, forward and backward", c->name);
         bench_add(bench->run, name, 1e3 * before, "ms", NAN, false, "%s", c->what);
         return true;
     }
     if (!time_case(bench, c, &after)) return false;
-    const double ours = (before + after) / 2;
-    bench_add(bench->run, name, theirs / ours, "x", c->goal, false,
-              "%s: %.4g ms, PyTorch in float32 %.4g ms (threads: %.0f), at its best %.4g ms (%s)", c->what, 1e3 * ours,
-              1e3 * theirs, threads, 1e3 * best, variant);
+    const double bochner_seconds = (before + after) / 2;
+    bench_add(bench->run, name, peer_seconds / bochner_seconds, "x", c->goal, false,
+              "%s: %.4g ms, PyTorch in float32 %.4g ms (threads: %.0f), at its best %.4g ms (%s)", c->what,
+              1e3 * bochner_seconds, 1e3 * peer_seconds, threads, 1e3 * best, variant);
     return true;
 }
 
-static int measure(bench_run *run, void *given)
+static int measure(bench_run *run, void *user)
 {
-    layers_bench bench = {run, ((const layers_options *)given)->repeats};
+    layers_bench bench = {run, ((const layers_options *)user)->repeats};
     if (!bench_parts_known("bench layers", run->only, CLI_COUNT_OF(cases), case_name)) return CLI_WRONG_USE;
     bool ok = bench_gemm(run);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(cases); i++)
-        if (bench_wanted(run, cases[i].name)) ok = compare(&bench, &cases[i]) && !cli_interrupted();
+        if (bench_selected(run, cases[i].name)) ok = compare(&bench, &cases[i]) && !cli_interrupted();
     if (ok) return CLI_DONE;
     return CLI_FAILED;
 }

@@ -21,11 +21,11 @@ static void close_images(images *set)
     *set = (images){0};
 }
 
-static void image_path(char *path, size_t room, const char *directory, const char *name)
+static void image_path(char *path, size_t size, const char *directory, const char *name)
 {
     struct stat info;
-    snprintf(path, room, "%s/%s.gz", directory, name);
-    if (stat(path, &info) != 0) snprintf(path, room, "%s/%s", directory, name);
+    snprintf(path, size, "%s/%s.gz", directory, name);
+    if (stat(path, &info) != 0) snprintf(path, size, "%s/%s", directory, name);
 }
 
 static bool load_part(bench_run *bench, const char *directory, const char *part, const bo_schema *schema, bo_data **out)
@@ -64,9 +64,9 @@ static bool fit_images(bench_run *bench, const images *set, const bo_machine_des
     if (status == BO_OK)
         status = bo_machine_evaluate(context, machine, &(bo_inputs){.rows = set->test->rows, .x = set->test->x},
                                      set->test->y, metrics);
-    bo_metrics_summary figures;
-    bo_metrics_report(metrics, &figures);
-    if (status == BO_OK) *accuracy = figures.accuracy;
+    bo_metrics_summary metrics_report;
+    bo_metrics_report(metrics, &metrics_report);
+    if (status == BO_OK) *accuracy = metrics_report.accuracy;
     if (status == BO_OK) *report = *bo_machine_report(machine);
     report->why_solver = NULL; /* the string belongs to the machine, which is freed */
     bo_metrics_destroy(metrics);

@@ -95,22 +95,22 @@ bo_status bo_yardstick_narrow_gemm(bo_context *context, size_t n, int repeats, b
     n = out->n;
     if (repeats < 1 || n > 32768) return bo_fail(context, BO_INVALID, "yardstick: size %zu, %d repeats", n, repeats);
     float *matrices = bo_alloc(context, 3 * n * n, sizeof *matrices, "the yardstick's matrices");
-    void *room = bo_alloc_raw(context, bo_gemm_bytes(context, BO_PRECISION_BFLOAT16, n, n, n), 1, "work memory");
-    if (!matrices || !room) {
+    void *workspace = bo_alloc_raw(context, bo_gemm_bytes(context, BO_PRECISION_BFLOAT16, n, n, n), 1, "work memory");
+    if (!matrices || !workspace) {
         bo_free(matrices);
-        bo_free(room);
+        bo_free(workspace);
         return BO_MEMORY;
     }
     bo_rate_fill(2 * n * n, matrices);
     for (int r = -1; r < repeats; r++) { /* the first round is a warmup */
         const double peak = measure_peak(context, 1, &out->instruction), start = bo_seconds();
         bo_gemm_in(context, BO_PRECISION_BFLOAT16, false, false, n, n, n, 1.0f, matrices, n, matrices + n * n, n, 0.0f,
-                   matrices + 2 * n * n, n, room);
+                   matrices + 2 * n * n, n, workspace);
         const double rate = 2e-9 * (double)n * (double)n * (double)n / (bo_seconds() - start);
         if (r >= 0 && rate > out->gflops) out->gflops = rate;
         if (peak > out->peak_gflops) out->peak_gflops = peak;
     }
     bo_free(matrices);
-    bo_free(room);
+    bo_free(workspace);
     return BO_OK;
 }

@@ -158,7 +158,7 @@ static bool measure_kind(recall_bench *bench, const bo_recall_kind *kind)
     for (size_t i = 0; i < (sized ? sizes->count : 1); i++) {
         recall_row *row = &bench->rows[bench->count];
         *row = (recall_row){.kind = kind, .size = sized ? sizes->items[i] : 0};
-        if (kind->most && row->size > kind->most) break;
+        if (kind->max_size && row->size > kind->max_size) break;
         if (!measure_row(bench, row)) return false;
         if (!bench->run->session->common.json) print_row(row);
         bench->count++;
@@ -172,13 +172,13 @@ static bool measure_kinds(recall_bench *bench)
     while ((size_t)1 << points <= bench->options->measure.tokens) points++;
     if (!bench->run->session->common.json) print_header(bench, points);
     for (size_t i = 0; i < kind_count(); i++)
-        if (bench_wanted(bench->run, kind_name(NULL, i)) && !measure_kind(bench, bo_recall_at(i))) return false;
+        if (bench_selected(bench->run, kind_name(NULL, i)) && !measure_kind(bench, bo_recall_at(i))) return false;
     return true;
 }
 
-static int measure(bench_run *run, void *given)
+static int measure(bench_run *run, void *user)
 {
-    recall_options *o = given;
+    recall_options *o = user;
     if (!bench_parts_known("bench recall", run->only, kind_count(), kind_name) ||
         !cli_read_counts("bench recall", "sizes", o->sizes_text, 4, 4096, &o->sizes))
         return CLI_WRONG_USE;
@@ -241,6 +241,6 @@ const cli_usage bench_recall_usage = {
 
 int bench_recall(int argc, char **argv)
 {
-    recall_options o = {.run.own_json = true};
+    recall_options o = {.run.prints_json = true};
     return bench_command(&bench_recall_usage, argc, argv, &o.run, measure, &o);
 }

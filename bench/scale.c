@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_COUNTS = 16, READ_BEFORE = 64, HEAD_DIM = 64 };
+enum { MAX_COUNTS = 16, READ_BEFORE = 64, HEAD_DIM = 64 };
 
 typedef struct scale_options {
     cli_given was_given;
@@ -213,10 +213,10 @@ static bool time_part(attention_bench *timing, const scale_options *o, const sca
 
 static bool measure_part(attention_bench *timing, const scale_options *o, const scale_part *part)
 {
-    const int most = bo_context_describe(timing->context)->threads;
+    const int max_threads = bo_context_describe(timing->context)->threads;
     double first = NAN, seconds;
     for (int threads = 1, last = 0; threads != last;
-         last = threads, threads = threads * 2 < most ? threads * 2 : most) {
+         last = threads, threads = threads * 2 < max_threads ? threads * 2 : max_threads) {
         scale_case c;
         char name[96];
         const bool done = time_part(timing, o, part, threads, &seconds, &c);
@@ -248,15 +248,15 @@ static void shrink(scale_options *o)
     o->rows = 256, o->columns = 4, o->ridge_features = 32, o->timing.repeats = 1;
 }
 
-static int measure(bench_run *run, void *given)
+static int measure(bench_run *run, void *user)
 {
-    scale_options *o = given;
+    scale_options *o = user;
     if (!bench_parts_known("bench scale", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_WRONG_USE;
     if (o->quick) shrink(o);
     attention_bench timing = {.run = run, .context = run->session->context, .options = &o->timing};
     bool done = true;
     for (size_t i = 0; done && i < CLI_COUNT_OF(parts); i++)
-        if (bench_wanted(run, parts[i].name)) done = measure_part(&timing, o, &parts[i]);
+        if (bench_selected(run, parts[i].name)) done = measure_part(&timing, o, &parts[i]);
     free(timing.noise);
     return done ? CLI_DONE : CLI_FAILED;
 }

@@ -78,7 +78,7 @@ static bool model_precision(bench_run *bench, const char *model, bo_gram_precisi
 }
 
 /* Fits the file once with the requested precision; *used is the precision that the model reports. */
-static bool time_stream(bench_run *bench, const char *data, const char *model, bo_gram_precision asked,
+static bool time_stream(bench_run *bench, const char *data, const char *model, bo_gram_precision requested,
                         bo_gram_precision *used)
 {
     char features[32], threads[32], name[96], program[CLI_EXTERNAL_TEXT];
@@ -88,13 +88,13 @@ static bool time_stream(bench_run *bench, const char *data, const char *model, b
     }
     snprintf(features, sizeof features, "%zu", bench->options->stream_features);
     snprintf(threads, sizeof threads, "%d", bo_context_describe(bench->session->context)->threads);
-    const char *const words[] = {
+    const char *const args[] = {
         program,      "fit",     data,      "--stream",         "--task",
         "regression", "--gamma", "0.25",    "--features",       features,
-        "--threads",  threads,   "--quiet", "--gram-precision", bo_enum_name(BO_ENUM_GRAM_PRECISION, asked),
+        "--threads",  threads,   "--quiet", "--gram-precision", bo_enum_name(BO_ENUM_GRAM_PRECISION, requested),
         "--out",      model,     NULL};
     double seconds = NAN, resident = NAN, yardstick = bench_yardstick(bench);
-    bool ok = run_child((char *const *)(uintptr_t)words, &seconds, &resident);
+    bool ok = run_child((char *const *)(uintptr_t)args, &seconds, &resident);
     yardstick = (yardstick + bench_yardstick(bench)) / 2;
     if (!ok) {
         cli_fail(bench->session, "bochner fit --stream failed on %s", data);
@@ -103,10 +103,10 @@ static bool time_stream(bench_run *bench, const char *data, const char *model, b
     if (!model_precision(bench, model, used)) return false;
     double rows = (double)bench->options->rows, r = (double)bench->options->stream_features;
     double rate = 1e-9 * (rows * DIM * r + rows * r * (r + 1)) / seconds;
-    if (asked == BO_GRAM_PRECISION_AUTO)
+    if (requested == BO_GRAM_PRECISION_AUTO)
         bench_add(bench, "stream, resident memory", resident / 1e6, "MB", 300, true, "%s rows x %d, R = %s",
                   cli_count(bench->options->rows).s, DIM, features);
-    bench_rate_name(name, sizeof name, "stream", asked);
+    bench_rate_name(name, sizeof name, "stream", requested);
     bench_add(bench, name, rate / yardstick, "", 0.5, false,
               "%.1f s with reading a .npy, %.0f of %.0f GFLOP/s, %.0f thousand rows/s; " BENCH_COUNTED, seconds, rate,
               yardstick, rows / seconds / 1e3, bo_enum_name(BO_ENUM_GRAM_PRECISION, *used));

@@ -15,40 +15,41 @@
 
 /* theirs: NULL without OpenBLAS. */
 static bo_status time_gemm(bo_context *context, size_t n, int repeats, const float *a, const float *b, float *c,
-                           const bo_openblas *theirs, bo_yardstick *out)
+                           const bo_openblas *openblas, bo_yardstick *out)
 {
-    double their_rates[BO_RATE_REPEATS] = {0}, rates[BO_RATE_REPEATS],
+    double openblas_rates[BO_RATE_REPEATS] = {0}, rates[BO_RATE_REPEATS],
            operations = 2e-9 * (double)n * (double)n * (double)n;
     const int size = (int)n, plain = BO_OPENBLAS_PLAIN;
     for (int r = -1; r < repeats; r++) { /* the first round is a warmup and is overwritten */
         int at = r < 0 ? 0 : r;
         double start = bo_seconds();
-        if (theirs)
-            theirs->sgemm(BO_OPENBLAS_ROW_MAJOR, plain, plain, size, size, size, 1, a, size, b, size, 0, c, size);
+        if (openblas)
+            openblas->sgemm(BO_OPENBLAS_ROW_MAJOR, plain, plain, size, size, size, 1, a, size, b, size, 0, c, size);
         double middle = bo_seconds();
         BO_TRY(bo_gemm(context, false, false, n, n, n, 1.0f, a, n, b, n, 0.0f, c, n));
         double end = bo_seconds();
-        if (theirs) their_rates[at] = operations / (middle - start);
+        if (openblas) openblas_rates[at] = operations / (middle - start);
         rates[at] = operations / (end - middle);
     }
-    out->openblas_gflops = bo_rate_median(their_rates, repeats);
-    out->own_gflops = bo_rate_median(rates, repeats);
-    out->best_gflops = out->openblas_gflops > out->own_gflops ? out->openblas_gflops : out->own_gflops;
+    out->openblas_gflops = bo_rate_median(openblas_rates, repeats);
+    out->bochner_gflops = bo_rate_median(rates, repeats);
+    out->best_gflops = out->openblas_gflops > out->bochner_gflops ? out->openblas_gflops : out->bochner_gflops;
     return BO_OK;
 }
 
-static bo_status measure_gemm(bo_context *context, size_t n, int repeats, const bo_openblas *theirs, bo_yardstick *out)
+static bo_status measure_gemm(bo_context *context, size_t n, int repeats, const bo_openblas *openblas,
+                              bo_yardstick *out)
 {
     BO_TRY(bo_rate_check_repeats(context, &repeats));
     if (n == 0) n = 2048;
     if (n > 32768) return bo_fail(context, BO_INVALID, "yardstick: size %zu, expected at most 32768", n);
-    float *room = bo_alloc(context, 3 * n * n, sizeof *room, "the yardstick's matrices");
-    if (!room) return BO_MEMORY;
-    bo_rate_fill(2 * n * n, room);
-    bo_status status = time_gemm(context, n, repeats, room, room + n * n, room + 2 * n * n, theirs, out);
-    bo_free(room);
+    float *buffer = bo_alloc(context, 3 * n * n, sizeof *buffer, "the yardstick's matrices");
+    if (!buffer) return BO_MEMORY;
+    bo_rate_fill(2 * n * n, buffer);
+    bo_status status = time_gemm(context, n, repeats, buffer, buffer + n * n, buffer + 2 * n * n, openblas, out);
+    bo_free(buffer);
     out->isa = bo_context_describe(context)->isa;
-    out->own_threads = bo_context_describe(context)->threads;
+    out->bochner_threads = bo_context_describe(context)->threads;
     out->n = n;
     return status;
 }
@@ -56,11 +57,11 @@ static bo_status measure_gemm(bo_context *context, size_t n, int repeats, const 
 bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yardstick *out)
 {
     *out = (bo_yardstick){0};
-    const bo_openblas *theirs = bo_openblas_load(&out->library);
-    BO_TRY(measure_gemm(context, n, repeats, theirs, out));
-    if (theirs) {
-        out->library = theirs->config();
-        out->openblas_threads = theirs->threads();
+    const bo_openblas *openblas = bo_openblas_load(&out->library);
+    BO_TRY(measure_gemm(context, n, repeats, openblas, out));
+    if (openblas) {
+        out->library = openblas->config();
+        out->openblas_threads = openblas->threads();
     }
     return BO_OK;
 }
@@ -92,9 +93,9 @@ bo_status bo_yardstick_triad(bo_context *context, size_t bytes, int repeats, dou
     if (bytes == 0) bytes = (size_t)1 << 30;
     size_t count = bytes / (3 * sizeof(float));
     if (count == 0) return bo_fail(context, BO_INVALID, "triad: %zu bytes, expected at least 12", bytes);
-    float *room = bo_alloc(context, 3 * count, sizeof *room, "the triad's arrays");
-    if (!room) return BO_MEMORY;
-    triad_job job = {count, room, room + count, room + 2 * count};
+    float *buffer = bo_alloc(context, 3 * count, sizeof *buffer, "the triad's arrays");
+    if (!buffer) return BO_MEMORY;
+    triad_job job = {count, buffer, buffer + count, buffer + 2 * count};
     double rates[BO_RATE_REPEATS];
     for (int r = -1; r < repeats; r++) {
         double start = bo_seconds();
@@ -102,28 +103,28 @@ bo_status bo_yardstick_triad(bo_context *context, size_t bytes, int repeats, dou
         rates[r < 0 ? 0 : r] = 3e-9 * (double)count * sizeof(float) / (bo_seconds() - start);
     }
     *gigabytes_per_second = bo_rate_median(rates, repeats);
-    bo_free(room);
+    bo_free(buffer);
     return BO_OK;
 }
 
 /* ---- small products ---------------------------------------------------------------------------------------------- */
 
-enum { SMALL_M = 64, SMALL_N = 64, SMALL_K = 128, SMALL_CALLS = 2000, SMALL_ROOM = 1 << 15 };
+enum { SMALL_M = 64, SMALL_N = 64, SMALL_K = 128, SMALL_CALLS = 2000, SMALL_BUFFER = 1 << 15 };
 
-/* room: SMALL_ROOM floats per task for A, B and C, packed or plain. */
+/* room: SMALL_BUFFER floats per task for A, B and C, packed or plain. */
 typedef struct small_job {
     const bo_micro *micro;
 #ifdef BOCHNER_HAVE_XSMM
     libxsmm_smmfunction product;
 #endif
-    float *room;
+    float *buffer;
 } small_job;
 
 static void small_task(void *arg, size_t index, int worker)
 {
     (void)worker;
     const small_job *job = arg;
-    float *a = job->room + index * SMALL_ROOM, *b = a + SMALL_ROOM / 2, *c = b + SMALL_ROOM * 3 / 8;
+    float *a = job->buffer + index * SMALL_BUFFER, *b = a + SMALL_BUFFER / 2, *c = b + SMALL_BUFFER * 3 / 8;
 #ifdef BOCHNER_HAVE_XSMM
     for (int call = 0; call < SMALL_CALLS; call++) job->product(a, b, c);
 #else
@@ -151,8 +152,8 @@ bo_status bo_yardstick_small_gemm(bo_context *context, int repeats, double *gflo
     job.product = libxsmm_smmdispatch(SMALL_M, SMALL_N, SMALL_K, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
     if (!job.product) return bo_fail(context, BO_UNSUPPORTED, "LIBXSMM has no kernel for this CPU");
 #endif
-    job.room = bo_alloc(context, tasks * SMALL_ROOM, sizeof(float), "the yardstick's small matrices");
-    if (!job.room) return BO_MEMORY;
+    job.buffer = bo_alloc(context, tasks * SMALL_BUFFER, sizeof(float), "the yardstick's small matrices");
+    if (!job.buffer) return BO_MEMORY;
     double rates[BO_RATE_REPEATS], operations = 2e-9 * SMALL_M * SMALL_N * SMALL_K * SMALL_CALLS * (double)tasks;
     for (int r = -1; r < repeats; r++) {
         double start = bo_seconds();
@@ -160,6 +161,6 @@ bo_status bo_yardstick_small_gemm(bo_context *context, int repeats, double *gflo
         rates[r < 0 ? 0 : r] = operations / (bo_seconds() - start);
     }
     *gflops = bo_rate_median(rates, repeats);
-    bo_free(job.room);
+    bo_free(job.buffer);
     return BO_OK;
 }

@@ -10,11 +10,11 @@
  * GEMM is measured alone. */
 typedef struct bo_yardstick {
     double openblas_gflops; /* 0 without OpenBLAS */
-    double own_gflops, best_gflops;
+    double bochner_gflops, best_gflops;
     /* OpenBLAS and the core type it was chosen for, or why it is missing; lives as long as the program */
     const char *library;
-    const char *isa;                   /* instruction set of our own kernels */
-    int openblas_threads, own_threads; /* openblas_threads: 0 without OpenBLAS */
+    const char *isa;                       /* instruction set of our own kernels */
+    int openblas_threads, bochner_threads; /* openblas_threads: 0 without OpenBLAS */
     size_t n;
 } bo_yardstick;
 

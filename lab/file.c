@@ -18,12 +18,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VERSION = 1, DEPTH = 8, MOST_ROWS = 1000, MOST_COLUMNS = 100, MOST_NOTES = 1000 };
+enum { VERSION = 1, DEPTH = 8, MAX_ROWS = 1000, MAX_COLUMNS = 100, MAX_NOTES = 1000 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* `before` is the separator and the key: ",\n  \"quick\": ". */
-static void put_text(bo_json_text *out, const char *before, const char *text)
+static void write_text(bo_json_text *out, const char *before, const char *text)
 {
     bo_json_raw(out, before);
     if (text)
@@ -32,7 +32,7 @@ static void put_text(bo_json_text *out, const char *before, const char *text)
         bo_json_raw(out, "null");
 }
 
-static void put_number(bo_json_text *out, const char *before, double value)
+static void write_number(bo_json_text *out, const char *before, double value)
 {
     bo_json_raw(out, before);
     if (isinf(value))
@@ -41,64 +41,64 @@ static void put_number(bo_json_text *out, const char *before, double value)
         bo_json_number(out, value);
 }
 
-static void put_numbers(bo_json_text *out, const char *before, const double *values, size_t count)
+static void write_numbers(bo_json_text *out, const char *before, const double *values, size_t count)
 {
     bo_json_raw(out, before);
     bo_json_raw(out, "[");
-    for (size_t i = 0; i < count; i++) put_number(out, i ? ", " : "", values[i]);
+    for (size_t i = 0; i < count; i++) write_number(out, i ? ", " : "", values[i]);
     bo_json_raw(out, "]");
 }
 
-static void put_names(bo_json_text *out, const char *before, char *const *names, size_t count)
+static void write_names(bo_json_text *out, const char *before, char *const *names, size_t count)
 {
     bo_json_raw(out, before);
     bo_json_raw(out, "[");
-    for (size_t i = 0; i < count; i++) put_text(out, i ? ", " : "", names[i]);
+    for (size_t i = 0; i < count; i++) write_text(out, i ? ", " : "", names[i]);
     bo_json_raw(out, "]");
 }
 
-static void put_about(bo_json_text *out, const bo_lab_result *r)
+static void write_about(bo_json_text *out, const bo_lab_result *r)
 {
-    put_number(out, BO_JSON_SEALED "\n  \"lab\": ", VERSION);
-    put_text(out, ",\n  \"experiment\": ", r->experiment->about.name);
+    write_number(out, BO_JSON_SEALED "\n  \"lab\": ", VERSION);
+    write_text(out, ",\n  \"experiment\": ", r->experiment->about.name);
     bo_json_raw(out, r->quick ? ",\n  \"quick\": true" : ",\n  \"quick\": false");
-    put_number(out, ",\n  \"seeds\": ", (double)r->seeds);
+    write_number(out, ",\n  \"seeds\": ", (double)r->seeds);
     bo_json_raw(out, ",\n  \"seed\": ");
     bo_json_digits(out, r->seed);
-    put_text(out, ",\n  \"text\": ", r->text);
-    put_text(out, ",\n  \"images\": ", r->images);
-    put_number(out, ",\n  \"threads\": ", r->threads);
-    put_text(out, ",\n  \"isa\": ", r->isa);
-    put_text(out, ",\n  \"version\": ", r->version);
-    put_number(out, ",\n  \"seconds\": ", r->seconds);
-    put_text(out, ",\n  \"verdict\": ", bo_lab_verdict_name(bo_lab_result_verdict(r)));
+    write_text(out, ",\n  \"text\": ", r->text);
+    write_text(out, ",\n  \"images\": ", r->images);
+    write_number(out, ",\n  \"threads\": ", r->threads);
+    write_text(out, ",\n  \"isa\": ", r->isa);
+    write_text(out, ",\n  \"version\": ", r->version);
+    write_number(out, ",\n  \"seconds\": ", r->seconds);
+    write_text(out, ",\n  \"verdict\": ", bo_lab_verdict_name(bo_lab_result_verdict(r)));
 }
 
-static void put_claim(bo_json_text *out, const bo_lab_outcome *o, size_t seeds)
+static void write_claim(bo_json_text *out, const bo_lab_outcome *o, size_t seeds)
 {
-    put_text(out, "\n    ", o->claim->name);
-    put_text(out, ": {\"number\": ", o->claim->number);
-    put_numbers(out, ", \"values\": ", o->values, seeds);
-    put_number(out, ", \"mean\": ", o->mean);
-    put_number(out, ", \"low\": ", o->low);
-    put_number(out, ", \"high\": ", o->high);
-    put_text(out, ", \"verdict\": ", bo_lab_verdict_name(o->verdict));
+    write_text(out, "\n    ", o->claim->name);
+    write_text(out, ": {\"number\": ", o->claim->number);
+    write_numbers(out, ", \"values\": ", o->values, seeds);
+    write_number(out, ", \"mean\": ", o->mean);
+    write_number(out, ", \"low\": ", o->low);
+    write_number(out, ", \"high\": ", o->high);
+    write_text(out, ", \"verdict\": ", bo_lab_verdict_name(o->verdict));
     bo_json_raw(out, "}");
 }
 
-static void put_table(bo_json_text *out, const char *name, const lab_grid *grid, size_t seeds)
+static void write_table(bo_json_text *out, const char *name, const lab_grid *grid, size_t seeds)
 {
-    put_text(out, "\n    ", name);
+    write_text(out, "\n    ", name);
     if (grid->numbers)
-        put_numbers(out, ": {\"rows\": ", grid->x, grid->rows);
+        write_numbers(out, ": {\"rows\": ", grid->x, grid->rows);
     else
-        put_names(out, ": {\"rows\": ", grid->row_names, grid->rows);
-    put_names(out, ", \"columns\": ", grid->column_names, grid->columns);
+        write_names(out, ": {\"rows\": ", grid->row_names, grid->rows);
+    write_names(out, ", \"columns\": ", grid->column_names, grid->columns);
     bo_json_raw(out, ", \"values\": [");
     for (size_t r = 0; r < grid->rows; r++) {
         bo_json_raw(out, r ? ",\n      [" : "\n      [");
         for (size_t c = 0; c < grid->columns; c++)
-            put_numbers(out, c ? ", " : "", grid->values + (r * grid->columns + c) * seeds, seeds);
+            write_numbers(out, c ? ", " : "", grid->values + (r * grid->columns + c) * seeds, seeds);
         bo_json_raw(out, "]");
     }
     bo_json_raw(out, "]}");
@@ -107,18 +107,18 @@ static void put_table(bo_json_text *out, const char *name, const lab_grid *grid,
 void lab_result_text(const bo_lab_result *result, bo_json_text *out)
 {
     const bo_lab_experiment *about = &result->experiment->about;
-    put_about(out, result);
+    write_about(out, result);
     bo_json_raw(out, ",\n  \"claims\": {");
     for (size_t i = 0; i < about->claim_count; i++) {
         if (i) bo_json_raw(out, ",");
-        put_claim(out, &result->outcomes[i], result->seeds);
+        write_claim(out, &result->outcomes[i], result->seeds);
     }
     bo_json_raw(out, "},\n  \"tables\": {");
     for (size_t i = 0; i < about->table_count; i++) {
         if (i) bo_json_raw(out, ",");
-        put_table(out, about->tables[i].name, &result->grids[i], result->seeds);
+        write_table(out, about->tables[i].name, &result->grids[i], result->seeds);
     }
-    put_names(out, "},\n  \"notes\": ", result->notes, result->note_count);
+    write_names(out, "},\n  \"notes\": ", result->notes, result->note_count);
     bo_json_raw(out, "}\n");
 }
 
@@ -293,10 +293,10 @@ static bo_status read_values(const reading *in, const bo_json *json, const lab_g
 }
 
 /* A table cannot have more numbers than its file has characters. This limits the allocation. */
-static bo_status make_grid(const reading *in, size_t rows, size_t columns, lab_grid *grid)
+static bo_status create_grid(const reading *in, size_t rows, size_t columns, lab_grid *grid)
 {
     const size_t numbers = rows * columns * in->result->seeds;
-    if (rows > MOST_ROWS || columns > MOST_COLUMNS || numbers > in->length)
+    if (rows > MAX_ROWS || columns > MAX_COLUMNS || numbers > in->length)
         return malformed(in, "a table with %zu rows and %zu columns is too large", rows, columns);
     grid->rows = rows;
     grid->columns = columns;
@@ -322,7 +322,7 @@ static bo_status read_table(const reading *in, size_t table, const bo_json *json
                          "table '%s' must have one row of \"values\" for "
                          "each of \"rows\"",
                          name);
-    BO_TRY(make_grid(in, length_of(rows), length_of(columns), grid));
+    BO_TRY(create_grid(in, length_of(rows), length_of(columns), grid));
     grid->numbers = grid->rows && are_numbers(rows);
     BO_TRY(read_names(in, rows, grid->numbers ? grid->x : NULL, grid->row_names));
     BO_TRY(read_names(in, columns, NULL, grid->column_names));
@@ -347,8 +347,8 @@ static bo_status read_tables(const reading *in, const bo_json *json)
 static bo_status read_notes(const reading *in, const bo_json *json)
 {
     const bo_json *item;
-    if (!bo_json_is(json, BO_JSON_ARRAY) || !are_texts(json) || length_of(json) > MOST_NOTES)
-        return malformed(in, "\"notes\" must be a list of at most %d texts", MOST_NOTES);
+    if (!bo_json_is(json, BO_JSON_ARRAY) || !are_texts(json) || length_of(json) > MAX_NOTES)
+        return malformed(in, "\"notes\" must be a list of at most %d texts", MAX_NOTES);
     BO_JSON_EACH(item, json) BO_TRY(lab_result_note(in->context, in->result, item->text));
     return BO_OK;
 }
@@ -376,8 +376,8 @@ static bo_status read_result(reading *in, const bo_json *json)
                        in->where, version, VERSION);
     const lab_experiment *experiment = lab_find(name);
     if (!experiment) return malformed(in, "this version has no experiment '%.64s'", name);
-    if (!bo_json_size(member(json, "seeds"), &seeds) || seeds < 1 || seeds > LAB_MOST_SEEDS)
-        return malformed(in, "\"seeds\" must be an integer from 1 to %d", LAB_MOST_SEEDS);
+    if (!bo_json_size(member(json, "seeds"), &seeds) || seeds < 1 || seeds > LAB_MAX_SEEDS)
+        return malformed(in, "\"seeds\" must be an integer from 1 to %d", LAB_MAX_SEEDS);
     BO_TRY(lab_result_create(in->context, experiment, seeds, &in->result));
     return read_parts(in, json);
 }

@@ -6,7 +6,7 @@
 #include "../src/io/json.h"
 #include <stdatomic.h>
 
-enum { LAB_MOST_SEEDS = 1000 };
+enum { LAB_MAX_SEEDS = 1000 };
 
 /* ---- during a run ---------------------------------------------------------------------------- */
 
@@ -37,9 +37,9 @@ struct lab_run {
     double *claims;   /* one number per claim; NAN until recorded */
     bool *claimed;
     lab_record *records;
-    size_t record_count, record_room;
+    size_t record_count, record_capacity;
     char **notes;
-    size_t note_count, note_room;
+    size_t note_count, note_capacity;
     _Atomic double done;
 };
 
@@ -88,7 +88,7 @@ struct bo_lab_result {
 bo_status lab_result_create(bo_context *context, const lab_experiment *experiment, size_t seeds, bo_lab_result **out);
 /* Stores a number in a table, which grows as rows and columns appear. row: NULL if the row is x. Returns BO_INVALID for
  * rows of both kinds, a row that is not finite, or a second number for a cell. */
-bo_status lab_result_put(bo_context *context, bo_lab_result *result, size_t table, const char *row, double x,
+bo_status lab_result_set(bo_context *context, bo_lab_result *result, size_t table, const char *row, double x,
                          const char *column, size_t seed, double value);
 bo_status lab_result_note(bo_context *context, bo_lab_result *result, const char *note);
 /* Sorts rows that are numbers and computes means, intervals and verdicts. Called once, at the end. */

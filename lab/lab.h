@@ -51,19 +51,19 @@ typedef struct bo_lab_claim {
     const char *passage;
 } bo_lab_claim;
 
-typedef enum bo_lab_picture {
+typedef enum bo_lab_plot {
     BO_LAB_LINES = 0,  /* one line per column over numeric rows, with error bars for standard deviations */
     BO_LAB_POINTS = 1, /* points instead of lines */
     BO_LAB_BARS = 2,   /* rows have names: one group of bars per row */
-    BO_LAB_NO_PICTURE = 3
-} bo_lab_picture;
+    BO_LAB_NO_PLOT = 3
+} bo_lab_plot;
 
 typedef struct bo_lab_table {
     const char *name;   /* a word, also used for the file of the picture: EXPERIMENT-NAME.svg */
     const char *title;  /* of the table and the picture */
     const char *rows;   /* the meaning of a row: "features"; the x axis */
     const char *values; /* the meaning of a number, with its unit; the y axis */
-    bo_lab_picture picture;
+    bo_lab_plot plot;
     bool log_x, log_y;
     const char *theory; /* the column that is computed instead of measured, drawn dashed; NULL: none */
 } bo_lab_table;

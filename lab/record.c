@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Stops library calls that report their own progress. */
-static bool go_on(void *user, const char *what, double done, double total)
+static bool keep_running(void *user, const char *what, double done, double total)
 {
     lab_job *job = user;
     (void)what, (void)done, (void)total;
@@ -25,7 +25,7 @@ bo_status lab_run_open(lab_job *job, size_t index, lab_run *run)
     run->context = job->context;
     if (about->timed) return BO_OK;
     BO_TRY(bo_context_branch(job->context, &run->context));
-    bo_context_watch(run->context, go_on, job);
+    bo_context_watch(run->context, keep_running, job);
     return BO_OK;
 }
 
@@ -109,17 +109,17 @@ void lab_claim(lab_run *run, const char *claim, double number)
 }
 
 /* Ensures space for one more item in an array that doubles. */
-static bool grow(lab_run *run, void **items, size_t count, size_t *room, size_t size)
+static bool grow(lab_run *run, void **items, size_t count, size_t *capacity, size_t size)
 {
-    if (count < *room) return true;
-    const size_t more = *room ? 2 * *room : 16;
-    void *block = bo_realloc(run->context, *items, more, size, "the numbers of an experiment");
+    if (count < *capacity) return true;
+    const size_t new_capacity = *capacity ? 2 * *capacity : 16;
+    void *block = bo_realloc(run->context, *items, new_capacity, size, "the numbers of an experiment");
     if (!block) {
         fail(run, BO_MEMORY);
         return false;
     }
     *items = block;
-    *room = more;
+    *capacity = new_capacity;
     return true;
 }
 
@@ -130,7 +130,7 @@ static void record(lab_run *run, const char *table, const char *row, double x, c
         fail(run, bo_fail(run->context, BO_INVALID, "table %s is not described", table));
         return;
     }
-    if (!grow(run, (void **)&run->records, run->record_count, &run->record_room, sizeof *run->records)) return;
+    if (!grow(run, (void **)&run->records, run->record_count, &run->record_capacity, sizeof *run->records)) return;
     lab_record *r = &run->records[run->record_count++];
     *r = (lab_record){.table = (size_t)index, .number = !row, .x = x, .value = value};
     if (row) r->row = bo_strdup(run->context, row);
@@ -164,7 +164,7 @@ void lab_note(lab_run *run, const char *format, ...)
     const int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (length >= (int)sizeof text) end_whole(text, sizeof text - 4);
-    if (!grow(run, (void **)&run->notes, run->note_count, &run->note_room, sizeof *run->notes)) return;
+    if (!grow(run, (void **)&run->notes, run->note_count, &run->note_capacity, sizeof *run->notes)) return;
     run->notes[run->note_count] = bo_strdup(run->context, text);
     if (run->notes[run->note_count])
         run->note_count++;

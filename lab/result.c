@@ -140,7 +140,7 @@ static bo_status refuse(bo_context *context, const bo_lab_result *result, size_t
                    result->experiment->about.name, what);
 }
 
-bo_status lab_result_put(bo_context *context, bo_lab_result *result, size_t table, const char *row, double x,
+bo_status lab_result_set(bo_context *context, bo_lab_result *result, size_t table, const char *row, double x,
                          const char *column, size_t seed, double value)
 {
     lab_grid *grid = &result->grids[table];
@@ -173,7 +173,7 @@ static bool is_each(bo_lab_rule rule)
 }
 
 /* For an interval, or for the minimum and the maximum. */
-static bo_lab_verdict judge(const bo_lab_claim *claim, double low, double high)
+static bo_lab_verdict verdict_of(const bo_lab_claim *claim, double low, double high)
 {
     const bool above = low >= claim->bound, below = high <= claim->bound;
     switch (claim->rule) {
@@ -204,13 +204,13 @@ static bo_lab_outcome outcome_of(const bo_lab_claim *claim, const double *values
         o.high = fmax(o.high, values[i]);
     }
     if (is_each(claim->rule)) {
-        if (!isnan(o.low)) o.verdict = judge(claim, o.low, o.high);
+        if (!isnan(o.low)) o.verdict = verdict_of(claim, o.low, o.high);
         if (missing && o.verdict == BO_LAB_HELD) o.verdict = BO_LAB_INCONCLUSIVE;
     } else if (seeds >= 2 && isfinite(o.mean)) {
         const double half = lab_student_99(seeds - 1) * lab_deviation(values, seeds) / sqrt((double)seeds);
         o.low = o.mean - half;
         o.high = o.mean + half;
-        o.verdict = judge(claim, o.low, o.high);
+        o.verdict = verdict_of(claim, o.low, o.high);
     }
     return o;
 }
@@ -244,7 +244,7 @@ static bo_lab_cell cell_of(const double *values, size_t seeds, double *present)
 
 static bo_status fill_cells(bo_context *context, lab_grid *grid, size_t seeds)
 {
-    double present[LAB_MOST_SEEDS];
+    double present[LAB_MAX_SEEDS];
     grid->cells = bo_alloc(context, grid->rows * grid->columns, sizeof *grid->cells, "a table");
     if (!grid->cells) return BO_MEMORY;
     for (size_t k = 0; k < grid->rows * grid->columns; k++)

@@ -59,7 +59,7 @@ static bo_status gather_run(bo_context *context, const lab_run *run, bo_lab_resu
         result->claims[i * result->seeds + run->index] = run->claims[i];
     for (size_t i = 0; i < run->record_count; i++) {
         const lab_record *r = &run->records[i];
-        BO_TRY(lab_result_put(context, result, r->table, r->row, r->x, r->column, run->index, r->value));
+        BO_TRY(lab_result_set(context, result, r->table, r->row, r->x, r->column, run->index, r->value));
     }
     for (size_t i = 0; i < run->note_count; i++) BO_TRY(lab_result_note(context, result, run->notes[i]));
     return BO_OK;
@@ -122,8 +122,8 @@ bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, c
     if (!experiment->about.text) job.options.text = NULL;
     if (!experiment->about.images) job.options.images = NULL;
     job.seeds = job.options.seeds ? job.options.seeds : job.options.quick ? BO_LAB_QUICK_SEEDS : BO_LAB_SEEDS;
-    if (job.seeds > LAB_MOST_SEEDS)
-        return bo_fail(context, BO_INVALID, "expected at most %d seeds, found %zu", LAB_MOST_SEEDS, job.seeds);
+    if (job.seeds > LAB_MAX_SEEDS)
+        return bo_fail(context, BO_INVALID, "expected at most %d seeds, found %zu", LAB_MAX_SEEDS, job.seeds);
     bo_lab_result *result;
     BO_TRY(lab_result_create(context, job.experiment, job.seeds, &result));
     const bo_status status = run_job(&job, result);

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <time.h>
 
-enum { LOOK_NANOSECONDS = 50000000 };
+enum { POLL_NANOSECONDS = 50000000 };
 
 typedef struct crew {
     lab_job *job;
@@ -38,7 +38,7 @@ static void watch(crew *c)
     while (c->working) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_NANOSECONDS;
+        until.tv_nsec += POLL_NANOSECONDS;
         if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
         pthread_cond_timedwait(&c->left, &c->mutex, &until);
         pthread_mutex_unlock(&c->mutex);
@@ -51,16 +51,16 @@ static void watch(crew *c)
 bo_status lab_measure_seeds(lab_job *job, void (*measure)(lab_run *run))
 {
     const size_t threads = (size_t)bo_context_describe(job->context)->threads;
-    const size_t wanted = threads < job->seeds ? threads : job->seeds;
+    const size_t thread_count = threads < job->seeds ? threads : job->seeds;
     crew c = {.job = job, .measure = measure};
-    pthread_t *ids = bo_alloc(job->context, wanted, sizeof *ids, "the threads of an experiment");
+    pthread_t *ids = bo_alloc(job->context, thread_count, sizeof *ids, "the threads of an experiment");
     if (!ids) return BO_MEMORY;
     pthread_mutex_init(&c.mutex, NULL);
     pthread_cond_init(&c.left, NULL);
     size_t started = 0;
     job->watched = true;
     pthread_mutex_lock(&c.mutex);
-    while (started < wanted && pthread_create(&ids[started], NULL, worker, &c) == 0) started++;
+    while (started < thread_count && pthread_create(&ids[started], NULL, worker, &c) == 0) started++;
     c.working = started;
     pthread_mutex_unlock(&c.mutex);
     watch(&c);

@@ -32,9 +32,9 @@ static int compare(const void *a, const void *b)
 
 double lab_median(const double *values, size_t count)
 {
-    enum { ROOM = 4096 };
-    double sorted[ROOM];
-    if (count == 0 || count > ROOM) return NAN;
+    enum { CAPACITY = 4096 };
+    double sorted[CAPACITY];
+    if (count == 0 || count > CAPACITY) return NAN;
     for (size_t i = 0; i < count; i++)
         if (isnan(values[i])) return NAN;
     memcpy(sorted, values, count * sizeof *sorted);

@@ -26,7 +26,7 @@ static const char *part_name(const void *unused, size_t index)
     return parts[index].name;
 }
 
-static bool say_yardstick(attention_bench *bench)
+static bool print_yardstick(attention_bench *bench)
 {
     double gflops;
     const char *implementation;
@@ -38,13 +38,13 @@ static bool say_yardstick(attention_bench *bench)
 }
 
 /* Checks the path of a picture, and that --only includes the part that it shows. */
-static int check_picture(bench_run *run, const char *option, const char *path, const char *part, const char *other)
+static int check_plot(bench_run *run, const char *option, const char *path, const char *part, const char *other)
 {
     if (!path) return CLI_DONE;
     if (!cli_plot_known(path))
         return cli_wrong_use("bench attention", "--%s: expected a file ending in .svg, .png or .pdf, found '%s'",
                              option, path);
-    if (!bench_wanted(run, part) && !bench_wanted(run, other))
+    if (!bench_selected(run, part) && !bench_selected(run, other))
         return cli_wrong_use("bench attention", "--%s shows the part %s, which --only leaves out", option, part);
     return cli_can_write(run->session, path) ? CLI_DONE : CLI_FAILED;
 }
@@ -62,23 +62,23 @@ static int measure_device(bench_run *run, const attention_options *o)
                                                              .precision = DEVICE_PRECISION(o)});
 }
 
-static int measure(bench_run *run, void *given)
+static int measure(bench_run *run, void *user)
 {
-    attention_options *o = given;
+    attention_options *o = user;
     attention_bench bench = {.run = run, .context = run->session->context, .options = o};
     if (!bench_parts_known("bench attention", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_WRONG_USE;
     if (!cli_read_counts("bench attention", "lengths", o->lengths_text, 16, (size_t)1 << 24, &o->lengths))
         return CLI_WRONG_USE;
     if (!cli_read_counts("bench attention", "features", o->features_text, 2, (size_t)1 << 16, &o->features))
         return CLI_WRONG_USE;
-    if (device_wanted(&o->device)) return measure_device(run, o);
-    int status = check_picture(run, "plot", o->plot, "forward", "softmax");
-    if (status == CLI_DONE) status = check_picture(run, "plot-laws", o->plot_laws, "laws", "laws");
+    if (device_requested(&o->device)) return measure_device(run, o);
+    int status = check_plot(run, "plot", o->plot, "forward", "softmax");
+    if (status == CLI_DONE) status = check_plot(run, "plot-laws", o->plot_laws, "laws", "laws");
     if (status != CLI_DONE) return status;
     bench.narrow = bench_narrow_context(run);
-    bool ok = bench.narrow && say_yardstick(&bench);
+    bool ok = bench.narrow && print_yardstick(&bench);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
-        if (bench_wanted(run, parts[i].name)) ok = parts[i].measure(&bench);
+        if (bench_selected(run, parts[i].name)) ok = parts[i].measure(&bench);
     free(bench.noise);
     bo_context_destroy(bench.narrow);
     if (ok) return attention_plot(&bench);

@@ -91,7 +91,7 @@ typedef struct attention_decoder {
     bo_context *context;
     bo_attention *attention;
     size_t bytes, count; /* bytes of one state; number of states */
-    char *first, *room;
+    char *first, *buffer;
     void **states;
     float *q, *k, *v, *out; /* count x heads x dim */
     attention_extras extras;

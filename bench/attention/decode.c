@@ -5,13 +5,13 @@
 #include <math.h>
 
 enum {
-    CURVE_LEAST = 64,
-    CURVE_MOST = 16384, /* maximum tokens in the cache */
-    STEPS = 4,          /* steps per sample; the cache grows during a sample */
-    BATCHES = 3,        /* 1, 16 and --sequences */
-    FILLED = 64,        /* tokens that the linear states have absorbed before timing */
+    MIN_CURVE = 64,
+    MAX_CURVE = 16384, /* maximum tokens in the cache */
+    STEPS = 4,         /* steps per sample; the cache grows during a sample */
+    BATCHES = 3,       /* 1, 16 and --sequences */
+    FILLED = 64,       /* tokens that the linear states have absorbed before timing */
 };
-static const double MOST_STATE_BYTES = 4294967296.0; /* limit for all sequences together */
+static const double MAX_STATE_BYTES = 4294967296.0; /* limit for all sequences together */
 
 /* ---- bandwidth --------------------------------------------------------------------------------------------------- */
 
@@ -79,15 +79,15 @@ static bool measure_length(attention_bench *bench, attention_decoder *linear, si
     attention_decoder cache;
     bool ok = attention_decoder_open(bench, &desc, prompt, &cache);
     for (size_t i = 0; ok && i < BATCHES; i++) {
-        bool fits = (double)batches[i] * (double)(cache.bytes + linear->bytes) <= MOST_STATE_BYTES;
+        bool fits = (double)batches[i] * (double)(cache.bytes + linear->bytes) <= MAX_STATE_BYTES;
         if (batches[i] && fits) ok = measure_point(bench, linear, &cache, tokens, batches[i], &crossings[i]);
     }
     attention_decoder_close(&cache);
     return ok;
 }
 
-static void say_break_even(attention_bench *bench, size_t features, size_t sequences,
-                           const attention_crossing *crossing)
+static void print_break_even(attention_bench *bench, size_t features, size_t sequences,
+                             const attention_crossing *crossing)
 {
     if (!crossing->last) return;
     char name[96];
@@ -112,9 +112,9 @@ static bool measure_curve(attention_bench *bench)
     bo_attention_desc desc = attention_favor(bench, features);
     attention_decoder linear;
     bool ok = attention_decoder_open(bench, &desc, FILLED, &linear);
-    for (size_t tokens = CURVE_LEAST; ok && tokens <= CURVE_MOST && tokens <= longest; tokens *= 2)
+    for (size_t tokens = MIN_CURVE; ok && tokens <= MAX_CURVE && tokens <= longest; tokens *= 2)
         ok = measure_length(bench, &linear, tokens, batches, crossings);
-    for (size_t i = 0; ok && i < BATCHES; i++) say_break_even(bench, features, batches[i], &crossings[i]);
+    for (size_t i = 0; ok && i < BATCHES; i++) print_break_even(bench, features, batches[i], &crossings[i]);
     attention_decoder_close(&linear);
     return ok;
 }

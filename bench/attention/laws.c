@@ -8,7 +8,7 @@ enum {
     ROWS = 4096,      /* rows used to calibrate */
     LAW_TOKENS = 512, /* rows of other data, on which errors are measured */
     DRAWS = 4,        /* draws per repeat; medians are over all of them */
-    PLOT_LEAST = 16,  /* smallest number of features in the picture */
+    MIN_PLOT = 16,    /* smallest number of features in the picture */
     PLOT_TIMES = 4    /* the picture ends at this many times the features of the figures */
 };
 
@@ -98,23 +98,23 @@ static void close_trial(trial *t)
  * for this proposal and for N(0, I); and the smallest kernel error that any proposal can reach. The last three are NAN
  * without a calibration. */
 typedef struct errors {
-    double output, kernel, predicted, isotropic, least;
+    double output, kernel, predicted, isotropic, lower_bound;
 } errors;
 
-/* Draws new frequencies, calibrated on `seen` unless it is NULL. */
-static bo_status draw_anew(bo_context *context, const bo_calibration *seen, bo_attention *attention, uint64_t draw,
-                           bo_calibration_report *report)
+/* Draws new frequencies, calibrated on `calibration` unless it is NULL. */
+static bo_status redraw(bo_context *context, const bo_calibration *calibration, bo_attention *attention, uint64_t draw,
+                        bo_calibration_report *report)
 {
-    return seen ? bo_calibration_apply(context, seen, attention, draw, report)
-                : bo_attention_redraw(context, attention, draw);
+    return calibration ? bo_calibration_apply(context, calibration, attention, draw, report)
+                       : bo_attention_redraw(context, attention, draw);
 }
 
-static double promise(double log_moment, size_t features)
+static double predicted_error(double log_moment, size_t features)
 {
     return sqrt(expm1(log_moment) / (double)features);
 }
 
-static bo_status measure_draws(attention_bench *bench, const trial *t, const bo_calibration *seen,
+static bo_status measure_draws(attention_bench *bench, const trial *t, const bo_calibration *calibration,
                                bo_attention *attention, size_t features, errors *out)
 {
     const size_t draws = DRAWS * bench->options->repeats;
@@ -124,13 +124,14 @@ static bo_status measure_draws(attention_bench *bench, const trial *t, const bo_
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i < draws; i++) {
         bo_attention_accuracy error = {0};
-        status = draw_anew(bench->context, seen, attention, i, i ? NULL : &report);
+        status = redraw(bench->context, calibration, attention, i, i ? NULL : &report);
         if (status == BO_OK) status = bo_attention_measure(bench->context, attention, &call, 0, &error);
         outputs[i] = error.against_softmax;
         kernels[i] = error.kernel_error;
     }
-    *out = (errors){bench_median(outputs, draws), bench_median(kernels, draws), promise(report.log_drawn, features),
-                    promise(report.log_isotropic, features), promise(report.log_floor, features)};
+    *out = (errors){bench_median(outputs, draws), bench_median(kernels, draws),
+                    predicted_error(report.log_drawn, features), predicted_error(report.log_isotropic, features),
+                    predicted_error(report.log_floor, features)};
     free(outputs);
     return status;
 }
@@ -150,11 +151,11 @@ static bool measure_law(attention_bench *bench, const trial *t, const struct law
     desc.proposal = law->proposal;
     desc.features.sampling = law->sampling;
     bo_attention *attention = NULL;
-    bo_calibration *seen = NULL;
+    bo_calibration *calibration = NULL;
     bo_status status = bo_attention_create(bench->context, &desc, &attention);
-    if (status == BO_OK && law != laws) status = calibrate(bench->context, t, attention, &seen);
-    if (status == BO_OK) status = measure_draws(bench, t, seen, attention, features, out);
-    bo_calibration_destroy(seen);
+    if (status == BO_OK && law != laws) status = calibrate(bench->context, t, attention, &calibration);
+    if (status == BO_OK) status = measure_draws(bench, t, calibration, attention, features, out);
+    bo_calibration_destroy(calibration);
     bo_attention_destroy(attention);
     if (status != BO_OK) cli_fail_status(bench->run->session, status);
     return status == BO_OK && !cli_interrupted();
@@ -167,22 +168,22 @@ static bool measure_trial(attention_bench *bench, const trial *t, size_t feature
     for (size_t i = 0; i < CLI_COUNT_OF(laws); i++)
         if (!measure_law(bench, t, &laws[i], features, &all[i])) return false;
     all[0].predicted = all[1].isotropic;
-    all[0].least = all[1].least;
+    all[0].lower_bound = all[1].lower_bound;
     for (size_t i = 0; i < CLI_COUNT_OF(laws); i++) {
         char name[96];
         snprintf(name, sizeof name, "%s, width %zu, %zu features, %s", t->data->name, t->dim, features, laws[i].name);
         bench_add(bench->run, name, all[i].output, "", NAN, true,
                   "error of the output, %.3g times that of favor; of the kernel %.3g; for independent frequencies "
                   "predicted %.3g, lower bound %.3g",
-                  all[i].output / all[0].output, all[i].kernel, all[i].predicted, all[i].least);
+                  all[i].output / all[0].output, all[i].kernel, all[i].predicted, all[i].lower_bound);
     }
     return true;
 }
 
-static bool add_curves(attention_bench *bench, const trial *t, size_t most)
+static bool add_curves(attention_bench *bench, const trial *t, size_t max_features)
 {
     for (size_t i = 0; i < CLI_COUNT_OF(laws); i++)
-        for (size_t features = PLOT_LEAST; features <= most; features *= 2) {
+        for (size_t features = MIN_PLOT; features <= max_features; features *= 2) {
             errors e;
             if (!measure_law(bench, t, &laws[i], features, &e)) return false;
             cli_curves_add(&bench->laws, laws[i].name, (double)features, e.output);
@@ -194,14 +195,14 @@ bool attention_laws_part(attention_bench *bench)
 {
     static const size_t widths[] = {16, ATTENTION_DIM};
     const cli_counts *features = &bench->options->features;
-    const size_t most = features->items[features->count - 1];
+    const size_t max_features = features->items[features->count - 1];
     bool ok = true;
     for (size_t i = 0; ok && i < CLI_COUNT_OF(datas) * CLI_COUNT_OF(widths); i++) {
         const law_data *data = &datas[i / CLI_COUNT_OF(widths)];
         trial t = open_trial(bench, data, widths[i % CLI_COUNT_OF(widths)]);
-        ok = measure_trial(bench, &t, most);
+        ok = measure_trial(bench, &t, max_features);
         if (ok && bench->options->plot_laws && data->largest > 0 && t.dim == ATTENTION_DIM)
-            ok = add_curves(bench, &t, PLOT_TIMES * most);
+            ok = add_curves(bench, &t, PLOT_TIMES * max_features);
         close_trial(&t);
     }
     return ok;

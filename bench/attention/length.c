@@ -4,11 +4,11 @@
 #include <math.h>
 
 enum {
-    SHORTEST = 64,          /* shortest length of the search for a crossover */
-    CROSSOVER_MOST = 16384, /* longest length of that search */
+    SHORTEST = 64,         /* shortest length of the search for a crossover */
+    MAX_CROSSOVER = 16384, /* longest length of that search */
     CROSSOVER_FEATURES = 128,
     CROSSOVER_GOAL = 1024,
-    FLAT_LEAST = 4096,
+    MIN_FLAT = 4096,
     FLAT_HEADS = 2, /* four arrays of a million rows of 64 floats: 1 GiB per head */
 };
 
@@ -82,12 +82,12 @@ static size_t count_features(attention_bench *bench, const char *name, const bo_
 static bool find_crossover(attention_bench *bench, const struct map *map)
 {
     const cli_counts *lengths = &bench->options->lengths;
-    size_t longest = lengths->items[lengths->count - 1], most = longest < CROSSOVER_MOST ? longest : CROSSOVER_MOST;
+    size_t longest = lengths->items[lengths->count - 1], max = longest < MAX_CROSSOVER ? longest : MAX_CROSSOVER;
     bo_attention_desc desc = describe(bench, map);
     size_t features = count_features(bench, map->name, &desc);
     attention_crossing crossing = {.at = INFINITY};
     double seconds[2] = {NAN, NAN};
-    for (size_t tokens = SHORTEST; features && tokens <= most && isinf(crossing.at); tokens *= 2) {
+    for (size_t tokens = SHORTEST; features && tokens <= max && isinf(crossing.at); tokens *= 2) {
         if (!time_beside_exact(bench, &desc, tokens, seconds)) return false;
         attention_crossing_add(&crossing, tokens, seconds[0] / seconds[1]);
     }
@@ -117,7 +117,7 @@ bool attention_crossover_part(attention_bench *bench)
 /* Lengths from 4k by factors of four; the last one is the length given. */
 static size_t flat_lengths(size_t longest, size_t *lengths)
 {
-    size_t count = 0, tokens = longest < FLAT_LEAST ? longest : FLAT_LEAST;
+    size_t count = 0, tokens = longest < MIN_FLAT ? longest : MIN_FLAT;
     for (; count + 1 < CLI_COUNTS && tokens < longest; tokens *= 4) lengths[count++] = tokens;
     lengths[count++] = longest;
     return count;
@@ -129,7 +129,7 @@ static bool measure_flat(attention_bench *bench, attention_case *longest, size_t
     size_t lengths[CLI_COUNTS], count = flat_lengths(longest->shape.tokens, lengths);
     attention_case cases[CLI_COUNTS];
     attention_work works[CLI_COUNTS];
-    double seconds[CLI_COUNTS], least = INFINITY, most = 0;
+    double seconds[CLI_COUNTS], min = INFINITY, max = 0;
     for (size_t i = 0; i < count; i++) {
         cases[i] = *longest;
         cases[i].shape.tokens = lengths[i];
@@ -139,14 +139,14 @@ static bool measure_flat(attention_bench *bench, attention_case *longest, size_t
     char name[96], each[160];
     for (size_t i = 0, at = 0; i < count; i++) {
         double token = seconds[i] / (double)lengths[i];
-        least = fmin(least, token);
-        most = fmax(most, token);
+        min = fmin(min, token);
+        max = fmax(max, token);
         if (at < sizeof each)
             at +=
                 (size_t)snprintf(each + at, sizeof each - at, "%s%.0f at %zu", i ? ", " : "", 1e9 * token, lengths[i]);
     }
     snprintf(name, sizeof name, "forward, %zu features, time per token, largest / smallest", features);
-    bench_add(bench->run, name, most / least, "", 1.2, true, "%d heads; ns per token: %s", FLAT_HEADS, each);
+    bench_add(bench->run, name, max / min, "", 1.2, true, "%d heads; ns per token: %s", FLAT_HEADS, each);
     return true;
 }
 

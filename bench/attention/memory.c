@@ -4,10 +4,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { LENGTHS = 3, FACTOR = 4, LEAST = 256, ALIGNMENT = 64 };
+enum { LENGTHS = 3, FACTOR = 4, MIN_LENGTH = 256, ALIGNMENT = 64 };
 
 typedef struct counter {
-    atomic_size_t now, peak;
+    atomic_size_t current, peak;
 } counter;
 
 /* The size of a block is stored in the 64 bytes before it. */
@@ -19,8 +19,8 @@ static void *counting_allocate(void *user, size_t bytes)
     char *block = aligned_alloc(ALIGNMENT, whole);
     if (!block) return NULL;
     *(size_t *)(void *)block = bytes;
-    size_t now = atomic_fetch_add(&count->now, bytes) + bytes, peak = atomic_load(&count->peak);
-    while (now > peak && !atomic_compare_exchange_weak(&count->peak, &peak, now)) continue;
+    size_t current = atomic_fetch_add(&count->current, bytes) + bytes, peak = atomic_load(&count->peak);
+    while (current > peak && !atomic_compare_exchange_weak(&count->peak, &peak, current)) continue;
     return block + ALIGNMENT;
 }
 
@@ -29,7 +29,7 @@ static void counting_release(void *user, void *pointer)
     counter *count = user;
     if (!pointer) return;
     char *block = (char *)pointer - ALIGNMENT;
-    atomic_fetch_sub(&count->now, *(size_t *)(void *)block);
+    atomic_fetch_sub(&count->current, *(size_t *)(void *)block);
     free(block);
 }
 
@@ -37,7 +37,7 @@ static void counting_release(void *user, void *pointer)
 static bool count_call(attention_bench *bench, counter *count, attention_case *what, bo_status (*call)(void *),
                        double *bytes)
 {
-    size_t before = atomic_load(&count->now);
+    size_t before = atomic_load(&count->current);
     atomic_store(&count->peak, before);
     bo_status status = call(what);
     if (status != BO_OK) cli_fail(bench->run->session, "%s", bo_context_error(what->context));
@@ -72,7 +72,7 @@ static bool count_length(attention_bench *bench, bo_context *context, counter *c
 
 /* The bound is √N states: the memory of keeping every √N-th state and recomputing the others. The backward pass also
  * has scratch memory of constant size, so the bound is checked at the longest length. */
-static void say_counts(attention_bench *bench, size_t features, const counted counts[LENGTHS])
+static void print_counts(attention_bench *bench, size_t features, const counted counts[LENGTHS])
 {
     const counted *first = &counts[0], *last = &counts[LENGTHS - 1];
     double bytes[LENGTHS];
@@ -99,13 +99,13 @@ static bool count_features(attention_bench *bench, bo_context *context, counter 
 {
     const cli_counts *lengths = &bench->options->lengths;
     size_t tokens = lengths->items[lengths->count - 1] / (FACTOR * FACTOR);
-    if (tokens < LEAST) tokens = LEAST;
+    if (tokens < MIN_LENGTH) tokens = MIN_LENGTH;
     counted counts[LENGTHS];
     for (size_t i = 0; i < LENGTHS; i++, tokens *= FACTOR) {
         counts[i] = (counted){.tokens = tokens};
         if (!count_length(bench, context, count, features, &counts[i])) return false;
     }
-    say_counts(bench, features, counts);
+    print_counts(bench, features, counts);
     return true;
 }
 

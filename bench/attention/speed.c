@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum {
-    EXACT_MOST = 16384, /* tokens; time is quadratic, several seconds per pass */
-    PEER_MOST = 16384,  /* PyTorch keeps the state of every chunk */
-    PEER_EXACT_MOST = 4096,
+    MAX_EXACT = 16384, /* tokens; time is quadratic, several seconds per pass */
+    MAX_PEER = 16384,  /* PyTorch keeps the state of every chunk */
+    MAX_PEER_EXACT = 4096,
 };
 
 /* ---- relative to small-GEMM -------------------------------------------------------------------------------------- */
@@ -22,18 +22,18 @@ typedef struct pass {
 } pass;
 
 /* The plan, which counts the operations, and a description of it. */
-static bool say_plan(attention_bench *bench, const attention_case *what, const pass *p, bo_attention_cost *plan,
-                     char *words, size_t room)
+static bool describe_plan(attention_bench *bench, const attention_case *what, const pass *p, bo_attention_cost *plan,
+                          char *plan_text, size_t size)
 {
     bo_status status = bo_attention_estimate(what->context, what->attention, &what->shape, plan);
     if (status != BO_OK)
         cli_fail_status(bench->run->session, status);
     else if (bo_attention_has(&p->desc, BO_TRAIT_CAPACITY))
-        snprintf(words, room, "tiles of %zu queries and %zu keys", plan->query_tile, plan->key_tile);
+        snprintf(plan_text, size, "tiles of %zu queries and %zu keys", plan->query_tile, plan->key_tile);
     else if (p->gradients)
-        snprintf(words, room, "chunks of %zu, states kept every %zu", plan->chunk, plan->segment);
+        snprintf(plan_text, size, "chunks of %zu, states kept every %zu", plan->chunk, plan->segment);
     else
-        snprintf(words, room, "chunks of %zu", plan->chunk);
+        snprintf(plan_text, size, "chunks of %zu", plan->chunk);
     return status == BO_OK;
 }
 
@@ -41,17 +41,17 @@ static bool measure_pass(attention_bench *bench, const pass *p)
 {
     attention_rate rate;
     attention_case what;
-    char words[96];
+    char plan_text[96];
     bo_attention_cost plan;
     bool ok = attention_case_open(bench, bench->context, &p->desc, p->tokens, p->gradients, &what) &&
-              say_plan(bench, &what, p, &plan, words, sizeof words);
+              describe_plan(bench, &what, p, &plan, plan_text, sizeof plan_text);
     attention_work work = {bench->context, p->gradients ? attention_case_both : attention_case_forward, &what, 0};
     ok = ok && attention_against_small_gemm(bench, &work, (p->gradients ? 3 : 1) * plan.operations, &rate);
     attention_case_close(&what);
     if (ok && p->curve) cli_curves_add(&bench->times, p->curve, (double)p->tokens, rate.seconds);
     if (ok)
         bench_add(bench->run, p->name, rate.ratio, "", p->goal, false, "%.4g ms, %.4g of %.4g GFLOP/s, %s",
-                  1e3 * rate.seconds, rate.gflops, rate.yardstick, words);
+                  1e3 * rate.seconds, rate.gflops, rate.yardstick, plan_text);
     return ok;
 }
 
@@ -85,7 +85,7 @@ bool attention_backward_part(attention_bench *bench)
 bool attention_exact_part(attention_bench *bench)
 {
     const cli_counts *lengths = &bench->options->lengths;
-    for (size_t i = 0; i < lengths->count && lengths->items[i] <= EXACT_MOST; i++) {
+    for (size_t i = 0; i < lengths->count && lengths->items[i] <= MAX_EXACT; i++) {
         size_t tokens = lengths->items[i];
         char name[96];
         snprintf(name, sizeof name, "softmax forward, N = %zu / small-GEMM", tokens);
@@ -133,7 +133,7 @@ bool attention_precision_part(attention_bench *bench)
         }
     }
     const bo_attention_desc exact = attention_exact();
-    for (size_t i = 0; ok && i < lengths->count && lengths->items[i] <= EXACT_MOST; i++) {
+    for (size_t i = 0; ok && i < lengths->count && lengths->items[i] <= MAX_EXACT; i++) {
         snprintf(name, sizeof name, "softmax forward, N = %zu, bfloat16 / float32", lengths->items[i]);
         ok = compare_precisions(bench, &exact, lengths->items[i], false, NAN, name);
     }
@@ -145,26 +145,26 @@ bool attention_precision_part(attention_bench *bench)
 enum { PRECISIONS = 2 }; /* float32, bfloat16 */
 
 /* Times of Bochner for one shape: forward, and forward + backward. features 0 means softmax attention, forward only. */
-typedef struct ours {
+typedef struct measured_shape {
     size_t features, tokens;
     double forward[PRECISIONS], both[PRECISIONS];
-} ours;
+} measured_shape;
 
 enum { SHAPES = CLI_COUNTS * (CLI_COUNTS + 1) };
 
-static size_t list_shapes(const attention_options *options, ours *out)
+static size_t list_shapes(const attention_options *options, measured_shape *out)
 {
     size_t count = 0;
     for (size_t i = 0; i < options->lengths.count; i++) {
         size_t tokens = options->lengths.items[i];
-        for (size_t f = 0; f < options->features.count && tokens <= PEER_MOST; f++)
-            out[count++] = (ours){.features = options->features.items[f], .tokens = tokens};
-        if (tokens <= PEER_EXACT_MOST) out[count++] = (ours){.tokens = tokens};
+        for (size_t f = 0; f < options->features.count && tokens <= MAX_PEER; f++)
+            out[count++] = (measured_shape){.features = options->features.items[f], .tokens = tokens};
+        if (tokens <= MAX_PEER_EXACT) out[count++] = (measured_shape){.tokens = tokens};
     }
     return count;
 }
 
-static bool add_half_in(attention_bench *bench, bo_context *context, size_t precision, ours *shape)
+static bool add_half_in(attention_bench *bench, bo_context *context, size_t precision, measured_shape *shape)
 {
     const bool linear = shape->features != 0;
     const bo_attention_desc desc = linear ? attention_favor(bench, shape->features) : attention_exact();
@@ -180,7 +180,7 @@ static bool add_half_in(attention_bench *bench, bo_context *context, size_t prec
 }
 
 /* Adds half of each time; called once before and once after PyTorch runs. */
-static bool add_half(attention_bench *bench, ours *shapes, size_t count)
+static bool add_half(attention_bench *bench, measured_shape *shapes, size_t count)
 {
     bool ok = true;
     for (size_t i = 0; ok && i < count; i++)
@@ -189,51 +189,52 @@ static bool add_half(attention_bench *bench, ours *shapes, size_t count)
 }
 
 /* mine: the times of both precisions. goal: float32 compared with float32; best_goal: bfloat16 with the best. */
-static void compare(attention_bench *bench, const char *json, const ours *shape, const char *form, const double *mine,
-                    double goal, double best_goal)
+static void compare(attention_bench *bench, const char *json, const measured_shape *shape, const char *form,
+                    const double *bochner_seconds, double goal, double best_goal)
 {
-    char wanted[96], name[96], map[32] = "softmax", setting[32] = "", variant[64];
-    snprintf(wanted, sizeof wanted, "\"form\": \"%s\", \"features\": %zu, \"tokens\": %zu,", form, shape->features,
+    char pattern[96], name[96], map[32] = "softmax", setting[32] = "", variant[64];
+    snprintf(pattern, sizeof pattern, "\"form\": \"%s\", \"features\": %zu, \"tokens\": %zu,", form, shape->features,
              shape->tokens);
-    const char *record = strstr(json, wanted);
+    const char *record = strstr(json, pattern);
     if (!record) return; /* a length that is not a multiple of any chunk size */
-    double theirs = bench_json_number(record, "seconds"), block = bench_json_number(record, "block");
+    double peer_seconds = bench_json_number(record, "seconds"), block = bench_json_number(record, "block");
     double plain = bench_json_number(record, "float32_seconds");
     bench_json_text(record, "variant", variant, sizeof variant);
     if (shape->features) snprintf(map, sizeof map, "%zu features", shape->features);
     if (block > 0) snprintf(setting, sizeof setting, ", chunks of %.0f", block);
     snprintf(name, sizeof name, "%s, %s, N = %zu, float32 / PyTorch float32", form, map, shape->tokens);
-    bench_add(bench->run, name, plain / mine[0], "x", goal, false,
-              "PyTorch in float32 %.4g ms, bochner's median %.4g ms", 1e3 * plain, 1e3 * mine[0]);
+    bench_add(bench->run, name, plain / bochner_seconds[0], "x", goal, false,
+              "PyTorch in float32 %.4g ms, bochner's median %.4g ms", 1e3 * plain, 1e3 * bochner_seconds[0]);
     for (size_t i = 0; i < PRECISIONS; i++) {
         snprintf(name, sizeof name, "%s, %s, N = %zu, %s / best PyTorch", form, map, shape->tokens,
                  i ? "bfloat16" : "float32");
-        bench_add(bench->run, name, theirs / mine[i], "x", i ? bench_narrow_goal(bench->run, best_goal) : NAN, false,
-                  "PyTorch at its best %.4g ms (%s%s, threads: %.0f), bochner's median %.4g ms", 1e3 * theirs, variant,
-                  setting, bench_json_number(record, "threads"), 1e3 * mine[i]);
+        bench_add(bench->run, name, peer_seconds / bochner_seconds[i], "x",
+                  i ? bench_narrow_goal(bench->run, best_goal) : NAN, false,
+                  "PyTorch at its best %.4g ms (%s%s, threads: %.0f), bochner's median %.4g ms", 1e3 * peer_seconds,
+                  variant, setting, bench_json_number(record, "threads"), 1e3 * bochner_seconds[i]);
     }
 }
 
-static void write_list(const cli_counts *list, size_t most, char *text, size_t room)
+static void write_list(const cli_counts *list, size_t max_item, char *text, size_t size)
 {
     size_t length = 0;
     text[0] = 0;
-    for (size_t i = 0; i < list->count && list->items[i] <= most && length < room; i++)
-        length += (size_t)snprintf(text + length, room - length, "%s%zu", i ? "," : "", list->items[i]);
+    for (size_t i = 0; i < list->count && list->items[i] <= max_item && length < size; i++)
+        length += (size_t)snprintf(text + length, size - length, "%s%zu", i ? "," : "", list->items[i]);
 }
 
 /* PyTorch counts with the best time of its best setting, Bochner with a median. */
 bool attention_peer_part(attention_bench *bench)
 {
-    ours shapes[SHAPES];
+    measured_shape shapes[SHAPES];
     size_t count = list_shapes(bench->options, shapes);
-    char lengths[256], features[256], repeats[32], exact_most[32];
-    write_list(&bench->options->lengths, PEER_MOST, lengths, sizeof lengths);
+    char lengths[256], features[256], repeats[32], max_exact[32];
+    write_list(&bench->options->lengths, MAX_PEER, lengths, sizeof lengths);
     write_list(&bench->options->features, SIZE_MAX, features, sizeof features);
     snprintf(repeats, sizeof repeats, "%zu", bench->options->repeats < 3 ? bench->options->repeats : 3);
-    snprintf(exact_most, sizeof exact_most, "%d", PEER_EXACT_MOST);
+    snprintf(max_exact, sizeof max_exact, "%d", MAX_PEER_EXACT);
     if (count == 0 || !add_half(bench, shapes, count)) return count == 0;
-    const char *const arguments[] = {lengths, features, repeats, exact_most, NULL};
+    const char *const arguments[] = {lengths, features, repeats, max_exact, NULL};
     char *json = bench_peer(bench->run, &bench_torch, "attention_torch.py", arguments);
     if (!json) return true;
     bool ok = add_half(bench, shapes, count);

@@ -7,9 +7,9 @@ void attention_decoder_drop(attention_decoder *d)
 {
     float *const arrays[] = {d->q, d->k, d->v, d->out};
     for (size_t i = 0; i < CLI_COUNT_OF(arrays); i++) free(arrays[i]);
-    free(d->room);
+    free(d->buffer);
     free(d->states);
-    d->room = NULL;
+    d->buffer = NULL;
     d->states = NULL;
     d->q = d->k = d->v = d->out = NULL;
     attention_drop_extras(&d->extras);
@@ -23,7 +23,7 @@ void attention_decoder_close(attention_decoder *d)
     *d = (attention_decoder){0};
 }
 
-static void *state_room(size_t bytes)
+static void *allocate_states(size_t bytes)
 {
     return attention_floats(bytes / sizeof(float) + 16);
 }
@@ -57,7 +57,7 @@ bool attention_decoder_open(attention_bench *bench, const bo_attention_desc *des
     bo_status status = bo_attention_create(bench->context, desc, &out->attention);
     if (status == BO_OK) {
         out->bytes = (bo_attention_state_bytes(out->attention) + 63) / 64 * 64;
-        out->first = state_room(out->bytes);
+        out->first = allocate_states(out->bytes);
         status = bo_attention_state_init(bench->context, out->attention, out->first);
     }
     if (status == BO_OK) status = absorb(out, bench, prompt);
@@ -71,10 +71,10 @@ void attention_decoder_fork(attention_bench *bench, attention_decoder *d, size_t
     attention_decoder_drop(d);
     size_t floats = count * ATTENTION_HEADS * ATTENTION_DIM;
     d->count = count;
-    d->room = state_room(count * d->bytes);
+    d->buffer = allocate_states(count * d->bytes);
     d->states = cli_allocate(count, sizeof(void *), "states");
     for (size_t i = 0; i < count; i++) {
-        d->states[i] = d->room + i * d->bytes;
+        d->states[i] = d->buffer + i * d->bytes;
         memcpy(d->states[i], d->first, d->bytes);
     }
     d->q = attention_floats(floats);

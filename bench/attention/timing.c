@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOISE = 1000003, MOST_REPEATS = 99 };
+enum { NOISE = 1000003, MAX_REPEATS = 99 };
 static const double SAMPLE_SECONDS = 0.02;
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
@@ -14,14 +14,14 @@ static const double SAMPLE_SECONDS = 0.02;
 float *attention_floats(size_t count)
 {
     size_t bytes = (count * sizeof(float) + 63) / 64 * 64;
-    float *room = count <= SIZE_MAX / 8 ? aligned_alloc(64, bytes ? bytes : 64) : NULL;
-    if (room) return room;
+    float *buffer = count <= SIZE_MAX / 8 ? aligned_alloc(64, bytes ? bytes : 64) : NULL;
+    if (buffer) return buffer;
     fprintf(stderr, "bochner: out of memory: %zu floats for the arrays of attention\n", count);
     exit(CLI_FAILED);
 }
 
 /* Normal noise by the Box-Muller transform. */
-static float *make_noise(uint64_t seed)
+static float *create_noise(uint64_t seed)
 {
     float *noise = attention_floats(NOISE + 1);
     for (size_t i = 0; i < NOISE; i += 2) {
@@ -36,7 +36,7 @@ static float *make_noise(uint64_t seed)
 /* Repeats the noise. Its length is odd and not a multiple of a row, so rows repeat only after a million. */
 void attention_fill(attention_bench *bench, uint64_t stream, float *out, size_t count)
 {
-    if (!bench->noise) bench->noise = make_noise(bench->run->session->common.seed);
+    if (!bench->noise) bench->noise = create_noise(bench->run->session->common.seed);
     size_t from = cli_hash(stream, 0) % NOISE;
     for (size_t done = 0; done < count; from = 0) {
         size_t some = NOISE - from < count - done ? NOISE - from : count - done;
@@ -98,7 +98,7 @@ attention_extras attention_some_extras(attention_bench *bench, const bo_attentio
     return extras;
 }
 
-static attention_extras room_for_extras(const bo_attention_desc *desc, size_t rows)
+static attention_extras allocate_extras(const bo_attention_desc *desc, size_t rows)
 {
     const extra_sizes sizes = sizes_of(desc, rows);
     return (attention_extras){.log_gate = sizes.log_gate ? attention_floats(sizes.log_gate) : NULL,
@@ -143,7 +143,7 @@ bool attention_case_open(attention_bench *bench, bo_context *context, const bo_a
     out->dq = attention_floats(count);
     out->dk = attention_floats(count);
     out->dv = attention_floats(count);
-    out->dextras = room_for_extras(desc, tokens);
+    out->dextras = allocate_extras(desc, tokens);
     out->tape = attention_floats(tape_bytes / sizeof(float) + 1);
     return true;
 }
@@ -258,18 +258,18 @@ bool attention_small_gemm(attention_bench *bench, double *gflops, const char **i
 bool attention_against_small_gemm(attention_bench *bench, attention_work *work, double operations, attention_rate *out)
 {
     size_t repeats = bench->options->repeats;
-    double seconds[MOST_REPEATS], yards[MOST_REPEATS], ratios[MOST_REPEATS], before, after;
+    double seconds[MAX_REPEATS], yardsticks[MAX_REPEATS], ratios[MAX_REPEATS], before, after;
     const char *implementation;
     if (!warm_up(bench, work) || !attention_small_gemm(bench, &before, &implementation)) return false;
     for (size_t r = 0; r < repeats; r++, before = after) {
         if (!sample(bench, work, work->calls, &seconds[r])) return false;
         if (!attention_small_gemm(bench, &after, &implementation)) return false;
-        yards[r] = (before + after) / 2;
-        ratios[r] = 1e-9 * operations / seconds[r] / yards[r];
+        yardsticks[r] = (before + after) / 2;
+        ratios[r] = 1e-9 * operations / seconds[r] / yardsticks[r];
     }
     out->seconds = bench_median(seconds, repeats);
     out->gflops = 1e-9 * operations / out->seconds;
-    out->yardstick = bench_median(yards, repeats);
+    out->yardstick = bench_median(yardsticks, repeats);
     out->ratio = bench_median(ratios, repeats);
     return true;
 }

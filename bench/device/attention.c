@@ -22,26 +22,26 @@ static bo_attention_desc describe(const shape *s, const char *kind)
 }
 
 /* q, k, v and what the kind needs besides them: log g <= 0, β in (0, 1), and M with rows of norms near 1. */
-static size_t make_inputs(const device_bench *bench, const bo_attention_desc *desc, size_t rows, unsigned *given,
-                          device_input in[BO_OP_INPUTS])
+static size_t set_inputs(const device_bench *bench, const bo_attention_desc *desc, size_t rows, unsigned *present,
+                         device_input in[BO_OP_INPUTS])
 {
     const size_t heads = desc->heads, columns = heads * desc->dim, rank = desc->rank ? desc->rank : desc->dim;
     size_t count = 0;
-    for (; count < 3; count++) in[count] = (device_input){rows, columns, bench->held, 0, 1, INFINITY};
-    *given = 0;
+    for (; count < 3; count++) in[count] = (device_input){rows, columns, bench->storage, 0, 1, INFINITY};
+    *present = 0;
     if (bo_attention_has(desc, BO_TRAIT_CHANNELS) || desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY) {
         const size_t gates = bo_attention_has(desc, BO_TRAIT_CHANNELS) ? columns : heads;
-        in[count++] = (device_input){rows, gates, bench->held, -0.1, 0.05, -1e-4};
-        *given |= BO_ATTENTION_GIVEN_LOG_GATE;
+        in[count++] = (device_input){rows, gates, bench->storage, -0.1, 0.05, -1e-4};
+        *present |= BO_ATTENTION_GIVEN_LOG_GATE;
     }
     if (bo_attention_has(desc, BO_TRAIT_AFFINE)) {
         in[count++] =
             (device_input){1, heads * rank * desc->dim, BO_ELEMENT_FLOAT32, 0, 1 / sqrt((double)desc->dim), INFINITY};
-        *given |= BO_ATTENTION_GIVEN_M;
+        *present |= BO_ATTENTION_GIVEN_M;
     }
     if (bo_attention_has(desc, BO_TRAIT_BETA)) {
-        in[count++] = (device_input){rows, heads, bench->held, 0.5, 0.1, 0.999};
-        *given |= BO_ATTENTION_GIVEN_BETA;
+        in[count++] = (device_input){rows, heads, bench->storage, 0.5, 0.1, 0.999};
+        *present |= BO_ATTENTION_GIVEN_BETA;
     }
     return count;
 }
@@ -68,15 +68,15 @@ static void report(device_bench *bench, const shape *s, const char *kind, const 
                    double operations, double seconds)
 {
     const device_attention_options *o = s->options;
-    const double bytes = bytes_of(call, both), least = floor_of(bench, bytes, operations);
+    const double bytes = bytes_of(call, both), floor_seconds = floor_of(bench, bytes, operations);
     char name[96], features[32] = "";
     if (s->features) snprintf(features, sizeof features, ", %zu features", s->features);
     snprintf(name, sizeof name, "%s%s, %zu tokens, forward%s", kind, features, s->tokens, both ? " + backward" : "");
     bench_add(bench->run, name, 1e3 * seconds, "ms", NAN, true,
               "%zu x %zu tokens, %zu heads of %zu: %.4g TFLOP/s, %.4g GB/s; floor %.4g ms (%s), %.2f of its speed",
               s->sequences, s->tokens, o->heads, o->dim, 1e-12 * operations / seconds, 1e-9 * bytes / seconds,
-              1e3 * least, bytes / bench->copied > operations / bench->product ? "bytes" : "operations",
-              least / seconds);
+              1e3 * floor_seconds, bytes / bench->copied > operations / bench->product ? "bytes" : "operations",
+              floor_seconds / seconds);
 }
 
 static bo_status measure_call(device_bench *bench, const shape *s, const char *kind, device_call *call)
@@ -98,7 +98,7 @@ static bo_status measure_shape(device_bench *bench, const shape *s, const char *
     device_input in[BO_OP_INPUTS];
     bo_attention_attributes attributes = {.attention = attention, .tokens = s->tokens};
     const size_t inputs =
-        make_inputs(bench, bo_attention_describe(attention), s->tokens * s->sequences, &attributes.given, in);
+        set_inputs(bench, bo_attention_describe(attention), s->tokens * s->sequences, &attributes.given, in);
     device_call call;
     bo_status status = device_call_open(bench, BO_OPERATION_ATTENTION, &attributes, s->sequences, inputs, in, &call);
     if (status == BO_OK) status = measure_call(bench, s, kind, &call);

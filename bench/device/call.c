@@ -31,7 +31,7 @@ static void fill(const device_input *in, uint64_t stream, size_t count, float *o
     for (size_t i = 0; i < count; i++) {
         const double radius = sqrt(-2 * log(((double)(cli_hash(stream, 2 * i) >> 11) + 1) * 0x1p-53));
         const double angle = 6.283185307179586 * ((double)(cli_hash(stream, 2 * i + 1) >> 11) * 0x1p-53);
-        out[i] = (float)fmin(in->mean + in->deviation * radius * cos(angle), in->most);
+        out[i] = (float)fmin(in->mean + in->deviation * radius * cos(angle), in->max);
     }
 }
 
@@ -60,7 +60,7 @@ static bo_status write_noise(device_bench *bench, const device_input *in, uint64
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* Memory that one call needs besides its operands. `saved` is shared by the forward and backward of a training step. */
-static bo_status add_rooms(device_bench *bench, device_call *c, bo_op_call *call, bool gradients, void *shared)
+static bo_status reserve_workspace(device_bench *bench, device_call *c, bo_op_call *call, bool gradients, void *shared)
 {
     size_t saved = 0, scratch = 0;
     BO_TRY(c->op->sizes(bench->context, call, gradients, &saved, &scratch));
@@ -70,7 +70,7 @@ static bo_status add_rooms(device_bench *bench, device_call *c, bo_op_call *call
 }
 
 /* Shapes are those of float32; values have the type of the device. */
-static bo_status make_shape(device_bench *bench, device_call *c, size_t inputs, const device_input *in)
+static bo_status set_shape(device_bench *bench, device_call *c, size_t inputs, const device_input *in)
 {
     bo_op_call *call = &c->forward;
     call->inputs = inputs;
@@ -78,7 +78,7 @@ static bo_status make_shape(device_bench *bench, device_call *c, size_t inputs, 
         call->in[i] = (bo_tensor){.element = BO_ELEMENT_FLOAT32, .rows = in[i].rows, .columns = in[i].columns};
     BO_TRY(c->op->shape(bench->context, call));
     for (size_t i = 0; i < inputs; i++) call->in[i].element = in[i].element;
-    call->out[0].element = bench->held;
+    call->out[0].element = bench->storage;
     return BO_OK;
 }
 
@@ -91,23 +91,23 @@ static bo_status stage(device_bench *bench, device_call *c)
 }
 
 /* Gradients of all inputs, which overwrite them. */
-static bo_status make_backward(device_bench *bench, device_call *c)
+static bo_status prepare_backward(device_bench *bench, device_call *c)
 {
     c->training = c->forward;
-    BO_TRY(add_rooms(bench, c, &c->training, true, NULL));
+    BO_TRY(reserve_workspace(bench, c, &c->training, true, NULL));
     c->backward = c->training;
     for (size_t i = 0; i < c->backward.inputs; i++)
         BO_TRY(reserve_tensor(bench, c, &c->backward.in[i], &c->backward.din[i]));
     bo_tensor gradient = c->forward.out[0];
     BO_TRY(reserve_tensor(bench, c, &gradient, &gradient.data));
-    BO_TRY(write_noise(bench, &(device_input){.deviation = 1, .most = INFINITY}, 99, &gradient));
+    BO_TRY(write_noise(bench, &(device_input){.deviation = 1, .max = INFINITY}, 99, &gradient));
     c->backward.dout[0] = gradient.data;
-    return add_rooms(bench, c, &c->backward, true, c->training.saved);
+    return reserve_workspace(bench, c, &c->backward, true, c->training.saved);
 }
 
-static bo_status make(device_bench *bench, device_call *c, size_t inputs, const device_input *in)
+static bo_status prepare_call(device_bench *bench, device_call *c, size_t inputs, const device_input *in)
 {
-    BO_TRY(make_shape(bench, c, inputs, in));
+    BO_TRY(set_shape(bench, c, inputs, in));
     BO_TRY(stage(bench, c));
     for (size_t i = 0; i < inputs; i++) {
         bo_tensor *tensor = &c->forward.in[i];
@@ -117,8 +117,8 @@ static bo_status make(device_bench *bench, device_call *c, size_t inputs, const 
     BO_TRY(reserve_tensor(bench, c, &c->forward.out[0], &c->forward.out[0].data));
     bool stored = false; /* weights that are stored in fewer bits have no gradient */
     for (size_t i = 0; i < inputs; i++) stored |= c->op->stored_inputs >> i & 1 && in[i].element != BO_ELEMENT_FLOAT32;
-    if (!stored) BO_TRY(make_backward(bench, c));
-    return add_rooms(bench, c, &c->forward, false, NULL);
+    if (!stored) BO_TRY(prepare_backward(bench, c));
+    return reserve_workspace(bench, c, &c->forward, false, NULL);
 }
 
 bo_status device_call_open(device_bench *bench, bo_operation operation, const void *attributes, size_t sequences,
@@ -130,7 +130,7 @@ bo_status device_call_open(device_bench *bench, bo_operation operation, const vo
     out->forward.attributes = attributes;
     out->forward.pass = &out->pass;
     bo_device_lock(bench->device);
-    const bo_status status = make(bench, out, inputs, in);
+    const bo_status status = prepare_call(bench, out, inputs, in);
     bo_device_unlock(bench->device);
     return status;
 }

@@ -20,7 +20,7 @@ typedef struct device_input {
     size_t rows, columns;
     bo_element element;
     double mean, deviation; /* of normal numbers */
-    double most;            /* numbers are at most this */
+    double max;             /* numbers are at most this */
 } device_input;
 
 /* Fills inputs with noise and allocates all memory. Returns an error of the context: kinds that the device does not

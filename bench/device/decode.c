@@ -107,7 +107,7 @@ static bool measure_kind(device_bench *bench, const char *kind, void *of)
     const device_decode_options *o = d->options;
     const bo_model_desc desc = model_of(o, kind);
     bool ok = device_ok(bench, bo_model_create(bench->context, &desc, d->tokenizer, &d->model));
-    if (ok && bench->held == BO_ELEMENT_BFLOAT16)
+    if (ok && bench->storage == BO_ELEMENT_BFLOAT16)
         ok = device_ok(bench, bo_model_set_storage(bench->context, d->model, BO_STORAGE_BFLOAT16));
     for (size_t i = 0; ok && i < o->lengths->count; i++) ok = measure_length(bench, d, kind, o->lengths->items[i]);
     bo_model_destroy(d->model);

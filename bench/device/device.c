@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const double SAMPLE_SECONDS = 0.02;
-enum { MOST_CALLS = 1000 };
+enum { MAX_CALLS = 1000 };
 
 const cli_option device_rows[] = {
     SECTION("GPU"),
@@ -17,15 +17,15 @@ const cli_option device_rows[] = {
     END_OF_OPTIONS,
 };
 
-bool device_wanted(const device_options *options)
+bool device_requested(const device_options *options)
 {
     return options->device && strcmp(options->device, "cpu") != 0;
 }
 
 bool device_ok(device_bench *bench, bo_status status)
 {
-    const char *words = bench->context ? bo_context_error(bench->context) : "";
-    if (status != BO_OK) cli_fail(bench->run->session, "%s", *words ? words : bo_status_string(status));
+    const char *message = bench->context ? bo_context_error(bench->context) : "";
+    if (status != BO_OK) cli_fail(bench->run->session, "%s", *message ? message : bo_status_string(status));
     return status == BO_OK;
 }
 
@@ -66,7 +66,7 @@ bool device_open(bench_run *run, const device_options *options, bo_precision pre
     }
     if (!device_ok(out, bo_device_describe(out->context, number_of(options->device), &described))) return false;
     snprintf(out->name, sizeof out->name, "%s", described.name);
-    out->held = bo_backend_storage(out->context, out->device);
+    out->storage = bo_backend_storage(out->context, out->device);
     out->emulated = described.processors == 0 || strstr(described.name, "emulat") != NULL;
     cli_say(run->session, "%s, %s", out->name, bo_enum_name(BO_ENUM_PRECISION, precision));
     return true;
@@ -89,9 +89,9 @@ bool device_each_kind(device_bench *bench, const char *kinds,
                       bool (*use)(device_bench *bench, const char *kind, void *of), void *of)
 {
     for (const char *at = kinds; at && *at;) {
-        char word[32];
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
-        if (cli_interrupted() || !use(bench, word, of)) return false;
+        char item[32];
+        snprintf(item, sizeof item, "%.*s", (int)strcspn(at, ","), at);
+        if (cli_interrupted() || !use(bench, item, of)) return false;
         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
     }
     return true;
@@ -114,8 +114,8 @@ static bo_status time_recording(device_bench *bench, void *recording, double *me
     double samples[DEVICE_REPEATS], once;
     BO_TRY(time_replays(bench, recording, 2, &once)); /* the first replay of a recording uploads it */
     BO_TRY(time_replays(bench, recording, 2, &once));
-    const double wanted = ceil(SAMPLE_SECONDS / fmax(once, 1e-7));
-    const size_t calls = wanted > MOST_CALLS ? MOST_CALLS : (size_t)wanted;
+    const double calls_needed = ceil(SAMPLE_SECONDS / fmax(once, 1e-7));
+    const size_t calls = calls_needed > MAX_CALLS ? MAX_CALLS : (size_t)calls_needed;
     for (size_t i = 0; i < bench->repeats; i++) BO_TRY(time_replays(bench, recording, calls, &samples[i]));
     *median = bench_median(samples, bench->repeats);
     return BO_OK;
@@ -160,8 +160,8 @@ static bo_status measure_copy(device_bench *bench)
 {
     const size_t n = bench->emulated ? 64 : 16384;
     const bo_unary_attributes attributes = {.function = BO_UNARY_IDENTITY};
-    const device_input in[1] = {{n, 2 * n, bench->held, 0, 1, INFINITY}};
-    const double bytes = 2 * (double)n * (double)n * (bench->held == BO_ELEMENT_BFLOAT16 ? 2 : 4);
+    const device_input in[1] = {{n, 2 * n, bench->storage, 0, 1, INFINITY}};
+    const double bytes = 2 * (double)n * (double)n * (bench->storage == BO_ELEMENT_BFLOAT16 ? 2 : 4);
     device_call call;
     double seconds = NAN;
     bo_status status = device_call_open(bench, BO_OPERATION_UNARY, &attributes, 1, 1, in, &call);
@@ -179,7 +179,7 @@ static bo_status measure_product(device_bench *bench)
 {
     const size_t n = bench->emulated ? 64 : 8192;
     const bo_linear_attributes attributes = {.weights = 1};
-    const device_input in[2] = {{n, n, bench->held, 0, 1, INFINITY}, {n, n, bench->held, 0, 1, INFINITY}};
+    const device_input in[2] = {{n, n, bench->storage, 0, 1, INFINITY}, {n, n, bench->storage, 0, 1, INFINITY}};
     device_call call;
     double seconds = NAN;
     bo_status status = device_call_open(bench, BO_OPERATION_LINEAR, &attributes, 1, 2, in, &call);

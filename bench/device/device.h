@@ -21,7 +21,7 @@ typedef struct device_bench {
     bench_run *run;
     bo_context *context;
     struct bo_device *device;
-    bo_element held;        /* type of the values of graphs */
+    bo_element storage;     /* type of the values of graphs */
     char name[DEVICE_NAME]; /* the product */
     size_t repeats;
     bool emulated;          /* no GPU: sizes of the yardsticks are small, and times have no meaning */
@@ -29,7 +29,7 @@ typedef struct device_bench {
 } device_bench;
 
 /* True if the options ask for a device other than the CPU. */
-bool device_wanted(const device_options *options);
+bool device_requested(const device_options *options);
 /* Opens the device with a context of its own. Returns false after a message. Call device_close in either case. */
 bool device_open(bench_run *run, const device_options *options, bo_precision precision, size_t repeats,
                  device_bench *out);

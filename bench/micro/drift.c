@@ -26,9 +26,9 @@ typedef struct bench {
     double *x; /* 2 rows x columns: A, then B */
 } bench;
 
-typedef struct tally {
+typedef struct rejections {
     size_t draws, tables, columns; /* draws, and those in which the tables or at least one column differ */
-} tally;
+} rejections;
 
 /* ---- fractions --------------------------------------------------------------------------------------------------- */
 
@@ -62,7 +62,7 @@ static void print_fraction(size_t k, size_t n)
     printf("  %6.3f [%.3f, %.3f]", (double)k / (double)n, low, high);
 }
 
-static void print_tally(const char *what, bo_p_value kind, const tally *t)
+static void print_rejections(const char *what, bo_p_value kind, const rejections *t)
 {
     printf("%-24s %-12s", what, bo_enum_name(BO_ENUM_P_VALUE, kind));
     print_fraction(t->tables, t->draws);
@@ -73,7 +73,7 @@ static void print_tally(const char *what, bo_p_value kind, const tally *t)
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
 
-static bo_status test(const bench *b, bo_p_value kind, uint64_t seed, tally *t)
+static bo_status test(const bench *b, bo_p_value kind, uint64_t seed, rejections *t)
 {
     const bo_drift_desc desc = {.columns = b->columns,
                                 .categories = b->categories,
@@ -99,7 +99,7 @@ static bo_status test(const bench *b, bo_p_value kind, uint64_t seed, tally *t)
     return status;
 }
 
-typedef enum change { NOTHING, MEAN, DEVIATION, CORRELATION } change;
+typedef enum change { NO_CHANGE, MEAN, DEVIATION, CORRELATION } change;
 
 static void draw_normal(bench *b, change what, uint64_t seed)
 {
@@ -114,15 +114,15 @@ static void draw_normal(bench *b, change what, uint64_t seed)
     }
 }
 
-static bo_status measure_normal(bench *b, const char *words, change what, size_t draws)
+static bo_status measure_normal(bench *b, const char *label, change what, size_t draws)
 {
     for (bo_p_value kind = BO_P_VALUE_PERMUTATION; kind <= BO_P_VALUE_ASYMPTOTIC; kind++) {
-        tally t = {0};
+        rejections t = {0};
         for (uint64_t draw = 0; draw < draws; draw++) {
             draw_normal(b, what, b->first + draw);
             BO_TRY(test(b, kind, b->first + draw, &t));
         }
-        print_tally(words, kind, &t);
+        print_rejections(label, kind, &t);
     }
     return BO_OK;
 }
@@ -140,7 +140,7 @@ static bo_status measure_table(bench *b, const char *path)
     size_t *order = malloc(data->rows * sizeof *order);
     b->x = x;
     for (bo_p_value kind = BO_P_VALUE_PERMUTATION; kind <= BO_P_VALUE_ASYMPTOTIC && status == BO_OK; kind++) {
-        tally t = {0};
+        rejections t = {0};
         for (uint64_t draw = 0; draw < b->draws && status == BO_OK; draw++) {
             bo_rng rng = bo_rng_make(b->first + draw, bo_rng_stream("bench.drift.table", 0));
             bo_rng_permutation(&rng, data->rows, order);
@@ -149,7 +149,7 @@ static bo_status measure_table(bench *b, const char *path)
                     x[i * b->columns + j] = (double)data->x[order[i] * data->dim + j];
             status = test(b, kind, b->first + draw, &t);
         }
-        if (status == BO_OK) print_tally("rows of the table", kind, &t);
+        if (status == BO_OK) print_rejections("rows of the table", kind, &t);
     }
     if (status == BO_INVALID) fprintf(stderr, "%s has fewer than %zu rows\n", path, 2 * b->rows);
     b->x = former;
@@ -169,11 +169,11 @@ static bo_status measure_time(bench *b)
         bench large = *b;
         large.rows = rows[k];
         large.x = malloc(2 * rows[k] * COLUMNS * sizeof *large.x);
-        draw_normal(&large, NOTHING, 0);
+        draw_normal(&large, NO_CHANGE, 0);
         printf("%15zu", rows[k]);
         bo_status status = BO_OK;
         for (bo_p_value kind = BO_P_VALUE_PERMUTATION; kind <= BO_P_VALUE_ASYMPTOTIC && status == BO_OK; kind++) {
-            tally t = {0};
+            rejections t = {0};
             double begin = bo_seconds();
             status = test(&large, kind, 0, &t);
             printf("%13.3f", bo_seconds() - begin);
@@ -197,7 +197,7 @@ int main(int argc, char **argv)
         "%zu draws of %zu rows in A and B, level %g: fractions of draws in which the tables, or one column, differ\n",
         b.draws, b.rows, alpha);
     const size_t fewer = (b.draws + 4) / 5;
-    bo_status status = measure_normal(&b, "normal, no difference", NOTHING, b.draws);
+    bo_status status = measure_normal(&b, "normal, no difference", NO_CHANGE, b.draws);
     if (status == BO_OK && argc > 3 && strcmp(argv[3], "-") != 0) status = measure_table(&b, argv[3]);
     if (status == BO_OK) status = measure_normal(&b, "mean + 0.3", MEAN, fewer);
     if (status == BO_OK) status = measure_normal(&b, "deviation x 1.3", DEVIATION, fewer);

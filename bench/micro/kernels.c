@@ -16,7 +16,7 @@ static double larger(double a, double b)
 
 /* ---- products in cache ------------------------------------------------------------------------------------------- */
 
-enum { ROOM = 1 << 16 };
+enum { BUFFER_FLOATS = 1 << 16 };
 
 typedef struct shape {
     size_t m, n, k;
@@ -34,7 +34,7 @@ static double product_rate(const bo_kernels *kernels, const shape *s, const floa
     return operations * calls / (bo_seconds() - start);
 }
 
-static bo_status bench_products(bo_context *context, int rounds, float *room)
+static bo_status bench_products(bo_context *context, int rounds, float *buffer)
 {
     shape shapes[] = {
         {.m = 64, .n = 64, .k = 128},
@@ -66,28 +66,28 @@ static bo_status bench_products(bo_context *context, int rounds, float *room)
     enum { SHAPES = sizeof shapes / sizeof *shapes };
     const bo_kernels *kernels = bo_context_kernels(context);
     const char *yardstick = "";
-    double theirs = 0.0;
+    double yardstick_gflops = 0.0;
     for (int round = 0; round < rounds; round++) {
         double rate;
         BO_TRY(bo_yardstick_small_gemm(context, 1, &rate, &yardstick));
-        theirs = larger(theirs, rate);
+        yardstick_gflops = larger(yardstick_gflops, rate);
         for (size_t i = 0; i < SHAPES; i++) {
-            rate = product_rate(kernels, &shapes[i], room, room + ROOM, room + 2 * ROOM);
+            rate = product_rate(kernels, &shapes[i], buffer, buffer + BUFFER_FLOATS, buffer + 2 * BUFFER_FLOATS);
             shapes[i].gflops = larger(shapes[i].gflops, rate);
         }
     }
-    printf("products on one thread, %s: yardstick %s, %.1f GFLOP/s\n", kernels->isa, yardstick, theirs);
+    printf("products on one thread, %s: yardstick %s, %.1f GFLOP/s\n", kernels->isa, yardstick, yardstick_gflops);
     for (size_t i = 0; i < SHAPES; i++) {
         const shape *s = &shapes[i];
         printf("%4zu x %3zu x %3zu %-11s %-6s %8.1f GFLOP/s  %6.3f of the yardstick\n", s->m, s->n, s->k,
-               s->transposed ? "transposed" : "", s->add ? "added" : "", s->gflops, s->gflops / theirs);
+               s->transposed ? "transposed" : "", s->add ? "added" : "", s->gflops, s->gflops / yardstick_gflops);
     }
     return BO_OK;
 }
 
 /* ---- states in memory -------------------------------------------------------------------------------------------- */
 
-enum { STATES = 2048, FEATURES = 128, VALUES = 64, MOST_QUERIES = 8 };
+enum { STATES = 2048, FEATURES = 128, VALUES = 64, MAX_QUERIES = 8 };
 
 /* Gigabytes per second when S is read and written once, over states that do not fit in any cache. */
 static double state_rate(const bo_kernels *kernels, size_t queries, float *states, const float *vectors, float *out)
@@ -132,33 +132,33 @@ static bo_status bench_states(bo_context *context, int rounds, const float *vect
 enum { SIDE = 64 };
 
 /* Numbers per nanosecond of each kernel on 64 x 64 numbers. */
-static void vector_rates(const bo_kernels *kernels, float *room, double best[6])
+static void vector_rates(const bo_kernels *kernels, float *buffer, double best[6])
 {
     enum { CALLS = 100, COUNT = SIDE * SIDE };
-    float *y = room + ROOM;
+    float *y = buffer + BUFFER_FLOATS;
     static volatile float sink;
     double clock[7] = {bo_seconds()};
-    for (int i = 0; i < CALLS; i++) kernels->transpose(SIDE, SIDE, room, SIDE, y, SIDE);
+    for (int i = 0; i < CALLS; i++) kernels->transpose(SIDE, SIDE, buffer, SIDE, y, SIDE);
     clock[1] = bo_seconds();
-    for (int i = 0; i < CALLS; i++) sink = kernels->max(COUNT, room);
+    for (int i = 0; i < CALLS; i++) sink = kernels->max(COUNT, buffer);
     clock[2] = bo_seconds();
-    for (int i = 0; i < CALLS; i++) kernels->scale(COUNT, 0.5f, room, y);
+    for (int i = 0; i < CALLS; i++) kernels->scale(COUNT, 0.5f, buffer, y);
     clock[3] = bo_seconds();
-    for (int i = 0; i < CALLS; i++) sink = kernels->exp_sum(COUNT, room, -1.0f, y);
+    for (int i = 0; i < CALLS; i++) sink = kernels->exp_sum(COUNT, buffer, -1.0f, y);
     clock[4] = bo_seconds();
-    for (int i = 0; i < CALLS; i++) sink = kernels->exp_weigh(COUNT, room, 0.0f, y);
+    for (int i = 0; i < CALLS; i++) sink = kernels->exp_weigh(COUNT, buffer, 0.0f, y);
     clock[5] = bo_seconds();
-    for (int i = 0; i < CALLS; i++) sink = kernels->finite(COUNT, room);
+    for (int i = 0; i < CALLS; i++) sink = kernels->finite(COUNT, buffer);
     clock[6] = bo_seconds();
     (void)sink;
     for (int i = 0; i < 6; i++) best[i] = larger(best[i], 1e-9 * CALLS * COUNT / (clock[i + 1] - clock[i]));
 }
 
-static void bench_vectors(bo_context *context, int rounds, float *room)
+static void bench_vectors(bo_context *context, int rounds, float *buffer)
 {
     static const char *const names[] = {"transpose", "max", "scale", "exp_sum", "exp_weigh", "finite"};
     double best[6] = {0};
-    for (int round = 0; round < rounds; round++) vector_rates(bo_context_kernels(context), room, best);
+    for (int round = 0; round < rounds; round++) vector_rates(bo_context_kernels(context), buffer, best);
     printf("%d x %d numbers in cache\n", SIDE, SIDE);
     for (int i = 0; i < 6; i++) printf("%-41s %8.2f numbers/ns\n", names[i], best[i]);
 }
@@ -169,15 +169,15 @@ int main(int argc, char **argv)
     bo_context_desc desc = {.threads = 1};
     bo_context *context;
     if (rounds < 1 || bo_context_create(&desc, &context) != BO_OK) return 2;
-    float *room = bo_alloc(context, 3 * ROOM, sizeof *room, "operands");
-    bo_status status = room ? BO_OK : BO_MEMORY;
+    float *buffer = bo_alloc(context, 3 * BUFFER_FLOATS, sizeof *buffer, "operands");
+    bo_status status = buffer ? BO_OK : BO_MEMORY;
     bo_rng rng = bo_rng_make(1, 1);
-    for (size_t i = 0; room && i < 3 * ROOM; i++) room[i] = (float)bo_rng_uniform(&rng) - 0.5f;
-    if (status == BO_OK) status = bench_products(context, rounds, room);
-    if (status == BO_OK) bench_vectors(context, rounds, room);
-    if (status == BO_OK) status = bench_states(context, rounds / 10 + 1, room, room + ROOM);
+    for (size_t i = 0; buffer && i < 3 * BUFFER_FLOATS; i++) buffer[i] = (float)bo_rng_uniform(&rng) - 0.5f;
+    if (status == BO_OK) status = bench_products(context, rounds, buffer);
+    if (status == BO_OK) bench_vectors(context, rounds, buffer);
+    if (status == BO_OK) status = bench_states(context, rounds / 10 + 1, buffer, buffer + BUFFER_FLOATS);
     if (status != BO_OK) fprintf(stderr, "%s\n", bo_context_error(context));
-    bo_free(room);
+    bo_free(buffer);
     bo_context_destroy(context);
     return status == BO_OK ? 0 : 1;
 }

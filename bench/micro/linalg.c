@@ -39,7 +39,7 @@ static double ticked(double *clock)
 
 typedef struct operands {
     bo_context *context;
-    const bo_openblas *theirs; /* NULL: not installed */
+    const bo_openblas *openblas; /* NULL: not installed */
     size_t n;
     float *a, *b, *c;
     double *g, *h;
@@ -54,8 +54,8 @@ static bo_status run_products(const operands *o, int at, series *all)
     int m = (int)n, s = 0;
     const int plain = BO_OPENBLAS_PLAIN;
     double clock = bo_seconds();
-    if (o->theirs)
-        o->theirs->sgemm(BO_OPENBLAS_ROW_MAJOR, plain, plain, m, m, m, 1.0f, o->a, m, o->b, m, 0.0f, o->c, m);
+    if (o->openblas)
+        o->openblas->sgemm(BO_OPENBLAS_ROW_MAJOR, plain, plain, m, m, m, 1.0f, o->a, m, o->b, m, 0.0f, o->c, m);
     all[s++].seconds[at] = ticked(&clock);
     BO_TRY(bo_gemm(o->context, false, false, n, n, n, 1.0f, o->a, n, o->b, n, 0.0f, o->c, n));
     all[s++].seconds[at] = ticked(&clock);
@@ -89,11 +89,11 @@ static bo_status compare_products(const operands *o, int repeats)
         {.name = "bo_solve_lower", .flops = cube},
     };
     for (int r = -1; r < repeats; r++) BO_TRY(run_products(o, r < 0 ? 0 : r, all)); /* the first round is a warmup */
-    double yardstick = rate(&all[o->theirs ? 0 : 1], repeats);
-    for (size_t s = o->theirs ? 0 : 1; s < sizeof all / sizeof *all; s++) {
+    double yardstick = rate(&all[o->openblas ? 0 : 1], repeats);
+    for (size_t s = o->openblas ? 0 : 1; s < sizeof all / sizeof *all; s++) {
         double gflops = rate(&all[s], repeats);
         printf("%-18s %8.1f GFLOP/s  %6.3f of %s\n", all[s].name, gflops, gflops / yardstick,
-               o->theirs ? "sgemm" : "bo_gemm");
+               o->openblas ? "sgemm" : "bo_gemm");
     }
     return BO_OK;
 }
@@ -106,42 +106,43 @@ static void renew(const operands *o)
     memcpy(o->h, o->g, o->n * o->n * sizeof *o->h);
 }
 
-static bool run_dsyevd(const operands *o, double *room, int *integers)
+static bool run_dsyevd(const operands *o, double *workspace, int *integers)
 {
-    const int n = (int)o->n, room_size = 1 + 6 * n + 2 * n * n, integers_size = 3 + 5 * n;
+    const int n = (int)o->n, workspace_size = 1 + 6 * n + 2 * n * n, integers_size = 3 + 5 * n;
     int info;
-    o->theirs->dsyevd("V", "L", &n, o->h, &n, room, room + n, &room_size, integers, &integers_size, &info, 1, 1);
+    o->openblas->dsyevd("V", "L", &n, o->h, &n, workspace, workspace + n, &workspace_size, integers, &integers_size,
+                        &info, 1, 1);
     return info == 0;
 }
 
-static bool run_dgesdd(const operands *o, double *room, int *integers)
+static bool run_dgesdd(const operands *o, double *workspace, int *integers)
 {
-    const int n = (int)o->n, room_size = 4 * n * n + 70 * n;
+    const int n = (int)o->n, workspace_size = 4 * n * n + 70 * n;
     const size_t square = o->n * o->n;
     int info;
-    o->theirs->dgesdd("S", &n, &n, o->h, &n, room, room + n, &n, room + n + square, &n, room + n + 2 * square,
-                      &room_size, integers, &info, 1);
+    o->openblas->dgesdd("S", &n, &n, o->h, &n, workspace, workspace + n, &n, workspace + n + square, &n,
+                        workspace + n + 2 * square, &workspace_size, integers, &info, 1);
     return info == 0;
 }
 
-static bo_status run_vectors(const operands *o, int at, series *all, double *room, int *integers)
+static bo_status run_vectors(const operands *o, int at, series *all, double *workspace, int *integers)
 {
     size_t n = o->n;
     renew(o);
     double clock = bo_seconds();
-    if (o->theirs && !run_dsyevd(o, room, integers)) return bo_fail(o->context, BO_NUMERIC, "dsyevd failed");
+    if (o->openblas && !run_dsyevd(o, workspace, integers)) return bo_fail(o->context, BO_NUMERIC, "dsyevd failed");
     all[0].seconds[at] = ticked(&clock);
     renew(o);
     clock = bo_seconds();
-    BO_TRY(bo_eigen(o->context, n, o->h, n, room));
+    BO_TRY(bo_eigen(o->context, n, o->h, n, workspace));
     all[1].seconds[at] = ticked(&clock);
     renew(o);
     clock = bo_seconds();
-    if (o->theirs && !run_dgesdd(o, room, integers)) return bo_fail(o->context, BO_NUMERIC, "dgesdd failed");
+    if (o->openblas && !run_dgesdd(o, workspace, integers)) return bo_fail(o->context, BO_NUMERIC, "dgesdd failed");
     all[2].seconds[at] = ticked(&clock);
     renew(o);
     clock = bo_seconds();
-    BO_TRY(bo_svd(o->context, n, n, o->h, room + n, room, room + n + n * n));
+    BO_TRY(bo_svd(o->context, n, n, o->h, workspace + n, workspace, workspace + n + n * n));
     all[3].seconds[at] = ticked(&clock);
     renew(o);
     clock = bo_seconds();
@@ -158,19 +159,20 @@ static bo_status compare_vectors(const operands *o, int repeats)
                     {.name = "bo_svd"},
                     {.name = "bo_haar"}};
     enum { COUNT = sizeof all / sizeof *all };
-    double seconds[COUNT], *room = bo_alloc_raw(o->context, 6 * o->n + 80, o->n * sizeof *room, "work space");
+    double seconds[COUNT], *workspace = bo_alloc_raw(o->context, 6 * o->n + 80, o->n * sizeof *workspace, "work space");
     int *integers = bo_alloc_raw(o->context, 8 * o->n + 3, sizeof *integers, "work space");
-    bo_status status = room && integers ? BO_OK : BO_MEMORY;
-    for (int r = -1; r < repeats && status == BO_OK; r++) status = run_vectors(o, r < 0 ? 0 : r, all, room, integers);
-    bo_free(room);
+    bo_status status = workspace && integers ? BO_OK : BO_MEMORY;
+    for (int r = -1; r < repeats && status == BO_OK; r++)
+        status = run_vectors(o, r < 0 ? 0 : r, all, workspace, integers);
+    bo_free(workspace);
     bo_free(integers);
     for (size_t s = 0; s < COUNT && status == BO_OK; s++) {
-        bool their = s == 0 || s == 2;
+        bool is_openblas = s == 0 || s == 2;
         all[s].flops = 1e9;
         seconds[s] = 1 / rate(&all[s], repeats);
-        if (their && !o->theirs) continue;
+        if (is_openblas && !o->openblas) continue;
         printf("%-18s %8.4f s", all[s].name, seconds[s]);
-        if (!their && s > 0 && s < 4 && o->theirs)
+        if (!is_openblas && s > 0 && s < 4 && o->openblas)
             printf("        %6.3f times as fast as %s", seconds[s - 1] / seconds[s], all[s - 1].name);
         putchar('\n');
     }
@@ -182,7 +184,7 @@ int main(int argc, char **argv)
     size_t n = argc > 1 ? (size_t)atoi(argv[1]) : 2048;
     int repeats = argc > 2 ? atoi(argv[2]) : 7;
     const char *reason;
-    operands o = {.n = n, .theirs = bo_openblas_load(&reason)};
+    operands o = {.n = n, .openblas = bo_openblas_load(&reason)};
     if (n < 1 || n > 16384 || repeats < 1 || repeats > 64) return 2;
     if (bo_context_create(NULL, &o.context) != BO_OK) return 1;
     o.a = malloc(n * n * sizeof *o.a), o.b = malloc(n * n * sizeof *o.b), o.c = calloc(n * n, sizeof *o.c);
@@ -192,8 +194,8 @@ int main(int argc, char **argv)
     bo_context_kernels(o.context)->quantize(n * n, 254.0f, o.a, o.q);
     printf("n = %zu, %d threads, %s, ", n, bo_context_describe(o.context)->threads,
            bo_context_describe(o.context)->isa);
-    if (o.theirs) {
-        printf("OpenBLAS %s with %d threads\n", o.theirs->core(), o.theirs->threads());
+    if (o.openblas) {
+        printf("OpenBLAS %s with %d threads\n", o.openblas->core(), o.openblas->threads());
     } else {
         printf("%s\n", reason);
     }

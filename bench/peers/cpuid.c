@@ -38,7 +38,7 @@ static void describe(uint32_t leaf, uint32_t part, uint32_t out[4])
     if (leaf == PRODUCTS && part == 0) out[1] = 16 | 64u << 8;
 }
 
-static void answer(int number, siginfo_t *info, void *argument)
+static void emulate(int number, siginfo_t *info, void *argument)
 {
     static const unsigned char instruction[] = {0x0f, 0xa2};
     greg_t *registers = ((ucontext_t *)argument)->uc_mcontext.gregs;
@@ -61,7 +61,7 @@ static void answer(int number, siginfo_t *info, void *argument)
 
 __attribute__((constructor)) static void start(void)
 {
-    struct sigaction action = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
+    struct sigaction action = {.sa_sigaction = emulate, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
     uint32_t out[4];
     cpuid(FEATURES, 0, out);
     const int has_tiles = out[3] >> 24 & 1;

@@ -44,8 +44,8 @@ def features(x, components, sampler, solver):
 def bochner(program, x, *options):
     with tempfile.TemporaryDirectory() as directory:
         np.save(f"{directory}/x.npy", x)
-        words = [program, "embed", f"{directory}/x.npy", "--scaling", "none", "--json", "--out", f"{directory}/c.npy", *options]
-        report = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
+        args = [program, "embed", f"{directory}/x.npy", "--scaling", "none", "--json", "--out", f"{directory}/c.npy", *options]
+        report = json.loads(subprocess.run(args, check=True, capture_output=True).stdout)
     return report["fit_seconds"] + report["apply_seconds"], 1 - report["feature_error"]
 
 

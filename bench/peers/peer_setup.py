@@ -4,7 +4,7 @@
 import ctypes, os, shutil, subprocess, sys, tempfile
 
 THREADS = len(os.sched_getaffinity(0))  # libraries may choose fewer by default
-HERE = os.path.dirname(os.path.abspath(__file__))
+DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 
 
 def note(text):
@@ -91,7 +91,7 @@ def describe_tiles():
         return False
     with tempfile.TemporaryDirectory() as directory:
         library = os.path.join(directory, "cpuid.so")
-        run = subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, os.path.join(HERE, "cpuid.c")], capture_output=True)
+        run = subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, os.path.join(DIRECTORY, "cpuid.c")], capture_output=True)
         if run.returncode == 0:
             ctypes.CDLL(library)
     return run.returncode == 0
@@ -128,6 +128,6 @@ def thread_counts():
 def best(records):
     """The record with the fewest seconds, and every one printed to standard error."""
     for record in records:
-        words = ", ".join(str(value) for key, value in record.items() if key not in ("seconds", "threads", "loss"))
-        note(f"{words}, {record['threads']} threads: {1e3 * record['seconds']:.4g} ms")
+        details = ", ".join(str(value) for key, value in record.items() if key not in ("seconds", "threads", "loss"))
+        note(f"{details}, {record['threads']} threads: {1e3 * record['seconds']:.4g} ms")
     return min(records, key=lambda record: record["seconds"])

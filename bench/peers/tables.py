@@ -55,11 +55,11 @@ def load_libsvm(path, columns):
     labels, rows = [], []
     with open(path) as lines:
         for line in lines:
-            words = line.split()
-            labels.append(float(words[0]) > 0)
+            fields = line.split()
+            labels.append(float(fields[0]) > 0)
             rows.append(np.zeros(columns, np.float32))
-            for word in words[1:]:
-                column, value = word.split(":")
+            for field in fields[1:]:
+                column, value = field.split(":")
                 rows[-1][int(column) - 1] = float(value)
     return np.array(rows), np.array(labels, int)
 
@@ -278,19 +278,19 @@ def run_job(job):
     train, test = table.parts(seed)
     if mode == "trial":
         train = np.random.default_rng(0).permutation(train)[:TUNING_ROWS]
-    fitted, held = hold_out(train, seed)
+    fitted, validation = hold_out(train, seed)
     part = lambda rows: (x.iloc[rows], y[rows])
     line = {name: job[name] for name in ("table", "split", "peer", "mode")}
     if mode == "trial":
-        line["trial"], test = job["trial"], held
+        line["trial"], test = job["trial"], validation
     start = time.perf_counter()
     try:
         warm_up(peer, fit, threads)
         start = time.perf_counter()
         if mode == "trial" or peer == "xrfm":
-            predict, rounds = fit(*part(fitted), classes, parameters, rounds, part(held), seed, threads)
+            predict, rounds = fit(*part(fitted), classes, parameters, rounds, part(validation), seed, threads)
         elif mode == "tuned":
-            _, rounds = fit(*part(fitted), classes, parameters, rounds, part(held), seed, threads)
+            _, rounds = fit(*part(fitted), classes, parameters, rounds, part(validation), seed, threads)
             predict, _ = fit(*part(train), classes, parameters, rounds, None, seed, threads)
         else:
             predict, _ = fit(*part(train), classes, None, rounds, None, seed, threads)
@@ -365,7 +365,7 @@ def some_of(known):
     def parse(text):
         if not set(text.split(",")) <= set(known):
             raise argparse.ArgumentTypeError(f"expected some of {','.join(known)}, found '{text}'")
-        return [word for word in known if word in text.split(",")]
+        return [field for field in known if field in text.split(",")]
     return parse
 
 

@@ -56,11 +56,11 @@ def overhead():
     bochner.set_threads(1)
     q = np.ones((1, 1, 1, 8), np.float32)
     for kind in ("softmax", "favor"):
-        made = bochner.Attention(kind, heads=1, dim=8, causal=True)
-        call = Call(made, q, q, q, {})
+        prepared = bochner.Attention(kind, heads=1, dim=8, causal=True)
+        call = Call(prepared, q, q, q, {})
 
         def library(context):
-            _library.lib.bo_attention_forward(context, made._handle, ctypes.byref(call.call))
+            _library.lib.bo_attention_forward(context, prepared._handle, ctypes.byref(call.call))
 
         def many(function, *arguments):
             def run():
@@ -79,8 +79,8 @@ def overhead():
 def c_seconds(program, part, tokens):
     command = [program, "bench", "attention", "--only", part, "--lengths", str(tokens), "--features", str(FEATURES), "--repeats", "9", "--json"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    for figure in json.loads(done.stdout)["figures"]:
-        if found := re.match(r"([\d.]+) ms", figure.get("detail", "")):
+    for result in json.loads(done.stdout)["figures"]:
+        if found := re.match(r"([\d.]+) ms", result.get("detail", "")):
             return float(found.group(1)) / 1e3
     raise RuntimeError(done.stdout)
 
@@ -91,8 +91,8 @@ def c(program):
         for tokens in lengths:
             q, k, v = rng.standard_normal((3, 1, HEADS, tokens, DIM), np.float32)
             settings = {"features": FEATURES} if kind == "favor" else {}
-            ours = lambda: seconds_of(lambda: bochner.attention(q, k, v, kind=kind, causal=True, **settings), 25, 0.2)  # noqa: E731
-            pairs = [(ours(), c_seconds(program, part, tokens)) for _ in range(7)]
+            bochner_call = lambda: seconds_of(lambda: bochner.attention(q, k, v, kind=kind, causal=True, **settings), 25, 0.2)  # noqa: E731
+            pairs = [(bochner_call(), c_seconds(program, part, tokens)) for _ in range(7)]
             ratio = statistics.median(a / b for a, b in pairs)
             show(f"{kind}, {tokens} tokens: Python / C benchmark", f"{ratio:.3f}", f"goal 1.05; {1e3 * statistics.median(a for a, _ in pairs):.2f} ms")
 
@@ -130,21 +130,21 @@ def sklearn():
     x = rng.standard_normal((rows + 5000, columns)).astype(np.float32)
     y = (np.sin(x[:, 0]) + x[:, 1] * x[:, 2] + 0.1 * rng.standard_normal(len(x))).astype(np.float32)
     train, test = slice(None, rows), slice(rows, None)
-    theirs = RBFSampler(gamma=gamma, n_components=features, random_state=0).fit(x)
-    ours = RandomFeatures(kernel="rbf", features=features, gamma=gamma).fit(x)
-    pairs = [(seconds_of(lambda: theirs.transform(x[train]), 1), seconds_of(lambda: ours.transform(x[train]), 1)) for _ in range(7)]
+    sampler = RBFSampler(gamma=gamma, n_components=features, random_state=0).fit(x)
+    random_features = RandomFeatures(kernel="rbf", features=features, gamma=gamma).fit(x)
+    pairs = [(seconds_of(lambda: sampler.transform(x[train]), 1), seconds_of(lambda: random_features.transform(x[train]), 1)) for _ in range(7)]
     show(f"random features: scikit-learn {peer.__version__} / Bochner", f"{statistics.median(a / b for a, b in pairs):.2f}",
          f"{rows} x {columns}, {features} features, {1e3 * statistics.median(b for _, b in pairs):.1f} ms")  # fmt: skip
 
     def ridge(solver):
-        z = theirs.transform(x[train])
+        z = sampler.transform(x[train])
         return Ridge(alpha=0.1, solver=solver).fit(z, y[train])
 
     def machine():
         return KernelRegressor(kernel="rbf", features=features, gamma=gamma, regularization=0.1, metric="none").fit(x[train], y[train])
 
     pairs = [(min(seconds_of(lambda: ridge(solver), 1) for solver in ("auto", "cholesky")), seconds_of(machine, 1)) for _ in range(3)]
-    scores = ridge("auto").score(theirs.transform(x[test]), y[test]), machine().score(x[test], y[test])
+    scores = ridge("auto").score(sampler.transform(x[test]), y[test]), machine().score(x[test], y[test])
     show("ridge on random features: scikit-learn / Bochner", f"{statistics.median(a / b for a, b in pairs):.2f}",
          f"{1e3 * statistics.median(b for _, b in pairs):.0f} ms; R2 {scores[0]:.4f} and {scores[1]:.4f}")  # fmt: skip
 

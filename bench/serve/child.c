@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 #endif
 
-enum { WORDS = 32, SAID = 4096, START_SECONDS = 600, STOP_SECONDS = 30 };
+enum { ARGS = 32, LOG_BYTES = 4096, START_SECONDS = 600, STOP_SECONDS = 30 };
 
 static void sleep_briefly(void)
 {
@@ -24,7 +24,7 @@ static void sleep_briefly(void)
 /* ---- the child --------------------------------------------------------------------------------------------------- */
 
 typedef struct command_line {
-    const char *words[WORDS]; /* NULL after the last */
+    const char *args[ARGS]; /* NULL after the last */
     size_t count;
     char numbers[4][24];
     char program[CLI_EXTERNAL_TEXT];
@@ -32,8 +32,8 @@ typedef struct command_line {
 
 static void add_option(command_line *line, const char *name, const char *value)
 {
-    line->words[line->count++] = name;
-    line->words[line->count++] = value;
+    line->args[line->count++] = name;
+    line->args[line->count++] = value;
 }
 
 static void add_number(command_line *line, size_t place, const char *name, size_t value)
@@ -42,11 +42,11 @@ static void add_number(command_line *line, size_t place, const char *name, size_
     add_option(line, name, line->numbers[place]);
 }
 
-static bool make_command(const load_bench *bench, size_t cache, command_line *line)
+static bool build_command(const load_bench *bench, size_t cache, command_line *line)
 {
     const load_options *o = bench->options;
     const cli_common *common = &bench->run->session->common;
-    *line = (command_line){.words = {line->program, "serve", o->directory, "--port", "0"}, .count = 5};
+    *line = (command_line){.args = {line->program, "serve", o->directory, "--port", "0"}, .count = 5};
     if (!cli_find_program(line->program)) {
         cli_fail(bench->run->session, "the program bochner was not found: %s", line->program);
         return false;
@@ -69,24 +69,24 @@ static void run_child(const command_line *line, int output, pid_t parent)
     if (getppid() != parent) _exit(1);
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
-    execv(line->words[0], (char *const *)(uintptr_t)line->words);
+    execv(line->args[0], (char *const *)(uintptr_t)line->args);
     _exit(127);
 }
 
 /* The last bytes that the child has printed. Its descriptor has the same offset, which pread leaves alone. */
-static void read_log(const load_server *server, char said[SAID])
+static void read_log(const load_server *server, char log_text[LOG_BYTES])
 {
     struct stat info;
     const int file = fileno(server->log);
     const off_t size = fstat(file, &info) == 0 ? info.st_size : 0;
-    const ssize_t count = pread(file, said, SAID - 1, size > SAID - 1 ? size - (SAID - 1) : 0);
-    said[count > 0 ? count : 0] = 0;
+    const ssize_t count = pread(file, log_text, LOG_BYTES - 1, size > LOG_BYTES - 1 ? size - (LOG_BYTES - 1) : 0);
+    log_text[count > 0 ? count : 0] = 0;
 }
 
 /* Copies the address from the line that the server prints when it is ready. False: there is no such line yet. */
-static bool find_address(const char *said, char url[300])
+static bool find_address(const char *log_text, char url[300])
 {
-    const char *at = strstr(said, "http://");
+    const char *at = strstr(log_text, "http://");
     const size_t length = at ? strcspn(at, " \t\r\n\"'`,;<>()") : 0;
     if (!at || !strpbrk(at, "\r\n") || length >= 300) return false;
     snprintf(url, 300, "%.*s", (int)length, at);
@@ -97,20 +97,20 @@ static bool wait_for_address(load_bench *bench, char url[300])
 {
     load_server *server = &bench->server;
     const double start = cli_now();
-    char said[SAID];
+    char log_text[LOG_BYTES];
     for (;;) {
         int ended;
-        const bool gone = waitpid(server->child, &ended, WNOHANG) != 0;
-        read_log(server, said);
-        if (!gone && find_address(said, url)) return true;
-        if (gone) {
+        const bool exited = waitpid(server->child, &ended, WNOHANG) != 0;
+        read_log(server, log_text);
+        if (!exited && find_address(log_text, url)) return true;
+        if (exited) {
             server->child = 0;
-            cli_fail(bench->run->session, "bochner serve did not start: %s", said);
+            cli_fail(bench->run->session, "bochner serve did not start: %s", log_text);
             return false;
         }
         if (cli_interrupted()) return false;
         if (cli_now() - start > START_SECONDS) {
-            cli_fail(bench->run->session, "bochner serve printed no address but: %s", said);
+            cli_fail(bench->run->session, "bochner serve printed no address but: %s", log_text);
             return false;
         }
         sleep_briefly();
@@ -122,7 +122,7 @@ static bool start_child(load_bench *bench, size_t cache)
     load_server *server = &bench->server;
     command_line line;
     char url[300];
-    if (!make_command(bench, cache, &line)) return false;
+    if (!build_command(bench, cache, &line)) return false;
     server->log = tmpfile();
     fflush(NULL);
     const pid_t parent = getpid();
@@ -161,27 +161,27 @@ static size_t number_of(const bo_json *object, const char *name)
 static void read_model(const bo_json *model, load_model *out)
 {
     const bo_json *name = bo_json_member(model, "id");
-    const bo_json *own = bo_json_member(model, "bochner");
+    const bo_json *bochner = bo_json_member(model, "bochner");
     const bo_json *meta = bo_json_member(model, "meta");
-    *out = (load_model){.own = bo_json_is(own, BO_JSON_OBJECT)};
+    *out = (load_model){.is_bochner = bo_json_is(bochner, BO_JSON_OBJECT)};
     if (bo_json_is(name, BO_JSON_TEXT)) snprintf(out->name, sizeof out->name, "%s", name->text);
-    out->vocab = out->own ? number_of(own, "vocab") : number_of(meta, "n_vocab");
-    out->most_tokens = out->own ? number_of(own, "max_tokens") : number_of(meta, "n_ctx");
-    out->state_bytes = number_of(own, "state_bytes");
-    out->state_bytes_per_token = number_of(own, "state_bytes_per_token");
-    out->kv_bytes_per_token = number_of(own, "kv_bytes_per_token");
+    out->vocab = out->is_bochner ? number_of(bochner, "vocab") : number_of(meta, "n_vocab");
+    out->max_tokens = out->is_bochner ? number_of(bochner, "max_tokens") : number_of(meta, "n_ctx");
+    out->state_bytes = number_of(bochner, "state_bytes");
+    out->state_bytes_per_token = number_of(bochner, "state_bytes_per_token");
+    out->kv_bytes_per_token = number_of(bochner, "kv_bytes_per_token");
 }
 
-static bool ask_model(load_bench *bench)
+static bool query_model(load_bench *bench)
 {
-    char *answer = load_call(bench->run->session, &bench->server.address, "GET", "/v1/models", NULL);
-    if (!answer) return false;
-    bo_json *json = bo_json_read(answer, strlen(answer), NULL);
+    char *response = load_call(bench->run->session, &bench->server.address, "GET", "/v1/models", NULL);
+    if (!response) return false;
+    bo_json *json = bo_json_read(response, strlen(response), NULL);
     const bo_json *model = bo_json_at(bo_json_member(json, "data"), 0);
     if (model) read_model(model, &bench->model);
-    if (!model) cli_fail(bench->run->session, "GET /v1/models names no model: %.300s", answer);
+    if (!model) cli_fail(bench->run->session, "GET /v1/models names no model: %.300s", response);
     bo_json_delete(json);
-    free(answer);
+    free(response);
     return model != NULL;
 }
 
@@ -191,7 +191,7 @@ bool load_open(load_bench *bench, size_t cache)
     bench->server = (load_server){.pid = (pid_t)o->pid};
     if (o->url ? !load_address_read(bench->run->session, o->url, &bench->server.address) : !start_child(bench, cache))
         return false;
-    return ask_model(bench);
+    return query_model(bench);
 }
 
 void load_close(load_bench *bench)

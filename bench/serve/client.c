@@ -21,7 +21,7 @@ typedef struct client {
     size_t request, end; /* the current one, and the one after the last */
     size_t written;      /* bytes of the request that were sent */
     bool used;           /* the connection has answered a request before */
-    bool heard;          /* bytes of the answer have arrived */
+    bool received;       /* bytes of the answer have arrived */
     bool failed;         /* a message was printed */
     double now;          /* when the bytes that are being parsed arrived */
     load_response response;
@@ -30,10 +30,10 @@ typedef struct client {
 
 /* Prints what is wrong, with what the server has answered ("": nothing), once, and not after a signal: it stops the
  * server, too. */
-static bool fail(client *c, const char *what, const char *answer)
+static bool fail(client *c, const char *what, const char *body_text)
 {
     if (!c->failed && !cli_signal())
-        cli_fail(c->session, "http://%s: %s%s%.300s", c->address->host, what, *answer ? ": " : "", answer);
+        cli_fail(c->session, "http://%s: %s%s%.300s", c->address->host, what, *body_text ? ": " : "", body_text);
     c->failed = true;
     return false;
 }
@@ -73,13 +73,13 @@ static bool has_token(const bo_json *event)
 
 static void add_time(load_outcome *outcome, double time)
 {
-    if (outcome->count == outcome->room) {
-        const size_t room = 2 * outcome->room + 64;
-        double *grown = cli_allocate(room, sizeof *grown, "times");
+    if (outcome->count == outcome->capacity) {
+        const size_t capacity = 2 * outcome->capacity + 64;
+        double *grown = cli_allocate(capacity, sizeof *grown, "times");
         if (outcome->count) memcpy(grown, outcome->tokens, outcome->count * sizeof *grown);
         free(outcome->tokens);
         outcome->tokens = grown;
-        outcome->room = room;
+        outcome->capacity = capacity;
     }
     outcome->tokens[outcome->count++] = time;
 }
@@ -101,12 +101,12 @@ static void on_event(void *owner, const char *bytes, size_t count)
 
 static void on_body(void *owner, const char *bytes, size_t count)
 {
-    enum { MOST = 1 << 28 };
+    enum { MAX_BODY = 1 << 28 };
     client *c = owner;
     load_text *body = &c->outcomes[c->request].body;
     if (c->response.events && c->response.status == 200)
         load_events_read(&c->events, bytes, count);
-    else if (body->length + count <= MOST)
+    else if (body->length + count <= MAX_BODY)
         load_text_add(body, bytes, count);
 }
 
@@ -133,7 +133,7 @@ static void close_connection(client *c)
 static bool begin_request(client *c)
 {
     c->written = 0;
-    c->heard = false;
+    c->received = false;
     load_response_begin(&c->response, on_body, c);
     load_events_begin(&c->events, on_event, c);
     return c->socket >= 0 || open_connection(c);
@@ -172,7 +172,7 @@ static bool write_some(client *c)
     if (count >= 0)
         c->written += (size_t)count;
     else if (errno == EPIPE || errno == ECONNRESET)
-        return c->used && !c->heard ? begin_again(c) : fail(c, strerror(errno), "");
+        return c->used && !c->received ? begin_again(c) : fail(c, strerror(errno), "");
     else if (errno != EAGAIN && errno != EINTR && errno != ENOTCONN)
         return fail(c, strerror(errno), "");
     return true;
@@ -183,10 +183,10 @@ static bool read_some(client *c)
     char piece[PIECE];
     const ssize_t count = recv(c->socket, piece, sizeof piece, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-    if (count <= 0 && c->used && !c->heard) return begin_again(c);
+    if (count <= 0 && c->used && !c->received) return begin_again(c);
     if (count < 0) return fail(c, strerror(errno), "");
     c->now = cli_now();
-    c->heard = true;
+    c->received = true;
     if (count == 0)
         load_response_end(&c->response);
     else if (load_response_read(&c->response, piece, (size_t)count) < (size_t)count && c->response.stage == LOAD_DONE)
@@ -205,12 +205,12 @@ static size_t serve_clients(client *clients, struct pollfd *polls, size_t count)
     for (size_t i = 0; i < count; i++) {
         client *c = &clients[i];
         const short ready = polls[i].revents;
-        bool going = true;
+        bool running = true;
         if (c->socket >= 0 && ready & (POLLIN | POLLHUP | POLLERR))
-            going = read_some(c);
+            running = read_some(c);
         else if (c->socket >= 0 && ready & POLLOUT)
-            going = write_some(c);
-        if (!going) return SIZE_MAX;
+            running = write_some(c);
+        if (!running) return SIZE_MAX;
         const bool writes = c->socket >= 0 && c->written < c->requests[c->request].length;
         polls[i] = (struct pollfd){.fd = c->socket, .events = writes ? POLLIN | POLLOUT : POLLIN};
         active += c->socket >= 0;
@@ -219,16 +219,16 @@ static size_t serve_clients(client *clients, struct pollfd *polls, size_t count)
 }
 
 /* Waits until a connection is ready, a fifth of a second at most. False after a message, or after a request to stop. */
-static bool wait_for_any(client *clients, struct pollfd *polls, size_t count, double *heard)
+static bool wait_for_any(client *clients, struct pollfd *polls, size_t count, double *received)
 {
     const int ready = poll(polls, (nfds_t)count, 200);
     const double now = cli_now();
     if (ready < 0 && errno != EINTR) return fail(&clients[0], strerror(errno), "");
     if (ready <= 0) {
         for (size_t i = 0; i < count; i++) polls[i].revents = 0;
-        if (now - *heard > STALL) return fail(&clients[0], "no answer for ten minutes", "");
+        if (now - *received > STALL) return fail(&clients[0], "no answer for ten minutes", "");
     } else {
-        *heard = now;
+        *received = now;
     }
     return true;
 }
@@ -240,22 +240,22 @@ bool load_run(cli_session *session, const load_address *address, size_t clients,
     struct pollfd *polls = cli_allocate(clients, sizeof *polls, "clients");
     const client first = {
         .session = session, .address = address, .requests = requests, .outcomes = outcomes, .socket = -1};
-    bool going = true;
+    bool running = true;
     for (size_t i = 0; i < clients; i++) {
         all[i] = first;
         all[i].request = i * each;
         all[i].end = (i + 1) * each;
-        going = going && begin_request(&all[i]);
+        running = running && begin_request(&all[i]);
     }
-    double heard = cli_now(), checked = heard;
-    while (going) {
+    double received = cli_now(), checked = received;
+    while (running) {
         const size_t active = serve_clients(all, polls, clients);
-        going = active != SIZE_MAX;
-        if (!going || active == 0) break;
-        going = wait_for_any(all, polls, clients, &heard);
+        running = active != SIZE_MAX;
+        if (!running || active == 0) break;
+        running = wait_for_any(all, polls, clients, &received);
         if (cli_now() - checked > 0.2) { /* not in each round: it takes time from the server */
             checked = cli_now();
-            going = going && !cli_interrupted();
+            running = running && !cli_interrupted();
         }
     }
     for (size_t i = 0; i < clients; i++) {
@@ -264,7 +264,7 @@ bool load_run(cli_session *session, const load_address *address, size_t clients,
     }
     free(polls);
     free(all);
-    return going;
+    return running;
 }
 
 void load_outcome_free(load_outcome *outcome)
@@ -280,10 +280,10 @@ char *load_call(cli_session *session, const load_address *address, const char *m
     load_request request = load_request_make(address, method, path, body);
     load_outcome outcome = {0};
     const bool done = load_run(session, address, 1, 1, &request, &outcome);
-    char *answer = done ? outcome.body.bytes : NULL;
-    if (done && !answer) answer = cli_allocate(1, 1, "an answer");
+    char *body_text = done ? outcome.body.bytes : NULL;
+    if (done && !body_text) body_text = cli_allocate(1, 1, "an answer");
     if (done) outcome.body = (load_text){0};
     load_outcome_free(&outcome);
     free(request.bytes);
-    return answer;
+    return body_text;
 }

@@ -30,7 +30,7 @@ typedef struct load_outcome {
     int status;
     double sent, ended; /* when the first byte was sent and the last one arrived */
     double *tokens;     /* streaming: when each event with a token arrived */
-    size_t count, room;
+    size_t count, capacity;
     size_t prompt, cached, generated; /* usage that the server reported; 0: not reported */
     load_text body;                   /* of a response that is not a stream */
 } load_outcome;

@@ -45,7 +45,7 @@ static bool run_clients(load_bench *bench, size_t clients, size_t each, size_t t
 {
     load_results results = load_results_make(clients * each);
     for (size_t i = 0; i < results.count; i++)
-        results.requests[i] = load_ask(bench, load_completion(bench, bench->options->prompt, tokens));
+        results.requests[i] = load_post(bench, load_completion(bench, bench->options->prompt, tokens));
     const double before = cpu_seconds();
     const bool done =
         load_run(bench->run->session, &bench->server.address, clients, each, results.requests, results.outcomes);

@@ -13,12 +13,12 @@ static double free_bytes(void)
     char line[256];
     bo_memory_bound bound;
     bo_context_memory(NULL, &bound);
-    double most = (double)bound.bytes;
+    double max_bytes = (double)bound.bytes;
     FILE *file = fopen("/proc/meminfo", "r");
     while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "MemAvailable:", 13) == 0) most = fmin(most, 1024 * strtod(line + 13, NULL));
+        if (strncmp(line, "MemAvailable:", 13) == 0) max_bytes = fmin(max_bytes, 1024 * strtod(line + 13, NULL));
     if (file) fclose(file);
-    return most;
+    return max_bytes;
 }
 
 static double state_bytes(const load_bench *bench)
@@ -30,12 +30,12 @@ static double state_bytes(const load_bench *bench)
 /* The number of conversations that fit; fewer than requested come with a warning. */
 static size_t conversations_that_fit(load_bench *bench)
 {
-    const size_t wanted = bench->options->conversations;
-    const double each = state_bytes(bench), room = 0.8 * free_bytes();
-    const double fit = each > 0 ? floor(room / each) : (double)wanted;
-    if ((double)wanted <= fit) return wanted;
+    const size_t requested = bench->options->conversations;
+    const double each = state_bytes(bench), available = 0.8 * free_bytes();
+    const double fit = each > 0 ? floor(available / each) : (double)requested;
+    if ((double)requested <= fit) return requested;
     cli_warn(bench->run->session, "%s conversations of %s do not fit in %s, 80%% of the free memory; %s are measured",
-             cli_count(wanted).s, cli_bytes(each).s, cli_bytes(room).s, cli_count((size_t)fit).s);
+             cli_count(requested).s, cli_bytes(each).s, cli_bytes(available).s, cli_count((size_t)fit).s);
     return (size_t)fit;
 }
 
@@ -56,8 +56,8 @@ static bool begin_conversations(load_bench *bench, size_t clients, size_t each, 
     load_results results = load_results_make(clients * each);
     const size_t prompt = bench->options->prompt;
     for (size_t i = 0; i < results.count; i++) {
-        if (!bench->model.own) { /* another server keeps the prompts of its last requests */
-            results.requests[i] = load_ask(bench, load_completion(bench, prompt, 1));
+        if (!bench->model.is_bochner) { /* another server keeps the prompts of its last requests */
+            results.requests[i] = load_post(bench, load_completion(bench, prompt, 1));
             continue;
         }
         char *body = load_state(bench, prompt);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Short words that most vocabularies have as one token. */
-static const char *const words[] = {
+static const char *const vocabulary[] = {
     "the",  "and",   "was",  "day",    "she", "girl", "play", "ball", "red",  "big",   "tree",   "dog",  "cat",
     "park", "happy", "said", "little", "mom", "with", "they", "went", "home", "liked", "friend", "sun",  "water",
     "time", "name",  "very", "look",   "saw", "toy",  "help", "good", "new",  "house", "boy",    "fun",  "like",
@@ -28,7 +28,7 @@ static void add_words(uint64_t *random, size_t count, load_text *out)
 {
     load_text_add(out, "\"", 1);
     for (size_t i = 0; i < count; i++)
-        load_text_print(out, "%s%s", i ? " " : "", words[cli_random_below(random, CLI_COUNT_OF(words))]);
+        load_text_print(out, "%s%s", i ? " " : "", vocabulary[cli_random_below(random, CLI_COUNT_OF(vocabulary))]);
     load_text_add(out, "\"", 1);
 }
 
@@ -78,7 +78,7 @@ char *load_state(load_bench *bench, size_t prompt)
     return out.bytes;
 }
 
-load_request load_ask(const load_bench *bench, char *body)
+load_request load_post(const load_bench *bench, char *body)
 {
     const char *path = bench->options->chat ? "/v1/chat/completions" : "/v1/completions";
     const load_request request = load_request_make(&bench->server.address, "POST", path, body);

@@ -8,10 +8,10 @@ enum { LONGEST = 32768, STEPS = 16, AGAIN = 3 };
 
 static size_t prompt_length(const load_bench *bench)
 {
-    const size_t most = bench->model.most_tokens;
+    const size_t max_tokens = bench->model.max_tokens;
     if (bench->options->longest) return bench->options->longest;
-    if (most == 0 || most > LONGEST + STEPS) return LONGEST;
-    return most > 2 * STEPS ? most - STEPS : most / 2;
+    if (max_tokens == 0 || max_tokens > LONGEST + STEPS) return LONGEST;
+    return max_tokens > 2 * STEPS ? max_tokens - STEPS : max_tokens / 2;
 }
 
 static double first_token(const load_outcome *outcome)
@@ -51,7 +51,7 @@ bool load_repeated_part(load_bench *bench)
 {
     load_results results = load_results_make(1 + AGAIN);
     char *body = load_completion(bench, prompt_length(bench), STEPS);
-    for (size_t i = 0; i < results.count; i++) results.requests[i] = load_ask(bench, strdup(body));
+    for (size_t i = 0; i < results.count; i++) results.requests[i] = load_post(bench, strdup(body));
     const bool done =
         load_run(bench->run->session, &bench->server.address, 1, results.count, results.requests, results.outcomes);
     if (done) report(bench, results.outcomes);

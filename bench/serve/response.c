@@ -15,7 +15,7 @@ static void refuse(load_response *response, const char *wrong)
 }
 
 /* Adds bytes to the line up to a line feed. True if the line is complete: without its end, followed by a NUL. */
-static bool take_line(load_response *response, const char **at, const char *end)
+static bool parse_line(load_response *response, const char **at, const char *end)
 {
     while (*at < end) {
         const char byte = *(*at)++;
@@ -149,7 +149,7 @@ static void read_line(load_response *response)
 }
 
 /* Passes on bytes of the body. */
-static void take_body(load_response *response, const char **at, const char *end)
+static void parse_body(load_response *response, const char **at, const char *end)
 {
     size_t count = (size_t)(end - *at);
     if (response->stage != LOAD_UNTIL_CLOSE) {
@@ -168,8 +168,8 @@ size_t load_response_read(load_response *response, const char *bytes, size_t cou
     while (at < end && response->stage != LOAD_DONE && response->stage != LOAD_BROKEN) {
         const load_stage stage = response->stage;
         if (stage == LOAD_COUNTED || stage == LOAD_CHUNK || stage == LOAD_UNTIL_CLOSE)
-            take_body(response, &at, end);
-        else if (take_line(response, &at, end))
+            parse_body(response, &at, end);
+        else if (parse_line(response, &at, end))
             read_line(response);
     }
     return (size_t)(at - bytes);

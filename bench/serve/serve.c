@@ -29,24 +29,24 @@ static int check(load_options *o)
 static bool requests_fit(const load_bench *bench)
 {
     const load_options *o = bench->options;
-    const size_t most = bench->model.most_tokens;
-    if (most == 0 || o->prompt + o->tokens <= most) return true;
+    const size_t max_tokens = bench->model.max_tokens;
+    if (max_tokens == 0 || o->prompt + o->tokens <= max_tokens) return true;
     cli_fail(
         bench->run->session,
         "prompts of %zu tokens with %zu more exceed the limit of the model, %zu; reduce --prompt-tokens or --tokens",
-        o->prompt, o->tokens, most);
+        o->prompt, o->tokens, max_tokens);
     return false;
 }
 
-static int measure(bench_run *run, void *given)
+static int measure(bench_run *run, void *user)
 {
-    load_options *o = given;
+    load_options *o = user;
     const int status = check(o);
     if (status != CLI_DONE) return status;
     load_bench bench = {.run = run, .options = o};
     bool done = load_open(&bench, 0) && requests_fit(&bench);
     for (size_t i = 0; done && i < CLI_COUNT_OF(parts); i++)
-        if (bench_wanted(run, parts[i].name)) done = parts[i].measure(&bench);
+        if (bench_selected(run, parts[i].name)) done = parts[i].measure(&bench);
     load_close(&bench);
     return done ? CLI_DONE : CLI_FAILED;
 }

@@ -24,9 +24,9 @@ typedef struct load_options {
 /* What GET /v1/models tells. Numbers are 0 if they are unknown. */
 typedef struct load_model {
     char name[256];
-    bool own; /* the server is Bochner's */
+    bool is_bochner; /* the server is Bochner's */
     size_t vocab;
-    size_t most_tokens; /* of a conversation; 0: not limited, or unknown */
+    size_t max_tokens; /* of a conversation; 0: not limited, or unknown */
     size_t state_bytes, state_bytes_per_token;
     size_t kv_bytes_per_token; /* of a softmax model with the same shape */
 } load_model;
@@ -56,7 +56,7 @@ size_t load_resident(const load_bench *bench); /* bytes of memory of the server;
 char *load_completion(load_bench *bench, size_t prompt, size_t tokens);
 char *load_state(load_bench *bench, size_t prompt);
 /* Request of a body, to the path of completions or of --chat. Frees the body. */
-load_request load_ask(const load_bench *bench, char *body);
+load_request load_post(const load_bench *bench, char *body);
 
 /* Outcomes of requests that are made at the same time. */
 typedef struct load_results {

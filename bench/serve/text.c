@@ -5,13 +5,13 @@
 
 void load_text_add(load_text *text, const char *bytes, size_t count)
 {
-    if (count + 1 > text->room - text->length) {
-        const size_t room = 2 * (text->length + count) + 64;
-        char *grown = cli_allocate(room, 1, "text");
+    if (count + 1 > text->capacity - text->length) {
+        const size_t capacity = 2 * (text->length + count) + 64;
+        char *grown = cli_allocate(capacity, 1, "text");
         if (text->length) memcpy(grown, text->bytes, text->length);
         free(text->bytes);
         text->bytes = grown;
-        text->room = room;
+        text->capacity = capacity;
     }
     if (count) memcpy(text->bytes + text->length, bytes, count);
     text->length += count;

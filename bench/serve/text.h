@@ -7,7 +7,7 @@
 /* Invariant: bytes[length] is 0 if bytes is not NULL. Empty text may have no memory. */
 typedef struct load_text {
     char *bytes; /* freed with free */
-    size_t length, room;
+    size_t length, capacity;
 } load_text;
 
 /* Memory that is exhausted ends the program with a message, as everywhere in the benchmarks. */

@@ -26,17 +26,17 @@ const char *bench_table_name(const void *unused, size_t index)
     return bench_tables[index].name;
 }
 
-enum { PATH_ROOM = 2048 };
+enum { PATH_BYTES = 2048 };
 
 static void table_path(char *path, const char *directory, const bench_table *table, const char *file)
 {
-    snprintf(path, PATH_ROOM, "%s/%s%s/%s", directory, table->file ? "tables" : "uci/", table->file ? "" : table->name,
+    snprintf(path, PATH_BYTES, "%s/%s%s/%s", directory, table->file ? "tables" : "uci/", table->file ? "" : table->name,
              file);
 }
 
 bool bench_table_present(const char *directory, const bench_table *table)
 {
-    char path[PATH_ROOM];
+    char path[PATH_BYTES];
     struct stat info;
     table_path(path, directory, table, table->file ? table->file : "data.txt");
     return stat(path, &info) == 0;
@@ -66,7 +66,7 @@ static bo_status append(bo_context *context, bo_reader *reader, numbers *out)
 
 static bool read_numbers(bench_run *bench, const bench_table *table, const char *file, numbers *out)
 {
-    char path[PATH_ROOM];
+    char path[PATH_BYTES];
     bo_context *context = bench->session->context;
     bo_reader *reader = NULL;
     table_path(path, bench->options->tables, table, file);
@@ -131,7 +131,7 @@ static bool load_indexed(bench_run *bench, const bench_table *table, size_t spli
 
 static bool load_file(bench_run *bench, const bench_table *table, size_t split, bench_parts *out)
 {
-    char path[PATH_ROOM], test_path[PATH_ROOM];
+    char path[PATH_BYTES], test_path[PATH_BYTES];
     bo_context *context = bench->session->context;
     table_path(path, bench->options->tables, table, table->file);
     bo_data_desc desc = {.path = path, .target = table->target, .sparse = true, .seed = split};

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Test rows from which coverage has a goal (its standard error is then at most 0.7%); rows up to which time has one. */
-enum { LARGE_TEST = 1000, MOST_TIMED = 50000 };
+enum { LARGE_TEST = 1000, MAX_TIMED = 50000 };
 
 /* Means over the splits. */
 typedef struct result {
@@ -33,11 +33,11 @@ static bo_status fit_parts(bo_context *context, const bench_parts *parts, uint64
     if (status == BO_OK) status = bo_machine_create_metrics(context, machine, 0, &metrics);
     if (status == BO_OK) status = evaluate(context, machine, &parts->test, metrics);
     if (status == BO_OK) {
-        bo_metrics_summary figures;
-        bo_metrics_report(metrics, &figures);
-        sum->score += share * (parts->train.classes ? 1 - figures.accuracy : figures.rmse);
-        sum->inside += share * figures.coverage;
-        for (size_t i = 0; i < BO_COVERAGE_PARTS; i++) sum->fifths[i] += share * figures.coverage_parts[i];
+        bo_metrics_summary metrics_report;
+        bo_metrics_report(metrics, &metrics_report);
+        sum->score += share * (parts->train.classes ? 1 - metrics_report.accuracy : metrics_report.rmse);
+        sum->inside += share * metrics_report.coverage;
+        for (size_t i = 0; i < BO_COVERAGE_PARTS; i++) sum->fifths[i] += share * metrics_report.coverage_parts[i];
     }
     bo_metrics_destroy(metrics);
     bo_machine_destroy(machine);
@@ -69,12 +69,12 @@ static bool fit_splits(bench_run *bench, const bench_table *table, result *out)
 /* ---- comparisons ------------------------------------------------------------------------------------------------- */
 
 /* Ratios over the tables. */
-typedef struct tally {
+typedef struct ratio_summary {
     size_t count, ahead;
     double log_sum, largest;
-} tally;
+} ratio_summary;
 
-static void add_ratio(tally *all, double ratio)
+static void add_ratio(ratio_summary *all, double ratio)
 {
     if (isnan(ratio)) return;
     all->count++;
@@ -83,7 +83,7 @@ static void add_ratio(tally *all, double ratio)
     if (ratio > all->largest) all->largest = ratio;
 }
 
-static double geometric_mean(const tally *all)
+static double geometric_mean(const ratio_summary *all)
 {
     return exp(all->log_sum / (double)all->count);
 }
@@ -103,9 +103,9 @@ enum { RIVALS = CLI_COUNT_OF(rivals) };
 
 typedef struct table_bench {
     bench_run *run;
-    bench_peer_fits saved, here; /* results of --tables-peers; default boosting in this run */
+    bench_peer_fits saved, default_fits; /* results of --tables-peers; default boosting in this run */
     size_t threads;
-    tally ratios[RIVALS], slower, faster, faster_searched; /* searched: the time of xRFM includes its search */
+    ratio_summary ratios[RIVALS], slower, faster, faster_searched; /* searched: the time of xRFM includes its search */
     bool other_host, other_threads; /* some times of boosting were saved; some of xRFM are for other threads */
 } table_bench;
 
@@ -139,100 +139,101 @@ static bool run_boosting(table_bench *bench, const bench_table *table)
                                      "--modes", "default",  "--splits",  splits,    "--threads",
                                      threads,   NULL};
     char *lines = bench_peer(bench->run, &bench_sklearn, "tables.py", arguments);
-    bool ok = !lines || bench_peers_read(bench->run, "tables.py", lines, &bench->here);
+    bool ok = !lines || bench_peers_read(bench->run, "tables.py", lines, &bench->default_fits);
     free(lines);
     return ok;
 }
 
-static void compare_scores(table_bench *bench, size_t table, const result *mine, const char *measure)
+static void compare_scores(table_bench *bench, size_t table, const result *bochner, const char *measure)
 {
     char title[96];
     const bench_options *o = bench->run->options;
     for (size_t i = 0; i < RIVALS; i++) {
-        choice best = choose(o->tables_peers ? &bench->saved : &bench->here, table, i, o->splits, false);
+        choice best = choose(o->tables_peers ? &bench->saved : &bench->default_fits, table, i, o->splits, false);
         if (!(best.fit.score > 0)) continue;
-        double ratio = mine->score / best.fit.score;
+        double ratio = bochner->score / best.fit.score;
         add_ratio(&bench->ratios[i], ratio);
         snprintf(title, sizeof title, "%s, %s / %s", bench_tables[table].name, measure, rivals[i].name);
-        bench_add(bench->run, title, ratio, "", 1, true, "%.4g, %s %.4g, best of %zu", mine->score, best.fit.peer,
+        bench_add(bench->run, title, ratio, "", 1, true, "%.4g, %s %.4g, best of %zu", bochner->score, best.fit.peer,
                   best.fit.score, best.among);
     }
 }
 
 /* Times that were saved may be those of another host. They have no goal. */
-static void compare_boosting_time(table_bench *bench, size_t table, const result *mine)
+static void compare_boosting_time(table_bench *bench, size_t table, const result *bochner)
 {
     char title[96];
     size_t splits = bench->run->options->splits;
-    choice now = choose(&bench->here, table, 0, splits, true);
-    choice slowest = now.among ? now : choose(&bench->saved, table, 0, splits, true);
+    choice peer_choice = choose(&bench->default_fits, table, 0, splits, true);
+    choice slowest = peer_choice.among ? peer_choice : choose(&bench->saved, table, 0, splits, true);
     if (!slowest.among) return;
-    double ratio = mine->seconds / slowest.fit.seconds;
-    if (mine->rows <= MOST_TIMED) {
+    double ratio = bochner->seconds / slowest.fit.seconds;
+    if (bochner->rows <= MAX_TIMED) {
         add_ratio(&bench->slower, ratio);
-        bench->other_host |= !now.among;
+        bench->other_host |= !peer_choice.among;
     }
     snprintf(title, sizeof title, "%s, time / slowest default boosting", bench_tables[table].name);
-    bench_add(bench->run, title, ratio, "", now.among && mine->rows <= MOST_TIMED ? 2 : NAN, true,
-              "%.3g s on %zu threads, %s %.3g s on %zu threads, slowest of %zu, %s", mine->seconds, bench->threads,
+    bench_add(bench->run, title, ratio, "", peer_choice.among && bochner->rows <= MAX_TIMED ? 2 : NAN, true,
+              "%.3g s on %zu threads, %s %.3g s on %zu threads, slowest of %zu, %s", bochner->seconds, bench->threads,
               slowest.fit.peer, slowest.fit.seconds, slowest.fit.threads, slowest.among,
-              now.among ? "same run" : "saved, possibly on another host");
+              peer_choice.among ? "same run" : "saved, possibly on another host");
 }
 
-static void compare_xrfm_time(table_bench *bench, size_t table, const result *mine)
+static void compare_xrfm_time(table_bench *bench, size_t table, const result *bochner)
 {
     char title[96], searched[64] = "";
     bench_peer_fit xrfm = bench_peer_mean(&bench->saved, table, BENCH_XRFM, BENCH_TUNED, bench->run->options->splits);
     double search = bench->saved.search[table][BENCH_XRFM];
     if (isnan(xrfm.seconds)) return;
-    add_ratio(&bench->faster, xrfm.seconds / mine->seconds);
+    add_ratio(&bench->faster, xrfm.seconds / bochner->seconds);
     bench->other_threads |= xrfm.threads != bench->threads;
     if (search > 0) {
-        add_ratio(&bench->faster_searched, (search + xrfm.seconds) / mine->seconds);
+        add_ratio(&bench->faster_searched, (search + xrfm.seconds) / bochner->seconds);
         snprintf(searched, sizeof searched, " after a search of %.3g s", search);
     }
     snprintf(title, sizeof title, "%s, times faster than tuned xRFM", bench_tables[table].name);
-    bench_add(bench->run, title, xrfm.seconds / mine->seconds, "x", NAN, false,
-              "%.3g s on %zu threads, xRFM %.3g s on %zu threads%s, saved, possibly on another host", mine->seconds,
+    bench_add(bench->run, title, xrfm.seconds / bochner->seconds, "x", NAN, false,
+              "%.3g s on %zu threads, xRFM %.3g s on %zu threads%s, saved, possibly on another host", bochner->seconds,
               bench->threads, xrfm.seconds, xrfm.threads, searched);
 }
 
-static void add_coverage(bench_run *run, const char *name, const result *mine)
+static void add_coverage(bench_run *run, const char *name, const result *bochner)
 {
     char title[96];
-    if (mine->classes) return;
-    bool large = mine->test_rows >= LARGE_TEST, high = mine->inside > 0.95; /* the nearer bound of 93 to 97% */
+    if (bochner->classes) return;
+    bool large = bochner->test_rows >= LARGE_TEST, high = bochner->inside > 0.95; /* the nearer bound of 93 to 97% */
     snprintf(title, sizeof title, "%s, inside the 95%% interval", name);
-    bench_add(run, title, 100 * mine->inside, "%",
+    bench_add(run, title, 100 * bochner->inside, "%",
               !large ? NAN
               : high ? 97
                      : 93,
-              high, "%zu test rows", mine->test_rows);
+              high, "%zu test rows", bochner->test_rows);
     if (!large) return;
-    const double *fifths = mine->fifths;
-    double least = fifths[0];
-    for (size_t i = 1; i < BO_COVERAGE_PARTS; i++) least = fmin(least, fifths[i]);
+    const double *fifths = bochner->fifths;
+    double min_coverage = fifths[0];
+    for (size_t i = 1; i < BO_COVERAGE_PARTS; i++) min_coverage = fmin(min_coverage, fifths[i]);
     snprintf(title, sizeof title, "%s, inside, worst fifth", name);
-    bench_add(run, title, 100 * least, "%", 90, false, "by size of the prediction: %.1f, %.1f, %.1f, %.1f, %.1f%%",
-              100 * fifths[0], 100 * fifths[1], 100 * fifths[2], 100 * fifths[3], 100 * fifths[4]);
+    bench_add(run, title, 100 * min_coverage, "%", 90, false,
+              "by size of the prediction: %.1f, %.1f, %.1f, %.1f, %.1f%%", 100 * fifths[0], 100 * fifths[1],
+              100 * fifths[2], 100 * fifths[3], 100 * fifths[4]);
 }
 
 static bool run_table(table_bench *bench, size_t index)
 {
     const bench_table *table = &bench_tables[index];
     char title[96];
-    result mine;
-    if (!run_boosting(bench, table) || !fit_splits(bench->run, table, &mine)) return false;
-    const char *measure = mine.classes ? "error rate" : "RMSE";
+    result bochner;
+    if (!run_boosting(bench, table) || !fit_splits(bench->run, table, &bochner)) return false;
+    const char *measure = bochner.classes ? "error rate" : "RMSE";
     snprintf(title, sizeof title, "%s, %s", table->name, measure);
-    bench_add(bench->run, title, mine.score, "", NAN, true, "mean of splits 0 to %zu, %zu rows",
-              bench->run->options->splits - 1, mine.rows);
+    bench_add(bench->run, title, bochner.score, "", NAN, true, "mean of splits 0 to %zu, %zu rows",
+              bench->run->options->splits - 1, bochner.rows);
     snprintf(title, sizeof title, "%s, time of a fit with search", table->name);
-    bench_add(bench->run, title, mine.seconds, "s", NAN, true, "%zu threads", bench->threads);
-    compare_scores(bench, index, &mine, measure);
-    compare_boosting_time(bench, index, &mine);
-    compare_xrfm_time(bench, index, &mine);
-    add_coverage(bench->run, table->name, &mine);
+    bench_add(bench->run, title, bochner.seconds, "s", NAN, true, "%zu threads", bench->threads);
+    compare_scores(bench, index, &bochner, measure);
+    compare_boosting_time(bench, index, &bochner);
+    compare_xrfm_time(bench, index, &bochner);
+    add_coverage(bench->run, table->name, &bochner);
     return true;
 }
 
@@ -241,10 +242,10 @@ static bool run_table(table_bench *bench, size_t index)
 static void summarize(const table_bench *bench)
 {
     bench_run *run = bench->run;
-    const tally *slower = &bench->slower, *faster = &bench->faster, *searched = &bench->faster_searched;
+    const ratio_summary *slower = &bench->slower, *faster = &bench->faster, *searched = &bench->faster_searched;
     char title[96];
     for (size_t i = 0; i < RIVALS; i++) {
-        const tally *ratios = &bench->ratios[i];
+        const ratio_summary *ratios = &bench->ratios[i];
         bool all = ratios->count == BENCH_TABLES;
         if (!ratios->count) continue;
         snprintf(title, sizeof title, "tables at or ahead of %s", rivals[i].name);
@@ -256,7 +257,7 @@ static void summarize(const table_bench *bench)
     if (slower->count)
         bench_add(run, "time / slowest default boosting, largest", slower->largest, "", bench->other_host ? NAN : 2,
                   true, "geometric mean %.3g, %zu tables of up to %d rows, %s", geometric_mean(slower), slower->count,
-                  MOST_TIMED, bench->other_host ? "saved, possibly on another host" : "same run");
+                  MAX_TIMED, bench->other_host ? "saved, possibly on another host" : "same run");
     if (faster->count)
         bench_add(run, "times faster than tuned xRFM, geometric mean", geometric_mean(faster), "x",
                   bench->other_threads ? NAN : 5, false, "%zu tables; time of xRFM without search, saved%s",
@@ -268,12 +269,12 @@ static void summarize(const table_bench *bench)
 
 static bool read_saved(table_bench *bench)
 {
-    enum { MOST = 1 << 28 };
+    enum { MAX_BYTES = 1 << 28 };
     const char *path = bench->run->options->tables_peers;
     void *text = NULL;
     size_t size;
     if (!path) return true;
-    bo_status status = bo_file_load(bench->run->session->context, path, MOST, &text, &size);
+    bo_status status = bo_file_load(bench->run->session->context, path, MAX_BYTES, &text, &size);
     if (status != BO_OK) cli_fail_status(bench->run->session, status);
     bool ok = status == BO_OK && bench_peers_read(bench->run, path, text, &bench->saved);
     bo_free(text);

@@ -8,7 +8,7 @@
 #include "tasks.h"
 #include "../../cli/shared/hash.h"
 
-enum { KINDS = 2, TIMED = 8, MOST_REPEATS = 99, GOAL_LENGTH = 2048, GOAL_BATCH = 64 }; /* TIMED: steps per sample */
+enum { KINDS = 2, TIMED = 8, MAX_REPEATS = 99, GOAL_LENGTH = 2048, GOAL_BATCH = 64 }; /* TIMED: steps per sample */
 static const char *const kinds[KINDS] = {"softmax", "rfa"};
 static const double GOAL = 4; /* times faster than softmax attention */
 
@@ -90,7 +90,7 @@ static bool time_steps(table *t, decoder *d, double *seconds)
 /* Medians of each, in alternation, after one warmup call. */
 static bool time_in_turns(table *t, decoder of[KINDS], double seconds[KINDS])
 {
-    double samples[KINDS][MOST_REPEATS + 1];
+    double samples[KINDS][MAX_REPEATS + 1];
     size_t repeats = t->bench->options->repeats;
     for (size_t turn = 0; turn <= repeats; turn++)
         for (size_t k = 0; k < KINDS; k++)

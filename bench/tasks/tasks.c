@@ -48,9 +48,9 @@ static void shrink(tasks_options *o)
     o->lengths_text = "16,48", o->batches_text = "1,3";
 }
 
-static int measure(bench_run *run, void *given)
+static int measure(bench_run *run, void *user)
 {
-    tasks_options *o = given;
+    tasks_options *o = user;
     if (o->quick) shrink(o);
     tasks_bench bench = {.run = run, .context = run->session->context, .options = o};
     if (!bench_parts_known("bench tasks", run->only, CLI_COUNT_OF(parts), part_name) ||
@@ -61,7 +61,7 @@ static int measure(bench_run *run, void *given)
     if (status != CLI_DONE) return status;
     bool ok = (o->quick || bench_gemm(run)) && tasks_ok(&bench, bo_tokenizer_create(bench.context, &bench.tokenizer));
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
-        if (bench_wanted(run, parts[i].name)) ok = parts[i].measure(&bench);
+        if (bench_selected(run, parts[i].name)) ok = parts[i].measure(&bench);
     bo_tokenizer_destroy(bench.tokenizer);
     if (ok) return plot(&bench);
     return CLI_FAILED;

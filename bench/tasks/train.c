@@ -7,7 +7,7 @@
 #include "tasks.h"
 #include "../../cli/shared/hash.h"
 
-enum { KINDS = 3, MOST_REPEATS = 99, TEXTS = 8 }; /* TEXTS: random documents per class */
+enum { KINDS = 3, MAX_REPEATS = 99, TEXTS = 8 }; /* TEXTS: random documents per class */
 static const char *const kinds[KINDS] = {"softmax", "rfa", "favor"};
 static const double GOAL = 4; /* times faster than softmax attention */
 
@@ -15,7 +15,7 @@ typedef struct trained {
     bo_model *model;
     bo_trainer *trainer;
     bo_training_cost plan;
-    double samples[MOST_REPEATS];
+    double samples[MAX_REPEATS];
 } trained;
 
 /* Writes one line per document: a label, a tab and random letters. */

@@ -48,8 +48,8 @@ static void close_decoder(decoder *d)
 /* Feeds tokens until the session has read `tokens`. */
 static bool read_to(train_bench *bench, decoder *d, size_t tokens)
 {
-    for (size_t seen; (seen = (size_t)bo_session_tokens(d->session)) < tokens;) {
-        size_t count = tokens - seen < PIECE ? tokens - seen : PIECE;
+    for (size_t position; (position = (size_t)bo_session_tokens(d->session)) < tokens;) {
+        size_t count = tokens - position < PIECE ? tokens - position : PIECE;
         if (!train_ok(bench, bo_session_feed(bench->context, d->session, d->ids, count, NULL))) return false;
         if (cli_interrupted()) return false;
     }
@@ -145,9 +145,9 @@ static bool measure_turn(train_bench *bench, large_decoders *all, size_t kind, s
     return !cli_interrupted();
 }
 
-static void add_large_figures(train_bench *bench, const bo_model_desc *desc, large_decoders *all)
+static void add_large_metrics(train_bench *bench, const bo_model_desc *desc, large_decoders *all)
 {
-    static const double wanted[KINDS] = {1, 1.8, 3, 3};
+    static const double goals[KINDS] = {1, 1.8, 3, 3};
     const size_t turns = bench->options->repeats;
     double seconds[KINDS];
     char name[96];
@@ -164,7 +164,7 @@ static void add_large_figures(train_bench *bench, const bo_model_desc *desc, lar
     }
     for (size_t k = 1; k < KINDS; k++) {
         snprintf(name, sizeof name, "decode, %s / float32 weights", bo_enum_name(BO_ENUM_STORAGE, kinds[k]));
-        bench_add(bench->run, name, seconds[0] / seconds[k], "x", wanted[k], false,
+        bench_add(bench->run, name, seconds[0] / seconds[k], "x", goals[k], false,
                   "%.1f tokens/s, float32 %.1f; float32 has %.3g times as many bytes", 1 / seconds[k], 1 / seconds[0],
                   bytes_per_token(&all->d[0]) / bytes_per_token(&all->d[k]));
     }
@@ -185,7 +185,7 @@ static bool measure_large(train_bench *bench)
     }
     for (size_t turn = 0; ok && turn < turns; turn++)
         for (size_t k = 0; ok && k < KINDS; k++) ok = measure_turn(bench, &all, k, turn);
-    if (ok) add_large_figures(bench, &desc, &all);
+    if (ok) add_large_metrics(bench, &desc, &all);
     for (size_t k = 0; k < KINDS; k++) {
         close_decoder(&all.d[k]);
         free(all.seconds[k]);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_REPEATS = 99 };
+enum { MAX_REPEATS = 99 };
 static const double LONG_SECONDS = 60; /* no further repeats after this many seconds */
 
 /* A model to train and its options. */
@@ -19,7 +19,7 @@ typedef struct trained {
 
 static bool time_steps(train_bench *bench, bo_trainer *trainer, double *median)
 {
-    double samples[MOST_REPEATS], loss, begin = cli_now();
+    double samples[MAX_REPEATS], loss, begin = cli_now();
     size_t count = 0;
     if (!train_ok(bench, bo_trainer_step(bench->context, trainer, &loss))) return false; /* warmup */
     while (count < bench->options->repeats && (count == 0 || cli_now() - begin < LONG_SECONDS)) {
@@ -80,25 +80,25 @@ static bool compare(train_bench *bench, trained *what, train_bench *narrow_bench
     snprintf(repeats, sizeof repeats, "%zu", o->repeats);
     const char *arguments[] = {shape, repeats, NULL};
     char *json = bench_peer(bench->run, &bench_torch, "train_torch.py", arguments);
-    double theirs = bench_json_number(json, "seconds"), threads = bench_json_number(json, "threads");
+    double peer_seconds = bench_json_number(json, "seconds"), threads = bench_json_number(json, "threads");
     double plain = bench_json_number(json, "float32_seconds");
     char variant[64], peer[64];
     bench_json_text(json, "variant", variant, sizeof variant);
     bench_json_text(json, "peer", peer, sizeof peer);
     free(json);
-    if (isnan(theirs)) return true;
+    if (isnan(peer_seconds)) return true;
     double before = what->seconds, narrow_before = narrow->seconds;
     if (!train(bench, what, true) || !train(narrow_bench, narrow, true)) return false;
-    double ours = (before + what->seconds) / 2, ours_narrow = (narrow_before + narrow->seconds) / 2;
-    bench_add(bench->run, "step, float32, times faster than PyTorch in float32", plain / ours, "x", 2, false,
-              "%s in float32 %.4g s, bochner's median %.4g s", peer, plain, ours);
-    bench_add(bench->run, "step, float32, times faster than the best PyTorch", theirs / ours, "x", NAN, false,
-              "%s at its best %.4g s (%s, threads: %.0f), bochner's median %.4g s", peer, theirs, variant, threads,
-              ours);
-    bench_add(bench->run, "step, bfloat16, times faster than the best PyTorch", theirs / ours_narrow, "x",
+    double bochner_seconds = (before + what->seconds) / 2, bochner_narrow = (narrow_before + narrow->seconds) / 2;
+    bench_add(bench->run, "step, float32, times faster than PyTorch in float32", plain / bochner_seconds, "x", 2, false,
+              "%s in float32 %.4g s, bochner's median %.4g s", peer, plain, bochner_seconds);
+    bench_add(bench->run, "step, float32, times faster than the best PyTorch", peer_seconds / bochner_seconds, "x", NAN,
+              false, "%s at its best %.4g s (%s, threads: %.0f), bochner's median %.4g s", peer, peer_seconds, variant,
+              threads, bochner_seconds);
+    bench_add(bench->run, "step, bfloat16, times faster than the best PyTorch", peer_seconds / bochner_narrow, "x",
               bench_narrow_goal(bench->run, 1.5), false,
-              "%s at its best %.4g s (%s, threads: %.0f), bochner's median %.4g s", peer, theirs, variant, threads,
-              ours_narrow);
+              "%s at its best %.4g s (%s, threads: %.0f), bochner's median %.4g s", peer, peer_seconds, variant,
+              threads, bochner_narrow);
     return true;
 }
 

@@ -20,11 +20,11 @@ static const char *part_name(const void *unused, size_t index)
 
 bool train_ok(train_bench *bench, bo_status status)
 {
-    const char *words = bo_context_error(bench->context);
+    const char *message = bo_context_error(bench->context);
     if (status == BO_CANCELED)
         cli_fail_status(bench->run->session, status);
     else if (status != BO_OK)
-        cli_fail(bench->run->session, "%s", *words ? words : bo_status_string(status));
+        cli_fail(bench->run->session, "%s", *message ? message : bo_status_string(status));
     return status == BO_OK;
 }
 
@@ -108,17 +108,17 @@ static int measure_device(bench_run *run, const train_options *o)
                                                      .precision = DEVICE_PRECISION(o)});
 }
 
-static int measure(bench_run *run, void *given)
+static int measure(bench_run *run, void *user)
 {
-    train_options *o = given;
+    train_options *o = user;
     train_bench bench = {.run = run, .context = run->session->context, .options = o};
     if (!bench_parts_known("bench train", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_WRONG_USE;
     if (!cli_read_counts("bench train", "lengths", o->lengths_text, 16, (size_t)1 << 28, &o->lengths))
         return CLI_WRONG_USE;
-    if (device_wanted(&o->device)) return measure_device(run, o);
+    if (device_requested(&o->device)) return measure_device(run, o);
     bool ok = bench_gemm(run) && train_open(&bench);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
-        if (bench_wanted(run, parts[i].name)) ok = parts[i].measure(&bench);
+        if (bench_selected(run, parts[i].name)) ok = parts[i].measure(&bench);
     train_close(&bench);
     if (ok) return CLI_DONE;
     return CLI_FAILED;

@@ -58,7 +58,7 @@ static picture picture_of(const bo_lab_result *result, size_t table)
 {
     picture p = {.result = result, .grid = bo_lab_result_table(result, table)};
     const bo_lab_table *t = p.grid.table;
-    p.bars = t->picture == BO_LAB_BARS;
+    p.bars = t->plot == BO_LAB_BARS;
     p.names = p.bars || !p.grid.numbers;
     p.log_x = t->log_x && !p.names && p.grid.rows > 0 && p.grid.x[0] > 0;
     p.log_y = t->log_y;
@@ -75,7 +75,7 @@ bool cli_lab_has_picture(const bo_lab_grid *grid)
     bool some = false;
     for (size_t i = 0; i < grid->rows * grid->columns; i++)
         some |= grid->cells[i].count && isfinite(grid->cells[i].mean);
-    return grid->table->picture != BO_LAB_NO_PICTURE && some;
+    return grid->table->plot != BO_LAB_NO_PLOT && some;
 }
 
 /* Columns of the same name have the same color in all plots of an experiment. */
@@ -238,7 +238,7 @@ static void draw_style(FILE *pipe, const picture *p, size_t c)
                 theory ? "empty" : "solid 0.85 noborder", color, theory ? " dt 2 lw 1.5" : "");
     else if (theory)
         fprintf(pipe, "using 1:2 with lines dt (9,6) lw 1.8 lc rgb '%s'", color);
-    else if (p->grid.table->picture == BO_LAB_POINTS)
+    else if (p->grid.table->plot == BO_LAB_POINTS)
         fprintf(pipe, "using 1:2 with points pt %d ps 0.8 lc rgb '%s'", shape, color);
     else
         fprintf(pipe, "using 1:2 with linespoints pt %d ps 0.6 lw 2 lc rgb '%s'", shape, color);

@@ -73,8 +73,8 @@ int main(void)
     for (size_t i = 0; i < 8192; i++) ids[i] = text[i % (sizeof text - 1)];
     if (bo_context_create(NULL, &context) != BO_OK) return 1;
     if (bo_tokenizer_create(context, &tokenizer) != BO_OK) return fail(context);
-    const bo_corpus_desc words = {.tokenizer = tokenizer, .ids = ids, .id_count = 8192};
-    if (bo_corpus_open(context, &words, &corpus) != BO_OK) return fail(context);
+    const bo_corpus_desc corpus_desc = {.tokenizer = tokenizer, .ids = ids, .id_count = 8192};
+    if (bo_corpus_open(context, &corpus_desc, &corpus) != BO_OK) return fail(context);
     const bo_block block = {.heads = 2, .mlp = BO_MLP_CUSTOM, .custom_mlp = waves};
     bo_model_desc desc = {.layers = 2, .width = 64, .context = 64, .block = block};
     if (bo_model_create(context, &desc, tokenizer, &model) != BO_OK) return fail(context);

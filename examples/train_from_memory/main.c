@@ -54,9 +54,9 @@ int main(void)
 
     /* A token is a byte. The last tenth of the text is held out for validation. */
     if (bo_tokenizer_create(context, &bytes) != BO_OK) return fail(context);
-    bo_corpus_desc first = {.tokenizer = bytes, .take = 0.9, .memory = text, .memory_bytes = sizeof text};
+    bo_corpus_desc train_desc = {.tokenizer = bytes, .take = 0.9, .memory = text, .memory_bytes = sizeof text};
     bo_corpus_desc last = {.tokenizer = bytes, .skip = 0.9, .memory = text, .memory_bytes = sizeof text};
-    if (bo_corpus_open(context, &first, &train) != BO_OK || bo_corpus_open(context, &last, &valid) != BO_OK)
+    if (bo_corpus_open(context, &train_desc, &train) != BO_OK || bo_corpus_open(context, &last, &valid) != BO_OK)
         return fail(context);
 
     bo_model_desc shape = {.layers = 2, .width = 64, .context = 64, .block = {.heads = 2}};

@@ -60,38 +60,38 @@ void lab_autoencoder_close(lab_autoencoder *autoencoder)
 
 /* Pads the last batch with copies of its last row. Only its real rows are counted, so the error is that of the rows and
  * not of the batch. */
-static bo_status apply_batch(lab_autoencoder *a, const float *x, size_t rows, bool disturbed, float *room, float *codes,
-                             double *error)
+static bo_status apply_batch(lab_autoencoder *a, const float *x, size_t rows, bool corrupted, float *buffer,
+                             float *codes, double *error)
 {
     bo_context *context = a->descent.tape.context;
     float loss;
     for (size_t i = 0; i < LAB_AUTOENCODER_BATCH; i++)
-        memcpy(room + i * a->pixels, x + (i < rows ? i : rows - 1) * a->pixels, a->pixels * sizeof *x);
-    const bo_graph_pass pass = {.training = disturbed, .seed = ++a->descent.pass.seed};
-    BO_TRY(bo_graph_write(context, a->descent.tape.graph, a->x, room));
-    BO_TRY(bo_graph_write(context, a->descent.tape.graph, a->target, room));
+        memcpy(buffer + i * a->pixels, x + (i < rows ? i : rows - 1) * a->pixels, a->pixels * sizeof *x);
+    const bo_graph_pass pass = {.training = corrupted, .seed = ++a->descent.pass.seed};
+    BO_TRY(bo_graph_write(context, a->descent.tape.graph, a->x, buffer));
+    BO_TRY(bo_graph_write(context, a->descent.tape.graph, a->target, buffer));
     BO_TRY(bo_graph_run(context, a->descent.tape.graph, &pass));
     BO_TRY(bo_graph_read(context, a->descent.tape.graph, a->descent.loss, &loss));
-    BO_TRY(bo_graph_read(context, a->descent.tape.graph, a->code, room));
-    if (codes) memcpy(codes, room, rows * a->columns * sizeof *codes);
+    BO_TRY(bo_graph_read(context, a->descent.tape.graph, a->code, buffer));
+    if (codes) memcpy(codes, buffer, rows * a->columns * sizeof *codes);
     *error += (double)loss * (double)rows;
     return BO_OK;
 }
 
-bo_status lab_autoencoder_apply(lab_autoencoder *autoencoder, const float *x, size_t count, bool disturbed,
+bo_status lab_autoencoder_apply(lab_autoencoder *autoencoder, const float *x, size_t count, bool corrupted,
                                 float *codes, double *error)
 {
     const size_t widest = autoencoder->pixels > autoencoder->columns ? autoencoder->pixels : autoencoder->columns;
-    float *room =
-        bo_alloc_raw(autoencoder->descent.tape.context, LAB_AUTOENCODER_BATCH * widest, sizeof *room, "a batch");
-    bo_status status = room ? BO_OK : BO_MEMORY;
+    float *buffer =
+        bo_alloc_raw(autoencoder->descent.tape.context, LAB_AUTOENCODER_BATCH * widest, sizeof *buffer, "a batch");
+    bo_status status = buffer ? BO_OK : BO_MEMORY;
     double sum = 0;
     for (size_t at = 0; status == BO_OK && at < count; at += LAB_AUTOENCODER_BATCH) {
         const size_t left = count - at, rows = left < LAB_AUTOENCODER_BATCH ? left : LAB_AUTOENCODER_BATCH;
-        status = apply_batch(autoencoder, x + at * autoencoder->pixels, rows, disturbed, room,
+        status = apply_batch(autoencoder, x + at * autoencoder->pixels, rows, corrupted, buffer,
                              codes ? codes + at * autoencoder->columns : NULL, &sum);
     }
-    bo_free(room);
+    bo_free(buffer);
     if (error) *error = sum / (double)count;
     return status;
 }
@@ -164,12 +164,12 @@ static double right_ones(const reader *r, size_t classes, const float *x, const 
     size_t right = 0;
     for (size_t i = 0; i < count; i++) {
         int32_t best = 0;
-        double most = -INFINITY;
+        double best_score = -INFINITY;
         for (size_t c = 0; c < classes; c++) {
             double score = 0;
             for (size_t k = 0; k < r->columns; k++)
                 score += (double)x[i * r->columns + k] * (double)r->weights[c * r->columns + k];
-            if (score > most) most = score, best = (int32_t)c;
+            if (score > best_score) best_score = score, best = (int32_t)c;
         }
         right += best == labels[i];
     }

@@ -28,7 +28,7 @@ bo_status lab_autoencoder_train(lab_run *run, const lab_autoencoder_desc *desc, 
 void lab_autoencoder_close(lab_autoencoder *autoencoder);
 /* Computes the codes (count x columns; may be NULL) and the mean squared error per pixel (may be NULL). disturbed:
  * applies the noise of training to the input. */
-bo_status lab_autoencoder_apply(lab_autoencoder *autoencoder, const float *x, size_t count, bool disturbed,
+bo_status lab_autoencoder_apply(lab_autoencoder *autoencoder, const float *x, size_t count, bool corrupted,
                                 float *codes, double *error);
 
 /* ---- readouts ---------------------------------------------------------------------------------------------------- */

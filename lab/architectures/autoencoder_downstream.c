@@ -83,16 +83,27 @@ static const bo_lab_table tables[] = {
      .title = "Accuracy from 1000 labels with corrupted inputs in training, and also at test time",
      .rows = "input corruption",
      .values = "accuracy",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
 };
 
-enum { POOL = 1000, HELD = 500, TEST = 1500, FEW = 50, SOME = 100, CODE = 32, MOST_CODE = 128, SIZES = 4, WAYS = 3 };
+enum {
+    POOL = 1000,
+    HOLDOUT = 500,
+    TEST = 1500,
+    FEW = 50,
+    SOME = 100,
+    CODE = 32,
+    MAX_CODE = 128,
+    SIZES = 4,
+    CORRUPTIONS = 3
+};
 
-static const struct way {
+static const struct corruption {
     const char *name;
     bo_noise_kind noise;
     double amount;
-} ways[WAYS] = {{"clean", BO_NOISE_NORMAL, 0}, {"noise", BO_NOISE_NORMAL, 0.4}, {"masks", BO_NOISE_MASK, 0.5}};
+} corruptions[CORRUPTIONS] = {
+    {"clean", BO_NOISE_NORMAL, 0}, {"noise", BO_NOISE_NORMAL, 0.4}, {"masks", BO_NOISE_MASK, 0.5}};
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
@@ -100,20 +111,20 @@ static const struct way {
 typedef struct stage {
     lab_images images;
     size_t sizes[SIZES], size_count, unlabeled;
-    float *codes;                                       /* of POOL + HELD + TEST images */
-    double error[SIZES * WAYS], accuracy[SIZES * WAYS]; /* by code size and corruption; 100 labels */
-    double chosen[SIZES * WAYS];                        /* accuracy on the HELD rows, used for selection */
-    double pixels[2], code[WAYS][2];                    /* accuracy from 50 and 1000 labels; code: of size CODE */
-    double code_chosen[WAYS][2];                        /* the same on the HELD rows */
+    float *codes;                                                     /* of POOL + HELD + TEST images */
+    double error[SIZES * CORRUPTIONS], accuracy[SIZES * CORRUPTIONS]; /* by code size and corruption; 100 labels */
+    double chosen[SIZES * CORRUPTIONS];     /* accuracy on the HELD rows, used for selection */
+    double pixels[2], code[CORRUPTIONS][2]; /* accuracy from 50 and 1000 labels; code: of size CODE */
+    double code_chosen[CORRUPTIONS][2];     /* the same on the HELD rows */
     /* accuracy of CODE from 1000 labels, with clean inputs and with the noise of training */
-    double used[WAYS], disturbed[WAYS];
+    double clean[CORRUPTIONS], corrupted[CORRUPTIONS];
 } stage;
 
 /* Accuracy on the test images, or on those that choose λ, which may also be used to choose between codes. */
-static bo_status accuracy_on(lab_run *run, const stage *s, bool held, const float *rows, size_t columns, size_t labels,
-                             double *out)
+static bo_status accuracy_on(lab_run *run, const stage *s, bool holdout, const float *rows, size_t columns,
+                             size_t labels, double *out)
 {
-    const size_t first = held ? POOL : POOL + HELD;
+    const size_t first = holdout ? POOL : POOL + HOLDOUT;
     const int32_t *l = s->images.labels;
     const lab_probe probe = {.columns = columns,
                              .classes = s->images.classes,
@@ -124,8 +135,8 @@ static bo_status accuracy_on(lab_run *run, const stage *s, bool held, const floa
                              .valid_labels = l + POOL,
                              .test_labels = l + first,
                              .train_count = POOL,
-                             .valid_count = HELD,
-                             .test_count = held ? HELD : TEST};
+                             .valid_count = HOLDOUT,
+                             .test_count = holdout ? HOLDOUT : TEST};
     return lab_probe_accuracy(lab_context(run), &probe, labels, out);
 }
 
@@ -152,31 +163,31 @@ static bo_status by_labels(lab_run *run, const stage *s, const float *rows, size
 /* ---- one autoencoder --------------------------------------------------------------------------------------------- */
 
 /* Additional measurements for the code of size CODE. */
-static bo_status look_closer(lab_run *run, stage *s, size_t way, lab_autoencoder *a)
+static bo_status measure_details(lab_run *run, stage *s, size_t corruption, lab_autoencoder *a)
 {
-    const size_t count = POOL + HELD + TEST;
+    const size_t count = POOL + HOLDOUT + TEST;
     char name[64];
-    snprintf(name, sizeof name, "code, %s", ways[way].name);
-    BO_TRY(by_labels(run, s, s->codes, CODE, name, s->code[way]));
-    BO_TRY(accuracy_on(run, s, true, s->codes, CODE, FEW, &s->code_chosen[way][0]));
-    BO_TRY(accuracy_on(run, s, true, s->codes, CODE, POOL, &s->code_chosen[way][1]));
-    BO_TRY(accuracy(run, s, s->codes, CODE, POOL, &s->used[way]));
+    snprintf(name, sizeof name, "code, %s", corruptions[corruption].name);
+    BO_TRY(by_labels(run, s, s->codes, CODE, name, s->code[corruption]));
+    BO_TRY(accuracy_on(run, s, true, s->codes, CODE, FEW, &s->code_chosen[corruption][0]));
+    BO_TRY(accuracy_on(run, s, true, s->codes, CODE, POOL, &s->code_chosen[corruption][1]));
+    BO_TRY(accuracy(run, s, s->codes, CODE, POOL, &s->clean[corruption]));
     BO_TRY(lab_autoencoder_apply(a, s->images.x, count, true, s->codes, NULL));
-    BO_TRY(accuracy(run, s, s->codes, CODE, POOL, &s->disturbed[way]));
-    lab_cell(run, "use", ways[way].name, "clean at test time", s->used[way]);
-    lab_cell(run, "use", ways[way].name, "corrupted at test time", s->disturbed[way]);
+    BO_TRY(accuracy(run, s, s->codes, CODE, POOL, &s->corrupted[corruption]));
+    lab_cell(run, "use", corruptions[corruption].name, "clean at test time", s->clean[corruption]);
+    lab_cell(run, "use", corruptions[corruption].name, "corrupted at test time", s->corrupted[corruption]);
     return BO_OK;
 }
 
-static bo_status measure_one(lab_run *run, stage *s, size_t size, size_t way, lab_autoencoder *a)
+static bo_status measure_code(lab_run *run, stage *s, size_t size, size_t corruption, lab_autoencoder *a)
 {
-    const size_t count = POOL + HELD + TEST, pixels = s->images.pixels, code = s->sizes[size];
-    const size_t at = size * WAYS + way;
-    const double all = (double)(s->size_count * WAYS), done = (double)at;
+    const size_t count = POOL + HOLDOUT + TEST, pixels = s->images.pixels, code = s->sizes[size];
+    const size_t at = size * CORRUPTIONS + corruption;
+    const double all = (double)(s->size_count * CORRUPTIONS), done = (double)at;
     const lab_autoencoder_desc desc = {.pixels = pixels,
                                        .code = code,
-                                       .noise = ways[way].noise,
-                                       .amount = ways[way].amount,
+                                       .noise = corruptions[corruption].noise,
+                                       .amount = corruptions[corruption].amount,
                                        .steps = lab_size(run, 8000, 1500),
                                        .seed = lab_seed(run),
                                        .from = done / all,
@@ -185,16 +196,16 @@ static bo_status measure_one(lab_run *run, stage *s, size_t size, size_t way, la
     BO_TRY(lab_autoencoder_apply(a, s->images.x, count, false, s->codes, &s->error[at]));
     BO_TRY(accuracy(run, s, s->codes, code, SOME, &s->accuracy[at]));
     BO_TRY(accuracy_on(run, s, true, s->codes, code, SOME, &s->chosen[at]));
-    lab_point(run, "error", ways[way].name, (double)code, s->error[at]);
-    lab_point(run, "accuracy", ways[way].name, (double)code, s->accuracy[at]);
-    return code == CODE ? look_closer(run, s, way, a) : BO_OK;
+    lab_point(run, "error", corruptions[corruption].name, (double)code, s->error[at]);
+    lab_point(run, "accuracy", corruptions[corruption].name, (double)code, s->accuracy[at]);
+    return code == CODE ? measure_details(run, s, corruption, a) : BO_OK;
 }
 
 /* ---- all autoencoders -------------------------------------------------------------------------------------------- */
 
-static void judge_errors(lab_run *run, const stage *s)
+static void claim_errors(lab_run *run, const stage *s)
 {
-    const size_t count = s->size_count * WAYS;
+    const size_t count = s->size_count * CORRUPTIONS;
     const double *error = s->error, *right = s->accuracy;
     size_t lowest = 0, best = 0;
     double disagree = 0, pairs = 0;
@@ -206,7 +217,7 @@ static void judge_errors(lab_run *run, const stage *s)
     }
     lab_claim(run, "not-the-lowest", right[best] - right[lowest]);
     lab_claim(run, "reversals", disagree / pairs);
-    const size_t plain = count - WAYS, noisy = plain + 1; /* of the largest code */
+    const size_t plain = count - CORRUPTIONS, noisy = plain + 1; /* of the largest code */
     lab_claim(run, "noise", error[noisy] > error[plain] ? right[noisy] - right[plain] : -1);
 }
 
@@ -214,41 +225,41 @@ static void judge_errors(lab_run *run, const stage *s)
 static double gain(const stage *s, size_t which)
 {
     size_t best = 0;
-    for (size_t way = 1; way < WAYS; way++)
-        if (s->code_chosen[way][which] > s->code_chosen[best][which]) best = way;
+    for (size_t corruption = 1; corruption < CORRUPTIONS; corruption++)
+        if (s->code_chosen[corruption][which] > s->code_chosen[best][which]) best = corruption;
     return s->code[best][which] - s->pixels[which];
 }
 
-static void judge_use(lab_run *run, const stage *s)
+static void claim_use(lab_run *run, const stage *s)
 {
     lab_claim(run, "few-labels", gain(s, 0));
     lab_claim(run, "many-labels", gain(s, 0) - gain(s, 1));
-    lab_claim(run, "noise-in-use", s->used[1] - s->disturbed[1]);
-    lab_claim(run, "masks-in-use", s->used[2] - s->disturbed[2]);
+    lab_claim(run, "noise-in-use", s->clean[1] - s->corrupted[1]);
+    lab_claim(run, "masks-in-use", s->clean[2] - s->corrupted[2]);
 }
 
 static bo_status measure_all(lab_run *run, stage *s)
 {
     BO_TRY(by_labels(run, s, s->images.x, s->images.pixels, "pixels", s->pixels));
     for (size_t size = 0; size < s->size_count; size++)
-        for (size_t way = 0; way < WAYS; way++) {
+        for (size_t corruption = 0; corruption < CORRUPTIONS; corruption++) {
             lab_autoencoder a = {0};
-            const bo_status status = measure_one(run, s, size, way, &a);
+            const bo_status status = measure_code(run, s, size, corruption, &a);
             lab_autoencoder_close(&a);
             BO_TRY(status);
         }
-    judge_errors(run, s);
-    judge_use(run, s);
+    claim_errors(run, s);
+    claim_use(run, s);
     return BO_OK;
 }
 
 static bo_status measure(lab_run *run)
 {
-    static const size_t full[SIZES] = {4, 8, CODE, MOST_CODE}, quick[2] = {8, CODE};
+    static const size_t full[SIZES] = {4, 8, CODE, MAX_CODE}, quick[2] = {8, CODE};
     stage s = {.size_count = lab_size(run, SIZES, 2), .unlabeled = lab_size(run, 10000, 2000)};
     for (size_t i = 0; i < s.size_count; i++) s.sizes[i] = lab_quick(run) ? quick[i] : full[i];
-    BO_TRY(lab_images_open(run, POOL + HELD + TEST + s.unlabeled, &s.images));
-    s.codes = bo_alloc_raw(lab_context(run), (POOL + HELD + TEST) * MOST_CODE, sizeof *s.codes, "codes");
+    BO_TRY(lab_images_open(run, POOL + HOLDOUT + TEST + s.unlabeled, &s.images));
+    s.codes = bo_alloc_raw(lab_context(run), (POOL + HOLDOUT + TEST) * MAX_CODE, sizeof *s.codes, "codes");
     const bo_status status = s.codes ? measure_all(run, &s) : BO_MEMORY;
     bo_free(s.codes);
     lab_images_close(&s.images);

@@ -80,7 +80,7 @@ static const bo_lab_table tables[] = {
      .theory = "1/c"},
 };
 
-enum { COLUMNS = 32, MOST = 512, BATCH = 64, INPUTS = 24 };
+enum { COLUMNS = 32, MAX_ROWS = 512, BATCH = 64, INPUTS = 24 };
 
 /* A single layer with random x and dy (rows x COLUMNS). dx is the gradient from the library. */
 typedef struct batch {
@@ -123,10 +123,10 @@ static bo_status run_batch(batch *b, bo_rng *rng)
 typedef struct column {
     size_t rows;
     double factor; /* γ/σ */
-    double x_hat[MOST], dy[MOST], dx[MOST];
+    double x_hat[MAX_ROWS], dy[MAX_ROWS], dx[MAX_ROWS];
 } column;
 
-static void take_column(const batch *b, size_t c, column *out)
+static void read_column(const batch *b, size_t c, column *out)
 {
     double mean = 0, variance = 0;
     out->rows = b->rows;
@@ -148,8 +148,8 @@ static void add_error(const column *c, double u, double v, double *error, double
 {
     const double n = (double)c->rows, mean = lab_mean(c->dy, c->rows), along = lab_dot(c->dy, c->x_hat, c->rows) / n;
     for (size_t i = 0; i < c->rows; i++) {
-        const double said = c->factor * (c->dy[i] - u * mean - v * c->x_hat[i] * along);
-        *error += (said - c->dx[i]) * (said - c->dx[i]);
+        const double by_formula = c->factor * (c->dy[i] - u * mean - v * c->x_hat[i] * along);
+        *error += (by_formula - c->dx[i]) * (by_formula - c->dx[i]);
         *size += c->dx[i] * c->dx[i];
     }
 }
@@ -159,7 +159,7 @@ static double formula_error(const batch *b, double u, double v)
     double error = 0, size = 0;
     column c;
     for (size_t i = 0; i < COLUMNS; i++) {
-        take_column(b, i, &c);
+        read_column(b, i, &c);
         add_error(&c, u, v, &error, &size);
     }
     return sqrt(error / size);
@@ -171,7 +171,7 @@ static double constants_error(const batch *b)
     double error = 0, ignored = 0, size = 0;
     column c;
     for (size_t i = 0; i < COLUMNS; i++) {
-        take_column(b, i, &c);
+        read_column(b, i, &c);
         add_error(&c, 0, 0, &error, &ignored);
         size += c.factor * c.factor * lab_dot(c.dy, c.dy, c.rows);
     }
@@ -183,7 +183,7 @@ static double largest_cosine(const batch *b)
     double worst = 0;
     column c;
     for (size_t i = 0; i < COLUMNS; i++) {
-        take_column(b, i, &c);
+        read_column(b, i, &c);
         const double size = sqrt(lab_dot(c.dx, c.dx, c.rows)), n = (double)c.rows;
         worst = fmax(worst, fabs(lab_mean(c.dx, c.rows)) * sqrt(n) / size);
         worst = fmax(worst, fabs(lab_dot(c.dx, c.x_hat, c.rows)) / (size * sqrt(lab_dot(c.x_hat, c.x_hat, c.rows))));
@@ -276,13 +276,13 @@ static bo_status average_difference(lab_run *run, batch *b, bo_rng *rng, double 
 typedef bo_status (*by_batch)(lab_run *run, batch *b, bo_rng *rng, double *out);
 
 /* Returns the exponent of the result of `average` over doubling batch sizes. */
-static bo_status sweep(lab_run *run, batch *b, bo_rng *rng, by_batch average, size_t least, const char *table,
+static bo_status sweep(lab_run *run, batch *b, bo_rng *rng, by_batch average, size_t min_rows, const char *table,
                        const char *theory, double factor, double *exponent)
 {
     double sizes[16], values[16];
     size_t count = 0;
     b->gamma = 1, b->epsilon = tiny;
-    for (b->rows = least; b->rows <= lab_size(run, MOST, MOST / 4); b->rows *= 2) {
+    for (b->rows = min_rows; b->rows <= lab_size(run, MAX_ROWS, MAX_ROWS / 4); b->rows *= 2) {
         const bo_status status = average(run, b, rng, &values[count]);
         lab_tape_close(&b->tape);
         BO_TRY(status);
@@ -376,11 +376,11 @@ static bo_status measure_with(lab_run *run, batch *b)
 
 static bo_status measure(lab_run *run)
 {
-    enum { NUMBERS = MOST * COLUMNS };
-    float *room = bo_alloc(lab_context(run), 4 * NUMBERS, sizeof(float), "a batch");
-    batch b = {.x = room, .dy = room + NUMBERS, .dx = room + 2 * NUMBERS, .y = room + 3 * NUMBERS};
-    const bo_status status = room ? measure_with(run, &b) : BO_MEMORY;
-    bo_free(room);
+    enum { NUMBERS = MAX_ROWS * COLUMNS };
+    float *buffer = bo_alloc(lab_context(run), 4 * NUMBERS, sizeof(float), "a batch");
+    batch b = {.x = buffer, .dy = buffer + NUMBERS, .dx = buffer + 2 * NUMBERS, .y = buffer + 3 * NUMBERS};
+    const bo_status status = buffer ? measure_with(run, &b) : BO_MEMORY;
+    bo_free(buffer);
     return status;
 }
 

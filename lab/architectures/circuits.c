@@ -67,7 +67,7 @@ static const bo_lab_table tables[] = {
      .title = "Heads of each layer, best first",
      .rows = "head",
      .values = "attention, or Σ Re λ / Σ |λ|",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "offsets",
      .title = "Attention of the best head of the first layer by distance",
      .rows = "distance in tokens",
@@ -76,7 +76,7 @@ static const bo_lab_table tables[] = {
      .title = "Subspaces of the residual stream written by attention heads",
      .rows = "written by",
      .values = "dimensions; components relative to the norm",
-     .picture = BO_LAB_NO_PICTURE},
+     .plot = BO_LAB_NO_PLOT},
     {.name = "spectra",
      .title = "Singular values relative to the largest, mean over heads",
      .rows = "index",
@@ -96,9 +96,9 @@ static const bo_model_desc shape = {.layers = LAYERS,
 /* Writes random sequences of 8 to 16 tokens, each four times. */
 static void write_rounds(bo_rng *rng, size_t count, int32_t *out)
 {
-    enum { LEAST = 8, MOST = 16, TIMES = 4 };
+    enum { MIN_LENGTH = 8, MAX_LENGTH = 16, TIMES = 4 };
     for (size_t at = 0; at < count;) {
-        const size_t length = LEAST + (size_t)bo_rng_below(rng, MOST - LEAST + 1), begin = at;
+        const size_t length = MIN_LENGTH + (size_t)bo_rng_below(rng, MAX_LENGTH - MIN_LENGTH + 1), begin = at;
         for (size_t i = 0; i < TIMES * length && at < count; i++, at++)
             out[at] = i < length ? FIRST_TOKEN + (int32_t)bo_rng_below(rng, ALPHABET) : out[begin + i % length];
     }

@@ -33,26 +33,26 @@ static bo_status split_layer(lab_scene *s, size_t layer)
 typedef struct identities {
     double sum, formula; /* largest differences, relative to the largest output */
     /* component of an output outside its own space (largest) and outside that of the next head (mean) */
-    double own, neighbor;
+    double column_space, neighbor;
     double rank, rank_together;
 } identities;
 
 static double largest(size_t count, const float *x)
 {
-    double most = 0;
-    for (size_t i = 0; i < count; i++) most = fmax(most, fabs((double)x[i]));
-    return most;
+    double max = 0;
+    for (size_t i = 0; i < count; i++) max = fmax(max, fabs((double)x[i]));
+    return max;
 }
 
 static double sum_difference(const lab_scene *s)
 {
-    double most = 0;
+    double max = 0;
     for (size_t i = 0; i < STREAM; i++) {
         double sum = 0;
         for (size_t h = 0; h < HEADS; h++) sum += (double)s->written[h][i];
-        most = fmax(most, fabs(sum - (double)s->together[i]));
+        max = fmax(max, fabs(sum - (double)s->together[i]));
     }
-    return most / largest(STREAM, s->together);
+    return max / largest(STREAM, s->together);
 }
 
 /* Computes A X (W_O W_V)ᵀ in float64 and leaves the circuit in s->circuit. */
@@ -107,7 +107,7 @@ static bo_status compare_head(lab_scene *s, size_t layer, size_t h, identities *
     if (status == BO_OK) status = lab_svd(s->context, WIDTH, WIDTH, s->circuit, s->u, s->values, s->vt);
     BO_TRY(status);
     out->formula = fmax(out->formula, difference);
-    out->own = fmax(out->own, outside(s, s->written[h]));
+    out->column_space = fmax(out->column_space, outside(s, s->written[h]));
     out->neighbor += outside(s, s->written[(h + 1) % HEADS]) / (LAYERS * HEADS);
     out->rank += rank / (LAYERS * HEADS);
     return BO_OK;
@@ -134,10 +134,10 @@ bo_status lab_circuits_identities(lab_scene *s)
     for (size_t layer = 0; layer < LAYERS; layer++) BO_TRY(compare_layer(s, layer, &found));
     lab_claim(s->run, "concatenation", found.sum);
     lab_claim(s->run, "formula", found.formula);
-    lab_claim(s->run, "column-space", found.own);
+    lab_claim(s->run, "column-space", found.column_space);
     lab_claim(s->run, "other-space", found.neighbor);
     lab_cell(s->run, "writes", "one head", "rank", found.rank);
-    lab_cell(s->run, "writes", "one head", "outside Col(W_O W_V)", found.own);
+    lab_cell(s->run, "writes", "one head", "outside Col(W_O W_V)", found.column_space);
     lab_cell(s->run, "writes", "one head", "outside the space of another head", found.neighbor);
     lab_cell(s->run, "writes", "all heads of a layer", "rank", found.rank_together);
     return BO_OK;

@@ -15,15 +15,15 @@ static void draw_tokens(lab_scene *s, bo_rng *rng)
 
 /* ---- attention patterns ------------------------------------------------------------------------------------------ */
 
-typedef struct looked {
+typedef struct observations {
     lab_head_score heads[LAYERS][HEADS];
     double offsets[HEADS][OFFSETS]; /* layer 0 only */
-} looked;
+} observations;
 
 /* Adds the attention by distance of the heads of layer 0. */
 static bool add_offsets(void *user, const bo_inspect_array *array)
 {
-    looked *out = user;
+    observations *out = user;
     if (array->kind != BO_INSPECT_ARRAY_PATTERN || array->layer != 0) return true;
     for (size_t h = 0; h < HEADS; h++)
         for (size_t back = 0; back < OFFSETS; back++)
@@ -34,7 +34,7 @@ static bool add_offsets(void *user, const bo_inspect_array *array)
 }
 
 /* Attention to the previous token, and to the tokens that followed earlier occurrences of the current one. */
-static bo_status look_once(const lab_scene *s, looked *out)
+static bo_status observe_attention(const lab_scene *s, observations *out)
 {
     const bo_inspect_desc desc = {
         .parts = BO_INSPECT_PART_BEHAVIOR, .tokens = TOKENS, .receive = add_offsets, .user = out};
@@ -95,7 +95,7 @@ static void add_spectrum(const bo_circuit *circuit, lab_circuit_scores *out)
     out->effective_rank += share * circuit->effective;
 }
 
-static bo_status look_at_spectra(const lab_scene *s, lab_circuit_scores *out)
+static bo_status observe_spectra(const lab_scene *s, lab_circuit_scores *out)
 {
     const bo_inspect_desc desc = {.parts = BO_INSPECT_PART_CIRCUITS};
     bo_inspection *report;
@@ -110,7 +110,7 @@ static bo_status look_at_spectra(const lab_scene *s, lab_circuit_scores *out)
 }
 
 /* The copying of a head is that of the tokens in use, not of the whole vocabulary. */
-static bo_status look_at_weights(lab_scene *s, looked *l)
+static bo_status observe_weights(lab_scene *s, observations *l)
 {
     double embedding[ALPHABET * WIDTH], output[ALPHABET * WIDTH];
     BO_TRY(token_rows(s, "model.embed_tokens.weight", NULL, embedding));
@@ -131,14 +131,15 @@ static double rating(size_t layer, const lab_head_score *score)
 }
 
 /* Sorts heads, best first. */
-static void sort(const looked *l, lab_circuit_scores *out)
+static void sort(const observations *l, lab_circuit_scores *out)
 {
     for (size_t layer = 0; layer < LAYERS; layer++)
         for (size_t h = 0; h < HEADS; h++) {
             size_t better = 0;
             for (size_t o = 0; o < HEADS; o++) {
-                const double mine = rating(layer, &l->heads[layer][h]), its = rating(layer, &l->heads[layer][o]);
-                better += its > mine || (its == mine && o < h);
+                const double head_rating = rating(layer, &l->heads[layer][h]),
+                             other_rating = rating(layer, &l->heads[layer][o]);
+                better += other_rating > head_rating || (other_rating == head_rating && o < h);
             }
             out->heads[layer][better] = l->heads[layer][h];
             for (size_t i = 0; layer == 0 && better == 0 && i < OFFSETS; i++) out->offsets[i] = l->offsets[h][i];
@@ -147,15 +148,15 @@ static void sort(const looked *l, lab_circuit_scores *out)
 
 bo_status lab_circuits_score(lab_scene *s, lab_circuit_scores *out)
 {
-    looked l = {0};
+    observations l = {0};
     bo_rng rng = lab_rng(s->run, "lab.circuits.scenes");
     *out = (lab_circuit_scores){0};
     for (size_t i = 0; i < SCENES; i++) {
         draw_tokens(s, &rng);
-        BO_TRY(look_once(s, &l));
+        BO_TRY(observe_attention(s, &l));
     }
-    BO_TRY(look_at_spectra(s, out));
-    BO_TRY(look_at_weights(s, &l));
+    BO_TRY(observe_spectra(s, out));
+    BO_TRY(observe_weights(s, &l));
     sort(&l, out);
     return BO_OK;
 }

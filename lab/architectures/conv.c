@@ -81,7 +81,7 @@ static const bo_lab_table tables[] = {
      .title = "Receptive field by stack of layers",
      .rows = "layers, starting at the input",
      .values = "positions along an axis",
-     .picture = BO_LAB_BARS,
+     .plot = BO_LAB_BARS,
      .theory = "predicted"},
     {.name = "gradient",
      .title = "Gradient of a shared kernel by output size",
@@ -132,9 +132,9 @@ static bo_status check_shape(lab_run *run, const shape_case *c, size_t *wrong)
 static bo_status measure_shapes(lab_run *run)
 {
     size_t wrong = 0;
-    const size_t most_kernel = lab_size(run, 5, 3);
+    const size_t max_kernel = lab_size(run, 5, 3);
     for (size_t groups = 0; groups <= 2; groups++)
-        for (size_t kernel = 1; kernel <= most_kernel; kernel++)
+        for (size_t kernel = 1; kernel <= max_kernel; kernel++)
             for (size_t stride = 1; stride <= 4; stride++)
                 for (size_t padding = 0; padding <= 2 && (groups || padding == 0); padding++)
                     BO_TRY(check_shape(run, &(shape_case){kernel, stride, padding, groups}, &wrong));
@@ -144,7 +144,7 @@ static bo_status measure_shapes(lab_run *run)
 
 /* ---- receptive fields -------------------------------------------------------------------------------------------- */
 
-enum { MOST_LAYERS = 32, SIDE = 48 };
+enum { MAX_LAYERS = 32, SIDE = 48 };
 
 typedef struct stack {
     const char *name;
@@ -177,10 +177,10 @@ static bo_value record_stack(lab_tape *tape, const stack *s, bo_value x, lab_ima
 
 /* Counts positions of the image with a wrong gradient. *seen: the number of positions along the first axis with a
  * nonzero gradient. */
-static size_t wrong_places(const float *gradient, size_t row, size_t column, size_t field, size_t *seen)
+static size_t count_errors(const float *gradient, size_t row, size_t column, size_t field, size_t *active)
 {
     size_t wrong = 0;
-    *seen = 0;
+    *active = 0;
     for (size_t i = 0; i < SIDE; i++) {
         bool any = false;
         for (size_t j = 0; j < SIDE; j++) {
@@ -189,12 +189,12 @@ static size_t wrong_places(const float *gradient, size_t row, size_t column, siz
             any |= reached;
             wrong += inside != reached;
         }
-        *seen += any;
+        *active += any;
     }
     return wrong;
 }
 
-static bo_status look_through(lab_run *run, const stack *s, lab_tape *tape, double *wrong)
+static bo_status check_strides(lab_run *run, const stack *s, lab_tape *tape, double *wrong)
 {
     lab_image image = {SIDE, SIDE};
     bo_value x = lab_tape_leaf(tape, "x", SIDE * SIDE, 1);
@@ -210,10 +210,10 @@ static bo_status look_through(lab_run *run, const stack *s, lab_tape *tape, doub
     BO_TRY(lab_tape_write(tape, LAB_ARRIVING, arriving));
     BO_TRY(lab_tape_run(tape, NULL));
     BO_TRY(lab_tape_gradient(tape, "x", gradient));
-    size_t step, seen;
+    size_t step, active;
     const size_t field = field_of(s, &step);
-    *wrong += (double)wrong_places(gradient, row * step, column * step, field, &seen);
-    lab_cell(run, "strides", s->name, "measured", (double)seen);
+    *wrong += (double)count_errors(gradient, row * step, column * step, field, &active);
+    lab_cell(run, "strides", s->name, "measured", (double)active);
     lab_cell(run, "strides", s->name, "predicted", (double)field);
     return BO_OK;
 }
@@ -232,7 +232,7 @@ static bo_status measure_fields(lab_run *run)
     for (size_t i = 0; i < LAB_COUNT_OF(stacks); i++) {
         lab_tape tape;
         bo_status status = lab_tape_open(lab_context(run), &tape);
-        if (status == BO_OK) status = look_through(run, &stacks[i], &tape, &wrong);
+        if (status == BO_OK) status = check_strides(run, &stacks[i], &tape, &wrong);
         lab_tape_close(&tape);
         BO_TRY(status);
     }
@@ -260,7 +260,7 @@ static bo_status width_of(lab_run *run, lab_tape *tape, size_t layers, uint64_t 
     }
     BO_TRY(lab_tape_plan(tape, y, seed));
     BO_TRY(lab_tape_run(tape, NULL));
-    float gradient[(2 * MOST_LAYERS + 1) * WIDE];
+    float gradient[(2 * MAX_LAYERS + 1) * WIDE];
     BO_TRY(lab_tape_gradient(tape, "x", gradient));
     double sum = 0, weighted = 0;
     for (size_t p = 0; p < places; p++) {
@@ -280,7 +280,7 @@ static bo_status measure_effective(lab_run *run)
 {
     double depths[6], widths[6];
     size_t count = 0;
-    for (size_t layers = 1; layers <= MOST_LAYERS; layers *= 2) {
+    for (size_t layers = 1; layers <= MAX_LAYERS; layers *= 2) {
         const size_t draws = lab_size(run, 40, 12);
         double sum = 0;
         for (size_t draw = 0; draw < draws; draw++) {
@@ -308,9 +308,9 @@ enum {
     KERNEL = 3,
     TAPS = KERNEL * KERNEL,
     SIZES = 5,
-    LEAST = 8,
-    MOST = LEAST << (SIZES - 1),
-    ROOM = MOST + KERNEL - 1
+    MIN_SIDE = 8,
+    MAX_SIDE = MIN_SIDE << (SIZES - 1),
+    PADDED_SIDE = MAX_SIDE + KERNEL - 1
 };
 
 typedef struct sharing {
@@ -331,15 +331,15 @@ static bo_status open_sharing(lab_run *run, sharing *s)
 
 /* Returns the mean square of the entries of the gradient of the kernel. The arriving gradient is random, or the output
  * itself. */
-static bo_status draw_gradient(sharing *s, bool own, double *square)
+static bo_status draw_gradient(sharing *s, bool aligned, double *square)
 {
     const size_t n = s->m + KERNEL - 1;
     float gradient[TAPS];
     lab_fill_normal(&s->rng, 1, n * n, s->x);
     lab_fill_normal(&s->rng, 1, s->m * s->m, s->y);
     BO_TRY(lab_tape_write(&s->tape, "x", s->x));
-    if (own) BO_TRY(lab_tape_run(&s->tape, NULL));
-    if (own) BO_TRY(lab_tape_output(&s->tape, s->y));
+    if (aligned) BO_TRY(lab_tape_run(&s->tape, NULL));
+    if (aligned) BO_TRY(lab_tape_output(&s->tape, s->y));
     BO_TRY(lab_tape_write(&s->tape, LAB_ARRIVING, s->y));
     BO_TRY(lab_tape_run(&s->tape, NULL));
     BO_TRY(lab_tape_gradient(&s->tape, "conv.weight", gradient));
@@ -348,12 +348,12 @@ static bo_status draw_gradient(sharing *s, bool own, double *square)
     return BO_OK;
 }
 
-static bo_status root_mean_square(sharing *s, bool own, size_t draws, double *out)
+static bo_status root_mean_square(sharing *s, bool aligned, size_t draws, double *out)
 {
     double sum = 0;
     for (size_t i = 0; i < draws; i++) {
         double square;
-        BO_TRY(draw_gradient(s, own, &square));
+        BO_TRY(draw_gradient(s, aligned, &square));
         sum += square;
     }
     *out = sqrt(sum / (double)draws);
@@ -362,33 +362,33 @@ static bo_status root_mean_square(sharing *s, bool own, size_t draws, double *ou
 
 static bo_status share(lab_run *run, sharing *s)
 {
-    double sides[SIZES], drawn[SIZES], own[SIZES], ratio = 0;
+    double sides[SIZES], drawn[SIZES], aligned[SIZES], ratio = 0;
     const size_t sizes = lab_size(run, SIZES, SIZES - 1);
     for (size_t i = 0; i < sizes; i++) {
-        s->m = (size_t)LEAST << i;
+        s->m = (size_t)MIN_SIDE << i;
         bo_status status = open_sharing(run, s);
         if (status == BO_OK) status = root_mean_square(s, false, lab_size(run, 600, 300), &drawn[i]);
-        if (status == BO_OK) status = root_mean_square(s, true, lab_size(run, 40, 10), &own[i]);
+        if (status == BO_OK) status = root_mean_square(s, true, lab_size(run, 40, 10), &aligned[i]);
         lab_tape_close(&s->tape);
         BO_TRY(status);
         sides[i] = (double)s->m;
         ratio += drawn[i] / sides[i] / (double)sizes;
         lab_point(run, "gradient", "m", sides[i], sides[i]);
         lab_point(run, "gradient", "gradients independent of the input", sides[i], drawn[i]);
-        lab_point(run, "gradient", "gradients of |y|²/2", sides[i], own[i]);
+        lab_point(run, "gradient", "gradients of |y|²/2", sides[i], aligned[i]);
         BO_TRY(lab_progress(run, 0.4 + 0.1 * (double)i));
     }
     lab_claim(run, "independent", lab_exponent(sides, drawn, sizes));
     lab_claim(run, "independent-size", ratio);
-    lab_claim(run, "aligned", lab_exponent(sides, own, sizes));
+    lab_claim(run, "aligned", lab_exponent(sides, aligned, sizes));
     return BO_OK;
 }
 
 static bo_status measure_sharing(lab_run *run)
 {
     sharing s = {.rng = lab_rng(run, "lab.conv")};
-    s.x = bo_alloc(lab_context(run), ROOM * ROOM, sizeof(float), "an image");
-    s.y = bo_alloc(lab_context(run), ROOM * ROOM, sizeof(float), "a gradient");
+    s.x = bo_alloc(lab_context(run), PADDED_SIDE * PADDED_SIDE, sizeof(float), "an image");
+    s.y = bo_alloc(lab_context(run), PADDED_SIDE * PADDED_SIDE, sizeof(float), "a gradient");
     const bo_status status = s.x && s.y ? share(run, &s) : BO_MEMORY;
     bo_free(s.x);
     bo_free(s.y);

@@ -73,12 +73,12 @@ static const bo_lab_table tables[] = {
      .title = "The same graph in another order: three message-passing layers, and one aggregation",
      .rows = "aggregation",
      .values = "relative difference; fraction of numbers with different bits",
-     .picture = BO_LAB_NO_PICTURE},
+     .plot = BO_LAB_NO_PLOT},
     {.name = "blind",
      .title = "Difference between two neighborhoods, by aggregation",
      .rows = "neighborhoods",
      .values = "difference of the output of the node",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "smoothing",
      .title = "Spread of the nodes after k averaging layers",
      .rows = "k",
@@ -145,12 +145,12 @@ static double mean_count(const uint64_t *counts)
 }
 
 /* Results of one graph, or means over several. */
-typedef struct tally {
+typedef struct mismatches {
     double wrong_sum, wrong_max;
     double walks[STEPS + 1], paths[STEPS + 1]; /* of k steps, mean over pairs */
-} tally;
+} mismatches;
 
-static bo_status count_on(lab_run *run, const bool *sees, tally *t)
+static bo_status count_on(lab_run *run, const bool *sees, mismatches *t)
 {
     bool near[PAIRS];
     uint64_t walks[2][PAIRS] = {{0}}, within[2][PAIRS] = {{0}};
@@ -173,7 +173,7 @@ static bo_status count_on(lab_run *run, const bool *sees, tally *t)
 static bo_status measure_walks(lab_run *run)
 {
     bool sees[PAIRS];
-    tally t = {0};
+    mismatches t = {0};
     bo_rng rng = lab_rng(run, "lab.gnn.walks");
     for (size_t graph = 0; graph < GRAPHS; graph++) {
         lab_net_draw(&rng, NODES, 0.25, sees);
@@ -310,22 +310,22 @@ typedef struct contest {
     const char *name;
     size_t counts[2];
     float numbers[2][4];
-    bool seen[4]; /* by sum, mean, maximum, sum of tanh */
+    bool separated[4]; /* by sum, mean, maximum, sum of tanh */
 } contest;
 
-static bo_status judge(lab_run *run, const contest *c, double *wrong)
+static bo_status compare_pair(lab_run *run, const contest *c, double *wrong)
 {
     static const char *const names[4] = {"sum", "mean", "maximum", "sum of tanh"};
     static const bo_aggregate_kind kinds[4] = {BO_AGGREGATE_SUM, BO_AGGREGATE_MEAN, BO_AGGREGATE_MAX, BO_AGGREGATE_SUM};
     for (size_t k = 0; k < 4; k++) {
         const lab_layers l = {LAB_AGGREGATES, kinds[k], 1, 1, k == 3};
-        double answers[2];
+        double outputs[2];
         for (size_t side = 0; side < 2; side++)
-            BO_TRY(c->counts[0] ? star(run, &l, c->counts[side], c->numbers[side], &answers[side])
-                                : ring(run, &l, side == 1, &answers[side]));
-        const double difference = fabs(answers[0] - answers[1]);
+            BO_TRY(c->counts[0] ? star(run, &l, c->counts[side], c->numbers[side], &outputs[side])
+                                : ring(run, &l, side == 1, &outputs[side]));
+        const double difference = fabs(outputs[0] - outputs[1]);
         lab_cell(run, "blind", c->name, names[k], difference);
-        *wrong += (difference > 1e-6) != c->seen[k];
+        *wrong += (difference > 1e-6) != c->separated[k];
     }
     return BO_OK;
 }
@@ -339,7 +339,7 @@ static bo_status measure_blind(lab_run *run)
         {"a ring of 6, two rings of 3", {0}, {{0}}, {false}},
     };
     double wrong = 0;
-    for (size_t i = 0; i < LAB_COUNT_OF(contests); i++) BO_TRY(judge(run, &contests[i], &wrong));
+    for (size_t i = 0; i < LAB_COUNT_OF(contests); i++) BO_TRY(compare_pair(run, &contests[i], &wrong));
     lab_claim(run, "blind", wrong);
     return lab_progress(run, 0.8);
 }

@@ -39,38 +39,38 @@ static double from_shape(int32_t label, double u, double v)
     }
 }
 
-void lab_made_up_image(bo_rng *rng, int32_t label, float *out)
+void lab_synthetic_image(bo_rng *rng, int32_t label, float *out)
 {
     const double middle = (LAB_IMAGE_SIDE - 1) / 2.0, size = between(rng, 3, 5.5), reach = 6.5 - size;
     const double x = middle + between(rng, -reach, reach), y = middle + between(rng, -reach, reach);
-    const double turn = between(rng, -0.2, 0.2), thick = between(rng, 0.5, 1), bright = between(rng, 0.5, 0.9);
+    const double turn = between(rng, -0.2, 0.2), thickness = between(rng, 0.5, 1), brightness = between(rng, 0.5, 0.9);
     const double base = between(rng, 0.1, 0.4), right = between(rng, -0.3, 0.3), down = between(rng, -0.3, 0.3);
     for (int i = 0; i < LAB_IMAGE_SIDE; i++)
         for (int k = 0; k < LAB_IMAGE_SIDE; k++) {
             const double u = (k - x) * cos(turn) + (i - y) * sin(turn), v = (i - y) * cos(turn) - (k - x) * sin(turn);
             const double distance = size * from_shape(label, u / size, v / size);
-            const double ink = fmin(fmax(thick + 0.5 - distance, 0), 1);
-            const double light = base + right * (k - middle) / middle + down * (i - middle) / middle;
-            const double value = light * (1 - ink) + bright * ink + 0.05 * bo_rng_normal(rng);
+            const double coverage = fmin(fmax(thickness + 0.5 - distance, 0), 1);
+            const double background = base + right * (k - middle) / middle + down * (i - middle) / middle;
+            const double value = background * (1 - coverage) + brightness * coverage + 0.05 * bo_rng_normal(rng);
             out[i * LAB_IMAGE_SIDE + k] = (float)fmin(fmax(value, 0), 1);
         }
 }
 
-static bo_status room_for(lab_run *run, lab_images *images)
+static bo_status allocate_images(lab_run *run, lab_images *images)
 {
     images->x = bo_alloc_raw(lab_context(run), images->count * images->pixels, sizeof(float), "images");
     images->labels = bo_alloc_raw(lab_context(run), images->count, sizeof(int32_t), "labels");
     return images->x && images->labels ? BO_OK : BO_MEMORY;
 }
 
-static bo_status make_up(lab_run *run, size_t count, lab_images *out)
+static bo_status synthesize(lab_run *run, size_t count, lab_images *out)
 {
     bo_rng rng = lab_rng(run, "lab.images");
     *out = (lab_images){.count = count, .pixels = LAB_IMAGE_SIDE * LAB_IMAGE_SIDE, .classes = LAB_IMAGE_CLASSES};
-    BO_TRY(room_for(run, out));
+    BO_TRY(allocate_images(run, out));
     for (size_t i = 0; i < count; i++) {
         out->labels[i] = (int32_t)bo_rng_below(&rng, LAB_IMAGE_CLASSES);
-        lab_made_up_image(&rng, out->labels[i], out->x + i * out->pixels);
+        lab_synthetic_image(&rng, out->labels[i], out->x + i * out->pixels);
     }
     return BO_OK;
 }
@@ -95,7 +95,7 @@ static bo_status sample(lab_run *run, const bo_table_desc *desc, const bo_schema
 {
     size_t found;
     out->count = count;
-    BO_TRY(room_for(run, out));
+    BO_TRY(allocate_images(run, out));
     double *labels = bo_alloc_raw(lab_context(run), count, sizeof *labels, "labels");
     if (!labels) return BO_MEMORY;
     bo_status status = bo_table_sample(lab_context(run), desc, schema, NULL, count, out->x, labels, NULL, &found);
@@ -146,7 +146,7 @@ bo_status lab_images_open(lab_run *run, size_t count, lab_images *out)
     path images, labels;
     *out = (lab_images){0};
     if (!directory) {
-        const bo_status status = make_up(run, count, out);
+        const bo_status status = synthesize(run, count, out);
         if (status != BO_OK) lab_images_close(out);
         return status;
     }

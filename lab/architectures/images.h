@@ -20,6 +20,6 @@ enum { LAB_IMAGE_SIDE = 16, LAB_IMAGE_CLASSES = 8 };
 /* Draws a bright outline of one of eight shapes at a random position, size, thickness and slight rotation, on a
  * background with a gradient of light, so that most of the variance is unrelated to the shape. LAB_IMAGE_SIDE²
  * pixels. */
-void lab_made_up_image(bo_rng *rng, int32_t label, float *out);
+void lab_synthetic_image(bo_rng *rng, int32_t label, float *out);
 
 #endif

@@ -64,7 +64,7 @@ static const bo_lab_table tables[] = {
      .title = "One layer: initialization of A and B",
      .rows = "A and B",
      .values = "fraction of the layer, or of the change to be learned",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "rank",
      .title = "One layer: remaining error of a change of rank 4",
      .rows = "rank of the adapter",
@@ -79,12 +79,12 @@ static const bo_lab_table tables[] = {
      .title = "A language model finetuned on another text, by initialization (rank 4)",
      .rows = "initialization",
      .values = "nats per byte; change of logits relative to the largest",
-     .picture = BO_LAB_NO_PICTURE},
+     .plot = BO_LAB_NO_PLOT},
 };
 
 /* ---- a language model -------------------------------------------------------------------------------------------- */
 
-enum { RANK = 4, MOST_LOGITS = 256 };
+enum { RANK = 4, MAX_LOGITS = 256 };
 
 typedef struct adapting {
     lab_run *run;
@@ -100,7 +100,7 @@ static const bo_model_desc shape = {
     .layers = 2, .width = 64, .block.heads = 4, .context = 64, .block.mlp = BO_MLP_GELU};
 
 /* Reverses the letters of every word, which gives other words with the same letters in the same sentences. */
-static void turn_words(size_t count, char *text)
+static void reverse_words(size_t count, char *text)
 {
     for (size_t begin = 0, end; begin < count; begin = end + 1) {
         for (end = begin; end < count && isalpha((unsigned char)text[end]);) end++;
@@ -119,8 +119,8 @@ static bo_status open_other(adapting *a, size_t bytes)
     bo_status status = text && ids ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
         const size_t train = bytes - bytes / 10;
-        lab_made_up_text(lab_seed(a->run) + 1000000, bytes, text);
-        turn_words(bytes, text);
+        lab_synthetic_text(lab_seed(a->run) + 1000000, bytes, text);
+        reverse_words(bytes, text);
         for (size_t i = 0; i < bytes; i++) ids[i] = (unsigned char)text[i];
         status = lab_text_of(a->run, ids, train, ids + train, bytes - train, &a->other);
     }
@@ -168,10 +168,10 @@ static bo_status train(adapting *a, bo_model *model, uint64_t steps, double rate
 static bo_status copy_base(adapting *a, bo_model **out)
 {
     bo_model_desc desc = shape;
-    size_t taken;
+    size_t adopted;
     desc.seed = lab_seed(a->run);
     BO_TRY(bo_model_create(lab_context(a->run), &desc, a->text.tokenizer, out));
-    const bo_status status = bo_model_adopt(lab_context(a->run), *out, a->base, &taken);
+    const bo_status status = bo_model_adopt(lab_context(a->run), *out, a->base, &adopted);
     if (status == BO_OK) return BO_OK;
     bo_model_destroy(*out);
     *out = NULL;
@@ -193,7 +193,7 @@ static bo_status adapt(adapting *a, size_t rank, bo_lora_init init, bo_model **o
 }
 
 /* Computes the logits after some held-out tokens of the new text. */
-static bo_status logits_of(adapting *a, const bo_model *model, float logits[MOST_LOGITS])
+static bo_status logits_of(adapting *a, const bo_model *model, float logits[MAX_LOGITS])
 {
     int32_t ids[64];
     bo_session *session;
@@ -207,17 +207,17 @@ static bo_status logits_of(adapting *a, const bo_model *model, float logits[MOST
 /* Largest difference, relative to the largest value. */
 static double difference(const float *a, const float *b)
 {
-    double most = 0, size = 0;
-    for (size_t i = 0; i < MOST_LOGITS; i++) {
-        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    double max = 0, size = 0;
+    for (size_t i = 0; i < MAX_LOGITS; i++) {
+        max = fmax(max, fabs((double)a[i] - (double)b[i]));
         size = fmax(size, fabs((double)b[i]));
     }
-    return most / size;
+    return max / size;
 }
 
 static bo_status merge(adapting *a, bo_model *model, double *out)
 {
-    float adapted[MOST_LOGITS], merged[MOST_LOGITS];
+    float adapted[MAX_LOGITS], merged[MAX_LOGITS];
     BO_TRY(logits_of(a, model, adapted));
     BO_TRY(bo_model_merge(lab_context(a->run), model));
     BO_TRY(logits_of(a, model, merged));
@@ -234,60 +234,60 @@ static bo_status best(adapting *a, size_t rank, bo_lora_init init, outcome *out,
     for (size_t i = 0; i < count; i++) {
         const double rate = (rank ? 0.004 : 0.001) * pow(3, (double)i);
         bo_model *model;
-        outcome now;
+        outcome result;
         BO_TRY(adapt(a, rank, init, &model));
-        bo_status status = train(a, model, a->steps, rate, &now);
+        bo_status status = train(a, model, a->steps, rate, &result);
         if (status == BO_OK && merged) status = merge(a, model, merged);
         bo_model_destroy(model);
         BO_TRY(status);
-        *out = (outcome){fmin(out->loss, now.loss), fmin(out->early, now.early)};
+        *out = (outcome){fmin(out->loss, result.loss), fmin(out->early, result.early)};
     }
     return BO_OK;
 }
 
 /* Trains ranks in powers of two, starting at A random and B zero. */
-static bo_status measure_ranks(adapting *a, const outcome *all, outcome *usual)
+static bo_status measure_ranks(adapting *a, const outcome *all, outcome *default_start)
 {
-    const size_t most = lab_size(a->run, 32, RANK), factor = lab_size(a->run, 2, 4);
+    const size_t max_rank = lab_size(a->run, 32, RANK), factor = lab_size(a->run, 2, 4);
     const double parameters = (double)bo_model_report(a->base)->parameters;
     double merged = 0;
-    for (size_t rank = 1; rank <= most; rank *= factor) {
-        outcome now;
+    for (size_t rank = 1; rank <= max_rank; rank *= factor) {
+        outcome result;
         bo_model *model;
-        BO_TRY(best(a, rank, BO_LORA_INIT_ZERO, &now, rank == RANK ? &merged : NULL));
+        BO_TRY(best(a, rank, BO_LORA_INIT_ZERO, &result, rank == RANK ? &merged : NULL));
         BO_TRY(adapt(a, rank, BO_LORA_INIT_ZERO, &model));
         lab_point(a->run, "models", "trained", (double)rank,
                   (double)bo_model_report(model)->parameters / parameters - 1);
-        lab_point(a->run, "models", "gain", (double)rank, (a->before - now.loss) / (a->before - all->loss));
+        lab_point(a->run, "models", "gain", (double)rank, (a->before - result.loss) / (a->before - all->loss));
         bo_model_destroy(model);
         if (rank != RANK) continue;
-        *usual = now;
+        *default_start = result;
         lab_claim(a->run, "merged", merged);
-        lab_claim(a->run, "few-parameters", (a->before - now.loss) / (a->before - all->loss));
+        lab_claim(a->run, "few-parameters", (a->before - result.loss) / (a->before - all->loss));
     }
     return BO_OK;
 }
 
-static bo_status measure_starts(adapting *a, const outcome *usual)
+static bo_status measure_starts(adapting *a, const outcome *default_start)
 {
     static const char *const names[BO_LORA_INIT_COUNT] = {"A random, B zero", "both random, minus B0 A0",
                                                           "singular vectors of the weight, minus B0 A0",
                                                           "singular vectors of the gradient, minus B0 A0"};
-    float before[MOST_LOGITS], logits[MOST_LOGITS];
+    float before[MAX_LOGITS], logits[MAX_LOGITS];
     BO_TRY(logits_of(a, a->base, before));
     for (bo_lora_init init = BO_LORA_INIT_ZERO; init < BO_LORA_INIT_COUNT; init++) {
         bo_model *model;
-        outcome now = *usual;
+        outcome result = *default_start;
         BO_TRY(adapt(a, RANK, init, &model));
         bo_status status = logits_of(a, model, logits);
         bo_model_destroy(model);
-        if (status == BO_OK && init != BO_LORA_INIT_ZERO) status = best(a, RANK, init, &now, NULL);
+        if (status == BO_OK && init != BO_LORA_INIT_ZERO) status = best(a, RANK, init, &result, NULL);
         BO_TRY(status);
         lab_cell(a->run, "starts", names[init], "change of logits at step 0", difference(logits, before));
-        lab_cell(a->run, "starts", names[init], "loss over the first quarter", now.early);
-        lab_cell(a->run, "starts", names[init], "final loss", now.loss);
+        lab_cell(a->run, "starts", names[init], "loss over the first quarter", result.early);
+        lab_cell(a->run, "starts", names[init], "final loss", result.loss);
         if (init == BO_LORA_INIT_GRADIENT)
-            lab_claim(a->run, "gradient-faster", (a->early - now.early) / (a->early - usual->early));
+            lab_claim(a->run, "gradient-faster", (a->early - result.early) / (a->early - default_start->early));
     }
     return BO_OK;
 }
@@ -307,7 +307,7 @@ static bo_status read_along(adapting *a)
 static bo_status measure_adapting(adapting *a)
 {
     bo_evaluation before;
-    outcome all, usual = {0};
+    outcome all, default_start = {0};
     a->steps = lab_size(a->run, 100, 40);
     BO_TRY(bo_model_evaluate(lab_context(a->run), a->base, a->other.valid, 0, lab_size(a->run, 16384, 4096), &before));
     a->before = before.loss;
@@ -315,8 +315,8 @@ static bo_status measure_adapting(adapting *a)
     BO_TRY(best(a, 0, BO_LORA_INIT_ZERO, &all, NULL));
     lab_note(a->run, "The base model has a loss of %.3f nats per byte on the new text, and %.3f after full finetuning.",
              a->before, all.loss);
-    BO_TRY(measure_ranks(a, &all, &usual));
-    return measure_starts(a, &usual);
+    BO_TRY(measure_ranks(a, &all, &default_start));
+    return measure_starts(a, &default_start);
 }
 
 static bo_status measure_model(adapting *a)

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { SIZE = 32, TRUE_RANK = 4, MOST_RANK = 8 };
+enum { SIZE = 32, TRUE_RANK = 4, MAX_RANK = 8 };
 
 typedef enum start { ZERO_ZERO, BOTH_RANDOM, A_RANDOM, B_RANDOM, STARTS } start;
 static const char *const start_names[STARTS] = {"both zero", "both random", "A random, B zero", "A zero, B random"};
@@ -42,10 +42,10 @@ static bo_value record(const void *user, bo_graph *graph, bo_value x)
 
 /* Inputs x with Σ x xᵀ = SIZE I, so that the loss is |B A - D|² / SIZE in the Frobenius norm. D = Uᵀ V has TRUE_RANK
  * singular values of 1. */
-typedef struct lesson {
+typedef struct problem {
     lab_run *run;
     float x[SIZE * SIZE], before[SIZE * SIZE], target[SIZE * SIZE]; /* x, W0 x, (W0 + D) x */
-} lesson;
+} problem;
 
 static lab_fit_desc describe(const layer *l)
 {
@@ -58,7 +58,7 @@ static lab_fit_desc describe(const layer *l)
 }
 
 /* Weights are drawn by name, so W0 is the same in all layers of a seed. */
-static bo_status draw_lesson(lesson *l)
+static bo_status draw_problem(problem *l)
 {
     double x[SIZE * SIZE], u[TRUE_RANK * SIZE], v[TRUE_RANK * SIZE], d[SIZE * SIZE], moved[SIZE * SIZE];
     bo_context *context = lab_context(l->run);
@@ -91,20 +91,20 @@ static double distance(size_t count, const float *a, const float *b, const float
     return sqrt(difference / length);
 }
 
-typedef struct taught {
+typedef struct fit_result {
     double change;   /* of the output before the first step, relative to its norm */
     double gradient; /* norm of the initial gradient of A and B */
     double left;     /* final squared error, relative to that of W0 alone */
     double size;     /* largest final entry of A and B */
-} taught;
+} fit_result;
 
 static double largest_in(const lab_fit *fit, const char *name)
 {
     const bo_weight *weight = bo_weights_find(fit->descent.tape.weights, name);
     const float *w = weight->data;
-    double most = 0;
-    for (size_t i = 0; i < weight->rows * weight->columns; i++) most = fmax(most, fabs((double)w[i]));
-    return most;
+    double max = 0;
+    for (size_t i = 0; i < weight->rows * weight->columns; i++) max = fmax(max, fabs((double)w[i]));
+    return max;
 }
 
 static double gradient_of(const lab_fit *fit, const char *name)
@@ -116,7 +116,7 @@ static double gradient_of(const lab_fit *fit, const char *name)
     return sum;
 }
 
-static bo_status teach_fit(const lesson *l, lab_fit *fit, taught *out)
+static bo_status measure_fit(const problem *l, lab_fit *fit, fit_result *out)
 {
     const size_t steps = lab_size(l->run, 1000, 500);
     float y[SIZE * SIZE];
@@ -132,24 +132,24 @@ static bo_status teach_fit(const lesson *l, lab_fit *fit, taught *out)
     return BO_OK;
 }
 
-static bo_status teach(const lesson *l, size_t rank, start begin, taught *out)
+static bo_status fit_layer(const problem *l, size_t rank, start begin, fit_result *out)
 {
     lab_fit fit;
     const layer described = {.rank = rank, .begin = begin};
     const lab_fit_desc desc = describe(&described);
     BO_TRY(lab_fit_open(l->run, &desc, &fit));
-    const bo_status status = teach_fit(l, &fit, out);
+    const bo_status status = measure_fit(l, &fit, out);
     lab_fit_close(&fit);
     return status;
 }
 
 bo_status lab_lora_layer(lab_run *run)
 {
-    lesson l = {.run = run};
-    taught t[STARTS];
-    BO_TRY(draw_lesson(&l));
+    problem l = {.run = run};
+    fit_result t[STARTS];
+    BO_TRY(draw_problem(&l));
     for (start s = 0; s < STARTS; s++) {
-        BO_TRY(teach(&l, TRUE_RANK, s, &t[s]));
+        BO_TRY(fit_layer(&l, TRUE_RANK, s, &t[s]));
         lab_cell(run, "beginnings", start_names[s], "change of output at step 0", t[s].change);
         lab_cell(run, "beginnings", start_names[s], "|gradient| at step 0", t[s].gradient);
         lab_cell(run, "beginnings", start_names[s], "remaining error", t[s].left);
@@ -157,10 +157,10 @@ bo_status lab_lora_layer(lab_run *run)
     lab_claim(run, "zero-zero", fmax(t[ZERO_ZERO].size, t[ZERO_ZERO].gradient));
     lab_claim(run, "both-random", t[BOTH_RANDOM].change);
     lab_claim(run, "one-zero", t[A_RANDOM].change);
-    for (size_t rank = 1; rank <= MOST_RANK; rank++) {
+    for (size_t rank = 1; rank <= MAX_RANK; rank++) {
         const double best = rank < TRUE_RANK ? 1 - (double)rank / TRUE_RANK : 0; /* equal singular values */
-        taught at;
-        BO_TRY(teach(&l, rank, A_RANDOM, &at));
+        fit_result at;
+        BO_TRY(fit_layer(&l, rank, A_RANDOM, &at));
         lab_point(run, "rank", "learned", (double)rank, at.left);
         lab_point(run, "rank", "best of this rank", (double)rank, best);
         if (rank == TRUE_RANK) lab_claim(run, "enough-rank", at.left);

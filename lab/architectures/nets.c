@@ -50,19 +50,19 @@ static bo_status draw_updates(lab_tape *tape, const lab_layers *l)
 static bo_status apply_on(lab_tape *tape, const lab_net *n, const lab_layers *l, const float *x, float *y)
 {
     const int32_t whole[2] = {0, (int32_t)n->nodes};
-    int32_t everybody[LAB_NET_NODES];
+    int32_t all_nodes[LAB_NET_NODES];
     const size_t edges = (size_t)n->first[n->nodes];
     bo_value leaf = lab_tape_leaf(tape, "x", n->nodes, l->columns);
     lab_edges near = {bo_graph_input(tape->graph, "first", BO_ELEMENT_INT32, n->nodes + 1, 1),
                       bo_graph_input(tape->graph, "neighbors", BO_ELEMENT_INT32, edges ? edges : 1, 1)};
     lab_edges all = {bo_graph_input(tape->graph, "whole", BO_ELEMENT_INT32, 2, 1),
                      bo_graph_input(tape->graph, "everybody", BO_ELEMENT_INT32, n->nodes, 1)};
-    for (size_t i = 0; i < n->nodes; i++) everybody[i] = (int32_t)i;
+    for (size_t i = 0; i < n->nodes; i++) all_nodes[i] = (int32_t)i;
     BO_TRY(lab_tape_plan(tape, record_layers(tape, l, leaf, &near, &all), 1));
     BO_TRY(bo_graph_write(tape->context, tape->graph, near.first, n->first));
     BO_TRY(bo_graph_write(tape->context, tape->graph, near.neighbors, n->neighbors));
     BO_TRY(bo_graph_write(tape->context, tape->graph, all.first, whole));
-    BO_TRY(bo_graph_write(tape->context, tape->graph, all.neighbors, everybody));
+    BO_TRY(bo_graph_write(tape->context, tape->graph, all.neighbors, all_nodes));
     BO_TRY(draw_updates(tape, l));
     BO_TRY(lab_tape_write(tape, "x", x));
     BO_TRY(lab_tape_run(tape, NULL));

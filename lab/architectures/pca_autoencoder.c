@@ -144,14 +144,14 @@ static double defect(const double *a, size_t row, size_t column)
 /* Returns the largest |cosine| of a column (stride UNITS) of the decoder with one of the first principal directions. */
 static double nearest_direction(const lab_least_squares *data, const double *column)
 {
-    double size = 0, most = 0;
+    double size = 0, max_cosine = 0;
     for (size_t k = 0; k < DIM; k++) size += column[k * UNITS] * column[k * UNITS];
     for (size_t i = 0; i < UNITS; i++) {
         double dot = 0;
         for (size_t k = 0; k < DIM; k++) dot += column[k * UNITS] * data->directions[i * DIM + k];
-        most = fmax(most, fabs(dot) / sqrt(size));
+        max_cosine = fmax(max_cosine, fabs(dot) / sqrt(size));
     }
-    return most;
+    return max_cosine;
 }
 
 static bo_status examine(bo_context *context, const lab_least_squares *data, const autoencoder *a, found *out)
@@ -181,7 +181,7 @@ static bo_status examine(bo_context *context, const lab_least_squares *data, con
 }
 
 /* Records the claims for one λ. */
-static void tell(lab_run *run, double lambda, const found *f)
+static void report(lab_run *run, double lambda, const found *f)
 {
     double off = 0;
     if (lambda == 0) {
@@ -217,7 +217,7 @@ static bo_status measure_data(lab_run *run, const lab_least_squares *data)
         lab_point(run, "decay", "distance of the encoder from the decoder's transpose", lambdas[i], f.apart);
         lab_point(run, "decay", "1 - |cosine| of singular vectors", lambdas[i], 1 - f.vectors);
         lab_point(run, "decay", "1 - |cosine| of units", lambdas[i], 1 - f.units);
-        tell(run, lambdas[i], &f);
+        report(run, lambdas[i], &f);
         BO_TRY(lab_progress(run, (double)(i + 1) / LAB_COUNT_OF(lambdas)));
     }
     return BO_OK;

@@ -73,7 +73,7 @@ static const bo_lab_table tables[] = {
      .title = "Rounding error of exact features",
      .rows = "map",
      .values = "largest |φ(x)·φ(y) - k| / |φ(x)||φ(y)|",
-     .picture = BO_LAB_BARS,
+     .plot = BO_LAB_BARS,
      .log_y = true},
     {.name = "negative",
      .title = "Fraction of negative weights of a sketch of degree 4",
@@ -121,7 +121,7 @@ typedef struct rounding {
 static double largest_error(const rounding *r, int degree, bool top, bool wide)
 {
     const size_t n = r->features, first = top ? n - (size_t)lab_choose(DIM + (size_t)degree - 1, (size_t)degree) : 0;
-    double most = 0;
+    double max = 0;
     for (size_t i = 0; i < ROWS; i++)
         for (size_t j = 0; j < ROWS; j++) {
             const double s = lab_dot(r->wide + i * DIM, r->wide + j * DIM, DIM);
@@ -133,9 +133,9 @@ static double largest_error(const rounding *r, int degree, bool top, bool wide)
                 xx += a * a;
                 yy += b * b;
             }
-            most = fmax(most, fabs(estimate - (top ? pow(s, degree) : kernel_of(degree, s))) / sqrt(xx * yy));
+            max = fmax(max, fabs(estimate - (top ? pow(s, degree) : kernel_of(degree, s))) / sqrt(xx * yy));
         }
-    return most;
+    return max;
 }
 
 static bo_status fill_features(bo_context *context, const bo_features *map, rounding *r)
@@ -275,20 +275,20 @@ typedef struct sketching {
 } sketching;
 
 /* Products below 0: their fraction, apart from rounding, and the largest relative to |φ(x)||φ(y)|. */
-typedef struct below_zero {
-    double share, most;
-} below_zero;
+typedef struct negatives {
+    double share, max;
+} negatives;
 
 static const double rounding_error = 1e-6;
 
-static below_zero look_below(const float *estimate)
+static negatives find_negative(const float *estimate)
 {
-    below_zero found = {0, 0};
+    negatives found = {0, 0};
     for (size_t i = 0; i < ROWS; i++)
         for (size_t j = 0; j < ROWS; j++) {
             const double norms = (double)estimate[i * ROWS + i] * (double)estimate[j * ROWS + j];
             const double below = -(double)estimate[i * ROWS + j] / sqrt(norms);
-            found.most = fmax(found.most, below);
+            found.max = fmax(found.max, below);
             found.share += (below > rounding_error) / (double)(ROWS * ROWS);
         }
     return found;
@@ -296,21 +296,21 @@ static below_zero look_below(const float *estimate)
 
 /* Returns the mean squared error over pairs of rows and draws. */
 static bo_status sketch_error(sketching *s, bo_function function, int degree, size_t features, double *error,
-                              below_zero *below)
+                              negatives *below)
 {
     const size_t draws = lab_size(s->run, 800, 60);
     bo_features_desc map = {
         .kernel = BO_KERNEL_POLYNOMIAL, .function = function, .degree = degree, .dim = s->dim, .features = features};
     *error = 0;
-    *below = (below_zero){0, 0};
+    *below = (negatives){0, 0};
     BO_TRY(bo_kernel_matrix(lab_context(s->run), &map, ROWS, s->x, s->dim, ROWS, s->x, s->dim, s->kernel, ROWS));
     for (size_t d = 0; d < draws; d++) {
         map.seed = lab_seed(s->run) << 32 | features << 12 | d;
         BO_TRY(lab_estimate_kernel(lab_context(s->run), &map, ROWS, s->x, s->estimate));
         *error += lab_squared_error(ROWS * ROWS, s->estimate, s->kernel) / (double)draws;
-        const below_zero found = look_below(s->estimate);
+        const negatives found = find_negative(s->estimate);
         below->share += found.share / (double)draws;
-        below->most = fmax(below->most, found.most);
+        below->max = fmax(below->max, found.max);
     }
     return lab_progress(s->run, 0.7);
 }
@@ -334,8 +334,8 @@ static bo_status predicted_error(sketching *s, size_t features, double *out)
 static bo_status measure_sizes(sketching *s)
 {
     enum { SIZES = 5 };
-    double sizes[SIZES], error[SIZES], predicted[SIZES], ratio[SIZES], other, most = 0;
-    below_zero negative;
+    double sizes[SIZES], error[SIZES], predicted[SIZES], ratio[SIZES], other, max = 0;
+    negatives negative;
     for (size_t i = 0; i < SIZES; i++) {
         static const size_t roots[SIZES] = {8, 11, 16, 23, 32}; /* self-tensored features come in numbers r(r + 1)/2 */
         const size_t features = roots[i] * (roots[i] + 1) / 2;
@@ -351,33 +351,33 @@ static bo_status measure_sizes(sketching *s)
         BO_TRY(sketch_error(s, BO_FUNCTION_SELFTENSOR, 4, features, &other, &negative));
         lab_point(s->run, "sketch", "degree 4, self-tensored", sizes[i], other);
         lab_point(s->run, "negative", "self-tensored", sizes[i], negative.share);
-        most = fmax(most, negative.most);
+        max = fmax(max, negative.max);
     }
     lab_claim(s->run, "sketch-rate", lab_exponent(sizes, error, SIZES));
     lab_claim(s->run, "sketch-variance", lab_mean(ratio, SIZES));
-    lab_claim(s->run, "sign", most);
+    lab_claim(s->run, "sign", max);
     return BO_OK;
 }
 
 static bo_status measure_sketches(lab_run *run, bo_rng *rng)
 {
-    enum { MOST = 64, LEAST = 8 };
-    float x[ROWS * MOST];
+    enum { MAX_DIM = 64, MIN_DIM = 8 };
+    float x[ROWS * MAX_DIM];
     double kernel[ROWS * ROWS], small, large;
-    below_zero negative;
+    negatives negative;
     float estimate[ROWS * ROWS];
     sketching s = {.run = run, .dim = DIM, .x = x, .kernel = kernel, .estimate = estimate};
     unit_rows(rng, ROWS, DIM, x);
     BO_TRY(measure_sizes(&s));
-    s.dim = LEAST;
-    unit_rows(rng, ROWS, LEAST, x);
+    s.dim = MIN_DIM;
+    unit_rows(rng, ROWS, MIN_DIM, x);
     BO_TRY(sketch_error(&s, BO_FUNCTION_TENSORSKETCH, 4, 256, &small, &negative));
-    s.dim = MOST;
-    unit_rows(rng, ROWS, MOST, x);
+    s.dim = MAX_DIM;
+    unit_rows(rng, ROWS, MAX_DIM, x);
     BO_TRY(sketch_error(&s, BO_FUNCTION_TENSORSKETCH, 4, 256, &large, &negative));
     lab_claim(run, "dimensions", sqrt(large / small));
-    lab_note(run, "Degree 4 has %.0f exact features at d = 8 and %.0f at d = 64.", lab_choose(LEAST + 4, 4),
-             lab_choose(MOST + 4, 4));
+    lab_note(run, "Degree 4 has %.0f exact features at d = 8 and %.0f at d = 64.", lab_choose(MIN_DIM + 4, 4),
+             lab_choose(MAX_DIM + 4, 4));
     return BO_OK;
 }
 

@@ -16,9 +16,9 @@ bo_status lab_powers_steps(bo_context *context, size_t n, const double *a, const
 }
 
 bo_status lab_powers_doubling(bo_context *context, size_t n, const double *a, const double *b, size_t length,
-                              double *room, double *out)
+                              double *scratch, double *out)
 {
-    double *power = room, *next = room + n * n;
+    double *power = scratch, *next = scratch + n * n;
     memcpy(out, b, n * sizeof *b);
     memcpy(power, a, n * n * sizeof *a);
     for (size_t done = 1; done < length; done *= 2) {
@@ -32,9 +32,9 @@ bo_status lab_powers_doubling(bo_context *context, size_t n, const double *a, co
 bo_status lab_powers_ranks(bo_context *context, size_t n, const double *diagonal, const double *p, const double *q,
                            size_t count, double *ranks)
 {
-    enum { MOST = 16, SQUARE = MOST * MOST };
-    double a[SQUARE], power[SQUARE], next[SQUARE], u[SQUARE], vt[SQUARE], values[MOST];
-    if (n > MOST) return bo_fail(context, BO_INVALID, "expected a matrix of at most 16 rows");
+    enum { MAX_SIZE = 16, SQUARE = MAX_SIZE * MAX_SIZE };
+    double a[SQUARE], power[SQUARE], next[SQUARE], u[SQUARE], vt[SQUARE], values[MAX_SIZE];
+    if (n > MAX_SIZE) return bo_fail(context, BO_INVALID, "expected a matrix of at most 16 rows");
     for (size_t i = 0; i < n * n; i++) power[i] = a[i] = p[i / n] * q[i % n] + (i / n == i % n ? diagonal[i / n] : 0);
     for (size_t length = 1; length <= count; length++) {
         memcpy(next, power, n * n * sizeof *next);

@@ -86,9 +86,9 @@ static bo_status open_setting(lab_run *run, double lambda, double amount, settin
     bo_graph *graph = s->descent.tape.graph;
     const bo_noise_attributes added = {.kind = BO_NOISE_NORMAL, .amount = amount};
     const bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, COUNT, DIM);
-    const bo_value seen = amount > 0 ? lab_graph_one(graph, BO_OPERATION_NOISE, &added, 1, &x) : x;
+    const bo_value noisy_input = amount > 0 ? lab_graph_one(graph, BO_OPERATION_NOISE, &added, 1, &x) : x;
     const bo_value out =
-        lab_graph_linear(s->descent.tape.graph, "w", seen, DIM, (bo_weight_init){BO_WEIGHT_LAW_ZERO, 0, 0});
+        lab_graph_linear(s->descent.tape.graph, "w", noisy_input, DIM, (bo_weight_init){BO_WEIGHT_LAW_ZERO, 0, 0});
     descent.decay = 2 * lambda; /* the gradient of λ|W|² */
     BO_TRY(lab_descent_ready(&s->descent, lab_graph_squares(s->descent.tape.graph, out, x), COUNT * DIM, &descent,
                              lab_seed(run)));
@@ -98,15 +98,15 @@ static bo_status open_setting(lab_run *run, double lambda, double amount, settin
 /* Returns W after a number of steps, or its mean over the second half of them. */
 static bo_status train(lab_run *run, setting *s, double rate, size_t steps, bool mean, double *w)
 {
-    float now[SQUARE];
+    float current[SQUARE];
     memset(w, 0, SQUARE * sizeof *w);
     for (size_t t = 0; t < steps; t++) {
         BO_TRY(lab_descent_step(&s->descent, rate, NULL));
         if (t % 1024 == 0) BO_TRY(lab_progress(run, 0.5));
         const bool counts = mean ? t >= steps / 2 : t + 1 == steps;
         if (!counts) continue;
-        BO_TRY(lab_tape_read(&s->descent.tape, "w", now));
-        for (size_t i = 0; i < SQUARE; i++) w[i] += (double)now[i] / (mean ? (double)(steps - steps / 2) : 1);
+        BO_TRY(lab_tape_read(&s->descent.tape, "w", current));
+        for (size_t i = 0; i < SQUARE; i++) w[i] += (double)current[i] / (mean ? (double)(steps - steps / 2) : 1);
     }
     return BO_OK;
 }
@@ -215,7 +215,7 @@ static bo_status noise_left(bo_context *context, const setting *s, double lambda
 static bo_status measure_error(lab_run *run, const setting *s, double *x, double *e)
 {
     enum { LAMBDAS = 33 };
-    double ratios[LAMBDAS], left, least = INFINITY, best = NAN;
+    double ratios[LAMBDAS], left, min_error = INFINITY, best = NAN;
     bo_rng rng = lab_rng(run, "lab.purification.test");
     lab_geometric(1.0 / 32, 32, LAMBDAS, ratios);
     draw_test(&rng, &s->data, x);
@@ -224,8 +224,8 @@ static bo_status measure_error(lab_run *run, const setting *s, double *x, double
         BO_TRY(noise_left(lab_context(run), s, ratios[i] * COUNT * noise * noise, x, e, &left));
         if (i % 4 == 0) lab_point(run, "error", "left", ratios[i], left);
         if (i == LAMBDAS / 2) lab_claim(run, "purifies", left);
-        if (left >= least) continue;
-        least = left;
+        if (left >= min_error) continue;
+        min_error = left;
         best = ratios[i];
     }
     lab_claim(run, "best-lambda", best);

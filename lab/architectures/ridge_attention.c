@@ -295,9 +295,9 @@ static double distance(const double *a, const double *b)
 }
 
 /* Root mean square differences from the refit, over the last tokens before a power of 2, per method. */
-enum { DOUBLE, SINGLE, ENGINE, REDUCED, WAYS };
+enum { DOUBLE, SINGLE, ENGINE, REDUCED, SOLVERS };
 
-static bo_status compare(const sequence *s, double square[WAYS])
+static bo_status compare(const sequence *s, double square[SOLVERS])
 {
     double refit[VALUES], reduced[VALUES], out[VALUES];
     BO_TRY(by_refit(s, lambda, refit));
@@ -314,18 +314,18 @@ static bo_status compare(const sequence *s, double square[WAYS])
 
 /* error[way][i]: over tokens (2^i)·3/4 + 1 … 2^i, at most 64 of them. */
 enum { POINTS = 18 };
-static bo_status follow(sequence *s, size_t points, double error[WAYS][POINTS])
+static bo_status follow(sequence *s, size_t points, double error[SOLVERS][POINTS])
 {
     size_t t = 0;
     for (size_t i = 0; i < points; i++) {
-        const size_t end = (size_t)1 << i, asked = end / 4 < 1 ? 1 : end / 4 > 64 ? 64 : end / 4;
-        double square[WAYS] = {0};
+        const size_t end = (size_t)1 << i, queries = end / 4 < 1 ? 1 : end / 4 > 64 ? 64 : end / 4;
+        double square[SOLVERS] = {0};
         while (t < end) {
             BO_TRY(step(s));
-            if (++t > end - asked) BO_TRY(compare(s, square));
+            if (++t > end - queries) BO_TRY(compare(s, square));
             if (t % 1024 == 0) BO_TRY(lab_progress(s->run, 0.4));
         }
-        for (int w = 0; w < WAYS; w++) error[w][i] = sqrt(square[w] / (double)asked);
+        for (int w = 0; w < SOLVERS; w++) error[w][i] = sqrt(square[w] / (double)queries);
     }
     return BO_OK;
 }
@@ -333,7 +333,7 @@ static bo_status follow(sequence *s, size_t points, double error[WAYS][POINTS])
 static bo_status measure_plain(lab_run *run, double *engine)
 {
     const size_t points = lab_size(run, 18, 14);
-    double error[WAYS][POINTS], tokens[POINTS];
+    double error[SOLVERS][POINTS], tokens[POINTS];
     sequence s;
     bo_status status = open_sequence(run, 1, &s);
     if (status == BO_OK) status = follow(&s, points, error);
@@ -359,7 +359,7 @@ static bo_status measure_plain(lab_run *run, double *engine)
 static bo_status measure_decay(lab_run *run, double *engine)
 {
     enum { LAST = 11, CONTROL = 9 };
-    double error[WAYS][POINTS];
+    double error[SOLVERS][POINTS];
     sequence s;
     bo_status status = open_sequence(run, 0.98, &s);
     if (status == BO_OK) status = follow(&s, LAST, error);

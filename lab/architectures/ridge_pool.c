@@ -13,10 +13,10 @@ typedef struct pool {
     bo_rng rng;
     size_t dim, tokens;
     float *q, *k, *v, *out;
-    double *h, *w, *wanted; /* H + λI, W, the refit's outputs of one query */
+    double *h, *w, *expected; /* H + λI, W, the refit's outputs of one query */
 } pool;
 
-static size_t most_tokens(const lab_run *run)
+static size_t max_tokens(const lab_run *run)
 {
     return lab_size(run, 16384, 4096);
 }
@@ -30,7 +30,7 @@ static void close_pool(pool *p)
 static bo_status open_pool(lab_run *run, pool *p)
 {
     bo_context *context = lab_context(run);
-    const size_t numbers = most_tokens(run) * 64; /* the longest pools have 64 dimensions */
+    const size_t numbers = max_tokens(run) * 64; /* the longest pools have 64 dimensions */
     *p = (pool){.run = run, .rng = lab_rng(run, "lab.ridge-attention.pool")};
     p->q = bo_alloc(context, 4 * numbers, sizeof *p->q, "a pool");
     p->h = bo_alloc(context, LARGEST * (2 * LARGEST + 1), sizeof *p->h, "a refit");
@@ -39,7 +39,7 @@ static bo_status open_pool(lab_run *run, pool *p)
     p->v = p->k + numbers;
     p->out = p->v + numbers;
     p->w = p->h + LARGEST * LARGEST;
-    p->wanted = p->w + LARGEST * LARGEST;
+    p->expected = p->w + LARGEST * LARGEST;
     return BO_OK;
 }
 
@@ -101,12 +101,12 @@ static double distance(pool *p)
     double off = 0, norm = 0;
     for (size_t t = 0; t < p->tokens; t++) {
         for (size_t j = 0; j < p->dim; j++) {
-            p->wanted[j] = 0;
-            for (size_t i = 0; i < p->dim; i++) p->wanted[j] += p->w[i * p->dim + j] * (double)p->q[t * p->dim + i];
+            p->expected[j] = 0;
+            for (size_t i = 0; i < p->dim; i++) p->expected[j] += p->w[i * p->dim + j] * (double)p->q[t * p->dim + i];
         }
-        const double gap = lab_distance_single(p->out + t * p->dim, p->wanted, p->dim);
+        const double gap = lab_distance_single(p->out + t * p->dim, p->expected, p->dim);
         off += gap * gap;
-        norm += lab_dot(p->wanted, p->wanted, p->dim);
+        norm += lab_dot(p->expected, p->expected, p->dim);
     }
     return sqrt(off / norm);
 }
@@ -147,7 +147,7 @@ static bo_status time_lengths(pool *p)
     enum { STEPS = 4 };
     double tokens[STEPS], seconds[STEPS];
     for (size_t i = 0; i < STEPS; i++) {
-        const size_t length = most_tokens(p->run) >> (STEPS - 1 - i);
+        const size_t length = max_tokens(p->run) >> (STEPS - 1 - i);
         tokens[i] = (double)length;
         BO_TRY(time_pass(p, 64, length, &seconds[i]));
         lab_point(p->run, "pool-time", "d = 64", tokens[i], 1e6 * seconds[i] / tokens[i]);

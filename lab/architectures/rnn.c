@@ -65,11 +65,11 @@ static const bo_lab_table tables[] = {
      .title = "Growth per step, and the prediction of theory without inputs",
      .rows = "layer",
      .values = "ln|gradient| per step",
-     .picture = BO_LAB_BARS,
+     .plot = BO_LAB_BARS,
      .theory = "theory, without inputs"},
 };
 
-enum { SIZE = 32, STEPS = 128, MOST_GATES = 4, POINTS = 8, SETTLED = 3 };
+enum { SIZE = 32, STEPS = 128, MAX_GATES = 4, POINTS = 8, SETTLED = 3 };
 
 /* T of the points: 2, 4, …, 96, 128. The first points depend on more than the largest eigenvalue. */
 static const size_t lengths[POINTS] = {2, 8, 16, 32, 48, 64, 96, 128};
@@ -133,7 +133,7 @@ typedef struct unrolled {
 
 static bo_status write_cell(unrolled *u, bo_rng *rng, const cell *c)
 {
-    float matrix[MOST_GATES * SIZE * SIZE], bias[MOST_GATES * SIZE] = {0};
+    float matrix[MAX_GATES * SIZE * SIZE], bias[MAX_GATES * SIZE] = {0};
     for (size_t i = 0; i < u->gates * SIZE * SIZE; i++)
         matrix[i] =
             c->kind == BO_RECURRENCE_RNN ? (float)c->matrix[i] : (float)(bo_rng_normal(rng) / sqrt((double)SIZE));
@@ -175,14 +175,14 @@ static bo_status jacobian(lab_run *run, const cell *c, size_t steps, double *out
     unrolled u = {.steps = steps, .gates = gates[c->kind]};
     const size_t columns = u.gates * SIZE, numbers = SIZE * steps * columns;
     bo_rng rng = lab_rng(run, "lab.rnn.inputs");
-    float *room = bo_alloc(lab_context(run), 3 * numbers, sizeof(float), "sequences");
-    u.x = room, u.arriving = room + numbers, u.gradient = room + 2 * numbers;
-    bo_status status = room ? run_through(run, &u, &rng, c) : BO_MEMORY;
+    float *buffer = bo_alloc(lab_context(run), 3 * numbers, sizeof(float), "sequences");
+    u.x = buffer, u.arriving = buffer + numbers, u.gradient = buffer + 2 * numbers;
+    bo_status status = buffer ? run_through(run, &u, &rng, c) : BO_MEMORY;
     lab_tape_close(&u.tape);
     for (size_t i = 0; status == BO_OK && i < SIZE; i++)
         for (size_t k = 0; k < SIZE; k++)
             out[i * SIZE + k] = (double)u.gradient[i * steps * columns + candidate[c->kind] * SIZE + k];
-    bo_free(room);
+    bo_free(buffer);
     return status;
 }
 

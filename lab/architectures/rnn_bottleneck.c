@@ -58,11 +58,11 @@ static const bo_lab_table tables[] = {
 };
 
 enum {
-    LETTERS = 8,
-    LEAST = 2,
-    MOST = 20,
+    SYMBOLS = 8,
+    MIN_LENGTH = 2,
+    MAX_LENGTH = 20,
     STEP = 4,
-    LENGTHS = MOST / STEP,
+    LENGTHS = MAX_LENGTH / STEP,
     TESTED = 64,
     SMALL = 16,
     MIDDLE = 32,
@@ -71,14 +71,15 @@ enum {
 
 /* ---- strings ----------------------------------------------------------------------------------------------------- */
 
-/* Writes lines "string, tab, string" of `least` to `most` letters and returns the number of bytes written. */
-static size_t write_lines(bo_rng *rng, size_t lines, size_t least, size_t most, char *out)
+/* Writes lines "string, tab, string" of `min_length` to `max_length` letters and returns the number of bytes written.
+ */
+static size_t write_lines(bo_rng *rng, size_t lines, size_t min_length, size_t max_length, char *out)
 {
     size_t at = 0;
     for (size_t i = 0; i < lines; i++) {
-        const size_t length = least + bo_rng_below(rng, most - least + 1);
+        const size_t length = min_length + bo_rng_below(rng, max_length - min_length + 1);
         for (size_t k = 0; k < length; k++)
-            out[at + k] = out[at + length + 1 + k] = (char)('a' + (int)bo_rng_below(rng, LETTERS));
+            out[at + k] = out[at + length + 1 + k] = (char)('a' + (int)bo_rng_below(rng, SYMBOLS));
         out[at + length] = '\t';
         out[at + 2 * length + 1] = '\n';
         at += 2 * length + 2;
@@ -86,15 +87,15 @@ static size_t write_lines(bo_rng *rng, size_t lines, size_t least, size_t most, 
     return at;
 }
 
-static bo_status open_lines(lab_run *run, const bo_model *model, bo_rng *rng, size_t lines, size_t least, size_t most,
-                            bo_texts **out)
+static bo_status open_lines(lab_run *run, const bo_model *model, bo_rng *rng, size_t lines, size_t min_length,
+                            size_t max_length, bo_texts **out)
 {
     bo_texts_desc desc = {0};
-    char *memory = bo_alloc_raw(lab_context(run), lines, 2 * most + 2, "strings");
+    char *memory = bo_alloc_raw(lab_context(run), lines, 2 * max_length + 2, "strings");
     if (!memory) return BO_MEMORY;
     bo_model_preset_texts(model, false, &desc);
     desc.memory = memory;
-    desc.memory_bytes = write_lines(rng, lines, least, most, memory);
+    desc.memory_bytes = write_lines(rng, lines, min_length, max_length, memory);
     const bo_status status = bo_texts_open(lab_context(run), &desc, out);
     bo_free(memory);
     return status;
@@ -104,31 +105,31 @@ static bo_status open_lines(lab_run *run, const bo_model *model, bo_rng *rng, si
 
 /* Fractions correct by length: STEP, 2 STEP, …, MOST. */
 typedef struct curve {
-    double letters[LENGTHS], strings[LENGTHS];
+    double symbols[LENGTHS], strings[LENGTHS];
 } curve;
 
-static void compare(const int32_t *target, size_t length, const bo_ids *said, double *letters, double *strings)
+static void compare(const int32_t *target, size_t length, const bo_ids *outputs, double *symbols, double *strings)
 {
     size_t right = 0;
-    for (size_t i = 0; i < length && i < said->count; i++) right += said->items[i] == target[i];
-    *letters += (double)right / (double)length / TESTED;
-    *strings += (right == length && said->count == length) / (double)TESTED;
+    for (size_t i = 0; i < length && i < outputs->count; i++) right += outputs->items[i] == target[i];
+    *symbols += (double)right / (double)length / TESTED;
+    *strings += (right == length && outputs->count == length) / (double)TESTED;
 }
 
-static bo_status test_length(lab_run *run, const bo_model *model, size_t length, double *letters, double *strings)
+static bo_status test_length(lab_run *run, const bo_model *model, size_t length, double *symbols, double *strings)
 {
-    bo_ids said[TESTED] = {{0}};
+    bo_ids outputs[TESTED] = {{0}};
     bo_rng rng = bo_rng_make(lab_seed(run), bo_rng_stream("lab.bottleneck.test", length));
     bo_texts *texts = NULL;
     bo_status status = open_lines(run, model, &rng, TESTED, length, length, &texts);
-    if (status == BO_OK) status = bo_model_translate(lab_context(run), model, texts, 0, TESTED, NULL, said, NULL);
-    *letters = *strings = 0;
+    if (status == BO_OK) status = bo_model_translate(lab_context(run), model, texts, 0, TESTED, NULL, outputs, NULL);
+    *symbols = *strings = 0;
     for (size_t i = 0; status == BO_OK && i < TESTED; i++) {
         bo_text target;
         bo_texts_get(texts, i, 1, &target);
-        compare(target.ids, target.count - 1, &said[i], letters, strings); /* without the end token */
+        compare(target.ids, target.count - 1, &outputs[i], symbols, strings); /* without the end token */
     }
-    for (size_t i = 0; i < TESTED; i++) bo_ids_free(&said[i]);
+    for (size_t i = 0; i < TESTED; i++) bo_ids_free(&outputs[i]);
     bo_texts_close(texts);
     return status;
 }
@@ -144,7 +145,7 @@ static bo_status learn(lab_run *run, bo_model *model, progress part)
     bo_texts *texts = NULL;
     bo_trainer *trainer = NULL;
     double loss;
-    bo_status status = open_lines(run, model, &rng, lab_size(run, 40000, 8000), LEAST, MOST, &texts);
+    bo_status status = open_lines(run, model, &rng, lab_size(run, 40000, 8000), MIN_LENGTH, MAX_LENGTH, &texts);
     const bo_trainer_desc desc = {
         .model = model, .train.texts = texts, .pack = 256, .batch = 4, .steps = steps, .seed = lab_seed(run)};
     if (status == BO_OK) status = bo_trainer_create(lab_context(run), &desc, &trainer);
@@ -170,14 +171,14 @@ static bo_status learn_and_test(lab_run *run, const bo_tokenizer *tokenizer, siz
                                 .width = width,
                                 .block.hidden = 2 * width,
                                 .block.heads = 1,
-                                .context = MOST,
+                                .context = MAX_LENGTH,
                                 .cross = cross,
                                 .seed = lab_seed(run)};
     bo_model *model;
     BO_TRY(bo_model_create(lab_context(run), &desc, tokenizer, &model));
     bo_status status = learn(run, model, part);
     for (size_t i = 0; status == BO_OK && i < LENGTHS; i++)
-        status = test_length(run, model, STEP * (i + 1), &out->letters[i], &out->strings[i]);
+        status = test_length(run, model, STEP * (i + 1), &out->symbols[i], &out->strings[i]);
     bo_model_destroy(model);
     return status;
 }
@@ -194,16 +195,16 @@ static const struct {
                    {"attention, width 32", MIDDLE, BO_CROSS_ATTENTION}};
 enum { AT_SMALL, AT_MIDDLE, AT_LARGE, ATTENTIVE, CONTESTANTS };
 
-static void judge(lab_run *run, const curve *curves)
+static void claim_curves(lab_run *run, const curve *curves)
 {
-    const double *plain = curves[AT_MIDDLE].letters, *attentive = curves[ATTENTIVE].letters;
+    const double *plain = curves[AT_MIDDLE].symbols, *attentive = curves[ATTENTIVE].symbols;
     const size_t last = LENGTHS - 1;
     lab_claim(run, "short", fmin(plain[0], attentive[0]));
     lab_claim(run, "bottleneck", plain[0] - plain[last]);
     lab_claim(run, "attention", attentive[0] - attentive[last]);
     lab_claim(run, "gap", attentive[last] - plain[last]);
-    lab_claim(run, "state", curves[AT_LARGE].letters[last] - curves[AT_SMALL].letters[last]);
-    lab_claim(run, "not-parameters", attentive[last] - curves[AT_LARGE].letters[last]);
+    lab_claim(run, "state", curves[AT_LARGE].symbols[last] - curves[AT_SMALL].symbols[last]);
+    lab_claim(run, "not-parameters", attentive[last] - curves[AT_LARGE].symbols[last]);
 }
 
 static bo_status measure(lab_run *run)
@@ -216,13 +217,13 @@ static bo_status measure(lab_run *run)
         const progress part = {(double)i / CONTESTANTS, (double)(i + 1) / CONTESTANTS};
         status = learn_and_test(run, tokenizer, contestants[i].width, contestants[i].cross, part, &curves[i]);
         for (size_t k = 0; status == BO_OK && k < LENGTHS; k++) {
-            lab_point(run, "length", contestants[i].name, (double)(STEP * (k + 1)), curves[i].letters[k]);
+            lab_point(run, "length", contestants[i].name, (double)(STEP * (k + 1)), curves[i].symbols[k]);
             lab_point(run, "whole", contestants[i].name, (double)(STEP * (k + 1)), curves[i].strings[k]);
         }
     }
     bo_tokenizer_destroy(tokenizer);
     BO_TRY(status);
-    judge(run, curves);
+    claim_curves(run, curves);
     return BO_OK;
 }
 

@@ -60,42 +60,42 @@ static const bo_lab_table tables[] = {
      .title = "Held-out loss by kind of positions",
      .rows = "positions",
      .values = "held-out loss, nats per token",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "position",
      .title = "Accuracy of reading the position of a token from hidden states",
      .rows = "part of the model",
      .values = "held-out R² of ridge regression",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "shift",
      .title = "Held-out loss with shifted positions",
      .rows = "shift",
      .values = "change of the held-out loss, nats per token",
-     .picture = BO_LAB_NO_PICTURE},
+     .plot = BO_LAB_NO_PLOT},
 };
 
 /* ---- inner products ---------------------------------------------------------------------------------------------- */
 
-enum { DIM = 64, PLACES = 64, SHIFTS = 5, MOST_SHIFT = 4000 };
+enum { DIM = 64, POSITIONS = 64, SHIFTS = 5, MAX_SHIFT = 4000 };
 
 /* One query and one key at PLACES consecutive positions: row i is at positions[i]. */
 typedef struct turning {
     bo_graph *graph;
     bo_value x, positions, y;
-    float rows[PLACES * DIM];
+    float rows[POSITIONS * DIM];
 } turning;
 
 static bo_status turning_open(lab_run *run, bo_weights *weights, bool rope, turning *t)
 {
     bo_context *context = lab_context(run);
     BO_TRY(bo_graph_create(context, weights, &t->graph));
-    t->x = bo_graph_input(t->graph, "x", BO_ELEMENT_FLOAT32, PLACES, DIM);
-    t->positions = bo_graph_input(t->graph, "positions", BO_ELEMENT_INT32, PLACES, 1);
+    t->x = bo_graph_input(t->graph, "x", BO_ELEMENT_FLOAT32, POSITIONS, DIM);
+    t->positions = bo_graph_input(t->graph, "positions", BO_ELEMENT_INT32, POSITIONS, 1);
     if (rope)
         t->y = lab_graph_one(t->graph, BO_OPERATION_ROPE,
                              &(bo_rope_attributes){.dim = DIM, .layout = BO_ROPE_LAYOUT_NEIGHBORS}, 2,
                              (bo_value[]){t->x, t->positions});
     else
-        t->y = lab_positions(t->graph, "positions", t->x, t->positions, BO_POSITIONS_SINUSOIDAL, PLACES);
+        t->y = lab_positions(t->graph, "positions", t->x, t->positions, BO_POSITIONS_SINUSOIDAL, POSITIONS);
     bo_graph_keep(t->graph, t->y);
     BO_TRY(bo_graph_compile(context, t->graph, &(bo_graph_compile_desc){0}));
     return bo_graph_allocate(context, t->graph);
@@ -104,8 +104,8 @@ static bo_status turning_open(lab_run *run, bo_weights *weights, bool rope, turn
 /* Rotates x to the positions first, first + 1, … and writes the results to out. */
 static bo_status turn(lab_run *run, turning *t, const float *x, int32_t first, float *out)
 {
-    int32_t positions[PLACES];
-    for (size_t i = 0; i < PLACES; i++) {
+    int32_t positions[POSITIONS];
+    for (size_t i = 0; i < POSITIONS; i++) {
         positions[i] = first + (int32_t)i;
         for (size_t c = 0; c < DIM; c++) t->rows[i * DIM + c] = x[c];
     }
@@ -135,19 +135,19 @@ static double closed_form(const float *q, const float *k, double distance)
 }
 
 typedef struct scores {
-    float q[PLACES * DIM], k[PLACES * DIM];
-    double first[PLACES * PLACES]; /* at the first shift */
-    double change, error;          /* largest values */
+    float q[POSITIONS * DIM], k[POSITIONS * DIM];
+    double first[POSITIONS * POSITIONS]; /* at the first shift */
+    double change, error;                /* largest values */
 } scores;
 
 static void compare(scores *s, const float *q, const float *k, bool first)
 {
     const double size = sqrt(dot(q, q) * dot(k, k));
-    for (size_t i = 0; i < PLACES; i++)
-        for (size_t j = 0; j < PLACES; j++) {
+    for (size_t i = 0; i < POSITIONS; i++)
+        for (size_t j = 0; j < POSITIONS; j++) {
             const double score = dot(s->q + i * DIM, s->k + j * DIM) / size;
-            if (first) s->first[i * PLACES + j] = score;
-            s->change = fmax(s->change, fabs(score - s->first[i * PLACES + j]));
+            if (first) s->first[i * POSITIONS + j] = score;
+            s->change = fmax(s->change, fabs(score - s->first[i * POSITIONS + j]));
             s->error = fmax(s->error, fabs(score - closed_form(q, k, (double)i - (double)j) / size));
         }
 }
@@ -161,7 +161,7 @@ static bo_status shift_scores(lab_run *run, turning *t, scores *s)
         k[c] = (float)bo_rng_normal(&rng);
     }
     for (size_t shift = 0; shift < SHIFTS; shift++) {
-        const int32_t by = (int32_t)(shift * MOST_SHIFT / (SHIFTS - 1));
+        const int32_t by = (int32_t)(shift * MAX_SHIFT / (SHIFTS - 1));
         BO_TRY(turn(run, t, q, by, s->q));
         BO_TRY(turn(run, t, k, by, s->k));
         compare(s, q, k, shift == 0);
@@ -202,7 +202,7 @@ static void places_free(places *p)
     bo_free(p->ids);
 }
 
-static bo_status places_make(lab_run *run, const lab_reader *reader, size_t width, places *p)
+static bo_status places_create(lab_run *run, const lab_reader *reader, size_t width, places *p)
 {
     bo_context *context = lab_context(run);
     p->z = bo_alloc(context, reader->rows * (width + 1), sizeof *p->z, "hidden states");
@@ -217,7 +217,7 @@ static bo_status places_make(lab_run *run, const lab_reader *reader, size_t widt
 }
 
 /* Copies rows of a part of the residual stream and appends a column of ones. */
-static bo_status take_states(lab_run *run, lab_reader *reader, size_t part, size_t width, places *p)
+static bo_status copy_states(lab_run *run, lab_reader *reader, size_t part, size_t width, places *p)
 {
     BO_TRY(lab_reader_part(run, reader, part, p->states));
     for (size_t i = 0; i < reader->rows; i++) {
@@ -263,13 +263,13 @@ static bo_status read_parts(lab_run *run, lab_reader *reader, const lab_text *te
                             places *p, double *best)
 {
     *best = -INFINITY;
-    BO_TRY(places_make(run, reader, width, p));
+    BO_TRY(places_create(run, reader, width, p));
     BO_TRY(lab_reader_held_out(run, reader, text, 0, p->ids));
     BO_TRY(lab_reader_read(run, reader, p->ids, 0));
     for (size_t part = 0; part < reader->parts; part++) {
         char name[48];
         double r2;
-        BO_TRY(take_states(run, reader, part, width, p));
+        BO_TRY(copy_states(run, reader, part, width, p));
         BO_TRY(position_r2(run, p, reader->rows, width, &r2));
         name_part(part, name);
         lab_cell(run, "position", name, column, r2);
@@ -295,23 +295,23 @@ static bo_status find_positions(lab_run *run, const bo_model *model, const lab_t
 /* Uses the same weights without the causal mask. */
 static bo_status find_both_ways(lab_run *run, const bo_model *model, const lab_text *text, double *best)
 {
-    enum { MOST = 8 };
-    bo_attention *open[MOST] = {0};
+    enum { MAX_LAYERS = 8 };
+    bo_attention *open[MAX_LAYERS] = {0};
     bo_status status = BO_OK;
-    for (size_t i = 0; status == BO_OK && i < bo_model_describe(model)->layers && i < MOST; i++) {
+    for (size_t i = 0; status == BO_OK && i < bo_model_describe(model)->layers && i < MAX_LAYERS; i++) {
         bo_attention_desc desc = *bo_attention_describe(bo_model_attention(model, i));
         desc.causal = false;
         status = bo_attention_create(lab_context(run), &desc, &open[i]);
     }
     if (status == BO_OK) status = find_positions(run, model, text, "none, no mask", open, best);
-    for (size_t i = 0; i < MOST; i++) bo_attention_destroy(open[i]);
+    for (size_t i = 0; i < MAX_LAYERS; i++) bo_attention_destroy(open[i]);
     return status;
 }
 
 /* ---- shifted positions ------------------------------------------------------------------------------------------- */
 
 typedef struct shifting {
-    float *here, *there;
+    float *original, *shifted;
     int32_t *ids;
 } shifting;
 
@@ -322,17 +322,17 @@ static bo_status shift_windows(lab_run *run, lab_reader *reader, const lab_text 
     double square = 0;
     BO_TRY(lab_reader_held_out(run, reader, text, 0, s->ids));
     BO_TRY(lab_reader_read(run, reader, s->ids, 0));
-    BO_TRY(lab_reader_logits(run, reader, s->here));
-    for (size_t i = 0; i < reader->rows * vocab; i++) square += (double)s->here[i] * (double)s->here[i];
+    BO_TRY(lab_reader_logits(run, reader, s->original));
+    for (size_t i = 0; i < reader->rows * vocab; i++) square += (double)s->original[i] * (double)s->original[i];
     const double size = sqrt(square / (double)(reader->rows * vocab));
-    const double loss = lab_reader_loss(reader, s->here, s->ids);
+    const double loss = lab_reader_loss(reader, s->original, s->ids);
     *change = 0;
     for (int32_t by = 10; by <= 1000; by *= 10) {
         BO_TRY(lab_reader_read(run, reader, s->ids, by));
-        BO_TRY(lab_reader_logits(run, reader, s->there));
+        BO_TRY(lab_reader_logits(run, reader, s->shifted));
         for (size_t i = 0; i < reader->rows * vocab; i++)
-            *change = fmax(*change, fabs((double)s->there[i] - (double)s->here[i]) / size);
-        lab_point(run, "shift", column, by, lab_reader_loss(reader, s->there, s->ids) - loss);
+            *change = fmax(*change, fabs((double)s->shifted[i] - (double)s->original[i]) / size);
+        lab_point(run, "shift", column, by, lab_reader_loss(reader, s->shifted, s->ids) - loss);
     }
     return BO_OK;
 }
@@ -344,13 +344,13 @@ static bo_status shift_model(lab_run *run, const bo_model *model, const lab_text
     shifting s = {0};
     BO_TRY(lab_reader_open(run, model, &(lab_reading){.windows = 8, .logits = true}, &reader));
     const size_t numbers = reader.rows * bo_model_describe(model)->vocab;
-    s.here = bo_alloc(lab_context(run), numbers, sizeof *s.here, "logits");
-    s.there = bo_alloc(lab_context(run), numbers, sizeof *s.there, "logits");
+    s.original = bo_alloc(lab_context(run), numbers, sizeof *s.original, "logits");
+    s.shifted = bo_alloc(lab_context(run), numbers, sizeof *s.shifted, "logits");
     s.ids = bo_alloc(lab_context(run), reader.rows, sizeof *s.ids, "tokens");
     const bo_status status =
-        s.here && s.there && s.ids ? shift_windows(run, &reader, text, column, &s, change) : BO_MEMORY;
-    bo_free(s.here);
-    bo_free(s.there);
+        s.original && s.shifted && s.ids ? shift_windows(run, &reader, text, column, &s, change) : BO_MEMORY;
+    bo_free(s.original);
+    bo_free(s.shifted);
     bo_free(s.ids);
     lab_reader_close(&reader);
     return status;

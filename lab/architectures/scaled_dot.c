@@ -77,7 +77,7 @@ static const bo_lab_table tables[] = {
      .log_y = true},
 };
 
-enum { SIZES = 9, FIRST = 4, MOST = 1024, KEYS = 128 };
+enum { SIZES = 9, FIRST = 4, MAX_DIM = 1024, KEYS = 128 };
 
 /* ---- the product ------------------------------------------------------------------------------------------------- */
 
@@ -91,8 +91,8 @@ enum { LAWS = 3 };
 
 static void fill(bo_rng *rng, const law *l, size_t rows, size_t dim, float *out)
 {
-    const double own = l->deviation * sqrt(1 - l->correlation), common = l->deviation * sqrt(l->correlation);
-    lab_fill_normal(rng, own, rows * dim, out);
+    const double individual = l->deviation * sqrt(1 - l->correlation), common = l->deviation * sqrt(l->correlation);
+    lab_fill_normal(rng, individual, rows * dim, out);
     for (size_t r = 0; r < rows && common > 0; r++) {
         const float shared = (float)(common * bo_rng_normal(rng));
         for (size_t i = 0; i < dim; i++) out[r * dim + i] += shared;
@@ -100,23 +100,23 @@ static void fill(bo_rng *rng, const law *l, size_t rows, size_t dim, float *out)
 }
 
 /* Buffers for queries, keys and their results. */
-typedef struct room {
+typedef struct workspace {
     lab_run *run;
     size_t rows; /* number of queries, and of keys */
     float *q, *k, *out;
-} room;
+} workspace;
 
-static bo_status open_room(lab_run *run, size_t rows, size_t columns, room *r)
+static bo_status open_workspace(lab_run *run, size_t rows, size_t columns, workspace *r)
 {
     bo_context *context = lab_context(run);
-    *r = (room){.run = run, .rows = rows};
-    r->q = bo_alloc_raw(context, rows * MOST, sizeof *r->q, "queries");
-    r->k = bo_alloc_raw(context, rows * MOST, sizeof *r->k, "keys");
+    *r = (workspace){.run = run, .rows = rows};
+    r->q = bo_alloc_raw(context, rows * MAX_DIM, sizeof *r->q, "queries");
+    r->k = bo_alloc_raw(context, rows * MAX_DIM, sizeof *r->k, "keys");
     r->out = bo_alloc_raw(context, rows * columns, sizeof *r->out, "products");
     return r->q && r->k && r->out ? BO_OK : BO_MEMORY;
 }
 
-static void close_room(room *r)
+static void close_workspace(workspace *r)
 {
     bo_free(r->q);
     bo_free(r->k);
@@ -124,7 +124,7 @@ static void close_room(room *r)
 }
 
 /* Returns E (q·k)² over all pairs of rows. */
-static bo_status variance_of_dot(room *r, const law *l, size_t dim, bo_rng *rng, double *variance)
+static bo_status variance_of_dot(workspace *r, const law *l, size_t dim, bo_rng *rng, double *variance)
 {
     const size_t n = r->rows;
     fill(rng, l, n, dim, r->q);
@@ -135,7 +135,7 @@ static bo_status variance_of_dot(room *r, const law *l, size_t dim, bo_rng *rng,
     return lab_progress(r->run, 0.3);
 }
 
-static bo_status measure_variances(lab_run *run, room *r)
+static bo_status measure_variances(lab_run *run, workspace *r)
 {
     double dims[SIZES], variance[LAWS][SIZES], scaled[LAWS] = {0};
     bo_rng rng = lab_rng(run, "lab.scaled-dot");
@@ -176,7 +176,7 @@ static double derivative_square(const float *a)
     return fmax(0, two - 2 * three + two * two);
 }
 
-static saturation judge(size_t rows, const float *weights, double *norms)
+static saturation mean_saturation(size_t rows, const float *weights, double *norms)
 {
     saturation s = {0, 0, 0};
     for (size_t i = 0; i < rows; i++) {
@@ -193,7 +193,7 @@ static saturation judge(size_t rows, const float *weights, double *norms)
 }
 
 /* Values that are the rows of the identity make the attention of the library output its weights. */
-static bo_status attend(room *r, const float *identity, double scale, size_t dim, double *norms, saturation *out)
+static bo_status attend(workspace *r, const float *identity, double scale, size_t dim, double *norms, saturation *out)
 {
     bo_context *context = lab_context(r->run);
     const bo_attention_desc desc = {
@@ -209,7 +209,7 @@ static bo_status attend(room *r, const float *identity, double scale, size_t dim
     BO_TRY(bo_attention_create(context, &desc, &attention));
     bo_status status = bo_attention_forward(context, attention, &call);
     bo_attention_destroy(attention);
-    if (status == BO_OK) *out = judge(r->rows, r->out, norms);
+    if (status == BO_OK) *out = mean_saturation(r->rows, r->out, norms);
     return status == BO_OK ? lab_progress(r->run, 0.7) : status;
 }
 
@@ -223,13 +223,13 @@ static void record(lab_run *run, const char *column, double dim, const saturatio
     lab_point(run, "gradient", name, dim, s->root_mean_square);
 }
 
-static bo_status measure_saturation(lab_run *run, room *r, float *identity, double *norms)
+static bo_status measure_saturation(lab_run *run, workspace *r, float *identity, double *norms)
 {
     bo_rng rng = lab_rng(run, "lab.scaled-dot.softmax");
     saturation plain = {0}, scaled = {0};
     double entropy_16 = NAN;
     for (size_t j = 0; j < KEYS; j++) identity[j * KEYS + j] = 1;
-    for (size_t dim = FIRST; dim <= MOST; dim *= 2) {
+    for (size_t dim = FIRST; dim <= MAX_DIM; dim *= 2) {
         fill(&rng, &laws[0], r->rows, dim, r->q);
         fill(&rng, &laws[0], KEYS, dim, r->k);
         BO_TRY(attend(r, identity, 1, dim, norms, &plain));
@@ -252,12 +252,12 @@ static bo_status measure(lab_run *run)
     const size_t rows = lab_size(run, 1024, 256);
     float *identity = bo_alloc(lab_context(run), KEYS * KEYS, sizeof *identity, "values");
     double *norms = bo_alloc_raw(lab_context(run), rows, sizeof *norms, "norms");
-    room r;
-    bo_status status = open_room(run, rows, rows, &r);
+    workspace r;
+    bo_status status = open_workspace(run, rows, rows, &r);
     if (status == BO_OK && !(identity && norms)) status = BO_MEMORY;
     if (status == BO_OK) status = measure_variances(run, &r);
     if (status == BO_OK) status = measure_saturation(run, &r, identity, norms);
-    close_room(&r);
+    close_workspace(&r);
     bo_free(identity);
     bo_free(norms);
     return status;

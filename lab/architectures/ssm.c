@@ -250,8 +250,8 @@ static bo_status time_ratio(lab_run *run, const timing *t, const char *table, si
 
 static bo_status measure_time(lab_run *run)
 {
-    enum { MOST = 8 };
-    double lengths[MOST], ratios[MOST], few = 0, many = 0;
+    enum { MAX_LENGTHS = 8 };
+    double lengths[MAX_LENGTHS], ratios[MAX_LENGTHS], few = 0, many = 0;
     size_t count = 0;
     for (size_t tokens = 256; tokens <= lab_size(run, 16384, 4096); tokens *= 2, count++) {
         lengths[count] = (double)tokens;
@@ -271,11 +271,11 @@ static bo_status measure_time(lab_run *run)
 
 /* ---- powers ------------------------------------------------------------------------------------------------------ */
 
-enum { STATES = 32, MOST_POWER = 1024, SQUARE = STATES * STATES };
+enum { STATES = 32, MAX_POWER = 1024, SQUARE = STATES * STATES };
 
 typedef struct powers {
-    double a[SQUARE], b[STATES], room[2 * SQUARE];
-    double steps[MOST_POWER * STATES], doubled[MOST_POWER * STATES];
+    double a[SQUARE], b[STATES], scratch[2 * SQUARE];
+    double steps[MAX_POWER * STATES], doubled[MAX_POWER * STATES];
 } powers;
 
 /* Q diag(λ) Qᵀ with λ from 0.9 to 0.999. */
@@ -303,8 +303,8 @@ static bo_status closed_error(lab_run *run, bo_rng *rng, powers *p, double *wors
     double direction[STATES], closed[STATES];
     for (size_t i = 0; i < STATES; i++) direction[i] = 0.1 * bo_rng_normal(rng);
     for (size_t i = 0; i < SQUARE; i++)
-        p->room[i] = direction[i / STATES] * direction[i % STATES] + (i / STATES == i % STATES ? 1 : 0);
-    BO_TRY(lab_powers_steps(lab_context(run), STATES, p->room, p->b, LENGTH + 1, p->steps));
+        p->scratch[i] = direction[i / STATES] * direction[i % STATES] + (i / STATES == i % STATES ? 1 : 0);
+    BO_TRY(lab_powers_steps(lab_context(run), STATES, p->scratch, p->b, LENGTH + 1, p->steps));
     lab_powers_closed(STATES, direction, p->b, LENGTH, closed);
     *worst = fmax(*worst, difference(p->steps + LENGTH * STATES, closed, STATES));
     return BO_OK;
@@ -318,7 +318,7 @@ static bo_status show_powers(lab_run *run, powers *p, size_t length, double *wor
         const double start = lab_thread_seconds();
         BO_TRY(lab_powers_steps(context, STATES, p->a, p->b, length, p->steps));
         const double middle = lab_thread_seconds();
-        BO_TRY(lab_powers_doubling(context, STATES, p->a, p->b, length, p->room, p->doubled));
+        BO_TRY(lab_powers_doubling(context, STATES, p->a, p->b, length, p->scratch, p->doubled));
         seconds[0][i] = middle - start, seconds[1][i] = lab_thread_seconds() - middle;
     }
     *worst = fmax(*worst, difference(p->steps, p->doubled, length * STATES));
@@ -336,7 +336,7 @@ static bo_status measure_powers(lab_run *run)
     double worst = 0;
     powers *p = bo_alloc(lab_context(run), 1, sizeof *p, "powers of a matrix");
     bo_status status = p ? draw_powers(run, &rng, p) : BO_MEMORY;
-    for (size_t length = 16; status == BO_OK && length <= MOST_POWER; length *= 2)
+    for (size_t length = 16; status == BO_OK && length <= MAX_POWER; length *= 2)
         status = show_powers(run, p, length, &worst);
     if (status == BO_OK) status = closed_error(run, &rng, p, &worst);
     bo_free(p);

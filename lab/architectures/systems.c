@@ -3,14 +3,14 @@
 #include <complex.h>
 #include <math.h>
 
-enum { N = LAB_SYSTEM_STATES, MOST_CHANNELS = 16 };
+enum { N = LAB_SYSTEM_STATES, MAX_CHANNELS = 16 };
 
 /* Reads `columns` numbers of one channel of a parameter. */
 static bo_status parameter(lab_tape *tape, const char *prefix, const char *suffix, size_t channels, size_t channel,
                            size_t columns, double *out)
 {
-    float all[MOST_CHANNELS * 2 * N];
-    if (channels > MOST_CHANNELS) return bo_fail(tape->context, BO_INVALID, "expected at most 16 channels");
+    float all[MAX_CHANNELS * 2 * N];
+    if (channels > MAX_CHANNELS) return bo_fail(tape->context, BO_INVALID, "expected at most 16 channels");
     BO_TRY(lab_tape_read(tape, lab_join(prefix, suffix).text, all));
     for (size_t i = 0; i < columns; i++) out[i] = (double)all[channel * columns + i];
     return BO_OK;

@@ -46,7 +46,7 @@ double lab_degree_margin_e(const double numbers[LAB_DEGREES]);
 /* Largest relative difference of two numbers. */
 double lab_degree_spread(const double numbers[LAB_DEGREES]);
 /* Puts the numbers of all degrees into a row. */
-void lab_degree_put(lab_run *run, const char *table, const char *row, const double numbers[LAB_DEGREES]);
+void lab_degree_record(lab_run *run, const char *table, const char *row, const double numbers[LAB_DEGREES]);
 
 /* ---- claims and tables of both experiments ----------------------------------------------------------------------- */
 
@@ -60,19 +60,19 @@ void lab_degree_put(lab_run *run, const char *table, const char *row, const doub
 
 /* The claims about one comparison. A difference below the bound does not matter. `field` is passage for the networks of
  * the source, and source for others; `note` says what differs from it. */
-#define LAB_DEGREE_BEST(field, note, family, nets, measure, tasks, least, percent)                                     \
+#define LAB_DEGREE_BEST(field, note, family, nets, measure, tasks, lower_bound, percent)                               \
     {.name = family "-3",                                                                                              \
      .statement = nets ", the " measure " of degree 3 is at least " percent " below those of degrees 2 and 4.",        \
      .number = "ln(lowest " measure " of d = 2, 4 / " measure " of d = 3)" tasks,                                      \
      .rule = BO_LAB_AT_LEAST,                                                                                          \
-     .bound = least,                                                                                                   \
+     .bound = lower_bound,                                                                                             \
      .field = LAB_NAVON                                                                                                \
      "line 96: \"for fixed parameters budget B, where our theory claims that d = 3 is the optimal one\"" note},        \
     {                                                                                                                  \
         .name = family "-e",                                                                                           \
         .statement = nets ", the " measure " of degree e is at least " percent " below those of degrees 2, 3 and 4.",  \
         .number = "ln(lowest " measure " of d = 2, 3, 4 / " measure " of d = e)" tasks, .rule = BO_LAB_AT_LEAST,       \
-        .bound = least,                                                                                                \
+        .bound = lower_bound,                                                                                          \
         .field = LAB_NAVON                                                                                             \
             "line 72: \"further improvement can be achieved by taking each building block to be with degree e\"" note  \
     }
@@ -95,7 +95,7 @@ void lab_degree_put(lab_run *run, const char *table, const char *row, const doub
      .title = "Trained parameters of the compared networks",                                                           \
      .rows = "network, task, form of the layers",                                                                      \
      .values = "parameters",                                                                                           \
-     .picture = BO_LAB_NO_PICTURE}
+     .plot = BO_LAB_NO_PLOT}
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 

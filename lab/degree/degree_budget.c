@@ -57,12 +57,12 @@ double lab_degree_margin_e(const double numbers[LAB_DEGREES])
 
 double lab_degree_spread(const double numbers[LAB_DEGREES])
 {
-    double least = INFINITY, most = 0;
-    for (size_t i = 0; i < LAB_DEGREES; i++) least = fmin(least, numbers[i]), most = fmax(most, numbers[i]);
-    return most / least - 1;
+    double min = INFINITY, max = 0;
+    for (size_t i = 0; i < LAB_DEGREES; i++) min = fmin(min, numbers[i]), max = fmax(max, numbers[i]);
+    return max / min - 1;
 }
 
-void lab_degree_put(lab_run *run, const char *table, const char *row, const double numbers[LAB_DEGREES])
+void lab_degree_record(lab_run *run, const char *table, const char *row, const double numbers[LAB_DEGREES])
 {
     for (size_t i = 0; i < LAB_DEGREES; i++) {
         char column[16];

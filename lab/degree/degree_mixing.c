@@ -7,15 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOKENS = 3, WIDTH = 4, INPUTS = TOKENS * WIDTH, MOST_MONOMIALS = 455 }; /* C(15, 3) */
+enum { TOKENS = 3, WIDTH = 4, INPUTS = TOKENS * WIDTH, MAX_MONOMIALS = 455 }; /* C(15, 3) */
 
 /* Sequences of normal numbers, the outputs of a layer for them, and monomials. */
 typedef struct data {
     lab_run *run;
     size_t sequences;
-    float *x, *scaled, *room; /* sequences x INPUTS */
-    float *z;                 /* sequences x MOST_MONOMIALS */
-    double *y;                /* sequences */
+    float *x, *scaled, *buffer; /* sequences x INPUTS */
+    float *z;                   /* sequences x MAX_MONOMIALS */
+    double *y;                  /* sequences */
 } data;
 
 /* ---- the layer --------------------------------------------------------------------------------------------------- */
@@ -50,8 +50,8 @@ static bo_status run_layer(data *d, bo_mixer kind, bo_rng *rng)
     if (status == BO_OK) status = draw_weights(&tape, rng, kind);
     if (status == BO_OK) status = lab_tape_write(&tape, "x", d->scaled);
     if (status == BO_OK) status = lab_tape_run(&tape, &(bo_graph_pass){0});
-    if (status == BO_OK) status = lab_tape_output(&tape, d->room);
-    for (size_t s = 0; status == BO_OK && s < d->sequences; s++) d->y[s] = (double)d->room[(s + 1) * INPUTS - WIDTH];
+    if (status == BO_OK) status = lab_tape_output(&tape, d->buffer);
+    for (size_t s = 0; status == BO_OK && s < d->sequences; s++) d->y[s] = (double)d->buffer[(s + 1) * INPUTS - WIDTH];
     lab_tape_close(&tape);
     return status;
 }
@@ -78,7 +78,7 @@ static size_t monomials(const float *x, size_t degree, float *out)
 static bo_status unexplained(data *d, size_t degree, double *out)
 {
     const size_t half = d->sequences / 2;
-    float w[MOST_MONOMIALS], *targets = d->room; /* the outputs stored there have been copied to y */
+    float w[MAX_MONOMIALS], *targets = d->buffer; /* the outputs stored there have been copied to y */
     double mean = 0, size = 0, left = 0, variance = 0;
     size_t count = 0;
     for (size_t s = 0; s < d->sequences; s++) count = monomials(d->x + s * INPUTS, degree, d->z + s * count);
@@ -132,10 +132,10 @@ static bo_status open_data(data *d, bo_rng *rng)
     const size_t numbers = d->sequences * INPUTS;
     d->x = bo_alloc_raw(context, numbers, sizeof *d->x, "sequences");
     d->scaled = bo_alloc_raw(context, numbers, sizeof *d->scaled, "sequences");
-    d->room = bo_alloc_raw(context, numbers, sizeof *d->room, "answers");
-    d->z = bo_alloc_raw(context, d->sequences * MOST_MONOMIALS, sizeof *d->z, "monomials");
+    d->buffer = bo_alloc_raw(context, numbers, sizeof *d->buffer, "answers");
+    d->z = bo_alloc_raw(context, d->sequences * MAX_MONOMIALS, sizeof *d->z, "monomials");
     d->y = bo_alloc_raw(context, d->sequences, sizeof *d->y, "answers");
-    if (!d->x || !d->scaled || !d->room || !d->z || !d->y) return BO_MEMORY;
+    if (!d->x || !d->scaled || !d->buffer || !d->z || !d->y) return BO_MEMORY;
     lab_fill_normal(rng, 1, numbers, d->x);
     return BO_OK;
 }
@@ -149,7 +149,7 @@ bo_status lab_degree_mixing(lab_run *run)
     for (size_t i = 0; status == BO_OK && i < LAB_COUNT_OF(sizes); i++) status = at_size(&d, sizes[i]);
     bo_free(d.x);
     bo_free(d.scaled);
-    bo_free(d.room);
+    bo_free(d.buffer);
     bo_free(d.z);
     bo_free(d.y);
     return status;

@@ -155,7 +155,7 @@ static bo_status test(void *user)
     return status;
 }
 
-static bo_status tell(void *user, double part)
+static bo_status report(void *user, double part)
 {
     const task *t = ((const training *)user)->t;
     const family *f = t->family;
@@ -170,7 +170,7 @@ static bo_status train_network(task *t, double budget, lab_degree_results *out)
     lab_degree_shape shape = {0};
     lab_converged stopped = {0};
     lab_patience rule = t->family->stopping;
-    rule.solved = solved / 2 * guessing(t), rule.improved = test, rule.tell = tell, rule.user = &n;
+    rule.solved = solved / 2 * guessing(t), rule.improved = test, rule.report = report, rule.user = &n;
     BO_TRY(lab_degree_balance(t->run, count, t, t->family->width, budget, &shape));
     BO_TRY(make_network(t, shape, &n.network));
     const bo_trainer_desc desc = {.model = n.network,
@@ -208,9 +208,9 @@ static bo_status compare(task *t, margins *sums)
     for (t->degree = 0; t->degree < LAB_DEGREES; t->degree++) BO_TRY(train_network(t, budget, &results));
     snprintf(row, sizeof row, "%s, %s", t->desc->name, lab_degree_forms[t->form]);
     snprintf(place, sizeof place, "%s, %s", f->name, row);
-    lab_degree_put(t->run, f->errors, row, results.error);
-    lab_degree_put(t->run, f->steps, row, results.steps);
-    lab_degree_put(t->run, "parameters", place, results.parameters);
+    lab_degree_record(t->run, f->errors, row, results.error);
+    lab_degree_record(t->run, f->steps, row, results.steps);
+    lab_degree_record(t->run, "parameters", place, results.parameters);
     t->totals->spread = fmax(t->totals->spread, lab_degree_spread(results.parameters));
     sums->best_3[t->form] += lab_degree_margin_3(results.error) / (double)f->count;
     sums->best_e[t->form] += lab_degree_margin_e(results.error) / (double)f->count;
@@ -257,7 +257,7 @@ bo_status lab_degree_networks(lab_run *run)
                          .batch = 64,
                          .matrices = {12, 24},
                          .stopping = {.every = lab_size(run, 250, 40),
-                                      .most = lab_size(run, 20000, 40),
+                                      .max_steps = lab_size(run, 20000, 40),
                                       .phases = 2,
                                       .patience = 8,
                                       .gain = 0.004},
@@ -275,8 +275,8 @@ bo_status lab_degree_networks(lab_run *run)
                               .batch = 32,
                               .matrices = {12, 16},
                               .stopping = {.every = lab_size(run, 125, 40),
-                                           .least = lab_size(run, 4000, 0),
-                                           .most = lab_size(run, 10000, 40),
+                                           .min_steps = lab_size(run, 4000, 0),
+                                           .max_steps = lab_size(run, 10000, 40),
                                            .phases = 2,
                                            .patience = 8,
                                            .gain = 0.004},

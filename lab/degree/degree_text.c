@@ -17,7 +17,7 @@ typedef struct task {
 
 /* ---- one model --------------------------------------------------------------------------------------------------- */
 
-static bo_status tell(void *user, double part)
+static bo_status report(void *user, double part)
 {
     const task *t = user;
     return lab_progress(t->run, (t->done + part) / MODELS);
@@ -59,7 +59,7 @@ static bo_status train_model(task *t, double *loss, double *steps, double *param
     bo_model *model = NULL;
     lab_converged stopped = {0};
     lab_patience rule = t->stopping;
-    rule.tell = tell, rule.user = t;
+    rule.report = report, rule.user = t;
     bo_status status = make_model(t, &model);
     const bo_trainer_desc desc = {.model = model,
                                   .train.corpus = t->text.train,
@@ -135,9 +135,9 @@ static bo_status compare(task *t, int kind)
         BO_TRY(train_model(t, &results.error[d], &results.steps[d], &results.parameters[d]));
     }
     snprintf(row, sizeof row, "text, %s", kind_names[kind]);
-    lab_degree_put(t->run, "text", kind_names[kind], results.error);
-    lab_degree_put(t->run, "text-steps", kind_names[kind], results.steps);
-    lab_degree_put(t->run, "parameters", row, results.parameters);
+    lab_degree_record(t->run, "text", kind_names[kind], results.error);
+    lab_degree_record(t->run, "text-steps", kind_names[kind], results.steps);
+    lab_degree_record(t->run, "parameters", row, results.parameters);
     t->totals->spread = fmax(t->totals->spread, lab_degree_spread(results.parameters));
     lab_claim(t->run, best_3[kind], lab_degree_margin_3(results.error));
     lab_claim(t->run, best_e[kind], lab_degree_margin_e(results.error));
@@ -185,7 +185,7 @@ static bo_status measure(lab_run *run)
     task t = {.run = run,
               .totals = &totals,
               .stopping = {.every = lab_size(run, 200, 10),
-                           .most = lab_size(run, 5000, 10),
+                           .max_steps = lab_size(run, 5000, 10),
                            .phases = 2,
                            .patience = 2,
                            .gain = 0.005}};
@@ -255,17 +255,17 @@ static const bo_lab_table tables[] = {
      .title = "Language models with layers of degree d",
      .rows = "layers",
      .values = "held-out loss, nats per byte",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "text-steps",
      .title = "Language models with layers of degree d: steps until the last improvement",
      .rows = "layers",
      .values = "steps",
-     .picture = BO_LAB_NO_PICTURE},
+     .plot = BO_LAB_NO_PLOT},
     {.name = "activations",
      .title = "Text models with and without activation functions, three layers",
      .rows = "mixer, MLP",
      .values = "held-out loss in nats per byte, trained parameters",
-     .picture = BO_LAB_NO_PICTURE},
+     .plot = BO_LAB_NO_PLOT},
 };
 
 const lab_experiment lab_degree_text = {

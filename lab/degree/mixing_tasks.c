@@ -52,12 +52,12 @@ static void parity_rows(bo_rng *rng, size_t places, size_t rows, float *x, doubl
     }
 }
 
-enum { TERMS = 24, MOST_PLACES = 64 };
+enum { TERMS = 24, MAX_PLACES = 64 };
 
 /* Draws `order` different places. */
 static void draw_set(bo_rng *rng, size_t places, size_t order, size_t *set)
 {
-    size_t all[MOST_PLACES];
+    size_t all[MAX_PLACES];
     for (size_t i = 0; i < places; i++) all[i] = i;
     for (size_t i = 0; i < order; i++) {
         const size_t j = i + (size_t)bo_rng_below(rng, places - i), kept = all[j];
@@ -68,8 +68,8 @@ static void draw_set(bo_rng *rng, size_t places, size_t order, size_t *set)
 
 static void parities_rows(bo_rng *rng, const lab_mixing_desc *desc, float *x, double *y)
 {
-    const size_t places = desc->places < MOST_PLACES ? desc->places : MOST_PLACES;
-    size_t sets[TERMS][MOST_PLACES];
+    const size_t places = desc->places < MAX_PLACES ? desc->places : MAX_PLACES;
+    size_t sets[TERMS][MAX_PLACES];
     double signs[TERMS];
     for (size_t t = 0; t < TERMS; t++) {
         draw_set(rng, places, desc->order, sets[t]);

@@ -12,19 +12,19 @@
 enum { DIM = 4, PREFIX = 8, SUFFIX = 4, TOKENS = PREFIX + SUFFIX, SETTINGS = 64, NUMBERS = SETTINGS * TOKENS * DIM };
 
 /* Writes the rows of q, k and v of one prefix before those of every suffix. */
-static void put_prefix(const float *prefixes, size_t which, float *x)
+static void copy_prefix(const float *prefixes, size_t which, float *x)
 {
     for (size_t s = 0; s < SETTINGS; s++)
         memcpy(x + s * TOKENS * DIM, prefixes + which * TOKENS * DIM, PREFIX * DIM * sizeof *x);
 }
 
-static bo_status fill_cut(lab_run *run, const bo_attention *attention, bo_rng *rng, float *room, double *matrix)
+static bo_status fill_cut(lab_run *run, const bo_attention *attention, bo_rng *rng, float *buffer, double *matrix)
 {
-    float *prefixes[3], *x[3], *out = room + 6 * (size_t)NUMBERS;
-    for (size_t i = 0; i < 6; i++) *(i < 3 ? &prefixes[i] : &x[i - 3]) = room + i * (size_t)NUMBERS;
-    lab_fill_normal(rng, 1, 6 * (size_t)NUMBERS, room);
+    float *prefixes[3], *x[3], *out = buffer + 6 * (size_t)NUMBERS;
+    for (size_t i = 0; i < 6; i++) *(i < 3 ? &prefixes[i] : &x[i - 3]) = buffer + i * (size_t)NUMBERS;
+    lab_fill_normal(rng, 1, 6 * (size_t)NUMBERS, buffer);
     for (size_t a = 0; a < SETTINGS; a++) {
-        for (size_t i = 0; i < 3; i++) put_prefix(prefixes[i], a, x[i]);
+        for (size_t i = 0; i < 3; i++) copy_prefix(prefixes[i], a, x[i]);
         const bo_attention_call call = {
             .sequences = SETTINGS, .tokens = TOKENS, .q = {x[0]}, .k = {x[1]}, .v = {x[2]}, .out = {out}};
         BO_TRY(bo_attention_forward(lab_context(run), attention, &call));
@@ -38,13 +38,13 @@ static bo_status cut_rank(lab_run *run, const bo_attention_desc *desc, bo_rng *r
 {
     double values[SETTINGS];
     bo_attention *attention = NULL;
-    float *room = bo_alloc_raw(lab_context(run), 7 * (size_t)NUMBERS, sizeof *room, "sequences");
-    bo_status status = room ? bo_attention_create(lab_context(run), desc, &attention) : BO_MEMORY;
-    if (status == BO_OK) status = fill_cut(run, attention, rng, room, matrix);
+    float *buffer = bo_alloc_raw(lab_context(run), 7 * (size_t)NUMBERS, sizeof *buffer, "sequences");
+    bo_status status = buffer ? bo_attention_create(lab_context(run), desc, &attention) : BO_MEMORY;
+    if (status == BO_OK) status = fill_cut(run, attention, rng, buffer, matrix);
     if (status == BO_OK) status = bo_singular_values(lab_context(run), SETTINGS, SETTINGS, matrix, values);
     if (status == BO_OK) *rank = lab_numerical_rank(values, SETTINGS, 1e-5);
     bo_attention_destroy(attention);
-    bo_free(room);
+    bo_free(buffer);
     return status;
 }
 
@@ -87,7 +87,7 @@ static bo_status drawn(lab_run *run, bo_rng *rng, double *matrix)
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-enum { CONTEXT = 32, CUT = 24, BATCH = 64, LOGITS = 4, MOST = 48 };
+enum { CONTEXT = 32, CUT = 24, BATCH = 64, LOGITS = 4, MAX_SETTINGS = 48 };
 
 typedef struct cuts {
     lab_run *run;
@@ -121,7 +121,7 @@ static bo_status read_batch(cuts *c, lab_reader *reader, size_t first)
 /* Subtracts the row means and column means. */
 static void center(size_t n, double *matrix)
 {
-    double rows[MOST] = {0}, columns[MOST] = {0}, mean = 0;
+    double rows[MAX_SETTINGS] = {0}, columns[MAX_SETTINGS] = {0}, mean = 0;
     for (size_t i = 0; i < n * n; i++) {
         rows[i / n] += matrix[i] / (double)n;
         columns[i % n] += matrix[i] / (double)n;
@@ -144,7 +144,7 @@ static bo_status ranks_of(cuts *c, const bo_model *model, ranks *out)
     lab_reader_close(&reader);
     *out = (ranks){0};
     for (size_t l = 0; status == BO_OK && l < LOGITS; l++) {
-        double values[MOST];
+        double values[MAX_SETTINGS];
         center(n, c->matrix + l * n * n);
         status = bo_singular_values(lab_context(c->run), n, n, c->matrix + l * n * n, values);
         if (status == BO_OK) {
@@ -175,13 +175,13 @@ static bool ends_with(const char *name, const char *end)
  * random matrices there instead. */
 static bo_status draw_outputs(lab_run *run, bo_model *model, bo_rng *rng)
 {
-    enum { ROOM = 32 * 128 };
-    float values[ROOM];
+    enum { MAX_VALUES = 32 * 128 };
+    float values[MAX_VALUES];
     for (size_t i = 0; i < bo_weights_describe(bo_model_weights(model))->count; i++) {
         const bo_weight w = *bo_weights_describe(bo_model_weights(model))->weight[i];
         if (!ends_with(w.name, ".o_proj.weight") && !ends_with(w.name, ".down_proj.weight")) continue;
         const size_t count = w.shape[0] * w.shape[1];
-        if (count > ROOM)
+        if (count > MAX_VALUES)
             return bo_fail(lab_context(run), BO_UNSUPPORTED,
                            "%s has %zu numbers, more than this "
                            "experiment supports",
@@ -270,7 +270,7 @@ bo_status lab_separation_attention(lab_run *run)
     cuts *c = bo_alloc(lab_context(run), 1, sizeof *c, "cuts of a text");
     if (!c) return BO_MEMORY;
     c->run = run;
-    c->settings = lab_size(run, MOST, 24);
+    c->settings = lab_size(run, MAX_SETTINGS, 24);
     status = open_cuts(c, &rng);
     if (status == BO_OK) status = train_all(c);
     lab_text_close(&c->text);

@@ -197,7 +197,7 @@ static bo_status measure_rank(growth *g, size_t i, size_t layers)
     BO_TRY(status);
     double *ln = g->ln[cases[i].many][desc.degree][desc.width];
     ln[layers] = log((double)ranks.rank);
-    g->reached = fmin(g->reached, (double)ranks.rank / ranks.most);
+    g->reached = fmin(g->reached, (double)ranks.rank / ranks.max_rank);
     snprintf(column, sizeof column, "d = %zu, width %zu", desc.degree, desc.width);
     lab_point(g->run, cases[i].many ? "many-tokens" : "one-token", column, (double)layers, (double)ranks.rank);
     if (layers > 1)
@@ -240,7 +240,7 @@ static double mean_exponent(const growth *g, bool many, size_t degree, size_t na
     return sum / (double)count;
 }
 
-static void judge_depth(growth *g)
+static void claim_depth(growth *g)
 {
     lab_claim(g->run, "depth", mean_exponent(g, false, 0, 1, 3, false));
     lab_claim(g->run, "depth-degree-2", mean_exponent(g, true, 2, 1, 2, false));
@@ -255,15 +255,15 @@ static void extrapolate(growth *g)
     static const struct {
         const char *name;
         bool many;
-        size_t degree, most;
+        size_t degree, max_layers;
     } columns[] = {{"d = 2, one token", false, 2, 14}, {"d = 3, one token", false, 3, 9},
                    {"d = 4, one token", false, 4, 6},  {"d = 2, several", true, 2, 14},
                    {"d = 3, several", true, 3, 9},     {"d = 4, several", true, 4, 6}};
     for (size_t c = 0; c < LAB_COUNT_OF(columns); c++) {
         double before = 0;
-        for (size_t layers = 1; layers <= columns[c].most; layers++) {
+        for (size_t layers = 1; layers <= columns[c].max_layers; layers++) {
             const lab_polynomial_desc desc = network(columns[c].many, columns[c].degree, 2, layers);
-            const double ln = log(lab_token_most(&desc));
+            const double ln = log(lab_token_max_rank(&desc));
             if (layers > 1)
                 lab_point(g->run, "limit", columns[c].name, (double)layers,
                           (ln - before) / (2 * log((double)columns[c].degree)));
@@ -274,7 +274,7 @@ static void extrapolate(growth *g)
 
 /* ---- width ------------------------------------------------------------------------------------------------------- */
 
-static void judge_width(growth *g)
+static void claim_width(growth *g)
 {
     double sum = 0;
     for (size_t d = 2; d <= 4; d++) {
@@ -293,35 +293,35 @@ static void judge_width(growth *g)
 }
 
 /* ln rank by d_x (L ln d - ln d_x) and by d_x L ln d, for L > log_d d_x and one token in each half. */
-static void judge_logarithm(growth *g)
+static void claim_logarithm(growth *g)
 {
-    double least = INFINITY, most = 0;
+    double min = INFINITY, max = 0;
     for (size_t d = 2; d <= 4; d++)
         for (size_t n = 1; n <= WIDEST; n++)
             for (size_t l = 1; l <= DEEPEST; l++) {
                 const double law = (double)l * log((double)d);
                 if (g->ln[0][d][n][l] == 0 || law <= log((double)n) + 1e-9) continue;
-                least = fmin(least, g->ln[0][d][n][l] / ((law - log((double)n)) * (double)n));
-                most = fmax(most, g->ln[0][d][n][l] / (law * (double)n));
+                min = fmin(min, g->ln[0][d][n][l] / ((law - log((double)n)) * (double)n));
+                max = fmax(max, g->ln[0][d][n][l] / (law * (double)n));
             }
-    lab_claim(g->run, "logarithm", least);
-    lab_claim(g->run, "not-above", round(most * 1e9) / 1e9); /* logarithms of equal numbers may differ in rounding */
+    lab_claim(g->run, "logarithm", min);
+    lab_claim(g->run, "not-above", round(max * 1e9) / 1e9); /* logarithms of equal numbers may differ in rounding */
 }
 
 /* ---- budget ------------------------------------------------------------------------------------------------------ */
 
 /* 12 matrices: 6 layers of degree 2, 4 of degree 3, 3 of degree 4; and multiples of this budget from the number of
  * monomials. For one token in each half, degrees 2 and 4 have the same total degree 4^(B / 4) and the same number. */
-static void judge_budget(growth *g)
+static void claim_budget(growth *g)
 {
-    double least = INFINITY;
-    for (size_t n = 1; n <= 2; n++) least = fmin(least, g->ln[0][3][n][4] - fmax(g->ln[0][2][n][6], g->ln[0][4][n][3]));
-    lab_claim(g->run, "budget", least);
+    double min = INFINITY;
+    for (size_t n = 1; n <= 2; n++) min = fmin(min, g->ln[0][3][n][4] - fmax(g->ln[0][2][n][6], g->ln[0][4][n][3]));
+    lab_claim(g->run, "budget", min);
     size_t first[4] = {0};
     for (size_t n = 1; n <= 3; n++)
         for (size_t times = 1; times <= 3 && !first[n]; times++) {
             const lab_polynomial_desc two = network(false, 2, n, 6 * times), three = network(false, 3, n, 4 * times);
-            if (lab_token_most(&three) > lab_token_most(&two)) first[n] = 12 * times;
+            if (lab_token_max_rank(&three) > lab_token_max_rank(&two)) first[n] = 12 * times;
         }
     lab_note(g->run,
              "With one token in each half, the rank of degree 3 first exceeds those of degrees 2 and 4 at %zu matrices "
@@ -330,14 +330,14 @@ static void judge_budget(growth *g)
              first[1], first[2], first[3]);
 }
 
-static void judge_proxy(growth *g)
+static void claim_proxy(growth *g)
 {
-    double most = 0;
+    double max = 0;
     for (size_t n = 1; n <= 3; n++)
         for (size_t l = 1; 2 * l <= DEEPEST; l++)
             if (g->ln[0][4][n][l] > 0 && g->ln[0][2][n][2 * l] > 0)
-                most = fmax(most, fabs(g->ln[0][4][n][l] - g->ln[0][2][n][2 * l]));
-    lab_claim(g->run, "proxy", most);
+                max = fmax(max, fabs(g->ln[0][4][n][l] - g->ln[0][2][n][2 * l]));
+    lab_claim(g->run, "proxy", max);
     lab_claim(g->run, "proxy-several", exp(g->ln[1][4][2][2] - g->ln[1][2][2][4]));
 }
 
@@ -356,7 +356,7 @@ static bo_status compare_whole(growth *g)
             BO_TRY(lab_polynomial_create(context, &desc, &g->rng, &net));
             const lab_function f = lab_polynomial_function(net);
             bo_status status = lab_token_rank(context, net, &g->rng, &ranks);
-            if (status == BO_OK) status = lab_exact_rank(context, &f, (size_t)ranks.most + 4, &g->rng, &whole);
+            if (status == BO_OK) status = lab_exact_rank(context, &f, (size_t)ranks.max_rank + 4, &g->rng, &whole);
             lab_polynomial_destroy(net);
             BO_TRY(status);
             different += whole != ranks.rank;
@@ -369,12 +369,12 @@ static bo_status measure_with(growth *g)
 {
     BO_TRY(compare_whole(g));
     BO_TRY(measure_ranks(g));
-    judge_depth(g);
+    claim_depth(g);
     extrapolate(g);
-    judge_width(g);
-    judge_logarithm(g);
-    judge_budget(g);
-    judge_proxy(g);
+    claim_width(g);
+    claim_logarithm(g);
+    claim_budget(g);
+    claim_proxy(g);
     return BO_OK;
 }
 

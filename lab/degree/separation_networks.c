@@ -21,11 +21,11 @@ static bo_status rank_of(networks *n, const lab_polynomial_desc *desc, size_t *r
 {
     enum { SPARE = 8 };
     bo_context *context = lab_context(n->run);
-    const size_t most = (size_t)lab_monomial_rank(power(desc->degree, desc->layers), desc->inputs / 2);
+    const size_t max_rank = (size_t)lab_monomial_rank(power(desc->degree, desc->layers), desc->inputs / 2);
     lab_polynomial *net;
     BO_TRY(lab_polynomial_create(context, desc, &n->rng, &net));
     const lab_function f = lab_polynomial_function(net);
-    const bo_status status = lab_exact_rank(context, &f, most + SPARE, &n->rng, rank);
+    const bo_status status = lab_exact_rank(context, &f, max_rank + SPARE, &n->rng, rank);
     lab_polynomial_destroy(net);
     return status;
 }
@@ -44,15 +44,15 @@ static bo_status wide_rank(networks *n, size_t degree, size_t layers, size_t hal
 
 static bo_status known_ranks(networks *n)
 {
-    enum { HALF = 3, POWER = 4, MOST = 35 }; /* C(7, 4) monomials */
+    enum { HALF = 3, POWER = 4, MAX_RANK = 35 }; /* C(7, 4) monomials */
     bo_context *context = lab_context(n->run);
     size_t missed = 0;
-    for (size_t rank = 1; rank <= MOST; rank += 2) {
+    for (size_t rank = 1; rank <= MAX_RANK; rank += 2) {
         lab_known_rank known;
         size_t found = 0;
         BO_TRY(lab_known_rank_open(context, HALF, rank, POWER, &n->rng, &known));
         const lab_function f = lab_known_rank_function(&known);
-        const bo_status status = lab_exact_rank(context, &f, MOST + 5, &n->rng, &found);
+        const bo_status status = lab_exact_rank(context, &f, MAX_RANK + 5, &n->rng, &found);
         lab_known_rank_close(&known);
         BO_TRY(status);
         missed += found != rank;
@@ -182,7 +182,7 @@ static bo_status by_width(networks *n)
 {
     static const size_t halves[] = {1, 2, 3, 4, 8, 16, 32};
     static const struct {
-        size_t layers, most;
+        size_t layers, max_half;
     } columns[] = {{1, 32}, {2, 32}, {4, 4}};
     const size_t widest = lab_size(n->run, 32, 16);
     double exponents = 0;
@@ -193,7 +193,7 @@ static bo_status by_width(networks *n)
         for (size_t i = 0; i < LAB_COUNT_OF(halves); i++) {
             char column[24];
             size_t rank;
-            if (halves[i] > columns[c].most || halves[i] > widest) continue;
+            if (halves[i] > columns[c].max_half || halves[i] > widest) continue;
             BO_TRY(wide_rank(n, 2, columns[c].layers, halves[i], &rank));
             snprintf(column, sizeof column, "degree %zu", degree);
             lab_point(n->run, "inputs", column, (double)halves[i], (double)rank);
@@ -283,16 +283,16 @@ static bo_status rounding(networks *n)
         lab_polynomial_desc desc;
     } cases[] = {
         {"d = 3, L = 2", {3, 2, 6, 6, 0}}, {"d = 2, L = 4", {2, 4, 6, 6, 0}}, {"d = 4, L = 2", {4, 2, 6, 6, 0}}};
-    double least = 1;
+    double min_ratio = 1;
     for (size_t i = 0; i < LAB_COUNT_OF(cases); i++) {
         size_t exact, rounded;
         BO_TRY(rank_of(n, &cases[i].desc, &exact));
         BO_TRY(rounded_rank(n, &cases[i].desc, exact + exact / 8, &rounded));
         lab_cell(n->run, "rounding", cases[i].name, "modulo a prime", (double)exact);
         lab_cell(n->run, "rounding", cases[i].name, "float64", (double)rounded);
-        least = fmin(least, (double)rounded / (double)exact);
+        min_ratio = fmin(min_ratio, (double)rounded / (double)exact);
     }
-    lab_claim(n->run, "rounding", least);
+    lab_claim(n->run, "rounding", min_ratio);
     return BO_OK;
 }
 

@@ -63,12 +63,12 @@ static size_t kind_of(const unsigned char *exponents)
 }
 
 /* Finds a column for a row, reassigning others if necessary (Kuhn 1955). */
-static bool match(bool edges[KINDS][KINDS], size_t row, bool *seen, int *owner)
+static bool match(bool edges[KINDS][KINDS], size_t row, bool *visited, int *owner)
 {
     for (size_t c = 0; c < KINDS; c++) {
-        if (!edges[row][c] || seen[c]) continue;
-        seen[c] = true;
-        if (owner[c] < 0 || match(edges, (size_t)owner[c], seen, owner)) {
+        if (!edges[row][c] || visited[c]) continue;
+        visited[c] = true;
+        if (owner[c] < 0 || match(edges, (size_t)owner[c], visited, owner)) {
             owner[c] = (int)row;
             return true;
         }
@@ -84,8 +84,8 @@ static size_t term_rank(const sum *s)
     for (size_t c = 0; c < KINDS; c++) owner[c] = -1;
     for (size_t l = 0; l < s->terms; l++) edges[kind_of(s->exponents[l])][kind_of(s->exponents[l] + HALF)] = true;
     for (size_t row = 0; row < KINDS; row++) {
-        bool seen[KINDS] = {false};
-        rank += match(edges, row, seen, owner);
+        bool visited[KINDS] = {false};
+        rank += match(edges, row, visited, owner);
     }
     return rank;
 }

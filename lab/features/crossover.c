@@ -11,7 +11,7 @@ enum {
     TRAIN_HEADS = 2,
     DECODE_HEADS = 8,
     KINDS = 3,
-    MOST_LENGTHS = 10,
+    MAX_LENGTHS = 10,
     SAMPLES = 5,
     STEPS = 16
 };
@@ -199,7 +199,7 @@ static bo_status decode_some(crossover_case *c)
 static bo_status time_calls(crossover_case *c, bo_status (*call)(crossover_case *), size_t samples, double *seconds)
 {
     const size_t bytes = c->state ? bo_attention_state_bytes(c->attention) : 0;
-    double taken[SAMPLES + 1];
+    double samples_seconds[SAMPLES + 1];
     size_t calls = 1;
     /* the first sample warms up and determines the number of calls per sample */
     for (size_t s = 0; s <= samples; s++) {
@@ -210,10 +210,10 @@ static bo_status time_calls(crossover_case *c, bo_status (*call)(crossover_case 
             BO_TRY(call(c));
             sum += lab_thread_seconds() - start;
         }
-        taken[s] = sum / (double)calls;
-        if (s == 0) calls = taken[0] > 3e-3 ? 1 : (size_t)(3e-3 / fmax(taken[0], 1e-6)) + 1;
+        samples_seconds[s] = sum / (double)calls;
+        if (s == 0) calls = samples_seconds[0] > 3e-3 ? 1 : (size_t)(3e-3 / fmax(samples_seconds[0], 1e-6)) + 1;
     }
-    *seconds = lab_median(taken + 1, samples);
+    *seconds = lab_median(samples_seconds + 1, samples);
     return BO_OK;
 }
 
@@ -221,8 +221,7 @@ static bo_status time_calls(crossover_case *c, bo_status (*call)(crossover_case 
 
 typedef struct crossover_curves {
     size_t count;
-    double tokens[MOST_LENGTHS], seconds[KINDS][MOST_LENGTHS], bytes[KINDS][MOST_LENGTHS],
-        operations[KINDS][MOST_LENGTHS];
+    double tokens[MAX_LENGTHS], seconds[KINDS][MAX_LENGTHS], bytes[KINDS][MAX_LENGTHS], operations[KINDS][MAX_LENGTHS];
 } crossover_curves;
 
 /* Returns the length at which `first` becomes larger than `second`, by linear interpolation between logarithms. If one

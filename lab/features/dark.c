@@ -116,12 +116,12 @@ static const bo_lab_table tables[] = {
      .title = "Next-token accuracy, trained from scratch and finetuned from softmax",
      .rows = "attention",
      .values = "fraction of tokens predicted correctly",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "learned",
      .title = "Queries and keys of the softmax model, before and after the learned M",
      .rows = "head",
      .values = "effective dimension (at most 16); ln of the relative second moment",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "stability",
      .title = "Final training loss by learning rate (AdamW, constant rate, no gradient clipping); empty cells diverged",
      .rows = "learning rate",
@@ -223,26 +223,26 @@ static bo_status measure_accuracy(lab_run *run, const lab_text *text)
 
 /* ---- stability --------------------------------------------------------------------------------------------------- */
 
-enum { RATES = 13, RECENT = 15, MOST_STEPS = 256 };
-static const double least_rate = 1.0 / 256, spike = 0.5; /* nats above the median of the previous steps */
+enum { RATES = 13, RECENT = 15, MAX_STEPS = 256 };
+static const double min_rate = 1.0 / 256, spike_height = 0.5; /* nats above the median of the previous steps */
 
 /* The losses of one training run. */
 typedef struct history {
-    double losses[MOST_STEPS];
+    double losses[MAX_STEPS];
     size_t count;
 } history;
 
-static void remember(void *user, uint64_t step, double loss)
+static void record_loss(void *user, uint64_t step, double loss)
 {
     history *h = user;
-    if (step < MOST_STEPS) h->losses[h->count++] = loss;
+    if (step < MAX_STEPS) h->losses[h->count++] = loss;
 }
 
 static size_t spikes_in(const history *h)
 {
     size_t spikes = 0;
     for (size_t i = RECENT; i < h->count; i++)
-        spikes += h->losses[i] > lab_median(h->losses + i - RECENT, RECENT) + spike;
+        spikes += h->losses[i] > lab_median(h->losses + i - RECENT, RECENT) + spike_height;
     return spikes;
 }
 
@@ -257,14 +257,14 @@ static bo_status try_rate(lab_run *run, const lab_text *text, size_t kind, size_
     bo_model *model;
     lab_trained trained;
     history h = {0};
-    const double rate = ldexp(least_rate, (int)index);
+    const double rate = ldexp(min_rate, (int)index);
     const bo_model_desc desc = model_of(kind);
     const lab_training training = {.optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = rate, .clip = -1},
                                    .schedule = {.kind = BO_SCHEDULE_CONSTANT},
                                    .batch = lab_size(run, 8, 4),
                                    .steps = lab_size(run, 120, 24),
                                    .eval_tokens = 256,
-                                   .watch = remember,
+                                   .watch = record_loss,
                                    .user = &h,
                                    .from = 0.7 + 0.3 * (double)(index * 2 + (kind == DARK)) / (2.0 * RATES),
                                    .to = 0.7 + 0.3 * (double)(index * 2 + 1 + (kind == DARK)) / (2.0 * RATES)};
@@ -285,19 +285,20 @@ static double highest(const stability *s)
     return (double)i - 1;
 }
 
-/* Returns log2 of the highest rate whose run ends below `wanted`, relative to the lowest rate; -1 if there is none. */
-static double highest_below(const stability *s, double wanted)
+/* Returns log2 of the highest rate whose run ends below `target_loss`, relative to the lowest rate; -1 if there is
+ * none. */
+static double highest_below(const stability *s, double target_loss)
 {
     size_t i = RATES;
-    while (i > 0 && s->last[i - 1] > wanted) i--;
+    while (i > 0 && s->last[i - 1] > target_loss) i--;
     return (double)i - 1;
 }
 
-static double least_of_both(const stability *a, const stability *b)
+static double min_of_both(const stability *a, const stability *b)
 {
-    double least = INFINITY;
-    for (size_t i = 0; i < RATES; i++) least = fmin(least, fmin(a->last[i], b->last[i]));
-    return least;
+    double min = INFINITY;
+    for (size_t i = 0; i < RATES; i++) min = fmin(min, fmin(a->last[i], b->last[i]));
+    return min;
 }
 
 static bo_status measure_stability(lab_run *run, const lab_text *text)
@@ -318,7 +319,7 @@ static bo_status measure_stability(lab_run *run, const lab_text *text)
         both++;
     }
     lab_claim(run, "rate", highest(&dark) - highest(&favor));
-    const double useful = least_of_both(&favor, &dark) + 0.5; /* nats */
+    const double useful = min_of_both(&favor, &dark) + 0.5; /* nats */
     lab_claim(run, "useful-rate", highest_below(&dark, useful) - highest_below(&favor, useful));
     lab_claim(run, "spikes", both ? more / (double)both : NAN);
     return BO_OK;

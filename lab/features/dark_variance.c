@@ -34,7 +34,7 @@ double lab_dark_log_kernel(size_t dim, const double *lambda)
 
 /* ---- measured ---------------------------------------------------------------------------------------------------- */
 
-enum { MOST_DIM = 8, ROWS = 256, FREQUENCIES = 4096, SEEN = 8192 };
+enum { MAX_DIM = 8, ROWS = 256, FREQUENCIES = 4096, CALIBRATION_ROWS = 8192 };
 
 typedef enum sampling { ISOTROPIC, OPTIMAL, WHITENED, SAMPLINGS } sampling;
 static const char *const sampling_names[SAMPLINGS] = {"isotropic", "Σ*", "whitened"};
@@ -46,10 +46,10 @@ typedef struct trial {
     const double *lambda;
     bo_rng rng;
     bo_attention *attention;
-    float m[MOST_DIM * MOST_DIM]; /* the matrix M of a whitened kernel, otherwise the identity */
-    float *seen;    /* 2 x SEEN x dim: queries and keys from which the sampling distribution is estimated */
-    float *x, *z;   /* ROWS x dim, ROWS x frequencies */
-    double *square; /* one second moment per frequency */
+    float m[MAX_DIM * MAX_DIM]; /* the matrix M of a whitened kernel, otherwise the identity */
+    float *seen;                /* 2 x SEEN x dim: queries and keys from which the sampling distribution is estimated */
+    float *x, *z;               /* ROWS x dim, ROWS x frequencies */
+    double *square;             /* one second moment per frequency */
 } trial;
 
 static void trial_close(trial *t)
@@ -65,7 +65,7 @@ static void trial_close(trial *t)
 static void draw_rows(trial *t, size_t rows, bool mapped, float *out)
 {
     for (size_t r = 0; r < rows; r++) {
-        double x[MOST_DIM];
+        double x[MAX_DIM];
         for (size_t c = 0; c < t->dim; c++) x[c] = sqrt(t->lambda[c]) * bo_rng_normal(&t->rng);
         for (size_t i = 0; i < t->dim; i++) {
             double y = x[i];
@@ -78,11 +78,12 @@ static void draw_rows(trial *t, size_t rows, bool mapped, float *out)
     }
 }
 
-static bo_status make_law(trial *t, sampling law)
+static bo_status set_sampling(trial *t, sampling law)
 {
     bo_context *context = lab_context(t->run);
-    const bo_attention_call call = {.sequences = 1, .tokens = SEEN, .q = {t->seen}, .k = {t->seen + SEEN * t->dim}};
-    draw_rows(t, 2 * SEEN, false, t->seen);
+    const bo_attention_call call = {
+        .sequences = 1, .tokens = CALIBRATION_ROWS, .q = {t->seen}, .k = {t->seen + CALIBRATION_ROWS * t->dim}};
+    draw_rows(t, 2 * CALIBRATION_ROWS, false, t->seen);
     for (size_t i = 0; i < t->dim; i++) t->m[i * t->dim + i] = 1;
     if (law == OPTIMAL) return bo_attention_propose(context, t->attention, &call, NULL);
     return law == WHITENED ? bo_attention_whiten(context, t->attention, &call, 0, t->m) : BO_OK;
@@ -97,13 +98,13 @@ static bo_status trial_open(lab_run *run, sampling law, size_t dim, const double
                                     .dim = dim,
                                     .scale = 1,
                                     .features = {.features = frequencies, .draw = BO_DRAW_IID, .seed = lab_seed(run)}};
-    t->seen = bo_alloc(context, 2 * SEEN * dim, sizeof *t->seen, "queries and keys");
+    t->seen = bo_alloc(context, 2 * CALIBRATION_ROWS * dim, sizeof *t->seen, "queries and keys");
     t->x = bo_alloc(context, ROWS * dim, sizeof *t->x, "queries and keys");
     t->z = bo_alloc(context, ROWS * frequencies, sizeof *t->z, "features");
     t->square = bo_alloc(context, frequencies, sizeof *t->square, "features");
     if (!t->seen || !t->x || !t->z || !t->square) return BO_MEMORY;
     BO_TRY(bo_attention_create(context, &desc, &t->attention));
-    return make_law(t, law);
+    return set_sampling(t, law);
 }
 
 static bo_status features_of_rows(trial *t)
@@ -141,8 +142,8 @@ static const double trace =
 static void spectrum(double condition, double *lambda)
 {
     double sum = 0;
-    for (size_t i = 0; i < MOST_DIM; i++) sum += lambda[i] = pow(condition, -(double)i / (MOST_DIM - 1));
-    for (size_t i = 0; i < MOST_DIM; i++) lambda[i] *= trace / sum;
+    for (size_t i = 0; i < MAX_DIM; i++) sum += lambda[i] = pow(condition, -(double)i / (MAX_DIM - 1));
+    for (size_t i = 0; i < MAX_DIM; i++) lambda[i] *= trace / sum;
 }
 
 static bo_status mean_square(lab_run *run, sampling law, const double *lambda, double *out)
@@ -150,7 +151,7 @@ static bo_status mean_square(lab_run *run, sampling law, const double *lambda, d
     trial t;
     const size_t draws = lab_size(run, 128, 8);
     double sum = 0;
-    bo_status status = trial_open(run, law, MOST_DIM, lambda, FREQUENCIES, &t);
+    bo_status status = trial_open(run, law, MAX_DIM, lambda, FREQUENCIES, &t);
     for (size_t i = 0; status == BO_OK && i < draws; i++) {
         status = next_squares(&t, i);
         if (status == BO_OK) sum += lab_mean(t.square, FREQUENCIES);
@@ -164,14 +165,14 @@ static bo_status mean_square(lab_run *run, sampling law, const double *lambda, d
  * kernel is given isotropic data. */
 static bo_status relative_variance(lab_run *run, sampling law, double condition, double *measured, double *closed)
 {
-    double lambda[MOST_DIM], flat[MOST_DIM], square;
+    double lambda[MAX_DIM], flat[MAX_DIM], square;
     spectrum(condition, lambda);
     spectrum(1, flat);
     const double *seen = law == WHITENED ? flat : lambda;
-    const double kernel = lab_dark_log_kernel(MOST_DIM, seen);
+    const double kernel = lab_dark_log_kernel(MAX_DIM, seen);
     BO_TRY(mean_square(run, law, lambda, &square));
     *measured = square / exp(kernel) - 1;
-    *closed = expm1((law == OPTIMAL ? lab_dark_log_optimal : lab_dark_log_isotropic)(MOST_DIM, seen) - kernel);
+    *closed = expm1((law == OPTIMAL ? lab_dark_log_optimal : lab_dark_log_isotropic)(MAX_DIM, seen) - kernel);
     return BO_OK;
 }
 
@@ -199,31 +200,31 @@ bo_status lab_dark_variance(lab_run *run)
 
 /* ---- thresholds -------------------------------------------------------------------------------------------------- */
 
-enum { LEAST_LOG = 6, MOST_LOG = 14, LOGS = MOST_LOG - LEAST_LOG + 1, MOST_BLOCKS = 4096 };
+enum { MIN_LOG = 6, MAX_LOG = 14, LOGS = MAX_LOG - MIN_LOG + 1, MAX_BLOCKS = 4096 };
 
 /* Computes the tail index α of estimate² = exp(2w(q + k) - q² - k² - r w²), where q, k ~ N(0, λ), w ~ N(0, v), and r
  * comes from the importance weight. In u = w/√v and s = (q + k)/√(2λ) the exponent is a quadratic form; its largest
  * eigenvalue μ gives α = 1/2μ. Sample means of a variable without a mean grow as n^(1/α - 1). */
 static double predicted_growth(sampling law, double lambda)
 {
-    const double least = 0.05; /* the lowest precision that the library allows */
-    const double precision = law == OPTIMAL ? fmax(least, 1 - 4 * lambda / (1 + 2 * lambda)) : 1;
+    const double min_precision = 0.05; /* the lowest precision that the library allows */
+    const double precision = law == OPTIMAL ? fmax(min_precision, 1 - 4 * lambda / (1 + 2 * lambda)) : 1;
     const double a = -(1 - precision) / precision, b = -lambda, c = sqrt(2 * lambda / precision);
     const double largest = (a + b + sqrt((a - b) * (a - b) + 4 * c * c)) / 2;
     return fmax(0, 2 * largest - 1);
 }
 
 /* Returns the exponent with which the median of block means grows with the block size. */
-static double growth(size_t count, size_t most_log, const double *squares, double *means)
+static double growth(size_t count, size_t max_log, const double *squares, double *means)
 {
     double sizes[LOGS], typical[LOGS];
-    for (size_t log_size = LEAST_LOG; log_size <= most_log; log_size++) {
-        const size_t size = (size_t)1 << log_size, blocks = count / size < MOST_BLOCKS ? count / size : MOST_BLOCKS;
+    for (size_t log_size = MIN_LOG; log_size <= max_log; log_size++) {
+        const size_t size = (size_t)1 << log_size, blocks = count / size < MAX_BLOCKS ? count / size : MAX_BLOCKS;
         for (size_t b = 0; b < blocks; b++) means[b] = lab_mean(squares + b * size, size);
-        sizes[log_size - LEAST_LOG] = (double)size;
-        typical[log_size - LEAST_LOG] = lab_median(means, blocks);
+        sizes[log_size - MIN_LOG] = (double)size;
+        typical[log_size - MIN_LOG] = lab_median(means, blocks);
     }
-    return lab_exponent(sizes, typical, most_log - LEAST_LOG + 1);
+    return lab_exponent(sizes, typical, max_log - MIN_LOG + 1);
 }
 
 /* Computes estimate² for ROWS frequencies, each with its own query and key. */
@@ -242,11 +243,11 @@ static bo_status measure_growth(lab_run *run, sampling law, double lambda, doubl
 {
     trial t;
     const size_t count = lab_size(run, 1 << 19, 3 << 14);
-    double *squares = bo_alloc(lab_context(run), count + MOST_BLOCKS, sizeof *squares, "second moments");
+    double *squares = bo_alloc(lab_context(run), count + MAX_BLOCKS, sizeof *squares, "second moments");
     bo_status status = trial_open(run, law, 1, &lambda, ROWS, &t);
     if (!squares) status = BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < count; i += ROWS) status = next_singles(&t, i / ROWS, squares + i);
-    if (status == BO_OK) *out = growth(count, lab_size(run, MOST_LOG, 12), squares, squares + count);
+    if (status == BO_OK) *out = growth(count, lab_size(run, MAX_LOG, 12), squares, squares + count);
     trial_close(&t);
     bo_free(squares);
     return status;

@@ -79,7 +79,7 @@ static const bo_lab_table tables[] = {
      .title = "Bytes of state per pair held, at the largest size",
      .rows = "memory",
      .values = "bytes",
-     .picture = BO_LAB_BARS,
+     .plot = BO_LAB_BARS,
      .log_y = true},
 };
 
@@ -152,17 +152,17 @@ static bo_status recall(lab_run *run, const char *kind, size_t size, bo_recall_r
     return bo_recall_measure(lab_context(run), bo_recall_find(kind), size, &options, out);
 }
 
-static bo_status measure_sizes(lab_run *run, double held[MEMORIES][SIZES], bo_recall_result last[MEMORIES])
+static bo_status measure_sizes(lab_run *run, double recalled[MEMORIES][SIZES], bo_recall_result last[MEMORIES])
 {
     for (size_t i = 0; i < SIZES; i++)
         for (int m = 0; m < MEMORIES; m++) {
-            const size_t size = size_at(run, i), most = bo_recall_find(memories[m].kind)->most;
-            held[m][i] = NAN;
+            const size_t size = size_at(run, i), max_size = bo_recall_find(memories[m].kind)->max_size;
+            recalled[m][i] = NAN;
             BO_TRY(lab_progress(run, 0.9 * (double)(i * MEMORIES + (size_t)m) / (SIZES * MEMORIES)));
-            if (most && size > most) continue;
+            if (max_size && size > max_size) continue;
             BO_TRY(recall(run, memories[m].kind, size, &last[m]));
-            held[m][i] = last[m].capacity;
-            lab_point(run, "held", memories[m].name, (double)size, held[m][i]);
+            recalled[m][i] = last[m].capacity;
+            lab_point(run, "held", memories[m].name, (double)size, recalled[m][i]);
         }
     return BO_OK;
 }
@@ -179,7 +179,7 @@ static double mean_ratio(const double *a, const double *b)
     return sum / count;
 }
 
-static void conclude_sizes(lab_run *run, double held[MEMORIES][SIZES], const bo_recall_result last[MEMORIES])
+static void conclude_sizes(lab_run *run, double recalled[MEMORIES][SIZES], const bo_recall_result last[MEMORIES])
 {
     double sizes[SIZES], law[SIZES];
     const double ratio = predicted_ratio();
@@ -191,10 +191,10 @@ static void conclude_sizes(lab_run *run, double held[MEMORIES][SIZES], const bo_
     for (int m = 0; m < MEMORIES; m++)
         lab_cell(run, "bytes", memories[m].name, "bytes per pair", (double)last[m].bytes / fmax(last[m].capacity, 1));
     lab_cell(run, "bytes", "softmax attention", "bytes per pair", 2.0 * WIDTH * sizeof(float));
-    lab_claim(run, "law", mean_ratio(held[SUM], law));
-    lab_claim(run, "linear", lab_exponent(sizes, held[SINES], SIZES));
-    lab_claim(run, "positive", held[SINES][SIZES - 1] / fmax(held[POSITIVE][SIZES - 1], 1));
-    lab_claim(run, "ridge", mean_ratio(held[RIDGE], held[SUM]));
+    lab_claim(run, "law", mean_ratio(recalled[SUM], law));
+    lab_claim(run, "linear", lab_exponent(sizes, recalled[SINES], SIZES));
+    lab_claim(run, "positive", recalled[SINES][SIZES - 1] / fmax(recalled[POSITIVE][SIZES - 1], 1));
+    lab_claim(run, "ridge", mean_ratio(recalled[RIDGE], recalled[SUM]));
     lab_note(run, "Predicted: %.3f pairs per dimension, with values chosen from %d directions in %d dimensions.", ratio,
              CODES, WIDTH);
 }
@@ -232,10 +232,10 @@ static bo_status measure_controls(lab_run *run, const bo_recall_result last[MEMO
 
 static bo_status measure(lab_run *run)
 {
-    double held[MEMORIES][SIZES];
+    double recalled[MEMORIES][SIZES];
     bo_recall_result last[MEMORIES];
-    BO_TRY(measure_sizes(run, held, last));
-    conclude_sizes(run, held, last);
+    BO_TRY(measure_sizes(run, recalled, last));
+    conclude_sizes(run, recalled, last);
     BO_TRY(measure_newest(run));
     return measure_controls(run, last);
 }

@@ -6,7 +6,7 @@ const char *const lab_representation_names[LAB_REPRESENTATIONS] = {"cosines with
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-bo_status lab_rows_create(bo_context *context, bo_rng *rng, size_t count, size_t dim, double least, double most,
+bo_status lab_rows_create(bo_context *context, bo_rng *rng, size_t count, size_t dim, double min_norm, double max_norm,
                           lab_rows *out)
 {
     *out = (lab_rows){.count = count, .dim = dim};
@@ -20,7 +20,7 @@ bo_status lab_rows_create(bo_context *context, bo_rng *rng, size_t count, size_t
             x[j] = (float)(pow(0.8, (double)j) * bo_rng_normal(rng));
             norm2 += (double)x[j] * (double)x[j];
         }
-        const double norm = least + (most - least) * bo_rng_uniform(rng);
+        const double norm = min_norm + (max_norm - min_norm) * bo_rng_uniform(rng);
         for (size_t j = 0; j < dim; j++) x[j] *= (float)(norm / sqrt(norm2));
         out->diagonal[i] = exp(norm * norm);
     }
@@ -52,12 +52,12 @@ static size_t pick_row(const lab_rows *rows, bo_rng *rng)
 /* Multiplies f by √(p/ψ*), so that every feature has the energy K(x, x) / R over the rows. */
 static void even_out(const lab_rows *rows, size_t features, float *z)
 {
-    const double wanted = lab_rows_diagonal(rows) / (double)features;
+    const double target = lab_rows_diagonal(rows) / (double)features;
     for (size_t f = 0; f < features; f++) {
         double energy = 0;
         for (size_t i = 0; i < rows->count; i++)
             energy += (double)z[i * features + f] * (double)z[i * features + f] / (double)rows->count;
-        for (size_t i = 0; i < rows->count; i++) z[i * features + f] *= (float)sqrt(wanted / energy);
+        for (size_t i = 0; i < rows->count; i++) z[i * features + f] *= (float)sqrt(target / energy);
     }
 }
 
@@ -112,7 +112,7 @@ static bo_status fill_pool(bo_context *context, const bo_features_desc *desc, po
 }
 
 /* Turns column c into one of `features` features of exp(x·y): multiplies it by e^(|x|²/2) and √(columns / features). */
-static void take(const pool *p, size_t c, size_t features, float *z)
+static void copy_feature(const pool *p, size_t c, size_t features, float *z)
 {
     for (size_t i = 0; i < p->rows->count; i++)
         z[i * features] =
@@ -122,17 +122,17 @@ static void take(const pool *p, size_t c, size_t features, float *z)
 /* Rejection sampling: cos² ≤ 1 is the acceptance probability. */
 static bo_status choose(bo_context *context, const pool *p, bool optimal, size_t features, bo_rng *rng, float *z)
 {
-    size_t row = pick_row(p->rows, rng), taken = 0;
-    for (size_t i = 0; i < p->frequencies && taken < features; i++) {
+    size_t row = pick_row(p->rows, rng), count_taken = 0;
+    for (size_t i = 0; i < p->frequencies && count_taken < features; i++) {
         const size_t c = i + (p->coin && bo_rng_uniform(rng) < 0.5 ? p->frequencies : 0);
         const double value = (double)p->values[row * p->columns + c];
         if (optimal && bo_rng_uniform(rng) > 0.5 * (double)p->columns * value * value) continue;
-        take(p, c, features, z + taken++);
+        copy_feature(p, c, features, z + count_taken++);
         row = pick_row(p->rows, rng);
     }
-    if (taken == features) return BO_OK;
+    if (count_taken == features) return BO_OK;
     return bo_fail(context, BO_NUMERIC, "a pool of %zu cosines yielded %zu features, expected %zu", p->frequencies,
-                   taken, features);
+                   count_taken, features);
 }
 
 static bo_status draw_cosines(bo_context *context, lab_representation representation, bool optimal,
@@ -198,13 +198,13 @@ static void multiply(const lab_rows *rows, uint64_t r, size_t features, float *z
 /* Draws signs with probability proportional to (r·x)² <= |x|₁². */
 static uint64_t signs_for(const float *x, size_t dim, bo_rng *rng)
 {
-    double most = 0;
-    for (size_t j = 0; j < dim; j++) most += fabs((double)x[j]);
+    double max_norm = 0;
+    for (size_t j = 0; j < dim; j++) max_norm += fabs((double)x[j]);
     for (;;) {
         const uint64_t r = bo_rng_bits(rng);
         double sum = 0;
         for (size_t j = 0; j < dim; j++) sum += (double)(r >> j & 1 ? x[j] : -x[j]);
-        if (bo_rng_uniform(rng) * most * most < sum * sum) return r;
+        if (bo_rng_uniform(rng) * max_norm * max_norm < sum * sum) return r;
     }
 }
 

@@ -66,14 +66,14 @@ static const bo_lab_table tables[] = {
      .title = "Error relative to the predicted optimum",
      .rows = "representation",
      .values = "mean squared error / predicted optimum",
-     .picture = BO_LAB_BARS,
+     .plot = BO_LAB_BARS,
      .log_y = true,
      .theory = "standard sampling, formula"},
     {.name = "couplings",
      .title = "Error of coupled features, relative to the predicted optimum of independent ones",
      .rows = "coupling",
      .values = "mean squared error / predicted optimum",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "neighbors",
      .title = "Nearest neighbors found by inner products of features",
      .rows = "R, number of features",
@@ -95,13 +95,13 @@ typedef struct bench {
     size_t draws;
 } bench;
 
-static bo_status open_bench(lab_run *run, const char *purpose, size_t rows, double least, double most, size_t features,
-                            bench *b)
+static bo_status open_bench(lab_run *run, const char *purpose, size_t rows, double min, double max_norm,
+                            size_t features, bench *b)
 {
     bo_context *context = lab_context(run);
     bo_rng rng = lab_rng(run, purpose);
     *b = (bench){.run = run, .context = context};
-    BO_TRY(lab_rows_create(context, &rng, rows, DIM, least, most, &b->rows));
+    BO_TRY(lab_rows_create(context, &rng, rows, DIM, min, max_norm, &b->rows));
     b->kernel = bo_alloc_raw(context, rows * rows, sizeof *b->kernel, "a kernel matrix");
     b->estimate = bo_alloc_raw(context, rows * rows, sizeof *b->estimate, "an estimated kernel");
     b->z = bo_alloc_raw(context, rows * features, sizeof *b->z, "features");
@@ -166,20 +166,20 @@ static bo_status error_of_map(bench *b, bo_features_desc map, double *error)
 
 /* ---- error by number of features --------------------------------------------------------------------------------- */
 
-static double spread(const double *values, size_t count, double *least)
+static double spread(const double *values, size_t count, double *min)
 {
     double low = values[0], high = values[0];
     for (size_t i = 1; i < count; i++) {
         low = fmin(low, values[i]);
         high = fmax(high, values[i]);
     }
-    if (least) *least = low;
+    if (min) *min = low;
     return high - low;
 }
 
 static bo_status measure_errors(bench *b)
 {
-    double ratio[LENGTHS][REPRESENTATIONS], drawn[REPRESENTATIONS], mean = 0, apart = 0, least;
+    double ratio[LENGTHS][REPRESENTATIONS], drawn[REPRESENTATIONS], mean = 0, apart = 0, min;
     for (size_t i = 0; i < LENGTHS; i++) {
         const size_t features = length_at(i);
         const double optimum = b->optimum / (double)features;
@@ -207,8 +207,8 @@ static bo_status measure_errors(bench *b)
     }
     lab_claim(b->run, "floor", mean);
     lab_claim(b->run, "equal", apart);
-    const double range = spread(drawn, REPRESENTATIONS, &least);
-    lab_claim(b->run, "as-drawn", (least + range) / least);
+    const double range = spread(drawn, REPRESENTATIONS, &min);
+    lab_claim(b->run, "as-drawn", (min + range) / min);
     return BO_OK;
 }
 

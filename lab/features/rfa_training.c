@@ -63,17 +63,17 @@ static const bo_lab_table tables[] = {
      .title = "Held-out loss by training windows, in windows of the same length and with a carried state",
      .rows = "training windows",
      .values = "held-out loss, nats per token",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "kernel",
      .title = "Held-out loss of the Gaussian and the arc-cosine form",
      .rows = "attention",
      .values = "held-out loss, nats per token",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "redraw",
      .title = "Held-out loss by steps between draws, with the last draw and with another one",
      .rows = "steps between draws",
      .values = "held-out loss, nats per token",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
 };
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */

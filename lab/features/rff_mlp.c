@@ -106,13 +106,14 @@ static bo_status train(lab_run *run, const lab_text *text, size_t kind, double r
     return BO_OK;
 }
 
-/* Returns the ratio at which the loss falls to `wanted`, by linear interpolation over the logarithms of the ratios. */
-static double smallest_ratio(size_t count, const double *ratios, const double *losses, double wanted)
+/* Returns the ratio at which the loss falls to `target_loss`, by linear interpolation over the logarithms of the
+ * ratios. */
+static double smallest_ratio(size_t count, const double *ratios, const double *losses, double target_loss)
 {
     size_t i = count - 1;
-    while (i > 0 && losses[i - 1] <= wanted) i--;
+    while (i > 0 && losses[i - 1] <= target_loss) i--;
     if (i == 0) return ratios[0];
-    const double part = (losses[i - 1] - wanted) / (losses[i - 1] - losses[i]);
+    const double part = (losses[i - 1] - target_loss) / (losses[i - 1] - losses[i]);
     return ratios[i - 1] * pow(ratios[i] / ratios[i - 1], part);
 }
 
@@ -181,13 +182,13 @@ static bo_status measure_batches(lab_run *run, const lab_text *text)
 
 /* ---- on a function ----------------------------------------------------------------------------------------------- */
 
-enum { DIM = 2, WAVES = 8, TAUGHT = 1024, ASKED = 1024, TRAINED = 256, BATCH = 16, DEEP = KINDS, FORMS = 3 };
+enum { DIM = 2, WAVES = 8, TRAIN_ROWS = 1024, TEST_ROWS = 1024, TRAINED = 256, BATCH = 16, DEEP = KINDS, FORMS = 3 };
 static const char *const forms[FORMS] = {"MLP", "random features", "MLP of two layers"};
 
 typedef struct function_data {
-    float x[(TAUGHT + ASKED) * DIM];
-    double y[TAUGHT + ASKED];
-    bo_examples *taught, *asked;
+    float x[(TRAIN_ROWS + TEST_ROWS) * DIM];
+    double y[TRAIN_ROWS + TEST_ROWS];
+    bo_examples *train_examples, *test_examples;
     double deviation; /* standard deviation of the target function */
 } function_data;
 
@@ -203,24 +204,24 @@ static void draw_function(lab_run *run, double frequency, function_data *f)
         waves[w][1] = frequency * sin(angle);
         phases[w] = turn * bo_rng_uniform(&rng);
     }
-    for (size_t i = 0; i < TAUGHT + ASKED; i++) {
+    for (size_t i = 0; i < TRAIN_ROWS + TEST_ROWS; i++) {
         f->y[i] = 0;
         for (size_t c = 0; c < DIM; c++) f->x[i * DIM + c] = (float)(2 * bo_rng_uniform(&rng) - 1);
         for (size_t w = 0; w < WAVES; w++)
             f->y[i] += sin(waves[w][0] * f->x[i * DIM] + waves[w][1] * f->x[i * DIM + 1] + phases[w]);
     }
-    f->deviation = lab_deviation(f->y + TAUGHT, ASKED);
+    f->deviation = lab_deviation(f->y + TRAIN_ROWS, TEST_ROWS);
 }
 
 static bo_status make_examples(lab_run *run, double frequency, function_data *f)
 {
     bo_context *context = lab_context(run);
     draw_function(run, frequency, f);
-    const bo_examples_arrays taught = {.rows = TAUGHT, .dim = DIM, .targets = 1, .x = f->x, .y = f->y};
-    const bo_examples_arrays asked = {
-        .rows = ASKED, .dim = DIM, .targets = 1, .x = f->x + TAUGHT * DIM, .y = f->y + TAUGHT};
-    BO_TRY(bo_examples_create(context, &taught, &f->taught));
-    return bo_examples_create(context, &asked, &f->asked);
+    const bo_examples_arrays train_examples = {.rows = TRAIN_ROWS, .dim = DIM, .targets = 1, .x = f->x, .y = f->y};
+    const bo_examples_arrays test_examples = {
+        .rows = TEST_ROWS, .dim = DIM, .targets = 1, .x = f->x + TRAIN_ROWS * DIM, .y = f->y + TRAIN_ROWS};
+    BO_TRY(bo_examples_create(context, &train_examples, &f->train_examples));
+    return bo_examples_create(context, &test_examples, &f->test_examples);
 }
 
 /* One attempt: MLPs differ in the learning rate, random features in the width of their kernel. */
@@ -231,18 +232,18 @@ typedef struct attempt {
 
 /* An MLP with h hidden units trains 4h + 1 numbers, and one with two layers of h units h² + 5h + 1. Random features
  * train one number per feature plus two. */
-static void describe(const attempt *a, char *json, size_t room)
+static void describe(const attempt *a, char *json, size_t json_size)
 {
     static const char begin[] = "{\"input\": {\"kind\": \"array\"}, \"layers\": [",
                       end[] = "{\"type\": \"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}";
     const size_t h = a->form == DEEP ? (size_t)(sqrt((double)a->trained + 5.25) - 2.5) : a->trained / 4;
     if (a->form == FEATURES)
-        snprintf(json, room, "%s{\"type\": \"random-features\", \"features\": %zu, \"gamma\": %g}, %s", begin,
+        snprintf(json, json_size, "%s{\"type\": \"random-features\", \"features\": %zu, \"gamma\": %g}, %s", begin,
                  a->trained, a->gamma, end);
     else if (a->form == PLAIN)
-        snprintf(json, room, "%s{\"type\": \"linear\", \"width\": %zu}, {\"type\": \"gelu\"}, %s", begin, h, end);
+        snprintf(json, json_size, "%s{\"type\": \"linear\", \"width\": %zu}, {\"type\": \"gelu\"}, %s", begin, h, end);
     else
-        snprintf(json, room,
+        snprintf(json, json_size,
                  "%s{\"type\": \"linear\", \"width\": %zu}, {\"type\": \"gelu\"}, {\"type\": \"linear\", \"width\": "
                  "%zu}, {\"type\": \"gelu\"}, %s",
                  begin, h, h, end);
@@ -253,10 +254,10 @@ static bo_status fit(lab_run *run, const function_data *f, const attempt *a, bo_
     bo_trainer *trainer;
     bo_status status = BO_OK;
     const bo_trainer_desc desc = {.model = network,
-                                  .train.examples = f->taught,
+                                  .train.examples = f->train_examples,
                                   .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = a->rate},
                                   .batch = a->batch,
-                                  .steps = lab_size(run, 64, 6) * TAUGHT / a->batch,
+                                  .steps = lab_size(run, 64, 6) * TRAIN_ROWS / a->batch,
                                   .seed = lab_seed(run)};
     BO_TRY(bo_trainer_create(lab_context(run), &desc, &trainer));
     for (uint64_t i = 0; status == BO_OK && i < desc.steps; i++) {
@@ -274,10 +275,11 @@ static bo_status try_once(lab_run *run, const function_data *f, const attempt *a
     bo_model *network;
     bo_examples_evaluation score;
     describe(a, json, sizeof json);
-    const bo_description desc = {.text = json, .examples = f->taught, .seed = lab_seed(run)};
+    const bo_description desc = {.text = json, .examples = f->train_examples, .seed = lab_seed(run)};
     BO_TRY(bo_model_create_described(lab_context(run), &desc, &network));
     bo_status status = fit(run, f, a, network);
-    if (status == BO_OK) status = bo_model_evaluate_examples(lab_context(run), network, f->asked, BO_SPLIT_ALL, &score);
+    if (status == BO_OK)
+        status = bo_model_evaluate_examples(lab_context(run), network, f->test_examples, BO_SPLIT_ALL, &score);
     bo_model_destroy(network);
     *error = status == BO_OK && isfinite(score.rmse) ? score.rmse / f->deviation : INFINITY;
     return status == BO_NUMERIC ? BO_OK : status;
@@ -306,7 +308,7 @@ static bo_status best_errors(lab_run *run, const function_data *f, size_t traine
     return BO_OK;
 }
 
-static void put_errors(lab_run *run, const char *table, double x, const double errors[FORMS + 1])
+static void record_errors(lab_run *run, const char *table, double x, const double errors[FORMS + 1])
 {
     for (size_t form = 0; form < FORMS; form++) lab_point(run, table, forms[form], x, errors[form]);
 }
@@ -317,12 +319,12 @@ static bo_status sweep_sizes(lab_run *run, const function_data *f)
     double errors[FORMS + 1];
     for (size_t trained = TRAINED / 4; trained <= 4 * TRAINED; trained *= lab_size(run, 2, 4)) {
         BO_TRY(best_errors(run, f, trained, BATCH, errors));
-        put_errors(run, "function", (double)trained, errors);
+        record_errors(run, "function", (double)trained, errors);
         if (trained == TRAINED) lab_claim(run, "function", errors[FEATURES] / errors[FORMS]);
     }
     for (size_t batch = 1; batch <= 64; batch *= lab_size(run, 4, 8)) {
         BO_TRY(best_errors(run, f, TRAINED, batch, errors));
-        put_errors(run, "function-batch", (double)batch, errors);
+        record_errors(run, "function-batch", (double)batch, errors);
         if (batch == 1) lab_claim(run, "function-batch", errors[FEATURES] / errors[FORMS]);
     }
     return BO_OK;
@@ -337,11 +339,11 @@ static bo_status measure_function(lab_run *run, double frequency, bool sizes)
     bo_status status = make_examples(run, frequency, f);
     if (status == BO_OK) status = sizes ? sweep_sizes(run, f) : best_errors(run, f, TRAINED, BATCH, errors);
     if (status == BO_OK && !sizes) {
-        put_errors(run, "frequency", frequency, errors);
+        record_errors(run, "frequency", frequency, errors);
         if (frequency < 2) lab_claim(run, "smooth", errors[FORMS]);
     }
-    bo_examples_destroy(f->taught);
-    bo_examples_destroy(f->asked);
+    bo_examples_destroy(f->train_examples);
+    bo_examples_destroy(f->test_examples);
     bo_free(f);
     return status;
 }

@@ -99,7 +99,7 @@ static const bo_lab_table tables[] = {
 /* ---- the problem ------------------------------------------------------------------------------------------------- */
 
 enum { DIM = 5, BUMPS = 40 };
-static const double true_gamma = 0.1, noise = 0.2, usual_lambda = 0.1;
+static const double true_gamma = 0.1, noise = 0.2, default_lambda = 0.1;
 
 /* y = f(x) + noise, where x ~ N(0, I) and f is a sum of Gaussian bumps with variance 1 over the rows. The test set has
  * the same number of rows; its targets are f without noise. */
@@ -315,7 +315,7 @@ static bo_status measure_sizes(problem *p)
             double error = 0;
             for (size_t d = 0; d < draws; d++) {
                 const bo_features_desc map = map_of(kind, features, lab_seed(p->run) * 1000 + d);
-                BO_TRY(fit(p, &map, usual_lambda, BO_SOLVER_AUTO, NULL));
+                BO_TRY(fit(p, &map, default_lambda, BO_SOLVER_AUTO, NULL));
                 error += distance2(p, p->prediction, p->truth) / (double)draws;
                 gap[kind][i] += distance2(p, p->prediction, p->best) / (double)draws;
             }
@@ -350,7 +350,7 @@ static bo_status sweep(problem *p, const char *table, const double *gamma, const
     return BO_OK;
 }
 
-static double least(const double *values, size_t count)
+static double minimum(const double *values, size_t count)
 {
     double low = values[0];
     for (size_t i = 1; i < count; i++) low = fmin(low, values[i]);
@@ -359,17 +359,17 @@ static double least(const double *values, size_t count)
 
 static bo_status measure_sweeps(problem *p)
 {
-    double gamma[STEPS], lambda[STEPS], usual[STEPS], same[STEPS], error[AMOUNTS][STEPS];
+    double gamma[STEPS], lambda[STEPS], default_lambdas[STEPS], same[STEPS], error[AMOUNTS][STEPS];
     for (size_t s = 0; s < STEPS; s++) {
         gamma[s] = true_gamma * pow(64, ((double)s - 4) / 4);
         lambda[s] = pow(10, (double)s - 6);
-        usual[s] = usual_lambda;
+        default_lambdas[s] = default_lambda;
         same[s] = true_gamma;
     }
-    BO_TRY(sweep(p, "bandwidth", gamma, usual, gamma, error));
-    lab_claim(p->run, "bandwidth", fmin(error[2][0], error[2][STEPS - 1]) / least(error[2], STEPS));
+    BO_TRY(sweep(p, "bandwidth", gamma, default_lambdas, gamma, error));
+    lab_claim(p->run, "bandwidth", fmin(error[2][0], error[2][STEPS - 1]) / minimum(error[2], STEPS));
     BO_TRY(sweep(p, "lambda", same, lambda, lambda, error));
-    lab_claim(p->run, "lambda", error[1][0] / least(error[1], STEPS));
+    lab_claim(p->run, "lambda", error[1][0] / minimum(error[1], STEPS));
     return BO_OK;
 }
 
@@ -378,12 +378,12 @@ static bo_status measure_sweeps(problem *p)
 /* max |a - b| / max |a| */
 static double relative_difference(size_t count, const double *a, const double *b)
 {
-    double difference = 0, most = 0;
+    double difference = 0, max = 0;
     for (size_t i = 0; i < count; i++) {
         difference = fmax(difference, fabs(a[i] - b[i]));
-        most = fmax(most, fabs(a[i]));
+        max = fmax(max, fabs(a[i]));
     }
-    return difference / most;
+    return difference / max;
 }
 
 /* Uses half as many features as rows, and twice as many, so that each solver is in its intended range once. */
@@ -393,9 +393,9 @@ static bo_status measure_solvers(problem *p)
     for (size_t i = 0; i < 2; i++) {
         const bo_features_desc map = map_of(SINCOS, p->rows / 2 << (2 * i), lab_seed(p->run));
         bo_machine *primal = NULL, *dual = NULL;
-        bo_status status = fit(p, &map, usual_lambda, BO_SOLVER_PRIMAL, &primal);
+        bo_status status = fit(p, &map, default_lambda, BO_SOLVER_PRIMAL, &primal);
         for (size_t k = 0; status == BO_OK && k < p->rows; k++) p->best[k] = p->prediction[k];
-        if (status == BO_OK) status = fit(p, &map, usual_lambda, BO_SOLVER_DUAL, &dual);
+        if (status == BO_OK) status = fit(p, &map, default_lambda, BO_SOLVER_DUAL, &dual);
         if (status == BO_OK) {
             worst = fmax(worst, relative_difference(p->rows, p->best, p->prediction));
             worst = fmax(worst, relative_difference(map.features, bo_machine_report(primal)->beta,
@@ -413,7 +413,7 @@ static bo_status measure_all(problem *p)
 {
     p->fits = (double)(SIZES * MAPS * fit_draws(p) + 2 * STEPS * AMOUNTS + 4);
     BO_TRY(measure_kernel(p));
-    BO_TRY(fit_exact(p, true_gamma, usual_lambda, p->best));
+    BO_TRY(fit_exact(p, true_gamma, default_lambda, p->best));
     BO_TRY(measure_sizes(p));
     BO_TRY(measure_sweeps(p));
     return measure_solvers(p);

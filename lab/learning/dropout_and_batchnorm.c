@@ -69,7 +69,7 @@ static const bo_lab_table tables[] = {
      .title = "Test error of a network by order of its layers, q = 0.5",
      .rows = "order",
      .values = "mean squared error",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
 };
 
 enum { ROWS = 64, DIM = 8 };

@@ -77,7 +77,7 @@ static const bo_lab_table tables[] = {
      .theory = "pathwise, predicted"},
 };
 
-enum { MOST = 256, SIZES = 5, STEEPS = 5 };
+enum { MAX_SAMPLES = 256, SIZES = 5, STEEPS = 5 };
 static const double sigma = 0.5;
 
 /* ---- the functions: f(x) = Σ h(c x_i) ---------------------------------------------------------------------------- */
@@ -130,8 +130,8 @@ static double predicted_variance(size_t dim, const moments *m)
     double spread = 0, sum = 0;
     for (size_t i = 0; i < dim; i++) spread += m[i].square - m[i].mean * m[i].mean;
     for (size_t i = 0; i < dim; i++) {
-        const double others = spread - (m[i].square - m[i].mean * m[i].mean), mean = -m[i].mean;
-        const double second = others + mean * mean + 2 * mean * m[i].mean_2 + m[i].square_2;
+        const double other_variance = spread - (m[i].square - m[i].mean * m[i].mean), mean = -m[i].mean;
+        const double second = other_variance + mean * mean + 2 * mean * m[i].mean_2 + m[i].square_2;
         sum += second / (sigma * sigma) - m[i].gradient * m[i].gradient;
     }
     return sum / (double)dim;
@@ -144,7 +144,7 @@ typedef struct samples {
     lab_run *run;
     size_t rows, dim;
     double c;
-    double theta[MOST];
+    double theta[MAX_SAMPLES];
     float *noise, *x, *h, *slope; /* rows x dim */
     double *f;                    /* rows */
 } samples;
@@ -235,7 +235,7 @@ typedef struct outcome {
     double variance, along;
 } outcome;
 
-static outcome judge(const samples *s, estimator e, const moments *m)
+static outcome evaluate_estimator(const samples *s, estimator e, const moments *m)
 {
     outcome out = {0, 0};
     double total = 0, norm = 0;
@@ -265,13 +265,13 @@ static size_t row_count(const lab_run *run)
 
 static bo_status measure_dimension(lab_run *run, size_t dim, outcome out[ESTIMATORS], double *predicted)
 {
-    moments m[MOST];
+    moments m[MAX_SAMPLES];
     samples s;
     bo_status status = open_samples(run, row_count(run), dim, &s);
     for (size_t i = 0; i < dim; i++) m[i] = moments_of(SOFTPLUS, 1, s.theta[i]);
     if (status == BO_OK) status = draw(&s, SOFTPLUS, dim);
     for (int e = 0; status == BO_OK && e < ESTIMATORS; e++) {
-        out[e] = judge(&s, (estimator)e, m);
+        out[e] = evaluate_estimator(&s, (estimator)e, m);
         lab_point(run, "dimension", estimator_names[e], (double)dim, out[e].variance);
     }
     *predicted = predicted_variance(dim, m);
@@ -312,7 +312,7 @@ static bo_status measure_steepness(lab_run *run)
         const moments m = moments_of(SIGMOID, s.c, 0);
         status = draw(&s, SIGMOID, 1000 + i);
         if (status != BO_OK) break;
-        const outcome score = judge(&s, BASELINE, &m), pathwise = judge(&s, PATHWISE, &m);
+        const outcome score = evaluate_estimator(&s, BASELINE, &m), pathwise = evaluate_estimator(&s, PATHWISE, &m);
         lab_point(run, "steepness", "pathwise", s.c, pathwise.variance);
         lab_point(run, "steepness", "score function with baseline", s.c, score.variance);
         lab_point(run, "steepness", "pathwise, predicted", s.c, m.slope_square - m.slope * m.slope);
@@ -331,8 +331,8 @@ static bo_status measure_step(lab_run *run)
     for (size_t i = 0; i < DIM; i++) m[i] = moments_of(STEP, 1, s.theta[i]);
     if (status == BO_OK) status = draw(&s, STEP, 2000);
     if (status == BO_OK) {
-        lab_claim(run, "step", fabs(judge(&s, PATHWISE, m).along));
-        lab_claim(run, "step-score", judge(&s, BASELINE, m).along);
+        lab_claim(run, "step", fabs(evaluate_estimator(&s, PATHWISE, m).along));
+        lab_claim(run, "step-score", evaluate_estimator(&s, BASELINE, m).along);
     }
     close_samples(&s);
     return status;

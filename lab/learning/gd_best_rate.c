@@ -49,7 +49,7 @@ static const bo_lab_table tables[] = {
      .title = "The rate with the smallest worst-case contraction factor, found by search",
      .rows = "problem",
      .values = "rate · (σ_max² + σ_min²); contraction factor",
-     .picture = BO_LAB_NO_PICTURE},
+     .plot = BO_LAB_NO_PLOT},
     {.name = "starts",
      .title = "Best constant rate for random starts, 16 singular values, κ = 100",
      .rows = "steps",
@@ -232,22 +232,22 @@ static const size_t counts[COUNTS] = {5, 20, 80, 320, 640, 1280, 2560};
 /* For each number of steps and start: the smallest error over the rates, its rate, and the error at the worst-case
  * rate. */
 typedef struct contest {
-    double best[COUNTS][STARTS], rate[COUNTS][STARTS], usual[COUNTS][STARTS];
+    double best[COUNTS][STARTS], rate[COUNTS][STARTS], default_error[COUNTS][STARTS];
 } contest;
 
-static bo_status run_rate(lab_run *run, errors *e, double rate, bool usual, size_t most, contest *c)
+static bo_status run_rate(lab_run *run, errors *e, double rate, bool is_default, size_t max_count, contest *c)
 {
     const size_t dim = e->problem.dim;
     size_t next = 0;
     draw_starts(run, e);
     BO_TRY(lab_tape_write(&e->descent.tape, "w", e->rows));
-    for (size_t t = 1; t <= counts[most - 1]; t++) {
+    for (size_t t = 1; t <= counts[max_count - 1]; t++) {
         BO_TRY(lab_descent_step(&e->descent, rate, NULL));
         if (t != counts[next]) continue;
         BO_TRY(lab_tape_read(&e->descent.tape, "w", e->rows));
         for (size_t s = 0; s < e->starts; s++) {
             const double error = size_of(e->rows + s * dim, dim);
-            if (usual) c->usual[next][s] = error;
+            if (is_default) c->default_error[next][s] = error;
             if (error >= c->best[next][s]) continue;
             c->best[next][s] = error;
             c->rate[next][s] = rate;
@@ -259,20 +259,20 @@ static bo_status run_rate(lab_run *run, errors *e, double rate, bool usual, size
 
 /* Rates from half the worst-case rate up to it and on to the threshold, more closely spaced near it, where long runs
  * differ. */
-static double rate_at(size_t i, double usual, double limit)
+static double rate_at(size_t i, double default_rate, double limit)
 {
-    if (i < BELOW) return usual * (1 - 0.5 * pow(2e-4, (double)i / (BELOW - 1)));
-    return usual + (limit - usual) * pow(0.5, (double)(i - BELOW));
+    if (i < BELOW) return default_rate * (1 - 0.5 * pow(2e-4, (double)i / (BELOW - 1)));
+    return default_rate + (limit - default_rate) * pow(0.5, (double)(i - BELOW));
 }
 
-static bo_status run_contest(lab_run *run, errors *e, double usual, size_t most, contest *c)
+static bo_status run_contest(lab_run *run, errors *e, double default_rate, size_t max_count, contest *c)
 {
     const double limit = 1 / (e->problem.scales[0] * e->problem.scales[0]);
     for (size_t i = 0; i < COUNTS; i++)
         for (size_t s = 0; s < STARTS; s++) c->best[i][s] = INFINITY;
-    BO_TRY(run_rate(run, e, usual, true, most, c));
+    BO_TRY(run_rate(run, e, default_rate, true, max_count, c));
     for (size_t i = 0; i < RATES; i++) {
-        BO_TRY(run_rate(run, e, rate_at(i, usual, limit), false, most, c));
+        BO_TRY(run_rate(run, e, rate_at(i, default_rate, limit), false, max_count, c));
         BO_TRY(lab_progress(run, 0.7 + 0.3 * (double)i / RATES));
     }
     return BO_OK;
@@ -281,37 +281,37 @@ static bo_status run_contest(lab_run *run, errors *e, double usual, size_t most,
 static double share_better(const contest *c, size_t count, size_t starts)
 {
     size_t better = 0;
-    for (size_t s = 0; s < starts; s++) better += c->best[count][s] < 0.9 * c->usual[count][s];
+    for (size_t s = 0; s < starts; s++) better += c->best[count][s] < 0.9 * c->default_error[count][s];
     return (double)better / (double)starts;
 }
 
-static void tell_contest(lab_run *run, const contest *c, double usual, size_t most, size_t starts)
+static void report_contest(lab_run *run, const contest *c, double default_rate, size_t max_count, size_t starts)
 {
     double x[COUNTS], gains[COUNTS], ratio[STARTS];
-    for (size_t i = 0; i < most; i++) {
+    for (size_t i = 0; i < max_count; i++) {
         x[i] = (double)counts[i];
         lab_point(run, "starts", "fraction with a rate at least 10% closer", x[i], share_better(c, i, starts));
-        for (size_t s = 0; s < starts; s++) ratio[s] = c->rate[i][s] / usual;
+        for (size_t s = 0; s < starts; s++) ratio[s] = c->rate[i][s] / default_rate;
         lab_point(run, "starts", "median best rate / worst-case rate", x[i], lab_median(ratio, starts));
-        for (size_t s = 0; s < starts; s++) ratio[s] = c->usual[i][s] / c->best[i][s];
+        for (size_t s = 0; s < starts; s++) ratio[s] = c->default_error[i][s] / c->best[i][s];
         gains[i] = lab_median(ratio, starts);
         lab_point(run, "starts", "median gain: error / smallest error", x[i], gains[i]);
     }
     lab_claim(run, "given-start", share_better(c, 1, starts));
-    lab_claim(run, "long-run", lab_exponent(x + most - 3, gains + most - 3, 3));
+    lab_claim(run, "long-run", lab_exponent(x + max_count - 3, gains + max_count - 3, 3));
 }
 
 static bo_status measure_starts(lab_run *run)
 {
     errors e;
-    const size_t starts = lab_size(run, STARTS, 60), most = lab_size(run, COUNTS, COUNTS - 2);
+    const size_t starts = lab_size(run, STARTS, 60), max_count = lab_size(run, COUNTS, COUNTS - 2);
     contest *c = bo_alloc(lab_context(run), 1, sizeof *c, "a contest of rates");
     bo_status status = c ? open_errors(run, 16, 100, starts, &e) : BO_MEMORY;
     if (status == BO_OK) {
         const double first = e.problem.scales[0], last = e.problem.scales[15];
-        const double usual = 1 / (first * first + last * last);
-        status = run_contest(run, &e, usual, most, c);
-        if (status == BO_OK) tell_contest(run, c, usual, most, starts);
+        const double default_rate = 1 / (first * first + last * last);
+        status = run_contest(run, &e, default_rate, max_count, c);
+        if (status == BO_OK) report_contest(run, c, default_rate, max_count, starts);
         close_errors(&e);
     }
     bo_free(c);

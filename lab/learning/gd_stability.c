@@ -60,7 +60,7 @@ static const bo_lab_table tables[] = {
      .title = "Largest learning rate that converges",
      .rows = "problem",
      .values = "learning rate · σ_max²",
-     .picture = BO_LAB_BARS,
+     .plot = BO_LAB_BARS,
      .theory = "1/σ_max²"},
     {.name = "contraction",
      .title = "Contraction factor of the error along the largest singular direction",
@@ -194,10 +194,10 @@ static bo_status follow(lab_descent *descent, const lab_least_squares *p, double
 /* Counts only steps before the error is 1e-4 of the first, because rounding dominates later. */
 static double share_of_flips(const double *error, size_t steps)
 {
-    size_t flips = 0, seen = 0;
-    for (size_t t = 0; t < steps && fabs(error[t + 1]) > 1e-4 * fabs(error[0]); t++, seen++)
+    size_t flips = 0, checked = 0;
+    for (size_t t = 0; t < steps && fabs(error[t + 1]) > 1e-4 * fabs(error[0]); t++, checked++)
         flips += error[t] * error[t + 1] < 0;
-    return (double)flips / (double)seen;
+    return (double)flips / (double)checked;
 }
 
 static double steps_until(const double *error, size_t steps, double part)
@@ -210,8 +210,8 @@ static double steps_until(const double *error, size_t steps, double part)
 enum { FOLLOWED = 400 };
 
 typedef struct followed {
-    double steps;          /* largest |counted - predicted| */
-    double calm, restless; /* largest fraction of sign changes below half the threshold, smallest above it */
+    double steps;                /* largest |counted - predicted| */
+    double max_below, min_above; /* largest fraction of sign changes below half the threshold, smallest above it */
 } followed;
 
 static bo_status measure_mode(lab_run *run, lab_descent *descent, const lab_least_squares *p, followed *out)
@@ -228,9 +228,9 @@ static bo_status measure_mode(lab_run *run, lab_descent *descent, const lab_leas
         const double predicted = ceil(log(1e-3) / log(fabs(factor))), flips = share_of_flips(error, FOLLOWED);
         out->steps = fmax(out->steps, fabs(steps_until(error, FOLLOWED, 1e-3) - predicted));
         if (parts[i] < 0.5)
-            out->calm = fmax(out->calm, flips);
+            out->max_below = fmax(out->max_below, flips);
         else
-            out->restless = fmin(out->restless, flips);
+            out->min_above = fmin(out->min_above, flips);
     }
     return BO_OK;
 }
@@ -239,13 +239,13 @@ static bo_status measure_modes(lab_run *run, bo_rng *rng)
 {
     lab_least_squares p;
     lab_descent descent = {0};
-    followed found = {.restless = 1};
+    followed found = {.min_above = 1};
     BO_TRY(open_problem(run, &(problem){"", 32, 16, 100, 0}, rng, &p));
     bo_status status = lab_perturbed_open(lab_context(run), &p, NULL, 1, &lab_plain_descent, 1, &descent);
     if (status == BO_OK) status = measure_mode(run, &descent, &p, &found);
     if (status == BO_OK) {
-        lab_claim(run, "no-oscillation", found.calm);
-        lab_claim(run, "oscillation", found.restless);
+        lab_claim(run, "no-oscillation", found.max_below);
+        lab_claim(run, "oscillation", found.min_above);
         lab_claim(run, "steps", found.steps);
     }
     lab_descent_close(&descent);
@@ -372,13 +372,13 @@ static bo_status measure_edge(lab_run *run, network *n, double first, double par
     enum { PIECES = 10 };
     const double rate = part * 2 / first;
     const size_t piece = lab_size(run, 1000, 300);
-    double last[2] = {0}, now = first;
+    double last[2] = {0}, current = first;
     BO_TRY(set(n, n->start));
     for (size_t i = 0; i <= PIECES; i++) {
         for (size_t t = 0; i > 0 && t < piece; t++) BO_TRY(lab_descent_step(&n->descent, rate, NULL));
-        if (i > 0) BO_TRY(sharpness(n, 100, &now));
-        last[i % 2] = now * rate / 2;
-        lab_point(run, "sharpness", column, (double)(i * piece), now * rate / 2);
+        if (i > 0) BO_TRY(sharpness(n, 100, &current));
+        last[i % 2] = current * rate / 2;
+        lab_point(run, "sharpness", column, (double)(i * piece), current * rate / 2);
     }
     if (part == EDGE_PART) lab_claim(run, "edge", lab_mean(last, 2));
     if (part == SLOW_PART) lab_claim(run, "edge-slow", lab_mean(last, 2));

@@ -88,7 +88,7 @@ static const bo_lab_table tables[] = {
      .title = "Test error by model",
      .rows = "task",
      .values = "squared error relative to the target",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "growth",
      .title = "Test error by number of frozen tangent features, mean of three tasks",
      .rows = "features",
@@ -105,12 +105,12 @@ static const bo_lab_table tables[] = {
      .title = "Training on 1024 frozen features, of which 8 are relevant, with 200 examples",
      .rows = "optimizer",
      .values = "fractions",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
 };
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
-enum { TASKS = 3, INPUTS = 20, PART = 300, HIDDEN = 128, MOST_WIDTHS = 4, FEW = 64 };
+enum { TASKS = 3, INPUTS = 20, PART = 300, HIDDEN = 128, MAX_WIDTHS = 4, FEW = 64 };
 static const char *const task_names[TASKS] = {"parity of 2 of 20", "|u·x|, one direction of 20", "teacher of 64 units"};
 
 static double target_of(size_t task, const float *x, const double *hidden)
@@ -203,7 +203,7 @@ static bo_status train_network(lab_run *run, const lab_examples *e, bool frozen,
 
 /* ---- one task ---------------------------------------------------------------------------------------------------- */
 
-typedef enum kind { KERNEL, KERNEL_STEPS, MOST, CHOSEN, LINEARIZED, FROZEN, NETWORK_SGD, NETWORK, MODELS } kind;
+typedef enum kind { KERNEL, KERNEL_STEPS, WIDEST, CHOSEN, LINEARIZED, FROZEN, NETWORK_SGD, NETWORK, MODELS } kind;
 static const char *const model_names[MODELS] = {"tangent kernel",
                                                 "tangent kernel, same number of steps",
                                                 "all tangent features, Adam",
@@ -212,12 +212,12 @@ static const char *const model_names[MODELS] = {"tangent kernel",
                                                 "frozen hidden layer, Adam",
                                                 "network, SGD",
                                                 "network, Adam"};
-static const size_t widths[MOST_WIDTHS] = {8, 32, HIDDEN, 1024};
+static const size_t widths[MAX_WIDTHS] = {8, 32, HIDDEN, 1024};
 
 typedef struct results {
     double of[TASKS][MODELS];
     /* by number of hidden units */
-    double adam[TASKS][MOST_WIDTHS], flow[TASKS][MOST_WIDTHS], chosen[TASKS][MOST_WIDTHS];
+    double adam[TASKS][MAX_WIDTHS], flow[TASKS][MAX_WIDTHS], chosen[TASKS][MAX_WIDTHS];
 } results;
 
 /* Buffers of one task. */
@@ -252,7 +252,7 @@ static bo_status measure_features(bench *b, size_t m, double *adam, double *flow
     BO_TRY(lab_tangent_map(lab_context(b->run), e, m, &rng, b->phi));
     BO_TRY(lab_feature_kernel(lab_context(b->run), lab_examples_rows(e), desc.width, b->phi, b->kernel));
     BO_TRY(lab_kernel_flow(lab_context(b->run), e, b->kernel, INFINITY, &flown));
-    desc.rates = lab_size(b->run, LAB_MOST_TRIED, 2);
+    desc.rates = lab_size(b->run, LAB_MAX_TRIALS, 2);
     desc.rate = (lab_quick(b->run) ? 0.27 : 0.03) / typical_length(e->train, desc.width, b->phi);
     BO_TRY(lab_stop(b->run, &desc, &out));
     BO_TRY(lab_choose_features(lab_context(b->run), e, desc.width, b->phi, FEW, &few));
@@ -280,7 +280,7 @@ static bo_status measure_task(bench *b, size_t task, results *out)
         BO_TRY(lab_progress(b->run, 0.1 + 0.9 * ((double)task + (double)(i + 1) / (double)b->widths) / TASKS));
         if (widths[i] == HIDDEN) errors[LINEARIZED] = out->adam[task][i];
     }
-    errors[MOST] = out->adam[task][b->widths - 1];
+    errors[WIDEST] = out->adam[task][b->widths - 1];
     errors[CHOSEN] = out->chosen[task][b->widths - 1];
     for (kind k = 0; k < MODELS; k++) lab_cell(b->run, "errors", task_names[task], model_names[k], errors[k]);
     return BO_OK;
@@ -296,7 +296,7 @@ static double mean_ratio(const results *r, kind a, kind b)
     return exp(sum / TASKS);
 }
 
-static void judge(const bench *b, const results *r)
+static void claim_results(const bench *b, const results *r)
 {
     for (size_t i = 0; i < b->widths; i++) {
         const double features = (double)lab_tangent_features(b->examples.dim, widths[i]);
@@ -316,9 +316,9 @@ static void judge(const bench *b, const results *r)
     }
     lab_claim(b->run, "gap", mean_ratio(r, KERNEL, NETWORK));
     lab_claim(b->run, "disabled", mean_ratio(r, KERNEL, LINEARIZED));
-    lab_claim(b->run, "adam-limit", mean_ratio(r, KERNEL, MOST));
-    lab_claim(b->run, "as-many-steps", mean_ratio(r, KERNEL_STEPS, MOST));
-    lab_claim(b->run, "erased", mean_ratio(r, MOST, NETWORK));
+    lab_claim(b->run, "adam-limit", mean_ratio(r, KERNEL, WIDEST));
+    lab_claim(b->run, "as-many-steps", mean_ratio(r, KERNEL_STEPS, WIDEST));
+    lab_claim(b->run, "erased", mean_ratio(r, WIDEST, NETWORK));
     lab_claim(b->run, "subfeatures", mean_ratio(r, CHOSEN, NETWORK));
     lab_claim(b->run, "subfeatures-kernel", mean_ratio(r, KERNEL, CHOSEN));
 }
@@ -327,19 +327,19 @@ static bo_status measure_tasks(bench *b)
 {
     results r = {0};
     for (size_t task = 0; task < TASKS; task++) BO_TRY(measure_task(b, task, &r));
-    judge(b, &r);
+    claim_results(b, &r);
     return BO_OK;
 }
 
 static bo_status measure_models(lab_run *run)
 {
-    bench b = {.run = run, .widths = lab_size(run, MOST_WIDTHS, MOST_WIDTHS - 1)};
+    bench b = {.run = run, .widths = lab_size(run, MAX_WIDTHS, MAX_WIDTHS - 1)};
     b.examples = (lab_examples){.dim = INPUTS + 1, .train = PART, .valid = PART, .test = 2 * PART};
-    const size_t rows = lab_examples_rows(&b.examples), most = widths[b.widths - 1];
+    const size_t rows = lab_examples_rows(&b.examples), max_width = widths[b.widths - 1];
     bo_context *context = lab_context(run);
     b.examples.x = bo_alloc(context, rows * b.examples.dim, sizeof *b.examples.x, "examples");
     b.examples.y = bo_alloc(context, rows, sizeof *b.examples.y, "examples");
-    b.phi = bo_alloc(context, rows * lab_tangent_features(b.examples.dim, most), sizeof *b.phi, "features");
+    b.phi = bo_alloc(context, rows * lab_tangent_features(b.examples.dim, max_width), sizeof *b.phi, "features");
     b.kernel = bo_alloc(context, rows * rows, sizeof *b.kernel, "a kernel");
     bo_status status = b.examples.x && b.examples.y && b.phi && b.kernel ? measure_tasks(&b) : BO_MEMORY;
     bo_free(b.examples.x);

@@ -7,11 +7,11 @@
 
 /* A sign step changes weight p by -sign Σ_i c_i φ_p(x_i), and therefore the function at x by the mean over p of φ_p(x)
  * sign Σ_i c_i φ_p(x_i), times a rate. */
-enum { DIM = 20, GIVEN = 16, ASKED = 32, ALL = GIVEN + ASKED, SIZES = 5 };
+enum { DIM = 20, TRAINING = 16, QUERIES = 32, ALL = TRAINING + QUERIES, SIZES = 5 };
 
 typedef struct field {
-    double x[ALL][DIM], c[GIVEN];
-    double moved[ASKED]; /* sums over the features so far */
+    double x[ALL][DIM], c[TRAINING];
+    double moved[QUERIES]; /* sums over the features so far */
     size_t features;
 } field;
 
@@ -19,15 +19,15 @@ static void draw_field(field *f, bo_rng *rng)
 {
     for (size_t r = 0; r < ALL; r++)
         for (size_t i = 0; i < DIM; i++) f->x[r][i] = bo_rng_normal(rng);
-    for (size_t r = 0; r < GIVEN; r++) f->c[r] = bo_rng_normal(rng);
+    for (size_t r = 0; r < TRAINING; r++) f->c[r] = bo_rng_normal(rng);
 }
 
 static void add_feature(field *f, const double phi[ALL])
 {
     double pull = 0;
-    for (size_t r = 0; r < GIVEN; r++) pull += f->c[r] * phi[r];
+    for (size_t r = 0; r < TRAINING; r++) pull += f->c[r] * phi[r];
     const double sign = pull > 0 ? 1 : pull < 0 ? -1 : 0;
-    for (size_t r = 0; r < ASKED; r++) f->moved[r] += sign * phi[GIVEN + r];
+    for (size_t r = 0; r < QUERIES; r++) f->moved[r] += sign * phi[TRAINING + r];
     f->features++;
 }
 
@@ -61,13 +61,13 @@ static void add_unit(field *f, bo_rng *rng)
 }
 
 /* Computes K(x, X) c for inner products or for the tangent kernel; returns cᵀKc. */
-static double kernel_direction(const field *f, bool tangent, double out[ASKED])
+static double kernel_direction(const field *f, bool tangent, double out[QUERIES])
 {
     const double pi = acos(-1);
     double quadratic = 0;
     for (size_t r = 0; r < ALL; r++) {
         double sum = 0;
-        for (size_t k = 0; k < GIVEN; k++) {
+        for (size_t k = 0; k < TRAINING; k++) {
             double dot = 0, rr = 0, kk = 0;
             for (size_t i = 0; i < DIM; i++) {
                 dot += f->x[r][i] * f->x[k][i];
@@ -78,19 +78,19 @@ static double kernel_direction(const field *f, bool tangent, double out[ASKED])
             const double value = tangent ? size * (sin(angle) + 2 * (pi - angle) * cosine) / (2 * pi) : dot;
             sum += value * f->c[k];
         }
-        if (r < GIVEN)
+        if (r < TRAINING)
             quadratic += f->c[r] * sum;
         else
-            out[r - GIVEN] = sum;
+            out[r - TRAINING] = sum;
     }
     return quadratic;
 }
 
 /* |moved - scale direction| / |scale direction|; for scale 0, the sine of the angle between them. */
-static double difference(const field *f, const double direction[ASKED], double scale)
+static double difference(const field *f, const double direction[QUERIES], double scale)
 {
     double mm = 0, dd = 0, md = 0;
-    for (size_t r = 0; r < ASKED; r++) {
+    for (size_t r = 0; r < QUERIES; r++) {
         const double moved = f->moved[r] / (double)f->features;
         mm += moved * moved;
         dd += direction[r] * direction[r];
@@ -104,7 +104,7 @@ static double difference(const field *f, const double direction[ASKED], double s
 static void measure_field(bo_rng *rng, const double counts[SIZES], double differences[SIZES], double sines[SIZES])
 {
     field gaussian = {0}, tangent;
-    double toward[ASKED], toward_tangent[ASKED];
+    double toward[QUERIES], toward_tangent[QUERIES];
     draw_field(&gaussian, rng);
     tangent = gaussian;
     const double quadratic = kernel_direction(&gaussian, false, toward);
@@ -161,23 +161,23 @@ static bo_status select(lab_run *run, const lab_examples *e, double shares[3])
         const char *name;
         bo_optimizer_kind kind;
         double rate;
-    } ways[3] = {{"gradient descent", BO_OPTIMIZER_SGD, 1e-3},
-                 {"Adam", BO_OPTIMIZER_ADAMW, 1e-4},
-                 {"signs", BO_OPTIMIZER_SIGN, 1e-4}};
+    } methods[3] = {{"gradient descent", BO_OPTIMIZER_SGD, 1e-3},
+                    {"Adam", BO_OPTIMIZER_ADAMW, 1e-4},
+                    {"signs", BO_OPTIMIZER_SIGN, 1e-4}};
     for (size_t i = 0; i < 3; i++) {
         const lab_stopping desc = {.examples = e,
                                    .inputs = e->x,
                                    .width = FEATURES,
                                    .record = lab_record_linear,
-                                   .kind = ways[i].kind,
-                                   .rate = ways[i].rate,
+                                   .kind = methods[i].kind,
+                                   .rate = methods[i].rate,
                                    .rates = 4,
                                    .steps = lab_size(run, 400, 100),
                                    .relevant = RELEVANT};
         lab_stopped out;
         BO_TRY(lab_stop(run, &desc, &out));
-        lab_cell(run, "selection", ways[i].name, "test error", out.test);
-        lab_cell(run, "selection", ways[i].name, "fraction of squared weights on relevant features", out.share);
+        lab_cell(run, "selection", methods[i].name, "test error", out.test);
+        lab_cell(run, "selection", methods[i].name, "fraction of squared weights on relevant features", out.share);
         shares[i] = out.share;
     }
     return BO_OK;

@@ -105,15 +105,15 @@ static double cpu_seconds(void)
 
 /* Orthogonalizes a tall matrix with products on its longer side: ½(3I - XXᵀ)X. a: buffer of rows x rows. */
 static bo_status orthogonalize_long(bo_context *context, size_t steps, size_t rows, size_t columns, float *x, float *a,
-                                    float *room)
+                                    float *scratch)
 {
     for (size_t step = 0; step < steps; step++) {
         BO_TRY(
             lab_multiply_single(context, false, true, rows, rows, columns, -0.5f, x, columns, x, columns, 0, a, rows));
         for (size_t i = 0; i < rows; i++) a[i * rows + i] += 1.5f;
-        BO_TRY(
-            lab_multiply_single(context, false, false, rows, columns, rows, 1, a, rows, x, columns, 0, room, columns));
-        memcpy(x, room, rows * columns * sizeof *x);
+        BO_TRY(lab_multiply_single(context, false, false, rows, columns, rows, 1, a, rows, x, columns, 0, scratch,
+                                   columns));
+        memcpy(x, scratch, rows * columns * sizeof *x);
     }
     return BO_OK;
 }
@@ -121,7 +121,7 @@ static bo_status orthogonalize_long(bo_context *context, size_t steps, size_t ro
 enum { SHORT = 64, LONGEST = 4096, TALL = 1024, REPEATS = 7 };
 
 typedef struct buffers {
-    float g[SHORT * LONGEST], x[SHORT * LONGEST], room[SHORT * LONGEST], square[TALL * TALL];
+    float g[SHORT * LONGEST], x[SHORT * LONGEST], scratch[SHORT * LONGEST], square[TALL * TALL];
 } buffers;
 
 /* Median CPU time of this thread. */
@@ -144,7 +144,7 @@ static bo_status time_long(bo_context *context, buffers *b, double *out)
     for (size_t i = 0; i < 3; i++) {
         for (size_t k = 0; k < SHORT * TALL; k++) b->x[k] = b->g[k] / sqrtf(SHORT * TALL);
         const double start = cpu_seconds();
-        BO_TRY(orthogonalize_long(context, 5, TALL, SHORT, b->x, b->square, b->room));
+        BO_TRY(orthogonalize_long(context, 5, TALL, SHORT, b->x, b->square, b->scratch));
         times[i] = cpu_seconds() - start;
     }
     *out = lab_median(times, 3);
@@ -204,7 +204,7 @@ static bo_status measure_costs(lab_run *run)
 
 /* ---- singular values --------------------------------------------------------------------------------------------- */
 
-enum { ROWS = 16, COLUMNS = 32, MOST = 25 };
+enum { ROWS = 16, COLUMNS = 32, MAX_ITERATIONS = 25 };
 
 /* Computes the singular values of the result of the iterations on g, smallest first, into `low`. */
 static bo_status values_after(bo_context *context, lab_newton_schulz iteration, size_t steps, const float *g,
@@ -227,7 +227,7 @@ static double farthest(double low, double high)
 
 static bo_status measure_values(lab_run *run)
 {
-    static const size_t counts[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, MOST};
+    static const size_t counts[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, MAX_ITERATIONS};
     bo_rng rng = lab_rng(run, "lab.muon.values");
     double scales[ROWS], low, high;
     lab_least_squares p;
@@ -240,11 +240,11 @@ static bo_status measure_values(lab_run *run)
         status = values_after(lab_context(run), LAB_NEWTON_SCHULZ_QUINTIC, counts[i], p.x_single, &low, &high);
         lab_point(run, "values", "quintic", x, farthest(low, high));
         if (counts[i] == 5) lab_claim(run, "quintic", fmax(0, fmax(0.68 - low, high - 1.16)));
-        if (counts[i] == MOST) lab_claim(run, "quintic-ends", farthest(low, high));
+        if (counts[i] == MAX_ITERATIONS) lab_claim(run, "quintic-ends", farthest(low, high));
         if (status == BO_OK)
             status = values_after(lab_context(run), LAB_NEWTON_SCHULZ_CUBIC, counts[i], p.x_single, &low, &high);
         lab_point(run, "values", "cubic", x, farthest(low, high));
-        if (counts[i] == MOST) lab_claim(run, "cubic", farthest(low, high));
+        if (counts[i] == MAX_ITERATIONS) lab_claim(run, "cubic", farthest(low, high));
     }
     lab_note(run, "|G| = %.4f; the smallest singular value is %.4f of it.", lab_norm(p.scales, ROWS),
              p.scales[ROWS - 1] / lab_norm(p.scales, ROWS));
@@ -307,7 +307,7 @@ static bo_status walk(lab_run *run, bo_optimizer_kind kind, double size, float *
     bo_status status = BO_OK;
     for (size_t t = 0; t < 5 && status == BO_OK; t++) {
         lab_fill_normal(&rng, size, ROWS * COLUMNS, out);
-        status = lab_descent_given(&d, out, 1);
+        status = lab_descent_apply(&d, out, 1);
     }
     if (status == BO_OK) status = lab_tape_read(&d.tape, "w", out);
     lab_descent_close(&d);
@@ -318,11 +318,11 @@ static bo_status walk(lab_run *run, bo_optimizer_kind kind, double size, float *
 static bo_status change_with_size(lab_run *run, bo_optimizer_kind kind, double *out)
 {
     static const double sizes[] = {0.01, 100, 10000};
-    float usual[ROWS * COLUMNS], other[ROWS * COLUMNS];
+    float updates[ROWS * COLUMNS], other[ROWS * COLUMNS];
     double reference[ROWS * COLUMNS];
     *out = 0;
-    BO_TRY(walk(run, kind, 1, usual));
-    for (size_t i = 0; i < ROWS * COLUMNS; i++) reference[i] = (double)usual[i];
+    BO_TRY(walk(run, kind, 1, updates));
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) reference[i] = (double)updates[i];
     for (size_t i = 0; i < LAB_COUNT_OF(sizes); i++) {
         BO_TRY(walk(run, kind, sizes[i], other));
         *out = fmax(*out, lab_distance_single(other, reference, ROWS * COLUMNS) / lab_norm(reference, ROWS * COLUMNS));
@@ -361,19 +361,20 @@ static const struct contestant {
 };
 enum { CONTESTANTS = LAB_COUNT_OF(contestants) };
 
-static bo_status train(lab_run *run, const lab_text *text, const struct contestant *who, double multiple, double *loss)
+static bo_status train(lab_run *run, const lab_text *text, const struct contestant *entrant, double multiple,
+                       double *loss)
 {
     const bo_model_desc desc = {.layers = 2, .width = 32, .block.heads = 2, .context = 64};
     lab_training training = {
-        .optimizer = who->optimizer, .batch = 8, .steps = lab_size(run, 300, 40), .eval_tokens = 8192};
+        .optimizer = entrant->optimizer, .batch = 8, .steps = lab_size(run, 300, 40), .eval_tokens = 8192};
     lab_trained trained;
     bo_model *model;
     training.optimizer.rate *= multiple;
-    if (who->optimizer.kind == BO_OPTIMIZER_MUON) training.optimizer.other_rate = 3e-3 * multiple;
+    if (entrant->optimizer.kind == BO_OPTIMIZER_MUON) training.optimizer.other_rate = 3e-3 * multiple;
     BO_TRY(lab_train_new(run, &desc, text, &training, &model, &trained));
     bo_model_destroy(model);
     *loss = trained.loss;
-    if (isfinite(*loss)) lab_point(run, "training", who->name, multiple, *loss);
+    if (isfinite(*loss)) lab_point(run, "training", entrant->name, multiple, *loss);
     return BO_OK;
 }
 

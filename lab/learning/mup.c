@@ -75,10 +75,10 @@ static const bo_lab_table tables[] = {
      .title = "Exponents as a power of the width after the last step (0: constant)",
      .rows = "part",
      .values = "exponent",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
 };
 
-enum { MOST_WIDTHS = 4, HEAD = 16, STANDARD = 0, MUP = 1, SIDES = 2, LEAST_WIDTH = 32, RATES = 7 };
+enum { MAX_WIDTHS = 4, HEAD = 16, STANDARD = 0, MUP = 1, SIDES = 2, MIN_WIDTH = 32, RATES = 7 };
 static const bo_parametrization kinds[SIDES] = {BO_PARAMETRIZATION_STANDARD, BO_PARAMETRIZATION_MUP};
 static const char *const table_names[SIDES] = {"standard", "mup"};
 
@@ -86,9 +86,9 @@ typedef struct sweep {
     lab_run *run;
     lab_text text;
     size_t widths;
-    double width[MOST_WIDTHS];
-    lab_rates rates[SIDES][MOST_WIDTHS];
-    double seen, all; /* work done, and total work */
+    double width[MAX_WIDTHS];
+    lab_rates rates[SIDES][MAX_WIDTHS];
+    double done_work, all; /* work done, and total work */
 } sweep;
 
 static bo_model_desc shape(size_t width, size_t side)
@@ -100,7 +100,7 @@ static bo_model_desc shape(size_t width, size_t side)
                            .untied = true,
                            .block.mlp = BO_MLP_GELU,
                            .parametrization = kinds[side],
-                           .base_width = LEAST_WIDTH};
+                           .base_width = MIN_WIDTH};
 }
 
 /* ---- transfer ---------------------------------------------------------------------------------------------------- */
@@ -113,8 +113,8 @@ static bo_status train(sweep *s, size_t side, size_t width, double rate, double 
                              .batch = lab_size(s->run, 4, 2),
                              .steps = lab_size(s->run, 120, 25),
                              .eval_tokens = lab_size(s->run, 8192, 2048),
-                             .from = s->seen / s->all};
-    training.to = (s->seen += work) / s->all;
+                             .from = s->done_work / s->all};
+    training.to = (s->done_work += work) / s->all;
     bo_model *model;
     lab_trained trained;
     BO_TRY(lab_train_new(s->run, &desc, &s->text, &training, &model, &trained));
@@ -143,7 +143,7 @@ static bo_status sweep_width(sweep *s, size_t side, size_t width)
 /* Slope of log2 of the best rate over log2 of the width. */
 static double drift(const sweep *s, size_t side)
 {
-    double best[MOST_WIDTHS];
+    double best[MAX_WIDTHS];
     for (size_t w = 0; w < s->widths; w++) best[w] = lab_rates_between(&s->rates[side][w]);
     return lab_exponent(s->width, best, s->widths);
 }
@@ -187,15 +187,15 @@ static double largest(double so_far, double slope)
     return isfinite(slope) ? fmax(so_far, slope) : so_far; /* a quantity that is 0 at every width has no slope */
 }
 
-static void record_activations(lab_run *run, const bo_widths *w, size_t side, double *most)
+static void record_activations(lab_run *run, const bo_widths *w, size_t side, double *max)
 {
-    *most = -INFINITY;
+    *max = -INFINITY;
     for (size_t i = 0; i < w->parts; i++) {
         const bo_widths_trend *trend = &w->activations[w->steps * w->parts + i];
         char row[64];
         snprintf(row, sizeof row, "activation, %s", trend->name);
         lab_cell(run, "exponents", row, table_names[side], trend->slope);
-        *most = largest(*most, trend->slope);
+        *max = largest(*max, trend->slope);
     }
 }
 
@@ -214,36 +214,36 @@ static void matrix_name(const char *name, char out[32])
 
 /* Statistics of the |exponents| of norms and changes of all matrices. */
 typedef struct spectral {
-    double norm, change, most; /* medians, and the largest of both */
+    double norm, change, max; /* medians, and the largest of both */
 } spectral;
 
 static spectral record_norms(lab_run *run, const bo_widths *w, size_t side)
 {
-    enum { MOST = 32 };
-    double norms[MOST], changes[MOST], most = -INFINITY;
+    enum { MAX_TRENDS = 32 };
+    double norms[MAX_TRENDS], changes[MAX_TRENDS], max = -INFINITY;
     size_t norm_count = 0, change_count = 0;
     for (size_t i = 0; i < w->matrices; i++) {
         const bo_widths_trend *norm = &w->norms[i], *change = &w->changes[i];
         char name[32], row[64];
         matrix_name(norm->name, name);
-        most = largest(largest(most, fabs(norm->slope)), fabs(change->slope));
-        if (norm_count < MOST && isfinite(norm->slope)) norms[norm_count++] = fabs(norm->slope);
-        if (change_count < MOST && isfinite(change->slope)) changes[change_count++] = fabs(change->slope);
+        max = largest(largest(max, fabs(norm->slope)), fabs(change->slope));
+        if (norm_count < MAX_TRENDS && isfinite(norm->slope)) norms[norm_count++] = fabs(norm->slope);
+        if (change_count < MAX_TRENDS && isfinite(change->slope)) changes[change_count++] = fabs(change->slope);
         if (strncmp(name, "layer 0", 7) == 0) continue; /* the table shows only the other layer */
         snprintf(row, sizeof row, "|ΔW|, %s", name);
         lab_cell(run, "exponents", row, table_names[side], change->slope);
     }
-    return (spectral){lab_median(norms, norm_count), lab_median(changes, change_count), most};
+    return (spectral){lab_median(norms, norm_count), lab_median(changes, change_count), max};
 }
 
 static bo_status measure_sizes(sweep *s)
 {
-    size_t widths[MOST_WIDTHS];
+    size_t widths[MAX_WIDTHS];
     double grows[SIDES];
     spectral sizes[SIDES];
     for (size_t w = 0; w < s->widths; w++) widths[w] = (size_t)s->width[w];
     for (size_t side = 0; side < SIDES; side++) {
-        bo_widths_desc desc = {.model = shape(LEAST_WIDTH, side),
+        bo_widths_desc desc = {.model = shape(MIN_WIDTH, side),
                                .widths = widths,
                                .width_count = s->widths,
                                .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 0x1p-7},
@@ -263,7 +263,7 @@ static bo_status measure_sizes(sweep *s)
         s->run,
         "The largest |exponent| of any matrix, for |W| or for |ΔW| after the steps, is %.2f under μP and %.2f in the "
         "standard parametrization.",
-        sizes[MUP].most, sizes[STANDARD].most);
+        sizes[MUP].max, sizes[STANDARD].max);
     lab_note(s->run, "In the standard parametrization, the fastest growing activation has the exponent %.2f.",
              grows[STANDARD]);
     return BO_OK;
@@ -272,7 +272,7 @@ static bo_status measure_sizes(sweep *s)
 static bo_status measure(lab_run *run)
 {
     sweep s = {.run = run, .widths = lab_size(run, 4, 3)};
-    for (size_t w = 0; w < s.widths; w++) s.width[w] = (double)((size_t)LEAST_WIDTH << w);
+    for (size_t w = 0; w < s.widths; w++) s.width[w] = (double)((size_t)MIN_WIDTH << w);
     BO_TRY(lab_text_open(run, (size_t)1 << 18, &s.text));
     bo_status status = measure_transfer(&s);
     if (status == BO_OK) status = measure_sizes(&s);

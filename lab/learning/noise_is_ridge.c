@@ -95,13 +95,13 @@ static bo_status train_with_noise(bo_context *context, const lab_least_squares *
 static bo_status nearest_ridge(bo_context *context, const lab_least_squares *p, const double *w, double around,
                                double *out)
 {
-    double least = INFINITY, candidates[161], ridge[DIM];
+    double min_distance = INFINITY, candidates[161], ridge[DIM];
     lab_geometric(around / 100, around * 100, 161, candidates);
     for (size_t i = 0; i < 161; i++) {
         BO_TRY(lab_ridge(context, p, candidates[i], NULL, ridge));
         const double distance = lab_distance(w, ridge, p->dim);
-        if (distance >= least) continue;
-        least = distance;
+        if (distance >= min_distance) continue;
+        min_distance = distance;
         *out = candidates[i];
     }
     return BO_OK;
@@ -244,7 +244,7 @@ static bo_status open_scalar(lab_run *run, double sigma, scalar *s)
 
 /* |mean error| and mean squared error after STEPS steps, relative to those at the start, which is 20 away from the
  * fixed point of the mean. All rates use the same noise. */
-static bo_status leave(scalar *s, double rate, double fixed, double *mean, double *square)
+static bo_status stationary_moments(scalar *s, double rate, double fixed, double *mean, double *square)
 {
     const double start = 20;
     for (size_t i = 0; i < RUNS; i++) s->w[i] = (float)(fixed + start);
@@ -270,7 +270,7 @@ static bo_status bisect(scalar *s, double power, double fixed, bool square, doub
     for (size_t i = 0; i < 12; i++) {
         const double middle = 0.5 * (low + high);
         double left, squares;
-        BO_TRY(leave(s, middle / power, fixed, &left, &squares));
+        BO_TRY(stationary_moments(s, middle / power, fixed, &left, &squares));
         *((square ? squares : left) < 1 ? &low : &high) = middle;
     }
     *out = 0.5 * (low + high);
@@ -293,7 +293,7 @@ static bo_status measure_scalar(lab_run *run, scalar *s, double sigma)
     for (size_t i = 1; i <= 9; i++) {
         const double scaled = 0.25 * (double)i;
         double left, squares;
-        BO_TRY(leave(s, scaled / power, fixed, &left, &squares));
+        BO_TRY(stationary_moments(s, scaled / power, fixed, &left, &squares));
         lab_point(run, "steps", "|mean|", scaled, left);
         lab_point(run, "steps", "root mean square", scaled, sqrt(squares));
         if (fabs(1 - scaled) > 1e-9) lab_point(run, "steps", "|1 - η(x² + σ²)|⁵", scaled, pow(fabs(1 - scaled), STEPS));

@@ -3,7 +3,7 @@
 
 lab_rates lab_rates_make(size_t count, double first, double factor)
 {
-    lab_rates r = {.count = count < LAB_MOST_RATES ? count : LAB_MOST_RATES};
+    lab_rates r = {.count = count < LAB_MAX_RATES ? count : LAB_MAX_RATES};
     for (size_t i = 0; i < r.count; i++) {
         r.rates[i] = first * pow(factor, (double)i);
         r.losses[i] = NAN;

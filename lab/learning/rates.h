@@ -4,12 +4,12 @@
 
 #include <stddef.h>
 
-enum { LAB_MOST_RATES = 16 };
+enum { LAB_MAX_RATES = 16 };
 
 /* Rates ascend, evenly spaced on a logarithmic scale; losses are finite. */
 typedef struct lab_rates {
     size_t count;
-    double rates[LAB_MOST_RATES], losses[LAB_MOST_RATES];
+    double rates[LAB_MAX_RATES], losses[LAB_MAX_RATES];
 } lab_rates;
 
 /* Returns `count` rates starting at `first`, each `factor` times the previous; losses are NAN. */

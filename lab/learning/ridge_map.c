@@ -63,7 +63,7 @@ static const bo_lab_table tables[] = {
      .title = "One weight observed once with noise σ = τ: error by prior and estimate",
      .rows = "prior",
      .values = "mean (ŵ - w)² / τ²",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
 };
 
 enum { ROWS = 30, DIM = 20, DRAWS = 1000, TEST = 50 };
@@ -220,7 +220,7 @@ static double expected_error(const double *scales, double lambda)
 static bo_status best_lambda(lab_run *run, prior kind, draws *d, bo_rng *rng, const double *scales, double *best)
 {
     const size_t count = lab_size(run, DRAWS, 200);
-    double ratios[LAMBDAS], error, least = INFINITY;
+    double ratios[LAMBDAS], error, min_error = INFINITY;
     lab_geometric(1.0 / 16, 16, LAMBDAS, ratios);
     draw_problems(rng, kind, count, d);
     for (size_t i = 0; i < LAMBDAS; i++) {
@@ -230,8 +230,8 @@ static bo_status best_lambda(lab_run *run, prior kind, draws *d, bo_rng *rng, co
             lab_point(run, "lambda", prior_names[kind], ratios[i], error);
             if (kind == GAUSSIAN) lab_point(run, "lambda", "expected", ratios[i], expected_error(scales, lambda));
         }
-        if (error >= least) continue;
-        least = error;
+        if (error >= min_error) continue;
+        min_error = error;
         *best = ratios[i];
     }
     return lab_progress(run, 0.4 + 0.2 * (double)kind);
@@ -259,7 +259,7 @@ static bo_status measure_lambda(lab_run *run)
 /* ---- other priors ------------------------------------------------------------------------------------------------ */
 
 /* E[w | y] for one weight of variance 1 and noise of variance 1; for Laplace by quadrature. */
-static double mean_given(prior kind, double y)
+static double posterior_mean(prior kind, double y)
 {
     if (kind == GAUSSIAN) return y / 2;
     if (kind == TWO_POINT) return tanh(y);
@@ -272,7 +272,7 @@ static double mean_given(prior kind, double y)
     return sum / all;
 }
 
-static double most_likely_given(prior kind, double y)
+static double posterior_mode(prior kind, double y)
 {
     if (kind == GAUSSIAN) return y / 2;
     if (kind == TWO_POINT) return y > 0 ? 1 : -1;
@@ -286,8 +286,8 @@ static void measure_prior(lab_run *run, prior kind, bo_rng *rng)
     for (size_t i = 0; i < count; i++) {
         const double w = draw_weight(rng, kind), y = w + bo_rng_normal(rng);
         ridge += pow(y / 2 - w, 2) / (double)count;
-        likely += pow(most_likely_given(kind, y) - w, 2) / (double)count;
-        mean += pow(mean_given(kind, y) - w, 2) / (double)count;
+        likely += pow(posterior_mode(kind, y) - w, 2) / (double)count;
+        mean += pow(posterior_mean(kind, y) - w, 2) / (double)count;
     }
     lab_cell(run, "priors", prior_names[kind], "ridge, λ = σ²/τ²", ridge);
     lab_cell(run, "priors", prior_names[kind], "posterior mode", likely);

@@ -87,7 +87,7 @@ static const bo_lab_table tables[] = {
      .theory = "exact"},
 };
 
-enum { RUNS = 256, DIM = 32, MOST = 64 };
+enum { RUNS = 256, DIM = 32, MAX_ROWS = 64 };
 
 /* ---- constants --------------------------------------------------------------------------------------------------- */
 
@@ -165,22 +165,22 @@ static double exact_loss(const lab_least_squares *p, double rate, size_t steps, 
     return lab_moments_loss(p, s) / first;
 }
 
-typedef struct course {
+typedef struct trajectory {
     double worst; /* mean loss / bound */
     double last;  /* mean loss / first */
     double speed; /* -ln of the factor per step, from 1 to 1e-6; NAN: the loss grows */
     double early; /* mean loss / first after 100 steps */
-} course;
+} trajectory;
 
 /* Records POINTS points as a column of the table, unless its name is NULL. */
 static bo_status follow(lab_run *run, lab_stochastic *r, const constants *c, double factor, size_t steps,
-                        const char *column, course *out)
+                        const char *column, trajectory *out)
 {
     const double rate = factor * c->best;
     double first, loss = 0;
     BO_TRY(lab_stochastic_begin(r, NULL));
     BO_TRY(lab_stochastic_loss(r, &first));
-    *out = (course){0};
+    *out = (trajectory){0};
     for (size_t t = 1; t <= steps; t++) {
         BO_TRY(lab_stochastic_step(r, rate));
         if (t % PIECE != 0 && t % 8 != 0 && t != steps) continue;
@@ -207,10 +207,10 @@ static bo_status measure_fit(lab_run *run, lab_stochastic *r)
     lab_claim(run, "factor-update", linear_factor(p, &rng, 1));
     lab_claim(run, "factor-gradient", linear_factor(p, &rng, 2));
     const size_t steps = (size_t)ceil(log(1e-8) / log(bound_of(&c, c.best)));
-    double worst = 0, fastest = 0, usual = NAN;
+    double worst = 0, fastest = 0, default_speed = NAN;
     for (size_t i = 0; i < FACTORS; i++) {
         const char *column = factors[i] == 1 ? "η*" : factors[i] == 3 ? "3 η*" : factors[i] == 0.5 ? "η*/2" : NULL;
-        course found;
+        trajectory found;
         double exact;
         BO_TRY(follow(run, r, &c, factors[i], steps, column, &found));
         exact_loss(p, factors[i] * c.best, 600, &exact);
@@ -221,7 +221,7 @@ static bo_status measure_fit(lab_run *run, lab_stochastic *r)
             worst = fmax(worst, found.worst);
         }
         if (factors[i] == 1) {
-            usual = found.speed;
+            default_speed = found.speed;
             lab_claim(run, "geometric", found.last);
             lab_claim(run, "exact", found.early / exact_loss(p, c.best, 100, NULL));
         }
@@ -233,7 +233,7 @@ static bo_status measure_fit(lab_run *run, lab_stochastic *r)
         lab_point(run, "loss", "bound at η*", t, pow(bound_of(&c, c.best), t));
     }
     lab_claim(run, "bound", worst);
-    lab_claim(run, "fastest", fastest / usual);
+    lab_claim(run, "fastest", fastest / default_speed);
     lab_note(run, "First seed: η* = %.3g, C₁ = %.3g, C₂ = %.3g; the bound gives %zu steps to 1e-8.", c.best, c.c1, c.c2,
              steps);
     return BO_OK;
@@ -245,7 +245,7 @@ static bo_status measure_fit(lab_run *run, lab_stochastic *r)
  * warmup. */
 static bo_status excess(lab_stochastic *r, double rate, size_t steps, const double *solution, double out[2])
 {
-    const double least = lab_squares(r->problem, solution);
+    const double min_loss = lab_squares(r->problem, solution);
     size_t count[2] = {0};
     double loss;
     out[0] = out[1] = 0;
@@ -254,7 +254,7 @@ static bo_status excess(lab_stochastic *r, double rate, size_t steps, const doub
         BO_TRY(lab_stochastic_step(r, rate));
         if (t < 2 * steps || t % 16) continue;
         BO_TRY(lab_stochastic_loss(r, &loss));
-        out[t >= 3 * steps] += loss / least - 1;
+        out[t >= 3 * steps] += loss / min_loss - 1;
         count[t >= 3 * steps]++;
     }
     for (size_t i = 0; i < 2; i++) out[i] /= (double)count[i];
@@ -263,7 +263,7 @@ static bo_status excess(lab_stochastic *r, double rate, size_t steps, const doub
 
 static double exact_floor(const lab_least_squares *p, double rate, size_t steps, const double *solution)
 {
-    double s[DIM * DIM] = {0}, left[MOST];
+    double s[DIM * DIM] = {0}, left[MAX_ROWS];
     for (size_t i = 0; i < p->rows; i++) left[i] = p->y[i] - lab_dot(p->x + i * p->dim, solution, p->dim);
     for (size_t t = 0; t < steps; t++) lab_moments_next(p, left, 1, rate, s);
     return lab_moments_loss(p, s) / lab_squares(p, solution);
@@ -315,7 +315,7 @@ static bo_status measure(lab_run *run)
     lab_geometric(1, 0.5, 16, wide);
     lab_geometric(sqrt(16), sqrt(4), 8, tall);
     BO_TRY(with_problem(run, &(lab_least_squares_desc){.rows = 16, .dim = DIM, .scales = wide}, measure_fit));
-    return with_problem(run, &(lab_least_squares_desc){.rows = MOST, .dim = 8, .scales = tall, .noise = 0.5},
+    return with_problem(run, &(lab_least_squares_desc){.rows = MAX_ROWS, .dim = 8, .scales = tall, .noise = 0.5},
                         measure_floor);
 }
 

@@ -54,12 +54,12 @@ static const bo_lab_table tables[] = {
      .title = "Decrease by each step in the model of each norm, each at its best scale",
      .rows = "norm",
      .values = "fraction of the largest decrease",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "steps",
      .title = "Steps until the loss is 1e-3 of the first, each at its best rate",
      .rows = "problem",
      .values = "steps",
-     .picture = BO_LAB_BARS,
+     .plot = BO_LAB_BARS,
      .log_y = true},
 };
 
@@ -82,12 +82,12 @@ static const bo_optimizer_desc optimizers[NORMS] = {
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
 
 /* Largest singular value, and sum of the singular values. */
-static bo_status singular_values(bo_context *context, const double *a, double *most, double *sum)
+static bo_status singular_values(bo_context *context, const double *a, double *max, double *sum)
 {
     double copy[SIZE], u[OUT * OUT], values[OUT], vt[SIZE];
     memcpy(copy, a, sizeof copy);
     BO_TRY(lab_svd(context, OUT, IN, copy, u, values, vt));
-    *most = values[0];
+    *max = values[0];
     *sum = 0;
     for (size_t i = 0; i < OUT; i++) *sum += values[i];
     return BO_OK;
@@ -96,13 +96,13 @@ static bo_status singular_values(bo_context *context, const double *a, double *m
 /* |a| in the norm and in its dual. */
 static bo_status sizes(bo_context *context, norm kind, const double *a, double *size, double *dual)
 {
-    double most = 0, sum = 0;
+    double max = 0, sum = 0;
     if (kind == SPECTRAL) return singular_values(context, a, size, dual);
     for (size_t i = 0; i < SIZE; i++) {
-        most = fmax(most, fabs(a[i]));
+        max = fmax(max, fabs(a[i]));
         sum += fabs(a[i]);
     }
-    *size = kind == LINF ? most : lab_norm(a, SIZE);
+    *size = kind == LINF ? max : lab_norm(a, SIZE);
     *dual = kind == LINF ? sum : *size;
     return BO_OK;
 }
@@ -124,11 +124,11 @@ static bo_status engine_step(bo_context *context, const bo_optimizer_desc *desc,
 {
     lab_descent d;
     float numbers[SIZE];
-    double most, factor = 1;
+    double max, factor = 1;
     for (size_t i = 0; i < SIZE; i++) numbers[i] = (float)g[i];
-    if (desc->kind == BO_OPTIMIZER_MUON) BO_TRY(singular_values(context, g, &most, &factor));
+    if (desc->kind == BO_OPTIMIZER_MUON) BO_TRY(singular_values(context, g, &max, &factor));
     BO_TRY(lab_descent_weight(context, OUT, IN, desc, &d));
-    bo_status status = lab_descent_given(&d, numbers, factor);
+    bo_status status = lab_descent_apply(&d, numbers, factor);
     if (status == BO_OK) status = lab_tape_read(&d.tape, "w", numbers);
     for (size_t i = 0; i < SIZE; i++) step[i] = (double)numbers[i];
     lab_descent_close(&d);
@@ -152,18 +152,18 @@ static bo_status search(bo_context *context, norm kind, const double *g, const d
     for (int start = 0; start < 2; start++) {
         double at[SIZE], next[SIZE], value, width = 1;
         for (size_t i = 0; i < SIZE; i++) at[i] = start ? -step[i] : bo_rng_normal(rng);
-        double own, scale = lab_norm(at, SIZE) / sqrt(SIZE);
-        BO_TRY(decrease(context, kind, g, at, &own));
+        double current, scale = lab_norm(at, SIZE) / sqrt(SIZE);
+        BO_TRY(decrease(context, kind, g, at, &current));
         for (size_t t = 0; t < tries; t++) {
             for (size_t i = 0; i < SIZE; i++) next[i] = at[i] + width * scale * bo_rng_normal(rng);
             BO_TRY(decrease(context, kind, g, next, &value));
-            width *= value > own ? 1.5 : 0.97;
+            width *= value > current ? 1.5 : 0.97;
             width = fmax(width, 1e-5);
-            if (value <= own) continue;
-            own = value;
+            if (value <= current) continue;
+            current = value;
             memcpy(at, next, sizeof at);
         }
-        *best = fmax(*best, own);
+        *best = fmax(*best, current);
     }
     return BO_OK;
 }
@@ -177,9 +177,9 @@ static bo_status measure_steps(lab_run *run)
     for (int i = 0; i < NORMS; i++) BO_TRY(engine_step(context, &optimizers[i], g, steps[i]));
     for (int i = 0; i < NORMS; i++) {
         BO_TRY(sizes(context, (norm)i, g, &size, &dual));
-        const double least = dual * dual / 4;
+        const double min_value = dual * dual / 4;
         BO_TRY(decrease_as_is(context, (norm)i, g, steps[i], &value));
-        off = fmax(off, fabs(value / least - 1));
+        off = fmax(off, fabs(value / min_value - 1));
         double found;
         BO_TRY(search(context, (norm)i, g, steps[i], lab_size(run, 20000, 3000), &rng, &found));
         better = fmax(better, found / value);
@@ -187,7 +187,7 @@ static bo_status measure_steps(lab_run *run)
             double descent[SIZE];
             for (size_t k = 0; k < SIZE; k++) descent[k] = -steps[j][k];
             BO_TRY(decrease(context, (norm)i, g, descent, &value));
-            lab_cell(run, "decrease", norm_names[i], step_names[j], value / least);
+            lab_cell(run, "decrease", norm_names[i], step_names[j], value / min_value);
         }
     }
     bo_optimizer_desc muon = optimizers[SPECTRAL];
@@ -257,29 +257,29 @@ static bo_status open_setting(lab_run *run, problem what, norm kind, setting *s)
 }
 
 /* The nuclear norm of the gradient for Muon; otherwise 1. */
-static bo_status own_factor(setting *s, double *out)
+static bo_status dual_factor(setting *s, double *out)
 {
     float gradient[SIZE];
-    double g[SIZE], most;
+    double g[SIZE], max;
     *out = 1;
     if (s->kind != SPECTRAL) return BO_OK;
     BO_TRY(lab_tape_gradient(&s->descent.tape, "w", gradient));
     for (size_t i = 0; i < SIZE; i++) g[i] = (double)gradient[i];
-    return singular_values(s->descent.tape.context, g, &most, out);
+    return singular_values(s->descent.tape.context, g, &max, out);
 }
 
-/* Counts steps until the loss is 1e-3 of the first; `most` if it is never reached. */
-static bo_status count_steps(setting *s, double alpha, size_t most, size_t *out)
+/* Counts steps until the loss is 1e-3 of the first; `max` if it is never reached. */
+static bo_status count_steps(setting *s, double alpha, size_t max, size_t *out)
 {
     double first = 0, loss, factor, size;
     BO_TRY(lab_tape_write(&s->descent.tape, "w", s->start));
-    *out = most;
-    for (size_t t = 0; t < most; t++) {
+    *out = max;
+    for (size_t t = 0; t < max; t++) {
         BO_TRY(lab_descent_gradients(&s->descent, &loss));
         if (t == 0) first = loss;
         if (loss < 1e-3 * first) *out = t;
         if (loss < 1e-3 * first || !(loss < 10 * first)) return BO_OK;
-        BO_TRY(own_factor(s, &factor));
+        BO_TRY(dual_factor(s, &factor));
         BO_TRY(bo_optimizer_step(s->descent.tape.context, s->descent.optimizer, alpha * factor, &size));
     }
     return BO_OK;
@@ -319,9 +319,9 @@ static double exact_gradient(const float *x, const double *w, double *g)
     return loss;
 }
 
-/* Counts steps of spectral descent from rank one, using only singular directions above `least` times the largest
+/* Counts steps of spectral descent from rank one, using only singular directions above `min_value` times the largest
  * singular value. */
-static bo_status count_exact(lab_run *run, double alpha, double least, size_t most, size_t *out)
+static bo_status count_exact(lab_run *run, double alpha, double min_value, size_t max, size_t *out)
 {
     setting s;
     float x[EXAMPLES * IN];
@@ -332,14 +332,14 @@ static bo_status count_exact(lab_run *run, double alpha, double least, size_t mo
     BO_TRY(status);
     BO_TRY(draw_inputs(run, RANK_ONE, &rng, x));
     for (size_t i = 0; i < SIZE; i++) w[i] = (double)s.start[i];
-    for (*out = 0; *out < most; ++*out) {
+    for (*out = 0; *out < max; ++*out) {
         const double loss = exact_gradient(x, w, g);
         if (*out == 0) first = loss;
         if (loss < 1e-3 * first) break;
         BO_TRY(lab_svd(lab_context(run), OUT, IN, g, u, values, vt));
         double sum = 0;
-        for (size_t k = 0; k < OUT; k++) sum += values[k] > least * values[0] ? values[k] : 0;
-        for (size_t k = 0; k < OUT && values[k] > least * values[0]; k++)
+        for (size_t k = 0; k < OUT; k++) sum += values[k] > min_value * values[0] ? values[k] : 0;
+        for (size_t k = 0; k < OUT && values[k] > min_value * values[0]; k++)
             for (size_t i = 0; i < SIZE; i++) w[i] -= 0.5 * alpha * sum * u[i / IN * OUT + k] * vt[k * IN + i % IN];
     }
     return BO_OK;

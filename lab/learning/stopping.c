@@ -22,7 +22,7 @@ static double share_of(const lab_fit *fit, size_t relevant)
 }
 
 /* Computes the errors of the parts with the current weights. */
-static bo_status look(const lab_stopping *d, lab_fit *fit, float *predicted, lab_stopped *out)
+static bo_status evaluate_errors(const lab_stopping *d, lab_fit *fit, float *predicted, lab_stopped *out)
 {
     const lab_examples *e = d->examples;
     for (size_t first = e->train; first < lab_examples_rows(e); first += e->train)
@@ -34,7 +34,7 @@ static bo_status look(const lab_stopping *d, lab_fit *fit, float *predicted, lab
 }
 
 /* A loss that is not a number ends the run; the best result before it counts. */
-static bo_status go(const lab_stopping *d, lab_fit *fit, double rate, float *predicted, lab_stopped *best)
+static bo_status train_rate(const lab_stopping *d, lab_fit *fit, double rate, float *predicted, lab_stopped *best)
 {
     const size_t every = d->steps > 20 ? d->steps / 20 : 1;
     for (size_t i = 1; i <= d->steps; i++) {
@@ -43,9 +43,9 @@ static bo_status go(const lab_stopping *d, lab_fit *fit, double rate, float *pre
         if (status == BO_NUMERIC || (status == BO_OK && !isfinite(loss))) return BO_OK;
         BO_TRY(status);
         if (i % every) continue;
-        lab_stopped now = {.rate = rate};
-        BO_TRY(look(d, fit, predicted, &now));
-        if (now.valid < best->valid) *best = now;
+        lab_stopped current = {.rate = rate};
+        BO_TRY(evaluate_errors(d, fit, predicted, &current));
+        if (current.valid < best->valid) *best = current;
     }
     return BO_OK;
 }
@@ -67,7 +67,7 @@ bo_status lab_stop(lab_run *run, const lab_stopping *d, lab_stopped *out)
                                    .optimizer = {.kind = d->kind, .rate = rate}};
         lab_fit fit;
         status = lab_fit_open(run, &desc, &fit);
-        if (status == BO_OK) status = go(d, &fit, rate, predicted, out);
+        if (status == BO_OK) status = train_rate(d, &fit, rate, predicted, out);
         lab_fit_close(&fit);
     }
     bo_free(predicted);

@@ -5,7 +5,7 @@
 #include "../experiment.h"
 #include "tangent.h"
 
-enum { LAB_MOST_TRIED = 5 };
+enum { LAB_MAX_TRIALS = 5 };
 
 /* The sizes of the other parts must be multiples of the training part, because predictions use batches of its size. */
 typedef struct lab_stopping {
@@ -16,7 +16,7 @@ typedef struct lab_stopping {
     const void *user;
     bo_optimizer_kind kind;
     double rate;     /* the first; each further rate is three times the previous */
-    size_t rates;    /* 1 to LAB_MOST_TRIED */
+    size_t rates;    /* 1 to LAB_MAX_TRIALS */
     size_t steps;    /* at a constant rate; validated every twentieth of them */
     size_t relevant; /* number of leading weights that count for `share`; 0: none */
 } lab_stopping;

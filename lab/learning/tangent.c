@@ -27,11 +27,11 @@ static void map_unit(const lab_examples *e, size_t m, size_t j, double a, const 
     const double root = sqrt((double)e->dim), scale = 1 / sqrt((double)m);
     for (size_t r = 0; r < lab_examples_rows(e); r++) {
         const float *x = e->x + r * e->dim;
-        float *row = features + r * width, *slopes = row + m + j * e->dim;
+        float *row = features + r * width, *derivatives = row + m + j * e->dim;
         double dot = 0;
         for (size_t i = 0; i < e->dim; i++) dot += (double)w[i] * (double)x[i];
         row[j] = (float)(scale * fmax(0, dot) / root);
-        for (size_t i = 0; i < e->dim; i++) slopes[i] = dot > 0 ? (float)(scale * a * (double)x[i] / root) : 0;
+        for (size_t i = 0; i < e->dim; i++) derivatives[i] = dot > 0 ? (float)(scale * a * (double)x[i] / root) : 0;
     }
 }
 
@@ -147,7 +147,7 @@ typedef struct pursuit {
 } pursuit;
 
 /* Returns the feature with the largest |correlation| with the residual on the training part. */
-static size_t most_telling(const pursuit *p)
+static size_t best_feature(const pursuit *p)
 {
     size_t best = 0;
     for (size_t j = 0; j < p->width; j++) p->dots[j] = p->squares[j] = 0;
@@ -163,7 +163,7 @@ static size_t most_telling(const pursuit *p)
 }
 
 /* y -= (x·y over the training part) x. */
-static void take_out(const lab_examples *e, const double *x, double *y)
+static void project_out(const lab_examples *e, const double *x, double *y)
 {
     double dot = 0;
     for (size_t i = 0; i < e->train; i++) dot += x[i] * y[i];
@@ -177,11 +177,11 @@ static bool add_direction(pursuit *p, size_t feature)
     const size_t rows = lab_examples_rows(e);
     double *x = p->directions + p->count * rows, square = 0;
     for (size_t i = 0; i < rows; i++) x[i] = (double)p->phi[i * p->width + feature];
-    for (size_t k = 0; k < p->count; k++) take_out(e, p->directions + k * rows, x);
+    for (size_t k = 0; k < p->count; k++) project_out(e, p->directions + k * rows, x);
     for (size_t i = 0; i < e->train; i++) square += x[i] * x[i];
     if (!(square > 1e-8 * p->squares[feature])) return false;
     for (size_t i = 0; i < rows; i++) x[i] /= sqrt(square);
-    take_out(e, x, p->left);
+    project_out(e, x, p->left);
     p->count++;
     return true;
 }
@@ -196,17 +196,17 @@ static double error_left(const pursuit *p, size_t first, size_t count)
     return error / size;
 }
 
-bo_status lab_choose_features(bo_context *context, const lab_examples *e, size_t width, const float *phi, size_t most,
-                              lab_chosen *out)
+bo_status lab_choose_features(bo_context *context, const lab_examples *e, size_t width, const float *phi,
+                              size_t max_features, lab_chosen *out)
 {
     const size_t rows = lab_examples_rows(e);
     pursuit p = {.examples = e, .phi = phi, .width = width};
-    p.directions = bo_alloc(context, (most + 1) * rows + 2 * width, sizeof *p.directions, "chosen features");
+    p.directions = bo_alloc(context, (max_features + 1) * rows + 2 * width, sizeof *p.directions, "chosen features");
     if (!p.directions) return BO_MEMORY;
-    p.left = p.directions + most * rows, p.dots = p.left + rows, p.squares = p.dots + width;
+    p.left = p.directions + max_features * rows, p.dots = p.left + rows, p.squares = p.dots + width;
     for (size_t i = 0; i < rows; i++) p.left[i] = (double)e->y[i];
     *out = (lab_chosen){.valid = INFINITY, .test = INFINITY};
-    while (p.count < most && add_direction(&p, most_telling(&p))) {
+    while (p.count < max_features && add_direction(&p, best_feature(&p))) {
         const double valid = error_left(&p, e->train, e->valid);
         if (valid < out->valid) *out = (lab_chosen){p.count, valid, error_left(&p, e->train + e->valid, e->test)};
     }

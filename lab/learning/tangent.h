@@ -36,12 +36,12 @@ bo_status lab_kernel_flow(bo_context *context, const lab_examples *e, const doub
 
 /* Orthogonal matching pursuit: selects features (rows x width) one by one, each time the one that explains most of the
  * residual on the training part, and refits all selected ones. The validation part determines their number, at most
- * `most`. */
+ * `max_features`. */
 typedef struct lab_chosen {
     size_t count;
     double valid, test; /* errors as above */
 } lab_chosen;
-bo_status lab_choose_features(bo_context *context, const lab_examples *e, size_t width, const float *phi, size_t most,
-                              lab_chosen *out);
+bo_status lab_choose_features(bo_context *context, const lab_examples *e, size_t width, const float *phi,
+                              size_t max_features, lab_chosen *out);
 
 #endif

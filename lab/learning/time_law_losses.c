@@ -74,7 +74,7 @@ static bo_status train(training_set *set, bo_plan_shape shape, double tokens, bo
 
 /* ---- the law ----------------------------------------------------------------------------------------------------- */
 
-static void tell_law(lab_run *run, const bo_plan_losses *losses)
+static void report_law(lab_run *run, const bo_plan_losses *losses)
 {
     const bo_plan_law *law = &losses->law;
     lab_cell(run, "law", "floor, nats", "fitted", law->floor);
@@ -91,15 +91,15 @@ static bo_status fit_law(training_set *set, bo_plan_losses **losses)
     lab_run *run = set->run;
     for (size_t s = 0; s < SIZES; s++)
         for (size_t l = 0; l < LENGTHS; l++) {
-            bo_plan_run *own = &runs[s * LENGTHS + l];
+            bo_plan_run *measured = &runs[s * LENGTHS + l];
             const size_t *size = size_at(run, s);
             char column[32];
-            BO_TRY(train(set, shape_of(run, size[0], size[1]), ldexp(shortest(run), (int)l), own));
+            BO_TRY(train(set, shape_of(run, size[0], size[1]), ldexp(shortest(run), (int)l), measured));
             snprintf(column, sizeof column, "%zu x %zu", size[0], size[1]);
-            lab_point(run, "losses", column, own->tokens, own->loss);
+            lab_point(run, "losses", column, measured->tokens, measured->loss);
         }
     BO_TRY(bo_plan_losses_fit(lab_context(run), runs, FITTED, losses));
-    tell_law(run, *losses);
+    report_law(run, *losses);
     return BO_OK;
 }
 
@@ -111,15 +111,15 @@ static bo_status predict(training_set *set, const bo_plan_losses *losses)
     double sum = 0;
     for (size_t i = 0; i < HELD_OUT; i++) {
         const size_t *s = size_at(set->run, size[i]);
-        bo_plan_run own;
+        bo_plan_run measured;
         char row[64];
-        BO_TRY(train(set, shape_of(set->run, s[0], s[1]), ldexp(shortest(set->run), length[i]), &own));
+        BO_TRY(train(set, shape_of(set->run, s[0], s[1]), ldexp(shortest(set->run), length[i]), &measured));
         bo_plan_range found;
-        bo_plan_loss(losses, own.parameters, own.tokens, own.batch, &found);
-        snprintf(row, sizeof row, "%zu x %zu, %.0fk tokens", s[0], s[1], 1e-3 * own.tokens);
-        lab_cell(set->run, "held-out", row, "measured", own.loss);
+        bo_plan_loss(losses, measured.parameters, measured.tokens, measured.batch, &found);
+        snprintf(row, sizeof row, "%zu x %zu, %.0fk tokens", s[0], s[1], 1e-3 * measured.tokens);
+        lab_cell(set->run, "held-out", row, "measured", measured.loss);
         lab_cell(set->run, "held-out", row, "predicted", found.value);
-        sum += fabs(found.value / own.loss - 1);
+        sum += fabs(found.value / measured.loss - 1);
     }
     lab_claim(set->run, "losses", sum / HELD_OUT);
     return BO_OK;
@@ -127,7 +127,7 @@ static bo_status predict(training_set *set, const bo_plan_losses *losses)
 
 /* ---- depth ------------------------------------------------------------------------------------------------------- */
 
-static void tell_loss(lab_run *run, const bo_plan_shape *shape, const char *how, double loss)
+static void report_loss(lab_run *run, const bo_plan_shape *shape, const char *how, double loss)
 {
     char row[64];
     snprintf(row, sizeof row, "%zu x %zu, %s", shape->layers, shape->width, how);
@@ -146,10 +146,10 @@ static bo_status compare_shapes(training_set *set, double slower)
     BO_TRY(train(set, deep, tokens / fmax(slower, 0.5), &as_long));
     BO_TRY(train(set, wide, tokens, &wider));
     BO_TRY(train(set, third, tokens, &smaller));
-    tell_loss(run, &deep, "same number of tokens", as_many.loss);
-    tell_loss(run, &deep, "same time", as_long.loss);
-    tell_loss(run, &wide, "the wider", wider.loss);
-    tell_loss(run, &third, "a third of the parameters", smaller.loss);
+    report_loss(run, &deep, "same number of tokens", as_many.loss);
+    report_loss(run, &deep, "same time", as_long.loss);
+    report_loss(run, &wide, "the wider", wider.loss);
+    report_loss(run, &third, "a third of the parameters", smaller.loss);
     lab_claim(run, "equivalence", fabs(as_many.loss - wider.loss) / (smaller.loss - wider.loss));
     lab_claim(run, "equal-time", as_long.loss - wider.loss);
     return BO_OK;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_SHAPES = 24, PROXIES = 3, PAIRS = 2 };
+enum { MAX_SHAPES = 24, PROXIES = 3, PAIRS = 2 };
 
 /* ---- predictors -------------------------------------------------------------------------------------------------- */
 
@@ -46,7 +46,7 @@ static double predicted(const double cost[BO_PLAN_TERM_COUNT], const double colu
 static bo_status fit_proxy(lab_run *run, size_t proxy, const bo_plan_timing *timings, size_t fitted,
                            double cost[BO_PLAN_TERM_COUNT])
 {
-    double rows[MOST_SHAPES][BO_PLAN_TERM_COUNT], ones[MOST_SHAPES];
+    double rows[MAX_SHAPES][BO_PLAN_TERM_COUNT], ones[MAX_SHAPES];
     for (size_t i = 0; i < fitted; i++) {
         bo_plan_counts counts;
         BO_TRY(bo_plan_count(lab_context(run), &timings[i].shape, &counts));
@@ -58,10 +58,10 @@ static bo_status fit_proxy(lab_run *run, size_t proxy, const bo_plan_timing *tim
     return bo_fail(lab_context(run), BO_NUMERIC, "the step times do not determine the cost of %s", proxies[proxy].name);
 }
 
-static bo_status judge_proxy(lab_run *run, size_t proxy, const bo_plan_timing *timings, size_t fitted, size_t count,
-                             held_out *out)
+static bo_status validate_proxy(lab_run *run, size_t proxy, const bo_plan_timing *timings, size_t fitted, size_t count,
+                                held_out *out)
 {
-    double cost[BO_PLAN_TERM_COUNT], squares = 0, logs = 0, log_seconds[MOST_SHAPES], spread = 0;
+    double cost[BO_PLAN_TERM_COUNT], squares = 0, logs = 0, log_seconds[MAX_SHAPES], spread = 0;
     const size_t n = count - fitted;
     BO_TRY(fit_proxy(run, proxy, timings, fitted, cost));
     *out = (held_out){0};
@@ -87,7 +87,7 @@ static bo_status compare_proxies(lab_run *run, const bo_plan_timing *timings, si
 {
     held_out found[PROXIES];
     for (size_t p = 0; p < PROXIES; p++) {
-        BO_TRY(judge_proxy(run, p, timings, fitted, count, &found[p]));
+        BO_TRY(validate_proxy(run, p, timings, fitted, count, &found[p]));
         lab_cell(run, "proxies", proxies[p].name, "typical error", found[p].error);
         lab_cell(run, "proxies", proxies[p].name, "largest error", found[p].worst);
         lab_cell(run, "proxies", proxies[p].name, "R² of log seconds", found[p].determination);
@@ -124,9 +124,9 @@ static void shuffle(lab_run *run, bo_plan_timing *timings, size_t count)
     bo_rng rng = lab_rng(run, "lab.time-law.split");
     for (size_t i = count; i > 1; i--) {
         const size_t other = (size_t)bo_rng_below(&rng, i);
-        const bo_plan_timing held = timings[other];
+        const bo_plan_timing swapped_timing = timings[other];
         timings[other] = timings[i - 1];
-        timings[i - 1] = held;
+        timings[i - 1] = swapped_timing;
     }
 }
 
@@ -166,21 +166,21 @@ static double compare_depths(lab_run *run, const bo_plan_timing *timings, size_t
 /* Times the shapes with a context of 256 with AdamW, whose update costs the same for each parameter. */
 static bo_status time_adamw(lab_run *run, const bo_plan_timing *timings, size_t count)
 {
-    bo_plan_timing own[MOST_SHAPES];
+    bo_plan_timing subset[MAX_SHAPES];
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
         if (timings[i].shape.context != 256) continue;
-        own[n] = timings[i];
-        own[n++].shape.optimizer = BO_OPTIMIZER_ADAMW;
+        subset[n] = timings[i];
+        subset[n++].shape.optimizer = BO_OPTIMIZER_ADAMW;
     }
-    BO_TRY(bo_plan_time(lab_context(run), lab_quick(run) ? 0.1 : 6, own, n));
-    lab_claim(run, "wider", compare_depths(run, own, n, "AdamW"));
+    BO_TRY(bo_plan_time(lab_context(run), lab_quick(run) ? 0.1 : 6, subset, n));
+    lab_claim(run, "wider", compare_depths(run, subset, n, "AdamW"));
     return BO_OK;
 }
 
 bo_status time_law_steps(lab_run *run, double *slower)
 {
-    bo_plan_timing timings[MOST_SHAPES + PAIRS];
+    bo_plan_timing timings[MAX_SHAPES + PAIRS];
     const size_t count = list_shapes(run, timings), fitted = count * 2 / 3;
     bo_plan_timing *pair = timings + count;
     pair[0] = (bo_plan_timing){.shape = time_law_deep(run)};

@@ -88,12 +88,12 @@ static const bo_lab_table tables[] = {
      .title = "Held-out loss at the best learning rate",
      .rows = "parametrization",
      .values = "held-out loss, nats per byte",
-     .picture = BO_LAB_BARS},
+     .plot = BO_LAB_BARS},
     {.name = "sizes",
      .title = "Sizes before the first step",
      .rows = "quantity",
      .values = "root mean square; gradients as rounded",
-     .picture = BO_LAB_NO_PICTURE},
+     .plot = BO_LAB_NO_PLOT},
     {.name = "steps",
      .title = "Size of Δy after one step divided by the learning rate, by fan in (fan out 64)",
      .rows = "fan in",
@@ -290,8 +290,8 @@ typedef struct step {
 } step;
 
 typedef struct moved {
-    double y;          /* size before the step */
-    double own, other; /* size of the change: for the inputs of the step, for others */
+    double y;                         /* size before the step */
+    double same_inputs, other_inputs; /* size of the change: for the inputs of the step, for others */
 } moved;
 
 static bo_value record(const void *user, bo_graph *graph, bo_value x)
@@ -314,25 +314,25 @@ static void draw(bo_rng *rng, size_t rows, size_t columns, float *out)
 }
 
 /* Buffers: x, x of others, target, y and y of others before the step, y after it. */
-static bo_status take_step(const step *s, lab_fit *fit, bo_rng *rng, float *room, moved *out)
+static bo_status take_step(const step *s, lab_fit *fit, bo_rng *rng, float *buffer, moved *out)
 {
-    const size_t in = s->rows * s->in, made = s->rows * s->out;
-    float *x = room, *other = x + in, *target = other + in, *y = target + made, *y_other = y + made,
-          *after = y_other + made;
+    const size_t in = s->rows * s->in, outputs = s->rows * s->out;
+    float *x = buffer, *other_inputs = x + in, *target = other_inputs + in, *y = target + outputs,
+          *y_other = y + outputs, *after = y_other + outputs;
     double loss;
     draw(rng, s->rows, s->in, x);
-    draw(rng, s->rows, s->in, other);
+    draw(rng, s->rows, s->in, other_inputs);
     draw(rng, s->rows, s->out, target);
     BO_TRY(lab_fit_predict(fit, x, y));
-    BO_TRY(lab_fit_predict(fit, other, y_other));
-    out->y = root_mean_square(made, y);
+    BO_TRY(lab_fit_predict(fit, other_inputs, y_other));
+    out->y = root_mean_square(outputs, y);
     BO_TRY(lab_fit_step(fit, x, target, 1, &loss));
     BO_TRY(lab_fit_predict(fit, x, after));
-    for (size_t i = 0; i < made; i++) after[i] -= y[i];
-    out->own = root_mean_square(made, after);
-    BO_TRY(lab_fit_predict(fit, other, after));
-    for (size_t i = 0; i < made; i++) after[i] -= y_other[i];
-    out->other = root_mean_square(made, after);
+    for (size_t i = 0; i < outputs; i++) after[i] -= y[i];
+    out->same_inputs = root_mean_square(outputs, after);
+    BO_TRY(lab_fit_predict(fit, other_inputs, after));
+    for (size_t i = 0; i < outputs; i++) after[i] -= y_other[i];
+    out->other_inputs = root_mean_square(outputs, after);
     return BO_OK;
 }
 
@@ -342,14 +342,14 @@ static bo_status measure_step(lab_run *run, const step *s, moved *out)
     bo_rng rng = lab_rng(run, "lab.unit-scale.step");
     const lab_fit_desc desc = {
         .rows = s->rows, .in = s->in, .out = s->out, .record = record, .user = s, .optimizer = s->optimizer};
-    float *room = bo_alloc(lab_context(run), s->rows * (2 * s->in + 4 * s->out), sizeof *room, "a step");
-    if (!room) return BO_MEMORY;
+    float *buffer = bo_alloc(lab_context(run), s->rows * (2 * s->in + 4 * s->out), sizeof *buffer, "a step");
+    if (!buffer) return BO_MEMORY;
     bo_status status = lab_fit_open(run, &desc, &fit);
     if (status == BO_OK) {
-        status = take_step(s, &fit, &rng, room, out);
+        status = take_step(s, &fit, &rng, buffer, out);
         lab_fit_close(&fit);
     }
-    bo_free(room);
+    bo_free(buffer);
     return status;
 }
 
@@ -358,7 +358,7 @@ static const bo_optimizer_desc by_sign = {.kind = BO_OPTIMIZER_SIGN, .rate = 1, 
 
 static bo_status measure_signs(lab_run *run)
 {
-    double ins[SHAPES], sizes[SHAPES], notes_sizes[SHAPES], changes[SHAPES], most = 0, notes_most = 0;
+    double ins[SHAPES], sizes[SHAPES], notes_sizes[SHAPES], changes[SHAPES], max = 0, notes_max = 0;
     for (size_t i = 0; i < SHAPES; i++) {
         const size_t in = (size_t)FIRST << i;
         const double root = ins[i] = sqrt((double)in);
@@ -371,12 +371,12 @@ static bo_status measure_signs(lab_run *run)
         BO_TRY(measure_step(run, &s, &notes));
         sizes[i] = many.y;
         notes_sizes[i] = notes.y;
-        changes[i] = one.own * root; /* without the factor before W */
-        most = fmax(most, one.own / root);
-        notes_most = fmax(notes_most, one.own * root);
-        lab_point(run, "steps", "sign, one example, same", (double)in, one.own);
-        lab_point(run, "steps", "sign, one example, another", (double)in, one.other);
-        lab_point(run, "steps", "sign, 64 examples, same", (double)in, many.own);
+        changes[i] = one.same_inputs * root; /* without the factor before W */
+        max = fmax(max, one.same_inputs / root);
+        notes_max = fmax(notes_max, one.same_inputs * root);
+        lab_point(run, "steps", "sign, one example, same", (double)in, one.same_inputs);
+        lab_point(run, "steps", "sign, one example, another", (double)in, one.other_inputs);
+        lab_point(run, "steps", "sign, 64 examples, same", (double)in, many.same_inputs);
         lab_point(run, "steps", "√(2/π) √(fan in)", (double)in, sqrt(2 / acos(-1)) * root);
         ins[i] = (double)in;
     }
@@ -384,8 +384,8 @@ static bo_status measure_signs(lab_run *run)
     lab_claim(run, "forward-notes", lab_exponent(ins, notes_sizes, SHAPES));
     lab_claim(run, "sign-size", pow(changes[SHAPES - 1] / ins[SHAPES - 1], 2));
     lab_claim(run, "sign-scale", lab_exponent(ins, changes, SHAPES));
-    lab_claim(run, "sign", most);
-    lab_claim(run, "sign-notes", notes_most);
+    lab_claim(run, "sign", max);
+    lab_claim(run, "sign-notes", notes_max);
     return BO_OK;
 }
 
@@ -404,10 +404,10 @@ static bo_status measure_muon(lab_run *run)
         s.in = SIDE, s.out = length;
         s.factor = 1 / sqrt((double)s.in), s.optimizer.rate = sqrt((double)s.out);
         BO_TRY(measure_step(run, &s, &tall));
-        by_in[i] = wide.own;
-        by_out[i] = tall.own;
-        lab_point(run, "muon", "fan in grows, fan out 64", lengths[i], wide.own);
-        lab_point(run, "muon", "fan out grows, fan in 64", lengths[i], tall.own);
+        by_in[i] = wide.same_inputs;
+        by_out[i] = tall.same_inputs;
+        lab_point(run, "muon", "fan in grows, fan out 64", lengths[i], wide.same_inputs);
+        lab_point(run, "muon", "fan out grows, fan in 64", lengths[i], tall.same_inputs);
     }
     lab_claim(run, "muon",
               fmax(fabs(lab_exponent(lengths, by_in, SHAPES)), fabs(lab_exponent(lengths, by_out, SHAPES))));

@@ -1,16 +1,16 @@
 #include "converge.h"
 #include <math.h>
 
-static bo_status take_steps(lab_run *run, bo_trainer *trainer, const lab_patience *rule, lab_converged *out)
+static bo_status run_steps(lab_run *run, bo_trainer *trainer, const lab_patience *rule, lab_converged *out)
 {
-    const uint64_t end = out->steps + rule->every < rule->most ? out->steps + rule->every : rule->most;
+    const uint64_t end = out->steps + rule->every < rule->max_steps ? out->steps + rule->every : rule->max_steps;
     while (out->steps < end) {
         double loss;
         BO_TRY(bo_trainer_step(lab_context(run), trainer, &loss));
         if (!isfinite(loss)) return BO_NUMERIC;
         out->steps++;
     }
-    return rule->tell ? rule->tell(rule->user, (double)end / (double)rule->most) : BO_OK;
+    return rule->report ? rule->report(rule->user, (double)end / (double)rule->max_steps) : BO_OK;
 }
 
 static bo_status evaluate(lab_run *run, bo_trainer *trainer, const lab_patience *rule, double *loss, lab_converged *out)
@@ -27,7 +27,7 @@ static bo_status evaluate(lab_run *run, bo_trainer *trainer, const lab_patience 
 
 static bool ends(const lab_patience *rule, const lab_converged *out)
 {
-    return out->steps >= rule->most || out->loss <= rule->solved;
+    return out->steps >= rule->max_steps || out->loss <= rule->solved;
 }
 
 static bo_status train_phase(lab_run *run, bo_trainer *trainer, const lab_patience *rule, lab_converged *out)
@@ -36,11 +36,11 @@ static bo_status train_phase(lab_run *run, bo_trainer *trainer, const lab_patien
     size_t without = 0; /* evaluations since the last improvement */
     while (without < rule->patience && !ends(rule, out)) {
         double loss;
-        BO_TRY(take_steps(run, trainer, rule, out));
+        BO_TRY(run_steps(run, trainer, rule, out));
         BO_TRY(evaluate(run, trainer, rule, &loss, out));
         const bool better = loss < (1 - rule->gain) * best;
         if (better) best = loss;
-        without = better || out->steps <= rule->least ? 0 : without + 1;
+        without = better || out->steps <= rule->min_steps ? 0 : without + 1;
     }
     return BO_OK;
 }
@@ -50,7 +50,7 @@ bo_status lab_converge(lab_run *run, const bo_trainer_desc *desc, const lab_pati
     bo_trainer_desc phase = *desc;
     bo_status status = BO_OK;
     *out = (lab_converged){.loss = INFINITY};
-    phase.steps = rule->most;
+    phase.steps = rule->max_steps;
     phase.schedule = (bo_schedule){.kind = BO_SCHEDULE_CONSTANT};
     for (size_t i = 0; status == BO_OK && i < rule->phases && !ends(rule, out); i++) {
         bo_trainer *trainer;
@@ -63,6 +63,6 @@ bo_status lab_converge(lab_run *run, const bo_trainer_desc *desc, const lab_pati
         phase.schedule.warmup = UINT64_MAX;
     }
     out->diverged = status == BO_NUMERIC;
-    out->settled = status == BO_OK && (out->steps < rule->most || out->loss <= rule->solved);
+    out->settled = status == BO_OK && (out->steps < rule->max_steps || out->loss <= rule->solved);
     return out->diverged ? BO_OK : status;
 }

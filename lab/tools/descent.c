@@ -67,7 +67,7 @@ bo_status lab_descent_weight(bo_context *context, size_t rows, size_t columns, c
     return status;
 }
 
-bo_status lab_descent_given(lab_descent *descent, const float *gradient, double factor)
+bo_status lab_descent_apply(lab_descent *descent, const float *gradient, double factor)
 {
     bo_context *context = descent->tape.context;
     const bo_weight *w = bo_weights_find(descent->tape.weights, "w");

@@ -39,6 +39,6 @@ bo_status lab_descent_step(lab_descent *descent, double factor, double *loss);
 /* Replaces open and ready: creates a zero weight "w" without a graph, which is updated with given gradients. */
 bo_status lab_descent_weight(bo_context *context, size_t rows, size_t columns, const bo_optimizer_desc *optimizer,
                              lab_descent *out);
-bo_status lab_descent_given(lab_descent *descent, const float *gradient, double factor);
+bo_status lab_descent_apply(lab_descent *descent, const float *gradient, double factor);
 
 #endif

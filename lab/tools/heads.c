@@ -16,14 +16,14 @@ static bo_status read_weight(bo_context *context, const bo_model *model, size_t 
 
 /* Extracts the rows of one head from the projection of all heads, multiplied by the gain of the preceding
  * normalization. */
-static void take_rows(const lab_head *h, size_t index, const float *matrix, const float *gain, double *out)
+static void copy_rows(const lab_head *h, size_t index, const float *matrix, const float *gain, double *out)
 {
     for (size_t r = 0; r < h->dim; r++)
         for (size_t c = 0; c < h->width; c++)
             out[r * h->width + c] = (double)matrix[(index * h->dim + r) * h->width + c] * (double)gain[c];
 }
 
-static void take_columns(const lab_head *h, size_t index, size_t inner, const float *matrix, double *out)
+static void copy_columns(const lab_head *h, size_t index, size_t inner, const float *matrix, double *out)
 {
     for (size_t r = 0; r < h->width; r++)
         for (size_t c = 0; c < h->dim; c++) out[r * h->dim + c] = (double)matrix[r * inner + index * h->dim + c];
@@ -35,13 +35,13 @@ static bo_status read_all(bo_context *context, const bo_model *model, size_t lay
     const size_t inner = bo_model_describe(model)->block.heads * h->dim;
     BO_TRY(read_weight(context, model, layer, "input_layernorm", gain));
     BO_TRY(read_weight(context, model, layer, "self_attn.q_proj", matrix));
-    take_rows(h, index, matrix, gain, h->q);
+    copy_rows(h, index, matrix, gain, h->q);
     BO_TRY(read_weight(context, model, layer, "self_attn.k_proj", matrix));
-    take_rows(h, index, matrix, gain, h->k);
+    copy_rows(h, index, matrix, gain, h->k);
     BO_TRY(read_weight(context, model, layer, "self_attn.v_proj", matrix));
-    take_rows(h, index, matrix, gain, h->v);
+    copy_rows(h, index, matrix, gain, h->v);
     BO_TRY(read_weight(context, model, layer, "self_attn.o_proj", matrix));
-    take_columns(h, index, inner, matrix, h->o);
+    copy_columns(h, index, inner, matrix, h->o);
     return BO_OK;
 }
 
@@ -102,10 +102,10 @@ static void turn(const lab_head *h, size_t tokens, double *x)
 static void softmax_below(size_t tokens, double *weights)
 {
     for (size_t i = 0; i < tokens; i++) {
-        double *row = weights + i * tokens, most = row[0], sum = 0;
-        for (size_t j = 1; j <= i; j++) most = fmax(most, row[j]);
+        double *row = weights + i * tokens, max = row[0], sum = 0;
+        for (size_t j = 1; j <= i; j++) max = fmax(max, row[j]);
         for (size_t j = 0; j < tokens; j++) {
-            row[j] = j <= i ? exp(row[j] - most) : 0;
+            row[j] = j <= i ? exp(row[j] - max) : 0;
             sum += row[j];
         }
         for (size_t j = 0; j <= i; j++) row[j] /= sum;

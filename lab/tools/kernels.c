@@ -50,8 +50,8 @@ static bo_status predict(bo_context *context, const lab_kernel_ridge *r, double 
 
 bo_status lab_kernel_ridge_predict(bo_context *context, const lab_kernel_ridge *ridge, double *prediction)
 {
-    const size_t most = ridge->rows > ridge->other_rows ? ridge->rows : ridge->other_rows;
-    double *k = bo_alloc_raw(context, most * ridge->rows, sizeof *k, "a kernel matrix");
+    const size_t max_rows = ridge->rows > ridge->other_rows ? ridge->rows : ridge->other_rows;
+    double *k = bo_alloc_raw(context, max_rows * ridge->rows, sizeof *k, "a kernel matrix");
     double *alpha = bo_alloc_raw(context, ridge->rows, sizeof *alpha, "dual coefficients");
     bo_status status = k && alpha ? predict(context, ridge, k, alpha, prediction) : BO_MEMORY;
     bo_free(k);

@@ -48,7 +48,7 @@ static bo_status made_up(lab_run *run, size_t bytes, lab_text *out)
 {
     char *text = bo_alloc_raw(lab_context(run), bytes, 1, "a text");
     if (!text) return BO_MEMORY;
-    lab_made_up_text(lab_seed(run), bytes, text);
+    lab_synthetic_text(lab_seed(run), bytes, text);
     const bo_status status = split(run, text, bytes, out);
     bo_free(text);
     return status;
@@ -56,16 +56,16 @@ static bo_status made_up(lab_run *run, size_t bytes, lab_text *out)
 
 bo_status lab_text_open(lab_run *run, size_t bytes, lab_text *out)
 {
-    enum { LEAST = 4096 };
+    enum { MIN_BYTES = 4096 };
     const char *path = lab_options(run)->text;
-    const size_t most = bytes ? bytes : (size_t)1 << 20;
-    if (!path) return made_up(run, most, out);
+    const size_t max_bytes = bytes ? bytes : (size_t)1 << 20;
+    if (!path) return made_up(run, max_bytes, out);
     bo_mapping file;
     BO_TRY(bo_mapping_open(lab_context(run), path, &file));
-    const size_t count = file.size < most ? file.size : most;
-    bo_status status = count < LEAST
+    const size_t count = file.size < max_bytes ? file.size : max_bytes;
+    bo_status status = count < MIN_BYTES
                            ? bo_fail(lab_context(run), BO_INVALID,
-                                     "%s has %zu bytes of text; experiments need at least %d", path, count, LEAST)
+                                     "%s has %zu bytes of text; experiments need at least %d", path, count, MIN_BYTES)
                            : split(run, file.data, count, out);
     bo_mapping_close(&file);
     return status;
@@ -73,7 +73,7 @@ bo_status lab_text_open(lab_run *run, size_t bytes, lab_text *out)
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
-static bo_status take_steps(lab_run *run, bo_trainer *trainer, const lab_training *training, lab_trained *out)
+static bo_status run_steps(lab_run *run, bo_trainer *trainer, const lab_training *training, lab_trained *out)
 {
     const uint64_t tail = training->steps - training->steps / 10;
     double sum = 0;
@@ -96,7 +96,7 @@ static bo_status take_steps(lab_run *run, bo_trainer *trainer, const lab_trainin
 static bo_status train_and_score(lab_run *run, bo_trainer *trainer, const lab_training *training, lab_trained *out)
 {
     bo_training_score score;
-    bo_status status = take_steps(run, trainer, training, out);
+    bo_status status = run_steps(run, trainer, training, out);
     if (status == BO_OK) status = bo_trainer_evaluate(lab_context(run), trainer, &score);
     if (status == BO_OK) out->loss = score.loss;
     if (status == BO_NUMERIC || (status == BO_OK && !isfinite(out->loss))) {

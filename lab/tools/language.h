@@ -22,7 +22,7 @@ void lab_text_close(lab_text *text);
 
 /* Paragraphs of sentences of invented words, with parts of speech, Zipf's law, and two names that a paragraph
  * introduces and keeps. A model can learn spelling, word order and the names of the paragraph. */
-void lab_made_up_text(uint64_t seed, size_t bytes, char *out);
+void lab_synthetic_text(uint64_t seed, size_t bytes, char *out);
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 

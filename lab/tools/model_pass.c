@@ -19,7 +19,7 @@ struct lab_model_pass {
     int32_t *places;
 };
 
-static bo_status make(bo_context *context, lab_model_pass *p)
+static bo_status build(bo_context *context, lab_model_pass *p)
 {
     const bo_model_graph_desc desc = {.rows = p->tokens, .loss = true, .gradients = true};
     p->places = bo_alloc(context, p->tokens, sizeof *p->places, "the positions of a pass");
@@ -37,7 +37,7 @@ bo_status lab_model_pass_open(bo_context *context, const bo_model *model, size_t
     if (!pass) return BO_MEMORY;
     pass->model = model;
     pass->tokens = tokens;
-    const bo_status status = make(context, pass);
+    const bo_status status = build(context, pass);
     if (status == BO_OK)
         *out = pass;
     else

@@ -30,9 +30,9 @@ double lab_distance_single(const float *a, const double *b, size_t count)
 
 double lab_largest(const double *values, size_t count)
 {
-    double most = 0;
-    for (size_t i = 0; i < count; i++) most = fmax(most, values[i]);
-    return most;
+    double max = 0;
+    for (size_t i = 0; i < count; i++) max = fmax(max, values[i]);
+    return max;
 }
 
 void lab_geometric(double first, double last, size_t count, double *out)

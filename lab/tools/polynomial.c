@@ -54,7 +54,7 @@ static void draw(lab_polynomial *net, bo_rng *rng)
 
 static bo_status check(bo_context *context, const lab_polynomial_desc *d)
 {
-    const bool degree = d->tokens ? d->degree >= 2 && d->degree <= 4 : d->degree >= 1 && d->degree <= LAB_MOST_DEGREE;
+    const bool degree = d->tokens ? d->degree >= 2 && d->degree <= 4 : d->degree >= 1 && d->degree <= LAB_MAX_DEGREE;
     const bool size = d->width >= 1 && d->width <= LAB_INPUTS && d->inputs >= 2 && d->inputs <= LAB_INPUTS;
     if (degree && size && (!d->tokens || d->tokens * d->width == d->inputs)) return BO_OK;
     return bo_fail(context, BO_INVALID,
@@ -119,9 +119,10 @@ lab_function lab_polynomial_function(const lab_polynomial *net)
 
 /* ---- known degrees and ranks ------------------------------------------------------------------------------------- */
 
-bo_status lab_polynomial_degree(bo_context *context, const lab_function *f, size_t most, bo_rng *rng, size_t *degree)
+bo_status lab_polynomial_degree(bo_context *context, const lab_function *f, size_t max_degree, bo_rng *rng,
+                                size_t *degree)
 {
-    const size_t inputs = f->left + f->right, count = most + 2;
+    const size_t inputs = f->left + f->right, count = max_degree + 2;
     uint32_t start[LAB_INPUTS], step[LAB_INPUTS], x[LAB_INPUTS];
     uint32_t *values = bo_alloc_raw(context, count, sizeof *values, "values on a line");
     if (!values) return BO_MEMORY;

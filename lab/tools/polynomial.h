@@ -20,8 +20,8 @@ typedef struct lab_polynomial_desc {
 typedef struct lab_polynomial lab_polynomial;
 
 /* Weights are random residues, and for double N(0, 1) divided by the square root of the number of summands. inputs,
- * width ≤ LAB_INPUTS; degree 1 to LAB_MOST_DEGREE, for transformers 2 to 4. */
-enum { LAB_MOST_DEGREE = 8 };
+ * width ≤ LAB_INPUTS; degree 1 to LAB_MAX_DEGREE, for transformers 2 to 4. */
+enum { LAB_MAX_DEGREE = 8 };
 bo_status lab_polynomial_create(bo_context *context, const lab_polynomial_desc *desc, bo_rng *rng,
                                 lab_polynomial **out);
 void lab_polynomial_destroy(lab_polynomial *net); /* NULL is allowed */
@@ -31,9 +31,10 @@ const uint32_t *lab_polynomial_weights(const lab_polynomial *net);
 /* Split in the middle: the first half of the inputs (tokens), then the rest. */
 lab_function lab_polynomial_function(const lab_polynomial *net);
 
-/* Its degree, from values on a random line: the smallest k whose (k + 1)-th differences vanish, up to `most`. most + 1:
- * it is larger. */
-bo_status lab_polynomial_degree(bo_context *context, const lab_function *f, size_t most, bo_rng *rng, size_t *degree);
+/* Its degree, from values on a random line: the smallest k whose (k + 1)-th differences vanish, up to `max_degree`.
+ * most + 1: it is larger. */
+bo_status lab_polynomial_degree(bo_context *context, const lab_function *f, size_t max_degree, bo_rng *rng,
+                                size_t *degree);
 
 /* The generic rank of a homogeneous polynomial of this degree in 2 · half inputs, split in the middle. Degree k in A
  * pairs the C(k + half − 1, half − 1) monomials of A with those of degree D − k of B, so the rank is Σ_k min of the

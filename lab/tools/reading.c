@@ -2,7 +2,7 @@
 #include "../../src/model/model.h"
 #include <math.h>
 
-static bo_status make(lab_run *run, const bo_model *model, const lab_reading *reading, lab_reader *r)
+static bo_status build(lab_run *run, const bo_model *model, const lab_reading *reading, lab_reader *r)
 {
     bo_context *context = lab_context(run);
     r->context = model->desc.context;
@@ -25,7 +25,7 @@ static bo_status make(lab_run *run, const bo_model *model, const lab_reading *re
 bo_status lab_reader_open(lab_run *run, const bo_model *model, const lab_reading *reading, lab_reader *out)
 {
     *out = (lab_reader){0};
-    const bo_status status = make(run, model, reading, out);
+    const bo_status status = build(run, model, reading, out);
     if (status != BO_OK) lab_reader_close(out);
     return status;
 }
@@ -61,9 +61,9 @@ bo_status lab_reader_part(lab_run *run, lab_reader *reader, size_t part, float *
 
 bo_status lab_reader_held_out(lab_run *run, const lab_reader *reader, const lab_text *text, uint64_t at, int32_t *ids)
 {
-    const uint64_t room = bo_corpus_tokens(text->valid) - reader->context + 1;
+    const uint64_t position_count = bo_corpus_tokens(text->valid) - reader->context + 1;
     for (size_t i = 0; i < reader->rows; i += reader->context)
-        BO_TRY(bo_corpus_read(lab_context(run), text->valid, (at + i) % room, reader->context, ids + i));
+        BO_TRY(bo_corpus_read(lab_context(run), text->valid, (at + i) % position_count, reader->context, ids + i));
     return BO_OK;
 }
 

@@ -4,12 +4,12 @@
 #include <string.h>
 
 enum {
-    BLOCK = 512,       /* tokens written at a time */
-    ASKED = 64,        /* maximum number of queries per lane at a time */
-    ENDS = 16,         /* number of times at which distances are queried: there are few pairs at short distances … */
-    ASKED_AT_END = 8,  /* … and only some of the pairs at long distances are queried */
-    PILOT_LANES = 4,   /* for choosing a parameter */
-    CALIBRATION = 1024 /* rows of keys and queries for data-adapted frequencies */
+    BLOCK = 512,      /* tokens written at a time */
+    MAX_QUERIES = 64, /* maximum number of queries per lane at a time */
+    ENDS = 16,        /* number of times at which distances are queried: there are few pairs at short distances … */
+    MAX_QUERIES_AT_END = 8, /* … and only some of the pairs at long distances are queried */
+    PILOT_LANES = 4,        /* for choosing a parameter */
+    CALIBRATION = 1024      /* rows of keys and queries for data-adapted frequencies */
 };
 
 #define SHARP {1, 2, 4, 8, 16}
@@ -34,7 +34,7 @@ static const bo_recall_kind kinds[] = {
      .size = BO_RECALL_DIM,
      .knob = BO_RECALL_SCALE,
      .tried = {4, 16, 64, 256},
-     .most = 64},
+     .max_size = 64},
     {.name = "favor", .preset = "favor", .knob = BO_RECALL_SCALE, .tried = SHARP},
     {.name = "favor-norms", .preset = "favor", .knob = BO_RECALL_SCALE, .tried = SHARP, .norms = true},
     {.name = "favor++", .preset = "favor++", .knob = BO_RECALL_SCALE, .tried = SHARP},
@@ -71,7 +71,7 @@ static const bo_recall_kind kinds[] = {
      .size = BO_RECALL_DIM,
      .knob = BO_RECALL_LAMBDA,
      .tried = {0.001, 0.01, 0.1, 1},
-     .most = 256},
+     .max_size = 256},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -116,7 +116,7 @@ static bo_attention_desc describe(const bo_recall_options *o, const bo_recall_ki
     const bool tempered = bo_attention_has(&desc, BO_TRAIT_TEMPERATURE);
     if (kind->knob == BO_RECALL_SCALE && tempered) desc.temperature = 1 / sqrt(knob);
     if (kind->knob == BO_RECALL_SCALE && !tempered) desc.scale = knob;
-    if (kind->knob == BO_RECALL_NOTHING) desc.scale = 1;
+    if (kind->knob == BO_RECALL_NO_KNOB) desc.scale = 1;
     if (kind->knob == BO_RECALL_POWER) desc.power = knob;
     if (desc.kind == BO_ATTENTION_DELTA || desc.kind == BO_ATTENTION_POWER) desc.scale = 1;
     return desc;
@@ -136,26 +136,26 @@ static bo_status calibrate(memory *m)
         bo_recall_key(pairs, i / rows, 2 * (i % rows) + 1, k + i * dim);
     }
     const bo_attention_call call = {.sequences = 1, .tokens = rows, .q = {q}, .k = {k}};
-    bo_calibration *seen = NULL;
-    bo_status status = bo_calibration_create(m->context, m->attention, 0, &seen);
-    if (status == BO_OK) status = bo_calibration_add(m->context, seen, &call);
-    if (status == BO_OK) status = bo_calibration_apply(m->context, seen, m->attention, 0, NULL);
-    bo_calibration_destroy(seen);
+    bo_calibration *calibration = NULL;
+    bo_status status = bo_calibration_create(m->context, m->attention, 0, &calibration);
+    if (status == BO_OK) status = bo_calibration_add(m->context, calibration, &call);
+    if (status == BO_OK) status = bo_calibration_apply(m->context, calibration, m->attention, 0, NULL);
+    bo_calibration_destroy(calibration);
     bo_free(q);
     return status;
 }
 
 /* Returns false if memory is exhausted. */
-static bool make(memory *m, size_t rows, size_t columns, float **out)
+static bool allocate_rows(memory *m, size_t rows, size_t columns, float **out)
 {
     *out = bo_alloc_raw(m->context, rows, columns * sizeof **out, "a memory's arrays");
     return *out != NULL;
 }
 
-static bool make_constant(memory *m, bool wanted, size_t count, double value, float **out)
+static bool allocate_constant(memory *m, bool required, size_t count, double value, float **out)
 {
-    if (!wanted) return true;
-    if (!make(m, count, 1, out)) return false;
+    if (!required) return true;
+    if (!allocate_rows(m, count, 1, out)) return false;
     for (size_t i = 0; i < count; i++) (*out)[i] = (float)value;
     return true;
 }
@@ -168,12 +168,12 @@ static bo_status allocate(memory *m, const bo_recall_options *o, const bo_recall
     const bool channels = bo_attention_has(d, BO_TRAIT_CHANNELS),
                gated = d->gate == BO_GATE_CONVEX || d->gate == BO_GATE_DECAY;
     m->state = bo_alloc(m->context, bo_attention_state_bytes(m->attention), 1, "a state");
-    return m->state && make(m, rows, d->dim, &m->q) && make(m, rows, d->dim, &m->k) &&
-                   make(m, rows, d->value_dim, &m->v) && make(m, rows, d->value_dim, &m->out) &&
-                   make_constant(m, channels || gated, channels ? rows * d->dim : rows, log_gate, &m->log_gate) &&
-                   make_constant(m, d->gate == BO_GATE_FIXED, lanes, log_gate, &m->log_decay) &&
-                   make_constant(m, kind->knob == BO_RECALL_BETA, rows, knob, &m->beta) &&
-                   make_constant(m, kind->knob == BO_RECALL_LAMBDA, lanes * d->dim, knob, &m->lambda)
+    return m->state && allocate_rows(m, rows, d->dim, &m->q) && allocate_rows(m, rows, d->dim, &m->k) &&
+                   allocate_rows(m, rows, d->value_dim, &m->v) && allocate_rows(m, rows, d->value_dim, &m->out) &&
+                   allocate_constant(m, channels || gated, channels ? rows * d->dim : rows, log_gate, &m->log_gate) &&
+                   allocate_constant(m, d->gate == BO_GATE_FIXED, lanes, log_gate, &m->log_decay) &&
+                   allocate_constant(m, kind->knob == BO_RECALL_BETA, rows, knob, &m->beta) &&
+                   allocate_constant(m, kind->knob == BO_RECALL_LAMBDA, lanes * d->dim, knob, &m->lambda)
                ? BO_OK
                : BO_MEMORY;
 }
@@ -227,11 +227,11 @@ static bo_status write_until(memory *m, size_t tokens)
     return status;
 }
 
-/* The fraction of pairs first … last - 1 that are recalled, at most `most` of them per lane. */
-static bo_status ask(memory *m, size_t first, size_t last, size_t most, double *fraction)
+/* The fraction of pairs first … last - 1 that are recalled, at most `limit` of them per lane. */
+static bo_status query_range(memory *m, size_t first, size_t last, size_t limit, double *fraction)
 {
     const bo_recall_pairs *p = m->pairs;
-    const size_t count = last - first < most ? last - first : most;
+    const size_t count = last - first < limit ? last - first : limit;
     for (size_t i = 0; i < p->lanes * count; i++)
         bo_recall_question(p, i / count, first + i % count * (last - first) / count, m->q + i * p->dim);
     const bo_attention_call call = {.sequences = 1,
@@ -271,7 +271,7 @@ static bo_status recall_lengths(memory *m, size_t tokens, size_t *next, double *
     for (; status == BO_OK && (size_t)1 << *next <= tokens; ++*next) {
         const size_t length = (size_t)1 << *next;
         status = write_until(m, length);
-        if (status == BO_OK) status = ask(m, 0, length, ASKED, &by_length[*next]);
+        if (status == BO_OK) status = query_range(m, 0, length, MAX_QUERIES, &by_length[*next]);
     }
     return status;
 }
@@ -282,8 +282,8 @@ static bo_status recall_distances(memory *m, size_t points, double *by_distance)
     for (size_t i = 0; status == BO_OK && i < points; i++) {
         const size_t distance = (size_t)1 << i;
         double fraction = 0;
-        status = ask(m, distance < m->written ? m->written - distance : 0, m->written - distance / 2, ASKED_AT_END,
-                     &fraction);
+        status = query_range(m, distance < m->written ? m->written - distance : 0, m->written - distance / 2,
+                             MAX_QUERIES_AT_END, &fraction);
         by_distance[i] += fraction / ENDS;
     }
     return status;
@@ -327,9 +327,9 @@ static bo_status measure(bo_context *context, const bo_recall_options *o, const 
     return status;
 }
 
-static bo_recall_options with_defaults(const bo_recall_options *given)
+static bo_recall_options with_defaults(const bo_recall_options *requested)
 {
-    bo_recall_options o = given ? *given : (bo_recall_options){.noise = 0.1};
+    bo_recall_options o = requested ? *requested : (bo_recall_options){.noise = 0.1};
     if (!o.tokens) o.tokens = 16384;
     if (!o.lanes) o.lanes = 16;
     if (!o.width) o.width = 64;
@@ -344,7 +344,7 @@ static bo_status choose_knob(bo_context *context, const bo_recall_options *o, co
                              double *knob)
 {
     const size_t few = o->lanes < PILOT_LANES ? o->lanes : PILOT_LANES;
-    double most = -1;
+    double best_mean = -1;
     *knob = kind->tried[0];
     if (!(kind->tried[1] > 0)) return BO_OK;
     for (size_t i = 0; i < BO_RECALL_TRIED && kind->tried[i] > 0; i++) {
@@ -352,21 +352,21 @@ static bo_status choose_knob(bo_context *context, const bo_recall_options *o, co
         const bo_status status = measure(context, o, kind, size, kind->tried[i], 2 * o->seed + 1, few, &result);
         if (status == BO_NUMERIC) continue; /* overflows with this value: not chosen */
         BO_TRY(status);
-        if (result.mean > most) most = result.mean, *knob = kind->tried[i];
+        if (result.mean > best_mean) best_mean = result.mean, *knob = kind->tried[i];
     }
     return BO_OK;
 }
 
 static bo_status check_options(bo_context *context, const bo_recall_kind *kind, size_t size, const bo_recall_options *o)
 {
-    static const size_t most = (size_t)1 << (BO_RECALL_POINTS - 1), wide = (size_t)1 << 20;
+    static const size_t max_tokens = (size_t)1 << (BO_RECALL_POINTS - 1), wide = (size_t)1 << 20;
     if (!kind) return bo_fail(context, BO_INVALID, "recall: unknown kind of memory");
     if ((size == 0) != (kind->size == BO_RECALL_ALL) || size > wide)
         return bo_fail(context, BO_INVALID, "recall: %s: expected %s, found size %zu", kind->name,
                        kind->size == BO_RECALL_ALL ? "size 0, because it keeps everything" : "a size from 1 to 2^20",
                        size);
-    if (o->tokens > most)
-        return bo_fail(context, BO_INVALID, "recall: %zu tokens: expected at most %zu", o->tokens, most);
+    if (o->tokens > max_tokens)
+        return bo_fail(context, BO_INVALID, "recall: %zu tokens: expected at most %zu", o->tokens, max_tokens);
     if (o->lanes > wide || o->width > wide || o->codes > wide)
         return bo_fail(context, BO_INVALID, "recall: lanes, width and codes: expected at most %zu", wide);
     if (!(o->noise >= 0 && isfinite(o->noise)))
@@ -382,6 +382,6 @@ bo_status bo_recall_measure(bo_context *context, const bo_recall_kind *kind, siz
     BO_TRY(check_options(context, kind, size, &o));
     BO_TRY(choose_knob(context, &o, kind, size, &knob));
     BO_TRY(measure(context, &o, kind, size, knob, 2 * o.seed, o.lanes, out));
-    out->knob = kind->knob == BO_RECALL_NOTHING ? NAN : knob;
+    out->knob = kind->knob == BO_RECALL_NO_KNOB ? NAN : knob;
     return BO_OK;
 }

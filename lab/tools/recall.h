@@ -24,7 +24,7 @@ typedef enum bo_recall_size {
 
 /* A parameter that a kind requires and that training would find: the best of a few values, chosen on other pairs. */
 typedef enum bo_recall_knob {
-    BO_RECALL_NOTHING = 0,
+    BO_RECALL_NO_KNOB = 0,
     BO_RECALL_SCALE = 1, /* s of exp(s q·k); for RFA 1 / temperature²; for elu and poly γ */
     BO_RECALL_POWER = 2,
     BO_RECALL_BETA = 3,
@@ -36,7 +36,7 @@ typedef struct bo_recall_kind {
     bo_recall_size size;
     bo_recall_knob knob;
     double tried[BO_RECALL_TRIED]; /* terminated by 0 unless full */
-    size_t most;                   /* maximum size; 0: any */
+    size_t max_size;               /* maximum size; 0: any */
     bo_function function;
     bool norms, plain; /* norms: keys of lengths from 1/2 to 2; plain: the preset without its gate */
 } bo_recall_kind;

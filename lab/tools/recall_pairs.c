@@ -69,10 +69,10 @@ size_t bo_recall_nearest(const bo_context *context, const bo_recall_pairs *pairs
 {
     const bo_kernels *kernels = bo_context_kernels(context);
     size_t best = 0;
-    float most = -INFINITY;
+    float max_dot = -INFINITY;
     for (size_t c = 0; c < pairs->codes; c++) {
         const float dot = kernels->dot(pairs->width, pairs->book + c * pairs->width, value);
-        if (dot > most) most = dot, best = c;
+        if (dot > max_dot) max_dot = dot, best = c;
     }
     return best;
 }

@@ -19,8 +19,8 @@ static bo_status record(lab_stochastic *s)
                                                                    .shape = (size_t[]){1, d},
                                                                    .init = {BO_WEIGHT_LAW_ONE, 0, 0},
                                                                    .frozen = true});
-    const bo_value own = lab_graph_one(graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){owner, w});
-    const bo_value products = lab_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){s->x, own});
+    const bo_value diagonal = lab_graph_one(graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){owner, w});
+    const bo_value products = lab_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){s->x, diagonal});
     const bo_value dot = lab_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2,
                                        (bo_value[]){products, ones});
     const bo_value loss = lab_graph_squares(s->descent.tape.graph, dot, s->y);
@@ -107,8 +107,8 @@ bo_status lab_stochastic_error(lab_stochastic *s, const double *center, double *
 void lab_moments_next(const lab_least_squares *p, const double *left, size_t batch, double rate, double *s)
 {
     const size_t d = p->dim;
-    const double part = 1 / (double)p->rows, alone = 1 / (double)batch;
-    double hs[LAB_STOCHASTIC_DIM * LAB_STOCHASTIC_DIM] = {0}, own[LAB_STOCHASTIC_DIM * LAB_STOCHASTIC_DIM] = {0};
+    const double part = 1 / (double)p->rows, same_example = 1 / (double)batch;
+    double hs[LAB_STOCHASTIC_DIM * LAB_STOCHASTIC_DIM] = {0}, diagonal[LAB_STOCHASTIC_DIM * LAB_STOCHASTIC_DIM] = {0};
     double hsh[LAB_STOCHASTIC_DIM * LAB_STOCHASTIC_DIM] = {0}, sx[LAB_STOCHASTIC_DIM];
     for (size_t i = 0; i < p->rows; i++) {
         const double *x = p->x + i * d;
@@ -117,7 +117,7 @@ void lab_moments_next(const lab_least_squares *p, const double *left, size_t bat
         for (size_t a = 0; a < d; a++)
             for (size_t b = 0; b < d; b++) {
                 hs[a * d + b] += part * x[a] * sx[b];
-                own[a * d + b] += part * square * x[a] * x[b];
+                diagonal[a * d + b] += part * square * x[a] * x[b];
             }
     }
     for (size_t i = 0; i < p->rows && batch > 1; i++) {
@@ -128,7 +128,7 @@ void lab_moments_next(const lab_least_squares *p, const double *left, size_t bat
     }
     for (size_t a = 0; a < d; a++)
         for (size_t b = 0; b < d; b++)
-            s[a * d + b] += rate * rate * (alone * own[a * d + b] + (1 - alone) * hsh[a * d + b]) -
+            s[a * d + b] += rate * rate * (same_example * diagonal[a * d + b] + (1 - same_example) * hsh[a * d + b]) -
                             rate * (hs[a * d + b] + hs[b * d + a]);
 }
 

@@ -129,29 +129,29 @@ static double part_bound(const lab_polynomial_desc *desc, const degrees *d, size
     return fmin(sums, fmin(monomials(k, numbers), monomials(all - k, numbers)));
 }
 
-double lab_token_most(const lab_polynomial_desc *desc)
+double lab_token_max_rank(const lab_polynomial_desc *desc)
 {
     const degrees d = degrees_of(desc);
-    double most = 0;
-    for (size_t part = 0; part < d.parts; part++) most += part_bound(desc, &d, part);
-    return most;
+    double max_rank = 0;
+    for (size_t part = 0; part < d.parts; part++) max_rank += part_bound(desc, &d, part);
+    return max_rank;
 }
 
 /* ---- interpolation ----------------------------------------------------------------------------------------------- */
 
 /* Row k of `out` (count x count) gives the coefficient of uᵏ from the values at u = 1 … count: the coefficients of the
- * Lagrange polynomials. `room`: count + 1 residues. */
-static void interpolation(size_t count, uint32_t *room, uint32_t *out)
+ * Lagrange polynomials. `scratch`: count + 1 residues. */
+static void interpolation(size_t count, uint32_t *scratch, uint32_t *out)
 {
-    memset(room, 0, (count + 1) * sizeof *room); /* Π (u − m) */
-    room[0] = 1;
+    memset(scratch, 0, (count + 1) * sizeof *scratch); /* Π (u − m) */
+    scratch[0] = 1;
     for (size_t m = 1; m <= count; m++)
         for (size_t i = m + 1; i-- > 0;)
-            room[i] = lab_mod_add(lab_mod_multiply(room[i], LAB_PRIME - (uint32_t)m), i ? room[i - 1] : 0);
+            scratch[i] = lab_mod_add(lab_mod_multiply(scratch[i], LAB_PRIME - (uint32_t)m), i ? scratch[i - 1] : 0);
     for (size_t j = 1; j <= count; j++) { /* divided by (u − j), and by its value at j */
         uint32_t quotient = 0, value = 0;
         for (size_t i = count; i-- > 0;) {
-            quotient = lab_mod_add(room[i + 1], lab_mod_multiply(quotient, (uint32_t)j));
+            quotient = lab_mod_add(scratch[i + 1], lab_mod_multiply(quotient, (uint32_t)j));
             out[i * count + j - 1] = quotient;
             value = lab_mod_add(lab_mod_multiply(value, (uint32_t)j), quotient);
         }
@@ -275,7 +275,7 @@ bo_status lab_token_rank(bo_context *context, const lab_polynomial *net, bo_rng 
     if (desc->width > WIDTH || desc->tokens < 2 || desc->tokens % 2)
         return bo_fail(context, BO_INVALID, "token network: unsupported width %zu or number of tokens %zu", desc->width,
                        desc->tokens);
-    out->most = lab_token_most(desc);
+    out->max_rank = lab_token_max_rank(desc);
     bo_status status = open_parts(context, &p);
     if (status == BO_OK) {
         draw_settings(&p, rng);

@@ -28,10 +28,10 @@ uint32_t lab_token_output(const lab_polynomial *net, const lab_sums *sums, const
  * reported to the callback of the context, which may cancel. */
 typedef struct lab_token_ranks {
     size_t rank;
-    double most;
+    double max_rank;
 } lab_token_ranks;
 bo_status lab_token_rank(bo_context *context, const lab_polynomial *net, bo_rng *rng, lab_token_ranks *out);
-/* `most` alone, without a network. */
-double lab_token_most(const lab_polynomial_desc *desc);
+/* `max_rank` alone, without a network. */
+double lab_token_max_rank(const lab_polynomial_desc *desc);
 
 #endif

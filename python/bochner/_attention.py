@@ -142,16 +142,16 @@ class Attention:
         if self._desc is None:
             raise InvalidArgumentError("the attention belongs to a model and cannot be changed")
         out = ctypes.c_void_p()
-        with context(self._precision, self._device) as taken:
-            lib.bo_attention_create(taken, ctypes.byref(self._desc), ctypes.byref(out))
+        with context(self._precision, self._device) as ctx:
+            lib.bo_attention_create(ctx, ctypes.byref(self._desc), ctypes.byref(out))
         return Handle(out.value, lib.bo_attention_destroy)
 
     def _adopt(self, handle: Handle) -> None:
         """Takes an object of the library, and remembers the sizes that every call needs."""
         self._handle = handle
-        made = lib.bo_attention_describe(handle).contents
-        self._channels = bool(lib.bo_attention_has(ctypes.byref(made), c.BO_TRAIT_CHANNELS))  # one gate per channel of a key
-        self._heads, self._key_heads, self._dim, self._value_dim = made.heads, made.key_heads, made.dim, made.value_dim
+        info = lib.bo_attention_describe(handle).contents
+        self._channels = bool(lib.bo_attention_has(ctypes.byref(info), c.BO_TRAIT_CHANNELS))  # one gate per channel of a key
+        self._heads, self._key_heads, self._dim, self._value_dim = info.heads, info.key_heads, info.dim, info.value_dim
 
     @property
     def kind(self) -> str:
@@ -233,19 +233,19 @@ class Attention:
         """
         call = Call(self, q, k, v, parameters, double=False)
         out = c.bo_attention_accuracy()
-        with long_context() as taken:
+        with long_context() as ctx:
             call.call.out.data = None  # that of a forward pass is measured
-            lib.bo_attention_measure(taken, self._handle, ctypes.byref(call.call), whole(queries, "queries"), ctypes.byref(out))
+            lib.bo_attention_measure(ctx, self._handle, ctypes.byref(call.call), whole(queries, "queries"), ctypes.byref(out))
         return AttentionAccuracy(read_struct(out))
 
     def redraw(self, draw: int) -> None:
         """Replace the frequencies by another draw. Draw 0 is that of the constructor. Earlier states are refused."""
         handle, draw = self._created(), whole(draw, "draw", bits=64)  # other threads may use the object of before
-        with context() as taken:
+        with context() as ctx:
             if self._calibration is not None:
                 statistics, first = self._calibration
-                lib.bo_calibration_apply(taken, statistics, handle, first, None)
-            lib.bo_attention_redraw(taken, handle, draw)
+                lib.bo_calibration_apply(ctx, statistics, handle, first, None)
+            lib.bo_attention_redraw(ctx, handle, draw)
         self._handle = handle
         self._draw = draw if self._calibration is None else None
 
@@ -256,13 +256,13 @@ class Attention:
         accuracy; see bo_calibration_report in attention.h.
         """
         call = Call(self, q, k, np.zeros((*np.shape(k)[:-1], self._value_dim), np.float32), parameters, double=False)
-        seen, draw, handle = ctypes.c_void_p(), whole(draw, "draw", bits=64), self._created()
+        pointer, draw, handle = ctypes.c_void_p(), whole(draw, "draw", bits=64), self._created()
         report = c.bo_calibration_report()
-        with long_context() as taken:
-            lib.bo_calibration_create(taken, handle, 0.0, ctypes.byref(seen))
-            statistics = Handle(seen.value, lib.bo_calibration_destroy)
-            lib.bo_calibration_add(taken, statistics, ctypes.byref(call.call))
-            lib.bo_calibration_apply(taken, statistics, handle, draw, ctypes.byref(report))
+        with long_context() as ctx:
+            lib.bo_calibration_create(ctx, handle, 0.0, ctypes.byref(pointer))
+            statistics = Handle(pointer.value, lib.bo_calibration_destroy)
+            lib.bo_calibration_add(ctx, statistics, ctypes.byref(call.call))
+            lib.bo_calibration_apply(ctx, statistics, handle, draw, ctypes.byref(report))
         self._handle, self._calibration, self._draw = handle, (statistics, draw), None
         return read_struct(report)
 
@@ -289,7 +289,7 @@ def _default_features(desc: Any) -> int:
 class Call:
     """One call of an attention: the struct of the library, and the arrays that it points to."""
 
-    __slots__ = ("attention", "call", "double", "dtype", "keep", "out", "returned", "tokens_first")
+    __slots__ = ("attention", "call", "double", "dtype", "keep_alive", "out", "returned", "tokens_first")
 
     def __init__(
         self, attention: Attention, q: Any, k: Any, v: Any, parameters: Mapping[str, Any], double: bool | None = None
@@ -315,14 +315,14 @@ class Call:
         _expect("v", v, (batch, key_heads, keys, value_dim))
         if keys == 0 and tokens:
             raise InvalidArgumentError(f"k has shape {k.shape}, without a key; expected at least one")
-        wanted = np.float64 if self.double else np.float32
+        element = np.float64 if self.double else np.float32
         self.tokens_first = _is_tokens_first(q, k, v)
         if self.tokens_first:
             q, k, v = q.transpose(0, 2, 1, 3), k.transpose(0, 2, 1, 3), v.transpose(0, 2, 1, 3)
-        q, k, v = (np.ascontiguousarray(q, wanted), np.ascontiguousarray(k, wanted), np.ascontiguousarray(v, wanted))
-        self.keep = [q, k, v]
+        q, k, v = (np.ascontiguousarray(q, element), np.ascontiguousarray(k, element), np.ascontiguousarray(v, element))
+        self.keep_alive = [q, k, v]
         order = (batch, tokens, heads, value_dim) if self.tokens_first else (batch, heads, tokens, value_dim)
-        self.out = new_array(order, wanted)
+        self.out = new_array(order, element)
         self.call = call = c.bo_attention_call()
         call.sequences, call.tokens, call.key_tokens, call.layout = batch, tokens, keys, self.tokens_first
         call.element = c.BO_ELEMENT_FLOAT64 if self.double else c.BO_ELEMENT_FLOAT32
@@ -330,7 +330,7 @@ class Call:
         for name, value in parameters.items():
             _check_input(name)
             if value is not None:
-                set_input(call, name, address(self._parameter(name, value, wanted, (batch, key_heads, keys), dims)))
+                set_input(call, name, address(self._parameter(name, value, element, (batch, key_heads, keys), dims)))
 
     def _parameter(self, name: str, value: Any, dtype: Any, per_token: tuple[int, ...], dims: int) -> Array:
         array = as_array(value, name)
@@ -345,15 +345,15 @@ class Call:
         else:
             _expect(name, array, parameter_shape(self.attention, name))
         array = np.ascontiguousarray(array, dtype)
-        self.keep.append(array)
+        self.keep_alive.append(array)
         return array
 
     def forward(self, states: Any = None) -> None:
         """Computes `out`, with states before and after the tokens if there are any."""
         self.call.initial = self.call.final = None if states is None else ctypes.addressof(states)
         device = "cpu" if self.double else self.attention._device
-        with long_context(device=device) if self.out.size > _LONG_WORK else context(device=device) as taken:
-            lib.bo_attention_forward(taken, self.attention._handle, ctypes.byref(self.call))
+        with long_context(device=device) if self.out.size > _LONG_WORK else context(device=device) as ctx:
+            lib.bo_attention_forward(ctx, self.attention._handle, ctypes.byref(self.call))
 
     def result(self) -> Array:
         """The output in the order and the dtype of q."""
@@ -378,10 +378,10 @@ def set_input(call: Any, name: str, at: int | None) -> None:
 
 def parameter_shape(attention: Attention, name: str) -> tuple[int, ...]:
     """The shape of a parameter that does not depend on the tokens."""
-    made = lib.bo_attention_describe(attention._handle).contents
-    columns, rows = (made.key_heads, made.dim), (made.key_heads, made.rank)
-    return {"mix": (made.heads,), "log_decay": (made.key_heads,), "sigma": columns, "lambda_": columns, "bias": rows,
-            "bias_k": rows, "m": (*rows, made.dim), "m_k": (*rows, made.dim)}[name]  # fmt: skip
+    info = lib.bo_attention_describe(attention._handle).contents
+    columns, rows = (info.key_heads, info.dim), (info.key_heads, info.rank)
+    return {"mix": (info.heads,), "log_decay": (info.key_heads,), "sigma": columns, "lambda_": columns, "bias": rows,
+            "bias_k": rows, "m": (*rows, info.dim), "m_k": (*rows, info.dim)}[name]  # fmt: skip
 
 
 def _is_tokens_first(*arrays: Array) -> bool:
@@ -427,8 +427,8 @@ class State:
         self, attention: Attention | AttentionKind, *, sequences: int = 1, **settings: Unpack[StateSettings]
     ) -> None:
         if isinstance(attention, str):
-            given: dict[str, Any] = {"causal": True, **settings}
-            attention = Attention(attention, **given)
+            arguments: dict[str, Any] = {"causal": True, **settings}
+            attention = Attention(attention, **arguments)
         elif settings:
             raise TypeError(f"State: {next(iter(settings))!r} is a setting of the attention: pass it to Attention(...)")
         if not isinstance(attention, Attention):
@@ -442,9 +442,9 @@ class State:
         self._attention = attention
         self._lock = new_lock()
         self._allocate(sequences)
-        with context() as taken:
+        with context() as ctx:
             for at in self._addresses:
-                lib.bo_attention_state_init(taken, attention._handle, at)
+                lib.bo_attention_state_init(ctx, attention._handle, at)
 
     def _allocate(self, sequences: int) -> None:
         size = self._attention.state_bytes
@@ -538,9 +538,9 @@ class State:
             raise FormatError("State.frombytes: the bytes are damaged: their checksum is wrong")
         state = cls(attention, sequences=values.size // size)
         state._memory[...] = values.reshape(-1, size)
-        with context() as taken:
+        with context() as ctx:
             for at in state._addresses:
-                lib.bo_attention_state_check(taken, attention._handle, at)
+                lib.bo_attention_state_check(ctx, attention._handle, at)
         return state
 
     def __reduce__(self) -> Any:
@@ -598,7 +598,7 @@ def attention(
     True
     """
     inputs: dict[str, Any] = {name: value for name, value in settings.items() if name in PARAMETERS}
-    others: dict[str, Any] = {name: value for name, value in settings.items() if name not in PARAMETERS}
+    options: dict[str, Any] = {name: value for name, value in settings.items() if name not in PARAMETERS}
     q, k, v = as_array(q, "q"), as_array(k, "k"), as_array(v, "v")
     if not 2 <= q.ndim <= 4 or k.ndim != q.ndim or v.ndim != q.ndim:
         raise InvalidArgumentError(
@@ -606,11 +606,11 @@ def attention(
         )
     heads, key_heads = (q.shape[-3], k.shape[-3]) if q.ndim > 2 else (1, 1)
     items = {"kind": kind, "causal": causal, "heads": heads, "key_heads": key_heads, "dim": q.shape[-1],
-             "value_dim": v.shape[-1], "precision": precision, "device": device, **others}  # fmt: skip
+             "value_dim": v.shape[-1], "precision": precision, "device": device, **options}  # fmt: skip
     try:
-        made = _cached(_library._precision, tuple(items.items()))
+        prepared = _cached(_library._precision, tuple(items.items()))
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
-        made = Attention(**items)
-    return made(q, k, v, **inputs)
+        prepared = Attention(**items)
+    return prepared(q, k, v, **inputs)

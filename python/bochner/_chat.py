@@ -12,7 +12,7 @@ from typing import Any
 from . import _bindings as c
 from ._model_core import Core
 from ._library import Handle, lib, text_bytes
-from ._tokenizer import Array, array_of, taken_ids
+from ._tokenizer import Array, array_of, ids_buffer
 
 Message = Mapping[str, Any]
 """A message: {"role": "user", "content": "Hello"}."""
@@ -23,13 +23,13 @@ _FILES = ("chat_template.jinja", "tokenizer_config.json", "special_tokens_map.js
 def open_template(core: Core, text: str | None) -> Handle:
     """The chat template of a model, from the files that it was loaded with. `text` takes the place of its template."""
     out = ctypes.c_void_p()
-    with tempfile.TemporaryDirectory() as directory, core.reading() as taken:
+    with tempfile.TemporaryDirectory() as directory, core.reading() as ctx:
         for name in _FILES:
             if found := lib.bo_model_companion(core.handle, name.encode()):
                 with open(os.path.join(directory, name), "wb") as file:
                     file.write(found)
         desc = c.bo_chat_template_desc(directory=os.fsencode(directory), text=None if text is None else text_bytes(text, "template"))
-        lib.bo_chat_template_create(taken, ctypes.byref(desc), ctypes.byref(out))
+        lib.bo_chat_template_create(ctx, ctypes.byref(desc), ctypes.byref(out))
     return Handle(out.value, lib.bo_chat_template_destroy)
 
 
@@ -38,8 +38,8 @@ def encode(core: Core, template: Handle, messages: Sequence[Message], variables:
     values = json.dumps({**variables, "messages": list(messages)})
     options = c.bo_chat_options(add_generation_prompt=True, variables=values.encode(), parse_special=bool(parse_special))
     tokenizer = core.require_tokenizer()
-    with taken_ids() as ids, core.reading() as taken:
-        lib.bo_chat_encode(taken, template, tokenizer._handle, None, 0, ctypes.byref(options), ctypes.byref(ids))
+    with ids_buffer() as ids, core.reading() as ctx:
+        lib.bo_chat_encode(ctx, template, tokenizer._handle, None, 0, ctypes.byref(options), ctypes.byref(ids))
         return array_of(ids)
 
 

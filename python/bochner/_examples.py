@@ -59,9 +59,9 @@ class Needs:
         self.shape, self.targets, self.labels, self.facts, self.handle = shape, targets, labels, facts, handle
 
     @classmethod
-    def of_description(cls, taken: Context, text: bytes, where: bytes, shape: dict[str, Any], impute: int) -> Needs:
+    def of_description(cls, ctx: Context, text: bytes, where: bytes, shape: dict[str, Any], impute: int) -> Needs:
         needs = c.bo_description_needs()
-        lib.bo_description_inspect(taken, text, where, ctypes.byref(needs))
+        lib.bo_description_inspect(ctx, text, where, ctypes.byref(needs))
         found = cls(shape, needs.targets, needs.task == c.BO_TASK_CLASSIFICATION)
         found.impute = impute
         return found
@@ -129,11 +129,11 @@ def _targets(y: Any, needs: Needs, rows: int) -> bytes:
     labels = as_labels("fit", y, rows)
     if labels.dtype.kind in "biuf":
         return _npy(labels.astype(np.float64) if labels.dtype.kind == "f" else labels.astype(np.int64))
-    words = [str(label) for label in labels]
+    label_texts = [str(label) for label in labels]
     header = "label"
-    while header in words:  # the first line is a header because no class has its name
+    while header in label_texts:  # the first line is a header because no class has its name
         header += "_"
-    lines = [word.replace('"', '""') for word in (header, *words)]
+    lines = [item.replace('"', '""') for item in (header, *label_texts)]
     return "".join(f'"{line}"\n' for line in lines).encode("utf-8", "surrogateescape")
 
 
@@ -194,7 +194,7 @@ def _split(split: Any, rows: int) -> bytes | None:
 
 
 def open_examples(
-    taken: Context, needs: Needs, x: Any, y: Any = None, *, edges: Any = None, undirected: bool = False,
+    ctx: Context, needs: Needs, x: Any, y: Any = None, *, edges: Any = None, undirected: bool = False,
     self_loops: bool = False, split: Any = None, valid: float = 0.0, seed: int = 0,
 ) -> Handle:  # fmt: skip
     """Examples of arrays or frames. They have the parts of `split`, or are split at random if `valid` is above 0."""
@@ -206,21 +206,21 @@ def open_examples(
     fill(desc, {"valid": valid if named else 0.0, "seed": seed})
     contents, settings = _contents(table, needs)
     labels = _targets(y, needs, table.rows) if y is not None and named else None
-    keep = _fill_data(desc.data, contents, labels, settings)
+    keep_alive = _fill_data(desc.data, contents, labels, settings)
     desc.data.task = c.BO_TASK_CLASSIFICATION if needs.labels else c.BO_TASK_REGRESSION
     desc.data.no_target = labels is None and not needs.named
     desc.data.seed = desc.seed
     out = ctypes.c_void_p()
     with _file(_edges(edges), "edges") as desc.edges, _file(_split(split, table.rows), "split") as desc.split:
         with collected_warnings() as messages:
-            lib.bo_examples_load(taken, ctypes.byref(desc), needs.handle if needs.named else None, ctypes.byref(out))
-    del keep
+            lib.bo_examples_load(ctx, ctypes.byref(desc), needs.handle if needs.named else None, ctypes.byref(out))
+    del keep_alive
     for message in messages:
         warn(message)
     loaded = Handle(out.value, lib.bo_examples_destroy)
     if named or y is None:
         return loaded
-    return _with_targets(taken, loaded, _numbers_of_classes(y, needs, table.rows), needs, valid, seed)
+    return _with_targets(ctx, loaded, _numbers_of_classes(y, needs, table.rows), needs, valid, seed)
 
 
 def _contents(table: Table, needs: Needs) -> tuple[bytes, dict[str, Any]]:
@@ -236,16 +236,16 @@ def _contents(table: Table, needs: Needs) -> tuple[bytes, dict[str, Any]]:
 
 def _fill_data(data: Any, contents: bytes, labels: bytes | None, settings: dict[str, Any]) -> list[Any]:
     """Sets the members of bo_data_desc. Returns the memory that they point to."""
-    keep = [ctypes.create_string_buffer(part, len(part)) for part in (contents, labels or b"")]
-    data.path, data.bytes, data.size = b"x", ctypes.addressof(keep[0]), len(contents)
+    keep_alive = [ctypes.create_string_buffer(part, len(part)) for part in (contents, labels or b"")]
+    data.path, data.bytes, data.size = b"x", ctypes.addressof(keep_alive[0]), len(contents)
     if labels is not None:
-        data.labels, data.label_bytes, data.label_size = b"y", ctypes.addressof(keep[1]), len(labels)
+        data.labels, data.label_bytes, data.label_size = b"y", ctypes.addressof(keep_alive[1]), len(labels)
     for name, value in settings.items():
         setattr(data, name, value)
-    return keep
+    return keep_alive
 
 
-def _with_targets(taken: Context, loaded: Handle, y: Array, needs: Needs, valid: float, seed: int) -> Handle:
+def _with_targets(ctx: Context, loaded: Handle, y: Array, needs: Needs, valid: float, seed: int) -> Handle:
     """Examples with the rows and the edges of others, and with targets whose classes are numbers."""
     rows = c.bo_examples.from_address(loaded._as_parameter_ or 0)
     y = np.require(y.reshape(len(y), -1), np.float64, ["C", "A"])
@@ -254,7 +254,7 @@ def _with_targets(taken: Context, loaded: Handle, y: Array, needs: Needs, valid:
         edges=rows.edges, first=rows.first, neighbors=rows.neighbors, valid=valid, seed=seed,
     )  # fmt: skip
     out = ctypes.c_void_p()
-    lib.bo_examples_create(taken, ctypes.byref(arrays), ctypes.byref(out))
+    lib.bo_examples_create(ctx, ctypes.byref(arrays), ctypes.byref(out))
     return Handle(out.value, lib.bo_examples_destroy, loaded, y)
 
 

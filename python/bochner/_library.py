@@ -208,7 +208,7 @@ def _pass_progress(user: int, what: bytes, done: float, total: float) -> bool:
     if context.progress is None:
         return True
     try:
-        return goes_on(context.progress(what.decode(), done, total))
+        return continues(context.progress(what.decode(), done, total))
     except BaseException as error:
         context.error = error
         return False
@@ -217,7 +217,7 @@ def _pass_progress(user: int, what: bytes, done: float, total: float) -> bool:
 _log, _progress = c.bo_log_fn(_pass_message), c.bo_progress_fn(_pass_progress)
 _Key = tuple[int, int, bool, str]
 _idle: dict[_Key, list[Context]] = {}
-_MOST_IDLE = 8  # more contexts are destroyed after use, with their threads
+_MAX_IDLE = 8  # more contexts are destroyed after use, with their threads
 _threads = 0
 _precision = c.BO_PRECISION_FLOAT32
 
@@ -225,24 +225,24 @@ _precision = c.BO_PRECISION_FLOAT32
 class _Lease:
     """Takes an idle context, or creates one, and puts it back."""
 
-    __slots__ = ("key", "taken")
+    __slots__ = ("key", "ctx")
 
     def __init__(self, key: _Key) -> None:
         self.key = key
 
     def __enter__(self) -> Context:
         try:
-            self.taken = _idle[self.key].pop()
+            self.ctx = _idle[self.key].pop()
         except (KeyError, IndexError):
-            self.taken = Context(*self.key)
-        return self.taken
+            self.ctx = Context(*self.key)
+        return self.ctx
 
     def __exit__(self, *_: object) -> None:
         idle = _idle.setdefault(self.key, [])
-        if self.key[0] == _threads and len(idle) < _MOST_IDLE:
-            idle.append(self.taken)
+        if self.key[0] == _threads and len(idle) < _MAX_IDLE:
+            idle.append(self.ctx)
         else:
-            self.taken.destroy()
+            self.ctx.destroy()
 
 
 def context(precision: int | None = None, device: str = "cpu") -> _Lease:
@@ -260,27 +260,27 @@ def long_context(
     instructions of the progress callback, where an exception would be lost; a handler that only sets a flag takes the
     place of Python's own.
     """
-    with _Lease((_threads, _precision if precision is None else precision, True, device)) as taken:
-        taken.error, taken.progress, taken.interrupted = None, progress, False
+    with _Lease((_threads, _precision if precision is None else precision, True, device)) as ctx:
+        ctx.error, ctx.progress, ctx.interrupted = None, progress, False
 
         def interrupt(number: int, frame: types.FrameType | None) -> None:
-            taken.interrupted = True
+            ctx.interrupted = True
 
-        own = (
+        handles_interrupt = (
             threading.current_thread() is threading.main_thread()
             and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         )
-        if own:
+        if handles_interrupt:
             signal.signal(signal.SIGINT, interrupt)
-        _running.add(id(taken))
+        _running.add(id(ctx))
         try:
-            yield taken
+            yield ctx
         finally:
-            _running.discard(id(taken))
-            taken.progress = None
-            if own:
+            _running.discard(id(ctx))
+            ctx.progress = None
+            if handles_interrupt:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-        if taken.interrupted:  # after the last progress report
+        if ctx.interrupted:  # after the last progress report
             raise KeyboardInterrupt
 
 
@@ -301,20 +301,20 @@ def _at_exit() -> None:
 atexit.register(_at_exit)
 
 
-def goes_on(answer: Any) -> bool:
+def continues(returned: Any) -> bool:
     """Whether the answer of a callback lets the operation continue: None, or anything true."""
-    return answer is None or bool(answer)
+    return returned is None or bool(returned)
 
 
-def guarded(context: Context, function: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:
-    """A callback that keeps its exception for the end of the call and returns `otherwise`, which cancels."""
+def guarded(context: Context, function: Callable[..., Any], fallback: Any) -> Callable[..., Any]:
+    """A callback that keeps its exception for the end of the call and returns `fallback`, which cancels."""
 
     def call(*arguments: Any) -> Any:
         try:
             return function(*arguments)
         except BaseException as error:
             context.error = error
-            return otherwise
+            return fallback
 
     return call
 
@@ -339,8 +339,8 @@ def set_threads(threads: int) -> None:
 
 def get_threads() -> int:
     """Return the number of threads that calls use."""
-    with context() as taken:
-        return int(lib.bo_context_describe(taken).contents.threads)
+    with context() as ctx:
+        return int(lib.bo_context_describe(ctx).contents.threads)
 
 
 def set_precision(precision: Precision) -> None:
@@ -371,8 +371,8 @@ def precision_number(name: str) -> int:
 
 def get_isa() -> str:
     """Return the instruction set of the compute kernels: amx, avx512bf16, avx512, avx2, neon or ref."""
-    with context() as taken:
-        return str(lib.bo_context_describe(taken).contents.isa.decode())
+    with context() as ctx:
+        return str(lib.bo_context_describe(ctx).contents.isa.decode())
 
 
 def parse(what: str, name: str, which: int) -> int:
@@ -444,7 +444,7 @@ def saved_bytes(save: Callable[[Any], Any]) -> bytes:
     """The bytes that a function writes to the sink that it is given."""
     out, size = ctypes.c_void_p(), ctypes.c_size_t()
     save(ctypes.byref(c.bo_sink(bytes=ctypes.addressof(out), size=ctypes.addressof(size))))
-    return taken_bytes(out, size)
+    return copy_and_free(out, size)
 
 
 # ---- objects --------------------------------------------------------------------------------------------------------
@@ -454,16 +454,16 @@ class Handle:
     """Owns an object of the library and destroys it when nothing refers to the handle any more.
 
     It can be passed where a function takes the object. A thread that runs a call refers to the handle, so that an object
-    never disappears under a call. `keep` are things that must outlive the object. Objects that live until the end of the
+    never disappears under a call. `keep_alive` are things that must outlive the object. Objects that live until the end of the
     process are not destroyed, because other threads may still use them.
     """
 
     __slots__ = ("__weakref__", "_as_parameter_", "_finalize")
 
-    def __init__(self, address: int | None, destroy: Callable[[int], Any], *keep: Any) -> None:
+    def __init__(self, address: int | None, destroy: Callable[[int], Any], *keep_alive: Any) -> None:
         assert address
         self._as_parameter_: int | None = address
-        self._finalize = weakref.finalize(self, _destroy, destroy, address, keep)
+        self._finalize = weakref.finalize(self, _destroy, destroy, address, keep_alive)
         self._finalize.atexit = False
 
     def destroy(self) -> None:
@@ -472,11 +472,11 @@ class Handle:
         self._finalize()
 
 
-def _destroy(destroy: Callable[[int], Any], address: int, keep: tuple[Any, ...]) -> None:
+def _destroy(destroy: Callable[[int], Any], address: int, keep_alive: tuple[Any, ...]) -> None:
     destroy(address)
 
 
-def taken_bytes(address: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
+def copy_and_free(address: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
     """Copies memory that the library allocated, and releases it."""
     try:
         return copied_bytes(address.value, size.value)

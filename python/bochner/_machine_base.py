@@ -78,7 +78,7 @@ class Stream:
 
     def add(self, samples: Any, verbose: Any) -> None:
         device = self._device
-        with alone(self._lock), progress_bar(verbose) as progress, long_context(progress, device=device) as taken:
+        with alone(self._lock), progress_bar(verbose) as progress, long_context(progress, device=device) as ctx:
             if self._fitting is None:
                 raise BochnerError(
                     "partial_fit: a stream that was copied, loaded or interrupted cannot receive more rows; "
@@ -86,7 +86,7 @@ class Stream:
                 )
             self._machine = None
             try:
-                lib.bo_fitting_add(taken, self._fitting, ctypes.byref(samples))
+                lib.bo_fitting_add(ctx, self._fitting, ctypes.byref(samples))
             except (KeyboardInterrupt, CanceledError, MemoryError):
                 self._fitting = None  # some of the rows may have been added
                 raise
@@ -96,8 +96,8 @@ class Stream:
         with alone(self._lock):
             if self._machine is None:
                 out = ctypes.c_void_p()
-                with long_context(device=self._device) as taken:
-                    lib.bo_fitting_finish(taken, self._fitting, ctypes.byref(out))
+                with long_context(device=self._device) as ctx:
+                    lib.bo_fitting_finish(ctx, self._fitting, ctypes.byref(out))
                 self._machine = Saved("machine", out.value)
             return self._machine
 
@@ -153,12 +153,12 @@ class KernelMachine(Estimator):
         if x.shape[0] < 2:
             raise ValueError(f"all {table.rows} rows are equal; expected input columns that vary")
         self._check_targets(targets)
-        samples, _keep = self._samples(x, targets, weights)
-        desc, _kept = self._desc()
+        samples, _alive = self._samples(x, targets, weights)
+        desc, _desc_alive = self._desc()
         out = ctypes.c_void_p()
         device = device_name(self.device)
-        with progress_bar(self.verbose) as progress, long_context(progress, device=device) as taken:
-            lib.bo_machine_fit(taken, ctypes.byref(desc), ctypes.byref(samples), ctypes.byref(out))
+        with progress_bar(self.verbose) as progress, long_context(progress, device=device) as ctx:
+            lib.bo_machine_fit(ctx, ctypes.byref(desc), ctypes.byref(samples), ctypes.byref(out))
         self._fitted = Saved("machine", out.value)
         self._sample = x[:_IMPORTANCE_ROWS].copy()
         return self
@@ -177,12 +177,12 @@ class KernelMachine(Estimator):
         else:
             x = self._encode(table)
         narrow = None if weights is None else weights.astype(np.float32)
-        samples, _keep = self._samples(x, targets, narrow)
+        samples, _alive = self._samples(x, targets, narrow)
         if first:
-            desc, _kept = self._desc()
+            desc, _desc_alive = self._desc()
             out, device = ctypes.c_void_p(), device_name(self.device)
-            with progress_bar(self.verbose) as progress, long_context(progress, device=device) as taken:
-                lib.bo_fitting_create(taken, ctypes.byref(desc), ctypes.byref(samples), ctypes.byref(out))
+            with progress_bar(self.verbose) as progress, long_context(progress, device=device) as ctx:
+                lib.bo_fitting_create(ctx, ctypes.byref(desc), ctypes.byref(samples), ctypes.byref(out))
             self._fitted = Stream(Handle(out.value, lib.bo_fitting_destroy), device=device)
             self._sample = x[:_IMPORTANCE_ROWS].copy()
         self._fitted.add(samples, self.verbose)
@@ -218,18 +218,18 @@ class KernelMachine(Estimator):
     def _samples(self, x: Any, targets: Array, weights: Array | None) -> tuple[Any, list[Any]]:
         """The struct of the library for rows to fit, and the arrays that it points to."""
         y = np.require(targets, np.float64, ["C", "A"])
-        keep: list[Any] = [x, y, weights]
+        keep_alive: list[Any] = [x, y, weights]
         samples = c.bo_samples(rows=x.shape[0], dim=x.shape[1], targets=y.size // len(y), y=address(y))
         samples.classes = 0 if self.classes_ is None else len(self.classes_)
         if hasattr(x, "tocsr"):
             struct, arrays = sparse_rows(x)
             samples.sparse = ctypes.pointer(struct)
-            keep += [struct, arrays]
+            keep_alive += [struct, arrays]
         else:
             samples.x = address(x)
         if weights is not None:
             samples.weights = address(weights)
-        return samples, keep
+        return samples, keep_alive
 
     def _desc(self) -> tuple[Any, list[Any]]:
         """The descriptor of the fit, and the arrays that it points to."""
@@ -284,10 +284,10 @@ class KernelMachine(Estimator):
             raise BochnerError(
                 f"the machine has {dim} inputs, found {x.shape[1]}; it was fitted again in another thread"
             )
-        inputs, _keep = inputs_of(x)
+        inputs, _alive = inputs_of(x)
         out = c.bo_prediction(level=level, **{name: address(array) for name, array in arrays.items()})
-        with long_context(device=device_name(self.device)) as taken:
-            lib.bo_machine_predict(taken, machine, ctypes.byref(inputs), ctypes.byref(out))
+        with long_context(device=device_name(self.device)) as ctx:
+            lib.bo_machine_predict(ctx, machine, ctypes.byref(inputs), ctypes.byref(out))
 
     # ---- facts ------------------------------------------------------------------------------------------------------
 
@@ -330,11 +330,11 @@ class KernelMachine(Estimator):
             sample = sample.toarray()
         groups = np.ascontiguousarray(starts[np.append(used, len(starts) - 1)], np.uint64)
         desc = c.bo_explain_desc(columns=len(used), starts=address(groups), repeats=3)
-        inputs, _keep = inputs_of(sample)
+        inputs, _alive = inputs_of(sample)
         errors, found = c.bo_explain_errors(), (c.bo_column_importance * len(used))()
-        with long_context(device=device_name(self.device)) as taken:
+        with long_context(device=device_name(self.device)) as ctx:
             lib.bo_explain_permutations(
-                taken, machine, ctypes.byref(desc), ctypes.byref(inputs), None, None, ctypes.byref(errors), found
+                ctx, machine, ctypes.byref(desc), ctypes.byref(inputs), None, None, ctypes.byref(errors), found
             )
         shares = np.zeros(len(starts) - 1)
         shares[used] = [column.increase for column in found]

@@ -89,14 +89,14 @@ class Core:
         self.handle = handle
         self.precision = precision
         self.tokenizer = tokenizer
-        if tokenizer is None and (own := lib.bo_model_tokenizer(handle)):
-            self.tokenizer = Tokenizer._of(Handle(own, _keep, handle))
+        if tokenizer is None and (tokenizer_handle := lib.bo_model_tokenizer(handle)):
+            self.tokenizer = Tokenizer._of(Handle(tokenizer_handle, _no_destroy, handle))
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Context]:
         """A context for a call that does not change the model. Graphs compute in the precision of their context."""
-        with self.gate.reading(), context(self.precision) as taken:
-            yield taken
+        with self.gate.reading(), context(self.precision) as ctx:
+            yield ctx
 
     @property
     def desc(self) -> Any:
@@ -126,5 +126,5 @@ def network_facts(handle: Handle) -> Any:
     return c.bo_network_facts.from_address(lib.bo_model_report(handle).contents.network)
 
 
-def _keep(address: int) -> None:
+def _no_destroy(address: int) -> None:
     """Destroys nothing: the object belongs to a model."""

@@ -31,13 +31,13 @@ _STRUCTS = ("mlp_features", "rope_scaling")
 _LISTS = ("block", "blocks", "block_count", "encoder", "encoder_blocks", "encoder_block_count")
 
 
-def _plain(struct: Any, *others: str) -> list[str]:
+def _member_names(struct: Any, *excluded: str) -> list[str]:
     """The members of a struct that are numbers or names."""
-    return [name for name, *_ in struct._fields_ if name not in (*others, "reserved")]
+    return [name for name, *_ in struct._fields_ if name not in (*excluded, "reserved")]
 
 
-_MODEL = _plain(c.bo_model_desc, *_LISTS, "labels")
-_BLOCK = _plain(c.bo_block, *_CHOICES, *_ATTENTIONS, *_STRUCTS, "custom_mlp", "layers")
+_MODEL = _member_names(c.bo_model_desc, *_LISTS, "labels")
+_BLOCK = _member_names(c.bo_block, *_CHOICES, *_ATTENTIONS, *_STRUCTS, "custom_mlp", "layers")
 _SCALING = [name for name, *_ in c.bo_rope_scaling._fields_]
 _ROPE = {"kind": c.BO_ENUM_ROPE_SCALING_KIND}
 # Settings of attention that neither the model nor its blocks have themselves.
@@ -56,8 +56,8 @@ def kind_desc(kind: str | Mapping[str, Any], settings: Mapping[str, Any] | None 
     """An attention by its name or by its settings. `settings` replace those of the mapping, which replace `shared`."""
     if not isinstance(kind, (str, Mapping)):
         raise InvalidArgumentError(f"attention: expected a kind or a mapping with 'kind', found {kind!r}")
-    given = {**(shared or {}), **({"kind": kind} if isinstance(kind, str) else kind), **(settings or {})}
-    return attention_desc("attention", given.pop("kind", "softmax"), given)
+    arguments = {**(shared or {}), **({"kind": kind} if isinstance(kind, str) else kind), **(settings or {})}
+    return attention_desc("attention", arguments.pop("kind", "softmax"), arguments)
 
 
 def layer_list(layers: str | Iterable[int]) -> bytes:
@@ -70,12 +70,12 @@ def layer_list(layers: str | Iterable[int]) -> bytes:
         raise InvalidArgumentError(f'layers: expected a text such as "0,5-7" or numbers of layers, found {layers!r}') from None
 
 
-def _mapping(given: Any, name: str, allowed: Iterable[str]) -> Mapping[str, Any]:
+def _mapping(value: Any, name: str, allowed: Iterable[str]) -> Mapping[str, Any]:
     """A setting that is a mapping of settings."""
-    if not isinstance(given, Mapping):
-        raise InvalidArgumentError(f"{name}: expected a mapping of settings, found {given!r}")
-    refuse_unknown(name, given, list(allowed))
-    return given
+    if not isinstance(value, Mapping):
+        raise InvalidArgumentError(f"{name}: expected a mapping of settings, found {value!r}")
+    refuse_unknown(name, value, list(allowed))
+    return value
 
 
 def _chosen(settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -83,37 +83,37 @@ def _chosen(settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]
     return {name: settings[name] for name in names if settings.get(name) is not None}
 
 
-def _attention(shared: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
+def _attention(shared: Mapping[str, Any], overrides: Mapping[str, Any]) -> Any:
     """The attention of a block, with settings that belong to all blocks and to this one."""
-    kind = own.get("attention")
-    common = {name: value for name, value in shared.items() if name not in own}
+    kind = overrides.get("attention")
+    common = {name: value for name, value in shared.items() if name not in overrides}
     if kind is not None:
-        return kind_desc(kind, _chosen(own, _OF_ATTENTION), _chosen(common, _OF_ATTENTION))
-    return kind_desc(shared.get("attention") or "softmax", _chosen({**common, **own}, _OF_ATTENTION))
+        return kind_desc(kind, _chosen(overrides, _OF_ATTENTION), _chosen(common, _OF_ATTENTION))
+    return kind_desc(shared.get("attention") or "softmax", _chosen({**common, **overrides}, _OF_ATTENTION))
 
 
-def _block(shared: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
+def _block(shared: Mapping[str, Any], overrides: Mapping[str, Any]) -> Any:
     """A block with settings that belong to all blocks and to this one, which come first."""
-    block, merged = c.bo_block(), {**shared, **own}
-    if own.get("layers") is not None and own.get("mlp") is None:
+    block, merged = c.bo_block(), {**shared, **overrides}
+    if overrides.get("layers") is not None and overrides.get("mlp") is None:
         merged.pop("mlp", None)  # that of all blocks, which these layers replace
-    given = _chosen(merged, BLOCK_SETTINGS)
-    if given.get("mlp") == "layers":  # as in the settings of a model with lists of layers, which imply it
-        del given["mlp"]
-    fill(block, _chosen(given, _BLOCK), named=_NAMED)
-    for name in _chosen(given, _CHOICES):
-        setattr(block, name, c.BO_CHOICE_YES if flag(name, given[name]) else c.BO_CHOICE_NO)
-    block.attention = _attention(shared, own)
-    for name in _chosen(given, _ATTENTIONS[1:]):
-        desc = kind_desc(given[name])
+    arguments = _chosen(merged, BLOCK_SETTINGS)
+    if arguments.get("mlp") == "layers":  # as in the settings of a model with lists of layers, which imply it
+        del arguments["mlp"]
+    fill(block, _chosen(arguments, _BLOCK), named=_NAMED)
+    for name in _chosen(arguments, _CHOICES):
+        setattr(block, name, c.BO_CHOICE_YES if flag(name, arguments[name]) else c.BO_CHOICE_NO)
+    block.attention = _attention(shared, overrides)
+    for name in _chosen(arguments, _ATTENTIONS[1:]):
+        desc = kind_desc(arguments[name])
         desc.heads = block.heads  # marks it as given, also if it is softmax attention
         setattr(block, name, desc)
-    if "mlp_features" in given:
-        fill(block.mlp_features, _mapping(given["mlp_features"], "mlp_features", FEATURE_SETTINGS))
-    if "rope_scaling" in given:
-        fill(block.rope_scaling, _mapping(given["rope_scaling"], "rope_scaling", _SCALING), named=_ROPE)
-    if "layers" in given:
-        layers = own["layers"]
+    if "mlp_features" in arguments:
+        fill(block.mlp_features, _mapping(arguments["mlp_features"], "mlp_features", FEATURE_SETTINGS))
+    if "rope_scaling" in arguments:
+        fill(block.rope_scaling, _mapping(arguments["rope_scaling"], "rope_scaling", _SCALING), named=_ROPE)
+    if "layers" in arguments:
+        layers = overrides["layers"]
         block.layers = text_bytes(layers if isinstance(layers, str) else json.dumps(layers), "layers")
     return block
 
@@ -181,12 +181,12 @@ def _value(struct: Any, name: str) -> Any:
 _NAMES = ("kernel", "function", "draw", "sampling", "gate", "proposal")  # of attention and features
 
 
-def _read_part(part: Any, names: Iterable[str], usual: Any) -> dict[str, Any]:
+def _read_part(part: Any, names: Iterable[str], default: Any) -> dict[str, Any]:
     """The members of a struct that differ from those of another one, and are not 0, which means the default."""
     found: dict[str, Any] = {}
     for name in names:
         value = getattr(part, name)
-        if value == getattr(usual, name):
+        if value == getattr(default, name):
             continue
         if name in _NAMES:
             found[name] = enum_name(getattr(c, f"BO_ENUM_{name.upper()}"), value)
@@ -198,25 +198,25 @@ def _read_part(part: Any, names: Iterable[str], usual: Any) -> dict[str, Any]:
 
 
 @functools.lru_cache(256)
-def _usual(name: str, dim: int, features: int, causal: bool) -> Any:
+def _default_desc(name: str, dim: int, features: int, causal: bool) -> Any:
     """The attention of a kind with its defaults for heads of `dim` columns."""
     desc, out = attention_desc("attention", name, {"causal": causal}), ctypes.c_void_p()
     desc.heads, desc.dim = 1, dim
     if lib.bo_attention_has(ctypes.byref(desc), c.BO_TRAIT_DRAWS) and lib.bo_features_has(ctypes.byref(desc.features), c.BO_FEATURES_TRAIT_LENGTH):
         desc.features.features = features
-    with context() as taken:
-        lib.bo_attention_create(taken, ctypes.byref(desc), ctypes.byref(out))
-    made = Handle(out.value, lib.bo_attention_destroy)
-    return c.bo_attention_desc.from_buffer_copy(lib.bo_attention_describe(made).contents)
+    with context() as ctx:
+        lib.bo_attention_create(ctx, ctypes.byref(desc), ctypes.byref(out))
+    handle = Handle(out.value, lib.bo_attention_destroy)
+    return c.bo_attention_desc.from_buffer_copy(lib.bo_attention_describe(handle).contents)
 
 
 def _read_attention(desc: Any, model: Any) -> tuple[str, dict[str, Any]]:
     """The name of an attention, and settings that differ from the defaults of its kind in a model."""
     name = lib.bo_attention_name(ctypes.byref(desc)).decode()
-    usual = _usual(name, desc.dim, desc.features.features, desc.causal)
-    found = _read_part(desc, [name for name in ATTENTION_SETTINGS if name not in _FILLED_IN], usual)
+    default = _default_desc(name, desc.dim, desc.features.features, desc.causal)
+    found = _read_part(desc, [name for name in ATTENTION_SETTINGS if name not in _FILLED_IN], default)
     if lib.bo_attention_has(ctypes.byref(desc), c.BO_TRAIT_FEATURES):
-        found.update(_read_part(desc.features, FEATURE_SETTINGS, usual.features))
+        found.update(_read_part(desc.features, FEATURE_SETTINGS, default.features))
     waves = desc.features.kernel == c.BO_KERNEL_RBF and lib.bo_attention_has(ctypes.byref(desc), c.BO_TRAIT_UNIT_ROWS)
     defaults = {"capacity": (desc.window or model.context, model.context + 1), "seed": (model.seed,), "clamp": (0.02,) if waves else ()}
     for setting, values in defaults.items():  # as the model fills them in
@@ -236,10 +236,10 @@ def _read_block(block: Any, desc: Any) -> dict[str, Any]:
         values[name] = {c.BO_CHOICE_YES: True, c.BO_CHOICE_NO: False}.get(getattr(block, name))
     attends = block.mixer == c.BO_MIXER_ATTENTION  # other mixers that attend determine their attention
     kind, found = _read_attention(block.attention, desc) if attends else ("softmax", {})
-    own = {name: value for name, value in found.items() if name in _OF_ATTENTION}
-    others = {name: value for name, value in found.items() if name not in own}
-    values.update({"attention": _kind(kind, others), "features": block.attention.features.features,
-                   "window": block.attention.window, **own})  # fmt: skip
+    attention = {name: value for name, value in found.items() if name in _OF_ATTENTION}
+    rest = {name: value for name, value in found.items() if name not in attention}
+    values.update({"attention": _kind(kind, rest), "features": block.attention.features.features,
+                   "window": block.attention.window, **attention})  # fmt: skip
     for name in _ATTENTIONS[1:]:
         if getattr(block, name).heads:
             values[name] = _kind(*_read_attention(getattr(block, name), desc))
@@ -257,10 +257,10 @@ class Blocks(list[dict[str, Any]]):
     """Settings of blocks, in the order of the list. As text, the number of layers and the mixer of each."""
 
     def __str__(self) -> str:
-        return ", ".join(f"{block['repeat']} x {_mixer_words(block)}" for block in self)
+        return ", ".join(f"{block['repeat']} x {_mixer_label(block)}" for block in self)
 
 
-def _mixer_words(block: Mapping[str, Any]) -> str:
+def _mixer_label(block: Mapping[str, Any]) -> str:
     if block["mixer"] != "attention":
         return str(block["mixer"])
     kind = block["attention"]
@@ -288,9 +288,9 @@ def read_layers(desc: Any) -> list[dict[str, Any]]:
 def read_model_desc(desc: Any) -> dict[str, Any]:
     """The settings of a model with names, as Model.create takes them. Those that all blocks share are members, too."""
     blocks = _read_list(desc, "blocks", "block")
-    first, others = blocks[0], blocks[1:]
+    first, rest = blocks[0], blocks[1:]
     shared = {name: value for name, value in first.items() if name in _OF_ALL
-              and all(name in block and block[name] == value for block in others)}  # fmt: skip
+              and all(name in block and block[name] == value for block in rest)}  # fmt: skip
     values = {**{name: _value(desc, name) for name in _MODEL}, **shared, "blocks": blocks}
     if desc.classes:
         values["labels"] = class_names(desc)

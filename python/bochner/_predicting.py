@@ -70,17 +70,17 @@ class Summary(Report):
         return table(self._title, self._without_layers()) + (table("Layers", layers) if layers else "")
 
 
-def _description(given: Description) -> tuple[bytes, bytes]:
+def _description(description: Description) -> tuple[bytes, bytes]:
     """The text of a description, and its name in messages."""
-    if isinstance(given, Mapping):
+    if isinstance(description, Mapping):
         try:
-            return text_bytes(json.dumps(dict(given)), "description"), b"description"
+            return text_bytes(json.dumps(dict(description)), "description"), b"description"
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(f"description: {error}") from None
-    if isinstance(given, str) and given.lstrip()[:1] in ("{", "["):
-        return text_bytes(given, "description"), b"description"
-    name = path_bytes(given)
-    contents = read_file(given)
+    if isinstance(description, str) and description.lstrip()[:1] in ("{", "["):
+        return text_bytes(description, "description"), b"description"
+    name = path_bytes(description)
+    contents = read_file(description)
     if b"\0" in contents:
         raise InvalidArgumentError(f"{os.fsdecode(name)}: not a description of a model (expected JSON)")
     return contents, name
@@ -97,8 +97,8 @@ def _input_of(text: bytes) -> dict[str, Any]:
 
 def network_config(core: Core) -> dict[str, Any]:
     """The contents of config.json of a model of the task predict."""
-    with core.reading() as taken:
-        data = saved_bytes(lambda sink: lib.bo_model_save(taken, core.handle, sink))
+    with core.reading() as ctx:
+        data = saved_bytes(lambda sink: lib.bo_model_save(ctx, core.handle, sink))
     (length,) = struct.unpack("<Q", data[:8])
     config: dict[str, Any] = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["config.json"])
     return config
@@ -129,19 +129,19 @@ class Predictor:
         shape, out = _input_of(text), ctypes.c_void_p()
         desc = c.bo_description(text=text, where=where)
         fill(desc, {"seed": seed_of(seed), **settings}, named={"parametrization": c.BO_ENUM_PARAMETRIZATION})
-        with long_context(precision=number) as taken:
+        with long_context(precision=number) as ctx:
             examples = None
             if x is not None:
-                needs = Needs.of_description(taken, text, where, shape, parse("impute", impute, c.BO_ENUM_IMPUTE))
+                needs = Needs.of_description(ctx, text, where, shape, parse("impute", impute, c.BO_ENUM_IMPUTE))
                 if needs.targets and y is None:
                     raise InvalidArgumentError("y: the loss of the description needs targets")
                 valid = _share(validation) if data["split"] is None else 0.0
-                examples = open_examples(taken, needs, x, y, **data, valid=valid, seed=desc.seed)
+                examples = open_examples(ctx, needs, x, y, **data, valid=valid, seed=desc.seed)
             elif y is not None:
                 raise InvalidArgumentError("y: expected x, too")
             desc.examples = pointer_to(examples) if examples else None
             desc.tokenizer = tokenizer._handle._as_parameter_ if tokenizer else None
-            lib.bo_model_create_described(taken, ctypes.byref(desc), ctypes.byref(out))
+            lib.bo_model_create_described(ctx, ctypes.byref(desc), ctypes.byref(out))
             model = cls._of(out.value, number, tokenizer)
         model._shape = shape
         return model
@@ -249,9 +249,9 @@ class Predictor:
         True
         """
         core = self._open
-        given = {"steps": steps, "minutes": minutes, "batch": batch, "learning_rate": learning_rate,
-                 "optimizer": optimizer, "schedule": schedule, "directory": directory, "seed": seed}  # fmt: skip
-        run = _training.ExampleRun(core, {**settings, **given}, callback, progress)
+        arguments = {"steps": steps, "minutes": minutes, "batch": batch, "learning_rate": learning_rate,
+                     "optimizer": optimizer, "schedule": schedule, "directory": directory, "seed": seed}  # fmt: skip
+        run = _training.ExampleRun(core, {**settings, **arguments}, callback, progress)
         graph = {"edges": edges, "undirected": undirected, "self_loops": self_loops}
         if core.desc.task == c.BO_MODEL_TASK_LANGUAGE:
             raise UnsupportedError("fit: a language model learns from text without targets; use train(data)")
@@ -277,9 +277,9 @@ class Predictor:
         core = self._predicting("solve")
         needs = self._needs(core)
         data = {"edges": edges, "undirected": undirected, "self_loops": self_loops, "split": split}
-        with core.gate.changing("trained"), long_context(precision=core.precision) as taken:
-            examples = open_examples(taken, needs, x, y, **data)
-            lib.bo_model_solve(taken, core.handle, examples, float(regularization))
+        with core.gate.changing("trained"), long_context(precision=core.precision) as ctx:
+            examples = open_examples(ctx, needs, x, y, **data)
+            lib.bo_model_solve(ctx, core.handle, examples, float(regularization))
 
     # ---- predict ----------------------------------------------------------------------------------------------------
 
@@ -295,14 +295,14 @@ class Predictor:
         core = self._open
         if core.desc.task in _LABELED:
             _refuse(graph, f"a model of the task {self.task}")
-            with core.gate.reading(), long_context(precision=core.precision) as taken:
-                return _texts.probabilities(taken, core, x)
+            with core.gate.reading(), long_context(precision=core.precision) as ctx:
+                return _texts.probabilities(ctx, core, x)
         self._predicting("predict")
         needs = self._needs(core)
-        with core.gate.reading(), long_context(precision=core.precision) as taken:
-            examples = open_examples(taken, needs, x, **graph)
+        with core.gate.reading(), long_context(precision=core.precision) as ctx:
+            examples = open_examples(ctx, needs, x, **graph)
             out = np.empty((rows_of(examples, c.BO_SPLIT_ALL), needs.facts.outputs), np.float32)
-            lib.bo_model_predict(taken, core.handle, examples, c.BO_SPLIT_ALL, address(out))
+            lib.bo_model_predict(ctx, core.handle, examples, c.BO_SPLIT_ALL, address(out))
         return out
 
     @checks_names()
@@ -365,8 +365,8 @@ class Predictor:
         if core.desc.task != c.BO_MODEL_TASK_TRANSLATE:
             raise UnsupportedError(f"translate: expected a model of the task translate, found {self.task}")
         desc = translate_desc({"beam": beam, "penalty": penalty, "max_tokens": max_tokens})
-        with core.gate.reading(), long_context(precision=core.precision) as taken:
-            found, scores = _texts.translations(taken, core, texts, desc)
+        with core.gate.reading(), long_context(precision=core.precision) as ctx:
+            found, scores = _texts.translations(ctx, core, texts, desc)
         return (found, scores) if return_scores else found
 
     def _evaluate_examples(
@@ -385,12 +385,12 @@ class Predictor:
             _refuse({**graph, "split": split}, f"a model of the task {self.task}")
             if y is None:
                 raise InvalidArgumentError("y: expected labels or translations of the texts")
-            with core.gate.reading(), long_context(precision=core.precision) as taken:
-                return Evaluation(_texts.evaluated(taken, core, x, y, translate_desc(beam), flag("tokenize", tokenize)))
+            with core.gate.reading(), long_context(precision=core.precision) as ctx:
+                return Evaluation(_texts.evaluated(ctx, core, x, y, translate_desc(beam), flag("tokenize", tokenize)))
         number, needs, out = part_number(part), self._needs(core), c.bo_examples_evaluation()
-        with core.gate.reading(), long_context(precision=core.precision) as taken:
-            examples = open_examples(taken, needs, x, y, **graph, split=split)
-            lib.bo_model_evaluate_examples(taken, core.handle, examples, number, ctypes.byref(out))
+        with core.gate.reading(), long_context(precision=core.precision) as ctx:
+            examples = open_examples(ctx, needs, x, y, **graph, split=split)
+            lib.bo_model_evaluate_examples(ctx, core.handle, examples, number, ctypes.byref(out))
         return Evaluation({name: value for name, value in read_struct(out).items() if not math.isnan(value)})
 
 
@@ -405,8 +405,8 @@ def _share(validation: Any) -> float:
     return _training.share_of(validation) if not isinstance(validation, tuple) else 0.0
 
 
-def _refuse(given: dict[str, Any], owner: str) -> None:
+def _refuse(arguments: dict[str, Any], owner: str) -> None:
     """Refuses arguments that do not apply."""
-    for name, value in given.items():
+    for name, value in arguments.items():
         if value is not None and value is not False:
             raise InvalidArgumentError(f"{name}: {owner} does not take it")

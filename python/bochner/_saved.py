@@ -27,8 +27,8 @@ class Saved(Handle):
     def tobytes(self, schema: Saved | None = None) -> bytes:
         """The contents of a file. A machine can have a schema, which is stored with it."""
         extra = (schema,) if self.kind == "machine" else ()
-        with context() as taken:
-            return saved_bytes(lambda sink: getattr(lib, f"bo_{self.kind}_save")(taken, self, *extra, sink))
+        with context() as ctx:
+            return saved_bytes(lambda sink: getattr(lib, f"bo_{self.kind}_save")(ctx, self, *extra, sink))
 
     def __reduce__(self) -> Any:
         return read, (self.kind, self.tobytes(self.schema))
@@ -55,16 +55,16 @@ def read_machine(contents: bytes) -> tuple[Saved, Saved | None]:
 
 def _load(kind: str, contents: bytes, *extra: Any) -> int | None:
     out = ctypes.c_void_p()
-    with context() as taken:
+    with context() as ctx:
         source = bytes_source(contents)
-        getattr(lib, f"bo_{kind}_load")(taken, ctypes.byref(source), ctypes.byref(out), *extra)
+        getattr(lib, f"bo_{kind}_load")(ctx, ctypes.byref(source), ctypes.byref(out), *extra)
     return out.value
 
 
 def write_file(path: Any, contents: bytes) -> None:
     """Writes a file; a reader sees the old contents or the new ones, never a part."""
-    with context() as taken:
-        lib.bo_file_save(taken, path_bytes(path), contents, len(contents))
+    with context() as ctx:
+        lib.bo_file_save(ctx, path_bytes(path), contents, len(contents))
 
 
 def read_file(path: Any) -> bytes:

@@ -50,8 +50,8 @@ class Session:
     def __init__(self, core: Core, capacity: int | None = None, chunk: int | None = None) -> None:
         desc, out = c.bo_session_desc(), ctypes.c_void_p()
         fill(desc, {"capacity": capacity, "chunk": chunk})
-        with core.reading() as taken:
-            lib.bo_session_create(taken, core.handle, ctypes.byref(desc), ctypes.byref(out))
+        with core.reading() as ctx:
+            lib.bo_session_create(ctx, core.handle, ctypes.byref(desc), ctypes.byref(out))
         self._core = core
         self._desc = desc
         self._handle: Handle | None = Handle(out.value, lib.bo_session_destroy, core.handle)
@@ -62,8 +62,8 @@ class Session:
     def _use(self) -> Iterator[tuple[Context, Handle]]:
         with alone(self._lock):
             handle = self._open()
-            with self._core.reading() as taken:
-                yield taken, handle
+            with self._core.reading() as ctx:
+                yield ctx, handle
 
     def _open(self) -> Handle:
         if self._handle is None:
@@ -86,30 +86,30 @@ class Session:
         numpy.ndarray
             One float32 number per id of the vocabulary.
         """
-        with self._use() as (taken, handle):
-            self._read(taken, handle, self._ids(tokens))
-            return self._last(taken, handle)
+        with self._use() as (ctx, handle):
+            self._read(ctx, handle, self._ids(tokens))
+            return self._last(ctx, handle)
 
     def logits(self, tokens: Any) -> Array:
         """Read tokens and return the logits after each of them, as rows."""
-        with self._use() as (taken, handle):
+        with self._use() as (ctx, handle):
             ids = self._ids(tokens)
             out = np.empty((ids.size, self._core.vocab), np.float32)
             for at in range(0, ids.size, _PIECE):
                 part = ids[at : at + _PIECE]
-                _read_rows(taken, handle, part, logits=address(out[at:]))
+                _read_rows(ctx, handle, part, logits=address(out[at:]))
                 self._recent.extend(part[-_WINDOW:].tolist())
         return out
 
     def score(self, tokens: Any) -> Array:
         """Read tokens and return the log-probability of each of them but the first, given those before it."""
-        with self._use() as (taken, handle):
+        with self._use() as (ctx, handle):
             ids = self._ids(tokens)
             following = np.append(ids[1:], np.int32(-1))[: ids.size]
             losses = np.empty(ids.size, np.float32)
             for at in range(0, ids.size, _PIECE):
                 part, targets = ids[at : at + _PIECE], following[at : at + _PIECE]
-                _read_rows(taken, handle, part, losses=address(losses[at:]), targets=address(targets))
+                _read_rows(ctx, handle, part, losses=address(losses[at:]), targets=address(targets))
                 self._recent.extend(part[-_WINDOW:].tolist())
         return -losses[:-1]
 
@@ -127,21 +127,21 @@ class Session:
             return self._core.require_tokenizer().encode(tokens, template=starts)
         return as_ids(tokens, "tokens")
 
-    def _read(self, taken: Context, handle: Handle, ids: Array) -> None:
+    def _read(self, ctx: Context, handle: Handle, ids: Array) -> None:
         for at in range(0, ids.size, _PIECE):
             part = ids[at : at + _PIECE]
-            lib.bo_session_feed(taken, handle, address(part), part.size, None)
+            lib.bo_session_feed(ctx, handle, address(part), part.size, None)
             self._recent.extend(part[-_WINDOW:].tolist())
 
-    def _last(self, taken: Context, handle: Handle) -> Array:
+    def _last(self, ctx: Context, handle: Handle) -> Array:
         out = np.empty(self._core.vocab, np.float32)
-        lib.bo_session_feed(taken, handle, None, 0, address(out))
+        lib.bo_session_feed(ctx, handle, None, 0, address(out))
         return out
 
     def reset(self) -> None:
         """Return to the empty sequence."""
-        with self._use() as (taken, handle):
-            lib.bo_session_reset(taken, handle)
+        with self._use() as (ctx, handle):
+            lib.bo_session_reset(ctx, handle)
             self._recent.clear()
 
     # ---- facts ------------------------------------------------------------------------------------------------------
@@ -160,8 +160,8 @@ class Session:
     def nbytes(self) -> int:
         """Bytes of the state."""
         size = ctypes.c_size_t()
-        with self._use() as (taken, _):
-            lib.bo_session_estimate(taken, self._core.handle, ctypes.byref(self._desc), ctypes.byref(size), None)
+        with self._use() as (ctx, _):
+            lib.bo_session_estimate(ctx, self._core.handle, ctypes.byref(self._desc), ctypes.byref(size), None)
         return size.value
 
     def __repr__(self) -> str:
@@ -172,25 +172,25 @@ class Session:
 
     def save(self, path: Path) -> None:
         """Save the state to a file."""
-        with self._use() as (taken, handle):
-            lib.bo_session_save(taken, handle, ctypes.byref(file_sink(path)))
+        with self._use() as (ctx, handle):
+            lib.bo_session_save(ctx, handle, ctypes.byref(file_sink(path)))
 
     def load(self, path: Path) -> None:
         """Load a state. That of another model or of other weights is refused."""
-        with self._use() as (taken, handle):
-            lib.bo_session_load(taken, handle, ctypes.byref(file_source(path)))
+        with self._use() as (ctx, handle):
+            lib.bo_session_load(ctx, handle, ctypes.byref(file_source(path)))
             self._recent.clear()
 
     def tobytes(self) -> bytes:
         """Return the state as bytes."""
-        with self._use() as (taken, handle):
-            return saved_bytes(lambda sink: lib.bo_session_save(taken, handle, sink))
+        with self._use() as (ctx, handle):
+            return saved_bytes(lambda sink: lib.bo_session_save(ctx, handle, sink))
 
     def restore(self, data: bytes | bytearray | memoryview) -> None:
         """Load a state from :meth:`tobytes`. That of another model or of other weights is refused."""
         data = as_bytes(data, "data")
-        with self._use() as (taken, handle):
-            lib.bo_session_load(taken, handle, ctypes.byref(bytes_source(data)))
+        with self._use() as (ctx, handle):
+            lib.bo_session_load(ctx, handle, ctypes.byref(bytes_source(data)))
             self._recent.clear()
 
     def fork(self) -> Session:
@@ -216,10 +216,10 @@ class Session:
         self.close()
 
 
-def _read_rows(taken: Context, handle: Handle, ids: Array, **results: Any) -> None:
+def _read_rows(ctx: Context, handle: Handle, ids: Array, **results: Any) -> None:
     """Read tokens, with a result for each of them."""
     reading = c.bo_session_reading(ids=address(ids), count=ids.size, **results)
-    lib.bo_session_read(taken, handle, ctypes.byref(reading))
+    lib.bo_session_read(ctx, handle, ctypes.byref(reading))
 
 
 # ---- generation -----------------------------------------------------------------------------------------------------
@@ -231,22 +231,22 @@ class _TextStream:
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = stops
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held = ""
+        self._pending = ""
 
     def add(self, piece: bytes, last: bool = False) -> tuple[str, bool]:
         """The text to show, and whether a stop word follows it."""
-        text = self._held + self._decoder.decode(piece, last)
+        text = self._pending + self._decoder.decode(piece, last)
         found = [at for stop in self._stops if (at := text.find(stop)) >= 0]
         if found:
-            self._held = ""
+            self._pending = ""
             self._decoder.reset()
             return text[: min(found)], True
-        keep = 0 if last else max((_beginning(text, stop) for stop in self._stops), default=0)
-        self._held = text[len(text) - keep :]
-        return text[: len(text) - keep], False
+        matched = 0 if last else max((_partial_stop(text, stop) for stop in self._stops), default=0)
+        self._pending = text[len(text) - matched :]
+        return text[: len(text) - matched], False
 
 
-def _beginning(text: str, stop: str) -> int:
+def _partial_stop(text: str, stop: str) -> int:
     """Characters at the end of a text that may be the start of a stop word."""
     return next((count for count in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:count])), 0)
 
@@ -274,7 +274,7 @@ class Generation(Iterator[str]):
         self.ids: list[int] = []
         self.finish_reason: str | None = None
         self._session = session
-        self._most = count(max_tokens, "max_tokens")
+        self._max_tokens = count(max_tokens, "max_tokens")
         self._keeps = keeps
         self._shown: list[str] = []
         self._stream = _TextStream(_stops(stop))
@@ -284,17 +284,17 @@ class Generation(Iterator[str]):
         random = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
         _sampler(core, greedy, random, repetition_penalty, seed)  # refuses wrong settings before the prompt is read
         self._logits = np.empty(core.vocab, np.float32)
-        with session._use() as (taken, handle):
+        with session._use() as (ctx, handle):
             ids = prompt_ids(core, prompt, starts=lib.bo_session_tokens(handle) == 0)
-            session._read(taken, handle, ids)
-            self._read_logits(taken, handle)  # refuses a session that cannot be continued
+            session._read(ctx, handle, ids)
+            self._read_logits(ctx, handle)  # refuses a session that cannot be continued
             if drawn is None:
                 drawn = int(lib.bo_session_tokens(handle))
         self._sampler = _sampler(core, greedy, random, repetition_penalty, seed, drawn)
         for token in session._recent:
             lib.bo_sampler_remember(self._sampler, token)
         self.prompt_tokens = int(ids.size)
-        if not self._most:
+        if not self._max_tokens:
             self.finish_reason = "length"
 
     def __iter__(self) -> Generation:
@@ -320,15 +320,15 @@ class Generation(Iterator[str]):
     def __repr__(self) -> str:
         return f"Generation({len(self.ids)} tokens, finish_reason={self.finish_reason!r})"
 
-    def _read_logits(self, taken: Context, handle: Handle) -> None:
-        lib.bo_session_feed(taken, handle, None, 0, address(self._logits))
+    def _read_logits(self, ctx: Context, handle: Handle) -> None:
+        lib.bo_session_feed(ctx, handle, None, 0, address(self._logits))
 
     def _step(self) -> str:
         """Chooses a token and reads it, and returns the text that became complete."""
-        with self._session._use() as (taken, handle):
+        with self._session._use() as (ctx, handle):
             if self.finish_reason is not None:  # by another thread
                 return ""
-            self._read_logits(taken, handle)
+            self._read_logits(ctx, handle)
             if np.isnan(self._logits.max(initial=0)):
                 raise NumericError("the logits are not finite; the weights of the model are too large, or not finite")
             token = lib.bo_sampler_next(self._sampler, address(self._logits), self._logits.size)
@@ -337,10 +337,10 @@ class Generation(Iterator[str]):
                 self.finish_reason = "end"
                 return self._stream.add(b"", last=True)[0]
             text, stopped = self._stream.add(self._tokenizer.piece(token) if self._tokenizer else b"")
-            reason = "stop" if stopped else "length" if len(self.ids) == self._most else None
+            reason = "stop" if stopped else "length" if len(self.ids) == self._max_tokens else None
             if self._keeps or reason is None:
                 if lib.bo_session_remaining(handle):
-                    self._session._read(taken, handle, np.array([token], np.int32))
+                    self._session._read(ctx, handle, np.array([token], np.int32))
                 else:
                     reason = reason or "context"
             self.finish_reason = reason
@@ -366,14 +366,14 @@ def prompt_ids(core: Core, prompt: Any, starts: bool) -> Array:
 
 def _sampler(core: Core, greedy: bool, random: dict[str, Any], penalty: float | None, seed: int, drawn: int = 0) -> Handle:
     greedy = flag("greedy", greedy)
-    if greedy and (given := [name for name, value in random.items() if value]):
-        raise InvalidArgumentError(f"greedy chooses the most likely token; leave out {given[0]}")
+    if greedy and (conflicting := [name for name, value in random.items() if value]):
+        raise InvalidArgumentError(f"greedy chooses the most likely token; leave out {conflicting[0]}")
     if random["temperature"] == 0:
         greedy, random = True, {}
     desc, out = c.bo_sampler_desc(greedy=greedy), ctypes.c_void_p()
     fill(desc, {**random, "repetition_penalty": penalty, "seed": seed, "drawn": drawn})
-    with core.reading() as taken:
-        lib.bo_sampler_create(taken, ctypes.byref(desc), ctypes.byref(out))
+    with core.reading() as ctx:
+        lib.bo_sampler_create(ctx, ctypes.byref(desc), ctypes.byref(out))
     return Handle(out.value, lib.bo_sampler_destroy)
 
 

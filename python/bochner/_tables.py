@@ -224,7 +224,7 @@ def _refuse_lists(frame: Any) -> None:
 
 
 _INDEX = re.compile(r"index|level_0|unnamed:.*|", re.IGNORECASE)
-_FEW_ROWS, _MOST_PER_ROW = 20, 100  # integers in the range of an index of few rows, as in the library
+_FEW_ROWS, _MAX_PER_ROW = 20, 100  # integers in the range of an index of few rows, as in the library
 
 
 def index_columns(table: Table) -> list[int]:
@@ -240,7 +240,7 @@ def index_columns(table: Table) -> list[int]:
         if values.dtype.kind == "O" and all(isinstance(v, (int, np.integer)) and abs(int(v)) < 1 << 53 for v in values):
             values = values.astype(np.int64)
         if values.dtype.kind in "iuf" and (values >= 0).all() and (values % 1 == 0).all():
-            dense = values.max() - values.min() < _MOST_PER_ROW * len(values)
+            dense = values.max() - values.min() < _MAX_PER_ROW * len(values)
             if (dense or len(values) >= _FEW_ROWS) and len(np.unique(values)) == len(values):
                 found.append(at)
     if len(found) == table.columns:
@@ -519,14 +519,14 @@ def _load(contents: bytes, schema: Saved | None, settings: dict[str, Any]) -> tu
     table = ctypes.create_string_buffer(contents, len(contents))
     desc.bytes = ctypes.addressof(table)
     out = ctypes.c_void_p()
-    with context() as taken:
-        lib.bo_data_load(taken, ctypes.byref(desc), schema, ctypes.byref(out))
+    with context() as ctx:
+        lib.bo_data_load(ctx, ctypes.byref(desc), schema, ctypes.byref(out))
     data = Handle(out.value, lib.bo_data_destroy)
     found = c.bo_data.from_address(out.value or 0)
     x = np.ctypeslib.as_array(ctypes.cast(found.x or 0, ctypes.POINTER(ctypes.c_float)), (found.rows, found.dim)).copy()
     if schema is None:
-        with context() as taken:
-            text = saved_bytes(lambda sink: lib.bo_schema_save(taken, found.schema, sink))
+        with context() as ctx:
+            text = saved_bytes(lambda sink: lib.bo_schema_save(ctx, found.schema, sink))
         schema = read("schema", text)
     del data
     return x, schema
@@ -580,7 +580,7 @@ def read_schema(schema: Saved) -> tuple[Any, list[str] | None, int, list[str]]:
     return encoding, names, count, stored["classes"]
 
 
-def labels_of(words: list[str]) -> Array:
+def labels_of(strings: list[str]) -> Array:
     """Classes from their text in a file: integers, numbers or strings.
 
     Only texts that numbers are written as are numbers: Infinity, nan, 1e5 and 007 are strings.
@@ -588,12 +588,12 @@ def labels_of(words: list[str]) -> Array:
     written: list[tuple[Any, list[Any]]] = [(np.int64, [str]), (np.float64, [repr, "{:.15g}".format])]
     for kind, forms in written:
         try:
-            values = [float(word) if kind is np.float64 else int(word) for word in words]
-            if all(math.isfinite(v) and word in [form(v) for form in forms] for v, word in zip(values, words)):
+            values = [float(string) if kind is np.float64 else int(string) for string in strings]
+            if all(math.isfinite(v) and string in [form(v) for form in forms] for v, string in zip(values, strings)):
                 return np.array(values, kind)
         except (ValueError, OverflowError):
             pass
-    return np.array(words)
+    return np.array(strings)
 
 
 # ---- equal rows -----------------------------------------------------------------------------------------------------

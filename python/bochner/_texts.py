@@ -55,15 +55,15 @@ def _columns(core: Core, x: Any) -> list[list[str]]:
 
 
 def open_texts(
-    taken: Context, core: Core, x: Any, y: Any = None, *, skip: float = 0.0, take: float = 0.0, seed: int = 0
+    ctx: Context, core: Core, x: Any, y: Any = None, *, skip: float = 0.0, take: float = 0.0, seed: int = 0
 ) -> Handle:
     """Texts, with labels or translations unless `y` is None."""
     columns, alone = _columns(core, x), y is None
     labeled = core.desc.task in _LABELED
     if y is not None:
         values = [str(label) for label in y] if labeled and hasattr(y, "__len__") and not isinstance(y, str) else y
-        words = _column(values, "y", "label" if labeled else "text")
-        columns = [words, *columns] if labeled else [*columns, words]
+        target_texts = _column(values, "y", "label" if labeled else "text")
+        columns = [target_texts, *columns] if labeled else [*columns, target_texts]
     if len({len(column) for column in columns}) != 1:
         texts, targets = (columns[-1], columns[0]) if labeled else (columns[0], columns[-1])
         raise InvalidArgumentError(f"x has {len(texts)} texts, and y has {len(targets)}")
@@ -77,48 +77,48 @@ def open_texts(
     if labeled and not core.facts.state_bytes:
         desc.longest = core.desc.context
     with renamed("standard input", "texts"):  # as which the library reads lines in memory
-        lib.bo_texts_open(taken, ctypes.byref(desc), ctypes.byref(out))
+        lib.bo_texts_open(ctx, ctypes.byref(desc), ctypes.byref(out))
     return Handle(out.value, lib.bo_texts_close, core.handle)
 
 
 # ---- use ------------------------------------------------------------------------------------------------------------
 
 
-def probabilities(taken: Context, core: Core, x: Any) -> Array:
+def probabilities(ctx: Context, core: Core, x: Any) -> Array:
     """The probabilities of the classes of texts."""
     if not len(x):
         return np.empty((0, core.desc.classes), np.float32)
-    texts = open_texts(taken, core, x)
+    texts = open_texts(ctx, core, x)
     out = np.empty((lib.bo_texts_describe(texts).contents.count, core.desc.classes), np.float32)
-    lib.bo_model_classify(taken, core.handle, texts, 0, len(out), address(out))
+    lib.bo_model_classify(ctx, core.handle, texts, 0, len(out), address(out))
     return out
 
 
-def translations(taken: Context, core: Core, x: Any, desc: Any) -> tuple[list[str], Array]:
+def translations(ctx: Context, core: Core, x: Any, desc: Any) -> tuple[list[str], Array]:
     """The translations of texts, and their log probabilities."""
     if not len(x):
         return [], np.empty(0)
-    texts = open_texts(taken, core, x)
+    texts = open_texts(ctx, core, x)
     count = lib.bo_texts_describe(texts).contents.count
     ids, scores = (c.bo_ids * count)(), np.empty(count)
     tokenizer = core.require_tokenizer()
     try:
-        lib.bo_model_translate(taken, core.handle, texts, 0, count, ctypes.byref(desc), ids, address(scores))
+        lib.bo_model_translate(ctx, core.handle, texts, 0, count, ctypes.byref(desc), ids, address(scores))
         return [tokenizer.decode(array_of(one)) for one in ids], scores
     finally:
         for one in ids:
             lib.bo_ids_free(ctypes.byref(one))
 
 
-def evaluated(taken: Context, core: Core, x: Any, y: Any, desc: Any, tokenize: bool) -> dict[str, Any]:
+def evaluated(ctx: Context, core: Core, x: Any, y: Any, desc: Any, tokenize: bool) -> dict[str, Any]:
     """The quality of classes or of translations."""
-    texts = open_texts(taken, core, x, y)
+    texts = open_texts(ctx, core, x, y)
     if core.desc.task in _LABELED:
         labels = c.bo_classification()
-        lib.bo_model_evaluate_labels(taken, core.handle, texts, 0, ctypes.byref(labels), None)
+        lib.bo_model_evaluate_labels(ctx, core.handle, texts, 0, ctypes.byref(labels), None)
         return read_struct(labels)
     out = c.bo_translation()
     lib.bo_model_evaluate_translation(
-        taken, core.handle, texts, 0, ctypes.byref(desc), tokenize, True, ctypes.byref(out)
+        ctx, core.handle, texts, 0, ctypes.byref(desc), tokenize, True, ctypes.byref(out)
     )
     return {**read_struct(out), "bleu": out.bleu.score}

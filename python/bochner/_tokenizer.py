@@ -17,8 +17,8 @@ import numpy as np
 from . import _bindings as c
 from ._arrays import address, as_bytes, as_ids
 from ._library import (
-    Context, Handle, InputOutputError, InvalidArgumentError, bytes_source, context, copied_bytes, file_sink, file_source,
-    lib, long_context, path_bytes, saved_bytes, taken_bytes, text_bytes, whole,
+    Context, Handle, InputOutputError, InvalidArgumentError, bytes_source, context, copied_bytes, copy_and_free, file_sink,
+    file_source, lib, long_context, path_bytes, saved_bytes, text_bytes, whole,
 )  # fmt: skip
 from ._settings import checks_names, fill
 
@@ -31,7 +31,7 @@ lib.bo_tokenizer_piece.restype = ctypes.c_void_p  # a piece may contain NUL
 
 
 @contextlib.contextmanager
-def taken_ids() -> Iterator[c.bo_ids]:
+def ids_buffer() -> Iterator[c.bo_ids]:
     """A list of ids for a call of the library to fill."""
     ids = c.bo_ids()
     try:
@@ -67,8 +67,8 @@ class Tokenizer:
 
     def __init__(self) -> None:
         out = ctypes.c_void_p()
-        with context() as taken:
-            lib.bo_tokenizer_create(taken, ctypes.byref(out))
+        with context() as ctx:
+            lib.bo_tokenizer_create(ctx, ctypes.byref(out))
         self._handle = Handle(out.value, lib.bo_tokenizer_destroy)
 
     @classmethod
@@ -103,34 +103,34 @@ class Tokenizer:
         if special is not None:
             tokens = _strings([text_bytes(token, "special") for token in ([special] if isinstance(special, str) else special)])
             desc.special, desc.special_count = ctypes.addressof(tokens), len(tokens)
-        with _files(data) as paths, long_context() as taken:
-            lib.bo_tokenizer_train(taken, ctypes.byref(desc), _strings(paths), len(paths), ctypes.byref(out))
+        with _files(data) as paths, long_context() as ctx:
+            lib.bo_tokenizer_train(ctx, ctypes.byref(desc), _strings(paths), len(paths), ctypes.byref(out))
             return cls._of(Handle(out.value, lib.bo_tokenizer_destroy))
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
         """Load a tokenizer.json, or that of a model directory."""
         out = ctypes.c_void_p()
-        with context() as taken:
-            lib.bo_tokenizer_load(taken, ctypes.byref(file_source(path)), ctypes.byref(out))
+        with context() as ctx:
+            lib.bo_tokenizer_load(ctx, ctypes.byref(file_source(path)), ctypes.byref(out))
         return cls._of(Handle(out.value, lib.bo_tokenizer_destroy))
 
     def save(self, path: Path) -> None:
         """Write a tokenizer.json."""
-        with context() as taken:
-            lib.bo_tokenizer_save(taken, self._handle, ctypes.byref(file_sink(path)))
+        with context() as ctx:
+            lib.bo_tokenizer_save(ctx, self._handle, ctypes.byref(file_sink(path)))
 
     def tobytes(self) -> bytes:
         """Return the text of tokenizer.json."""
-        with context() as taken:
-            return saved_bytes(lambda sink: lib.bo_tokenizer_save(taken, self._handle, sink))
+        with context() as ctx:
+            return saved_bytes(lambda sink: lib.bo_tokenizer_save(ctx, self._handle, sink))
 
     @classmethod
     def frombytes(cls, data: bytes | bytearray | memoryview) -> Tokenizer:
         """Restore a tokenizer from :meth:`tobytes`."""
         out, data = ctypes.c_void_p(), as_bytes(data, "data")
-        with context() as taken:
-            lib.bo_tokenizer_load(taken, ctypes.byref(bytes_source(data)), ctypes.byref(out))
+        with context() as ctx:
+            lib.bo_tokenizer_load(ctx, ctypes.byref(bytes_source(data)), ctypes.byref(out))
         return cls._of(Handle(out.value, lib.bo_tokenizer_destroy))
 
     def __reduce__(self) -> Any:
@@ -199,9 +199,9 @@ class Tokenizer:
             Whether to add the special tokens of the tokenizer's template, such as a start token (default: False).
         """
         data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else as_bytes(text, "text")
-        with taken_ids() as ids, context() as taken:
+        with ids_buffer() as ids, context() as ctx:
             how = (c.BO_ENCODE_SPECIALS if special else 0) | (c.BO_ENCODE_TEMPLATE if template else 0)
-            lib.bo_tokenizer_encode(taken, self._handle, data, len(data), how, ctypes.byref(ids))
+            lib.bo_tokenizer_encode(ctx, self._handle, data, len(data), how, ctypes.byref(ids))
             return array_of(ids)
 
     @checks_names()
@@ -212,9 +212,9 @@ class Tokenizer:
     def decode_bytes(self, ids: Any) -> bytes:
         """Return the text of ids as bytes."""
         array, out, size = as_ids(ids, "ids"), ctypes.c_void_p(), ctypes.c_size_t()
-        with context() as taken:
-            lib.bo_tokenizer_decode(taken, self._handle, address(array), array.size, ctypes.byref(out), ctypes.byref(size))
-        return taken_bytes(out, size)
+        with context() as ctx:
+            lib.bo_tokenizer_decode(ctx, self._handle, address(array), array.size, ctypes.byref(out), ctypes.byref(size))
+        return copy_and_free(out, size)
 
 
 def _id_or_none(token: int) -> int | None:
@@ -260,7 +260,7 @@ def _files(data: Any) -> Iterator[list[bytes]]:
 
 
 def open_corpus(
-    taken: Context, tokenizer: Tokenizer, data: Any, *, skip: float = 0.0, take: float = 0.0, field: str | None = None,
+    ctx: Context, tokenizer: Tokenizer, data: Any, *, skip: float = 0.0, take: float = 0.0, field: str | None = None,
     separator: str | None = None,
 ) -> Handle:  # fmt: skip
     """A corpus of text, files or ids. `skip` and `take` are fractions of its tokens."""
@@ -270,7 +270,7 @@ def open_corpus(
         first = int(skip * ids.size)
         ids = ids[first : first + int(take * ids.size) if take else ids.size]
         desc = c.bo_corpus_desc(tokenizer=tokenizer._handle._as_parameter_, ids=address(ids), id_count=ids.size)
-        lib.bo_corpus_open(taken, ctypes.byref(desc), ctypes.byref(out))
+        lib.bo_corpus_open(ctx, ctypes.byref(desc), ctypes.byref(out))
     else:
         desc = c.bo_corpus_desc(tokenizer=tokenizer._handle._as_parameter_, skip=skip, take=take)
         fill(desc, {name: None if text is None else text_bytes(text, name) for name, text in (("field", field), ("separator", separator))})
@@ -280,21 +280,21 @@ def open_corpus(
         else:
             names = _strings(paths)
             desc.paths, desc.path_count = ctypes.addressof(names), len(paths)
-        lib.bo_corpus_open(taken, ctypes.byref(desc), ctypes.byref(out))
+        lib.bo_corpus_open(ctx, ctypes.byref(desc), ctypes.byref(out))
     return Handle(out.value, lib.bo_corpus_close, tokenizer._handle)
 
 
 def open_corpora(
-    taken: Context, tokenizer: Tokenizer, data: Any, validation: Any, field: str | None, separator: str | None
+    ctx: Context, tokenizer: Tokenizer, data: Any, validation: Any, field: str | None, separator: str | None
 ) -> tuple[Handle, Handle | None]:
     """Training and validation text. `validation` is data, or the fraction at the end of `data` that is held out."""
     if validation is not None and not isinstance(validation, numbers.Real):
-        held_out = open_corpus(taken, tokenizer, validation, field=field, separator=separator)
-        return open_corpus(taken, tokenizer, data, field=field, separator=separator), held_out
+        held_out = open_corpus(ctx, tokenizer, validation, field=field, separator=separator)
+        return open_corpus(ctx, tokenizer, data, field=field, separator=separator), held_out
     share = float(validation or 0)
     if not 0 <= share < 1:
         raise InvalidArgumentError(f"validation: expected a fraction in [0, 1) or text, found {validation!r}")
     if not share:
-        return open_corpus(taken, tokenizer, data, field=field, separator=separator), None
-    train = open_corpus(taken, tokenizer, data, take=1 - share, field=field, separator=separator)
-    return train, open_corpus(taken, tokenizer, data, skip=1 - share, field=field, separator=separator)
+        return open_corpus(ctx, tokenizer, data, field=field, separator=separator), None
+    train = open_corpus(ctx, tokenizer, data, take=1 - share, field=field, separator=separator)
+    return train, open_corpus(ctx, tokenizer, data, skip=1 - share, field=field, separator=separator)

@@ -17,7 +17,7 @@ from . import _bindings as c
 from ._examples import Needs, open_examples, pointer_to, rows_of
 from ._model_core import Core
 from ._library import (
-    CanceledError, Context, Handle, InvalidArgumentError, UnsupportedError, bytes_source, enum_name, goes_on, guarded, lib,
+    CanceledError, Context, Handle, InvalidArgumentError, UnsupportedError, bytes_source, continues, enum_name, guarded, lib,
     long_context, path_bytes, saved_bytes, text_bytes, whole,
 )  # fmt: skip
 from ._model_settings import block_of, kind_desc, layer_list
@@ -142,10 +142,10 @@ class LinearizationReport(Report):
 class _Progress:
     """A progress bar of tqdm, or lines on standard error without it. None: a bar if standard error is a terminal."""
 
-    def __init__(self, wanted: bool | None, title: str) -> None:
+    def __init__(self, enabled: bool | None, title: str) -> None:
         self._bar: Any = None
         self._lines = False
-        if wanted or (wanted is None and sys.stderr is not None and sys.stderr.isatty()):
+        if enabled or (enabled is None and sys.stderr is not None and sys.stderr.isatty()):
             try:
                 from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
             except ImportError:
@@ -166,8 +166,8 @@ class _Progress:
         if self._bar is not None:
             self._bar.set_postfix(losses)
         elif self._lines:
-            words = ", ".join(f"{name} {value}" for name, value in losses.items())
-            print(f"step {report.step:,} of {report.steps or '?'}: {words}", file=sys.stderr)
+            summary = ", ".join(f"{name} {value}" for name, value in losses.items())
+            print(f"step {report.step:,} of {report.steps or '?'}: {summary}", file=sys.stderr)
 
     def close(self) -> None:
         if self._bar is not None:
@@ -175,12 +175,12 @@ class _Progress:
 
 
 @contextlib.contextmanager
-def _watched(core: Core, wanted: bool | None, title: str) -> Iterator[tuple[Context, _Progress]]:
+def _watched(core: Core, enabled: bool | None, title: str) -> Iterator[tuple[Context, _Progress]]:
     """A context with a progress bar, for a run."""
-    bar = _Progress(wanted, title)
+    bar = _Progress(enabled, title)
     try:
-        with long_context(bar, core.precision) as taken:
-            yield taken, bar
+        with long_context(bar, core.precision) as ctx:
+            yield ctx, bar
     finally:
         bar.close()
 
@@ -198,13 +198,13 @@ def train(
         raise UnsupportedError(f"train: expected a language model; a model of the task {task} learns with fit(x, y)")
     tokenizer = core.require_tokenizer()
     desc = _trainer_desc(settings)
-    with core.gate.changing("trained"), _watched(core, progress, "training") as (taken, bar):
-        train_text, held_out = open_corpora(taken, tokenizer, data, validation, field, separator)
+    with core.gate.changing("trained"), _watched(core, progress, "training") as (ctx, bar):
+        train_text, held_out = open_corpora(ctx, tokenizer, data, validation, field, separator)
         desc.train.corpus = train_text._as_parameter_
         desc.valid.corpus = held_out._as_parameter_ if held_out else None
-        with _trained(taken, core, lora, desc, train_text) as handle:
+        with _trained(ctx, core, lora, desc, train_text) as handle:
             desc.model = handle._as_parameter_
-            return _run(taken, desc, bar, callback)
+            return _run(ctx, desc, bar, callback)
 
 
 class ExampleRun:
@@ -226,34 +226,34 @@ class ExampleRun:
         if other and (len(validation) != 2 or data["split"] is not None or data["edges"] is not None):
             raise InvalidArgumentError("validation: expected a tuple (x, y), and neither split nor edges with it")
         valid = 0.0 if other or data["split"] is not None else share_of(validation)
-        with core.gate.changing("trained"), _watched(core, self._progress, "training") as (taken, bar):
-            examples = open_examples(taken, needs, x, y, **data, valid=valid, seed=desc.seed)
+        with core.gate.changing("trained"), _watched(core, self._progress, "training") as (ctx, bar):
+            examples = open_examples(ctx, needs, x, y, **data, valid=valid, seed=desc.seed)
             held_out = examples if 0 < rows_of(examples, c.BO_SPLIT_VALID) < rows_of(examples, c.BO_SPLIT_ALL) else None
             if other:
-                held_out = open_examples(taken, needs, *validation)
+                held_out = open_examples(ctx, needs, *validation)
             graph = needs.facts.input == c.BO_NETWORK_INPUT_GRAPH
             _set_length(desc, epochs, 1 if graph else rows_of(examples, c.BO_SPLIT_TRAIN), graph)
             desc.train.examples = pointer_to(examples)
             if held_out:
                 desc.valid.examples = pointer_to(held_out)
             desc.model = core.handle._as_parameter_
-            return _run(taken, desc, bar, self._callback)
+            return _run(ctx, desc, bar, self._callback)
 
     def on_texts(self, x: Any, y: Any, validation: Any) -> History:
         """Trains on texts with labels or translations."""
         core, translates = self._core, self._core.desc.task == c.BO_MODEL_TASK_TRANSLATE
         if y is None:
             raise InvalidArgumentError("y: expected labels or translations of the texts")
-        desc = _trainer_desc({"smoothing": _SMOOTHING if translates else None, **_given(self._settings)})
+        desc = _trainer_desc({"smoothing": _SMOOTHING if translates else None, **_without_none(self._settings)})
         share = 0.0 if isinstance(validation, tuple) else share_of(validation)
-        with core.gate.changing("trained"), _watched(core, self._progress, "training") as (taken, bar):
-            texts = open_texts(taken, core, x, y, take=1 - share if share else 0.0, seed=desc.seed)
-            held_out = open_texts(taken, core, x, y, skip=1 - share, seed=desc.seed) if share else None
+        with core.gate.changing("trained"), _watched(core, self._progress, "training") as (ctx, bar):
+            texts = open_texts(ctx, core, x, y, take=1 - share if share else 0.0, seed=desc.seed)
+            held_out = open_texts(ctx, core, x, y, skip=1 - share, seed=desc.seed) if share else None
             if isinstance(validation, tuple):
-                held_out = open_texts(taken, core, *validation, take=1.0, seed=desc.seed)
+                held_out = open_texts(ctx, core, *validation, take=1.0, seed=desc.seed)
             desc.train.texts, desc.valid.texts = texts._as_parameter_, held_out._as_parameter_ if held_out else None
             desc.model = core.handle._as_parameter_
-            return _run(taken, desc, bar, self._callback)
+            return _run(ctx, desc, bar, self._callback)
 
 
 def share_of(validation: Any) -> float:
@@ -278,7 +278,7 @@ def _set_length(desc: Any, epochs: float | None, rows: int, graph: bool) -> None
     desc.steps = max(1, math.ceil(epochs * rows / desc.batch))
 
 
-def _given(settings: dict[str, Any]) -> dict[str, Any]:
+def _without_none(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings that are not None, which means the default."""
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -290,20 +290,20 @@ def _check_callback(callback: Any) -> None:
 
 def _trainer_desc(settings: dict[str, Any]) -> Any:
     desc = c.bo_trainer_desc(eval_tokens=_EVAL_TOKENS)
-    given = _given(settings)
-    if given.get("warmup") == 0:
-        given["warmup"] = NONE
-    if "freeze" in given:
-        given["freeze"] = text_bytes(given["freeze"], "freeze")
-    if "directory" in given:
-        given["directory"] = path_bytes(given["directory"])
+    arguments = _without_none(settings)
+    if arguments.get("warmup") == 0:
+        arguments["warmup"] = NONE
+    if "freeze" in arguments:
+        arguments["freeze"] = text_bytes(arguments["freeze"], "freeze")
+    if "directory" in arguments:
+        arguments["directory"] = path_bytes(arguments["directory"])
     for struct, members in ((desc, {**_RUN, **_TEXTS}), (desc.optimizer, _OPTIMIZER), (desc.schedule, _SCHEDULE)):
-        fill(struct, {name: value for name, value in given.items() if name in members}, members, _NAMED)
+        fill(struct, {name: value for name, value in arguments.items() if name in members}, members, _NAMED)
     return desc
 
 
 @contextlib.contextmanager
-def _trained(taken: Context, core: Core, lora: Any, desc: Any, text: Handle) -> Iterator[Handle]:
+def _trained(ctx: Context, core: Core, lora: Any, desc: Any, text: Handle) -> Iterator[Handle]:
     """The model to train: the model itself, or a copy with adapters, whose merged weights the model gets at the end."""
     if lora is None:
         yield core.handle
@@ -315,40 +315,40 @@ def _trained(taken: Context, core: Core, lora: Any, desc: Any, text: Handle) -> 
          _LORA, _NAMED)  # fmt: skip
     if not desc.window:
         desc.window = min(core.desc.context, 1024)
-    copy = copied(taken, core.handle)
-    lib.bo_model_adapt(taken, copy, ctypes.byref(adapters))
+    copy = copied(ctx, core.handle)
+    lib.bo_model_adapt(ctx, copy, ctypes.byref(adapters))
     try:
         yield copy
     finally:
-        lib.bo_model_merge(taken, copy)
-        lib.bo_model_adopt(taken, core.handle, copy, None)
+        lib.bo_model_merge(ctx, copy)
+        lib.bo_model_adopt(ctx, core.handle, copy, None)
 
 
-def copied(taken: Context, handle: Handle) -> Handle:
+def copied(ctx: Context, handle: Handle) -> Handle:
     """A copy of a model."""
     copy = ctypes.c_void_p()
-    data = saved_bytes(lambda sink: lib.bo_model_save(taken, handle, sink))
-    lib.bo_model_load(taken, ctypes.byref(bytes_source(data)), None, ctypes.byref(copy))
+    data = saved_bytes(lambda sink: lib.bo_model_save(ctx, handle, sink))
+    lib.bo_model_load(ctx, ctypes.byref(bytes_source(data)), None, ctypes.byref(copy))
     return Handle(copy.value, lib.bo_model_destroy)
 
 
-def _run(taken: Context, desc: Any, bar: _Progress, callback: Callback | None) -> History:
+def _run(ctx: Context, desc: Any, bar: _Progress, callback: Callback | None) -> History:
     reports: list[TrainingReport] = []
 
     def receive(_: Any, report: Any) -> bool:
         reports.append(_report(report))
         bar.show(reports[-1])
-        return callback is None or goes_on(callback(reports[-1]))
+        return callback is None or continues(callback(reports[-1]))
 
-    desc.report = c.bo_report_fn(guarded(taken, receive, False))
+    desc.report = c.bo_report_fn(guarded(ctx, receive, False))
     out = ctypes.c_void_p()
-    lib.bo_trainer_create(taken, ctypes.byref(desc), ctypes.byref(out))
+    lib.bo_trainer_create(ctx, ctypes.byref(desc), ctypes.byref(out))
     trainer = Handle(out.value, lib.bo_trainer_destroy)
     canceled = False
     try:
         with contextlib.suppress(CanceledError):
             canceled = True
-            lib.bo_trainer_run(taken, trainer)
+            lib.bo_trainer_run(ctx, trainer)
             canceled = False
         last = _values(lib.bo_trainer_report(trainer).contents)
     finally:
@@ -379,24 +379,24 @@ def linearize(
             whole(number, name)
     tokenizer = core.require_tokenizer()
     desc = c.bo_linearize_desc(teacher=core.handle._as_parameter_, merge=True)
-    given = {name: value for name, value in settings.items() if value is not None}
+    arguments = {name: value for name, value in settings.items() if value is not None}
     for name in ("steps", "transfer_steps"):
-        if given.get(name) == 0:
-            given[name] = NONE
-    if "targets" in given:
-        given["targets"] = text_bytes(given["targets"], "targets")
-    fill(desc, given, _LINEARIZE)
+        if arguments.get(name) == 0:
+            arguments[name] = NONE
+    if "targets" in arguments:
+        arguments["targets"] = text_bytes(arguments["targets"], "targets")
+    fill(desc, arguments, _LINEARIZE)
     desc.attention = _linear_attention(core, kind, features, window, gate, keep_softmax is not None)
     if keep_softmax is not None:
         desc.kept_layers = layer_list(keep_softmax)
     with contextlib.ExitStack() as stack:
         stack.enter_context(core.gate.reading())
-        taken, bar = stack.enter_context(_watched(core, progress, "linearizing"))
-        train_text, held_out = open_corpora(taken, tokenizer, data, validation, field, separator)
+        ctx, bar = stack.enter_context(_watched(core, progress, "linearizing"))
+        train_text, held_out = open_corpora(ctx, tokenizer, data, validation, field, separator)
         desc.train = train_text._as_parameter_
         desc.valid = held_out._as_parameter_ if held_out else None
         desc.directory = path_bytes(stack.enter_context(tempfile.TemporaryDirectory()) if directory is None else directory)
-        return _linearized(taken, core, desc, held_out, bar, callback)
+        return _linearized(ctx, core, desc, held_out, bar, callback)
 
 
 def _head_dims(core: Core, with_windows: bool) -> tuple[int, int]:
@@ -437,13 +437,13 @@ def _linear_attention(
     fill(desc, {"window": window})
     if has(c.BO_TRAIT_AFFINE):
         per_row = 1 if desc.features.kernel == c.BO_KERNEL_RECTIFIER else 2
-        most = per_row * head_dim
-        if features and (features % per_row or features > most):
-            raise InvalidArgumentError(f"features: expected a multiple of {per_row}, at most {most}, found {features}")
+        max_features = per_row * head_dim
+        if features and (features % per_row or features > max_features):
+            raise InvalidArgumentError(f"features: expected a multiple of {per_row}, at most {max_features}, found {features}")
         desc.rank = (features or 0) // per_row
     elif has(c.BO_TRAIT_DRAWS):
-        usual = 256 if lib.bo_features_has(ctypes.byref(desc.features), c.BO_FEATURES_TRAIT_LENGTH) else 0
-        fill(desc.features, {"features": features or desc.features.features or usual})
+        default = 256 if lib.bo_features_has(ctypes.byref(desc.features), c.BO_FEATURES_TRAIT_LENGTH) else 0
+        fill(desc.features, {"features": features or desc.features.features or default})
     elif features:
         raise InvalidArgumentError(f"features: {kind!r} has none; leave them out")
     if gate is None and desc.gate == c.BO_GATE_NONE and has(c.BO_TRAIT_FEATURES):
@@ -453,7 +453,7 @@ def _linear_attention(
 
 
 def _linearized(
-    taken: Context, core: Core, desc: Any, held_out: Handle | None, bar: _Progress, callback: Callback | None
+    ctx: Context, core: Core, desc: Any, held_out: Handle | None, bar: _Progress, callback: Callback | None
 ) -> tuple[Handle, LinearizationReport]:
     reports: list[TrainingReport] = []
     heads: list[Report] = []
@@ -462,7 +462,7 @@ def _linearized(
     def receive(_: Any, stage: int, report: Any) -> bool:
         reports.append(_report(report, stage="transfer" if stage == c.BO_LINEARIZE_STAGE_TRANSFER else "finetune"))
         bar.show(reports[-1])
-        return callback is None or goes_on(callback(reports[-1]))
+        return callback is None or continues(callback(reports[-1]))
 
     def calibrated(_: Any, fits: Any, count: int) -> None:
         heads.extend(Report(read_struct(fits[i])) for i in range(count))
@@ -470,32 +470,32 @@ def _linearized(
     def transferred(_: Any, values: int, layers: int) -> None:
         errors.extend((ctypes.c_double * layers).from_address(values))
 
-    desc.report = c.bo_linearize_report_fn(guarded(taken, receive, False))
-    desc.calibrated = c.bo_calibrated_fn(guarded(taken, calibrated, None))
-    desc.transferred = c.bo_transferred_fn(guarded(taken, transferred, None))
+    desc.report = c.bo_linearize_report_fn(guarded(ctx, receive, False))
+    desc.calibrated = c.bo_calibrated_fn(guarded(ctx, calibrated, None))
+    desc.transferred = c.bo_transferred_fn(guarded(ctx, transferred, None))
     out = ctypes.c_void_p()
-    lib.bo_linearize(taken, ctypes.byref(desc), ctypes.byref(out))
+    lib.bo_linearize(ctx, ctypes.byref(desc), ctypes.byref(out))
     student = Handle(out.value, lib.bo_model_destroy, core.handle)
-    if taken.error is not None:  # of a callback that cannot cancel
-        raise taken.error
-    facts = _compared(taken, core, student, held_out, desc.window) if held_out is not None else {}
+    if ctx.error is not None:  # of a callback that cannot cancel
+        raise ctx.error
+    facts = _compared(ctx, core, student, held_out, desc.window) if held_out is not None else {}
     return student, LinearizationReport(facts, heads, np.array(errors), reports)
 
 
-def evaluated(taken: Context, handle: Handle, corpus: Handle, context: int, tokens: int) -> dict[str, Any]:
+def evaluated(ctx: Context, handle: Handle, corpus: Handle, context: int, tokens: int) -> dict[str, Any]:
     """The facts of an evaluation."""
     out = c.bo_evaluation()
-    lib.bo_model_evaluate(taken, handle, corpus, context, tokens, ctypes.byref(out))
+    lib.bo_model_evaluate(ctx, handle, corpus, context, tokens, ctypes.byref(out))
     return read_struct(out)
 
 
-def _compared(taken: Context, core: Core, student: Handle, held_out: Handle, window: int) -> dict[str, Any]:
+def _compared(ctx: Context, core: Core, student: Handle, held_out: Handle, window: int) -> dict[str, Any]:
     """Teacher and student on the held-out text."""
     window = window or min(core.desc.context, 1024)
-    both = {name: evaluated(taken, handle, held_out, window, _EVAL_TOKENS)["perplexity"]
+    both = {name: evaluated(ctx, handle, held_out, window, _EVAL_TOKENS)["perplexity"]
             for name, handle in (("teacher", core.handle), ("student", student))}  # fmt: skip
     out = c.bo_agreement()
-    lib.bo_model_agreement(taken, core.handle, student, held_out, window, 8192, ctypes.byref(out))
+    lib.bo_model_agreement(ctx, core.handle, student, held_out, window, 8192, ctypes.byref(out))
     return {**both, "agreement": out.greedy, "divergence": out.divergence, "tokens": out.tokens}
 
 

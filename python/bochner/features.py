@@ -234,11 +234,11 @@ class RandomFeatures(TransformerMixin, Estimator):
         """
         table, settings = self._read(X, reset=True), settings_of(self, "device")
         origin = _origin(_describe(settings, table)[0].kernel, table)
-        with long_context() as taken:
-            self._fitted = _create(taken, settings, table, origin)
+        with long_context() as ctx:
+            self._fitted = _create(ctx, settings, table, origin)
         self._origin = origin
-        made = lib.bo_features_describe(self._fitted).contents
-        self.gamma_, self.n_features_out_ = float(made.gamma), int(made.features)
+        info = lib.bo_features_describe(self._fitted).contents
+        self.gamma_, self.n_features_out_ = float(info.gamma), int(info.features)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -255,11 +255,11 @@ class RandomFeatures(TransformerMixin, Estimator):
         """
         self._check_fitted()
         fitted, table = self._fitted, self._read(X, reset=False)
-        made, (inputs, _keep) = _made_for(fitted, table), inputs_of(shifted(table.numbers, self._origin))
-        z = np.empty((table.rows, made.features), np.float32)
+        info, (inputs, _alive) = _checked_info(fitted, table), inputs_of(shifted(table.numbers, self._origin))
+        z = np.empty((table.rows, info.features), np.float32)
         device = device_name(self.device)
-        with long_context(device=device) if z.size > _LONG_WORK else context(device=device) as taken:
-            lib.bo_features_apply(taken, fitted, ctypes.byref(inputs), address(z), z.shape[1])
+        with long_context(device=device) if z.size > _LONG_WORK else context(device=device) as ctx:
+            lib.bo_features_apply(ctx, fitted, ctypes.byref(inputs), address(z), z.shape[1])
         values = table.numbers.data if table.is_sparse else table.numbers
         if values.size and max(values.max(), -values.min()) > _LARGE and not np.isfinite(z).all():
             raise NumericError("the features are not finite, because numbers of X are too large; scale its columns")
@@ -290,12 +290,12 @@ class RandomFeatures(TransformerMixin, Estimator):
         return tags
 
 
-def _made_for(fitted: Saved, table: Table) -> Any:
+def _checked_info(fitted: Saved, table: Table) -> Any:
     """The descriptor of a fitted map, which must have the columns of the table."""
-    made = lib.bo_features_describe(fitted).contents
-    if made.dim != table.columns:
-        raise BochnerError(f"the map has {made.dim} columns, found {table.columns}; it was fitted again in another thread")
-    return made
+    info = lib.bo_features_describe(fitted).contents
+    if info.dim != table.columns:
+        raise BochnerError(f"the map has {info.dim} columns, found {table.columns}; it was fitted again in another thread")
+    return info
 
 
 def _origin(kernel: int, table: Table) -> Any:
@@ -309,13 +309,13 @@ def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
     """The descriptor of a map, and the arrays that it points to."""
     settings = dict(settings)
     refuse_zero(settings)
-    desc, keep = c.bo_features_desc(dim=table.columns, seed=seed_of(settings.pop("random_state", None))), []
+    desc, keep_alive = c.bo_features_desc(dim=table.columns, seed=seed_of(settings.pop("random_state", None))), []
     scales, gamma = settings.pop("length_scales", None), settings.pop("gamma", None)
     if scales is not None:
-        keep.append(np.require(as_array(scales, "length_scales"), np.float32, ["C", "A"]))
-        if keep[0].shape != (table.columns,):
-            raise InvalidArgumentError(f"length_scales has shape {keep[0].shape}; expected ({table.columns},)")
-        desc.length_scales = address(keep[0])
+        keep_alive.append(np.require(as_array(scales, "length_scales"), np.float32, ["C", "A"]))
+        if keep_alive[0].shape != (table.columns,):
+            raise InvalidArgumentError(f"length_scales has shape {keep_alive[0].shape}; expected ({table.columns},)")
+        desc.length_scales = address(keep_alive[0])
     if gamma == "scale":
         if table.is_sparse:
             mean = table.numbers.mean(dtype=np.float64)
@@ -326,20 +326,20 @@ def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
     elif isinstance(gamma, str):
         raise InvalidArgumentError(f"gamma: {gamma!r} is not known; expected a number or 'scale'")
     fill(desc, {**settings, "gamma": gamma})
-    return desc, keep
+    return desc, keep_alive
 
 
-def _create(taken: Context, settings: dict[str, Any], table: Table, origin: Any) -> Saved:
-    desc, keep = _describe(settings, table)
+def _create(ctx: Context, settings: dict[str, Any], table: Table, origin: Any) -> Saved:
+    desc, keep_alive = _describe(settings, table)
     if not desc.features and lib.bo_features_has(ctypes.byref(desc), c.BO_FEATURES_TRAIT_LENGTH):
         desc.features = 512
     desc.sparse = table.is_sparse
     if desc.sampling or desc.function in (c.BO_FUNCTION_LANDMARKS, c.BO_FUNCTION_OPRF):
         sample, step = _dense(table, origin)
-        keep.append(sample)
+        keep_alive.append(sample)
         desc.sample, desc.sample_rows, desc.sample_stride = address(sample), len(sample), step
     out = ctypes.c_void_p()
-    lib.bo_features_create(taken, ctypes.byref(desc), ctypes.byref(out))
+    lib.bo_features_create(ctx, ctypes.byref(desc), ctypes.byref(out))
     return Saved("features", out.value)
 
 
@@ -381,13 +381,13 @@ def kernel(x: Any, y: Any = None, kernel: Kernel = "rbf", **settings: Unpack[Ker
         raise ValueError(
             f"kernel: expected numbers with the same columns, found {left.columns} and {right.columns} columns"
         )
-    desc, _keep = _describe({"kernel": kernel, **settings}, left)
+    desc, _alive = _describe({"kernel": kernel, **settings}, left)
     origin = _origin(desc.kernel, left)
     (rows_x, step_x), (rows_y, step_y) = (_dense(t, origin) for t in (left, right))
     out = np.empty((left.rows, right.rows))
-    with long_context() as taken:
+    with long_context() as ctx:
         lib.bo_kernel_matrix(
-            taken,
+            ctx,
             ctypes.byref(desc),
             left.rows,
             address(rows_x),
@@ -437,9 +437,9 @@ def kernel_error(features: RandomFeatures, X: Any, *, pairs: int = 1000, random_
     if not features.__sklearn_is_fitted__():
         features = RandomFeatures(**features.get_params()).fit(X)
     fitted, table = features._fitted, features._read(X, reset=False)
-    _made_for(fitted, table)
-    inputs, _keep = inputs_of(shifted(table.numbers, features._origin))
+    _checked_info(fitted, table)
+    inputs, _alive = inputs_of(shifted(table.numbers, features._origin))
     out = c.bo_features_accuracy()
-    with long_context() as taken:
-        lib.bo_features_measure(taken, fitted, ctypes.byref(inputs), pairs, seed_of(random_state), ctypes.byref(out))
+    with long_context() as ctx:
+        lib.bo_features_measure(ctx, fitted, ctypes.byref(inputs), pairs, seed_of(random_state), ctypes.byref(out))
     return KernelError(read_struct(out))

@@ -431,12 +431,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             raise ValueError(f"expected rows of at least 2 classes, found only the class {only!r}")
 
     def _desc(self) -> tuple[Any, list[Any]]:
-        desc, keep = super()._desc()
+        desc, keep_alive = super()._desc()
         if self.class_weight is None:
-            return desc, keep
+            return desc, keep_alive
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             desc.balanced = True
-            return desc, keep
+            return desc, keep_alive
         if not isinstance(self.class_weight, dict):
             raise ValueError(f"class_weight is {self.class_weight!r}; expected a dict, 'balanced' or None")
         assert self.classes_ is not None
@@ -447,7 +447,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             )
         values = np.array([self.class_weight.get(label, 1.0) for label in self.classes_.tolist()], np.float32)
         desc.class_weights = address(values)
-        return desc, [*keep, values]
+        return desc, [*keep_alive, values]
 
     def predict(self, X: Any) -> Array:
         """Predict the most probable classes.

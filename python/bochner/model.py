@@ -85,16 +85,16 @@ class Weights(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         out = np.empty(self._shape(name), np.float32)
-        with self._core.reading() as taken:
-            lib.bo_weights_get(taken, lib.bo_model_weights(self._core.handle), name.encode(), address(out), None)
+        with self._core.reading() as ctx:
+            lib.bo_weights_get(ctx, lib.bo_model_weights(self._core.handle), name.encode(), address(out), None)
         return out
 
     def __setitem__(self, name: str, values: Any) -> None:
         shape, array = self._shape(name), np.ascontiguousarray(as_float32(values, name))
         if array.shape != shape:
             raise InvalidArgumentError(f"{name} has shape {shape}; found values of shape {array.shape}")
-        with self._core.gate.changing(), _library.context() as taken:
-            lib.bo_weights_set(taken, lib.bo_model_weights(self._core.handle), name.encode(), address(array))
+        with self._core.gate.changing(), _library.context() as ctx:
+            lib.bo_weights_set(ctx, lib.bo_model_weights(self._core.handle), name.encode(), address(array))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._shapes())
@@ -150,9 +150,9 @@ class Model(Predictor):
     def __init__(self, path: Path, storage: Storage | None = None, *, precision: Precision | None = None) -> None:
         kind = parse("storage", "float32" if storage is None else storage, c.BO_ENUM_STORAGE)
         number, out = _precision(precision), ctypes.c_void_p()
-        with long_context(precision=number) as taken:
+        with long_context(precision=number) as ctx:
             desc = c.bo_model_load_desc(storage=kind)
-            lib.bo_model_load(taken, ctypes.byref(file_source(path)), ctypes.byref(desc), ctypes.byref(out))
+            lib.bo_model_load(ctx, ctypes.byref(file_source(path)), ctypes.byref(desc), ctypes.byref(out))
         self._core = Core(Handle(out.value, lib.bo_model_destroy), number)
         self._report = None
 
@@ -160,8 +160,8 @@ class Model(Predictor):
 
     @classmethod
     def _of(cls, address: int | None, precision: int, tokenizer: Tokenizer | None = None) -> Model:
-        keep = () if tokenizer is None else (tokenizer._handle,)
-        return cls._with(Core(Handle(address, lib.bo_model_destroy, *keep), precision, tokenizer))
+        keep_alive = () if tokenizer is None else (tokenizer._handle,)
+        return cls._with(Core(Handle(address, lib.bo_model_destroy, *keep_alive), precision, tokenizer))
 
     @classmethod
     def _with(cls, core: Core, report: LinearizationReport | None = None) -> Model:
@@ -254,8 +254,8 @@ class Model(Predictor):
         sizes = {"layers": layers, "width": width, "heads": heads, "context": context, "features": features}
         desc = model_desc(preset, attention, {**settings, **sizes, "vocab": vocab, "seed": seed})
         number, out = _precision(precision), ctypes.c_void_p()
-        with long_context(precision=number) as taken:
-            lib.bo_model_create(taken, ctypes.byref(desc), tokenizer and tokenizer._handle, ctypes.byref(out))
+        with long_context(precision=number) as ctx:
+            lib.bo_model_create(ctx, ctypes.byref(desc), tokenizer and tokenizer._handle, ctypes.byref(out))
             return cls._of(out.value, number, tokenizer)
 
     @classmethod
@@ -314,21 +314,21 @@ class Model(Predictor):
     def save(self, path: Path) -> None:
         """Save the model to a directory, or to one file if the path ends with ".safetensors"."""
         core = self._open
-        with core.reading() as taken:
-            lib.bo_model_save(taken, core.handle, ctypes.byref(file_sink(path)))
+        with core.reading() as ctx:
+            lib.bo_model_save(ctx, core.handle, ctypes.byref(file_sink(path)))
 
     def tobytes(self) -> bytes:
         """Return the model as the bytes of one safetensors file."""
         core = self._open
-        with core.reading() as taken:
-            return saved_bytes(lambda sink: lib.bo_model_save(taken, core.handle, sink))
+        with core.reading() as ctx:
+            return saved_bytes(lambda sink: lib.bo_model_save(ctx, core.handle, sink))
 
     @classmethod
     def frombytes(cls, data: bytes | bytearray | memoryview, *, precision: Precision | None = None) -> Model:
         """Restore a model from :meth:`tobytes`."""
         data, number, out = as_bytes(data, "data"), _precision(precision), ctypes.c_void_p()
-        with long_context(precision=number) as taken:
-            lib.bo_model_load(taken, ctypes.byref(bytes_source(data)), None, ctypes.byref(out))
+        with long_context(precision=number) as ctx:
+            lib.bo_model_load(ctx, ctypes.byref(bytes_source(data)), None, ctypes.byref(out))
             return cls._of(out.value, number)
 
     def __reduce__(self) -> Any:
@@ -584,10 +584,10 @@ class Model(Predictor):
         if y is not None:
             raise InvalidArgumentError("y: a language model is evaluated on text without targets")
         window = count(context or min(core.desc.context, _LONGEST_WINDOW), "context")
-        most = count(tokens or 0, "tokens")
-        with core.gate.reading(), long_context(precision=core.precision) as taken:
-            corpus = open_corpus(taken, core.require_tokenizer(), data, field=field, separator=separator)
-            return Evaluation(_training.evaluated(taken, core.handle, corpus, window, most))
+        limit = count(tokens or 0, "tokens")
+        with core.gate.reading(), long_context(precision=core.precision) as ctx:
+            corpus = open_corpus(ctx, core.require_tokenizer(), data, field=field, separator=separator)
+            return Evaluation(_training.evaluated(ctx, core.handle, corpus, window, limit))
 
     # ---- generation -------------------------------------------------------------------------------------------------
 
@@ -663,10 +663,10 @@ class Model(Predictor):
             As in :meth:`generate` (default of `max_tokens`: 512).
         """
         core = self._reading_text
-        most = options.setdefault("max_tokens", 512)
+        limit = options.setdefault("max_tokens", 512)
         opened = _chat.open_template(core, template)
         ids = _chat.encode(core, opened, messages, variables or {}, parse_special)
-        session, ids = session_for(core, ids, most)
+        session, ids = session_for(core, ids, limit)
         return Generation(session, ids, drawn=0, ends=_chat.end_token(core, opened), **options)
 
     # ---- training ---------------------------------------------------------------------------------------------------
@@ -723,11 +723,11 @@ class Model(Predictor):
         History
             The last report, and all reports as `reports`.
         """
-        given = {"steps": steps, "minutes": minutes, "batch": batch, "context": context, "learning_rate": learning_rate,
-                 "optimizer": optimizer, "schedule": schedule, "directory": directory, "seed": seed}  # fmt: skip
+        arguments = {"steps": steps, "minutes": minutes, "batch": batch, "context": context, "learning_rate": learning_rate,
+                     "optimizer": optimizer, "schedule": schedule, "directory": directory, "seed": seed}  # fmt: skip
         return _training.train(
             self._open, data, validation=validation, field=field, separator=separator, lora=lora, callback=callback,
-            progress=progress, settings={**settings, **given},
+            progress=progress, settings={**settings, **arguments},
         )  # fmt: skip
 
     @checks_names(LinearizationSettings)
@@ -773,11 +773,11 @@ class Model(Predictor):
             The new model, with a :class:`LinearizationReport` as `report`.
         """
         core = self._reading_text
-        given = {"steps": steps, "transfer_steps": transfer_steps, "minutes": minutes, "seed": seed}
+        arguments = {"steps": steps, "transfer_steps": transfer_steps, "minutes": minutes, "seed": seed}
         handle, report = _training.linearize(
             core, data, kind=kind, features=features, window=window, gate=gate, keep_softmax=keep_softmax,
             validation=validation, field=field, separator=separator, directory=directory, callback=callback, progress=progress,
-            settings={**settings, **given},
+            settings={**settings, **arguments},
         )  # fmt: skip
         return self._with(Core(handle, core.precision, core.tokenizer), report)
 

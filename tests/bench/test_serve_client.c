@@ -4,16 +4,16 @@
 #include "bench/serve/response.h"
 
 /* What a parser has passed on. */
-typedef struct heard {
+typedef struct received {
     load_response response;
     load_events events;
     load_text text; /* the body; of a stream, each event in brackets */
     size_t used;
-} heard;
+} received;
 
 static void on_event(void *owner, const char *bytes, size_t count)
 {
-    heard *h = owner;
+    received *h = owner;
     assert_int_equal(bytes[count], 0);
     load_text_add(&h->text, "[", 1);
     load_text_add(&h->text, bytes, count);
@@ -22,7 +22,7 @@ static void on_event(void *owner, const char *bytes, size_t count)
 
 static void on_body(void *owner, const char *bytes, size_t count)
 {
-    heard *h = owner;
+    received *h = owner;
     assert_true(count > 0);
     if (h->response.events)
         load_events_read(&h->events, bytes, count);
@@ -30,22 +30,22 @@ static void on_body(void *owner, const char *bytes, size_t count)
         load_text_add(&h->text, bytes, count);
 }
 
-static void begin(heard *h)
+static void begin(received *h)
 {
-    *h = (heard){0};
+    *h = (received){0};
     load_response_begin(&h->response, on_body, h);
     load_events_begin(&h->events, on_event, h);
     load_text_add(&h->text, "", 0);
 }
 
-static void end(heard *h)
+static void end(received *h)
 {
     load_events_free(&h->events);
     free(h->text.bytes);
 }
 
 /* A copy without a NUL, so that AddressSanitizer notices a read beyond the end. */
-static void read_piece(heard *h, const char *bytes, size_t count)
+static void read_piece(received *h, const char *bytes, size_t count)
 {
     char *copy = malloc(count ? count : 1);
     memcpy(copy, bytes, count);
@@ -84,7 +84,7 @@ static const example good[] = {
      "[1]", 0},
 };
 
-static void check(const example *e, const heard *h)
+static void check(const example *e, const received *h)
 {
     assert_int_equal(h->response.stage, e->stage);
     assert_int_equal(h->response.status, e->status);
@@ -99,7 +99,7 @@ static void any_division_is_the_same(void **state)
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         const example *e = &good[i];
         const size_t length = strlen(e->text);
-        heard h;
+        received h;
         for (size_t at = 0; at <= length; at++) {
             begin(&h);
             read_piece(&h, e->text, at);
@@ -122,7 +122,7 @@ static void early_ends_are_noticed(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         for (size_t at = 0; at < strlen(good[i].text) - good[i].rest; at++) {
-            heard h;
+            received h;
             begin(&h);
             read_piece(&h, good[i].text, at);
             const bool open_end = h.response.stage == LOAD_UNTIL_CLOSE;
@@ -161,7 +161,7 @@ static void malformed_ones_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         for (size_t at = 0; at <= strlen(bad[i][0]); at++) {
-            heard h;
+            received h;
             begin(&h);
             read_piece(&h, bad[i][0], at);
             read_piece(&h, bad[i][0] + at, strlen(bad[i][0]) - at);
@@ -174,7 +174,7 @@ static void malformed_ones_are_refused(void **state)
 static void lines_are_bounded(void **state)
 {
     (void)state;
-    heard h;
+    received h;
     char line[LOAD_LINE + 8];
     memset(line, 'a', sizeof line);
     begin(&h);
@@ -215,7 +215,7 @@ static void events_in_any_division(void **state)
         const char *text = streams[i][0];
         const size_t length = strlen(text);
         for (size_t step = 0; step <= length; step++) { /* 0: byte by byte */
-            heard h;
+            received h;
             begin(&h);
             for (size_t at = 0; step == 0 && at < length; at++) load_events_read(&h.events, text + at, 1);
             if (step) load_events_read(&h.events, text, step);
@@ -234,7 +234,7 @@ static void events_are_bounded(void **state)
     char *piece = malloc(PIECE);
     memset(piece, 'x', PIECE);
     for (int lines = 0; lines < 2; lines++) { /* one line that is too long, and many lines of one event */
-        heard h;
+        received h;
         begin(&h);
         load_events_read(&h.events, "data:", 5);
         for (int i = 0; i < LOAD_EVENT_BYTES / PIECE + 1; i++) {

@@ -12,8 +12,8 @@ enum { PAUSE = 3000 }; /* microseconds */
  * "|" is a pause between two pieces. */
 typedef struct server {
     int listening;
-    const char *const *answers; /* NULL after the last */
-    size_t served;              /* requests that were read */
+    const char *const *responses; /* NULL after the last */
+    size_t served;                /* requests that were read */
     size_t connections;
     pthread_t thread;
     char url[64];
@@ -27,28 +27,28 @@ static bool read_request(int connection)
         const ssize_t count = recv(connection, text + length, 1, 0);
         if (count <= 0) return false;
         text[++length] = 0;
-        const char *blank = strstr(text, "\r\n\r\n"), *header = strstr(text, "Content-Length: ");
-        if (!blank) continue;
+        const char *body_begin = strstr(text, "\r\n\r\n"), *header = strstr(text, "Content-Length: ");
+        if (!body_begin) continue;
         if (header) body = (size_t)strtoul(header + 16, NULL, 10);
-        if (length == (size_t)(blank + 4 - text) + body) return true;
+        if (length == (size_t)(body_begin + 4 - text) + body) return true;
     }
 }
 
-static void write_answer(int connection, const char *answer)
+static void write_response(int connection, const char *response)
 {
-    while (*answer) {
-        const size_t count = strcspn(answer, "|");
-        const ssize_t sent = send(connection, answer, count, MSG_NOSIGNAL);
-        answer += count + (answer[count] == '|');
+    while (*response) {
+        const size_t count = strcspn(response, "|");
+        const ssize_t sent = send(connection, response, count, MSG_NOSIGNAL);
+        response += count + (response[count] == '|');
         if (sent < 0) return;
         usleep(PAUSE);
     }
 }
 
-static void *serve(void *given)
+static void *serve(void *argument)
 {
-    server *s = given;
-    const char *const *next = s->answers;
+    server *s = argument;
+    const char *const *next = s->responses;
     while (*next) {
         const int connection = accept(s->listening, NULL, NULL);
         if (connection < 0) break;
@@ -57,18 +57,18 @@ static void *serve(void *given)
         while (open && *next && read_request(connection)) {
             s->served++;
             open = **next && !strstr(*next, "Connection: close");
-            write_answer(connection, *next++);
+            write_response(connection, *next++);
         }
         close(connection);
     }
     return NULL;
 }
 
-static void start(server *s, const char *const *answers)
+static void start(server *s, const char *const *responses)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    *s = (server){.listening = socket(AF_INET, SOCK_STREAM, 0), .answers = answers};
+    *s = (server){.listening = socket(AF_INET, SOCK_STREAM, 0), .responses = responses};
     assert_int_equal(bind(s->listening, (struct sockaddr *)(void *)&address, length), 0);
     assert_int_equal(listen(s->listening, 8), 0);
     assert_int_equal(getsockname(s->listening, (struct sockaddr *)(void *)&address, &length), 0);
@@ -84,7 +84,7 @@ static void stop(server *s)
 }
 
 /* Sends `count` requests of one client. */
-static bool ask(server *s, size_t count, load_outcome *outcomes)
+static bool send_requests(server *s, size_t count, load_outcome *outcomes)
 {
     cli_session session = {.command = "test"};
     load_address address;
@@ -103,7 +103,7 @@ static bool ask(server *s, size_t count, load_outcome *outcomes)
 static void times_of_a_stream(void **state)
 {
     (void)state;
-    static const char *const answers[] = {
+    static const char *const responses[] = {
         STREAM "data: {\"choices\": [{\"text\": \"a\", \"finish_reason\": null}]}\n|\n|"
                "data: {\"choices\": [{\"text\": \"\", \"finish_reason\": null}]}\n\n|" /* a part of a character */
                "data: {\"choices\": [{\"text\": \"b\", \"finish_reason\": \"length\"}]}\n\n"
@@ -116,8 +116,8 @@ static void times_of_a_stream(void **state)
         NULL};
     server s;
     load_outcome outcomes[2] = {0};
-    start(&s, answers);
-    assert_true(ask(&s, 2, outcomes));
+    start(&s, responses);
+    assert_true(send_requests(&s, 2, outcomes));
     stop(&s);
     const load_outcome *o = &outcomes[0];
     assert_true(o->status == 200 && o->count == 3 && o->prompt == 7 && o->generated == 4 && o->cached == 5);
@@ -134,11 +134,11 @@ static void times_of_a_stream(void **state)
 static void connections_are_kept(void **state)
 {
     (void)state;
-    static const char *const answers[] = {COUNTED, COUNTED, COUNTED, NULL};
+    static const char *const responses[] = {COUNTED, COUNTED, COUNTED, NULL};
     server s;
     load_outcome outcomes[3] = {0};
-    start(&s, answers);
-    assert_true(ask(&s, 3, outcomes));
+    start(&s, responses);
+    assert_true(send_requests(&s, 3, outcomes));
     stop(&s);
     assert_true(s.connections == 1 && s.served == 3);
     for (size_t i = 0; i < 3; i++) {
@@ -151,16 +151,16 @@ static void connections_are_kept(void **state)
 static void closed_connections_are_opened_again(void **state)
 {
     (void)state;
-    static const char *const answers[] = {COUNTED, "", COUNTED, NULL}, *const never[] = {"", COUNTED, NULL};
+    static const char *const responses[] = {COUNTED, "", COUNTED, NULL}, *const never[] = {"", COUNTED, NULL};
     server s;
     load_outcome outcomes[2] = {0};
-    start(&s, answers);
-    assert_true(ask(&s, 2, outcomes));
+    start(&s, responses);
+    assert_true(send_requests(&s, 2, outcomes));
     stop(&s);
     assert_true(s.connections == 2 && s.served == 3);
     for (size_t i = 0; i < 2; i++) load_outcome_free(&outcomes[i]);
     start(&s, never);
-    assert_false(ask(&s, 1, outcomes));
+    assert_false(send_requests(&s, 1, outcomes));
     stop(&s);
     assert_int_equal(s.served, 1);
     load_outcome_free(&outcomes[0]);
@@ -182,7 +182,7 @@ static void errors_end_the_run(void **state)
         server s;
         load_outcome outcomes[2] = {0};
         start(&s, bad[i]);
-        assert_false(ask(&s, 2, outcomes));
+        assert_false(send_requests(&s, 2, outcomes));
         stop(&s);
         assert_int_equal(s.served, 1);
         for (size_t k = 0; k < 2; k++) load_outcome_free(&outcomes[k]);

@@ -4,20 +4,20 @@
 #include "bench/yardstick.h"
 #include "cli/shared/rates.h"
 
-static void gemm_reports_both(void **state)
+static void gemm_reports_bochner_and_openblas(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
     bo_yardstick yardstick;
     assert_ok(context, bo_yardstick_gemm(context, 96, 3, &yardstick));
     const bool compared = yardstick.openblas_threads > 0;
-    assert_true(yardstick.own_gflops > 0 && (yardstick.openblas_gflops > 0) == compared);
-    assert_true(yardstick.best_gflops == fmax(yardstick.openblas_gflops, yardstick.own_gflops));
+    assert_true(yardstick.bochner_gflops > 0 && (yardstick.openblas_gflops > 0) == compared);
+    assert_true(yardstick.best_gflops == fmax(yardstick.openblas_gflops, yardstick.bochner_gflops));
     assert_non_null(strstr(yardstick.library, "OpenBLAS"));
-    assert_true(yardstick.own_threads == 2 && yardstick.n == 96);
-    double own;
-    assert_ok(context, bo_gemm_rate(context, 96, 3, &own));
-    assert_true(own > 0);
+    assert_true(yardstick.bochner_threads == 2 && yardstick.n == 96);
+    double rate;
+    assert_ok(context, bo_gemm_rate(context, 96, 3, &rate));
+    assert_true(rate > 0);
     assert_fails(context, BO_INVALID, "100 repeats", bo_yardstick_gemm(context, 96, 100, &yardstick));
     assert_fails(context, BO_INVALID, "99999", bo_yardstick_gemm(context, 99999, 1, &yardstick));
     bo_context_destroy(context);
@@ -37,7 +37,7 @@ static void not_under_a_limit(void **state)
     bo_yardstick yardstick;
     assert_ok(context, bo_yardstick_gemm(context, 96, 1, &yardstick));
     assert_true(yardstick.openblas_threads == 0 && yardstick.openblas_gflops == 0);
-    assert_true(yardstick.best_gflops == yardstick.own_gflops && yardstick.own_gflops > 0);
+    assert_true(yardstick.best_gflops == yardstick.bochner_gflops && yardstick.bochner_gflops > 0);
     assert_non_null(strstr(yardstick.library, "limit of the address space"));
     bo_context_destroy(context);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
@@ -56,7 +56,7 @@ static void narrow_products_have_a_peak(void **state)
     bo_context_destroy(context);
 }
 
-static void others_answer(void **state)
+static void refusals(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -73,7 +73,8 @@ static void others_answer(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(not_under_a_limit), cmocka_unit_test(gemm_reports_both),
-                                       cmocka_unit_test(narrow_products_have_a_peak), cmocka_unit_test(others_answer)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(not_under_a_limit),
+                                       cmocka_unit_test(gemm_reports_bochner_and_openblas),
+                                       cmocka_unit_test(narrow_products_have_a_peak), cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "io/tensors.h"
 #include <math.h>
 
-enum { FUZZ_MOST_DIM = 256, FUZZ_MOST_OUTPUTS = 1 << 12, FUZZ_APPLIED_ROWS = 3 };
+enum { FUZZ_MAX_DIM = 256, FUZZ_MAX_OUTPUTS = 1 << 12, FUZZ_APPLIED_ROWS = 3 };
 
 /* The end of the JSON that starts at bytes[8], found by matching braces outside of strings; 0: not found. */
 static inline size_t fuzz_header_end(const uint8_t *bytes, size_t size)

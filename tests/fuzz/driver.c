@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_SEEDS = 512, MOST_BYTES = 1 << 16 };
+enum { MAX_SEEDS = 512, MAX_BYTES = 1 << 16 };
 
 typedef struct seed_input {
     uint8_t *bytes;
@@ -36,11 +36,11 @@ static size_t read_corpus(const char *directory, seed_input *seeds)
     for (int i = 0; i < found; ++i) {
         char path[4096];
         snprintf(path, sizeof path, "%s/%s", directory, names[i]->d_name);
-        FILE *file = names[i]->d_name[0] == '.' || count == MOST_SEEDS ? NULL : fopen(path, "rb");
+        FILE *file = names[i]->d_name[0] == '.' || count == MAX_SEEDS ? NULL : fopen(path, "rb");
         free(names[i]);
         if (!file) continue;
-        seeds[count].bytes = malloc(MOST_BYTES);
-        seeds[count].size = fread(seeds[count].bytes, 1, MOST_BYTES, file);
+        seeds[count].bytes = malloc(MAX_BYTES);
+        seeds[count].size = fread(seeds[count].bytes, 1, MAX_BYTES, file);
         fclose(file);
         ++count;
     }
@@ -48,31 +48,31 @@ static size_t read_corpus(const char *directory, seed_input *seeds)
     return count;
 }
 
-/* One small change of bytes[0, *size), which has space for MOST_BYTES. */
+/* One small change of bytes[0, *size), which has space for MAX_BYTES. */
 static void mutate(uint8_t *bytes, size_t *size, const seed_input *other, uint64_t *state)
 {
-    static const char *const words[] = {"\"",
-                                        ",",
-                                        "\n",
-                                        "\r\n",
-                                        "0",
-                                        "-",
-                                        "1e309",
-                                        "nan",
-                                        "NA",
-                                        ":",
-                                        "{",
-                                        "}",
-                                        "[",
-                                        "]",
-                                        "99999999999999999999",
-                                        "\xff\xff\xff\xff",
-                                        "\x00",
-                                        "True",
-                                        "(",
-                                        "#",
-                                        "qid:",
-                                        "\t"};
+    static const char *const tokens[] = {"\"",
+                                         ",",
+                                         "\n",
+                                         "\r\n",
+                                         "0",
+                                         "-",
+                                         "1e309",
+                                         "nan",
+                                         "NA",
+                                         ":",
+                                         "{",
+                                         "}",
+                                         "[",
+                                         "]",
+                                         "99999999999999999999",
+                                         "\xff\xff\xff\xff",
+                                         "\x00",
+                                         "True",
+                                         "(",
+                                         "#",
+                                         "qid:",
+                                         "\t"};
     const size_t at = *size ? draw(state) % *size : 0;
     size_t length = 1 + draw(state) % 8;
     switch (draw(state) % 8) {
@@ -88,18 +88,18 @@ static void mutate(uint8_t *bytes, size_t *size, const seed_input *other, uint64
         *size -= length;
         break;
     case 3: { /* insert a word */
-        const char *word = words[draw(state) % (sizeof words / sizeof *words)];
-        length = *word ? strlen(word) : 1;
-        if (*size + length > MOST_BYTES) break;
+        const char *token = tokens[draw(state) % (sizeof tokens / sizeof *tokens)];
+        length = *token ? strlen(token) : 1;
+        if (*size + length > MAX_BYTES) break;
         memmove(bytes + at + length, bytes + at, *size - at);
-        memcpy(bytes + at, word, length);
+        memcpy(bytes + at, token, length);
         *size += length;
         break;
     }
     case 4: /* repeat a piece */
         length = 1 + draw(state) % 64;
         if (length > *size - at) length = *size - at;
-        if (*size + length > MOST_BYTES) break;
+        if (*size + length > MAX_BYTES) break;
         memmove(bytes + at + length, bytes + at, *size - at);
         *size += length;
         break;
@@ -107,7 +107,7 @@ static void mutate(uint8_t *bytes, size_t *size, const seed_input *other, uint64
         if (other->size) {
             size_t from = draw(state) % other->size;
             length = other->size - from;
-            if (at + length > MOST_BYTES) length = MOST_BYTES - at;
+            if (at + length > MAX_BYTES) length = MAX_BYTES - at;
             memcpy(bytes + at, other->bytes + from, length);
             *size = at + length;
         }
@@ -123,7 +123,7 @@ static void mutate(uint8_t *bytes, size_t *size, const seed_input *other, uint64
 
 int main(int argc, char **argv)
 {
-    static seed_input seeds[MOST_SEEDS];
+    static seed_input seeds[MAX_SEEDS];
     const size_t count = argc > 1 ? read_corpus(argv[1], seeds) : 0;
     const double seconds = argc > 2 ? atof(argv[2]) : 2;
     if (count == 0) {
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     }
     uint64_t state = 88172645463325252u;
     size_t runs = 0;
-    uint8_t *work = malloc(MOST_BYTES);
+    uint8_t *work = malloc(MAX_BYTES);
     for (clock_t start = clock(); (double)(clock() - start) / CLOCKS_PER_SEC < seconds; ++runs) {
         const seed_input *seed = &seeds[draw(&state) % count];
         size_t size = seed->size;

@@ -28,9 +28,10 @@ static inline bool fuzz_ok(bo_context *context, bo_status status)
 }
 
 /* Sums all cells and lengths of text, so that every byte of a block is read. */
-static inline bool fuzz_pass(bo_context *context, bo_reader *reader, size_t block_rows, size_t *rows, size_t *letters)
+static inline bool fuzz_pass(bo_context *context, bo_reader *reader, size_t block_rows, size_t *rows,
+                             size_t *text_bytes)
 {
-    *rows = *letters = 0;
+    *rows = *text_bytes = 0;
     for (;;) {
         bo_data_block block;
         double sum = 0;
@@ -40,7 +41,7 @@ static inline bool fuzz_pass(bo_context *context, bo_reader *reader, size_t bloc
             abort();
         for (size_t i = 0; i < block.rows * block.columns; ++i) {
             sum += block.cells[i];
-            if (block.text && block.text[i]) *letters += strlen(block.text[i]);
+            if (block.text && block.text[i]) *text_bytes += strlen(block.text[i]);
         }
         volatile double sink = sum;
         (void)sink;
@@ -58,13 +59,13 @@ static inline void fuzz_stream(bo_context *context, const bo_data_desc *desc, co
     float *x = malloc(FUZZ_ROWS * dim * sizeof *x + 1);
     double *y = malloc(FUZZ_ROWS * (targets + 1) * sizeof *y);
     size_t rows = 0, sampled;
-    double *wanted = bo_stream_has_target(stream) ? y : NULL;
+    double *target_rows = bo_stream_has_target(stream) ? y : NULL;
     do {
-        if (!fuzz_ok(context, bo_stream_next(context, stream, FUZZ_ROWS, x, wanted, &rows))) break;
+        if (!fuzz_ok(context, bo_stream_next(context, stream, FUZZ_ROWS, x, target_rows, &rows))) break;
         for (size_t i = 0; i < rows * dim; ++i)
             if (!(x[i] - x[i] == 0)) abort(); /* only finite numbers are accepted */
     } while (rows > 0);
-    fuzz_ok(context, bo_stream_sample(context, stream, FUZZ_ROWS / 2, 1, x, wanted, NULL, &sampled));
+    fuzz_ok(context, bo_stream_sample(context, stream, FUZZ_ROWS / 2, 1, x, target_rows, NULL, &sampled));
     bo_stream_close(stream);
     free(x);
     free(y);
@@ -122,12 +123,12 @@ static inline int fuzz_table(const uint8_t *data, size_t size, bo_format format)
     bo_reader *reader;
     if (!fuzz_ok(context, bo_bytes_open_memory(context, "fuzz", data, size, &bytes))) return 0;
     if (!fuzz_ok(context, bo_reader_open_bytes(context, bytes, format, 0, &reader))) return 0;
-    size_t rows, letters, rows_again, letters_again;
+    size_t rows, text_bytes, rows_again, text_bytes_again;
     const bool narrow = bo_reader_describe(reader)->columns <= FUZZ_COLUMNS;
-    if (narrow && fuzz_pass(context, reader, 7, &rows, &letters)) {
+    if (narrow && fuzz_pass(context, reader, 7, &rows, &text_bytes)) {
         if (!fuzz_ok(context, bo_reader_rewind(context, reader))) abort();
-        if (!fuzz_pass(context, reader, 1000, &rows_again, &letters_again)) abort();
-        if (rows != rows_again || letters != letters_again) abort();
+        if (!fuzz_pass(context, reader, 1000, &rows_again, &text_bytes_again)) abort();
+        if (rows != rows_again || text_bytes != text_bytes_again) abort();
     }
     if (narrow && fuzz_ok(context, bo_reader_rewind(context, reader)))
         fuzz_schema(context, reader, size ? data[size / 2] : 0);

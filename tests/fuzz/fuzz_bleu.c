@@ -20,10 +20,10 @@ static void check_counts(const bo_bleu_counts *counts, bool same)
 static void check_tokens(bo_context *context, const char *text, size_t size)
 {
     bo_buffer tokens = {0};
-    size_t letters = 0;
+    size_t characters = 0;
     if (!fuzz_ok(context, bo_bleu_tokenize(context, text, size, &tokens))) abort();
-    for (size_t i = 0; i < tokens.length; ++i) letters += tokens.bytes[i] != ' ';
-    if (letters > size || tokens.length > 6 * (size + 2)) abort();
+    for (size_t i = 0; i < tokens.length; ++i) characters += tokens.bytes[i] != ' ';
+    if (characters > size || tokens.length > 6 * (size + 2)) abort();
     bo_buffer_free(&tokens);
 }
 

@@ -11,7 +11,7 @@ static const char VARIABLES[] =
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    enum { MOST_WORK = 1 << 14 };
+    enum { MAX_WORK = 1 << 14 };
     bo_context *context = fuzz_context();
     static bo_json *variables;
     bo_jinja_arena arena = {.context = context, .most = 1 << 24};
@@ -20,16 +20,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t bytes;
     unsigned char *marks;
     if (!variables && bo_json_parse(context, "fuzz", VARIABLES, sizeof VARIABLES - 1, 16, &variables) != BO_OK) abort();
-    for (size_t at = 0, letter; at < size; at += letter) { /* bo_chat_template_create refuses such texts before */
-        letter = bo_utf8_length((const char *)data + at, size - at);
-        if (letter == 0 || data[at] == 0) return 0;
+    for (size_t at = 0, character; at < size; at += character) { /* bo_chat_template_create refuses such texts before */
+        character = bo_utf8_length((const char *)data + at, size - at);
+        if (character == 0 || data[at] == 0) return 0;
     }
-    const bo_jinja_render_desc desc = {.variables = variables, .most_work = MOST_WORK, .time = 1700000000};
+    const bo_jinja_render_desc desc = {.variables = variables, .most_work = MAX_WORK, .time = 1700000000};
     if (fuzz_ok(context, bo_jinja_parse(&arena, "fuzz", (const char *)data, size, &tree)) &&
         fuzz_ok(context, bo_jinja_render(context, "fuzz", tree, &desc, &text, &bytes, &marks))) {
-        for (size_t at = 0, letter; at < bytes; at += letter) { /* templates do not break characters */
-            letter = bo_utf8_length(text + at, bytes - at);
-            if (letter == 0 || text[at] == 0) abort();
+        for (size_t at = 0, character; at < bytes; at += character) { /* templates do not break characters */
+            character = bo_utf8_length(text + at, bytes - at);
+            if (character == 0 || text[at] == 0) abort();
         }
         if (text[bytes] != 0) abort();
         for (size_t at = 0; at <= bytes; at++)

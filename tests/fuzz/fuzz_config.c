@@ -66,10 +66,10 @@ static void check(bo_context *context, const bo_model *model)
     if (!fuzz_ok(context, bo_config_read(context, "again", json, strlen(json), &config))) abort();
     if (!fuzz_ok(context, bo_model_build(context, &config.desc, NULL, &same))) abort();
     write_again(context, same, json);
-    const bool own = config.family == BO_FAMILY_BOCHNER;
-    if (own && bo_model_fingerprint(model) != bo_model_fingerprint(same)) abort();
+    const bool is_bochner = config.family == BO_FAMILY_BOCHNER;
+    if (is_bochner && bo_model_fingerprint(model) != bo_model_fingerprint(same)) abort();
     bo_model_destroy(same);
-    if (own) {
+    if (is_bochner) {
         if (!fuzz_ok(context, bo_description_read(context, json, NULL, &described))) abort();
         if (!fuzz_ok(context, bo_model_build(context, &described, NULL, &same))) abort();
         bo_model_desc_release(&described);

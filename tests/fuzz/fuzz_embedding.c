@@ -3,12 +3,12 @@
 
 static void apply(bo_context *context, const bo_embedding *embedding)
 {
-    static float x[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM];
-    static double c[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS], error[FUZZ_APPLIED_ROWS];
-    static double back[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM];
+    static float x[FUZZ_APPLIED_ROWS * FUZZ_MAX_DIM];
+    static double c[FUZZ_APPLIED_ROWS * FUZZ_MAX_OUTPUTS], error[FUZZ_APPLIED_ROWS];
+    static double back[FUZZ_APPLIED_ROWS * FUZZ_MAX_DIM];
     const bo_embedding_report *report = bo_embedding_describe(embedding);
     const size_t rows = FUZZ_APPLIED_ROWS, dim = report->dim;
-    if (dim > FUZZ_MOST_DIM || report->features > FUZZ_MOST_OUTPUTS) return; /* components <= features */
+    if (dim > FUZZ_MAX_DIM || report->features > FUZZ_MAX_OUTPUTS) return; /* components <= features */
     fuzz_inputs(rows * dim, x);
     fuzz_ok(context, bo_embedding_apply(context, embedding, &(bo_inputs){.rows = rows, .x = x}, c, error));
     fuzz_ok(context, bo_embedding_invert(context, embedding, rows, c, back));

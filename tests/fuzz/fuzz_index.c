@@ -29,7 +29,7 @@ static bo_status open_part(bo_context *context, void *user, const char *name, bo
 }
 
 /* A length of two bytes, at most the number of bytes that are left. */
-static size_t take_length(const uint8_t **data, size_t *size)
+static size_t read_length(const uint8_t **data, size_t *size)
 {
     const size_t length = (*data)[0] | (size_t)(*data)[1] << 8;
     *data += 2;
@@ -43,8 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 5) return 0;
     parts p = {.present = data[0] & 3};
     data++, size--;
-    const size_t index = take_length(&data, &size), wanted = take_length(&data, &size);
-    const size_t length = index < size ? index : size, first = wanted < size - length ? wanted : size - length;
+    const size_t index = read_length(&data, &size), requested = read_length(&data, &size);
+    const size_t length = index < size ? index : size, first = requested < size - length ? requested : size - length;
     p.data[0] = data + length;
     p.sizes[0] = first;
     p.data[1] = data + length + first;

@@ -2,7 +2,7 @@
 #include "fuzz.h"
 #include "lab/internal.h"
 
-static double look(const bo_lab_result *result)
+static double read_result(const bo_lab_result *result)
 {
     const bo_lab_about about = bo_lab_result_about(result);
     double sum = (double)(bo_lab_result_verdict(result) + strlen(about.isa) + strlen(about.version));
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_context *context = fuzz_context();
     bo_lab_result *result, *again;
     if (!fuzz_ok(context, lab_result_parse(context, "fuzz", (const char *)data, size, &result))) return 0;
-    volatile double sink = look(result);
+    volatile double sink = read_result(result);
     (void)sink;
     bo_json_text text = {.context = context};
     lab_result_text(result, &text);

@@ -3,13 +3,13 @@
 
 static void predict(bo_context *context, const bo_machine *machine)
 {
-    static float x[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM];
-    static double mean[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS], std[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
-    static double low[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS], high[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
+    static float x[FUZZ_APPLIED_ROWS * FUZZ_MAX_DIM];
+    static double mean[FUZZ_APPLIED_ROWS * FUZZ_MAX_OUTPUTS], std[FUZZ_APPLIED_ROWS * FUZZ_MAX_OUTPUTS];
+    static double low[FUZZ_APPLIED_ROWS * FUZZ_MAX_OUTPUTS], high[FUZZ_APPLIED_ROWS * FUZZ_MAX_OUTPUTS];
     const bo_fit_report *report = bo_machine_report(machine);
     const size_t rows = FUZZ_APPLIED_ROWS, dim = report->dim;
     int classes[FUZZ_APPLIED_ROWS];
-    if (dim > FUZZ_MOST_DIM || report->outputs > FUZZ_MOST_OUTPUTS || report->features > FUZZ_MOST_OUTPUTS) return;
+    if (dim > FUZZ_MAX_DIM || report->outputs > FUZZ_MAX_OUTPUTS || report->features > FUZZ_MAX_OUTPUTS) return;
     fuzz_inputs(rows * dim, x);
     fuzz_ok(context,
             bo_machine_predict(context, machine, &(bo_inputs){.rows = rows, .x = x}, &(bo_prediction){.mean = mean}));

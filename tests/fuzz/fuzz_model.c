@@ -2,11 +2,11 @@
 #include "container.h"
 #include <bochner/generate.h>
 
-enum { MOST_CONTEXT = 64, MOST_VOCAB = 1 << 12 };
+enum { MAX_CONTEXT = 64, MAX_VOCAB = 1 << 12 };
 
 static void read_tokens(bo_context *context, const bo_model *model)
 {
-    static float logits[MOST_VOCAB];
+    static float logits[MAX_VOCAB];
     bo_session *session;
     if (!fuzz_ok(context, bo_session_create(context, model, NULL, &session))) return;
     fuzz_ok(context, bo_session_feed(context, session, (const int32_t[]){0, 1, 2}, 3, logits));
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (loaded != (model != NULL)) abort();
     if (!loaded) return 0;
     const bo_model_desc *desc = bo_model_describe(model);
-    if (desc->context <= MOST_CONTEXT && desc->vocab <= MOST_VOCAB && desc->block.attention.capacity <= MOST_CONTEXT) {
+    if (desc->context <= MAX_CONTEXT && desc->vocab <= MAX_VOCAB && desc->block.attention.capacity <= MAX_CONTEXT) {
         read_tokens(context, model);
         write_again(context, model);
     }

@@ -22,10 +22,10 @@ static bool describes_little(bo_context *context, const uint8_t *image, size_t s
 
 static void predict(bo_context *context, const bo_model *network)
 {
-    static float x[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM], out[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
+    static float x[FUZZ_APPLIED_ROWS * FUZZ_MAX_DIM], out[FUZZ_APPLIED_ROWS * FUZZ_MAX_OUTPUTS];
     const bo_network_facts *facts = bo_model_report(network)->network;
     bo_examples *examples;
-    if (facts->dim > FUZZ_MOST_DIM || facts->outputs > FUZZ_MOST_OUTPUTS) return;
+    if (facts->dim > FUZZ_MAX_DIM || facts->outputs > FUZZ_MAX_OUTPUTS) return;
     fuzz_inputs(FUZZ_APPLIED_ROWS * facts->dim, x);
     const bo_examples_arrays arrays = {.rows = FUZZ_APPLIED_ROWS, .dim = facts->dim, .x = x};
     if (!fuzz_ok(context, bo_examples_create(context, &arrays, &examples))) abort();

@@ -11,7 +11,7 @@ int bochner_main(int argc, char **argv);
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST_WORDS = 64, OPTIONS_BYTES = 1 << 16 };
+enum { MAX_ARGS = 64, OPTIONS_BYTES = 1 << 16 };
 
 /* Those of the commands that are programs of their own. */
 static const cli_usage *const external[] = {
@@ -32,18 +32,18 @@ static const cli_usage *usage_at(size_t index)
 }
 
 /* The help does not depend on the other words, and is long. */
-static bool asks_for_help(int count, char **words)
+static bool requests_help(int count, char **args)
 {
-    bool asked = false;
-    for (int i = 0; i < count; i++) asked |= strncmp(words[i], "--help", 6) == 0 || strcmp(words[i], "-h") == 0;
-    return asked;
+    bool requested = false;
+    for (int i = 0; i < count; i++) requested |= strncmp(args[i], "--help", 6) == 0 || strcmp(args[i], "-h") == 0;
+    return requested;
 }
 
-static int split(char *text, char **words)
+static int split(char *text, char **args)
 {
     int count = 0;
-    for (char *end; count < MOST_WORDS && *text; text = end) {
-        words[count++] = text;
+    for (char *end; count < MAX_ARGS && *text; text = end) {
+        args[count++] = text;
         end = text + strcspn(text, "\n");
         if (*end) *end++ = 0;
     }
@@ -51,14 +51,14 @@ static int split(char *text, char **words)
 }
 
 /* Messages are discarded; reports of sanitizers, which write to the descriptor, are not. */
-static cli_parsed parse(const cli_usage *usage, int count, char **words, void *options, cli_common *common,
+static cli_parsed parse(const cli_usage *usage, int count, char **args, void *options, cli_common *common,
                         cli_arguments *arguments)
 {
     static FILE *nowhere;
     FILE *const out = stdout, *const err = stderr;
     if (!nowhere && !(nowhere = fopen("/dev/null", "w"))) abort();
     stdout = stderr = nowhere;
-    const cli_parsed parsed = cli_parse(usage, count, words, options, common, arguments);
+    const cli_parsed parsed = cli_parse(usage, count, args, options, common, arguments);
     stdout = out;
     stderr = err;
     return parsed;
@@ -93,15 +93,15 @@ static void read_again(const cli_usage *usage, const void *options, const cli_co
     cli_arguments arguments = {0};
     size_t length, length_again;
     int count;
-    char **words, *text = print(usage, options, common, &length);
-    if (cli_config_read(usage->command, in_memory(text, length), &count, &words) != CLI_PARSED) abort();
+    char **args, *text = print(usage, options, common, &length);
+    if (cli_config_read(usage->command, in_memory(text, length), &count, &args) != CLI_PARSED) abort();
     memset(again_options, 0, sizeof again_options);
-    if (parse(usage, count, words, again_options, &common_again, &arguments) != CLI_PARSED) abort();
+    if (parse(usage, count, args, again_options, &common_again, &arguments) != CLI_PARSED) abort();
     if (arguments.count > 0) abort();
     char *again = print(usage, again_options, &common_again, &length_again);
     if (length != length_again || memcmp(text, again, length) != 0) abort();
-    for (int i = 0; i < count; i++) free(words[i]);
-    free(words);
+    for (int i = 0; i < count; i++) free(args[i]);
+    free(args);
     free(arguments.items);
     free(again);
     free(text);
@@ -109,15 +109,15 @@ static void read_again(const cli_usage *usage, const void *options, const cli_co
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text = malloc(size + 1), *words[MOST_WORDS];
+    char *text = malloc(size + 1), *args[MAX_ARGS];
     cli_common common = {0};
     cli_arguments arguments = {0};
     memcpy(text, data, size);
     text[size] = 0;
     memset(first_options, 0, sizeof first_options);
     const cli_usage *usage = usage_at(size ? data[0] : 0);
-    const int count = size ? split(text + 1, words) : 0;
-    if (!asks_for_help(count, words) && parse(usage, count, words, first_options, &common, &arguments) == CLI_PARSED)
+    const int count = size ? split(text + 1, args) : 0;
+    if (!requests_help(count, args) && parse(usage, count, args, first_options, &common, &arguments) == CLI_PARSED)
         read_again(usage, first_options, &common);
     free(arguments.items);
     free(text);

@@ -4,9 +4,9 @@
 #include "io/checksum.h"
 #include "serve/snapshot.h"
 
-enum { AT_ID = 12, AT_PENDING = 8, AT_SIZE = 40, AT_CHECKSUM = 48, AT_HELD = 56 };
+enum { AT_ID = 12, AT_PENDING = 8, AT_SIZE = 40, AT_CHECKSUM = 48, AT_DATA = 56 };
 
-static void put(uint8_t *at, uint64_t value)
+static void write_integer(uint8_t *at, uint64_t value)
 {
     for (int i = 0; i < 8; i++) at[i] = (uint8_t)(value >> 8 * i);
 }
@@ -17,11 +17,11 @@ static void repair(uint8_t *bytes, size_t size)
     bo_xxh64 hash;
     if (size < BO_SNAPSHOT_HEADER) return;
     const size_t before = BO_SNAPSHOT_HEADER + 4 * (size_t)bytes[AT_PENDING] + bytes[AT_ID];
-    if (bytes[size - 1] % 2 == 0) put(bytes + AT_SIZE, size - before);
+    if (bytes[size - 1] % 2 == 0) write_integer(bytes + AT_SIZE, size - before);
     bo_xxh64_start(&hash);
     bo_xxh64_add(&hash, bytes, AT_CHECKSUM);
-    bo_xxh64_add(&hash, bytes + AT_HELD, size - AT_HELD);
-    put(bytes + AT_CHECKSUM, bo_xxh64_end(&hash));
+    bo_xxh64_add(&hash, bytes + AT_DATA, size - AT_DATA);
+    write_integer(bytes + AT_CHECKSUM, bo_xxh64_end(&hash));
 }
 
 static void check(bo_context *context, const uint8_t *bytes, size_t size, const bo_snapshot *snapshot, const char *id)

@@ -96,7 +96,7 @@ static void write_machine(seeds *s, const char *name, bo_machine_desc desc, size
     bo_machine_destroy(machine);
 }
 
-static bo_schema *make_schema(seeds *s)
+static bo_schema *create_schema(seeds *s)
 {
     static const char table[] = "a,b,c,y\n1,2,3,0.5\n2,1,0,1.5\n0,1,1,2.5\n";
     bo_schema *schema;
@@ -107,7 +107,7 @@ static bo_schema *make_schema(seeds *s)
 
 static void write_machines(seeds *s)
 {
-    bo_schema *schema = make_schema(s);
+    bo_schema *schema = create_schema(s);
     write_machine(s, "primal", (bo_machine_desc){.solver = BO_SOLVER_PRIMAL}, 0, schema);
     write_machine(s, "log", (bo_machine_desc){.target_scale = BO_TARGET_SCALE_LOG}, 0, NULL);
     write_machine(s, "dual", (bo_machine_desc){.solver = BO_SOLVER_DUAL}, 0, NULL);
@@ -265,7 +265,7 @@ static void write_embedding(seeds *s, const char *name, bo_kernel kernel, const 
 
 static void write_embeddings(seeds *s)
 {
-    bo_schema *schema = make_schema(s);
+    bo_schema *schema = create_schema(s);
     write_embedding(s, "rbf", BO_KERNEL_RBF, schema);
     write_embedding(s, "linear", BO_KERNEL_LINEAR, NULL);
     bo_schema_destroy(schema);

@@ -39,7 +39,7 @@ static bo_status improved(void *user)
     return BO_OK;
 }
 
-static bo_status tell(void *user, double part)
+static bo_status report(void *user, double part)
 {
     place *p = user;
     assert_true(part > p->part && part <= 1);
@@ -55,7 +55,7 @@ static lab_converged train(place *p, bo_context *context, lab_patience rule)
                                   .valid.examples = p->rows.examples,
                                   .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 0.02},
                                   .batch = 16};
-    rule.improved = improved, rule.tell = tell, rule.user = p;
+    rule.improved = improved, rule.report = report, rule.user = p;
     assert_ok(context, lab_converge(&p->run, &desc, &rule, &out));
     return out;
 }
@@ -68,7 +68,7 @@ static void test_patience(void **state)
     place p;
     open_place(&p, context, 2);
     const lab_converged out =
-        train(&p, context, (lab_patience){.every = 10, .most = 100000, .phases = 2, .patience = 3, .gain = 0.002});
+        train(&p, context, (lab_patience){.every = 10, .max_steps = 100000, .phases = 2, .patience = 3, .gain = 0.002});
     assert_true(out.settled && !out.diverged);
     assert_true(out.steps >= 60 && out.steps < 100000 && out.steps % 10 == 0);
     assert_true(out.best > 0 && out.best <= out.steps && p.improved > 0);
@@ -84,13 +84,13 @@ static void test_solved_and_limit(void **state)
     place p;
     open_place(&p, context, 1);
     const lab_converged limited =
-        train(&p, context, (lab_patience){.every = 10, .most = 25, .phases = 3, .patience = 9, .gain = 0.002});
+        train(&p, context, (lab_patience){.every = 10, .max_steps = 25, .phases = 3, .patience = 9, .gain = 0.002});
     assert_true(!limited.settled && limited.steps == 25 && limited.best == 25 && p.improved == 3);
     assert_close(p.part, 1, 0);
     p.part = 0;
-    const lab_converged solved =
-        train(&p, context,
-              (lab_patience){.every = 10, .most = 5000, .phases = 3, .patience = 9, .gain = 0.002, .solved = 0.05});
+    const lab_converged solved = train(
+        &p, context,
+        (lab_patience){.every = 10, .max_steps = 5000, .phases = 3, .patience = 9, .gain = 0.002, .solved = 0.05});
     assert_true(solved.settled && solved.loss <= 0.05 && solved.steps < 5000 && solved.best == solved.steps);
     close_place(&p);
     bo_context_destroy(context);

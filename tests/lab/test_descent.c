@@ -32,10 +32,10 @@ static void test_step(void **state)
     (void)state;
     bo_context *context = test_context(1);
     lab_descent d;
-    bo_value seen;
+    bo_value outputs;
     float w[2];
     double loss;
-    assert_ok(context, open_two(context, &d, &seen, 0, 1));
+    assert_ok(context, open_two(context, &d, &outputs, 0, 1));
     assert_ok(context, lab_descent_gradients(&d, &loss));
     assert_close(loss, 2, 1e-6); /* residuals 3 - 1 and 2 - 2: (4 + 0) / 2 */
     assert_ok(context, lab_tape_gradient(&d.tape, "w", w));
@@ -62,10 +62,10 @@ static void test_given(void **state)
     lab_descent d;
     float w[2];
     assert_ok(context, lab_descent_weight(context, 1, 2, &lab_plain_descent, &d));
-    assert_ok(context, lab_descent_given(&d, (const float[]){1, -2}, 0.5));
+    assert_ok(context, lab_descent_apply(&d, (const float[]){1, -2}, 0.5));
     assert_ok(context, lab_tape_read(&d.tape, "w", w));
     assert_true(w[0] == -0.5F && w[1] == 1);
-    assert_ok(context, lab_descent_given(&d, (const float[]){4, 0}, 1));
+    assert_ok(context, lab_descent_apply(&d, (const float[]){4, 0}, 1));
     assert_ok(context, lab_tape_read(&d.tape, "w", w));
     assert_true(w[0] == -4.5F && w[1] == 1);
     lab_descent_close(&d);
@@ -77,29 +77,29 @@ static void test_seeds(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    float seen[4][4];
+    float outputs[4][4];
     for (size_t i = 0; i < 3; i++) {
         lab_descent d;
         bo_value value;
         assert_ok(context, open_two(context, &d, &value, 1, i == 2 ? 2 : 1));
         assert_ok(context, lab_descent_gradients(&d, NULL));
-        assert_ok(context, bo_graph_read(context, d.tape.graph, value, seen[i]));
+        assert_ok(context, bo_graph_read(context, d.tape.graph, value, outputs[i]));
         assert_ok(context, lab_descent_gradients(&d, NULL));
-        assert_ok(context, bo_graph_read(context, d.tape.graph, value, seen[3]));
-        assert_memory_not_equal(seen[i], seen[3], sizeof seen[3]);
+        assert_ok(context, bo_graph_read(context, d.tape.graph, value, outputs[3]));
+        assert_memory_not_equal(outputs[i], outputs[3], sizeof outputs[3]);
         if (i == 0) { /* the second step of seed 1 is not the first of seed 2 */
             lab_descent other;
             float first[4];
             assert_ok(context, open_two(context, &other, &value, 1, 2));
             assert_ok(context, lab_descent_gradients(&other, NULL));
             assert_ok(context, bo_graph_read(context, other.tape.graph, value, first));
-            assert_memory_not_equal(first, seen[3], sizeof first);
+            assert_memory_not_equal(first, outputs[3], sizeof first);
             lab_descent_close(&other);
         }
         lab_descent_close(&d);
     }
-    assert_memory_equal(seen[0], seen[1], sizeof seen[0]);
-    assert_memory_not_equal(seen[0], seen[2], sizeof seen[0]);
+    assert_memory_equal(outputs[0], outputs[1], sizeof outputs[0]);
+    assert_memory_not_equal(outputs[0], outputs[2], sizeof outputs[0]);
     bo_context_destroy(context);
 }
 
@@ -185,11 +185,12 @@ static void test_perturbed(void **state)
                            context, &(lab_least_squares_desc){.rows = ROWS, .dim = DIM, .scales = scales, .noise = 1},
                            &rng, &p));
     const bo_noise_attributes none = {.amount = 0}, some = {.amount = 0.5};
-    const lab_perturbation calm = {lab_perturb_noise, &none, 16}, noisy = {lab_perturb_noise, &some, 16 + ROWS * 0.25};
-    assert_ok(context, lab_perturbed_mean(context, &p, &calm, 1000, 1, w));
+    const lab_perturbation no_noise = {lab_perturb_noise, &none, 16},
+                           noisy = {lab_perturb_noise, &some, 16 + ROWS * 0.25};
+    assert_ok(context, lab_perturbed_mean(context, &p, &no_noise, 1000, 1, w));
     assert_ok(context, lab_ridge(context, &p, 0, NULL, exact));
     assert_close(lab_distance(w, exact, DIM), 0, 1e-5);
-    assert_ok(context, lab_perturbed_loss(context, &p, &calm, w, 1, 1, &loss));
+    assert_ok(context, lab_perturbed_loss(context, &p, &no_noise, w, 1, 1, &loss));
     assert_close(loss, lab_squares(&p, w), 1e-5 * loss);
     assert_ok(context, lab_perturbed_loss(context, &p, &noisy, w, 4000, 1, &loss));
     assert_close(loss / (lab_squares(&p, w) + ROWS * 0.25 * lab_dot(w, w, DIM)), 1, 0.03);
@@ -225,7 +226,7 @@ static void test_machine(void **state)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static bo_status everything(void *what)
+static bo_status run_all(void *what)
 {
     bo_context *context = what;
     static const double scales[2] = {2, 1};
@@ -258,7 +259,7 @@ static void test_memory(void **state)
     (void)state;
     counting counted = {0};
     bo_context *context = counting_context(&counted, 1);
-    counting_inject(&(injection){&counted, context, everything, context, 2000, 1, NULL});
+    counting_inject(&(injection){&counted, context, run_all, context, 2000, 1, NULL});
     bo_context_destroy(context);
     assert_int_equal(counted.live, 0);
 }

@@ -95,14 +95,14 @@ static char *edited(const char *text, const char *from, const char *to)
 }
 
 static void refuse(setting *s, const char *text, const char *from, const char *to, bo_status expected,
-                   const char *words)
+                   const char *message)
 {
     bo_lab_result *back = (bo_lab_result *)s;
     char *changed = edited(text, from, to);
     const bo_status status = lab_result_parse(s->context, "the.json", changed, strlen(changed), &back);
     if (status != expected) fail_msg("%s -> %s: %s", from, to, bo_status_string(status));
-    if (!strstr(bo_context_error(s->context), words) || !strstr(bo_context_error(s->context), "the.json"))
-        fail_msg("%s -> %s: message '%s' lacks '%s'", from, to, bo_context_error(s->context), words);
+    if (!strstr(bo_context_error(s->context), message) || !strstr(bo_context_error(s->context), "the.json"))
+        fail_msg("%s -> %s: message '%s' lacks '%s'", from, to, bo_context_error(s->context), message);
     assert_null(back);
     free(changed);
 }

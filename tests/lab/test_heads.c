@@ -1,5 +1,5 @@
 /* Individual heads of a model, with known answers. */
-#include "made.h"
+#include "sample.h"
 #include "base/counting.h"
 #include "lab/tools/heads.h"
 #include "lab/tools/language.h"
@@ -84,7 +84,7 @@ static void test_turned(void **state)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static bo_status look(lab_run *run, const bo_model *model)
+static bo_status check_heads(lab_run *run, const bo_model *model)
 {
     const int32_t ids[TOKENS] = {1, 2, 3, 1, 2, 3};
     float stream[3 * TOKENS * WIDTH];
@@ -104,7 +104,7 @@ static bo_status measure(lab_run *run)
     lab_claim(run, "mean", 0);
     lab_claim(run, "each", 0);
     BO_TRY(bo_model_create(lab_context(run), &tiny, NULL, &model));
-    const bo_status status = look(run, model);
+    const bo_status status = check_heads(run, model);
     bo_model_destroy(model);
     return status;
 }
@@ -116,7 +116,7 @@ typedef struct setting {
 
 static bo_status work(void *what)
 {
-    lab_experiment experiment = made_experiment(measure);
+    lab_experiment experiment = sample_experiment(measure);
     experiment.about.timed = true; /* on this thread */
     bo_lab_result *result;
     BO_TRY(lab_run_seeds(((setting *)what)->context, &experiment, &(bo_lab_options){.seeds = 1}, &result));

@@ -1,6 +1,6 @@
 /* Images and autoencoders of experiments: synthetic images, images from files, readouts, and every allocation failing
  * once. */
-#include "made.h"
+#include "sample.h"
 #include "base/counting.h"
 #include "lab/architectures/autoencoder.h"
 #include "lab/architectures/images.h"
@@ -9,7 +9,7 @@
 
 static bo_status run_with(bo_context *context, bo_status (*measure)(lab_run *run), const char *directory)
 {
-    const lab_experiment experiment = made_experiment(measure);
+    const lab_experiment experiment = sample_experiment(measure);
     const bo_lab_options options = {.seeds = 1, .images = directory};
     bo_lab_result *result;
     BO_TRY(lab_run_seeds(context, &experiment, &options, &result));
@@ -17,7 +17,7 @@ static bo_status run_with(bo_context *context, bo_status (*measure)(lab_run *run
     return BO_OK;
 }
 
-static bo_status claim_nothing(lab_run *run)
+static bo_status record_claim(lab_run *run)
 {
     lab_claim(run, "mean", 0);
     lab_claim(run, "each", 0);
@@ -31,15 +31,16 @@ enum { COUNT = 400, FILES = 6 };
 static bo_status measure_made_up(lab_run *run)
 {
     lab_images images;
-    size_t seen[LAB_IMAGE_CLASSES] = {0};
+    size_t counts[LAB_IMAGE_CLASSES] = {0};
     BO_TRY(lab_images_open(run, COUNT, &images));
     CHECK(images.pixels == LAB_IMAGE_SIDE * LAB_IMAGE_SIDE);
     CHECK(images.classes == LAB_IMAGE_CLASSES);
     for (size_t i = 0; i < COUNT * images.pixels; i++) CHECK(images.x[i] >= 0 && images.x[i] <= 1);
-    for (size_t i = 0; i < COUNT; i++) seen[images.labels[i]]++;
-    for (size_t i = 0; i < LAB_IMAGE_CLASSES; i++) CHECK(seen[i] >= 25 && seen[i] <= 80); /* 50 ± 4 deviations of 6.6 */
+    for (size_t i = 0; i < COUNT; i++) counts[images.labels[i]]++;
+    for (size_t i = 0; i < LAB_IMAGE_CLASSES; i++)
+        CHECK(counts[i] >= 25 && counts[i] <= 80); /* 50 ± 4 deviations of 6.6 */
     lab_images_close(&images);
-    return claim_nothing(run);
+    return record_claim(run);
 }
 
 /* Strokes along the rows vary along the columns, and strokes along the columns do not. */
@@ -51,19 +52,19 @@ static void test_shapes(void **state)
     for (int32_t label = 0; label < 3; label += 2)
         for (int n = 0; n < 200; n++) {
             float x[LAB_IMAGE_SIDE * LAB_IMAGE_SIDE];
-            lab_made_up_image(&rng, label, x);
+            lab_synthetic_image(&rng, label, x);
             for (size_t i = 0; i + 1 < LAB_IMAGE_SIDE; i++)
                 for (size_t k = 0; k + 1 < LAB_IMAGE_SIDE; k++) {
-                    const double here = (double)x[i * LAB_IMAGE_SIDE + k];
-                    along[label / 2] += fabs((double)x[i * LAB_IMAGE_SIDE + k + 1] - here);
-                    across[label / 2] += fabs((double)x[(i + 1) * LAB_IMAGE_SIDE + k] - here);
+                    const double value = (double)x[i * LAB_IMAGE_SIDE + k];
+                    along[label / 2] += fabs((double)x[i * LAB_IMAGE_SIDE + k + 1] - value);
+                    across[label / 2] += fabs((double)x[(i + 1) * LAB_IMAGE_SIDE + k] - value);
                 }
         }
     assert_true(across[0] > 1.3 * along[0]);
     assert_true(along[1] > 1.3 * across[1]);
 }
 
-static void put_bytes(const char *directory, const char *name, size_t count, const unsigned char *bytes)
+static void write_bytes(const char *directory, const char *name, size_t count, const unsigned char *bytes)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -80,14 +81,14 @@ static void write_files(const char *directory)
     unsigned char labels[8 + FILES] = {0, 0, 8, 1, 0, 0, 0, FILES};
     for (size_t i = 0; i < 4 * FILES; i++) images[16 + i] = (unsigned char)(51 * (i / 4));
     for (size_t i = 0; i < FILES; i++) labels[8 + i] = (unsigned char)(i % 3);
-    put_bytes(directory, "train-images-idx3-ubyte", sizeof images, images);
-    put_bytes(directory, "train-labels-idx1-ubyte", sizeof labels, labels);
+    write_bytes(directory, "train-images-idx3-ubyte", sizeof images, images);
+    write_bytes(directory, "train-labels-idx1-ubyte", sizeof labels, labels);
 }
 
 static bo_status measure_files(lab_run *run)
 {
     lab_images images;
-    bool seen[FILES] = {false};
+    bool counts[FILES] = {false};
     BO_TRY(lab_images_open(run, FILES, &images));
     CHECK(images.pixels == 4);
     CHECK(images.classes == 3);
@@ -95,11 +96,11 @@ static bo_status measure_files(lab_run *run)
         const long which = lround(5 * (double)images.x[4 * i + 3]);
         CHECK(which >= 0 && which < FILES && fabs(5 * (double)images.x[4 * i] - (double)which) < 1e-6);
         CHECK(images.labels[i] == which % 3);
-        seen[which] = true;
+        counts[which] = true;
     }
-    for (size_t i = 0; i < FILES; i++) CHECK(seen[i]);
+    for (size_t i = 0; i < FILES; i++) CHECK(counts[i]);
     lab_images_close(&images);
-    return claim_nothing(run);
+    return record_claim(run);
 }
 
 static bo_status measure_too_many(lab_run *run)
@@ -167,7 +168,7 @@ static bo_status measure_line(lab_run *run)
     CHECK(memcmp(codes, disturbed, sizeof codes) != 0);
     CHECK(codes[0] != codes[1] && codes[ROWS - 2] != codes[ROWS - 1]);
     lab_autoencoder_close(&a);
-    return claim_nothing(run);
+    return record_claim(run);
 }
 
 static void test_autoencoder(void **state)
@@ -189,7 +190,7 @@ static bo_status measure_little(lab_run *run)
     bo_status status = train_line(run, 1, 0, x, &a);
     if (status == BO_OK) status = lab_autoencoder_apply(&a, x, ROWS, false, codes, NULL);
     lab_autoencoder_close(&a);
-    return status == BO_OK ? claim_nothing(run) : status;
+    return status == BO_OK ? record_claim(run) : status;
 }
 
 static bo_status little_once(void *context)

@@ -1,5 +1,5 @@
 /* Language models in experiments: text, training and evaluation, compared with independent computations. */
-#include "made.h"
+#include "sample.h"
 #include "base/counting.h"
 #include "lab/features/dark_variance.h"
 #include "lab/tools/reading.h"
@@ -16,7 +16,7 @@ static struct {
     bool diverged;
     size_t watched;
     double first, last; /* training losses */
-} seen;
+} results;
 
 static const bo_model_desc tiny = {.layers = 1, .width = 16, .block.heads = 2, .context = CONTEXT};
 
@@ -31,11 +31,11 @@ static bo_status measure_with(lab_run *run, bo_status (*measure)(lab_run *run, c
     return status;
 }
 
-static void run_made(bo_context *context, bo_status (*measure)(lab_run *run))
+static void run_sample(bo_context *context, bo_status (*measure)(lab_run *run))
 {
     static lab_experiment experiment;
     bo_lab_result *result;
-    experiment = made_experiment(measure);
+    experiment = sample_experiment(measure);
     assert_ok(context, lab_run_seeds(context, &experiment, &(bo_lab_options){.seeds = 1}, &result));
     bo_lab_result_destroy(result);
 }
@@ -111,13 +111,13 @@ static bo_status scored_loss(lab_run *run, const bo_model *model, const lab_text
 static bo_status examine(lab_run *run, const bo_model *model, const lab_text *text)
 {
     bo_model *other;
-    BO_TRY(lab_accuracy(run, model, text, SCORED, &seen.windows));
-    BO_TRY(single_accuracy(run, model, text, &seen.single));
-    BO_TRY(read_loss(run, model, text, &seen.read));
-    BO_TRY(scored_loss(run, model, text, &seen.scored));
-    BO_TRY(lab_loss(run, model, text, SCORED, &seen.after));
+    BO_TRY(lab_accuracy(run, model, text, SCORED, &results.windows));
+    BO_TRY(single_accuracy(run, model, text, &results.single));
+    BO_TRY(read_loss(run, model, text, &results.read));
+    BO_TRY(scored_loss(run, model, text, &results.scored));
+    BO_TRY(lab_loss(run, model, text, SCORED, &results.after));
     BO_TRY(lab_swap(run, &tiny, model, &other));
-    const bo_status status = lab_loss(run, other, text, SCORED, &seen.swapped);
+    const bo_status status = lab_loss(run, other, text, SCORED, &results.swapped);
     bo_model_destroy(other);
     return status;
 }
@@ -128,7 +128,7 @@ static bo_status learn(lab_run *run, const lab_text *text)
     lab_trained trained;
     BO_TRY(lab_train_new(run, &tiny, text, &(lab_training){.steps = 300, .batch = 8, .eval_tokens = SCORED}, &model,
                          &trained));
-    seen.before = trained.loss;
+    results.before = trained.loss;
     const bo_status status = examine(run, model, text);
     bo_model_destroy(model);
     return status;
@@ -144,13 +144,13 @@ static void test_learning(void **state)
 {
     bo_context *context = test_context(1);
     (void)state;
-    run_made(context, measure_learning);
-    assert_close(seen.windows, seen.single, 2.0 / 496);
-    assert_true(seen.windows > 0.25); /* spaces alone are every sixth byte */
-    assert_close(seen.read, seen.scored, 1e-4);
-    assert_close(seen.before, seen.after, 1e-12);
-    assert_close(seen.swapped, seen.after, 1e-12);
-    assert_true(seen.after < 4);
+    run_sample(context, measure_learning);
+    assert_close(results.windows, results.single, 2.0 / 496);
+    assert_true(results.windows > 0.25); /* spaces alone are every sixth byte */
+    assert_close(results.read, results.scored, 1e-4);
+    assert_close(results.before, results.after, 1e-12);
+    assert_close(results.swapped, results.after, 1e-12);
+    assert_true(results.after < 4);
     bo_context_destroy(context);
 }
 
@@ -159,9 +159,9 @@ static void test_learning(void **state)
 static void watch(void *user, uint64_t step, double loss)
 {
     (void)user;
-    if (step == 0) seen.first = loss;
-    seen.last = loss;
-    seen.watched++;
+    if (step == 0) results.first = loss;
+    results.last = loss;
+    results.watched++;
 }
 
 static bo_status train_twice(lab_run *run, const lab_text *text)
@@ -171,14 +171,14 @@ static bo_status train_twice(lab_run *run, const lab_text *text)
     bo_model *model;
     BO_TRY(lab_train_new(run, &tiny, text, &training, &model, &trained));
     bo_model_destroy(model);
-    seen.before = trained.loss;
+    results.before = trained.loss;
     BO_TRY(lab_train_new(run, &tiny, text, &training, &model, &trained));
     bo_model_destroy(model);
-    seen.again = trained.loss;
+    results.again = trained.loss;
     training.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_SGD, .rate = 1e30, .clip = -1};
     BO_TRY(lab_train_new(run, &tiny, text, &training, &model, &trained));
     bo_model_destroy(model);
-    seen.diverged = trained.diverged && trained.loss == (double)INFINITY;
+    results.diverged = trained.diverged && trained.loss == (double)INFINITY;
     return BO_OK;
 }
 
@@ -191,25 +191,25 @@ static void test_training(void **state)
 {
     bo_context *context = test_context(1);
     (void)state;
-    seen.watched = 0;
-    run_made(context, measure_training);
-    assert_true(seen.watched >= 40); /* includes those of the diverged run */
-    assert_true(seen.before == seen.again);
-    assert_true(seen.diverged);
+    results.watched = 0;
+    run_sample(context, measure_training);
+    assert_true(results.watched >= 40); /* includes those of the diverged run */
+    assert_true(results.before == results.again);
+    assert_true(results.diverged);
     bo_context_destroy(context);
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-static void test_made_up_text(void **state)
+static void test_synthetic_text(void **state)
 {
     enum { BYTES = 20000 };
     static char one[BYTES + 1], same[BYTES], other[BYTES];
     size_t ends = 0;
     (void)state;
-    lab_made_up_text(1, BYTES, one);
-    lab_made_up_text(1, BYTES, same);
-    lab_made_up_text(2, BYTES, other);
+    lab_synthetic_text(1, BYTES, one);
+    lab_synthetic_text(1, BYTES, same);
+    lab_synthetic_text(2, BYTES, other);
     assert_memory_equal(one, same, BYTES);
     assert_memory_not_equal(one, other, BYTES);
     for (size_t i = 0; i < BYTES; i++) {
@@ -230,7 +230,7 @@ static void test_short_text(void **state)
     (void)state;
     assert_true(file >= 0);
     close(file);
-    experiment = made_experiment(measure_learning);
+    experiment = sample_experiment(measure_learning);
     assert_fails(context, BO_INVALID, "bytes of text",
                  lab_run_seeds(context, &experiment, &(bo_lab_options){.seeds = 1, .text = path}, &result));
     assert_null(result);
@@ -267,7 +267,7 @@ static bo_status work(void *what)
     static lab_experiment experiment;
     setting *s = what;
     bo_lab_result *result = NULL;
-    experiment = made_experiment(measure_little);
+    experiment = sample_experiment(measure_little);
     experiment.about.timed = true; /* on this thread */
     const bo_status status = lab_run_seeds(s->context, &experiment, &(bo_lab_options){.seeds = 1}, &result);
     bo_lab_result_destroy(result);
@@ -323,7 +323,7 @@ static void test_closed_forms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_learning),   cmocka_unit_test(test_training),     cmocka_unit_test(test_made_up_text),
+        cmocka_unit_test(test_learning),   cmocka_unit_test(test_training),     cmocka_unit_test(test_synthetic_text),
         cmocka_unit_test(test_short_text), cmocka_unit_test(test_closed_forms), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

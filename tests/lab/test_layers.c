@@ -1,6 +1,6 @@
 /* Layers on a tape, graphs of nodes, linear systems and powers of matrices: known answers, and every allocation failing
  * once. */
-#include "made.h"
+#include "sample.h"
 #include "base/counting.h"
 #include "lab/architectures/nets.h"
 #include "lab/architectures/powers.h"
@@ -102,7 +102,7 @@ static void test_nodes(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    const lab_experiment experiment = made_experiment(measure_nodes);
+    const lab_experiment experiment = sample_experiment(measure_nodes);
     bo_lab_result *result;
     assert_ok(context, lab_run_seeds(context, &experiment, &(bo_lab_options){.seeds = 1}, &result));
     bo_lab_result_destroy(result);
@@ -131,9 +131,9 @@ static void test_powers(void **state)
     const double a[4] = {2, 1, 1, 3}, b[2] = {1, -1}, p[2] = {1, 0}, identity[2] = {1, 1}, apart[2] = {1, 2},
                  q[2] = {1, 1};
     const double expected[8] = {1, -1, 1, -2, 0, -5, -5, -15};
-    double steps[8], doubled[8], room[8], closed[2], ranks[2];
+    double steps[8], doubled[8], scratch[8], closed[2], ranks[2];
     assert_ok(context, lab_powers_steps(context, 2, a, b, 4, steps));
-    assert_ok(context, lab_powers_doubling(context, 2, a, b, 4, room, doubled));
+    assert_ok(context, lab_powers_doubling(context, 2, a, b, 4, scratch, doubled));
     for (size_t i = 0; i < 8; i++) {
         assert_close(steps[i], expected[i], 1e-12);
         assert_close(doubled[i], expected[i], 1e-12);

@@ -47,8 +47,8 @@ static void test_spectrum(void **state)
     check_spectrum(&p);
     assert_true(lab_squares(&p, p.truth) > 1);
     lab_least_squares_close(&p);
-    const float given[4] = {3, 0, 0, 1};
-    p = open_problem(context, &(lab_least_squares_desc){.rows = 2, .dim = 2, .x = given});
+    const float fixed[4] = {3, 0, 0, 1};
+    p = open_problem(context, &(lab_least_squares_desc){.rows = 2, .dim = 2, .x = fixed});
     assert_true(p.x[0] == 3 && p.x[1] == 0 && p.x[3] == 1);
     assert_close(p.scales[0], 3, 1e-12);
     assert_close(p.scales[1], 1, 1e-12);

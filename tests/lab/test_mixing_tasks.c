@@ -62,15 +62,15 @@ static void test_products(void **state)
                                             &(lab_mixing_desc){LAB_MIXING_PERMUTATIONS, 3, 0, 100}, &rows));
     assert_int_equal(rows.examples->dim, 18);
     for (size_t r = 0; r < 100; r++)
-        for (int thing = 0; thing < 3; thing++) {
-            int at = thing;
+        for (int element = 0; element < 3; element++) {
+            int at = element;
             for (size_t i = 3; i-- > 0;) {
                 const float *ones = rows.x + (r * 3 + i) * LAB_PERMUTATIONS;
                 int which = 0;
                 while (ones[which] == 0) which++;
                 at = lab_permutation_of(which, at);
             }
-            assert_int_equal(lab_permutation_of((int)rows.y[r], thing), at);
+            assert_int_equal(lab_permutation_of((int)rows.y[r], element), at);
         }
     lab_mixing_rows_close(&rows);
     bo_context_destroy(context);

@@ -1,12 +1,12 @@
 /* Running: equal bits for any number of threads, mistakes of experiments, canceling, out of memory. */
-#include "made.h"
+#include "sample.h"
 #include "base/counting.h"
 
 static bo_status run(bo_context *context, bo_status (*measure)(lab_run *run), bool timed, size_t seeds,
                      bo_lab_result **out)
 {
     static lab_experiment experiment; /* results point to it */
-    experiment = made_experiment(measure);
+    experiment = sample_experiment(measure);
     experiment.about.timed = timed;
     *out = NULL;
     return lab_run_seeds(context, &experiment, &(bo_lab_options){.seeds = seeds, .seed = 11}, out);
@@ -21,12 +21,12 @@ static bool same_bits(double a, double b)
 
 static void assert_same(const bo_lab_result *a, const bo_lab_result *b)
 {
-    for (size_t i = 0; i < LAB_COUNT_OF(made_claims); i++) {
+    for (size_t i = 0; i < LAB_COUNT_OF(sample_claims); i++) {
         const bo_lab_outcome x = bo_lab_result_claim(a, i), y = bo_lab_result_claim(b, i);
         assert_memory_equal(x.values, y.values, a->seeds * sizeof(double));
         assert_true(same_bits(x.mean, y.mean) && same_bits(x.low, y.low) && x.verdict == y.verdict);
     }
-    for (size_t i = 0; i < LAB_COUNT_OF(made_tables); i++) {
+    for (size_t i = 0; i < LAB_COUNT_OF(sample_tables); i++) {
         const lab_grid *x = &a->grids[i], *y = &b->grids[i];
         assert_int_equal(x->rows, y->rows);
         assert_int_equal(x->columns, y->columns);
@@ -40,9 +40,9 @@ static void test_threads(void **state)
     (void)state;
     bo_context *one = test_context(1), *four = test_context(4);
     bo_lab_result *a, *b, *c;
-    assert_ok(one, run(one, made_measure, false, 7, &a));
-    assert_ok(four, run(four, made_measure, false, 7, &b));
-    assert_ok(four, run(four, made_measure, true, 7, &c));
+    assert_ok(one, run(one, sample_measure, false, 7, &a));
+    assert_ok(four, run(four, sample_measure, false, 7, &b));
+    assert_ok(four, run(four, sample_measure, true, 7, &c));
     assert_same(a, b);
     assert_same(a, c);
     assert_int_equal(bo_lab_result_about(b).threads, 4);
@@ -58,7 +58,7 @@ static void test_contents(void **state)
     (void)state;
     bo_context *context = test_context(2);
     bo_lab_result *result;
-    assert_ok(context, run(context, made_measure, false, 3, &result));
+    assert_ok(context, run(context, sample_measure, false, 3, &result));
     const bo_lab_grid curve = bo_lab_result_table(result, 0), kinds = bo_lab_result_table(result, 1);
     assert_true(curve.numbers && curve.rows == 8 && curve.columns == 2 && curve.x[0] == 1 && curve.x[7] == 8);
     assert_string_equal(curve.row_names[7], "8");
@@ -95,38 +95,38 @@ static bo_status two_numbers(lab_run *r)
 static bo_status unknown_claim(lab_run *r)
 {
     lab_claim(r, "main", 1);
-    return made_measure(r);
+    return sample_measure(r);
 }
 
 static bo_status unknown_table(lab_run *r)
 {
     lab_point(r, "kurve", "a", 1, 1);
-    return made_measure(r);
+    return sample_measure(r);
 }
 
 static bo_status two_cells(lab_run *r)
 {
     lab_point(r, "curve", "measured", 3, 1);
-    return made_measure(r);
+    return sample_measure(r);
 }
 
 static bo_status two_kinds(lab_run *r)
 {
     lab_cell(r, "curve", "three", "measured", 1);
-    return made_measure(r);
+    return sample_measure(r);
 }
 
 static bo_status strange_row(lab_run *r)
 {
     lab_point(r, "curve", "measured", NAN, 1);
-    return made_measure(r);
+    return sample_measure(r);
 }
 
 static bo_status third_fails(lab_run *r)
 {
     if (lab_index(r) == 2) return bo_fail(lab_context(r), BO_NUMERIC, "a matrix is singular");
     for (int i = 0; i < 1000000; i++) BO_TRY(lab_progress(r, 0.5)); /* until the other seed has failed */
-    return made_measure(r);
+    return sample_measure(r);
 }
 
 static void test_mistakes(void **state)
@@ -151,10 +151,10 @@ static void test_mistakes(void **state)
     assert_fails(context, BO_NUMERIC, "made, seed 13: a matrix is singular",
                  run(context, third_fails, false, 3, &result));
     assert_null(result);
-    assert_fails(context, BO_INVALID, "at most 1000 seeds", run(context, made_measure, false, 1001, &result));
+    assert_fails(context, BO_INVALID, "at most 1000 seeds", run(context, sample_measure, false, 1001, &result));
     assert_fails(context, BO_INVALID, "unknown experiment", bo_lab_run(context, NULL, NULL, &result));
-    const bo_lab_experiment stranger = {.name = "stranger"};
-    assert_fails(context, BO_INVALID, "unknown experiment", bo_lab_run(context, &stranger, NULL, &result));
+    const bo_lab_experiment unregistered = {.name = "stranger"};
+    assert_fails(context, BO_INVALID, "unknown experiment", bo_lab_run(context, &unregistered, NULL, &result));
     assert_fails(context, BO_INVALID, "out must not be NULL", bo_lab_run(context, bo_lab_at(0), NULL, NULL));
     bo_context_destroy(context);
 }
@@ -173,25 +173,25 @@ static bo_status forever_inside(lab_run *r)
 }
 
 typedef struct patience {
-    size_t calls, most;
+    size_t calls, max_calls;
     double last;
 } patience;
 
-static bool until_tired(void *user, const char *what, double done, double total)
+static bool cancel_after(void *user, const char *what, double done, double total)
 {
     patience *p = user;
     (void)what, (void)total;
     p->last = done;
-    return ++p->calls < p->most;
+    return ++p->calls < p->max_calls;
 }
 
 static void test_cancel(void **state)
 {
     (void)state;
-    patience p = {.most = 3};
+    patience p = {.max_calls = 3};
     bo_context *context;
     bo_lab_result *result;
-    const bo_context_desc desc = {.threads = 2, .progress = until_tired, .user = &p};
+    const bo_context_desc desc = {.threads = 2, .progress = cancel_after, .user = &p};
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
     bo_status (*const endless[])(lab_run *) = {forever, forever_inside};
     for (size_t i = 0; i < 2; i++)
@@ -202,8 +202,8 @@ static void test_cancel(void **state)
             assert_true(strstr(bo_context_error(context), "made was canceled"));
             assert_true(p.calls >= 3);
         }
-    p = (patience){.most = (size_t)-1};
-    assert_ok(context, run(context, made_measure, true, 2, &result)); /* and works afterwards */
+    p = (patience){.max_calls = (size_t)-1};
+    assert_ok(context, run(context, sample_measure, true, 2, &result)); /* and works afterwards */
     assert_close(p.last, 1, 1e-12);
     bo_lab_result_destroy(result);
     bo_context_destroy(context);
@@ -221,7 +221,7 @@ static bo_status work(void *what)
 {
     setting *s = what;
     bo_lab_result *result;
-    const bo_status status = run(s->context, made_measure, s->timed, 2, &result);
+    const bo_status status = run(s->context, sample_measure, s->timed, 2, &result);
     if (status != BO_OK) assert_null(result);
     bo_lab_result_destroy(result);
     return status;
@@ -244,7 +244,7 @@ static bo_status long_note(lab_run *r)
     char text[4096] = "";
     for (size_t i = 0; i + 4 < sizeof text; i += 3) strcpy(text + i, "…");
     lab_note(r, "x%s", text);
-    return made_measure(r);
+    return sample_measure(r);
 }
 
 /* A truncated note ends with a complete character. */

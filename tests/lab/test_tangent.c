@@ -1,5 +1,5 @@
 /* Tangent features and their kernel, gradient flow and early stopping, with known answers. */
-#include "made.h"
+#include "sample.h"
 #include "base/counting.h"
 #include "lab/learning/stopping.h"
 
@@ -68,19 +68,19 @@ static void test_flow(void **state)
     bo_context *context = test_context(1);
     data d;
     static double kernel[ROWS * ROWS];
-    lab_flow_result late, soon;
+    lab_flow_result converged, stopped;
     draw(&d);
     assert_ok(context, lab_feature_kernel(context, ROWS, DIM, d.x, kernel));
-    assert_ok(context, lab_kernel_flow(context, &d.examples, kernel, INFINITY, &late));
-    assert_ok(context, lab_kernel_flow(context, &d.examples, kernel, 1, &soon));
-    assert_true(late.test < 1e-8 && late.valid < 1e-8);
-    assert_true(soon.test > 0.05 && soon.test < 1);
+    assert_ok(context, lab_kernel_flow(context, &d.examples, kernel, INFINITY, &converged));
+    assert_ok(context, lab_kernel_flow(context, &d.examples, kernel, 1, &stopped));
+    assert_true(converged.test < 1e-8 && converged.valid < 1e-8);
+    assert_true(stopped.test > 0.05 && stopped.test < 1);
     bo_context_destroy(context);
 }
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
-static lab_stopped seen; /* of the latest measurement */
+static lab_stopped latest; /* of the latest measurement */
 
 static bo_status measure(lab_run *run)
 {
@@ -97,16 +97,16 @@ static bo_status measure(lab_run *run)
                                .relevant = 2};
     lab_claim(run, "mean", 0);
     lab_claim(run, "each", 0);
-    lab_stopping wild = desc;
-    wild.rate = 3, wild.rates = 1;
-    BO_TRY(lab_stop(run, &wild, &seen));
-    if (isfinite(seen.test) && seen.test < 1) return bo_fail(lab_context(run), BO_INVALID, "it did not diverge");
-    return lab_stop(run, &desc, &seen);
+    lab_stopping unstable = desc;
+    unstable.rate = 3, unstable.rates = 1;
+    BO_TRY(lab_stop(run, &unstable, &latest));
+    if (isfinite(latest.test) && latest.test < 1) return bo_fail(lab_context(run), BO_INVALID, "it did not diverge");
+    return lab_stop(run, &desc, &latest);
 }
 
-static bo_status run_made(bo_context *context)
+static bo_status run_sample(bo_context *context)
 {
-    lab_experiment experiment = made_experiment(measure);
+    lab_experiment experiment = sample_experiment(measure);
     experiment.about.timed = true; /* on this thread */
     bo_lab_result *result;
     BO_TRY(lab_run_seeds(context, &experiment, &(bo_lab_options){.seeds = 1}, &result));
@@ -118,9 +118,9 @@ static void test_stopping(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    assert_ok(context, run_made(context));
-    assert_true(seen.test < 1e-6 && seen.valid < 1e-6);
-    assert_close(seen.share, 1, 1e-6);
+    assert_ok(context, run_sample(context));
+    assert_true(latest.test < 1e-6 && latest.valid < 1e-6);
+    assert_close(latest.share, 1, 1e-6);
     bo_context_destroy(context);
 }
 
@@ -152,7 +152,7 @@ typedef struct setting {
 
 static bo_status work(void *what)
 {
-    return run_made(((setting *)what)->context);
+    return run_sample(((setting *)what)->context);
 }
 
 static void test_memory(void **state)

@@ -60,9 +60,9 @@ static void test_whole(void **state)
             lab_token_ranks ranks;
             size_t whole;
             assert_ok(n.context, lab_token_rank(n.context, n.net, &n.rng, &ranks));
-            assert_ok(n.context, lab_exact_rank(n.context, &f, (size_t)ranks.most + 4, &n.rng, &whole));
+            assert_ok(n.context, lab_exact_rank(n.context, &f, (size_t)ranks.max_rank + 4, &n.rng, &whole));
             assert_int_equal(ranks.rank, whole);
-            assert_true((double)ranks.rank <= ranks.most);
+            assert_true((double)ranks.rank <= ranks.max_rank);
             close_network(&n);
         }
 }
@@ -89,7 +89,7 @@ static void test_one_layer(void **state)
 {
     (void)state;
     for (size_t width = 1; width <= 4; width++) assert_int_equal(ranks_of(3, 1, width, 4).rank, width + 1);
-    assert_close(lab_token_most(&(lab_polynomial_desc){3, 1, 4, 16, 4}), 5, 0);
+    assert_close(lab_token_max_rank(&(lab_polynomial_desc){3, 1, 4, 16, 4}), 5, 0);
 }
 
 static void test_refused(void **state)

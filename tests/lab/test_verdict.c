@@ -1,13 +1,13 @@
 /* From numbers to verdicts: every rule, bounds hit exactly, few seeds, missing numbers. */
-#include "made.h"
+#include "sample.h"
 
-enum { MOST = 5 };
+enum { MAX_SEEDS = 5 };
 
 /* The outcome of a claim with these numbers. */
-static bo_lab_outcome judged(bo_lab_rule rule, double bound, double upper, size_t seeds, const double *values)
+static bo_lab_outcome outcome_for(bo_lab_rule rule, double bound, double upper, size_t seeds, const double *values)
 {
     static bo_lab_claim claim;
-    static double kept[MOST];
+    static double kept[MAX_SEEDS];
     claim = (bo_lab_claim){.name = "c", .statement = "s", .number = "n", .rule = rule, .bound = bound, .upper = upper};
     const lab_experiment experiment = {{.name = "made", .claims = &claim, .claim_count = 1}, NULL};
     bo_context *context = test_context(1);
@@ -27,7 +27,7 @@ static bo_lab_outcome judged(bo_lab_rule rule, double bound, double upper, size_
 
 static bo_lab_verdict verdict(bo_lab_rule rule, double bound, double upper, size_t seeds, const double *values)
 {
-    return judged(rule, bound, upper, seeds, values).verdict;
+    return outcome_for(rule, bound, upper, seeds, values).verdict;
 }
 
 #define VALUES(...)                                                                                                    \
@@ -40,7 +40,7 @@ static bo_lab_verdict verdict(bo_lab_rule rule, double bound, double upper, size
 static void test_interval(void **state)
 {
     (void)state;
-    const bo_lab_outcome o = judged(BO_LAB_AT_LEAST, 0, 0, VALUES(1, 2, 3));
+    const bo_lab_outcome o = outcome_for(BO_LAB_AT_LEAST, 0, 0, VALUES(1, 2, 3));
     assert_close(o.mean, 2, 1e-15);
     assert_close(o.low, 2 - 5.7302, 1e-3);
     assert_close(o.high, 2 + 5.7302, 1e-3);
@@ -85,17 +85,17 @@ static void test_each(void **state)
     assert_int_equal(verdict(BO_LAB_EACH_AT_LEAST, 1, 0, VALUES(1, 2, 3)), BO_LAB_HELD);
     assert_int_equal(verdict(BO_LAB_EACH_AT_LEAST, 1.1, 0, VALUES(1, 2, 3)), BO_LAB_FAILED);
     assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 3, 0, VALUES(2)), BO_LAB_HELD); /* one seed is enough */
-    const bo_lab_outcome o = judged(BO_LAB_EACH_AT_MOST, 3, 0, VALUES(1, 2, 3));
+    const bo_lab_outcome o = outcome_for(BO_LAB_EACH_AT_MOST, 3, 0, VALUES(1, 2, 3));
     assert_true(o.low == 1 && o.high == 3 && o.mean == 2);
 }
 
 static void test_few(void **state)
 {
     (void)state;
-    const bo_lab_outcome one = judged(BO_LAB_AT_LEAST, -100, 0, VALUES(7));
+    const bo_lab_outcome one = outcome_for(BO_LAB_AT_LEAST, -100, 0, VALUES(7));
     assert_int_equal(one.verdict, BO_LAB_INCONCLUSIVE); /* no interval */
     assert_true(one.low == 7 && one.high == 7 && one.mean == 7);
-    const bo_lab_outcome two = judged(BO_LAB_AT_LEAST, -100, 0, VALUES(1, 2));
+    const bo_lab_outcome two = outcome_for(BO_LAB_AT_LEAST, -100, 0, VALUES(1, 2));
     assert_close(two.high - two.low, 2 * 63.657 * sqrt(0.5) / sqrt(2), 0.01);
     assert_int_equal(two.verdict, BO_LAB_HELD);
     assert_int_equal(verdict(BO_LAB_AT_LEAST, -1, 0, VALUES(1, 2)), BO_LAB_INCONCLUSIVE);
@@ -104,7 +104,7 @@ static void test_few(void **state)
 static void test_missing(void **state)
 {
     (void)state;
-    const bo_lab_outcome o = judged(BO_LAB_AT_LEAST, -100, 0, VALUES(1, NAN, 3));
+    const bo_lab_outcome o = outcome_for(BO_LAB_AT_LEAST, -100, 0, VALUES(1, NAN, 3));
     assert_int_equal(o.verdict, BO_LAB_INCONCLUSIVE);
     assert_true(isnan(o.mean) && o.low == 1 && o.high == 3);
     assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 3, 0, VALUES(1, NAN, 3)), BO_LAB_INCONCLUSIVE);
@@ -127,7 +127,7 @@ static void test_worst(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    const lab_experiment experiment = made_experiment(NULL);
+    const lab_experiment experiment = sample_experiment(NULL);
     const struct {
         double mean, each;
         bo_lab_verdict expected;

@@ -87,9 +87,9 @@ def print_lower():
     lower = normalizers.Lowercase()
     pairs = []
     for c in POINTS:
-        want = lower.normalize_str(chr(c))
-        if len(want) == 1 and want != chr(UTF8PROC.utf8proc_tolower(c)):
-            pairs.append((c, ord(want)))
+        expected = lower.normalize_str(chr(c))
+        if len(expected) == 1 and expected != chr(UTF8PROC.utf8proc_tolower(c)):
+            pairs.append((c, ord(expected)))
     print("/* Lower case that utf8proc does not know. */")
     print("static const bo_case LOWER[] = {%s};\n" % ", ".join("{0x%x, 0x%x}" % p for p in pairs))
 

@@ -57,7 +57,7 @@ TEXTS = ["Hello, world!", "It's the  naïve test 1234567", "", " leading", "東�
          "WE'LL don't x1y22z333", "<s> <|end|> tail", "…—“quoted” ½ ⅷ ١٢٣", "emoji👩‍👩‍👧 e\u0301"]
 
 
-def byte_letters():
+def byte_characters():
     """The letters of a byte-level vocabulary, in the order of the bytes' codes."""
     return sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
 
@@ -65,7 +65,7 @@ def byte_letters():
 def learn_bpe():
     model = tokenizers.Tokenizer(tokenizers.models.BPE())
     model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=VOCAB - 2, show_progress=False, initial_alphabet=byte_letters())
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=VOCAB - 2, show_progress=False, initial_alphabet=byte_characters())
     model.train_from_iterator(TEXTS * 3, trainer)
     data = json.loads(model.to_str())["model"]
     merges = [m if isinstance(m, str) else " ".join(m) for m in data["merges"]]
@@ -89,9 +89,9 @@ def add_bpe(writer, pre):
 def learn_pieces():
     """Pieces with scores, as SentencePiece orders them."""
     words = ["▁t", "he", "▁the", "in", "er", "▁a", "an", "▁the▁", "ll", "▁H", "ello", "el", "lo", "▁▁", "▁▁▁▁", "st"]
-    letters = sorted(set("".join(TEXTS).replace(" ", "▁")) - set("東京"))
+    characters = sorted(set("".join(TEXTS).replace(" ", "▁")) - set("東京"))
     pieces = [(w, -float(i)) for i, w in enumerate(words)]
-    pieces += [(c, -float(100 + i)) for i, c in enumerate(letters) if c not in words]
+    pieces += [(c, -float(100 + i)) for i, c in enumerate(characters) if c not in words]
     tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)] + [p for p, _ in pieces]
     scores = [0.0] * 259 + [s for _, s in pieces]
     types = [2, 3, 3] + [6] * 256 + [1] * len(pieces)
@@ -137,14 +137,14 @@ def encode_pieces(text, space_prefix):
     return out
 
 
-def check_own(directory, text, wanted):
+def check_trained(directory, text, reference):
     """Bochner's own tokenizer reads the file."""
     run = subprocess.run([BOCHNER, "tokenizer", "encode", str(directory), "--no-template", "--json"], input=text.encode(), capture_output=True,
                          check=False)
     found = json.loads(run.stdout) if run.returncode == 0 else run.stderr.decode()
     found = found["ids"] if isinstance(found, dict) else found
-    if found != wanted:
-        complain(f"{directory.name}: bochner encodes '{text}' as {found}, expected {wanted}")
+    if found != reference:
+        complain(f"{directory.name}: bochner encodes '{text}' as {found}, expected {reference}")
 
 
 def check_tokenizers(directory):
@@ -171,22 +171,22 @@ def check_tokenizers(directory):
         if not convert(path, directory / f"pre-{name}"):
             continue
         found = tokenizers.Tokenizer.from_file(str(directory / f"pre-{name}" / "tokenizer.json"))
-        own = tokenizers.Tokenizer(tokenizers.models.BPE(
+        trained = tokenizers.Tokenizer(tokenizers.models.BPE(
             vocab={t: i for i, t in enumerate(tokens)}, merges=[tuple(m.split(" ")) for m in merges],
             ignore_merges=name == "llama-bpe"))
-        own.pre_tokenizer = steps
+        trained.pre_tokenizer = steps
         if name == "qwen2":
-            own.normalizer = tokenizers.normalizers.NFC()
-        own.add_special_tokens(["<|end|>"])
-        own.add_tokens([tokenizers.AddedToken("<|user|>", normalized=False)])
+            trained.normalizer = tokenizers.normalizers.NFC()
+        trained.add_special_tokens(["<|end|>"])
+        trained.add_tokens([tokenizers.AddedToken("<|user|>", normalized=False)])
         bos = [VOCAB - 2] if name == "llama-bpe" else []
         for text in TEXTS:
             if name == "default" and any(c.isdigit() for c in text):
                 continue  # digits are split further
-            ids, wanted = found.encode(text).ids, bos + own.encode(text).ids
-            check_own(directory / f"pre-{name}", text, wanted[len(bos):])
-            if ids != wanted:
-                complain(f"{name}: '{text}' is encoded as {ids}, expected {wanted}")
+            ids, reference = found.encode(text).ids, bos + trained.encode(text).ids
+            check_trained(directory / f"pre-{name}", text, reference[len(bos):])
+            if ids != reference:
+                complain(f"{name}: '{text}' is encoded as {ids}, expected {reference}")
             if found.decode(ids) != text.replace("<|end|>", "") and name != "qwen2":
                 complain(f"{name}: '{text}' is decoded as '{found.decode(ids)}'")
     chat = json.loads((directory / "pre-gpt-2" / "tokenizer_config.json").read_text())
@@ -202,9 +202,9 @@ def check_pieces(directory, space_prefix):
     for text in TEXTS:
         if "<s>" in text:
             continue
-        ids, wanted = found(text).input_ids, encode_pieces(text, space_prefix)
-        if ids != wanted:
-            complain(f"{directory.name}: '{text}' is encoded as {ids}, expected {wanted}")
+        ids, reference = found(text).input_ids, encode_pieces(text, space_prefix)
+        if ids != reference:
+            complain(f"{directory.name}: '{text}' is encoded as {ids}, expected {reference}")
 
 
 # ---- models ---------------------------------------------------------------------------------------------------------
@@ -249,11 +249,11 @@ def write_gpt2(path, model, pre="gpt-2"):
     config = model.config
     writer = start(path, "gpt2", config, config.layer_norm_epsilon, layer_norm=True)
     writer.add_feed_forward_length(4 * WIDTH)
-    made = add_bpe(writer, pre)
+    vocabulary = add_bpe(writer, pre)
     turned = (".c_attn.weight", ".c_proj.weight", ".c_fc.weight")
     add_tensors(writer, gguf.MODEL_ARCH.GPT2, model, lambda name, x: x.T if name.endswith(turned) else x)
     finish(writer)
-    return made
+    return vocabulary
 
 
 def write_gated(path, arch, model, kind, change, more=None, pieces=True):
@@ -284,8 +284,8 @@ def check_logits(name, directory, model):
     if found.config.model_type != model.config.model_type:
         complain(f"{name}: model_type {found.config.model_type}, expected {model.config.model_type}")
     with torch.no_grad():
-        wanted, logits = model(ids).logits, found.float()(ids).logits
-    error = (wanted - logits).abs().max().item()
+        reference, logits = model(ids).logits, found.float()(ids).logits
+    error = (reference - logits).abs().max().item()
     print(f"{name}: largest difference of logits {error:.2g}")
     if not error < 1e-5:
         complain(f"{name}: logits differ by {error}")
@@ -400,10 +400,10 @@ def check_models(directory):
              w.add_rope_dimension_count(16), w.add_rope_scaling_orig_ctx_len(64),
              w.add_tensor("rope_factors_long.weight", np.array(long["long_factor"], np.float32)),
              w.add_tensor("rope_factors_short.weight", np.array(long["short_factor"], np.float32)))))
-    check_others(case, common)
+    check_other_families(case, common)
 
 
-def check_others(case, common):
+def check_other_families(case, common):
     t = transformers
     arch = gguf.MODEL_ARCH
 
@@ -500,7 +500,7 @@ def check_types(directory):
             for at in halves:
                 scale = rng.standard_normal(len(blocks)).astype(np.float16)
                 blocks[:, at:at + 2] = scale.view(np.uint8).reshape(-1, 2)
-        wanted = values if kind == types.F32 else gguf.quants.dequantize(raw, kind)
+        reference = values if kind == types.F32 else gguf.quants.dequantize(raw, kind)
         path = directory / f"type-{kind.name}.gguf"
         writer = gguf.GGUFWriter(str(path), "llama")
         for add, value in ((writer.add_block_count, 1), (writer.add_context_length, 16),
@@ -515,10 +515,10 @@ def check_types(directory):
             writer.add_tensor(f"blk.0.{name}.weight", np.ones(shape, np.float32))
         writer.add_tensor("output_norm.weight", np.ones(wide, np.float32))
         finish(writer)
-        check_decoded(directory, path, kind, wanted)
+        check_decoded(directory, path, kind, reference)
 
 
-def check_decoded(directory, path, kind, wanted):
+def check_decoded(directory, path, kind, reference):
     for dtype in ("source", "float32", "float16", "bfloat16"):
         out = directory / f"{path.stem}-{dtype}"
         if not convert(path, out, "--dtype", dtype):
@@ -526,7 +526,7 @@ def check_decoded(directory, path, kind, wanted):
         with transformers.modeling_utils.safe_open(out / "model.safetensors", "pt") as file:
             found = file.get_tensor("model.embed_tokens.weight")
         kept = {"F16": torch.float16, "BF16": torch.bfloat16}.get(kind.name, torch.float32)
-        expected = torch.from_numpy(wanted.copy()).to(kept if dtype == "source" else getattr(torch, dtype))
+        expected = torch.from_numpy(reference.copy()).to(kept if dtype == "source" else getattr(torch, dtype))
         if found.dtype != expected.dtype or not torch.equal(found, expected):
             difference = (found.float() - expected.float()).abs().max().item()
             complain(f"{kind.name} as {dtype}: {found.dtype}, differs by {difference} from {expected.dtype}")

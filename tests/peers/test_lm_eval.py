@@ -75,8 +75,8 @@ def check(model, docs, choices, result):
     samples = result["samples"]
     correct = 0
     for sample in samples["bochner_choice"]:
-        answers = [answer[0] if isinstance(answer[0], (list, tuple)) else answer for answer in sample["resps"]]
-        found = [(float(value), greedy in (True, "True")) for value, greedy in answers]
+        found_pairs = [response[0] if isinstance(response[0], (list, tuple)) else response for response in sample["resps"]]
+        found = [(float(value), greedy in (True, "True")) for value, greedy in found_pairs]
         expected = [score(model, sample["doc"]["question"], choice) for choice in choices]
         for (value, greedy), (reference, most_likely) in zip(found, expected):
             if abs(value - reference) > CLOSE or greedy != most_likely:

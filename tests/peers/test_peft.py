@@ -24,7 +24,7 @@ CONFIGS = {
 }
 
 
-def make_base(name):
+def create_base(name):
     torch.manual_seed(len(name))
     model = transformers.AutoModelForCausalLM.from_config(CONFIGS[name]).eval()
     with torch.no_grad():
@@ -40,12 +40,12 @@ def load_base(path):
     return transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
 
 
-def theirs(model):
+def peft_logits(model):
     with torch.no_grad():
         return model(torch.tensor(tokens, dtype=torch.long)).logits.numpy()
 
 
-def ours(path):
+def bochner_logits(path):
     out = work / "logits.npy"
     bochner("eval", path, "--ids", work / "ids.npy", "--logits-out", out, "--quiet")
     return numpy.load(out)
@@ -112,13 +112,13 @@ REFUSED = [
 def test_reading(bases):
     for family, what, settings in CASES:
         path, model = save_peft(bases[family], "adapter", **settings)
-        compare("%s, peft, %s" % (family, what), ours(path), theirs(model), theirs(load_base(bases[family])))
+        compare("%s, peft, %s" % (family, what), bochner_logits(path), peft_logits(model), peft_logits(load_base(bases[family])))
         shutil.rmtree(path)
-    for words, settings in REFUSED:
+    for message, settings in REFUSED:
         path, _ = save_peft(bases["llama"], "refused", r=2, **settings)
-        said = bochner("eval", path, "--ids", work / "ids.npy", status=None)
-        if words not in said:
-            fail("%s: expected an error that names it, found %s" % (words, said))
+        output = bochner("eval", path, "--ids", work / "ids.npy", status=None)
+        if message not in output:
+            fail("%s: expected an error that names it, found %s" % (message, output))
         shutil.rmtree(path)
 
 
@@ -133,16 +133,16 @@ def test_writing(bases):
                     "--lora-init", init, "--steps", 4, "--lr", 0.05, "--batch", 2,
                     "--warmup", 0, "--out", path, "--quiet", "--seed", 1)
             base = load_base(bases[family])
-            before = theirs(base)
+            before = peft_logits(base)
             model = peft.PeftModel.from_pretrained(base, path).eval()
-            compare("%s, Bochner, %s, %s" % (family, targets, init), ours(path), theirs(model), before)
+            compare("%s, Bochner, %s, %s" % (family, targets, init), bochner_logits(path), peft_logits(model), before)
             shutil.rmtree(path)
 
 
 def main():
-    bases = {name: make_base(name) for name in CONFIGS}
+    bases = {name: create_base(name) for name in CONFIGS}
     for name, path in bases.items():
-        error = difference(ours(path), theirs(load_base(path)))
+        error = difference(bochner_logits(path), peft_logits(load_base(path)))
         if not error < TOLERANCE:
             fail("%s: the logits of the base differ by %g" % (name, error))
     test_reading(bases)

@@ -26,17 +26,17 @@ def main():
     table.write_text("a,b,c,y\n" + "".join("%r,%r,%r,%r\n" % (*map(float, row), float(t)) for row, t in zip(x, y)))
     model = work / "y.model"
     bochner("fit", table, "--target", "y", "--features", "64", "--out", model, "--seed", "1")
-    ours, expected = safetensors_numpy.load_file(model), raw(model)
-    if not ours or set(ours) != set(expected):
-        fail("%s: the package finds other tensors: %s" % (model, sorted(set(ours) ^ set(expected))))
+    found, expected = safetensors_numpy.load_file(model), raw(model)
+    if not found or set(found) != set(expected):
+        fail("%s: the package finds other tensors: %s" % (model, sorted(set(found) ^ set(expected))))
     for name, array in expected.items():
-        if ours[name].shape != array.shape or (ours[name] != array).any():
+        if found[name].shape != array.shape or (found[name] != array).any():
             fail("%s: tensor %s differs" % (model, name))
     with safetensors.safe_open(model, "numpy") as file:
         metadata = file.metadata()
     # Written by the package without Bochner's checksum and in another order: predictions stay the same.
     again = work / "again.model"
-    safetensors_numpy.save_file(ours, again, {k: v for k, v in metadata.items() if k != "bochner.checksum"})
+    safetensors_numpy.save_file(found, again, {k: v for k, v in metadata.items() if k != "bochner.checksum"})
     if bochner("predict", model, table) != bochner("predict", again, table):
         fail("predictions change when the safetensors package writes the file")
 

@@ -243,13 +243,13 @@ def charsmap():
     def build(prefix, node):
         children = sorted({k[len(prefix)] for k in values if len(k) > len(prefix) and k.startswith(prefix)})
         leaf = prefix in values
-        wanted = ([0] if leaf else []) + children
-        if not wanted:
+        entries = ([0] if leaf else []) + children
+        if not entries:
             return
-        offset = next(o for o in range(1, 1024) if all((node ^ o ^ c) not in used and (node ^ o ^ c) < len(units) for c in wanted))
+        offset = next(o for o in range(1, 1024) if all((node ^ o ^ c) not in used and (node ^ o ^ c) < len(units) for c in entries))
         units[node] |= offset << 10 | (1 << 8 if leaf else 0)
         base = node ^ offset
-        used.update(base ^ c for c in wanted)
+        used.update(base ^ c for c in entries)
         if leaf:
             units[base] = 1 << 31 | values[prefix]
         for c in children:
@@ -282,7 +282,7 @@ def unigram(byte_fallback=False, split=True, scheme="always", normalizer=None, m
     return edit(t, change)
 
 
-def words():
+def draw_words():
     t = Tokenizer(models.WordLevel(unk_token="<unk>"))
     t.pre_tokenizer = pre_tokenizers.Whitespace()
     return train(t, "wordlevel", 300, special_tokens=["<unk>"])
@@ -386,7 +386,7 @@ def published():
     yield "unigram whole", unigram(split=False, scheme="first", normalizer=normalizers.Sequence([normalizers.Strip(), normalizers.NFKD()]))
     yield "unigram charsmap", unigram(map_characters=True)
     yield "unigram charsmap first", unigram(map_characters=True, scheme="first", split=False)
-    yield "words", words()
+    yield "words", draw_words()
     yield "suffix", classic(suffix="</w>")
     yield "prefix", classic(prefix="##")
     yield "both", classic(prefix="@@", suffix="</w>", fuse_unk=True)
@@ -447,29 +447,29 @@ class Report:
     def __init__(self):
         self.compared = self.wrong = 0
 
-    def difference(self, name, what, text, ours, theirs):
+    def difference(self, name, what, text, found, expected):
         self.wrong += 1
         if self.wrong <= 40:
-            first = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), min(len(ours), len(theirs)))
-            print(f"{name}: {what} of {text!r:.400}\n  differs at {first}: {ours[first:first + 12]!r} instead of "
-                  f"{theirs[first:first + 12]!r}")
+            first = next((i for i, (a, b) in enumerate(zip(found, expected)) if a != b), min(len(found), len(expected)))
+            print(f"{name}: {what} of {text!r:.400}\n  differs at {first}: {found[first:first + 12]!r} instead of "
+                  f"{expected[first:first + 12]!r}")
 
 
 def compare_ids(report, name, tokenizer, path, texts):
     encoded = []
     for special, plain in ((True, False), (False, False), (False, True)):
         options = ([] if special else ["--no-template"]) + (["--plain"] if plain else [])
-        answers, failure = run("encode", path, texts, *options)
-        if answers is None:
+        results, failure = run("encode", path, texts, *options)
+        if results is None:
             report.wrong += 1
             print(f"{name}: {failure}")
             return None
         tokenizer.encode_special_tokens = plain
-        for text, answer in zip(texts, answers):
+        for text, result in zip(texts, results):
             expected = tokenizer.encode(text, add_special_tokens=special).ids
             report.compared += 1
-            if answer["ids"] != expected:
-                report.difference(name, f"encoding {options}", text, answer["ids"], expected)
+            if result["ids"] != expected:
+                report.difference(name, f"encoding {options}", text, result["ids"], expected)
             if special:
                 encoded.append(expected)
     tokenizer.encode_special_tokens = False
@@ -478,16 +478,16 @@ def compare_ids(report, name, tokenizer, path, texts):
 
 def compare_texts(report, name, tokenizer, path, lists):
     for skip in (False, True):
-        answers, failure = run("decode", path, lists, *(["--skip-special"] if skip else []))
-        if answers is None:
+        results, failure = run("decode", path, lists, *(["--skip-special"] if skip else []))
+        if results is None:
             report.wrong += 1
             print(f"{name}: {failure}")
             return
-        for ids, answer in zip(lists, answers):
+        for ids, result in zip(lists, results):
             expected = tokenizer.decode(ids, skip_special_tokens=skip)
             report.compared += 1
-            if squeeze(answer["text"]) != squeeze(expected):
-                report.difference(name, f"decoding (skip {skip})", ids, answer["text"], expected)
+            if squeeze(result["text"]) != squeeze(expected):
+                report.difference(name, f"decoding (skip {skip})", ids, result["text"], expected)
 
 
 FIXED = ["Hello world, it's WE'LL  naïve 12345!\n\n x", " <s>漢字 日本語\ttool Wort</s> e\u0301 ½ \u180e",

@@ -10,13 +10,13 @@ work = directory()
 transformers.utils.logging.disable_progress_bar()
 
 
-def theirs(path, ids):
+def transformers_logits(path, ids):
     model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
     with torch.no_grad():
         return model, model(torch.tensor(ids, dtype=torch.long)).logits.numpy()
 
 
-def ours(path, ids):
+def bochner_logits(path, ids):
     numpy.save(work / "ids.npy", ids)
     bochner("eval", path, "--ids", work / "ids.npy", "--logits-out", work / "logits.npy", "--quiet")
     return numpy.load(work / "logits.npy")
@@ -25,8 +25,8 @@ def ours(path, ids):
 def same_logits(what, path):
     vocab = json.loads((path / "config.json").read_text())["vocab_size"]
     ids = numpy.random.default_rng(1).integers(0, vocab, size=(2, 20)).astype("int32")
-    model, expected = theirs(path, ids)
-    error = difference(ours(path, ids), expected)
+    model, expected = transformers_logits(path, ids)
+    error = difference(bochner_logits(path, ids), expected)
     if not error < TOLERANCE:
         fail("%s: the logits differ by %g" % (what, error))
     print("%-45s logits differ by %.1e" % (what, error))
@@ -113,9 +113,9 @@ def test_shards():
             fail("%s: expected several shards, found %s" % (name, sorted(p.name for p in out.iterdir())))
         same_logits("%s in %d shards" % (name, len(list(out.glob("model-*.safetensors")))), out)
         next(iter(sorted(out.glob("model-00002*")))).unlink()
-        said = bochner("eval", out, "--ids", work / "ids.npy", status=None)
-        if "missing shards (1 of" not in said or "model-00002" not in said:
-            fail("a missing shard: %s" % said)
+        output = bochner("eval", out, "--ids", work / "ids.npy", status=None)
+        if "missing shards (1 of" not in output or "model-00002" not in output:
+            fail("a missing shard: %s" % output)
         shutil.rmtree(out)
 
 

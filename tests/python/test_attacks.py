@@ -177,8 +177,8 @@ def test_results_are_never_overwritten(rng):
     np.testing.assert_array_equal(part, copy[2:5, ::3])
     np.testing.assert_array_equal(np.asarray(whole), copy)
     np.testing.assert_array_equal(shared, copy)
-    seen = np.ctypeslib.as_array(address.data_as(ctypes.POINTER(ctypes.c_float)), copy.shape)
-    np.testing.assert_array_equal(seen, copy)
+    view = np.ctypeslib.as_array(address.data_as(ctypes.POINTER(ctypes.c_float)), copy.shape)
+    np.testing.assert_array_equal(view, copy)
     several = [result(0) for _ in range(6)]
     assert len({array.__array_interface__["data"][0] for array in several}) == 6
     assert all(np.array_equal(array, copy) for array in several)
@@ -306,17 +306,17 @@ def test_a_window_larger_than_the_text_takes_no_time(rng):
 
 
 def test_every_damaged_byte_of_a_state_is_found(qkv):
-    made = bochner.Attention("favor", heads=4, dim=8, causal=True, features=16)
-    state = bochner.State(made)
+    instance = bochner.Attention("favor", heads=4, dim=8, causal=True, features=16)
+    state = bochner.State(instance)
     state.extend(*(array[0] for array in qkv))
     data = state.tobytes()
     for at in range(0, len(data), 7):
         damaged = bytearray(data)
         damaged[at] ^= 16
         with pytest.raises(bochner.BochnerError):
-            bochner.State.frombytes(made, damaged)
+            bochner.State.frombytes(instance, damaged)
     with pytest.raises(bochner.BochnerError):
-        bochner.State.frombytes(made, data[:-1])
+        bochner.State.frombytes(instance, data[:-1])
     with pytest.raises(TypeError):
         bochner.State.frombytes("favor", data)
 
@@ -353,15 +353,15 @@ def test_damaged_bytes(model, rows, rng):
 
 def test_redraw_while_other_threads_compute(qkv):
     q, k, v = (array[0] for array in qkv)
-    made = bochner.Attention("favor++", heads=4, dim=8, causal=True, features=32)
-    made.calibrate(q, k)
-    expected = made(q, k, v)
+    instance = bochner.Attention("favor++", heads=4, dim=8, causal=True, features=32)
+    instance.calibrate(q, k)
+    expected = instance(q, k, v)
     draws = iter(range(10**9))
-    together(lambda: made.redraw(next(draws)), lambda: made.calibrate(q, k), lambda: made(q, k, v), lambda: made.measure(q, k, v))
-    made.calibrate(q, k)
-    np.testing.assert_array_equal(made(q, k, v), expected)
-    made.redraw(3)
-    assert not np.array_equal(made(q, k, v), expected)
+    together(lambda: instance.redraw(next(draws)), lambda: instance.calibrate(q, k), lambda: instance(q, k, v), lambda: instance.measure(q, k, v))
+    instance.calibrate(q, k)
+    np.testing.assert_array_equal(instance(q, k, v), expected)
+    instance.redraw(3)
+    assert not np.array_equal(instance(q, k, v), expected)
 
 
 def test_fit_while_other_threads_predict(rows):

@@ -51,7 +51,7 @@ def test_dimensions_and_grouped_queries(qkv):
 @pytest.mark.parametrize("kind", bochner.attention_kinds())
 def test_every_kind_runs_and_decodes(qkv, kind):
     q, k, v = (array[0] for array in qkv)
-    made = bochner.Attention(kind, heads=4, dim=16, causal=True, capacity=64 if kind in ("softmax", "power") else None)
+    layer = bochner.Attention(kind, heads=4, dim=16, causal=True, capacity=64 if kind in ("softmax", "power") else None)
     parameters, at = {}, {}
     if kind in ("rfa-gate", "gated-delta", "gated-ridge"):
         parameters["log_gate"] = np.full((4, 60), -0.1, np.float32)
@@ -59,11 +59,11 @@ def test_every_kind_runs_and_decodes(qkv, kind):
         parameters["log_gate"] = np.full((4, 60, 16), -0.1, np.float32)
     if kind in ("favor++", "favor#"):
         with pytest.raises(bochner.BochnerError, match="calibrat"):
-            made(q, k, v)
-        assert made.calibrate(q, k)["rows"] > 0
-    whole = made(q, k, v, **parameters)
+            layer(q, k, v)
+        assert layer.calibrate(q, k)["rows"] > 0
+    whole = layer(q, k, v, **parameters)
     assert whole.shape == q.shape and np.isfinite(whole).all()
-    state = bochner.State(made)
+    state = bochner.State(layer)
     cut = {name: value[:, :59] for name, value in parameters.items()}
     at = {name: value[:, 59] for name, value in parameters.items()}
     first = state.extend(q[:, :59], k[:, :59], v[:, :59], **cut)
@@ -160,12 +160,12 @@ def test_precision(qkv):
 
 def test_states_are_plain_bytes(qkv):
     q, k, v = qkv
-    made = bochner.Attention("favor", heads=4, dim=16, causal=True, features=32, seed=3)
-    state = bochner.State(made, sequences=2)
+    layer = bochner.Attention("favor", heads=4, dim=16, causal=True, features=32, seed=3)
+    state = bochner.State(layer, sequences=2)
     empty = state.nbytes
     state.extend(q, k, v)
-    assert state.nbytes == empty == 2 * made.state_bytes  # it does not grow
-    fork, restored, pickled = state.copy(), bochner.State.frombytes(made, state.tobytes()), pickle.loads(pickle.dumps(state))
+    assert state.nbytes == empty == 2 * layer.state_bytes  # it does not grow
+    fork, restored, pickled = state.copy(), bochner.State.frombytes(layer, state.tobytes()), pickle.loads(pickle.dumps(state))
     expected = state.step(q[:, :, 0], k[:, :, 0], v[:, :, 0])
     for other in (fork, restored, pickled):
         assert other.tokens == 60  # the step of the original did not change it
@@ -173,32 +173,32 @@ def test_states_are_plain_bytes(qkv):
 
 
 def test_states_of_others_and_damaged_ones_are_refused(qkv):
-    made = bochner.Attention("favor", heads=4, dim=16, causal=True, features=32)
+    layer = bochner.Attention("favor", heads=4, dim=16, causal=True, features=32)
     other = bochner.Attention("favor", heads=4, dim=16, causal=True, features=32, seed=9)
-    data = bytearray(bochner.State(made).tobytes())
+    data = bytearray(bochner.State(layer).tobytes())
     with pytest.raises(bochner.InvalidArgumentError):
         bochner.State.frombytes(other, data)
     with pytest.raises(bochner.InvalidArgumentError, match="bytes"):
-        bochner.State.frombytes(made, data[:-1])
+        bochner.State.frombytes(layer, data[:-1])
     with pytest.raises(bochner.InvalidArgumentError):
-        bochner.State.frombytes(made, b"")
+        bochner.State.frombytes(layer, b"")
     data[0] ^= 255
     with pytest.raises(bochner.BochnerError):
-        bochner.State.frombytes(made, data)
+        bochner.State.frombytes(layer, data)
 
 
 def test_attention_survives_pickling(qkv):
-    made = bochner.Attention("favor", heads=4, dim=16, features=32, seed=3)
-    made.redraw(2)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(made))(*qkv), made(*qkv))
+    layer = bochner.Attention("favor", heads=4, dim=16, features=32, seed=3)
+    layer.redraw(2)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(layer))(*qkv), layer(*qkv))
 
 
 def test_measured_error_is_the_error(qkv):
-    made = bochner.Attention("favor", heads=4, dim=16, features=64, causal=True)
+    layer = bochner.Attention("favor", heads=4, dim=16, features=64, causal=True)
     q, k, v = qkv
     exact = softmax_attention(*(array.astype(np.float64) for array in qkv), True)
-    report = made.measure(q, k, v, queries=120)
-    assert report.against_softmax == pytest.approx(np.linalg.norm(made(q, k, v) - exact) / np.linalg.norm(exact), rel=1e-3)
+    report = layer.measure(q, k, v, queries=120)
+    assert report.against_softmax == pytest.approx(np.linalg.norm(layer(q, k, v) - exact) / np.linalg.norm(exact), rel=1e-3)
     assert "against_softmax" in report._repr_html_() and "against_softmax" in repr(report)
 
 
@@ -257,7 +257,7 @@ def test_bad_settings(qkv):
 
 
 def test_a_calibrated_attention_is_not_pickled(qkv):
-    made = bochner.Attention("favor++", heads=4, dim=16, features=32)
-    made.calibrate(*qkv[:2])
+    layer = bochner.Attention("favor++", heads=4, dim=16, features=32)
+    layer.calibrate(*qkv[:2])
     with pytest.raises(bochner.BochnerError, match="calibrated"):
-        pickle.dumps(made)
+        pickle.dumps(layer)

@@ -36,10 +36,10 @@ def test_attention(kind: str) -> None:
 
 
 def test_an_attention_keeps_its_device() -> None:
-    made = bochner.Attention("favor", heads=2, dim=8, causal=True, device="cuda:0")
-    assert "device='cuda:0'" in repr(made)
-    again = pickle.loads(pickle.dumps(made))
-    np.testing.assert_array_equal(again(Q, K, V), made(Q, K, V))
+    layer = bochner.Attention("favor", heads=2, dim=8, causal=True, device="cuda:0")
+    assert "device='cuda:0'" in repr(layer)
+    again = pickle.loads(pickle.dumps(layer))
+    np.testing.assert_array_equal(again(Q, K, V), layer(Q, K, V))
     assert again._device == "cuda:0" and contexts("cuda:0") > 0
     with pytest.raises(bochner.InvalidArgumentError, match="float64' is computed on the CPU"):
         bochner.Attention("favor", heads=2, dim=8, precision="float64", device="cuda")

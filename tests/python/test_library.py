@@ -56,10 +56,10 @@ def test_errors_carry_the_message_of_the_library():
 
 
 def test_devices_are_named():
-    made = bochner.features.RandomFeatures(features=8, device="gpu").fit(np.ones((2, 3)))
+    fitted = bochner.features.RandomFeatures(features=8, device="gpu").fit(np.ones((2, 3)))
     idle = {key: len(contexts) for key, contexts in _library._idle.items()}
     with pytest.raises(bochner.InvalidArgumentError, match="gpu.*expected cpu, cuda, cuda:N or auto"):
-        made.transform(np.ones((2, 3)))
+        fitted.transform(np.ones((2, 3)))
     with pytest.raises(bochner.InvalidArgumentError, match="gpu.*expected cpu, cuda, cuda:N or auto"):
         bochner.attention(np.ones((4, 2)), np.ones((4, 2)), np.ones((4, 2)), device="gpu")
     with pytest.raises(bochner.InvalidArgumentError, match="device: expected 'cpu'.*found 0"):
@@ -67,21 +67,21 @@ def test_devices_are_named():
     with pytest.raises(TypeError, match="unknown setting 'device'"):
         bochner.features.kernel([[1.0]], device="cpu")
     assert {key: len(contexts) for key, contexts in _library._idle.items()} == idle
-    made.set_params(device="cpu").transform(np.ones((2, 3)))
+    fitted.set_params(device="cpu").transform(np.ones((2, 3)))
 
 
 def test_threads_share_an_attention_and_a_state(rng):
     q, k, v = rng.standard_normal((3, 4, 200, 16), np.float32)
-    made = bochner.Attention("favor", heads=4, dim=16, causal=True, features=32)
-    expected, shared, failures = made(q, k, v), bochner.State(made), []
+    fitted = bochner.Attention("favor", heads=4, dim=16, causal=True, features=32)
+    expected, shared, failures = fitted(q, k, v), bochner.State(fitted), []
 
     def work():
         try:
             for _ in range(20):
-                np.testing.assert_array_equal(made(q, k, v), expected)
+                np.testing.assert_array_equal(fitted(q, k, v), expected)
                 shared.extend(q, k, v)
                 with pytest.raises(ValueError):
-                    made(q * np.nan, k, v)
+                    fitted(q * np.nan, k, v)
         except BaseException as error:
             failures.append(error)
 
@@ -236,10 +236,10 @@ def test_callbacks_pass_their_exceptions_on():
         raise Stop
 
     with pytest.raises(Stop):
-        with _library.long_context(progress) as taken:
-            taken.error = None
-            if _library._pass_progress(id(taken), b"testing", 1.0, 2.0) is False:
-                raise taken.error
+        with _library.long_context(progress) as ctx:
+            ctx.error = None
+            if _library._pass_progress(id(ctx), b"testing", 1.0, 2.0) is False:
+                raise ctx.error
 
 
 def test_log_messages_reach_logging(caplog):

@@ -192,18 +192,18 @@ def test_blocks(name, tmp_path):
     model = tiny(layers=7, blocks=given, seed=3)
     found = model.config.blocks
     assert len(found) == len(given)
-    for block, wanted in zip(found, given):
-        assert {name: block[name] for name in wanted} == (wanted if len(given) > 1 else {**wanted, "repeat": 1})
+    for block, required in zip(found, given):
+        assert {name: block[name] for name in required} == (required if len(given) > 1 else {**required, "repeat": 1})
     order = [block for block in given for _ in range(block.get("repeat", 1))]
     for layer, kind in enumerate(model.attention):
         expected = order[layer % len(order)]
-        wanted = expected.get("mixer") or expected.get("attention", "rfa-gate")
-        assert kind == (wanted if isinstance(wanted, str) else wanted["kind"])
+        required = expected.get("mixer") or expected.get("attention", "rfa-gate")
+        assert kind == (required if isinstance(required, str) else required["kind"])
     logits = model.logits("to be or not to be")
     model.save(tmp_path / "model")
-    others = [bochner.Model.load(tmp_path / "model"), bochner.Model.frombytes(model.tobytes()),
+    copies = [bochner.Model.load(tmp_path / "model"), bochner.Model.frombytes(model.tobytes()),
               bochner.Model.create(**{name: value for name, value in model.config.items() if name != "vocab"})]  # fmt: skip
-    for other in others:
+    for other in copies:
         assert np.array_equal(other.logits("to be or not to be"), logits)
         assert other.config == model.config
     session = model.session()
@@ -229,11 +229,11 @@ def test_settings_of_all_blocks():
     assert [block["features"] for block in mapped.config.blocks] == [4, 5]
 
 
-@pytest.mark.parametrize("others", [[], [{"mlp": "gelu"}]])
-def test_blocks_with_lists_of_layers(others):
+@pytest.mark.parametrize("extra_blocks", [[], [{"mlp": "gelu"}]])
+def test_blocks_with_lists_of_layers(extra_blocks):
     """`layers` of a model is a number, and that of a block is a list of layers."""
     inner = '[{"type": "linear", "width": 8}, {"type": "tanh"}, {"type": "linear", "width": 32}]'
-    model = tiny(layers=2, blocks=[{"layers": inner}, *others])
+    model = tiny(layers=2, blocks=[{"layers": inner}, *extra_blocks])
     assert model.config.layers == 2 and json.loads(model.config.blocks[0]["layers"])[1]["type"] == "tanh"
     again = bochner.Model.create(**{name: value for name, value in model.config.items() if name != "vocab"})
     assert again.config == model.config and again.weights.keys() == model.weights.keys()
@@ -285,9 +285,9 @@ def test_load_refuses(tmp_path, directory):
 def test_saving_and_pickling(model, directory, tmp_path):
     logits = model.logits("hello")
     model.save(tmp_path / "one.safetensors")
-    others = [bochner.Model(directory), bochner.Model.load(tmp_path / "one.safetensors"), copy.deepcopy(model),
+    copies = [bochner.Model(directory), bochner.Model.load(tmp_path / "one.safetensors"), copy.deepcopy(model),
               pickle.loads(pickle.dumps(model)), bochner.Model.frombytes(bytearray(model.tobytes()))]  # fmt: skip
-    for other in others:
+    for other in copies:
         assert np.array_equal(other.logits("hello"), logits)
         assert other.tokenizer == model.tokenizer
 
@@ -601,8 +601,8 @@ def test_generate_refuses(model, options):
 
 def test_odd_prompts(model):
     assert model.generate("abc", max_tokens=0).text() == ""
-    first, *others = (model.generate(prompt, max_tokens=5, seed=1).run().ids for prompt in ("", None, []))
-    assert others == [first, first]
+    first, *copies = (model.generate(prompt, max_tokens=5, seed=1).run().ids for prompt in ("", None, []))
+    assert copies == [first, first]
     assert model.generate("abc", temperature=0).run().ids == model.generate("abc", greedy=True).run().ids
     assert model.generate(np.array([1, 2], np.uint8), max_tokens=np.int64(3), seed=np.uint64(2)).run().prompt_tokens == 2
     with pytest.raises(bochner.InvalidArgumentError, match="no tokenizer"):

@@ -94,11 +94,11 @@ def test_a_table_as_with_the_command(tmp_path):
     assert written["prediction"].tolist() == model.predict(inputs).tolist()
     (tmp_path / "labels.csv").write_text("\n".join(["kind", *kinds]) + "\n")
     labels = {"run": [], "python": ["--labels", tmp_path / "labels.csv"]}
-    own = model.evaluate(inputs, kinds)
+    python_result = model.evaluate(inputs, kinds)
     for name, option in labels.items():
         result = command("eval", tmp_path / name, "--data", tmp_path / "t.csv", *option, "--json")
-        assert result["loss"] == pytest.approx(own.loss, rel=1e-6) and result["accuracy"] == pytest.approx(own.accuracy)
-    assert other.evaluate(x, y).loss == own.loss
+        assert result["loss"] == pytest.approx(python_result.loss, rel=1e-6) and result["accuracy"] == pytest.approx(python_result.accuracy)
+    assert other.evaluate(x, y).loss == python_result.loss
 
 
 @needs_command
@@ -335,9 +335,9 @@ def test_runs_resume_and_stop(tmp_path):
     again = bochner.Model.describe(MLP, x, y)
     again.fit(x, y, steps=12, directory=tmp_path / "part", eval_every=6, resume=True)
     assert same_weights(again, whole) and same_weights(bochner.Model(tmp_path / "part"), whole)
-    seen = []
-    part.fit(x, y, steps=4, eval_every=4, callback=lambda report: seen.append(part.predict(x[:2])))
-    assert len(seen) >= 4
+    reports = []
+    part.fit(x, y, steps=4, eval_every=4, callback=lambda report: reports.append(part.predict(x[:2])))
+    assert len(reports) >= 4
     with pytest.raises(ZeroDivisionError):
         part.fit(x, y, steps=4, eval_every=4, callback=lambda report: 1 / 0)
 

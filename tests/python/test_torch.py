@@ -42,26 +42,26 @@ def few_features(kind):
 def inputs_of(kind, dtype, tokens=6, heads=2, dim=4):
     """Queries, keys, values and the inputs per token of a kind, all with gradients."""
     q, k, v = (torch.randn(2, heads, tokens, dim, dtype=dtype) for _ in range(3))
-    made = {"q": q, "k": k, "v": v}
+    arrays = {"q": q, "k": k, "v": v}
     if kind in ("rfa-gate", "gated-delta", "gated-ridge"):
-        made["log_gate"] = -torch.rand(2, heads, tokens, dtype=dtype)
+        arrays["log_gate"] = -torch.rand(2, heads, tokens, dtype=dtype)
     if kind == "gla":
-        made["log_gate"] = -torch.rand(2, heads, tokens, dim, dtype=dtype)
+        arrays["log_gate"] = -torch.rand(2, heads, tokens, dim, dtype=dtype)
     if kind in ("delta", "gated-delta", "ridge", "gated-ridge"):
-        made["beta"] = torch.rand(2, heads, tokens, dtype=dtype)
-    return {name: tensor.requires_grad_() for name, tensor in made.items()}
+        arrays["beta"] = torch.rand(2, heads, tokens, dtype=dtype)
+    return {name: tensor.requires_grad_() for name, tensor in arrays.items()}
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_softmax_equals_pytorch(causal):
-    given = inputs_of("softmax", torch.float32, tokens=50, dim=16)
-    out = bt.attention(given["q"], given["k"], given["v"], causal=causal)
-    expected = sdpa(given["q"], given["k"], given["v"], causal)
+    inputs = inputs_of("softmax", torch.float32, tokens=50, dim=16)
+    out = bt.attention(inputs["q"], inputs["k"], inputs["v"], causal=causal)
+    expected = sdpa(inputs["q"], inputs["k"], inputs["v"], causal)
     torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
     direction = torch.randn_like(out)
-    ours = torch.autograd.grad(out, [given[n] for n in "qkv"], direction)
-    theirs = torch.autograd.grad(expected, [given[n] for n in "qkv"], direction)
-    for one, other in zip(ours, theirs):
+    actual = torch.autograd.grad(out, [inputs[n] for n in "qkv"], direction)
+    reference = torch.autograd.grad(expected, [inputs[n] for n in "qkv"], direction)
+    for one, other in zip(actual, reference):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
 
 
@@ -72,8 +72,8 @@ def test_gradients_in_float64(kind):
     with torch.no_grad():
         for parameter in module.parameters():
             parameter += 0.1 * torch.rand_like(parameter)
-    given = inputs_of(kind, torch.float64)
-    names, parameters = list(given), dict(module.named_parameters())
+    inputs = inputs_of(kind, torch.float64)
+    names, parameters = list(inputs), dict(module.named_parameters())
 
     def call(*tensors):
         for name, tensor in zip(parameters, tensors[len(names) :]):
@@ -81,20 +81,20 @@ def test_gradients_in_float64(kind):
         values = dict(zip(names, tensors))
         return module(values["q"], values["k"], values["v"], values.get("log_gate"), values.get("beta"))
 
-    assert torch.autograd.gradcheck(call, (*given.values(), *parameters.values()), eps=1e-6, atol=1e-6, rtol=1e-4)
+    assert torch.autograd.gradcheck(call, (*inputs.values(), *parameters.values()), eps=1e-6, atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_float32_agrees_with_float64(kind):
     module = bt.Attention(kind, heads=2, dim=4, causal=True, **few_features(kind))
-    given = inputs_of(kind, torch.float32)
-    double = {name: tensor.detach().double().requires_grad_() for name, tensor in given.items()}
+    inputs = inputs_of(kind, torch.float32)
+    double = {name: tensor.detach().double().requires_grad_() for name, tensor in inputs.items()}
 
     def gradients(values, one):
         out = one(values["q"], values["k"], values["v"], values.get("log_gate"), values.get("beta"))
         return [out, *torch.autograd.grad(out.square().sum(), [*values.values(), *one.parameters()])]
 
-    for low, high in zip(gradients(given, module), gradients(double, copy.deepcopy(module).double())):
+    for low, high in zip(gradients(inputs, module), gradients(double, copy.deepcopy(module).double())):
         torch.testing.assert_close(low.double(), high, rtol=2e-3, atol=2e-4)
 
 
@@ -168,23 +168,23 @@ Q = np.ones((1, 2, 3, 4), np.float32)
     ],
 )
 def test_errors_have_the_words_of_the_numpy_interface(change, settings):
-    given = {"q": Q, "k": Q, "v": Q, **change}
-    with pytest.raises((TypeError, ValueError)) as ours:
-        bochner.attention(**given, **settings)
-    tensors = {name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in {**given, **settings}.items()}
-    with pytest.raises((TypeError, ValueError)) as theirs:
+    inputs = {"q": Q, "k": Q, "v": Q, **change}
+    with pytest.raises((TypeError, ValueError)) as actual:
+        bochner.attention(**inputs, **settings)
+    tensors = {name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in {**inputs, **settings}.items()}
+    with pytest.raises((TypeError, ValueError)) as reference:
         bt.attention(**tensors)
-    assert str(theirs.value) == str(ours.value) and theirs.type is ours.type
+    assert str(reference.value) == str(actual.value) and reference.type is actual.type
 
 
 def test_unknown_arguments_of_modules_are_refused():
     for call in (
-        lambda **given: bt.attention(*torch.ones(3, 1, 2, 3, 4).unbind(), **given),
-        lambda **given: bt.Attention("favor", heads=2, dim=4, **given),
-        lambda **given: bt.FavorAttention(heads=2, dim=4, **given),
-        lambda **given: bt.MultiheadAttention(8, 2, **given),
-        lambda **given: bt.replace_attention(torch.nn.Linear(2, 2), "favor", **given),
-        lambda **given: bt.register_transformers("another", "favor", **given),
+        lambda **inputs: bt.attention(*torch.ones(3, 1, 2, 3, 4).unbind(), **inputs),
+        lambda **inputs: bt.Attention("favor", heads=2, dim=4, **inputs),
+        lambda **inputs: bt.FavorAttention(heads=2, dim=4, **inputs),
+        lambda **inputs: bt.MultiheadAttention(8, 2, **inputs),
+        lambda **inputs: bt.replace_attention(torch.nn.Linear(2, 2), "favor", **inputs),
+        lambda **inputs: bt.register_transformers("another", "favor", **inputs),
     ):
         for value in (None, 8):
             with pytest.raises(TypeError, match="unknown setting 'featurs'; did you mean 'features'"):
@@ -211,43 +211,43 @@ def test_precision_of_tensors():
 @pytest.mark.parametrize("kdim", [None, 24])
 @pytest.mark.parametrize("bias", [False, True])
 def test_multihead_attention_equals_that_of_pytorch(batch_first, kdim, bias):
-    theirs = torch.nn.MultiheadAttention(32, 4, bias=bias, batch_first=batch_first, kdim=kdim, vdim=kdim)
-    ours = bt.MultiheadAttention(32, 4, bias=bias, batch_first=batch_first, kdim=kdim, vdim=kdim, kind="softmax")
-    missing = ours.load_state_dict(theirs.state_dict())
+    reference = torch.nn.MultiheadAttention(32, 4, bias=bias, batch_first=batch_first, kdim=kdim, vdim=kdim)
+    actual = bt.MultiheadAttention(32, 4, bias=bias, batch_first=batch_first, kdim=kdim, vdim=kdim, kind="softmax")
+    missing = actual.load_state_dict(reference.state_dict())
     assert not missing.missing_keys and not missing.unexpected_keys
-    assert list(ours.state_dict()) == list(theirs.state_dict())
+    assert list(actual.state_dict()) == list(reference.state_dict())
     q = torch.randn(3, 7, 32)
     x = q if kdim is None else torch.randn(3, 9, kdim)
     if not batch_first:
         q, x = q.transpose(0, 1), x.transpose(0, 1)
-    expected, weights = theirs(q, x, x)
-    out, found = ours(q, x, x, need_weights=True)
+    expected, weights = reference(q, x, x)
+    out, found = actual(q, x, x, need_weights=True)
     torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found, weights, rtol=1e-4, atol=1e-5)
-    assert ours(q, x, x)[1] is None
-    _, heads = ours(q, x, x, need_weights=True, average_attn_weights=False)
+    assert actual(q, x, x)[1] is None
+    _, heads = actual(q, x, x, need_weights=True, average_attn_weights=False)
     assert heads.shape == (3, 4, *found.shape[1:])
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_padding_is_left_out(causal):
-    theirs = torch.nn.MultiheadAttention(32, 4, batch_first=True)
-    ours = bt.MultiheadAttention(32, 4, batch_first=True, kind="softmax")
-    ours.load_state_dict(theirs.state_dict())
+    reference = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+    actual = bt.MultiheadAttention(32, 4, batch_first=True, kind="softmax")
+    actual.load_state_dict(reference.state_dict())
     x = torch.randn(3, 8, 32)
     padding = torch.zeros(3, 8, dtype=torch.bool)
     padding[0, 5:], padding[1, 2:] = True, True
     mask = torch.ones(8, 8).triu(1).bool() if causal else None
-    expected, _ = theirs(x, x, x, key_padding_mask=padding, attn_mask=mask)
-    out, _ = ours(x, x, x, key_padding_mask=padding, attn_mask=mask)
+    expected, _ = reference(x, x, x, key_padding_mask=padding, attn_mask=mask)
+    out, _ = actual(x, x, x, key_padding_mask=padding, attn_mask=mask)
     torch.testing.assert_close(out[~padding], expected[~padding], rtol=1e-4, atol=1e-5)
     out.sum().backward()
     additive = torch.zeros(3, 8).masked_fill(padding, float("-inf"))
-    torch.testing.assert_close(ours(x, x, x, key_padding_mask=additive, attn_mask=mask)[0], out)
+    torch.testing.assert_close(actual(x, x, x, key_padding_mask=additive, attn_mask=mask)[0], out)
     with pytest.raises(ValueError, match="-inf only"):
-        ours(x, x, x, key_padding_mask=additive.clamp(min=-1))
+        actual(x, x, x, key_padding_mask=additive.clamp(min=-1))
     with pytest.raises(ValueError, match="without keys"):
-        ours(x, x, x, key_padding_mask=torch.ones(3, 8, dtype=torch.bool))
+        actual(x, x, x, key_padding_mask=torch.ones(3, 8, dtype=torch.bool))
 
 
 def test_every_call_decides_whether_it_is_causal():
@@ -264,21 +264,21 @@ def test_every_call_decides_whether_it_is_causal():
 
 
 def test_masks():
-    ours = bt.MultiheadAttention(32, 4, batch_first=True, kind="favor", features=32)
+    actual = bt.MultiheadAttention(32, 4, batch_first=True, kind="favor", features=32)
     x = torch.randn(2, 6, 32)
     boolean = torch.ones(6, 6).triu(1).bool()
     additive = torch.zeros(6, 6).masked_fill(boolean, float("-inf"))
-    expected = ours(x, x, x, is_causal=True)[0]
+    expected = actual(x, x, x, is_causal=True)[0]
     for mask in (boolean, additive, additive.repeat(8, 1, 1)):
-        torch.testing.assert_close(ours(x, x, x, attn_mask=mask)[0], expected)
-    torch.testing.assert_close(ours(x, x, x, attn_mask=torch.zeros(6, 6))[0], ours(x, x, x)[0])
-    assert not torch.allclose(ours(x, x, x)[0], expected)
+        torch.testing.assert_close(actual(x, x, x, attn_mask=mask)[0], expected)
+    torch.testing.assert_close(actual(x, x, x, attn_mask=torch.zeros(6, 6))[0], actual(x, x, x)[0])
+    assert not torch.allclose(actual(x, x, x)[0], expected)
     changed = x.clone()
     changed[:, 4:] += 1
-    assert torch.equal(ours(changed, changed, changed, is_causal=True)[0][:, :4], expected[:, :4])
+    assert torch.equal(actual(changed, changed, changed, is_causal=True)[0][:, :4], expected[:, :4])
     for mask in (boolean.T, additive * 0 + 0.5, torch.ones(6, 6).triu(1)):
         with pytest.raises(ValueError, match="causal mask"):
-            ours(x, x, x, attn_mask=mask)
+            actual(x, x, x, attn_mask=mask)
 
 
 @pytest.mark.parametrize("kind", ["favor", "rfa-gate", "gla", "gated-delta", "gated-ridge", "hybrid"])

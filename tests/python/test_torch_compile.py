@@ -57,8 +57,8 @@ def test_graphs_for_any_length():
         q, k, v = (tensor.requires_grad_() for tensor in torch.randn(3, 2, 2, tokens, 8).unbind())
         out = compiled(q, k, v)
         torch.testing.assert_close(out, module(q, k, v))
-        ours, theirs = (torch.autograd.grad(o.square().sum(), [q, k, v]) for o in (out, module(q, k, v)))
-        for one, other in zip(ours, theirs):
+        compiled_value, reference = (torch.autograd.grad(o.square().sum(), [q, k, v]) for o in (out, module(q, k, v)))
+        for one, other in zip(compiled_value, reference):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
@@ -94,9 +94,9 @@ def test_softmax_in_transformers_equals_theirs(llama):
             mask[1, side] = 0
             expected, found = llama(ids, attention_mask=mask).logits, other(ids, attention_mask=mask).logits
             torch.testing.assert_close(found[mask.bool()], expected[mask.bool()], rtol=1e-3, atol=1e-4)
-        theirs = llama.generate(ids, max_new_tokens=8, do_sample=False)
-        assert torch.equal(other.generate(ids, max_new_tokens=8, do_sample=False), theirs)
-        assert torch.equal(other.generate(ids, max_new_tokens=8, do_sample=False, use_cache=False), theirs)
+        reference = llama.generate(ids, max_new_tokens=8, do_sample=False)
+        assert torch.equal(other.generate(ids, max_new_tokens=8, do_sample=False), reference)
+        assert torch.equal(other.generate(ids, max_new_tokens=8, do_sample=False, use_cache=False), reference)
 
 
 def test_linear_attention_in_transformers_trains(llama):

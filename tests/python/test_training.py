@@ -46,8 +46,8 @@ def test_weights_are_those_of_the_command(tmp_path, warmup):
     assert same(weights_of(model), weights_of(other))
     assert history.valid_loss == pytest.approx(found["valid_loss"], rel=1e-6)
     model.save(tmp_path / "python")
-    run, own = (command("eval", tmp_path / name, "--data", tmp_path / "text.txt", "--json") for name in ("run", "python"))
-    assert run["loss"] == own["loss"] == pytest.approx(model.evaluate(tmp_path / "text.txt").loss, rel=1e-7)
+    run, python = (command("eval", tmp_path / name, "--data", tmp_path / "text.txt", "--json") for name in ("run", "python"))
+    assert run["loss"] == python["loss"] == pytest.approx(model.evaluate(tmp_path / "text.txt").loss, rel=1e-7)
 
 
 def test_learning_and_history(model, tmp_path):
@@ -175,15 +175,15 @@ def test_lora(model, tmp_path):
 
 
 def test_callback(model):
-    seen = []
+    observed = []
 
     def callback(report):
-        seen.append((report.step, model.generate_text("the", max_tokens=3), model.evaluate(TEXT, tokens=50).loss))
+        observed.append((report.step, model.generate_text("the", max_tokens=3), model.evaluate(TEXT, tokens=50).loss))
         return report.step < 6
 
     history = model.train(TEXT, callback=callback, **QUICK)
-    assert history.canceled and history.step == 6 == len(history.reports) and [step for step, *_ in seen] == [*range(1, 7)]
-    assert seen[-1][2] < seen[0][2]  # the callback sees the weights of each step
+    assert history.canceled and history.step == 6 == len(history.reports) and [step for step, *_ in observed] == [*range(1, 7)]
+    assert observed[-1][2] < observed[0][2]  # the callback sees the weights of each step
 
 
 def test_exceptions_of_callbacks(model):
@@ -328,9 +328,9 @@ def test_a_callback_stops_with_any_false_value():
 
 
 def test_linearize(teacher, tmp_path):
-    before, seen = weights_of(teacher), []
-    student = teacher.linearize(TEXT, "dark", features=16, directory=tmp_path / "linear", callback=seen.append, **LINEARIZE)
-    assert student.attention == ["dark", "dark"] and {report.stage for report in seen} == {"transfer", "finetune"}
+    before, observed = weights_of(teacher), []
+    student = teacher.linearize(TEXT, "dark", features=16, directory=tmp_path / "linear", callback=observed.append, **LINEARIZE)
+    assert student.attention == ["dark", "dark"] and {report.stage for report in observed} == {"transfer", "finetune"}
     assert same(before, weights_of(teacher))
     report = student.report
     assert report.teacher > 1 and report.student > 1 and 0 < report.agreement <= 1 and "agreement" in repr(report)

@@ -53,13 +53,13 @@ def test_names_are_those_of_the_library(name):
 
 
 def test_names_of_other_lists():
-    others = {"Kernel": kernels(), "Function": functions(), "Draw": draws(), "Part": ["all", *_library._names(c.BO_ENUM_SPLIT)],
+    other_types = {"Kernel": kernels(), "Function": functions(), "Draw": draws(), "Part": ["all", *_library._names(c.BO_ENUM_SPLIT)],
               "AttentionPrecision": [*_library._names(c.BO_ENUM_PRECISION), "float64"]}  # fmt: skip
     presets = []
     while name := _library.lib.bo_model_preset_name(len(presets)):
         presets.append(name.decode())
-    others["Preset"] = presets
-    for name, known in others.items():
+    other_types["Preset"] = presets
+    for name, known in other_types.items():
         assert sorted(typing.get_args(LITERALS[name])) == sorted(known), name
     kinds = typing.get_args(types.AttentionKind)
     assert list(kinds[: len(bochner.attention_kinds())]) == bochner.attention_kinds()
@@ -72,7 +72,7 @@ def test_names_of_other_lists():
         bochner.Attention("linear", heads=1, dim=4, normalizer="none at all")
     public = {name for name, value in vars(types).items() if name[0] not in "_" and isinstance(value, typing._TypedDictMeta)}
     assert public == set(TABLES)
-    assert set(LITERALS) == {*ENUMERATIONS, *others, "AttentionKind", "Normalizer"}  # none is unchecked
+    assert set(LITERALS) == {*ENUMERATIONS, *other_types, "AttentionKind", "Normalizer"}  # none is unchecked
 
 
 # ---- settings -------------------------------------------------------------------------------------------------------
@@ -80,12 +80,12 @@ def test_names_of_other_lists():
 
 def test_settings_are_those_of_the_functions():
     model = _model_settings
-    everything = [*model._MODEL, *model._OF_ALL, *model._BLOCK_LISTS, "labels"]
+    all_settings = [*model._MODEL, *model._OF_ALL, *model._BLOCK_LISTS, "labels"]
     training = {**_training._RUN, **_training._OPTIMIZER, **_training._SCHEDULE}
     members = [name for name, *_ in c.bo_attention_call._fields_]  # inputs have a gradient
     inputs = [name for name in members if f"d{name.rstrip('_')}" in members and name not in ("q", "k", "v", "out", "initial", "final")]
     for table, function, known in [
-        ("ModelSettings", bochner.Model.create, everything),
+        ("ModelSettings", bochner.Model.create, all_settings),
         ("TrainingSettings", bochner.Model.train, training),
         ("FitSettings", bochner.Model.fit, {**training, **_training._TEXTS}),
         ("LinearizationSettings", bochner.Model.linearize, _training._LINEARIZE),
@@ -179,32 +179,32 @@ def model():
 
 
 UNKNOWN = [
-    (lambda **given: bochner.attention(Q, Q, Q, **given), "featurs", "features"),
-    (lambda **given: bochner.Attention("favor", heads=1, dim=3, **given), "causl", "causal"),
-    (lambda **given: bochner.Attention("favor", heads=1, dim=3)(Q, Q, Q, **given), "log_gates", "log_gate"),
-    (lambda **given: bochner.Attention("favor", heads=1, dim=3).measure(Q, Q, Q, **given), "sigm", "sigma"),
-    (lambda **given: bochner.State("favor", heads=1, dim=3, **given), "sequence", "sequences"),
-    (lambda **given: bochner.State("favor", heads=1, dim=3).step(Q[:1], Q[:1], Q[:1], **given), "bet", "beta"),
-    (lambda **given: RandomFeatures(**given), "gama", "gamma"),
-    (lambda **given: bochner.features.kernel(Q, **given), "length_scale", "length_scales"),
-    (lambda **given: KernelRegressor(**given), "regularizations", "regularization"),
-    (lambda **given: KernelClassifier(**given), "los", "loss"),
-    (lambda **given: KernelRegressor().set_params(**given), "kernal", None),
-    (lambda **given: bochner.Model.create(**given), "layer", "layers"),
-    (lambda **given: bochner.Model.create(layers=1, blocks=[{**given}]), "repeats", "repeat"),
-    (lambda **given: bochner.Model.create(layers=1, attention={"kind": "favor", **given}), "drw", "draw"),
-    (lambda **given: bochner.Model.describe({}, **given), "imput", "impute"),
-    (lambda **given: model().train("text", steps=1, **given), "learning_rates", "learning_rate"),
-    (lambda **given: model().train("text", steps=1, lora={"rank": 1, **given}), "target", "targets"),
-    (lambda **given: model().fit("text", steps=1, **given), "epoch", "epochs"),
-    (lambda **given: model().linearize("text", **given), "windows", "window"),
-    (lambda **given: model().evaluate("text", **given), "token", "tokens"),
-    (lambda **given: model().generate("text", **given), "temprature", "temperature"),
-    (lambda **given: model().generate_text("text", **given), "top_kk", "top_k"),
-    (lambda **given: model().session().generate("text", **given), "max_token", "max_tokens"),
-    (lambda **given: model().session(**given), "capcity", "capacity"),
-    (lambda **given: model().chat([], **given), "templat", "template"),
-    (lambda **given: bochner.Tokenizer.train("text", vocab=300, **given), "specials", "special"),
+    (lambda **keywords: bochner.attention(Q, Q, Q, **keywords), "featurs", "features"),
+    (lambda **keywords: bochner.Attention("favor", heads=1, dim=3, **keywords), "causl", "causal"),
+    (lambda **keywords: bochner.Attention("favor", heads=1, dim=3)(Q, Q, Q, **keywords), "log_gates", "log_gate"),
+    (lambda **keywords: bochner.Attention("favor", heads=1, dim=3).measure(Q, Q, Q, **keywords), "sigm", "sigma"),
+    (lambda **keywords: bochner.State("favor", heads=1, dim=3, **keywords), "sequence", "sequences"),
+    (lambda **keywords: bochner.State("favor", heads=1, dim=3).step(Q[:1], Q[:1], Q[:1], **keywords), "bet", "beta"),
+    (lambda **keywords: RandomFeatures(**keywords), "gama", "gamma"),
+    (lambda **keywords: bochner.features.kernel(Q, **keywords), "length_scale", "length_scales"),
+    (lambda **keywords: KernelRegressor(**keywords), "regularizations", "regularization"),
+    (lambda **keywords: KernelClassifier(**keywords), "los", "loss"),
+    (lambda **keywords: KernelRegressor().set_params(**keywords), "kernal", None),
+    (lambda **keywords: bochner.Model.create(**keywords), "layer", "layers"),
+    (lambda **keywords: bochner.Model.create(layers=1, blocks=[{**keywords}]), "repeats", "repeat"),
+    (lambda **keywords: bochner.Model.create(layers=1, attention={"kind": "favor", **keywords}), "drw", "draw"),
+    (lambda **keywords: bochner.Model.describe({}, **keywords), "imput", "impute"),
+    (lambda **keywords: model().train("text", steps=1, **keywords), "learning_rates", "learning_rate"),
+    (lambda **keywords: model().train("text", steps=1, lora={"rank": 1, **keywords}), "target", "targets"),
+    (lambda **keywords: model().fit("text", steps=1, **keywords), "epoch", "epochs"),
+    (lambda **keywords: model().linearize("text", **keywords), "windows", "window"),
+    (lambda **keywords: model().evaluate("text", **keywords), "token", "tokens"),
+    (lambda **keywords: model().generate("text", **keywords), "temprature", "temperature"),
+    (lambda **keywords: model().generate_text("text", **keywords), "top_kk", "top_k"),
+    (lambda **keywords: model().session().generate("text", **keywords), "max_token", "max_tokens"),
+    (lambda **keywords: model().session(**keywords), "capcity", "capacity"),
+    (lambda **keywords: model().chat([], **keywords), "templat", "template"),
+    (lambda **keywords: bochner.Tokenizer.train("text", vocab=300, **keywords), "specials", "special"),
 ]  # fmt: skip
 
 

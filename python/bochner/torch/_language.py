@@ -113,12 +113,12 @@ class LanguageModel(nn.Module):
 
     def _add(self, name: str, parameter: nn.Parameter) -> None:
         """Registers a parameter under a name with dots."""
-        *directories, last = name.split(".")
+        *parents, last = name.split(".")
         place: nn.Module = self
-        for directory in directories:
-            if directory not in place._modules:
-                place.add_module(directory, nn.Module())
-            place = place._modules[directory]  # type: ignore[assignment]
+        for parent in parents:
+            if parent not in place._modules:
+                place.add_module(parent, nn.Module())
+            place = place._modules[parent]  # type: ignore[assignment]
         place.register_parameter(last, parameter)
 
     def _weight(self, name: str) -> Optional[Tensor]:
@@ -158,26 +158,26 @@ class LanguageModel(nn.Module):
         return torch.cat([first * cosine - second * sine, second * cosine + first * sine, rest], -1)
 
     def _attention(self, x: Tensor, layer: int) -> Tensor:
-        prefix, made = f"model.layers.{layer}.self_attn", self.attentions[layer]
+        prefix, mixer = f"model.layers.{layer}.self_attn", self.attentions[layer]
         q, k, v = (self._linear(x, f"{prefix}.{name}_proj") for name in "qkv")
         if self._weight(f"{prefix}.q_norm.weight") is not None:
-            q, k = self._norm(q, f"{prefix}.q_norm", made.dim, layer), self._norm(k, f"{prefix}.k_norm", made.dim, layer)
-        q, k, v = q.view(*x.shape[:2], made.heads, -1), k.view(*x.shape[:2], made.key_heads, -1), v.view(*x.shape[:2], made.key_heads, -1)
+            q, k = self._norm(q, f"{prefix}.q_norm", mixer.dim, layer), self._norm(k, f"{prefix}.k_norm", mixer.dim, layer)
+        q, k, v = q.view(*x.shape[:2], mixer.heads, -1), k.view(*x.shape[:2], mixer.key_heads, -1), v.view(*x.shape[:2], mixer.key_heads, -1)
         inputs: dict[str, Optional[Tensor]] = {"q": self._rotated(q, layer), "k": self._rotated(k, layer), "v": v}
-        inputs.update(self._inputs(x, prefix, made))
+        inputs.update(self._inputs(x, prefix, mixer))
         out = _compute(lambda precision: self._keys[layer], inputs, True).flatten(-2)
         if self._weight(f"{prefix}.o_norm.weight") is not None:
-            out = self._norm(out, f"{prefix}.o_norm", made.value_dim, layer)
+            out = self._norm(out, f"{prefix}.o_norm", mixer.value_dim, layer)
         return self._linear(out, f"{prefix}.o_proj")
 
-    def _inputs(self, x: Tensor, prefix: str, made: Attention) -> dict[str, Optional[Tensor]]:
+    def _inputs(self, x: Tensor, prefix: str, mixer: Attention) -> dict[str, Optional[Tensor]]:
         """The other inputs of the attention, from the weights that its kind has (src/nn/attention.c)."""
         found: dict[str, Optional[Tensor]] = {"sigma": self._weight(f"{prefix}.sigma"), "m": self._weight(f"{prefix}.m")}
         if self._weight(f"{prefix}.g_proj.weight") is not None:
             found["log_gate"] = functional.logsigmoid(self._linear(x, f"{prefix}.g_proj"))
         if self._weight(f"{prefix}.gk_proj.0.weight") is not None:
             gates = self._linear(self._linear(x, f"{prefix}.gk_proj.0"), f"{prefix}.gk_proj.1")
-            found["log_gate"] = (functional.logsigmoid(gates) / 16).view(*x.shape[:2], made.key_heads, -1)
+            found["log_gate"] = (functional.logsigmoid(gates) / 16).view(*x.shape[:2], mixer.key_heads, -1)
         if self._weight(f"{prefix}.b_proj.weight") is not None:
             found["beta"] = torch.sigmoid(self._linear(x, f"{prefix}.b_proj"))
         if (decay := self._weight(f"{prefix}.decay")) is not None:
@@ -236,11 +236,11 @@ class LanguageModel(nn.Module):
 def _attention_of(model: Model, layer: int) -> Attention:
     """The attention of a layer, which belongs to the model."""
     core = model._open
-    made = object.__new__(Attention)
-    made._adopt(Handle(lib.bo_model_attention(core.handle, layer), lambda _: None, core))
-    made._desc, made._double, made._draw = None, False, None
-    made._arguments = {"kind": made.kind, "heads": made.heads, "dim": made.dim}
-    return made
+    attention = object.__new__(Attention)
+    attention._adopt(Handle(lib.bo_model_attention(core.handle, layer), lambda _: None, core))
+    attention._desc, attention._double, attention._draw = None, False, None
+    attention._arguments = {"kind": attention.kind, "heads": attention.heads, "dim": attention.dim}
+    return attention
 
 
 def state_dict(model: Model) -> dict[str, Tensor]:

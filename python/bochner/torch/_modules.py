@@ -97,12 +97,12 @@ def attention(
             f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
         )
     inputs: dict[str, Any] = {"q": q, "k": k, "v": v}
-    made: dict[str, Any] = {"kind": kind, "causal": causal, "heads": int(q.shape[1]), "key_heads": int(k.shape[1]),
-                            "dim": int(q.shape[3]), "value_dim": int(v.shape[3])}  # fmt: skip
+    options: dict[str, Any] = {"kind": kind, "causal": causal, "heads": int(q.shape[1]), "key_heads": int(k.shape[1]),
+                               "dim": int(q.shape[3]), "value_dim": int(v.shape[3])}  # fmt: skip
     for name, value in settings.items():
-        (inputs if name in PARAMETERS else made)[name] = value
+        (inputs if name in PARAMETERS else options)[name] = value
     _check_shapes(q, k, v)
-    key = lambda low: _ops.key_of_settings({**made, "precision": precision or low})  # noqa: E731
+    key = lambda low: _ops.key_of_settings({**options, "precision": precision or low})  # noqa: E731
     return _compute(key, inputs, False, double=precision == "float64")
 
 
@@ -148,13 +148,13 @@ class Attention(nn.Module):
         **settings: Unpack[AttentionSettings],
     ) -> None:  # fmt: skip
         super().__init__()
-        given = {"causal": causal, "precision": precision, **settings}
-        chosen = {name: value for name, value in given.items() if value is not None}
+        arguments = {"causal": causal, "precision": precision, **settings}
+        chosen = {name: value for name, value in arguments.items() if value is not None}
         self.settings: dict[str, Any] = {"kind": kind, "heads": heads, "dim": dim, **chosen}
-        made = _Attention(**self.settings)
-        desc = lib.bo_attention_describe(made._handle).contents
-        self.heads, self.key_heads, self.dim, self.value_dim = made.heads, made.key_heads, made.dim, made.value_dim
-        self.kind, self.causal = made.kind, made.causal
+        instance = _Attention(**self.settings)
+        desc = lib.bo_attention_describe(instance._handle).contents
+        self.heads, self.key_heads, self.dim, self.value_dim = instance.heads, instance.key_heads, instance.dim, instance.value_dim
+        self.kind, self.causal = instance.kind, instance.causal
 
         def has(trait: int) -> bool:
             return bool(lib.bo_attention_has(ctypes.byref(desc), trait))
@@ -174,7 +174,7 @@ class Attention(nn.Module):
         if has(c.BO_TRAIT_LAMBDA):
             self.log_lambda = nn.Parameter(torch.zeros(self.key_heads, self.dim, **factory))
         self._draw = 0
-        self._own: dict[Optional[str], _Attention] = {}  # objects with other frequencies than those of the settings
+        self._instances: dict[Optional[str], _Attention] = {}  # objects with other frequencies than those of the settings
         self._set_keys()
 
     def _set_keys(self) -> None:
@@ -202,20 +202,20 @@ class Attention(nn.Module):
     def _adopt(self, change: Any) -> None:
         """Gives the module objects of its own, one per precision, after `change` was applied to each."""
         for precision in (None, "bfloat16"):
-            made = _Attention(**{"precision": precision, **self.settings})
-            change(made)
-            self._own[precision], self._keys[precision] = made, _ops.key_of_object(made)
+            instance = _Attention(**{"precision": precision, **self.settings})
+            change(instance)
+            self._instances[precision], self._keys[precision] = instance, _ops.key_of_object(instance)
 
     def redraw(self, draw: int) -> None:
         """Replace the random features by another draw; draw 0 is that of the constructor. A state_dict does not have it."""
-        self._adopt(lambda made: made.redraw(draw))
+        self._adopt(lambda instance: instance.redraw(draw))
         self._draw = draw
 
     def calibrate(self, q: Tensor, k: Tensor) -> None:
         """Draw the features from a distribution that suits the data, for kinds with a proposal ("favor++", "favor#")."""
         queries, keys = (tensor.detach().float().numpy() for tensor in (q, k))
         found = {name: None if value is None else value.detach().float().numpy() for name, value in self._parameters_of_kind().items()}
-        self._adopt(lambda made: made.calibrate(queries, keys, **found))
+        self._adopt(lambda instance: instance.calibrate(queries, keys, **found))
         self._draw = -1
 
     def forward(
@@ -237,10 +237,10 @@ class Attention(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         if self._draw < 0:
             raise InvalidArgumentError("a calibrated module cannot be copied or pickled: create another, load its state_dict, and calibrate it")
-        return {**self.__dict__, "_own": {}, "_keys": {}}
+        return {**self.__dict__, "_instances": {}, "_keys": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        super().__setstate__({"_instances": {}, **state})  # type: ignore[no-untyped-call]
         self._set_keys()
         if self._draw:
             self.redraw(self._draw)
@@ -440,7 +440,7 @@ class MultiheadAttention(nn.Module):
         """The key of the attention, or of one that differs in causality or in the columns of the values."""
         if causal == self.causal and v.shape[-1] == self.head_dim:
             return self.attention._key
-        if self.attention._own:
+        if self.attention._instances:
             raise InvalidArgumentError("MultiheadAttention: redrawn or calibrated features serve one kind of call; set `causal` in the constructor")
         settings = {**self.attention.settings, "causal": causal, "value_dim": int(v.shape[-1])}
         return lambda precision: _ops.key_of_settings({"precision": precision, **settings})

@@ -113,8 +113,8 @@ def _check_lengths(both: list[list[int]], q: Tensor, k: Tensor, tokens_first: bo
 
 def _tape_bytes(attention: Attention, call: c.bo_attention_call) -> int:
     size = ctypes.c_size_t()
-    with context() as taken:
-        lib.bo_attention_call_bytes(taken, attention._handle, ctypes.byref(call), False, ctypes.byref(size), None)
+    with context() as library_context:
+        lib.bo_attention_call_bytes(library_context, attention._handle, ctypes.byref(call), False, ctypes.byref(size), None)
     return size.value
 
 
@@ -158,8 +158,8 @@ class _Call:
             return
         self.call.out.data = out.data_ptr()
         self.call.tape = None if tape is None else tape.data_ptr()
-        with context() as taken:
-            lib.bo_attention_forward(taken, self.attention._handle, ctypes.byref(self.call))
+        with context() as library_context:
+            lib.bo_attention_forward(library_context, self.attention._handle, ctypes.byref(self.call))
 
     def backward(self, out: Tensor, tape: Tensor, gradient: Tensor, needed: list[bool]) -> list[Tensor]:
         results = [gradient.new_empty(0) for _ in NAMES]
@@ -171,8 +171,8 @@ class _Call:
             return results
         gradient, out = gradient.contiguous(), out.contiguous()
         self.call.out.data, self.call.dout.data, self.call.tape = out.data_ptr(), gradient.data_ptr(), tape.data_ptr()
-        with context() as taken:
-            lib.bo_attention_backward(taken, self.attention._handle, ctypes.byref(self.call))
+        with context() as library_context:
+            lib.bo_attention_backward(library_context, self.attention._handle, ctypes.byref(self.call))
         return results
 
 
@@ -233,10 +233,10 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _gradients(ctx: Any, gradient: Tensor, run: Any) -> tuple[Any, ...]:
     out, tape, *saved = ctx.saved_tensors
     rest = iter(saved)
-    tensors = [next(rest) if there else None for there in ctx.present]
+    tensors = [next(rest) if is_present else None for is_present in ctx.present]
     needed = [bool(ctx.needs_input_grad[at]) and ctx.present[at] for at in range(_INPUTS)]
     results = run(gradient, out, tape, *tensors, ctx.key, ctx.tokens_first, needed)
-    return (*(result if wanted else None for result, wanted in zip(results, needed)), None, None, None, None)
+    return (*(result if is_needed else None for result, is_needed in zip(results, needed)), None, None, None, None)
 
 
 if hasattr(torch.library, "custom_op"):
@@ -265,8 +265,8 @@ if hasattr(torch.library, "custom_op"):
     def _(gradient: Tensor, out: Tensor, tape: Tensor, *rest: Any) -> list[Tensor]:
         tensors, needed = rest[:_INPUTS], rest[-1]
         return [
-            torch.empty_like(tensor, memory_format=torch.contiguous_format) if tensor is not None and wanted else gradient.new_empty(0)
-            for tensor, wanted in zip(tensors, needed)
+            torch.empty_like(tensor, memory_format=torch.contiguous_format) if tensor is not None and is_needed else gradient.new_empty(0)
+            for tensor, is_needed in zip(tensors, needed)
         ]
 
     forward_tape.register_autograd(lambda ctx, gradient, _: _gradients(ctx, gradient, backward), setup_context=_save)

@@ -61,15 +61,15 @@ def register_transformers(
         shape = (batch_size, q_length, kv_length, q_offset, kv_offset)
         bidirectional = mask_function is bidirectional_mask_function
         if not bidirectional and mask_function is not causal_mask_function:
-            whole = {**options, "attention_mask": attention_mask, "allow_is_causal_skip": False}
-            found, plain = (sdpa_mask(*shape, function, **whole) for function in (mask_function, causal_mask_function))
+            arguments = {**options, "attention_mask": attention_mask, "allow_is_causal_skip": False}
+            found, plain = (sdpa_mask(*shape, function, **arguments) for function in (mask_function, causal_mask_function))
             if found is None or plain is None or not torch.equal(found, plain):
                 raise InvalidArgumentError(f"{name}: masks other than causal ones and padding are not supported, such as packed sequences")
-        seen = kv_length if bidirectional else min(kv_length, int(q_offset) + q_length - kv_offset)
+        visible = kv_length if bidirectional else min(kv_length, int(q_offset) + q_length - kv_offset)
         if attention_mask is None:
-            return None if seen == kv_length else torch.ones(batch_size, seen, dtype=torch.bool)
-        kept = attention_mask[:, kv_offset : kv_offset + seen].bool()
-        return None if seen == kv_length and bool(kept.all()) else kept
+            return None if visible == kv_length else torch.ones(batch_size, visible, dtype=torch.bool)
+        kept = attention_mask[:, kv_offset : kv_offset + visible].bool()
+        return None if visible == kv_length and bool(kept.all()) else kept
 
     AttentionInterface.register(name, implementation)
     AttentionMaskInterface.register(name, mask)
@@ -91,9 +91,9 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, kept: Optional[Tensor], c
     out = query.new_zeros(*query.shape[:3], value.shape[3])
     for at in range(query.shape[0]):  # each sequence has its own number of tokens
         keep = kept[at]
-        asked = keep[keys - queries :] if causal else torch.ones(queries, dtype=torch.bool)
-        if not bool(asked.any()):
+        queried = keep[keys - queries :] if causal else torch.ones(queries, dtype=torch.bool)
+        if not bool(queried.any()):
             continue
-        result = _attend(query[at : at + 1, :, asked], key[at : at + 1, :, keep], value[at : at + 1, :, keep], None, causal, settings)
-        out[at, :, asked] = result[0].to(out.dtype)
+        result = _attend(query[at : at + 1, :, queried], key[at : at + 1, :, keep], value[at : at + 1, :, keep], None, causal, settings)
+        out[at, :, queried] = result[0].to(out.dtype)
     return out

@@ -1,6 +1,6 @@
 /* An experiment for tests, with a measurement function given by the test. */
-#ifndef BO_TEST_LAB_MADE_H
-#define BO_TEST_LAB_MADE_H
+#ifndef BO_TEST_LAB_SAMPLE_H
+#define BO_TEST_LAB_SAMPLE_H
 
 #include "testing.h"
 #include "lab/internal.h"
@@ -12,17 +12,17 @@
             return bo_fail(lab_context(run), BO_INVALID, "line %d does not hold: %s", __LINE__, #condition);           \
     } while (0)
 
-static const bo_lab_claim made_claims[] = {
+static const bo_lab_claim sample_claims[] = {
     {.name = "mean", .statement = "A mean.", .number = "a number", .rule = BO_LAB_BETWEEN, .bound = -1, .upper = 1},
     {.name = "each", .statement = "Each.", .number = "another", .rule = BO_LAB_EACH_AT_MOST, .bound = 2},
 };
 
-static const bo_lab_table made_tables[] = {
+static const bo_lab_table sample_tables[] = {
     {.name = "curve", .title = "A curve", .rows = "x", .values = "y", .theory = "theory"},
-    {.name = "kinds", .title = "Kinds", .rows = "kind", .values = "y", .picture = BO_LAB_BARS},
+    {.name = "kinds", .title = "Kinds", .rows = "kind", .values = "y", .plot = BO_LAB_BARS},
 };
 
-static inline lab_experiment made_experiment(bo_status (*measure)(lab_run *run))
+static inline lab_experiment sample_experiment(bo_status (*measure)(lab_run *run))
 {
     return (lab_experiment){{.name = "made",
                              .group = "Made",
@@ -30,15 +30,15 @@ static inline lab_experiment made_experiment(bo_status (*measure)(lab_run *run))
                              .claim = "None.",
                              .source = "here",
                              .method = "None.",
-                             LAB_CLAIMS(made_claims),
-                             LAB_TABLES(made_tables),
+                             LAB_CLAIMS(sample_claims),
+                             LAB_TABLES(sample_tables),
                              .text = true,
                              .images = true},
                             measure};
 }
 
 /* Records some of everything. */
-static inline bo_status made_measure(lab_run *run)
+static inline bo_status sample_measure(lab_run *run)
 {
     bo_rng rng = lab_rng(run, "made");
     double sum = 0;

@@ -5,14 +5,14 @@
 
 enum { WORDS = 320, WORD = 12, KINDS = 5, SENTENCES = 8 };
 /* Kinds of words, in this order: names, nouns, verbs, adjectives, places. Each has a range of the vocabulary. */
-static const size_t first_word[KINDS + 1] = {0, 40, 160, 240, 290, WORDS};
+static const size_t class_begin[KINDS + 1] = {0, 40, 160, 240, 290, WORDS};
 enum { NAME, NOUN, VERB, ADJECTIVE, PLACE };
 
 typedef struct writer {
     bo_rng rng;
     char words[WORDS][WORD];
     char *out;
-    size_t room;
+    size_t capacity;
 } writer;
 
 /* Alternates consonants and vowels; names start with a capital letter. */
@@ -27,57 +27,58 @@ static void invent(writer *w, size_t index)
     }
     *word++ = consonants[bo_rng_below(&w->rng, sizeof consonants - 1)];
     *word = 0;
-    if (index < first_word[1] || index >= first_word[PLACE]) w->words[index][0] += 'A' - 'a';
+    if (index < class_begin[1] || index >= class_begin[PLACE]) w->words[index][0] += 'A' - 'a';
 }
 
 /* The rank of a word is log-uniform: Zipf's law. */
 static const char *pick(writer *w, size_t kind)
 {
-    const size_t count = first_word[kind + 1] - first_word[kind];
+    const size_t count = class_begin[kind + 1] - class_begin[kind];
     const size_t rank = (size_t)exp(bo_rng_uniform(&w->rng) * log((double)count + 1));
-    return w->words[first_word[kind] + (rank <= count ? rank : count) - 1];
+    return w->words[class_begin[kind] + (rank <= count ? rank : count) - 1];
 }
 
-static void put(writer *w, const char *text)
+static void append(writer *w, const char *text)
 {
-    const size_t length = strlen(text), taken = length < w->room ? length : w->room;
-    memcpy(w->out, text, taken);
-    w->out += taken;
-    w->room -= taken;
+    const size_t length = strlen(text), copied = length < w->capacity ? length : w->capacity;
+    memcpy(w->out, text, copied);
+    w->out += copied;
+    w->capacity -= copied;
 }
 
-static void sentence(writer *w, const char *who, const char *other)
+static void sentence(writer *w, const char *subject, const char *other)
 {
-    put(w, who);
-    put(w, " ");
-    put(w, pick(w, VERB));
-    put(w, bo_rng_below(&w->rng, 3) ? " the " : " a ");
+    append(w, subject);
+    append(w, " ");
+    append(w, pick(w, VERB));
+    append(w, bo_rng_below(&w->rng, 3) ? " the " : " a ");
     if (bo_rng_below(&w->rng, 2)) {
-        put(w, pick(w, ADJECTIVE));
-        put(w, " ");
+        append(w, pick(w, ADJECTIVE));
+        append(w, " ");
     }
-    put(w, pick(w, NOUN));
+    append(w, pick(w, NOUN));
     if (bo_rng_below(&w->rng, 3) == 0) {
-        put(w, " of ");
-        put(w, other);
+        append(w, " of ");
+        append(w, other);
     }
     if (bo_rng_below(&w->rng, 3) == 0) {
-        put(w, " in ");
-        put(w, pick(w, PLACE));
+        append(w, " in ");
+        append(w, pick(w, PLACE));
     }
-    put(w, ". ");
+    append(w, ". ");
 }
 
-void lab_made_up_text(uint64_t seed, size_t bytes, char *out)
+void lab_synthetic_text(uint64_t seed, size_t bytes, char *out)
 {
-    writer w = {.out = out, .room = bytes};
+    writer w = {.out = out, .capacity = bytes};
     w.rng = bo_rng_make(1, bo_rng_stream("lab.words", 0)); /* one vocabulary for all texts */
     for (size_t i = 0; i < WORDS; i++) invent(&w, i);
     w.rng = bo_rng_make(seed, bo_rng_stream("lab.text", 0));
-    while (w.room) {
-        const char *a = w.words[bo_rng_below(&w.rng, first_word[1])], *b = w.words[bo_rng_below(&w.rng, first_word[1])];
-        for (size_t i = 0; i < SENTENCES && w.room; i++)
+    while (w.capacity) {
+        const char *a = w.words[bo_rng_below(&w.rng, class_begin[1])],
+                   *b = w.words[bo_rng_below(&w.rng, class_begin[1])];
+        for (size_t i = 0; i < SENTENCES && w.capacity; i++)
             sentence(&w, bo_rng_below(&w.rng, 3) ? a : b, bo_rng_below(&w.rng, 2) ? a : b);
-        put(&w, "\n");
+        append(&w, "\n");
     }
 }
