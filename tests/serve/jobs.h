@@ -204,7 +204,7 @@ static inline bo_job_end task_wait(task *t)
     pthread_mutex_lock(&s->lock);
     while (!t->done) pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
-    assert_int_equal(t->job.made, t->made_count);
+    assert_int_equal(t->job.generated, t->made_count);
     return t->job.end;
 }
 

@@ -74,7 +74,7 @@ static void answer(test_directory *f, bool streams, char *out, size_t size)
     used += NOTE;
     used += sprintf(body + used, "\"}]}");
     assert_true(bo_request_parse(f->context, BO_REQUEST_CHAT, body, (size_t)used, VOCAB, &request, &refusal));
-    const bo_sleeper sleeper = {fall_asleep, wake, &ended};
+    const bo_suspension sleeper = {fall_asleep, wake, &ended};
     const bool started =
         bo_exchange_start(f->context, &service, &request, (bo_client){.id = 1}, sleeper, &exchange, &refusal);
     if (!started) fail_msg("%s", refusal.message);
@@ -84,7 +84,7 @@ static void answer(test_directory *f, bool streams, char *out, size_t size)
     if (streams) {
         bo_stream_end end;
         do {
-            count += bo_exchange_take(exchange, out + count, size - 1 - count, &end);
+            count += bo_exchange_read(exchange, out + count, size - 1 - count, &end);
         } while (end == BO_STREAM_OPEN);
         assert_int_equal(end, BO_STREAM_COMPLETE);
     } else {

@@ -35,7 +35,7 @@ static void test_scores(void **state)
         for (size_t s = 0; s < sizeof scales / sizeof *scales; s++) {
             const size_t vocab = sizes[n];
             draw(&rng, vocab, scales[s], logits);
-            for (int top = 0; top <= BO_TOP_MOST; top += 5) {
+            for (int top = 0; top <= BO_MAX_TOP; top += 5) {
                 bo_job_token token = {.id = (int32_t)bo_rng_below(&rng, vocab), .top_count = 77};
                 bo_score_token(logits, vocab, top, &token);
                 const double expected = exact_logprob(logits, vocab, token.id);
@@ -61,7 +61,7 @@ static void test_ties(void **state)
     const float logits[] = {1, 3, 2, 3, 1, 3, -INFINITY, 2};
     const int32_t expected[] = {1, 3, 5, 2, 7, 0, 4, 6};
     bo_job_token token = {.id = 6};
-    bo_score_token(logits, 8, BO_TOP_MOST, &token);
+    bo_score_token(logits, 8, BO_MAX_TOP, &token);
     assert_int_equal(token.top_count, 8);
     for (size_t i = 0; i < 8; i++) assert_int_equal(token.top_ids[i], expected[i]);
     assert_true(token.logprob == -INFINITY);

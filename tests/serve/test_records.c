@@ -180,7 +180,7 @@ static bo_status collect(void *what)
 {
     setting *s = what;
     bo_choice_records records = {0};
-    bo_job_token token = {.id = A, .scored = true, .top_count = BO_TOP_MOST};
+    bo_job_token token = {.id = A, .scored = true, .top_count = BO_MAX_TOP};
     bo_status status = BO_OK;
     for (size_t i = 0; i < 200 && status == BO_OK; i++) {
         status = bo_records_add(s->context, &s->service, &records, &token);

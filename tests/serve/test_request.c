@@ -265,19 +265,19 @@ static void test_values(void **state)
     assert_string_equal(q->stops[1], "yz");
     assert_true(q->ignore_end && q->echo && q->stream && q->usage && q->token_ids);
     assert_int_equal(q->top, 4);
-    assert_int_equal(q->wish, BO_STATE_ID);
+    assert_int_equal(q->return_state, BO_STATE_ID);
     assert_null(q->state);
     assert_null(q->variables);
     q = accept(s, BO_REQUEST_COMPLETION,
                "{\"temperature\": 0, \"top_k\": -1, \"return_state\": true, \"state\": \"s-1\"}");
     assert_true(q->sampling.greedy);
     assert_int_equal(q->sampling.top_k, 0);
-    assert_int_equal(q->wish, BO_STATE_DATA);
+    assert_int_equal(q->return_state, BO_STATE_DATA);
     assert_string_equal(q->state, "s-1");
     q = accept(s, BO_REQUEST_COMPLETION, "{\"state\": {\"data\": \"QUJD\"}, \"return_state\": false}");
     assert_string_equal(q->state_data, "QUJD");
     assert_null(q->state);
-    assert_int_equal(q->wish, BO_STATE_NONE);
+    assert_int_equal(q->return_state, BO_STATE_NONE);
     q = accept(s, BO_REQUEST_CHAT,
                "{\"messages\": [{\"role\": \"user\", \"content\": null}], \"logprobs\": true, \"top_logprobs\": 20, "
                "\"max_tokens\": 5,\"max_completion_tokens\": 6}");
@@ -309,7 +309,7 @@ static void test_defaults(void **state)
     assert_close(q->sampling.repetition_penalty, 1, 0);
     assert_int_equal(q->sampling.top_k, 0);
     assert_int_equal(q->stop_count + q->bias_count, 0);
-    assert_int_equal(q->wish, BO_STATE_NONE);
+    assert_int_equal(q->return_state, BO_STATE_NONE);
     assert_true(!q->state && !q->state_data);
     q = accept(s, BO_REQUEST_CHAT, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}");
     assert_int_equal(q->max_tokens, 1024);
@@ -380,11 +380,11 @@ static void test_sizes(void **state)
     enum { TOKENS = 100000 };
     setting *s = *state;
     char *body = malloc(4 * TOKENS);
-    for (size_t count = BO_REQUEST_MOST_INPUTS; count <= BO_REQUEST_MOST_INPUTS + 1; count++) {
+    for (size_t count = BO_REQUEST_MAX_INPUTS; count <= BO_REQUEST_MAX_INPUTS + 1; count++) {
         size_t at = (size_t)sprintf(body, "{\"input\": [");
         for (size_t i = 0; i < count; i++) at += (size_t)sprintf(body + at, "%s\"a\"", i ? "," : "");
         sprintf(body + at, "]}");
-        if (count == BO_REQUEST_MOST_INPUTS)
+        if (count == BO_REQUEST_MAX_INPUTS)
             assert_int_equal(accept(s, BO_REQUEST_EMBEDDING, body)->prompt_count, count);
         else
             refuse(s, BO_REQUEST_EMBEDDING, body, "input", "at most 2048, found 2049");

@@ -267,8 +267,8 @@ static void test_no_grace(void **state)
         server_stop(&v);
         assert_int_equal(one->made_count, MADE);
         assert_int_equal(two->made_count, 0);
-        bo_store_figures figures;
-        bo_store_measure(bo_scheduler_store(v.scheduler), &figures);
+        bo_store_stats figures;
+        bo_store_get_stats(bo_scheduler_store(v.scheduler), &figures);
         assert_true(figures.prefixes >= 1);
         server_destroy(&v);
         server_start(&v, s->context, model, settings);

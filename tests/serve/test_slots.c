@@ -261,14 +261,14 @@ static void test_kept_once(void **state)
     bo_model *model = model_of(context, "favor");
     server s;
     int32_t prompt[LENGTH];
-    bo_store_figures figures;
+    bo_store_stats figures;
     test_text(4, LENGTH, prompt);
     server_start(&s, context, model, (bo_scheduler_desc){.memory_bytes = 1 << 24});
     for (size_t most = 0; most < 2; most++) {
         task *t = task_create(&s, prompt, LENGTH, most, NULL);
         t->job.keep_state = true;
         assert_int_equal(task_finish(t), BO_JOB_LENGTH);
-        bo_store_measure(bo_scheduler_store(s.scheduler), &figures);
+        bo_store_get_stats(bo_scheduler_store(s.scheduler), &figures);
         assert_int_equal(figures.prefixes, most);
         assert_int_equal(t->job.cached, 0);
         task_free(t);
@@ -460,7 +460,7 @@ static void test_capacity(void **state)
     int32_t prompt[CAPACITY + 1];
     test_text(1, CAPACITY + 1, prompt);
     server_start(&s, context, model, (bo_scheduler_desc){.capacity = CAPACITY, .memory_bytes = 1 << 24});
-    assert_int_equal(bo_scheduler_most_tokens(s.scheduler), CAPACITY);
+    assert_int_equal(bo_scheduler_max_tokens(s.scheduler), CAPACITY);
     for (size_t count = 1; count <= CAPACITY + 1; count += count < 40 ? 13 : 1) {
         task *t = task_create(&s, prompt, count, 100, NULL);
         t->job.keep_state = true;

@@ -33,11 +33,11 @@ static bo_snapshot *make(bo_context *context, size_t pending, size_t size)
     bo_snapshot from = {.prefix = {{UINT64_C(0x1122334455667788), UINT64_C(0x99aabbccddeeff00)}},
                         .tokens = size ? 1234567 : 0,
                         .pending_count = pending,
-                        .held_count = pending % (BO_SNAPSHOT_HELD + 1),
+                        .partial_count = pending % (BO_SNAPSHOT_PARTIAL + 1),
                         .size = size},
                 *out;
     for (size_t i = 0; i < pending; i++) from.pending[i] = (int32_t)(1000 * i + 7);
-    memcpy(from.held, "\xf0\x9f\x98", from.held_count);
+    memcpy(from.partial, "\xf0\x9f\x98", from.partial_count);
     if (size) from.bytes = bo_alloc(context, size, 1, "test");
     for (size_t i = 0; i < size; i++) ((unsigned char *)from.bytes)[i] = (unsigned char)(i * 29 + 3);
     if (pending == TALKS) {
@@ -81,8 +81,8 @@ static void test_round_trip(void **state)
                     assert_int_equal(back->tokens, one->tokens);
                     assert_int_equal(back->pending_count, pending);
                     assert_memory_equal(back->pending, one->pending, sizeof one->pending);
-                    assert_int_equal(back->held_count, one->held_count);
-                    assert_memory_equal(back->held, one->held, sizeof one->held);
+                    assert_int_equal(back->partial_count, one->partial_count);
+                    assert_memory_equal(back->partial, one->partial, sizeof one->partial);
                     assert_true(bo_prefix_equal(back->prefix, hashed ? one->prefix : bo_prefix_of_nothing()));
                     assert_int_equal(back->size, size);
                     assert_int_equal(back->bytes == NULL, size == 0);
@@ -193,7 +193,7 @@ static void test_hostile(void **state)
                    {40, STATE - 1, 8},
                    {40, UINT64_C(1) << 63, 8},
                    {40, 0, 8},
-                   {56, BO_SNAPSHOT_HELD + 1, 1},
+                   {56, BO_SNAPSHOT_PARTIAL + 1, 1},
                    {56, 255, 1},
                    {60, 1, 1},
                    {63, 1, 1}};

@@ -64,7 +64,7 @@ static void test_longest(void **state)
         assert_int_equal(index, expected - 1);
         bo_snapshot_release(found);
     }
-    const bo_store_figures figures = test_figures(store);
+    const bo_store_stats figures = test_figures(store);
     assert_int_equal(figures.hits, TOKENS - 2);
     assert_int_equal(figures.misses, 2 + 3);
     assert_int_equal(figures.prefixes, 2);

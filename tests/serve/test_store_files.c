@@ -122,7 +122,7 @@ static void test_reopened(void **state)
     assert_int_equal(count_files(s, "k-", ".state", NULL), 1);
     store = open_store(s, plenty);
     assert_memory_equal(&secret, bo_store_secret(store), sizeof secret);
-    bo_store_figures figures = test_figures(store);
+    bo_store_stats figures = test_figures(store);
     assert_int_equal(figures.prefixes, 2);
     assert_int_equal(figures.kept, 1);
     assert_int_equal(figures.memory_bytes, 0);
@@ -195,7 +195,7 @@ static void test_damaged(void **state)
     assert_int_equal(count_files(s, "k-", ".state", path), 2);
     assert_int_equal(truncate(path, 100), 0);
     store = open_store(s, plenty);
-    bo_store_figures figures = test_figures(store);
+    bo_store_stats figures = test_figures(store);
     assert_int_equal(figures.discarded, 2);
     assert_int_equal(figures.prefixes, 0);
     assert_int_equal(figures.kept, 1);
@@ -599,7 +599,7 @@ static void *use_store(void *what)
             test_is_kept(context, w->store, id, number % 3, SIZE);
             if (number == 1) bo_store_drop(w->store, bo_prefix_of_nothing(), id);
         }
-        const bo_store_figures figures = test_figures(w->store);
+        const bo_store_stats figures = test_figures(w->store);
         assert_true(figures.memory_bytes <= tight.memory_bytes);
         assert_true(figures.disk_bytes <= tight.disk_bytes);
         assert_int_equal(figures.discarded, 0);
