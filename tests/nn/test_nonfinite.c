@@ -58,7 +58,7 @@ static void the_cause_and_not_what_it_spoilt(void **state)
     const char *scope;
     run(&n, 1e20f);
     assert_false(isfinite(kept_mean(&n)[COLUMNS - 1]));
-    assert_ok(n.context, bo_graph_blame(n.context, n.graph, &(bo_graph_pass){.training = true}, &scope));
+    assert_ok(n.context, bo_graph_find_nonfinite(n.context, n.graph, &(bo_graph_pass){.training = true}, &scope));
     assert_string_equal(scope, "squares");
     end(&n);
 }
@@ -71,7 +71,7 @@ static void looking_moves_nothing(void **state)
     run(&n, 2);
     float mean[COLUMNS];
     memcpy(mean, kept_mean(&n), sizeof mean);
-    assert_ok(n.context, bo_graph_blame(n.context, n.graph, &(bo_graph_pass){.training = true}, &scope));
+    assert_ok(n.context, bo_graph_find_nonfinite(n.context, n.graph, &(bo_graph_pass){.training = true}, &scope));
     assert_null(scope);
     assert_memory_equal(mean, kept_mean(&n), sizeof mean);
     end(&n);
