@@ -92,7 +92,7 @@ static bo_optim_part part_of(bo_optimizer_kind kind, const bo_weight *weight)
 {
     bo_optimizer_desc desc = {.kind = kind, .rate = 1, .other_rate = 1, .decay = 0.125};
     bo_optim_part part;
-    assert_true(bo_optim_part_make(&desc, weight, &part));
+    assert_true(bo_optim_part_init(&desc, weight, &part));
     return part;
 }
 
