@@ -467,7 +467,7 @@ static void failures_name_scope_and_operation(void **state)
     f.loss = mean_square(&f, bo_graph_multiply(f.graph, y, f.w));
     make_ready(&f, &(bo_graph_compile_desc){.loss = f.loss, .gradients = true}); /* y needs no gradient */
     assert_true(isnan(run(&f)));
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "layer 4");
     end(&f);
     f = begin(1);

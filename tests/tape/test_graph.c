@@ -346,7 +346,7 @@ static void wrong_use_is_refused(void **state)
     assert_fails(f.context, BO_INVALID, "allocate", bo_graph_run(f.context, f.graph, NULL));
     assert_ok(f.context, bo_graph_compile(f.context, f.graph, &desc));
     assert_fails(f.context, BO_INVALID, "allocate", bo_graph_run(f.context, f.graph, NULL));
-    assert_fails(f.context, BO_INVALID, "allocate", bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_fails(f.context, BO_INVALID, "allocate", bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_fails(f.context, BO_INVALID, "allocate", bo_graph_read(f.context, f.graph, loss, numbers_of_w));
     assert_fails(f.context, BO_INVALID, "weight w has no memory for its values", bo_graph_allocate(f.context, f.graph));
     assert_ok(f.context, bo_weights_allocate(f.context, f.weights, false));
@@ -403,23 +403,23 @@ static void blame_finds_the_first(void **state)
     make_ready(&f, one(&f, TOY_SUM, y, 0), false);
     numbers_of_w = bo_weights_at(f.weights, 0)->data;
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_null(scope);
     numbers_of_x[2] = 1e30f, numbers_of_w[2] = 3e38f;
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "layer 1");
     numbers_of_w[2] = INFINITY;
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "w");
     numbers_of_w[2] = 0, numbers_of_x[3] = NAN;
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "temperature");
     watched.refuse = true; /* an operation that fails is to blame itself */
     numbers_of_x[3] = 0;
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "layer 0");
     end(&f);
 }
