@@ -51,7 +51,7 @@ static const float *kept_mean(const network *n)
     return bo_weights_find(n->weights, "norm.running_mean")->data;
 }
 
-static void the_cause_and_not_what_it_spoilt(void **state)
+static void reports_the_cause(void **state)
 {
     (void)state;
     network n = build();
@@ -79,7 +79,6 @@ static void looking_moves_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_cause_and_not_what_it_spoilt),
-                                       cmocka_unit_test(looking_moves_nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reports_the_cause), cmocka_unit_test(looking_moves_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

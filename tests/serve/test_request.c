@@ -53,12 +53,12 @@ static const bo_request *accept(setting *s, bo_request_kind kind, const char *bo
 }
 
 /* The body is refused with status 400, this member, and a message that contains the words. */
-static void refuse(setting *s, bo_request_kind kind, const char *body, const char *param, const char *words)
+static void refuse(setting *s, bo_request_kind kind, const char *body, const char *param, const char *message)
 {
     if (parse_bytes(s, kind, body, strlen(body))) fail_msg("%s was accepted", body);
     if (s->refusal.status != 400) fail_msg("%s: status %d", body, s->refusal.status);
     if (strcmp(s->refusal.param, param) != 0) fail_msg("%s: param '%s'", body, s->refusal.param);
-    if (!strstr(s->refusal.message, words)) fail_msg("%s: '%s' lacks '%s'", body, s->refusal.message, words);
+    if (!strstr(s->refusal.message, message)) fail_msg("%s: '%s' lacks '%s'", body, s->refusal.message, message);
     assert_true(!s->request.prompts && !s->request.variables && !s->request.biases && !s->request.stop_count);
 }
 
@@ -67,8 +67,8 @@ static void refuse(setting *s, bo_request_kind kind, const char *body, const cha
 /* Values of each member that are accepted (they end before NULL), and that are refused. Every member may also be null,
  * and none may have a value of another type. */
 static const struct {
-    const char *name, *words; /* of the refusal */
-    unsigned kinds;           /* bits */
+    const char *name, *message; /* of the refusal */
+    unsigned kinds;             /* bits */
     const char *good[8], *bad[12];
 } members[] = {
 #define COMPLETION (1u << BO_REQUEST_COMPLETION)
@@ -226,7 +226,7 @@ static void test_members(void **state)
             }
             for (size_t i = 0; i < 12 && members[m].bad[i]; i++) {
                 snprintf(body, sizeof body, "{%s, \"%s\": %s}", required[kind], name, members[m].bad[i]);
-                refuse(s, (bo_request_kind)kind, body, name, members[m].words);
+                refuse(s, (bo_request_kind)kind, body, name, members[m].message);
             }
             snprintf(body, sizeof body, "{%s, \"%s\": null}", required[kind], name);
             accept(s, (bo_request_kind)kind, body);
@@ -491,7 +491,7 @@ static void test_bodies(void **state)
                                             "{\"a\": \"\\udc00x\"}",
                                             "{\"a\": \"",
                                             "\xef\xbb\xbf"};
-    static const char *const others[] = {"null", "5", "\"a\"", "[]", "[{}]", "true"};
+    static const char *const other_bodies[] = {"null", "5", "\"a\"", "[]", "[{}]", "true"};
     static const char *const bytes[] = {"{\"prompt\": \"\xff\"}",
                                         "{\"prompt\": \"\xc3\"}",
                                         "{\"prompt\": \"\xc0\x80\"}",
@@ -501,8 +501,8 @@ static void test_bodies(void **state)
     setting *s = *state;
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
         refuse(s, BO_REQUEST_COMPLETION, malformed[i], "", "JSON");
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        refuse(s, BO_REQUEST_COMPLETION, others[i], "", "must be a JSON object");
+    for (size_t i = 0; i < sizeof other_bodies / sizeof *other_bodies; i++)
+        refuse(s, BO_REQUEST_COMPLETION, other_bodies[i], "", "must be a JSON object");
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
         refuse(s, BO_REQUEST_COMPLETION, bytes[i], "", "not UTF-8");
     refuse(s, BO_REQUEST_COMPLETION, "{\"prompt\": \"a\\u0000b\"}", "", "NUL");
@@ -604,9 +604,9 @@ static const char *const long_bodies[] = {
     "\"content\": null}], \"stop\":\"x\", \"tools\": [1], \"chat_template_kwargs\": {\"a\": 1, \"b\": [2]}, \"state\": "
     "{\"data\": \"QQ==\"}}"};
 
-static bo_status parse_all(void *what)
+static bo_status parse_all(void *arg)
 {
-    setting *s = what;
+    setting *s = arg;
     for (int i = 0; i < 2; i++) {
         const bo_request_kind kind = i ? BO_REQUEST_CHAT : BO_REQUEST_COMPLETION;
         const bool done =
