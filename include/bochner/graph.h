@@ -497,12 +497,12 @@ static inline bo_value bo_graph_reshape(bo_graph *graph, bo_value x, size_t colu
  */
 static inline bo_value bo_graph_concat(bo_graph *graph, size_t count, const bo_value *values)
 {
-    enum { MOST = 16 }; /* inputs of an operation; more tensors make a tree, whose parts but the last are full */
-    bo_value parts[MOST];
+    enum { MAX_INPUTS = 16 }; /* inputs of an operation; more tensors make a tree, whose parts but the last are full */
+    bo_value parts[MAX_INPUTS];
     size_t each = 1, used = 0;
     if (!values) return bo_graph_apply(graph, BO_OPERATION_CONCAT, NULL, 0, count, values);
     if (count == 1) return values[0];
-    while (each * MOST < count) each *= MOST;
+    while (each * MAX_INPUTS < count) each *= MAX_INPUTS;
     for (size_t at = 0; at < count; at += each)
         parts[used++] = bo_graph_concat(graph, count - at < each ? count - at : each, values + at);
     return bo_graph_apply(graph, BO_OPERATION_CONCAT, NULL, 0, used, parts);
@@ -698,7 +698,8 @@ BO_API bo_value bo_graph_apply_custom(bo_graph *graph, const bo_operation_desc *
  *     Owned by the graph or the set of weights
  * @return BO_OK; otherwise as bo_graph_run(), except BO_NUMERIC
  */
-BO_API bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope);
+BO_API bo_status bo_graph_find_nonfinite(bo_context *context, bo_graph *graph, const bo_graph_pass *pass,
+                                         const char **scope);
 
 /** Measures a graph operation by operation.
  *

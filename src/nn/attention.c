@@ -29,7 +29,7 @@ static bo_value project(const recorder *r, const char *suffix, bo_value x, const
 }
 
 /* log g = log σ(x wᵀ + b) per key head; GLA: (log σ of a low-rank projection) / 16 per channel. */
-static bo_value give_log_gate(const recorder *r)
+static bo_value add_log_gate(const recorder *r)
 {
     size_t width = bo_gate_width(r->kind), heads = r->kind->key_heads;
     bo_weight_init bias = {.law = BO_WEIGHT_LAW_SPREAD, .a = r->block->gate_first, .b = r->block->gate_last};
@@ -48,7 +48,7 @@ static double sigma_of(const recorder *r)
     return r->block->sigma != 0 ? r->block->sigma : 1;
 }
 
-static bo_value give_sigma(const recorder *r)
+static bo_value add_sigma(const recorder *r)
 {
     size_t shape[2] = {r->kind->key_heads, r->kind->dim};
     if (!bo_attention_has(r->kind, BO_TRAIT_SIGMA)) return 0;
@@ -69,35 +69,35 @@ static bo_value map_bias(const recorder *r, const char *suffix)
     return bo_nn_parameter(r->graph, r->prefix, suffix, 2, shape, (bo_weight_init){0});
 }
 
-static bo_value give_m(const recorder *r)
+static bo_value add_m(const recorder *r)
 {
     if (bo_attention_has(r->kind, BO_TRAIT_MATRIX)) return map_matrix(r, ".m");
     return bo_attention_has(r->kind, BO_TRAIT_AFFINE) ? map_matrix(r, ".map_q.weight") : 0;
 }
 
-static bo_value give_m_k(const recorder *r)
+static bo_value add_m_k(const recorder *r)
 {
     return bo_attention_has(r->kind, BO_TRAIT_AFFINE) ? map_matrix(r, ".map_k.weight") : 0;
 }
 
-static bo_value give_bias(const recorder *r)
+static bo_value add_bias(const recorder *r)
 {
     return bo_attention_has(r->kind, BO_TRAIT_AFFINE) ? map_bias(r, ".map_q.bias") : 0;
 }
 
-static bo_value give_bias_k(const recorder *r)
+static bo_value add_bias_k(const recorder *r)
 {
     return bo_attention_has(r->kind, BO_TRAIT_AFFINE) ? map_bias(r, ".map_k.bias") : 0;
 }
 
-static bo_value give_mix(const recorder *r)
+static bo_value add_mix(const recorder *r)
 {
     if (!bo_attention_has(r->kind, BO_TRAIT_MIX)) return 0;
     bo_value log_mix = bo_nn_vector(r->graph, r->prefix, ".mix", r->kind->heads, (bo_weight_init){0});
     return bo_nn_unary(r->graph, log_mix, BO_UNARY_EXP, 1, 0);
 }
 
-static bo_value give_beta(const recorder *r)
+static bo_value add_beta(const recorder *r)
 {
     if (!bo_attention_has(r->kind, BO_TRAIT_BETA) || !r->keys) return 0;
     bo_linear_layer desc = {.out = r->kind->key_heads, .role = BO_WEIGHT_ROLE_VECTOR};
@@ -106,7 +106,7 @@ static bo_value give_beta(const recorder *r)
 
 /* log σ of a parameter whose initial values give the decays of retention: σ(log(2^n - 1)) = 1 - 2^-n, n from 5 to at
  * most 12. */
-static bo_value give_log_decay(const recorder *r)
+static bo_value add_log_decay(const recorder *r)
 {
     if (r->kind->gate != BO_GATE_FIXED) return 0;
     int last = 4 + (int)bo_min(r->kind->key_heads, 8);
@@ -116,21 +116,21 @@ static bo_value give_log_decay(const recorder *r)
 }
 
 /* Λ = softplus(p) + 1/4, to avoid ill-conditioned systems (2506.05233); initially 1. */
-static bo_value give_lambda(const recorder *r)
+static bo_value add_lambda(const recorder *r)
 {
-    const double least = 0.25;
+    const double min_lambda = 0.25;
     size_t shape[2] = {r->kind->key_heads, r->kind->dim};
     if (!bo_attention_has(r->kind, BO_TRAIT_LAMBDA)) return 0;
-    bo_weight_init init = {.law = BO_WEIGHT_LAW_NORMAL, .a = log(expm1(1 - least))};
+    bo_weight_init init = {.law = BO_WEIGHT_LAW_NORMAL, .a = log(expm1(1 - min_lambda))};
     bo_value raw = bo_nn_parameter(r->graph, r->prefix, ".lambda", 2, shape, init);
-    return bo_nn_unary(r->graph, raw, BO_UNARY_SOFTPLUS, 1, least);
+    return bo_nn_unary(r->graph, raw, BO_UNARY_SOFTPLUS, 1, min_lambda);
 }
 
 /* In the order of bo_attention_given. */
-#define FURTHER(BIT, name) {BO_ATTENTION_GIVEN_##BIT, give_##name},
+#define FURTHER(BIT, name) {BO_ATTENTION_GIVEN_##BIT, add_##name},
 static const struct {
     bo_attention_given bit;
-    bo_value (*give)(const recorder *r);
+    bo_value (*add)(const recorder *r);
 } further[] = {BO_ATTENTION_GIVEN_LIST(FURTHER, FURTHER)};
 #undef FURTHER
 
@@ -183,9 +183,9 @@ static void project_qkv(const recorder *r, bo_value *qkv)
 
 /* ---- layer ------------------------------------------------------------------------------------------------------- */
 
-bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_branch *desc)
+bo_value bo_nn_attend_from(bo_graph *graph, const char *prefix, const bo_attend_inputs *from, const bo_branch *desc)
 {
-    recorder r = {graph, prefix, asking->x, asking->keys, desc->block, bo_attention_describe(desc->attention)};
+    recorder r = {graph, prefix, from->x, from->keys, desc->block, bo_attention_describe(desc->attention)};
     bo_attention_attributes attributes = {.attention = desc->attention,
                                           .layer = desc->layer,
                                           .tokens = desc->tokens,
@@ -194,17 +194,17 @@ bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking,
                                           .key_tokens = desc->key_tokens,
                                           .cross = r.x != r.keys,
                                           .queries_only = !r.keys};
-    bo_value inputs[BO_OP_INPUTS] = {asking->q};
+    bo_value inputs[BO_OP_INPUTS] = {from->q};
     size_t count = r.keys ? 3 : 1;
-    if (asking->given) {
-        inputs[0] = asking->given->q, inputs[1] = asking->given->k, inputs[2] = asking->given->v;
+    if (from->given) {
+        inputs[0] = from->given->q, inputs[1] = from->given->k, inputs[2] = from->given->v;
     } else {
         project_qkv(&r, inputs);
-        if (r.x) inputs[0] = prepare(&r, inputs[0], ".q_norm", asking->positions);
-        if (r.keys) inputs[1] = prepare(&r, inputs[1], ".k_norm", asking->positions);
+        if (r.x) inputs[0] = prepare(&r, inputs[0], ".q_norm", from->positions);
+        if (r.keys) inputs[1] = prepare(&r, inputs[1], ".k_norm", from->positions);
     }
     for (size_t i = 0; i < sizeof further / sizeof *further; i++)
-        if ((inputs[count] = further[i].give(&r)) != 0) {
+        if ((inputs[count] = further[i].add(&r)) != 0) {
             attributes.given |= further[i].bit;
             count++;
         }
@@ -215,13 +215,13 @@ bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking,
 
 bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, const bo_branch *desc)
 {
-    return bo_nn_ask(graph, prefix, &(bo_asking){.x = x, .keys = x, .positions = positions}, desc);
+    return bo_nn_attend_from(graph, prefix, &(bo_attend_inputs){.x = x, .keys = x, .positions = positions}, desc);
 }
 
 bo_value bo_nn_attend_given(bo_graph *graph, const char *prefix, bo_value x, const bo_attention_values *given,
                             const bo_branch *desc)
 {
-    return bo_nn_ask(graph, prefix, &(bo_asking){.x = x, .keys = x, .given = given}, desc);
+    return bo_nn_attend_from(graph, prefix, &(bo_attend_inputs){.x = x, .keys = x, .given = given}, desc);
 }
 
 static bo_value normed(bo_graph *graph, const char *prefix, bo_value out, const bo_branch *desc)

@@ -5,11 +5,11 @@
 bo_value bo_nn_cross(bo_graph *graph, const char *prefix, bo_value x, bo_value keys, bo_value residual,
                      const bo_branch *desc)
 {
-    bo_value out = bo_nn_ask(graph, prefix, &(bo_asking){.x = x, .keys = keys}, desc);
+    bo_value out = bo_nn_attend_from(graph, prefix, &(bo_attend_inputs){.x = x, .keys = keys}, desc);
     return bo_nn_attended(graph, prefix, out, residual, desc);
 }
 
 void bo_nn_cross_read(bo_graph *graph, const char *prefix, bo_value queries, bo_value keys, const bo_branch *desc)
 {
-    bo_nn_ask(graph, prefix, &(bo_asking){.q = queries, .keys = keys}, desc);
+    bo_nn_attend_from(graph, prefix, &(bo_attend_inputs){.q = queries, .keys = keys}, desc);
 }

@@ -61,7 +61,7 @@ static bo_value kernel(bo_graph *graph, const char *prefix, size_t in, const bo_
     if (w.init.law == BO_WEIGHT_LAW_AUTO)
         w.init = (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .b = sqrt((desc->relu ? 2.0 : 1.0) / (double)fan)};
     if (bo_weights_rules(bo_graph_describe(graph)->weights)->kind == BO_PARAMETRIZATION_UNIT)
-        bo_nn_take_scale_out(&w, fan);
+        bo_nn_factor_out_scale(&w, fan);
     return bo_graph_weight(graph, &w);
 }
 

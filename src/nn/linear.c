@@ -68,9 +68,9 @@ bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, s
     return bo_nn_parameter(graph, prefix, suffix, 1, &count, init);
 }
 
-static bo_weight_init matrix_init(bo_weight_init wanted, size_t in)
+static bo_weight_init matrix_init(bo_weight_init init, size_t in)
 {
-    if (wanted.law != BO_WEIGHT_LAW_AUTO) return wanted;
+    if (init.law != BO_WEIGHT_LAW_AUTO) return init;
     return (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)in)};
 }
 
@@ -79,7 +79,7 @@ static const bo_rules *rules_of(const bo_graph *graph)
     return bo_weights_rules(bo_graph_describe(graph)->weights);
 }
 
-void bo_nn_take_scale_out(bo_weight_desc *w, size_t in)
+void bo_nn_factor_out_scale(bo_weight_desc *w, size_t in)
 {
     double root = sqrt((double)in);
     w->scale = 1 / (w->role == BO_WEIGHT_ROLE_HEAD ? (double)in : root);
@@ -96,7 +96,7 @@ static bo_value matrix(bo_graph *graph, const char *prefix, size_t in, const bo_
                         .shape = (size_t[]){desc->out, in},
                         .role = desc->role,
                         .init = matrix_init(desc->init, in)};
-    if (rules_of(graph)->kind == BO_PARAMETRIZATION_UNIT) bo_nn_take_scale_out(&w, in);
+    if (rules_of(graph)->kind == BO_PARAMETRIZATION_UNIT) bo_nn_factor_out_scale(&w, in);
     return bo_graph_weight(graph, &w);
 }
 
@@ -199,9 +199,9 @@ bo_value bo_nn_add(bo_graph *graph, bo_value y, bo_value residual, const bo_outp
 
 bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_output_layer *desc)
 {
-    static const bo_output_layer usual = {0};
+    static const bo_output_layer default_layer = {0};
     BO_RECORD_REQUIRE(graph, prefix);
-    if (!desc) desc = &usual;
+    if (!desc) desc = &default_layer;
     if (!bo_nn_reserved(graph, prefix, "bo_output_layer", desc->reserved)) return 0;
     bo_linear_layer linear = {
         .out = bo_graph_columns(graph, residual), .bias = desc->bias, .factor = 1, .init = {.law = BO_WEIGHT_LAW_ZERO}};

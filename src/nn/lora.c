@@ -33,7 +33,7 @@ static const char *next_target(const char *at, size_t *length)
     return *length ? at : NULL;
 }
 
-static bool is_among(const char *targets, const char *layer)
+static bool matches_any(const char *targets, const char *layer)
 {
     size_t length = 0;
     for (const char *at = next_target(targets, &length); at; at = next_target(at + length, &length))
@@ -44,9 +44,9 @@ static bool is_among(const char *targets, const char *layer)
 /* "all" means the hidden layers: neither the output nor the small matrices of gates. */
 static bool is_target(const bo_lora *lora, const char *layer, bo_weight_role role)
 {
-    if (lora->whole && is_among(lora->whole, layer)) return false;
+    if (lora->whole && matches_any(lora->whole, layer)) return false;
     if (strcmp(lora->targets, "all") == 0) return role == BO_WEIGHT_ROLE_MATRIX;
-    return is_among(lora->targets, layer);
+    return matches_any(lora->targets, layer);
 }
 
 bool bo_lora_is_whole(const bo_weights *weights, const bo_weight *weight)
@@ -55,7 +55,8 @@ bool bo_lora_is_whole(const bo_weights *weights, const bo_weight *weight)
     bo_nn_name layer;
     if (!whole || !end) return false;
     snprintf(layer.text, sizeof layer.text, "%.*s", (int)(end - weight->name), weight->name);
-    return is_among(whole, layer.text) || is_among(whole, weight->name); /* parameters without a layer, such as m */
+    return matches_any(whole, layer.text) ||
+           matches_any(whole, weight->name); /* parameters without a layer, such as m */
 }
 
 static const bo_weight *part(const bo_weights *weights, const bo_nn_name *layer, const char *suffix)
@@ -145,11 +146,11 @@ static bo_status check_targets(bo_context *context, bo_weights *weights, const b
 /* The first r singular vectors of the gradient give A, the next r give B. */
 static bo_status check_rank(bo_context *context, const bo_lora *lora, const bo_lora_site *site)
 {
-    const size_t rows = site->weight->rows, columns = site->weight->columns, least = rows < columns ? rows : columns;
+    const size_t rows = site->weight->rows, columns = site->weight->columns, min_side = rows < columns ? rows : columns;
     const bool gradient = lora->init == BO_LORA_INIT_GRADIENT;
-    if (lora->any_rank || (gradient ? 2 : 1) * lora->rank <= least) return BO_OK;
+    if (lora->any_rank || (gradient ? 2 : 1) * lora->rank <= min_side) return BO_OK;
     return bo_fail(context, BO_INVALID, "lora: rank %zu is too large for %s (%zu x %zu): expected at most %zu%s",
-                   lora->rank, site->weight->name, rows, columns, gradient ? least / 2 : least,
+                   lora->rank, site->weight->name, rows, columns, gradient ? min_side / 2 : min_side,
                    gradient ? " with initialization from the gradient" : "");
 }
 
@@ -196,14 +197,14 @@ typedef struct parts {
     float *a, *b, *a0, *b0, *w;
 } parts;
 
-static bo_status read_parts(bo_context *context, bo_device *device, const bo_lora_site *site, float *room, parts *out)
+static bo_status read_parts(bo_context *context, bo_device *device, const bo_lora_site *site, float *buffer, parts *out)
 {
     const bo_weight *const from[] = {site->a, site->b, site->a0, site->b0, site->weight};
     float **const to[] = {&out->a, &out->b, &out->a0, &out->b0, &out->w};
     for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
-        *to[i] = from[i] ? room : NULL;
-        if (from[i]) BO_TRY(bo_buffer_read(context, device, room, from[i]->data, numbers(from[i]) * sizeof *room));
-        room += numbers(from[i]);
+        *to[i] = from[i] ? buffer : NULL;
+        if (from[i]) BO_TRY(bo_buffer_read(context, device, buffer, from[i]->data, numbers(from[i]) * sizeof *buffer));
+        buffer += numbers(from[i]);
     }
     return BO_OK;
 }
@@ -231,13 +232,13 @@ static bo_status merge_site(bo_context *context, bo_weights *adapted, const bo_l
     bo_device *device = bo_weights_device(adapted);
     const size_t all =
         numbers(site->weight) + numbers(site->a) + numbers(site->b) + numbers(site->a0) + numbers(site->b0);
-    float *room = bo_alloc_raw(context, all, sizeof *room, "a merged weight");
-    if (!room) return BO_MEMORY;
+    float *buffer = bo_alloc_raw(context, all, sizeof *buffer, "a merged weight");
+    if (!buffer) return BO_MEMORY;
     parts p;
-    bo_status status = read_parts(context, device, site, room, &p);
+    bo_status status = read_parts(context, device, site, buffer, &p);
     if (status == BO_OK) add_product(bo_weights_lora(adapted), &p, site->weight->rows, site->weight->columns);
     if (status == BO_OK) status = bo_buffer_write(context, device, into->data, p.w, numbers(into) * sizeof(float));
-    bo_free(room);
+    bo_free(buffer);
     return status;
 }
 
@@ -256,16 +257,16 @@ bo_status bo_lora_merge(bo_context *context, bo_weights *adapted, bo_weights *pl
 
 /* U S Vᵀ of one matrix (out x in), and scratch memory. */
 typedef struct vectors {
-    size_t rows, columns, least;
+    size_t rows, columns, min_side;
     double *matrix, *u, *s, *vt;
     float *host; /* the matrix, later A and B */
 } vectors;
 
-static bo_status make(bo_context *context, const bo_weight *weight, vectors *v)
+static bo_status allocate_vectors(bo_context *context, const bo_weight *weight, vectors *v)
 {
     static const char what[] = "singular vectors";
     const size_t m = weight->rows, n = weight->columns, k = m < n ? m : n;
-    *v = (vectors){.rows = m, .columns = n, .least = k};
+    *v = (vectors){.rows = m, .columns = n, .min_side = k};
     v->host = bo_alloc_raw(context, m * n + k * (m + n), sizeof *v->host, what);
     v->matrix = bo_alloc_raw(context, m * n, sizeof *v->matrix, what);
     v->u = bo_alloc_raw(context, m * k, sizeof *v->u, what);
@@ -274,7 +275,7 @@ static bo_status make(bo_context *context, const bo_weight *weight, vectors *v)
     return v->host && v->matrix && v->u && v->s && v->vt ? BO_OK : BO_MEMORY;
 }
 
-static void drop(vectors *v)
+static void free_vectors(vectors *v)
 {
     bo_free(v->host);
     bo_free(v->matrix);
@@ -296,11 +297,11 @@ static bo_status decompose(bo_context *context, bo_device *device, const void *d
  * be trained. GRADIENT: out^(1/4) / √γ with γ = 16 (LoRA-GA, 2407.05000, 3.3). */
 static void lengths_of(const bo_lora *lora, const vectors *v, size_t index, double *a, double *b)
 {
-    const double gamma = 16, least = 0x1p-24 * v->s[0];
+    const double gamma = 16, threshold = 0x1p-24 * v->s[0];
     *a = *b = sqrt(sqrt((double)v->rows) / gamma);
     if (lora->init != BO_LORA_INIT_WEIGHT) return;
     *a = *b = sqrt(v->s[index] * (double)lora->rank / lora->alpha);
-    if (v->s[index] <= least) *a = 1, *b = 0;
+    if (v->s[index] <= threshold) *a = 1, *b = 0;
 }
 
 static bo_status place(bo_context *context, bo_device *device, const bo_lora *lora, const bo_lora_site *site,
@@ -312,7 +313,7 @@ static bo_status place(bo_context *context, bo_device *device, const bo_lora *lo
         double of_a, of_b;
         lengths_of(lora, v, k, &of_a, &of_b);
         for (size_t j = 0; j < v->columns; j++) a[k * v->columns + j] = (float)(of_a * v->vt[k * v->columns + j]);
-        for (size_t i = 0; i < v->rows; i++) b[i * r + k] = (float)(of_b * v->u[i * v->least + first + k]);
+        for (size_t i = 0; i < v->rows; i++) b[i * r + k] = (float)(of_b * v->u[i * v->min_side + first + k]);
     }
     BO_TRY(bo_buffer_write(context, device, site->a->data, a, r * v->columns * sizeof *a));
     return bo_buffer_write(context, device, site->b->data, b, r * v->rows * sizeof *b);
@@ -322,10 +323,10 @@ static bo_status begin_site(bo_context *context, const bo_weights *weights, cons
 {
     bo_device *device = bo_weights_device(weights);
     vectors v;
-    bo_status status = make(context, site->weight, &v);
+    bo_status status = allocate_vectors(context, site->weight, &v);
     if (status == BO_OK) status = decompose(context, device, data, &v);
     if (status == BO_OK) status = place(context, device, bo_weights_lora(weights), site, &v);
-    drop(&v);
+    free_vectors(&v);
     return status;
 }
 

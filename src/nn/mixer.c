@@ -10,14 +10,14 @@
  *     in_proj.weight      g h x in       recurrent.weight   U (g h x h)
  *     bias.0, bias.1, …   of each gate, in the order of bo_recurrent_attributes */
 
-enum { MOST_GATES = 4, FORGET = 1 };
+enum { MAX_GATES = 4, FORGET = 1 };
 
 /* Forget gates start open, since otherwise gradients vanish within a few tokens (Jozefowicz 2015). */
 static bo_value biases(bo_graph *graph, const char *prefix, const bo_recurrent_layer *desc)
 {
-    static const char *const suffixes[MOST_GATES] = {".bias.0", ".bias.1", ".bias.2", ".bias.3"};
+    static const char *const suffixes[MAX_GATES] = {".bias.0", ".bias.1", ".bias.2", ".bias.3"};
     size_t gates = bo_recurrent_gates(desc->cell);
-    bo_value parts[MOST_GATES];
+    bo_value parts[MAX_GATES];
     for (size_t i = 0; i < gates; i++) {
         bool forgets = desc->cell == BO_RECURRENCE_LSTM && i == FORGET;
         bo_weight_init init = {.law = forgets ? BO_WEIGHT_LAW_ONE : BO_WEIGHT_LAW_ZERO};

@@ -39,14 +39,15 @@ bool bo_residual_parse(const char *name, bo_residual *out)
 
 /* ---- biases ------------------------------------------------------------------------------------------------------ */
 
-static bool chosen(bo_choice choice, bool otherwise)
+static bool resolve_choice(bo_choice choice, bool default_value)
 {
-    return choice == BO_CHOICE_AUTO ? otherwise : choice == BO_CHOICE_YES;
+    return choice == BO_CHOICE_AUTO ? default_value : choice == BO_CHOICE_YES;
 }
 
 bo_block_biases bo_block_biases_of(const bo_block *b)
 {
-    bo_block_biases out = {.attention = chosen(b->attention_bias, b->bias), .mlp = chosen(b->mlp_bias, b->bias)};
-    out.output = chosen(b->output_bias, out.attention);
+    bo_block_biases out = {.attention = resolve_choice(b->attention_bias, b->bias),
+                           .mlp = resolve_choice(b->mlp_bias, b->bias)};
+    out.output = resolve_choice(b->output_bias, out.attention);
     return out;
 }

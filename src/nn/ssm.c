@@ -6,7 +6,7 @@
 #include "internal.h"
 #include "../backend/shapes.h"
 
-enum { USUAL_SIZE = 16 };
+enum { DEFAULT_SIZE = 16 };
 #define FIRST_STEP 1e-3
 #define LAST_STEP  1e-1
 
@@ -14,7 +14,7 @@ static bo_ssm_attributes attributes_of(const bo_ssm_layer *desc)
 {
     return (bo_ssm_attributes){.kind = desc->kind,
                                .form = desc->form,
-                               .size = desc->size ? desc->size : USUAL_SIZE,
+                               .size = desc->size ? desc->size : DEFAULT_SIZE,
                                .rank = desc->rank ? desc->rank : 1,
                                .sequences = {.tokens = desc->tokens,
                                              .max_sequences = desc->max_sequences,

@@ -22,7 +22,7 @@ static char *joined(bo_context *context, const char *prefix, const char *name)
 
 void bo_package_free(bo_package *package)
 {
-    for (size_t i = package->own; i < package->count; i++) bo_free((void *)(uintptr_t)package->tensors[i].name);
+    for (size_t i = package->first_owned; i < package->count; i++) bo_free((void *)(uintptr_t)package->tensors[i].name);
     for (size_t i = 1; i < package->meta_count; i++) { /* the first entry is "format" */
         bo_free((void *)(uintptr_t)package->metas[i].key);
         bo_free((void *)(uintptr_t)package->metas[i].value);
@@ -42,7 +42,7 @@ static bo_status add_weight(bo_context *context, bo_device *device, const bo_wei
         return bo_fail(context, BO_UNSUPPORTED, "%s is stored as %s, which cannot be written to a file", weight->name,
                        weight->element == BO_ELEMENT_INT8 ? "int8" : "int4");
     bo_file_tensor *tensor = &out->tensors[out->count++];
-    out->own = out->count;
+    out->first_owned = out->count;
     *tensor = (bo_file_tensor){.name = weight->name,
                                .dtype = weight->element == BO_ELEMENT_BFLOAT16 ? BO_BF16 : BO_F32,
                                .rank = weight->rank,
@@ -204,11 +204,11 @@ bo_status bo_map_replace(bo_context *context, const bo_tensors *file, const char
     BO_TRY(stores_nothing(context, *map, &nothing));
     if (nothing) return BO_OK;
     BO_TRY(bo_map_unpack(context, file, prefix, used, &read));
-    const bo_features_desc *mine = bo_features_describe(*map), *found = bo_features_describe(read);
-    if (!bo_maps_alike(mine, found)) {
+    const bo_features_desc *expected = bo_features_describe(*map), *found = bo_features_describe(read);
+    if (!bo_maps_alike(expected, found)) {
         const bo_status status =
             bo_fail(context, BO_FORMAT, "%s: %sfeatures: expected %zu x %zu of %s, found %zu x %zu of %s",
-                    bo_tensors_path(file), prefix, mine->features, mine->dim, bo_kernel_name(mine->kernel),
+                    bo_tensors_path(file), prefix, expected->features, expected->dim, bo_kernel_name(expected->kernel),
                     found->features, found->dim, bo_kernel_name(found->kernel));
         bo_features_destroy(read);
         return status;
@@ -277,7 +277,7 @@ bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const 
 }
 
 /* Checks everything before it changes anything. */
-static bo_status take_weights(bo_context *context, bo_weights *weights, const bo_tensors *file)
+static bo_status set_weights(bo_context *context, bo_weights *weights, const bo_tensors *file)
 {
     const size_t count = bo_weights_count(weights);
     const bo_file_tensor *tensor;
@@ -295,7 +295,7 @@ static bo_status take_weights(bo_context *context, bo_weights *weights, const bo
     return BO_OK;
 }
 
-static bo_status check_room(bo_context *context, const bo_weights *weights)
+static bo_status check_memory(bo_context *context, const bo_weights *weights)
 {
     if (bo_weights_data(weights)) return BO_OK;
     return bo_fail(context, BO_INVALID, "the weights %s",
@@ -307,9 +307,9 @@ bo_status bo_weights_load(bo_context *context, bo_weights *weights, const bo_sou
 {
     BO_REQUIRE(context, weights, source);
     bo_tensors *file;
-    BO_TRY(check_room(context, weights));
+    BO_TRY(check_memory(context, weights));
     BO_TRY(bo_tensors_open_source(context, source, &file));
-    const bo_status status = take_weights(context, weights, file);
+    const bo_status status = set_weights(context, weights, file);
     bo_tensors_close(file);
     return status;
 }

@@ -10,7 +10,7 @@
  * first. */
 typedef struct bo_package {
     bo_file_tensor *tensors;
-    size_t count, own;
+    size_t count, first_owned;
     bo_meta *metas;
     size_t meta_count;
     float *host;  /* memory of the weights' tensors */

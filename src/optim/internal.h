@@ -5,7 +5,7 @@
 #include "optim.h"
 #include "../backend/updates.h"
 
-enum { BO_MOST_SLOTS = 2 }; /* maximum number of state vectors per weight: the two moments of AdamW */
+enum { BO_MAX_SLOTS = 2 }; /* maximum number of state vectors per weight: the two moments of AdamW */
 
 /* Invariant: among the states (names, and vectors as long as the weight) those of the rule come first, then the
  * average. */
@@ -14,11 +14,11 @@ typedef struct bo_optim_part {
     bo_optimizer_kind rule; /* ADAMW for weights that Muon does not update */
     /* learning rate and weight decay at factor 1; decay is not yet multiplied by the rate */
     double rate, decay;
-    void *state[BO_MOST_SLOTS], *average; /* NULL: unused */
+    void *state[BO_MAX_SLOTS], *average; /* NULL: unused */
 } bo_optim_part;
 
 /* Makes the part of a weight, without state. False: the weight is not trained. */
-bool bo_optim_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, bo_optim_part *out);
+bool bo_optim_part_init(const bo_optimizer_desc *desc, const bo_weight *weight, bo_optim_part *out);
 /* Returns Muon's factor for the shape and the parametrization. */
 double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_part *part);
 

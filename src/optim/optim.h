@@ -10,7 +10,7 @@
 /* BO_INVALID: a field is out of range, for example a floor outside [0, 1]. */
 bo_status bo_schedule_check(bo_context *context, const bo_schedule *schedule);
 
-enum { BO_MUON_MOST_ITERATIONS = 100 };
+enum { BO_MUON_MAX_ITERATIONS = 100 };
 /* Checks the descriptor and fills in its defaults. Momentum and clipping that are turned off become -1. */
 bo_status bo_optimizer_resolve(bo_context *context, const bo_optimizer_desc *desc, bo_optimizer_desc *out);
 /* Device memory of an optimizer, before it is created (0: the descriptor is invalid). The weights need no memory

@@ -32,9 +32,9 @@ static const struct defaults {
     [BO_OPTIMIZER_SIGN] = {1e-3, 0.9},  [BO_OPTIMIZER_LINF] = {1e-4, -1},
 };
 
-static void fill_default(double *field, double usual)
+static void fill_default(double *field, double default_value)
 {
-    if (*field == 0) *field = usual;
+    if (*field == 0) *field = default_value;
 }
 
 static bo_status check_kinds(bo_context *context, const bo_optimizer_desc *desc)
@@ -49,9 +49,9 @@ static bo_status check_kinds(bo_context *context, const bo_optimizer_desc *desc)
     if ((unsigned)desc->iteration >= BO_MUON_ITERATION_COUNT)
         return bo_fail(context, BO_INVALID, "optimizer: muon iteration %d is not one of the %d kinds",
                        (int)desc->iteration, BO_MUON_ITERATION_COUNT);
-    if (desc->iterations > BO_MUON_MOST_ITERATIONS)
+    if (desc->iterations > BO_MUON_MAX_ITERATIONS)
         return bo_fail(context, BO_INVALID, "optimizer: expected at most %d Muon iterations, found %zu",
-                       BO_MUON_MOST_ITERATIONS, desc->iterations);
+                       BO_MUON_MAX_ITERATIONS, desc->iterations);
     return BO_OK;
 }
 
@@ -129,7 +129,7 @@ static double rate_factor(const bo_optim_part *part)
     }
 }
 
-bool bo_optim_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, bo_optim_part *out)
+bool bo_optim_part_init(const bo_optimizer_desc *desc, const bo_weight *weight, bo_optim_part *out)
 {
     bool left = desc->kind == BO_OPTIMIZER_MUON && weight->role != BO_WEIGHT_ROLE_MATRIX;
     *out = (bo_optim_part){
@@ -144,7 +144,7 @@ bool bo_optim_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, 
     return !weight->frozen && part_count(out) > 0;
 }
 
-/* Lists the state vectors of a part: writes the prefixes of their names to `names` (at most BO_MOST_SLOTS + 1). */
+/* Lists the state vectors of a part: writes the prefixes of their names to `names` (at most BO_MAX_SLOTS + 1). */
 static size_t part_states(const bo_optimizer_desc *desc, const bo_optim_part *part, const char **names)
 {
     size_t count = 0;
@@ -201,9 +201,9 @@ static needs count_needs(const bo_optimizer_desc *desc, bo_weights *weights)
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         bo_optim_part part;
         const bo_weight *weight = bo_weights_at(weights, i);
-        if (!bo_optim_part_make(desc, weight, &part)) continue;
+        if (!bo_optim_part_init(desc, weight, &part)) continue;
         n.parts++;
-        const char *names[BO_MOST_SLOTS + 1];
+        const char *names[BO_MAX_SLOTS + 1];
         size_t states = part_states(desc, &part, names);
         for (size_t s = 0; s < states; s++) n.names += strlen(names[s]) + strlen(weight->name) + 2;
         n.states += states;
@@ -238,7 +238,7 @@ static bo_status scratch_bytes(bo_context *context, const bo_optimizer_desc *des
     for (size_t i = 0; status == BO_OK && i < bo_weights_count(weights); i++) {
         bo_optim_part part;
         const bo_weight *weight = bo_weights_at(weights, i);
-        if (!bo_optim_part_make(desc, weight, &part)) continue;
+        if (!bo_optim_part_init(desc, weight, &part)) continue;
         list[parts++].count = part_count(&part);
         if (part.rule != BO_OPTIMIZER_MUON) continue;
         matrix[matrices++] = (bo_muon_matrix){.rows = weight->rows, .columns = weight->columns};
@@ -317,19 +317,19 @@ static void add_lists(bo_optimizer *o, const bo_optim_part *part)
 }
 
 /* Assigns the states of a part. `floats` and `letters` count what earlier parts use. */
-static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, size_t *letters)
+static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, size_t *name_bytes)
 {
-    const char *names[BO_MOST_SLOTS + 1];
+    const char *names[BO_MAX_SLOTS + 1];
     size_t states = part_states(&o->facts.desc, part, names), rules = states - (o->facts.desc.average > 0);
     for (size_t s = 0; s < states; s++) {
-        char *name = o->names + *letters;
-        *letters += (size_t)sprintf(name, "%s.%s", names[s], part->weight->name) + 1;
+        char *name = o->names + *name_bytes;
+        *name_bytes += (size_t)sprintf(name, "%s.%s", names[s], part->weight->name) + 1;
         void *data = (float *)o->memory + *floats;
         *floats += part_stride(part);
         *(s < rules ? &part->state[s] : &part->average) = data;
         o->state[o->states++] = (bo_optimizer_state){name, data, part_count(part)};
     }
-    assert(!part->average == !(o->facts.desc.average > 0) && rules <= BO_MOST_SLOTS);
+    assert(!part->average == !(o->facts.desc.average > 0) && rules <= BO_MAX_SLOTS);
 }
 
 /* Checks that parts are in the order of the weights, and matrices in order of decreasing work. */
@@ -344,16 +344,16 @@ static bool order_holds(const bo_optimizer *o)
 
 static bo_status fill(bo_context *context, bo_weights *weights, bo_optimizer *o)
 {
-    size_t floats = 0, letters = 0;
+    size_t floats = 0, name_bytes = 0;
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         bo_optim_part *part = &o->part[o->parts];
         const bo_weight *weight = bo_weights_at(weights, i);
         bo_optim_part found;
-        if (!bo_optim_part_make(&o->facts.desc, weight, &found)) continue;
+        if (!bo_optim_part_init(&o->facts.desc, weight, &found)) continue;
         if (!weight->data || !weight->gradient)
             return bo_fail(context, BO_INVALID, "weight %s has no memory for its gradient", weight->name);
         *part = found;
-        add_states(o, part, &floats, &letters);
+        add_states(o, part, &floats, &name_bytes);
         add_lists(o, part);
         o->parts++;
     }
@@ -502,8 +502,8 @@ bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double
 {
     BO_REQUIRE(context, optimizer);
     BO_SPAN(context, "train", "optimizer step");
-    double unwanted;
-    if (!norm) norm = &unwanted;
+    double ignored;
+    if (!norm) norm = &ignored;
     *norm = 0;
     BO_TRY(bo_device_check(context, optimizer->device, "an optimizer"));
     if (optimizer->swapped)

@@ -11,8 +11,8 @@ static uint64_t warmup_steps(const bo_schedule *schedule, uint64_t steps)
 {
     if (schedule->warmup == UINT64_MAX) return 0;
     if (schedule->warmup > 0) return schedule->warmup;
-    uint64_t usual = steps / 50 > 10 ? steps / 50 : 10;
-    return steps == 0 ? usual : smaller(usual, steps / 2);
+    uint64_t default_steps = steps / 50 > 10 ? steps / 50 : 10;
+    return steps == 0 ? default_steps : smaller(default_steps, steps / 2);
 }
 
 /* Falls from 1 at `from` to `floor` at `to`. */

@@ -67,7 +67,7 @@ static bo_status read_steps(bo_context *context, const bo_tensors *file, uint64_
 }
 
 /* Checks everything before it changes anything. */
-static bo_status take(bo_context *context, bo_optimizer *o, const bo_tensors *file)
+static bo_status restore(bo_context *context, bo_optimizer *o, const bo_tensors *file)
 {
     const bo_file_tensor *tensor;
     uint64_t steps = 0;
@@ -87,7 +87,7 @@ bo_status bo_optimizer_load(bo_context *context, bo_optimizer *optimizer, const 
     BO_REQUIRE(context, optimizer, source);
     bo_tensors *file;
     BO_TRY(bo_tensors_open_source(context, source, &file));
-    const bo_status status = take(context, optimizer, file);
+    const bo_status status = restore(context, optimizer, file);
     bo_tensors_close(file);
     return status;
 }

@@ -42,7 +42,7 @@ typedef struct bo_choice_text {
     size_t state_bytes;       /* of the state that is kept or returned; 0: none */
     bo_refusal state_refusal; /* why the state is not returned or kept; status 0: it is */
     /* If the state of a conversation is kept: the answer before `text`, and the hash of all tokens but the last. */
-    bo_json_text answer;
+    bo_json_text reply;
     bo_xxh64 ids_hash;
     uint64_t hashed;
     int32_t last;

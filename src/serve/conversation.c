@@ -73,7 +73,7 @@ bo_status bo_conversation_check(bo_context *context, const char *messages)
     return BO_OK;
 }
 
-bo_status bo_conversation_precede(bo_context *context, const char *messages, char **variables)
+bo_status bo_conversation_prepend(bo_context *context, const char *messages, char **variables)
 {
     bo_json *before, *all = NULL;
     char *text = NULL;
@@ -97,13 +97,13 @@ bo_status bo_conversation_precede(bo_context *context, const char *messages, cha
     return status;
 }
 
-bo_status bo_conversation_add(bo_context *context, const char *messages, const char *answer, size_t bytes, char **out)
+bo_status bo_conversation_add(bo_context *context, const char *messages, const char *reply, size_t bytes, char **out)
 {
     bo_json_text text = {.context = context};
     bo_json_add(&text, messages, strlen(messages) - 1); /* without the bracket at the end */
     bo_json_raw(&text, strcmp(messages, "[]") == 0 ? "" : ",");
     bo_json_raw(&text, "{\"role\":\"assistant\",\"content\":");
-    bo_json_text_of(&text, answer, bytes);
+    bo_json_text_of(&text, reply, bytes);
     bo_json_raw(&text, "}]");
     *out = text.bytes;
     return text.failed ? no_memory(context) : BO_OK;

@@ -14,9 +14,9 @@ bo_status bo_conversation_find(bo_context *context, const char *variables, char 
  * members with a role and one content of text. */
 bo_status bo_conversation_check(bo_context *context, const char *messages);
 /* Puts messages before those in the variables: *variables is replaced. BO_FORMAT as bo_conversation_check. */
-bo_status bo_conversation_precede(bo_context *context, const char *messages, char **variables);
+bo_status bo_conversation_prepend(bo_context *context, const char *messages, char **variables);
 /* The messages and an answer; freed with bo_free. */
-bo_status bo_conversation_add(bo_context *context, const char *messages, const char *answer, size_t bytes, char **out);
+bo_status bo_conversation_add(bo_context *context, const char *messages, const char *reply, size_t bytes, char **out);
 
 /* A hash of tokens that does not depend on the machine. */
 void bo_conversation_hash(bo_xxh64 *hash, const int32_t *ids, size_t count);

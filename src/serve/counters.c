@@ -56,17 +56,17 @@ static void histogram(bo_json_text *out, const char *name, const bo_histogram *h
     bo_json_raw(out, line);
 }
 
-static void answers(bo_json_text *out, const bo_counters *m)
+static void responses(bo_json_text *out, const bo_counters *m)
 {
     char line[100];
     head(out, "answers_total", "counter", "HTTP answers by class of status.");
     for (int i = 2; i <= 5; i++) {
-        snprintf(line, sizeof line, "bochner_answers_total{status=\"%dxx\"} %llu\n", i, atomic_load(&m->answers[i]));
+        snprintf(line, sizeof line, "bochner_answers_total{status=\"%dxx\"} %llu\n", i, atomic_load(&m->responses[i]));
         bo_json_raw(out, line);
     }
 }
 
-void bo_counters_write(const bo_counters *m, size_t slots, size_t state_bytes, const bo_store_figures *s,
+void bo_counters_write(const bo_counters *m, size_t slots, size_t state_bytes, const bo_store_stats *s,
                        bo_json_text *out)
 {
     counter(out, "prompt_tokens_total", atomic_load(&m->prompt_tokens), "Prompt tokens, cached ones included.");
@@ -76,7 +76,7 @@ void bo_counters_write(const bo_counters *m, size_t slots, size_t state_bytes, c
     counter(out, "rejected_total", atomic_load(&m->rejected), "Requests refused because the queue was full.");
     counter(out, "canceled_total", atomic_load(&m->canceled), "Sequences whose client disconnected.");
     counter(out, "failed_total", atomic_load(&m->failed), "Sequences that failed.");
-    answers(out, m);
+    responses(out, m);
     gauge(out, "connections", atomic_load(&m->connections), "Open connections.");
     gauge(out, "queued", atomic_load(&m->queued), "Sequences that wait for a slot.");
     gauge(out, "running", atomic_load(&m->running), "Sequences in slots.");

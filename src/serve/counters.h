@@ -16,14 +16,14 @@ typedef struct bo_histogram {
 typedef struct bo_counters {
     atomic_ullong prompt_tokens, cached_tokens, generated_tokens, steps, rejected, canceled, failed;
     atomic_size_t queued, running, connections;
-    atomic_ullong answers[6]; /* by status / 100 */
+    atomic_ullong responses[6]; /* by status / 100 */
     bo_histogram first_token, next_token, request, step;
 } bo_counters;
 
 void bo_histogram_add(bo_histogram *histogram, double seconds);
-struct bo_store_figures;
+struct bo_store_stats;
 /* Writes everything, with the slots and the state of the store. */
 void bo_counters_write(const bo_counters *counters, size_t slots, size_t state_bytes,
-                       const struct bo_store_figures *store, bo_json_text *out);
+                       const struct bo_store_stats *store, bo_json_text *out);
 
 #endif

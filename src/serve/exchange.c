@@ -7,10 +7,10 @@
 
 /* A client that leaves this much of a stream unread, and has read nothing for this time, is treated as gone; so is one
  * that reads much more slowly than its texts are generated. */
-static const size_t MOST_UNREAD = (size_t)8 << 20, MOST_OUTPUT = (size_t)32 << 20;
+static const size_t MAX_UNREAD = (size_t)8 << 20, MAX_OUTPUT = (size_t)32 << 20;
 enum { UNREAD_SECONDS = 30 };
 /* Log probabilities that an answer may have: of all tokens of all prompts, with those of the most likely tokens. */
-static const size_t MOST_SCORES = (size_t)1 << 22;
+static const size_t MAX_SCORES = (size_t)1 << 22;
 
 /* ---- ownership --------------------------------------------------------------------------------------------------- */
 
@@ -23,7 +23,7 @@ static void destroy(bo_exchange *x)
         bo_free(choice->job.embedding);
         bo_text_stream_free(&choice->text);
         bo_records_free(&choice->records);
-        bo_free(choice->answer.bytes);
+        bo_free(choice->reply.bytes);
     }
     for (size_t i = 0; x->prompts && i < x->prompt_count; i++) {
         bo_ids_free(&x->prompts[i].ids);
@@ -35,7 +35,7 @@ static void destroy(bo_exchange *x)
     bo_free(x->choices);
     bo_free(x->prompts);
     bo_free(x->out.bytes);
-    bo_reserve(&x->service->reservations, x->client.id, &x->held, 0);
+    bo_reserve(&x->service->reservations, x->client.id, &x->reserved, 0);
     pthread_mutex_destroy(&x->lock);
     bo_free(x);
 }
@@ -51,7 +51,7 @@ static void drop_failed_output(bo_exchange *x)
     if (!x->out.failed) return;
     bo_free(x->out.bytes);
     x->out.bytes = NULL;
-    x->out.length = x->out.capacity = x->taken = 0;
+    x->out.length = x->out.capacity = x->sent = 0;
 }
 
 /* ---- the HTTP side ----------------------------------------------------------------------------------------------- */
@@ -61,32 +61,32 @@ bool bo_exchange_streams(const bo_exchange *x)
     return x->request.stream;
 }
 
-static void fall_asleep(bo_exchange *x)
+static void suspend(bo_exchange *x)
 {
-    x->asleep = true;
-    x->sleeper.sleep(x->sleeper.user);
+    x->suspended = true;
+    x->suspension.suspend(x->suspension.user);
 }
 
 bool bo_exchange_wait(bo_exchange *x)
 {
     pthread_mutex_lock(&x->lock);
     const bool finished = x->finished;
-    if (!finished) fall_asleep(x);
+    if (!finished) suspend(x);
     pthread_mutex_unlock(&x->lock);
     return finished;
 }
 
-size_t bo_exchange_take(bo_exchange *x, char *out, size_t room, bo_stream_end *end)
+size_t bo_exchange_read(bo_exchange *x, char *out, size_t capacity, bo_stream_end *end)
 {
     pthread_mutex_lock(&x->lock);
     drop_failed_output(x);
-    const size_t count = bo_min(room, x->out.length - x->taken);
-    if (count) x->last_taken = bo_seconds();
-    if (count) memcpy(out, x->out.bytes + x->taken, count);
-    x->taken += count;
-    if (x->taken == x->out.length) x->taken = x->out.length = 0;
+    const size_t count = bo_min(capacity, x->out.length - x->sent);
+    if (count) x->last_sent = bo_seconds();
+    if (count) memcpy(out, x->out.bytes + x->sent, count);
+    x->sent += count;
+    if (x->sent == x->out.length) x->sent = x->out.length = 0;
     *end = x->out.failed ? BO_STREAM_LOST : x->finished && x->out.length == 0 ? BO_STREAM_COMPLETE : BO_STREAM_OPEN;
-    if (!count && *end == BO_STREAM_OPEN) fall_asleep(x);
+    if (!count && *end == BO_STREAM_OPEN) suspend(x);
     pthread_mutex_unlock(&x->lock);
     return count;
 }
@@ -105,10 +105,10 @@ int bo_exchange_finish(bo_context *context, bo_exchange *x, const char **body, s
     return status;
 }
 
-void bo_exchange_measure(bo_exchange *x, bo_exchange_figures *out)
+void bo_exchange_get_stats(bo_exchange *x, bo_exchange_stats *out)
 {
     pthread_mutex_lock(&x->lock);
-    *out = x->figures;
+    *out = x->stats;
     pthread_mutex_unlock(&x->lock);
 }
 
@@ -119,11 +119,11 @@ void bo_exchange_cancel(bo_exchange *x)
 
 /* ---- the side of the scheduler ----------------------------------------------------------------------------------- */
 
-static void wake(bo_exchange *x)
+static void resume(bo_exchange *x)
 {
-    if (!x->asleep) return;
-    x->asleep = false;
-    x->sleeper.wake(x->sleeper.user);
+    if (!x->suspended) return;
+    x->suspended = false;
+    x->suspension.resume(x->suspension.user);
 }
 
 /* Whether tokens are kept with their log probabilities or ids. */
@@ -134,8 +134,8 @@ static bool keeps_records(const bo_exchange *x)
 
 static bool reads_too_slowly(const bo_exchange *x)
 {
-    const size_t unread = x->out.length - x->taken;
-    return unread > MOST_OUTPUT || (unread > MOST_UNREAD && bo_seconds() - x->last_taken > UNREAD_SECONDS);
+    const size_t unread = x->out.length - x->sent;
+    return unread > MAX_OUTPUT || (unread > MAX_UNREAD && bo_seconds() - x->last_sent > UNREAD_SECONDS);
 }
 
 /* Adds a token to the hash of the conversation: the last one is added when another follows it. */
@@ -148,7 +148,7 @@ static void hash_token(bo_choice_text *choice, int32_t id)
 
 /* Reserves memory for an answer that is not streamed, which grows until its last token: texts, records and their
  * JSON. */
-static bool reserve_answer(bo_exchange *x, const bo_job_token *token, size_t bytes)
+static bool reserve_response(bo_exchange *x, const bo_job_token *token, size_t bytes)
 {
     enum {
         TEXT = 4,
@@ -156,9 +156,9 @@ static bool reserve_answer(bo_exchange *x, const bo_job_token *token, size_t byt
         TOP = 64
     }; /* bytes for each byte of text, for each record, and each of its most likely tokens */
     if (x->request.stream) return true;
-    x->taken_memory += TEXT * bytes + (keeps_records(x) ? TOKEN + TOP * token->top_count : 0);
-    if (x->taken_memory < x->held + BO_RESERVE_LEAST) return true;
-    if (bo_reserve(&x->service->reservations, x->client.id, &x->held, x->taken_memory)) return true;
+    x->needed_memory += TEXT * bytes + (keeps_records(x) ? TOKEN + TOP * token->top_count : 0);
+    if (x->needed_memory < x->reserved + BO_RESERVE_MIN) return true;
+    if (bo_reserve(&x->service->reservations, x->client.id, &x->reserved, x->needed_memory)) return true;
     for (size_t i = 0; i < x->choice_count; i++) atomic_store(&x->choices[i].job.canceled, true);
     return bo_refuse(
         &x->refusal, 429, NULL,
@@ -167,7 +167,7 @@ static bool reserve_answer(bo_exchange *x, const bo_job_token *token, size_t byt
 }
 
 /* Takes a token. Returns false at a stop text. */
-static bool take_token(bo_context *context, bo_job *job, const bo_job_token *token)
+static bool add_token(bo_context *context, bo_job *job, const bo_job_token *token)
 {
     bo_choice_text *choice = job->user;
     bo_exchange *x = choice->exchange;
@@ -180,18 +180,18 @@ static bool take_token(bo_context *context, bo_job *job, const bo_job_token *tok
     bo_status status = keeps_records(x) ? bo_records_add(context, x->service, &choice->records, token) : BO_OK;
     if (status == BO_OK && !token->of_prompt)
         status = bo_text_stream_add(context, &choice->text, piece, bytes, &stopped);
-    if (!token->of_prompt) x->figures.generated_tokens++;
+    if (!token->of_prompt) x->stats.generated_tokens++;
     if (x->messages && !token->of_prompt) hash_token(choice, token->id);
     if (status != BO_OK) x->out.failed = true;
     if (stopped) bo_records_cut(&choice->records, choice->bytes_before + choice->text.length);
     const bool due = token->of_prompt ? choice->records.count >= BO_EXCHANGE_RECORDS : !stopped;
     if (x->request.stream && due) {
         bo_exchange_write_event(x, choice, false);
-        wake(x);
+        resume(x);
     }
     drop_failed_output(x);
     if (x->request.stream && reads_too_slowly(x)) atomic_store(&job->canceled, true);
-    const bool fits = reserve_answer(x, token, bytes);
+    const bool fits = reserve_response(x, token, bytes);
     pthread_mutex_unlock(&x->lock);
     return fits && !stopped && status == BO_OK;
 }
@@ -239,9 +239,9 @@ static bo_refusal *refusal_of_state(bo_exchange *x, bo_choice_text *choice)
  * doubling. */
 static bool return_state(bo_exchange *x, const bo_snapshot *state, bo_refusal *refusal)
 {
-    const size_t size = bo_snapshot_size(state, NULL), needed = x->taken_memory + size + 2 * (size / 3 * 4);
-    if (!bo_service_reserve(x->service, x->client, &x->held, needed, refusal)) return false;
-    x->taken_memory = needed;
+    const size_t size = bo_snapshot_size(state, NULL), needed = x->needed_memory + size + 2 * (size / 3 * 4);
+    if (!bo_service_reserve(x->service, x->client, &x->reserved, needed, refusal)) return false;
+    x->needed_memory = needed;
     return true;
 }
 
@@ -252,42 +252,42 @@ static void keep_state(bo_context *context, bo_exchange *x, bo_choice_text *choi
 {
     bo_refusal *refusal = refusal_of_state(x, choice);
     bo_snapshot *state = choice->job.state;
-    const bool wanted = x->request.wish != BO_STATE_NONE && !x->refusal.status && !refusal->status;
+    const bool requested = x->request.return_state != BO_STATE_NONE && !x->refusal.status && !refusal->status;
     bool done = false;
-    if (wanted && choice->job.overflowed)
+    if (requested && choice->job.overflowed)
         bo_refuse(refusal, x->start ? 400 : 500, x->start ? "state" : NULL, "%s", choice->job.message);
-    else if (wanted && !state)
+    else if (requested && !state)
         bo_refuse(refusal, 500, NULL, "there is no memory for the state");
-    else if (wanted && x->request.wish == BO_STATE_ID)
+    else if (requested && x->request.return_state == BO_STATE_ID)
         done = name_state(choice, refusal) &&
                bo_service_keep_state(context, x->service, x->client.owner, choice->state_id, state, refusal);
-    else if (wanted)
+    else if (requested)
         done = return_state(x, state, refusal);
     if (done) {
         choice->state_tokens = bo_snapshot_length(state);
         choice->state_bytes = bo_snapshot_size(state, NULL);
     }
-    if (done && x->request.wish == BO_STATE_DATA) return;
+    if (done && x->request.return_state == BO_STATE_DATA) return;
     bo_snapshot_release(state);
     choice->job.state = NULL;
 }
 
 /* A text that ends inside a character ends before it. The state remembers the part, so that a continuation has the
  * whole character. */
-static void hold_character(bo_choice_text *choice)
+static void keep_partial_character(bo_choice_text *choice)
 {
     bo_snapshot *state = choice->job.state; /* not shared yet */
-    const size_t held = bo_text_stream_end_characters(&choice->text);
-    if (!state || !held || held > sizeof state->held) return;
-    memcpy(state->held, choice->text.text + choice->text.ready, held);
-    state->held_count = held;
+    const size_t partial_count = bo_text_stream_end_characters(&choice->text);
+    if (!state || !partial_count || partial_count > sizeof state->partial) return;
+    memcpy(state->partial, choice->text.text + choice->text.ready, partial_count);
+    state->partial_count = partial_count;
 }
 
 /* Gives a state its conversation: the messages and the answer. */
 static bo_status add_conversation(bo_context *context, bo_exchange *x, bo_choice_text *choice)
 {
     bo_snapshot *state = choice->job.state; /* not shared yet */
-    const bo_json_text *answer = &choice->answer;
+    const bo_json_text *reply = &choice->reply;
     if (!x->messages || !state) return BO_OK;
     if (state->tokens == choice->hashed + 1) hash_token(choice, -1);
     assert(state->tokens == choice->hashed);
@@ -296,10 +296,9 @@ static bo_status add_conversation(bo_context *context, bo_exchange *x, bo_choice
         state->messages = bo_strdup(context, x->messages);
         return state->messages ? BO_OK : BO_MEMORY;
     }
-    bo_exchange_keep_answer(x, choice);
-    if (answer->failed) return BO_MEMORY;
-    return bo_conversation_add(context, x->messages, answer->bytes ? answer->bytes : "", answer->length,
-                               &state->messages);
+    bo_exchange_keep_reply(x, choice);
+    if (reply->failed) return BO_MEMORY;
+    return bo_conversation_add(context, x->messages, reply->bytes ? reply->bytes : "", reply->length, &state->messages);
 }
 
 static void finish(bo_exchange *x)
@@ -315,16 +314,16 @@ static void end_job(bo_context *context, bo_job *job)
     pthread_mutex_lock(&x->lock);
     x->out.context = context;
     choice->ended = true;
-    x->figures.cached_tokens += choice->index % x->request.n == 0 ? job->cached + x->prompts[choice->prompt].first : 0;
+    x->stats.cached_tokens += choice->index % x->request.n == 0 ? job->cached + x->prompts[choice->prompt].first : 0;
     if (!x->refusal.status) set_refusal(x, job);
-    hold_character(choice);
+    keep_partial_character(choice);
     if (add_conversation(context, x, choice) != BO_OK && !x->refusal.status)
         bo_refuse(refusal_of_state(x, choice), 500, NULL, "there is no memory for the messages of the state");
     keep_state(context, x, choice);
     if (x->request.stream && !x->refusal.status) bo_exchange_write_event(x, choice, true);
     if (--x->open == 0) finish(x);
     drop_failed_output(x);
-    wake(x);
+    resume(x);
     pthread_mutex_unlock(&x->lock);
     bo_exchange_release(x);
 }
@@ -332,7 +331,7 @@ static void end_job(bo_context *context, bo_job *job)
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
 
 /* The hashes of the tokens to read. */
-static bool make_chain(bo_context *context, const bo_exchange *x, bo_exchange_prompt *prompt, bo_refusal *refusal)
+static bool hash_prompt(bo_context *context, const bo_exchange *x, bo_exchange_prompt *prompt, bo_refusal *refusal)
 {
     const size_t count = prompt->ids.count - prompt->first;
     const bo_prefix_secret *secret = bo_store_secret(bo_scheduler_store(x->service->scheduler));
@@ -365,9 +364,9 @@ static bool prepare_conversation(bo_context *context, bo_exchange *x, bo_refusal
         x->start = NULL;
     }
     prompt->first = x->start ? (size_t)x->start->tokens : 0;
-    prompt->given = prompt->ids.count;
+    prompt->request_tokens = prompt->ids.count;
     return bo_service_check_count(x->service, &x->request, prompt->ids.count - prompt->first, refusal) &&
-           make_chain(context, x, prompt, refusal);
+           hash_prompt(context, x, prompt, refusal);
 }
 
 /* The tokens of a prompt after those of the state, and their hashes. */
@@ -377,27 +376,27 @@ static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo
     const bo_snapshot *start = x->start;
     const size_t pending = start ? start->pending_count : 0;
     const bool embeds = x->request.kind == BO_REQUEST_EMBEDDING;
-    bo_ids given = {0};
+    bo_ids encoded = {0};
     if (x->request.variables) return prepare_conversation(context, x, refusal);
-    bool done = bo_service_encode(context, x->service, &x->request, index, start != NULL, &given, refusal);
-    const size_t count = pending + given.count;
-    if (done && start) done = bo_service_check_count(x->service, &x->request, given.count, refusal);
+    bool done = bo_service_encode(context, x->service, &x->request, index, start != NULL, &encoded, refusal);
+    const size_t count = pending + encoded.count;
+    if (done && start) done = bo_service_check_count(x->service, &x->request, encoded.count, refusal);
     if (done && count == 0)
         done = bo_refuse(refusal, 400, embeds ? "input" : "prompt", "%s",
                          start ? "the text of the state has ended; give a prompt to continue it"
                                : "the text has no tokens");
-    prompt->given = given.count;
+    prompt->request_tokens = encoded.count;
     if (done) {
         prompt->ids.items = bo_alloc(context, count, sizeof *prompt->ids.items, "the tokens of a prompt");
         if (!prompt->ids.items) done = bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
     }
     if (done) {
         for (size_t i = 0; i < pending; i++) prompt->ids.items[i] = start->pending[i];
-        if (given.count) memcpy(prompt->ids.items + pending, given.items, given.count * sizeof *given.items);
+        if (encoded.count) memcpy(prompt->ids.items + pending, encoded.items, encoded.count * sizeof *encoded.items);
         prompt->ids.count = prompt->ids.capacity = count;
-        done = make_chain(context, x, prompt, refusal);
+        done = hash_prompt(context, x, prompt, refusal);
     }
-    bo_ids_free(&given);
+    bo_ids_free(&encoded);
     return done;
 }
 
@@ -409,26 +408,26 @@ static bool check_scores(const bo_exchange *x, bo_refusal *refusal)
     if (!q->echo || !keeps_records(x)) return true;
     for (size_t i = 0; i < x->prompt_count; i++) tokens += x->prompts[i].ids.count;
     const double scores = (double)tokens * (double)q->n * (q->top > 0 ? q->top + 1 : 1);
-    if (scores <= (double)MOST_SCORES) return true;
+    if (scores <= (double)MAX_SCORES) return true;
     return bo_refuse(refusal, 400, "echo", "echo: %.0f log probabilities, more than the maximum of %zu", scores,
-                     MOST_SCORES);
+                     MAX_SCORES);
 }
 
 static bool check_length(const bo_exchange *x, size_t index, bo_refusal *refusal)
 {
-    const size_t most = bo_scheduler_most_tokens(x->service->scheduler);
+    const size_t max_tokens = bo_scheduler_max_tokens(x->service->scheduler);
     const uint64_t before = x->start ? x->start->tokens : 0,
                    count = before + x->prompts[index].ids.count - x->prompts[index].first;
-    if (count <= most) return true;
+    if (count <= max_tokens) return true;
     return bo_refuse(refusal, 400, x->request.variables ? "messages" : "prompt",
                      "the text has %llu tokens, more than the maximum of %zu (the context of this server)",
-                     (unsigned long long)count, most);
+                     (unsigned long long)count, max_tokens);
 }
 
 /* Continuation k of a prompt has its own random numbers; the first has those of the seed itself, as bochner
  * generate. */
-static bool make_sampler(bo_context *context, const bo_exchange *x, bo_choice_text *choice, size_t k,
-                         bo_refusal *refusal)
+static bool create_sampler(bo_context *context, const bo_exchange *x, bo_choice_text *choice, size_t k,
+                           bo_refusal *refusal)
 {
     enum { WINDOW = 64 };
     const bo_ids *ids = &x->prompts[choice->prompt].ids;
@@ -465,7 +464,7 @@ static bool begin_echo(bo_context *context, bo_exchange *x, bo_choice_text *choi
 static bool begin_inside_character(bo_context *context, bo_choice_text *choice, const bo_snapshot *start)
 {
     bool stopped;
-    return bo_text_stream_add(context, &choice->text, start->held, start->held_count, &stopped) == BO_OK;
+    return bo_text_stream_add(context, &choice->text, start->partial, start->partial_count, &stopped) == BO_OK;
 }
 
 static bool prepare_choice(bo_context *context, bo_exchange *x, size_t index, double deadline, bo_refusal *refusal)
@@ -493,14 +492,15 @@ static bool prepare_choice(bo_context *context, bo_exchange *x, size_t index, do
     job->frequency_penalty = q->frequency_penalty;
     job->ignore_end = q->ignore_end;
     job->end_token = chat ? x->service->turn_end : -1;
-    job->keep_state = q->wish != BO_STATE_NONE;
+    job->keep_state = q->return_state != BO_STATE_NONE;
     job->keep_end = chat;
     job->client = x->client;
     job->deadline = deadline;
-    job->token = take_token;
+    job->token = add_token;
     job->done = end_job;
     job->user = choice;
-    if (x->start && prompt->given == 0 && x->start->held_count && !begin_inside_character(context, choice, x->start))
+    if (x->start && prompt->request_tokens == 0 && x->start->partial_count &&
+        !begin_inside_character(context, choice, x->start))
         return bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
     if (x->messages) {
         bo_xxh64_start(&choice->ids_hash);
@@ -513,7 +513,7 @@ static bool prepare_choice(bo_context *context, bo_exchange *x, size_t index, do
             bo_alloc(context, bo_model_describe(x->service->desc->model)->width, sizeof(double), "an embedding");
         return job->embedding || bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
     }
-    return make_sampler(context, x, choice, index % q->n, refusal) && begin_echo(context, x, choice, refusal);
+    return create_sampler(context, x, choice, index % q->n, refusal) && begin_echo(context, x, choice, refusal);
 }
 
 /* What the kind of request implies. */
@@ -525,16 +525,16 @@ static bool complete_request(bo_context *context, bo_exchange *x, bo_refusal *re
     if (q->dimensions && q->dimensions != width)
         return bo_refuse(refusal, 400, "dimensions", "dimensions: the model has %zu", width);
     if (q->kind == BO_REQUEST_STATE) {
-        q->wish = BO_STATE_ID;
+        q->return_state = BO_STATE_ID;
         q->max_tokens = 0;
     }
     if (!q->seeded && !bo_random_bytes(&q->sampling.seed, sizeof q->sampling.seed))
         return bo_refuse(refusal, 500, NULL, "the system has no random numbers");
     if (q->kind != BO_REQUEST_CHAT || x->service->has_template) return true;
-    if (q->state || q->state_data || q->wish != BO_STATE_NONE)
-        return bo_refuse(refusal, 400, q->wish != BO_STATE_NONE ? "return_state" : "state",
+    if (q->state || q->state_data || q->return_state != BO_STATE_NONE)
+        return bo_refuse(refusal, 400, q->return_state != BO_STATE_NONE ? "return_state" : "state",
                          "the model has no chat template, by which turns could be joined to a state; use completions");
-    if (q->stop_count == BO_REQUEST_STOPS) return true;
+    if (q->stop_count == BO_REQUEST_MAX_STOPS) return true;
     q->stops[q->stop_count] = bo_strdup(context, next_turn);
     return q->stops[q->stop_count++] != NULL || bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
 }
@@ -563,8 +563,9 @@ static bool join_conversation(bo_context *context, bo_exchange *x, bo_refusal *r
             refusal, 400, "state",
             "state: it was made from a prompt and has no messages that others could follow; continue it with "
             "/v1/completions");
-    if (x->start) status = bo_conversation_precede(context, x->start->messages, &q->variables);
-    if (status == BO_OK && q->wish != BO_STATE_NONE) status = bo_conversation_find(context, q->variables, &x->messages);
+    if (x->start) status = bo_conversation_prepend(context, x->start->messages, &q->variables);
+    if (status == BO_OK && q->return_state != BO_STATE_NONE)
+        status = bo_conversation_find(context, q->variables, &x->messages);
     if (status != BO_OK)
         return bo_refuse(refusal, status == BO_MEMORY ? 500 : 400, "state", "%s", bo_context_error(context));
     if (strlen(q->variables) <= x->service->desc->max_body) return true;
@@ -583,8 +584,8 @@ static bool reserve_inputs(bo_exchange *x, bo_refusal *refusal)
                  (prompt->ids.count - prompt->first + 1) * sizeof *prompt->chain;
         if (x->request.echo) bytes += x->request.prompts[i].bytes;
     }
-    x->taken_memory = bytes;
-    return bo_service_reserve(x->service, x->client, &x->held, bytes, refusal);
+    x->needed_memory = bytes;
+    return bo_service_reserve(x->service, x->client, &x->reserved, bytes, refusal);
 }
 
 static bool prepare(bo_context *context, bo_exchange *x, bo_refusal *refusal)
@@ -606,7 +607,7 @@ static bool prepare(bo_context *context, bo_exchange *x, bo_refusal *refusal)
     x->choice_count = count;
     for (size_t i = 0; i < x->prompt_count; i++) {
         if (!prepare_prompt(context, x, i, refusal) || !check_length(x, i, refusal)) return false;
-        x->figures.prompt_tokens += x->prompts[i].given;
+        x->stats.prompt_tokens += x->prompts[i].request_tokens;
     }
     if (!check_scores(x, refusal) || !reserve_inputs(x, refusal)) return false;
     for (size_t i = 0; i < count; i++)
@@ -650,7 +651,7 @@ static bool release_inputs(bo_exchange *x)
 }
 
 bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *request, bo_client client,
-                       bo_sleeper sleeper, bo_exchange **out, bo_refusal *refusal)
+                       bo_suspension suspension, bo_exchange **out, bo_refusal *refusal)
 {
     bo_exchange *x = *out = bo_alloc(context, 1, sizeof *x, "an exchange");
     if (!x) {
@@ -660,12 +661,12 @@ bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *req
     x->service = service;
     x->request = *request;
     x->client = client;
-    x->sleeper = sleeper;
+    x->suspension = suspension;
     *request = (bo_request){0};
     atomic_init(&x->owners, 1);
     pthread_mutex_init(&x->lock, NULL);
     name_exchange(x);
-    x->last_taken = bo_seconds();
+    x->last_sent = bo_seconds();
     if (prepare(context, x, refusal) && release_inputs(x) && submit(context, x, refusal)) return true;
     *out = NULL;
     bo_exchange_release(x);

@@ -10,31 +10,31 @@
 typedef struct bo_exchange bo_exchange;
 
 /* How the HTTP thread sleeps and is woken; both are called with the lock of the exchange. */
-typedef struct bo_sleeper {
-    void (*sleep)(void *user);
-    void (*wake)(void *user);
+typedef struct bo_suspension {
+    void (*suspend)(void *user);
+    void (*resume)(void *user);
     void *user;
-} bo_sleeper;
+} bo_suspension;
 
 /* Numbers of the access log. */
-typedef struct bo_exchange_figures {
+typedef struct bo_exchange_stats {
     size_t prompt_tokens, cached_tokens, generated_tokens;
-} bo_exchange_figures;
+} bo_exchange_stats;
 
 /* Starts an exchange; takes the contents of the request, also if it is refused. */
 bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *request, bo_client client,
-                       bo_sleeper sleeper, bo_exchange **out, bo_refusal *refusal);
+                       bo_suspension suspension, bo_exchange **out, bo_refusal *refusal);
 bool bo_exchange_streams(const bo_exchange *exchange);
 /* Sleeps unless the exchange is finished. Returns whether it is. */
 bool bo_exchange_wait(bo_exchange *exchange);
 /* Copies at most `room` bytes of the answer. 0: there are none now, and the thread sleeps; or it ended, as *end
  * tells. */
 typedef enum bo_stream_end { BO_STREAM_OPEN, BO_STREAM_COMPLETE, BO_STREAM_LOST } bo_stream_end;
-size_t bo_exchange_take(bo_exchange *exchange, char *out, size_t room, bo_stream_end *end);
+size_t bo_exchange_read(bo_exchange *exchange, char *out, size_t capacity, bo_stream_end *end);
 /* After the end, of an answer that is not streamed: writes its body, which the exchange owns, and returns the status.
  * NULL: there is no memory for it. */
 int bo_exchange_finish(bo_context *context, bo_exchange *exchange, const char **body, size_t *size);
-void bo_exchange_measure(bo_exchange *exchange, bo_exchange_figures *out);
+void bo_exchange_get_stats(bo_exchange *exchange, bo_exchange_stats *out);
 /* The client is gone: its jobs end. The exchange stays until bo_exchange_release. */
 void bo_exchange_cancel(bo_exchange *exchange);
 /* The HTTP thread is done with it. */

@@ -13,7 +13,7 @@ typedef struct bo_exchange_prompt {
     bo_ids ids;   /* the pending tokens of the state and those of the request; or a whole conversation */
     size_t first; /* the first token to read: a state has read those before it */
     bo_prefix *chain;
-    size_t given; /* tokens of the request */
+    size_t request_tokens; /* tokens of the request */
 } bo_exchange_prompt;
 
 /* The fields from `out` on, and the choices after the jobs were submitted, are guarded by the lock. Invariants: `open`
@@ -23,8 +23,8 @@ struct bo_exchange {
     bo_service *service;
     bo_request request;
     bo_client client;
-    size_t taken_memory, held; /* bytes for inputs, the answer and states that are returned; reserved ones */
-    bo_sleeper sleeper;
+    size_t needed_memory, reserved; /* bytes for inputs, the answer and states that are returned; reserved ones */
+    bo_suspension suspension;
     char id[40];
     int64_t created;
     bo_exchange_prompt *prompts;
@@ -35,18 +35,18 @@ struct bo_exchange {
     size_t choice_count;
     pthread_mutex_t lock;
     bo_json_text out;
-    size_t taken, open;
-    double last_taken; /* when bytes were taken last */
-    bool asleep, finished;
+    size_t sent, open;
+    double last_sent; /* when bytes were taken last */
+    bool suspended, finished;
     bo_refusal refusal; /* status 0: none */
-    bo_exchange_figures figures;
+    bo_exchange_stats stats;
 };
 
 /* exchange_write.c; with the lock */
 void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last);
 /* Adds the text that is ready to the answer, if the state of the conversation is kept. If it fails, only the state is
  * lost. */
-void bo_exchange_keep_answer(bo_exchange *x, bo_choice_text *choice);
+void bo_exchange_keep_reply(bo_exchange *x, bo_choice_text *choice);
 void bo_exchange_write_end(bo_exchange *x);  /* usage or error, and [DONE] */
 void bo_exchange_write_body(bo_exchange *x); /* of an answer that is not streamed */
 

@@ -31,7 +31,7 @@ static void write_head(bo_exchange *x, const char *object)
 static void write_usage(bo_exchange *x)
 {
     bo_json_text *out = &x->out;
-    const bo_exchange_figures *f = &x->figures;
+    const bo_exchange_stats *f = &x->stats;
     const size_t cached = f->cached_tokens < f->prompt_tokens ? f->cached_tokens : f->prompt_tokens;
     bo_json_raw(out, "\"usage\": {\"prompt_tokens\": ");
     bo_json_whole(out, f->prompt_tokens);
@@ -75,7 +75,7 @@ static void write_state(bo_exchange *x, bo_choice_text *choice)
     bo_json_whole(out, (size_t)choice->state_tokens);
     bo_json_raw(out, ", \"bytes\": ");
     bo_json_whole(out, choice->state_bytes);
-    if (x->request.wish == BO_STATE_ID) {
+    if (x->request.return_state == BO_STATE_ID) {
         bo_json_raw(out, ", \"id\": ");
         bo_json_string(out, choice->state_id);
     } else if (bo_snapshot_write(out->context, choice->job.state, NULL, false, &bytes, &size) == BO_OK) {
@@ -93,10 +93,10 @@ static void write_state(bo_exchange *x, bo_choice_text *choice)
 /* The prompt, for echo: as it was given, or the texts of its tokens. */
 static void append_echo(const bo_exchange *x, const bo_choice_text *choice, bo_json_text *out)
 {
-    const bo_prompt *given = &x->request.prompts[choice->prompt];
+    const bo_prompt *prompt = &x->request.prompts[choice->prompt];
     const bo_ids *ids = &x->prompts[choice->prompt].ids;
-    if (given->text) bo_json_add(out, given->text, given->bytes);
-    for (size_t i = 0; !given->text && x->service->tokenizer && i < ids->count; i++) {
+    if (prompt->text) bo_json_add(out, prompt->text, prompt->bytes);
+    for (size_t i = 0; !prompt->text && x->service->tokenizer && i < ids->count; i++) {
         size_t bytes;
         const char *piece = bo_tokenizer_piece(x->service->tokenizer, ids->items[i], &bytes);
         bo_json_add(out, piece, bytes);
@@ -166,11 +166,11 @@ static void write_role(bo_exchange *x, const bo_choice_text *choice)
     end_event(x);
 }
 
-void bo_exchange_keep_answer(bo_exchange *x, bo_choice_text *choice)
+void bo_exchange_keep_reply(bo_exchange *x, bo_choice_text *choice)
 {
     if (!x->messages || !choice->text.ready) return;
-    choice->answer.context = x->out.context;
-    bo_json_add(&choice->answer, choice->text.text, choice->text.ready);
+    choice->reply.context = x->out.context;
+    bo_json_add(&choice->reply, choice->text.text, choice->text.ready);
 }
 
 void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last)
@@ -194,7 +194,7 @@ void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last)
     end_event(x);
     choice->begun = true;
     choice->bytes_before += choice->text.ready;
-    bo_exchange_keep_answer(x, choice);
+    bo_exchange_keep_reply(x, choice);
     bo_text_stream_drop(&choice->text);
     bo_records_clear(&choice->records);
 }

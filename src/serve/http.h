@@ -16,14 +16,14 @@ typedef struct bo_peer {
     double receiving_since;
     double closed_since;   /* when the client was first seen to have closed its side; 0: it has not */
     bool has_head;         /* the head of the request has arrived */
-    bool leaving;          /* the connection was closed in favor of another one, or refused */
+    bool closing;          /* the connection was closed in favor of another one, or refused */
     bool refused;          /* it was answered with status 429 at once; does not change */
     bo_exchange *exchange; /* that the connection waits for; NULL: none */
     struct bo_peer *before, *after;
 } bo_peer;
 
 /* An answer that is sent at once. */
-typedef struct bo_reply {
+typedef struct bo_http_response {
     int status;
     const char *type;
     bo_json_text text; /* the body, */
@@ -31,7 +31,7 @@ typedef struct bo_reply {
     void *bytes;       /* or bytes that are freed with bo_free */
     size_t size;       /* of `fixed` or `bytes` */
     bool page;         /* a file of the page: browsers may run its scripts */
-} bo_reply;
+} bo_http_response;
 
 /* A request while it is received and answered. */
 typedef struct bo_http_call {
@@ -44,25 +44,25 @@ typedef struct bo_http_call {
     bool needs_host; /* HTTP/1.1 */
     char *body;
     size_t size, capacity;
-    size_t body_held, answer_held; /* reserved bytes */
-    bo_refusal refusal;            /* before the body was read; status 0: none */
+    size_t body_reserved, response_reserved; /* reserved bytes */
+    bo_refusal refusal;                      /* before the body was read; status 0: none */
     bo_exchange *exchange;
     bo_client client;
     int status;
 } bo_http_call;
 
 /* Answers a call: fills in the reply, or starts an exchange. False: it is refused. */
-typedef bool (*bo_answer_fn)(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal);
+typedef bool (*bo_handler_fn)(bo_context *context, bo_http_call *call, bo_http_response *response, bo_refusal *refusal);
 
 typedef struct bo_route {
     const char *method, *path; /* a path that ends with "/" has an argument, such as an id */
-    bo_answer_fn answer;
+    bo_handler_fn handler;
     bool open; /* needs no key */
 } bo_route;
 
 struct bo_server {
     const bo_server_desc *desc;
-    bo_server_desc own; /* what desc points to */
+    bo_server_desc caller_desc; /* what desc points to */
     bo_service service;
     struct MHD_Daemon *daemon;
     char address[128];
@@ -74,7 +74,7 @@ struct bo_server {
     atomic_size_t calls;
     pthread_t watcher;
     bool has_watcher;
-    atomic_bool closing;
+    atomic_bool closing_watcher;
 };
 
 /* http_routes.c. The route of a method and path; *known: the path exists, perhaps with another method. */
@@ -90,7 +90,7 @@ void bo_guard_add_headers(const bo_http_call *call, struct MHD_Response *respons
 bool bo_guard_is_preflight(const bo_http_call *call);
 
 /* Connections beyond the limit that wait for their refusal or are being closed. */
-enum { BO_LEAVING_CONNECTIONS = 64 };
+enum { BO_CLOSING_CONNECTIONS = 64 };
 
 /* http_watch.c. Notices clients that are gone, and connections that send too slowly. */
 bool bo_watch_start(struct bo_server *server);
@@ -98,11 +98,11 @@ void bo_watch_stop(struct bo_server *server);
 /* Adds a connection. If there are too many, the one that has waited longest for a request is closed; if all are
  * answered, the new one is refused. */
 bo_peer *bo_watch_add(struct bo_server *server, int socket, const struct sockaddr *address);
-bool bo_watch_leaving(struct bo_server *server, const bo_peer *peer);
+bool bo_watch_is_closing(struct bo_server *server, const bo_peer *peer);
 void bo_watch_remove(struct bo_server *server, bo_peer *peer);
 /* What the connection does now. */
 void bo_watch_receiving(struct bo_server *server, bo_peer *peer, bool has_head);
-void bo_watch_answering(struct bo_server *server, bo_peer *peer, bo_exchange *exchange);
+void bo_watch_responding(struct bo_server *server, bo_peer *peer, bo_exchange *exchange);
 
 /* Generated from the files of src/serve/page and openapi.json. */
 typedef struct bo_page_file {

@@ -22,16 +22,16 @@ static bool check_key(bo_http_call *call, bo_refusal *refusal)
     const bo_server_desc *d = call->server->desc;
     const bo_store *store = bo_scheduler_store(call->server->service.scheduler);
     const bo_prefix_secret *secret = bo_store_secret(store);
-    const char *given = header(call, MHD_HTTP_HEADER_AUTHORIZATION);
-    const char *who = call->peer ? call->peer->client : "";
+    const char *key = header(call, MHD_HTTP_HEADER_AUTHORIZATION);
+    const char *client = call->peer ? call->peer->client : "";
     bool found = d->key_count == 0;
-    if (given && strncasecmp(given, scheme, sizeof scheme - 1) == 0) {
-        given += sizeof scheme - 1;
-        for (size_t i = 0; i < d->key_count; i++) found = same_key(secret, given, d->keys[i]) || found;
-        if (d->key_count) who = given;
-        if (d->key_count && found) call->client.owner = bo_store_owner_of(store, given);
+    if (key && strncasecmp(key, scheme, sizeof scheme - 1) == 0) {
+        key += sizeof scheme - 1;
+        for (size_t i = 0; i < d->key_count; i++) found = same_key(secret, key, d->keys[i]) || found;
+        if (d->key_count) client = key;
+        if (d->key_count && found) call->client.owner = bo_store_owner_of(store, key);
     }
-    call->client.id = bo_prefix_of_bytes(secret, who, strlen(who)).words[0];
+    call->client.id = bo_prefix_of_bytes(secret, client, strlen(client)).words[0];
     /* A browser sends no key before it knows that it may. */
     if (found || (call->route && call->route->open) || bo_guard_is_preflight(call)) return true;
     return bo_refuse(refusal, 401, NULL, "this server needs a key: send the header Authorization: Bearer KEY");

@@ -16,21 +16,21 @@ static const struct timespec PAUSE = {.tv_nsec = 50000000};
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
 
-static bool waits_longer(const bo_peer *peer, const bo_peer *than)
+static bool waits_longer(const bo_peer *peer, const bo_peer *other)
 {
-    return peer->receiving_since > 0 && (!than || peer->receiving_since < than->receiving_since);
+    return peer->receiving_since > 0 && (!other || peer->receiving_since < other->receiving_since);
 }
 
 /* Whether one more connection of this client may be open, perhaps because another one is closed: of the same client if
  * that has too many, so that a client does not close the connections of others. With the lock. */
-static bool make_place(bo_server *server, const char *client)
+static bool admit(bo_server *server, const char *client)
 {
     const bo_server_desc *d = server->desc;
     size_t all = 0, same = 0;
     bo_peer *oldest = NULL, *oldest_same = NULL;
     for (bo_peer *peer = server->peers; peer; peer = peer->after) {
         const bool is_same = strcmp(peer->client, client) == 0;
-        if (peer->leaving) continue;
+        if (peer->closing) continue;
         all++;
         same += is_same;
         if (waits_longer(peer, oldest)) oldest = peer;
@@ -39,7 +39,7 @@ static bool make_place(bo_server *server, const char *client)
     if (all < d->connections && same < d->client_connections) return true;
     bo_peer *closed = same < d->client_connections ? oldest : oldest_same;
     if (!closed) return false;
-    closed->leaving = true;
+    closed->closing = true;
     shutdown(closed->socket, SHUT_RDWR); /* its HTTP thread closes it */
     return true;
 }
@@ -51,13 +51,13 @@ static void refuse(int socket)
     static const char body[] =
         "{\"error\": {\"message\": \"too many open connections\", \"type\": \"rate_limit_error\", "
         "\"param\": null, \"code\": \"too_many_connections\"}}";
-    char answer[512];
+    char response[512];
     const int length =
-        snprintf(answer, sizeof answer,
+        snprintf(response, sizeof response,
                  "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
                  "Retry-After: 1\r\nConnection: close\r\n\r\n%s",
                  sizeof body - 1, body);
-    if (send(socket, answer, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT) == length) shutdown(socket, SHUT_WR);
+    if (send(socket, response, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT) == length) shutdown(socket, SHUT_WR);
 }
 
 /* ---- connections ------------------------------------------------------------------------------------------------- */
@@ -86,10 +86,10 @@ bo_peer *bo_watch_add(bo_server *server, int socket, const struct sockaddr *addr
     describe(address, peer);
     peer->receiving_since = bo_seconds();
     pthread_mutex_lock(&server->lock);
-    peer->leaving = peer->refused = !make_place(server, peer->client);
+    peer->closing = peer->refused = !admit(server, peer->client);
     if (peer->refused) {
         refuse(socket);
-        atomic_fetch_add(&server->service.counters.answers[4], 1);
+        atomic_fetch_add(&server->service.counters.responses[4], 1);
     }
     peer->after = server->peers;
     if (server->peers) server->peers->before = peer;
@@ -110,13 +110,13 @@ void bo_watch_remove(bo_server *server, bo_peer *peer)
     free(peer);
 }
 
-bool bo_watch_leaving(bo_server *server, const bo_peer *peer)
+bool bo_watch_is_closing(bo_server *server, const bo_peer *peer)
 {
     if (!peer) return false;
     pthread_mutex_lock(&server->lock);
-    const bool leaving = peer->leaving;
+    const bool closing = peer->closing;
     pthread_mutex_unlock(&server->lock);
-    return leaving;
+    return closing;
 }
 
 void bo_watch_receiving(bo_server *server, bo_peer *peer, bool has_head)
@@ -129,7 +129,7 @@ void bo_watch_receiving(bo_server *server, bo_peer *peer, bool has_head)
     pthread_mutex_unlock(&server->lock);
 }
 
-void bo_watch_answering(bo_server *server, bo_peer *peer, bo_exchange *exchange)
+void bo_watch_responding(bo_server *server, bo_peer *peer, bo_exchange *exchange)
 {
     if (!peer) return;
     pthread_mutex_lock(&server->lock);
@@ -140,12 +140,12 @@ void bo_watch_answering(bo_server *server, bo_peer *peer, bo_exchange *exchange)
 
 /* What happens to a connection. A client that closes its side does not wait for an answer. libmicrohttpd does not
  * notice the end of a request that arrives in pieces and is never completed. */
-static void judge(const bo_server *server, bo_peer *peer, bool closed, double now)
+static void update_peer(const bo_server *server, bo_peer *peer, bool closed, double now)
 {
     const double timeout = server->desc->timeout;
     const double limit = peer->has_head || timeout < HEAD_SECONDS ? timeout : HEAD_SECONDS;
     const bool late =
-        peer->receiving_since > 0 && now - peer->receiving_since > (peer->leaving ? CLOSED_SECONDS : limit);
+        peer->receiving_since > 0 && now - peer->receiving_since > (peer->closing ? CLOSED_SECONDS : limit);
     if (!closed)
         peer->closed_since = 0;
     else if (peer->closed_since == 0)
@@ -157,17 +157,17 @@ static void judge(const bo_server *server, bo_peer *peer, bool closed, double no
 }
 
 /* Asks for the state of all sockets at once. */
-static void look(bo_server *server, struct pollfd *polls, size_t room)
+static void poll_peers(bo_server *server, struct pollfd *polls, size_t capacity)
 {
     const double now = bo_seconds();
     size_t count = 0;
     pthread_mutex_lock(&server->lock);
-    for (const bo_peer *peer = server->peers; peer && count < room; peer = peer->after)
+    for (const bo_peer *peer = server->peers; peer && count < capacity; peer = peer->after)
         polls[count++] = (struct pollfd){.fd = peer->socket, .events = POLLRDHUP};
     if (count && poll(polls, count, 0) >= 0) {
         size_t at = 0;
         for (bo_peer *peer = server->peers; at < count; peer = peer->after, at++)
-            judge(server, peer, polls[at].revents & (POLLRDHUP | POLLHUP | POLLERR), now);
+            update_peer(server, peer, polls[at].revents & (POLLRDHUP | POLLHUP | POLLERR), now);
     }
     pthread_mutex_unlock(&server->lock);
 }
@@ -175,10 +175,10 @@ static void look(bo_server *server, struct pollfd *polls, size_t room)
 static void *watch(void *arg)
 {
     bo_server *server = arg;
-    const size_t room = server->desc->connections + BO_LEAVING_CONNECTIONS;
-    struct pollfd *polls = calloc(room, sizeof *polls);
-    while (polls && !atomic_load(&server->closing)) {
-        look(server, polls, room);
+    const size_t capacity = server->desc->connections + BO_CLOSING_CONNECTIONS;
+    struct pollfd *polls = calloc(capacity, sizeof *polls);
+    while (polls && !atomic_load(&server->closing_watcher)) {
+        poll_peers(server, polls, capacity);
         nanosleep(&PAUSE, NULL);
     }
     free(polls);
@@ -193,7 +193,7 @@ bool bo_watch_start(bo_server *server)
 
 void bo_watch_stop(bo_server *server)
 {
-    atomic_store(&server->closing, true);
+    atomic_store(&server->closing_watcher, true);
     if (server->has_watcher) pthread_join(server->watcher, NULL);
     server->has_watcher = false;
 }

@@ -5,7 +5,7 @@
 #include <bochner/generate.h>
 #include "snapshot.h"
 
-enum { BO_TOP_MOST = 20 }; /* most likely tokens per token */
+enum { BO_MAX_TOP = 20 }; /* most likely tokens per token */
 
 /* A token with its log probability, if the job asks for them. */
 typedef struct bo_job_token {
@@ -14,8 +14,8 @@ typedef struct bo_job_token {
     bool of_prompt; /* false: generated */
     float logprob;
     size_t top_count;
-    int32_t top_ids[BO_TOP_MOST];
-    float top_logprobs[BO_TOP_MOST];
+    int32_t top_ids[BO_MAX_TOP];
+    float top_logprobs[BO_MAX_TOP];
 } bo_job_token;
 
 typedef enum bo_job_end {
@@ -75,7 +75,7 @@ struct bo_job {
     char message[256];  /* FAILED, BAD_STATE; or `overflowed` */
     bool overflowed;    /* keep_state: the numbers of the state are not finite, so there is none */
     size_t cached;      /* tokens of the prompt that were found in the prefix cache */
-    size_t made;        /* tokens that were generated */
+    size_t generated;   /* tokens that were generated */
     bo_snapshot *state; /* keep_state: released by the maker; NULL if it could not be made */
     double *embedding;  /* embed: given by the maker, `width` numbers */
 

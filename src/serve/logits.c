@@ -16,9 +16,9 @@ static double log_sum_exp(const float *logits, size_t vocab, float top)
 }
 
 /* Inserts a token into the list of the most likely ones, which is ordered. */
-static void insert(bo_job_token *token, size_t most, int32_t id, float logit)
+static void insert(bo_job_token *token, size_t max_count, int32_t id, float logit)
 {
-    size_t at = token->top_count < most ? token->top_count++ : most - 1;
+    size_t at = token->top_count < max_count ? token->top_count++ : max_count - 1;
     for (; at > 0 && token->top_logprobs[at - 1] < logit; at--) {
         token->top_ids[at] = token->top_ids[at - 1];
         token->top_logprobs[at] = token->top_logprobs[at - 1];
@@ -27,13 +27,13 @@ static void insert(bo_job_token *token, size_t most, int32_t id, float logit)
     token->top_logprobs[at] = logit;
 }
 
-static void find_top(const float *logits, size_t vocab, size_t most, bo_job_token *token)
+static void find_top(const float *logits, size_t vocab, size_t max_count, bo_job_token *token)
 {
     token->top_count = 0;
-    if (most > vocab) most = vocab;
-    for (size_t i = 0; most > 0 && i < vocab; i++)
-        if (token->top_count < most || logits[i] > token->top_logprobs[most - 1])
-            insert(token, most, (int32_t)i, logits[i]);
+    if (max_count > vocab) max_count = vocab;
+    for (size_t i = 0; max_count > 0 && i < vocab; i++)
+        if (token->top_count < max_count || logits[i] > token->top_logprobs[max_count - 1])
+            insert(token, max_count, (int32_t)i, logits[i]);
 }
 
 void bo_score_token(const float *logits, size_t vocab, int top, bo_job_token *token)
@@ -68,20 +68,20 @@ bo_status bo_occurrences_add(bo_context *context, bo_occurrences *all, int32_t i
     return BO_OK;
 }
 
-static void adjust(const bo_job *job, const bo_occurrences *made, float *logits)
+static void adjust(const bo_job *job, const bo_occurrences *occurrences, float *logits)
 {
-    for (size_t i = 0; i < made->count; i++)
-        logits[made->items[i].id] -=
-            (float)(job->presence_penalty + job->frequency_penalty * (double)made->items[i].times);
+    for (size_t i = 0; i < occurrences->count; i++)
+        logits[occurrences->items[i].id] -=
+            (float)(job->presence_penalty + job->frequency_penalty * (double)occurrences->items[i].times);
     for (size_t i = 0; i < job->bias_count; i++) logits[job->biases[i].id] += job->biases[i].amount;
 }
 
 /* The log probability is that of the model, before penalties, bias and temperature. */
-void bo_choose_token(const bo_job *job, const bo_occurrences *made, float *logits, float *room, size_t vocab,
+void bo_choose_token(const bo_job *job, const bo_occurrences *occurrences, float *logits, float *scratch, size_t vocab,
                      bo_job_token *out)
 {
-    float *chosen = job->top >= 0 ? memcpy(room, logits, vocab * sizeof *room) : logits;
-    adjust(job, made, chosen);
+    float *chosen = job->top >= 0 ? memcpy(scratch, logits, vocab * sizeof *scratch) : logits;
+    adjust(job, occurrences, chosen);
     *out = (bo_job_token){.id = bo_sampler_next(job->sampler, chosen, vocab)};
     if (job->top >= 0) bo_score_token(logits, vocab, job->top, out);
 }

@@ -20,7 +20,7 @@ bo_status bo_occurrences_add(bo_context *context, bo_occurrences *occurrences, i
 
 /* Chooses the next token of a job. Overwrites the logits, except if it reports log probabilities: then `room`, which
  * has space for as many numbers, is overwritten. */
-void bo_choose_token(const bo_job *job, const bo_occurrences *made, float *logits, float *room, size_t vocab,
+void bo_choose_token(const bo_job *job, const bo_occurrences *occurrences, float *logits, float *scratch, size_t vocab,
                      bo_job_token *out);
 
 #endif

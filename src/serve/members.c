@@ -132,7 +132,7 @@ void bo_members_add(bo_member_names *read, const char *name)
 }
 
 /* A program before the server, such as a proxy that checks requests, may read the other value. */
-static bool is_repeated(const bo_json *body, const bo_json *item)
+static bool occurs_before(const bo_json *body, const bo_json *item)
 {
     for (const bo_json *before = body->child; before != item; before = before->next)
         if (strcmp(before->key, item->key) == 0) return true;
@@ -148,21 +148,22 @@ static bool refuse_name(const char *name, const char *why, bo_refusal *refusal)
 
 bool bo_members_check_names(const bo_json *body, bo_refusal *refusal)
 {
-    enum { MOST = 256 }; /* more than there are names */
+    enum { MAX_MEMBERS = 256 }; /* more than there are names */
     size_t count = 0;
     for (const bo_json *item = body->child; item; item = item->next) {
-        if (++count > MOST) return bo_refuse(refusal, 400, NULL, "the body has more than %d members", MOST);
-        if (is_repeated(body, item)) return refuse_name(item->key, "the member occurs twice", refusal);
+        if (++count > MAX_MEMBERS)
+            return bo_refuse(refusal, 400, NULL, "the body has more than %d members", MAX_MEMBERS);
+        if (occurs_before(body, item)) return refuse_name(item->key, "the member occurs twice", refusal);
     }
     return true;
 }
 
 bool bo_members_are_few(const bo_json *object)
 {
-    enum { LIMIT = 64 };
+    enum { MAX_FIELDS = 64 };
     int count = 0;
-    for (const bo_json *item = object->child; item && count <= LIMIT; item = item->next) count++;
-    return count <= LIMIT;
+    for (const bo_json *item = object->child; item && count <= MAX_FIELDS; item = item->next) count++;
+    return count <= MAX_FIELDS;
 }
 
 static const member_rule *find_rule(const char *name, bo_request_kind kind)

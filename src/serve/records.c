@@ -95,9 +95,9 @@ void bo_token_write_name(const bo_service *service, int32_t id, bo_json_text *ou
 
 static void write_logprob(bo_json_text *out, bool scored, float logprob)
 {
-    const double least = -9999; /* of a token with probability 0, as other servers write it */
+    const double lowest = -9999; /* of a token with probability 0, as other servers write it */
     if (scored)
-        bo_json_number(out, (double)logprob > least ? (double)logprob : least);
+        bo_json_number(out, (double)logprob > lowest ? (double)logprob : lowest);
     else
         bo_json_raw(out, "null");
 }

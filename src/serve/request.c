@@ -31,9 +31,9 @@ bool bo_refuse(bo_refusal *refusal, int status, const char *param, const char *f
 
 bool bo_state_id_is_valid(const char *id)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     const size_t length = strlen(id);
-    return length >= 1 && length <= BO_SNAPSHOT_ID && strspn(id, letters) == length;
+    return length >= 1 && length <= BO_SNAPSHOT_ID && strspn(id, alphabet) == length;
 }
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
@@ -141,8 +141,8 @@ static bool read_prompts(const reader *r, const char *name, bool several, bool r
     const bool list = item && is_list(item);
     if (list && !several) return bo_refuse(r->refusal, 400, name, "%s: expected one text or list of tokens", name);
     const size_t count = list ? (size_t)bo_json_count(item) : 1;
-    if (count > BO_REQUEST_MOST_INPUTS)
-        return bo_refuse(r->refusal, 400, name, "%s: expected at most %d, found %zu", name, BO_REQUEST_MOST_INPUTS,
+    if (count > BO_REQUEST_MAX_INPUTS)
+        return bo_refuse(r->refusal, 400, name, "%s: expected at most %d, found %zu", name, BO_REQUEST_MAX_INPUTS,
                          count);
     q->prompts = bo_alloc(r->context, count, sizeof *q->prompts, "prompts");
     if (!q->prompts) return no_memory(r);
@@ -317,13 +317,13 @@ static bool read_messages(const reader *r)
 
 static bool read_bias(const reader *r)
 {
-    enum { MOST = 100, MOST_BIASES = 1024 };
+    enum { MAX_BIAS = 100, MAX_BIASES = 1024 };
     const bo_json *all = member(r, "logit_bias"), *item;
     bo_request *q = r->out;
     if (!all) return true;
-    if (!bo_json_is(all, BO_JSON_OBJECT) || bo_json_count(all) > MOST_BIASES)
+    if (!bo_json_is(all, BO_JSON_OBJECT) || bo_json_count(all) > MAX_BIASES)
         return bo_refuse(r->refusal, 400, "logit_bias", "logit_bias: expected an object of at most %d tokens",
-                         MOST_BIASES);
+                         MAX_BIASES);
     q->biases = bo_alloc(r->context, (size_t)bo_json_count(all), sizeof *q->biases, "logit_bias");
     if (!q->biases) return no_memory(r);
     BO_JSON_EACH(item, all)
@@ -332,7 +332,7 @@ static bool read_bias(const reader *r)
         const bool whole = digits > 0 && digits < 10 && !item->key[digits] && sscanf(item->key, "%zu", &id) == 1;
         if (!whole || id >= r->vocab)
             return bo_refuse(r->refusal, 400, "logit_bias", "logit_bias: expected tokens below %zu as names", r->vocab);
-        if (!bo_json_is(item, BO_JSON_NUMBER) || !(fabs(item->number) <= MOST))
+        if (!bo_json_is(item, BO_JSON_NUMBER) || !(fabs(item->number) <= MAX_BIAS))
             return bo_refuse(r->refusal, 400, "logit_bias", "logit_bias: expected numbers from -100 to 100");
         q->biases[q->bias_count++] = (bo_bias){(int32_t)id, (float)item->number};
     }
@@ -345,8 +345,8 @@ static bool add_stop(const reader *r, const bo_json *item)
     if (!bo_json_is(item, BO_JSON_TEXT))
         return bo_refuse(r->refusal, 400, "stop", "stop: expected a text or a list of texts");
     if (!item->text[0]) return bo_refuse(r->refusal, 400, "stop", "stop: a text must not be empty");
-    if (q->stop_count == BO_REQUEST_STOPS)
-        return bo_refuse(r->refusal, 400, "stop", "stop: expected at most %d texts", BO_REQUEST_STOPS);
+    if (q->stop_count == BO_REQUEST_MAX_STOPS)
+        return bo_refuse(r->refusal, 400, "stop", "stop: expected at most %d texts", BO_REQUEST_MAX_STOPS);
     return copy_text(r, item->text, &q->stops[q->stop_count++]);
 }
 
@@ -415,14 +415,14 @@ static bool read_state(const reader *r)
     return copy_text(r, id, &r->out->state);
 }
 
-static bool read_wish(const reader *r)
+static bool read_return_state(const reader *r)
 {
     const bo_json *item = member(r, "return_state");
     const char *text = bo_json_text_or_null(item);
     if (!item) return true;
     if (!bo_json_is_bool(item) && !(text && strcmp(text, "id") == 0))
         return bo_refuse(r->refusal, 400, "return_state", "return_state: expected true, false or \"id\"");
-    r->out->wish = text ? BO_STATE_ID : bo_json_is(item, BO_JSON_TRUE) ? BO_STATE_DATA : BO_STATE_NONE;
+    r->out->return_state = text ? BO_STATE_ID : bo_json_is(item, BO_JSON_TRUE) ? BO_STATE_DATA : BO_STATE_NONE;
     return true;
 }
 
@@ -434,14 +434,14 @@ static bool read_logprobs(const reader *r)
     size_t top = 0;
     q->top = -1;
     if (q->kind == BO_REQUEST_CHAT) {
-        bool wanted = false;
-        if (!read_flag(r, "logprobs", &wanted) || !read_whole(r, "top_logprobs", 0, BO_TOP_MOST, &top)) return false;
-        if (!wanted && member(r, "top_logprobs"))
+        bool requested = false;
+        if (!read_flag(r, "logprobs", &requested) || !read_whole(r, "top_logprobs", 0, BO_MAX_TOP, &top)) return false;
+        if (!requested && member(r, "top_logprobs"))
             return bo_refuse(r->refusal, 400, "top_logprobs", "top_logprobs requires logprobs to be true");
-        if (wanted) q->top = (int)top;
+        if (requested) q->top = (int)top;
         return true;
     }
-    if (!read_whole(r, "logprobs", 0, BO_TOP_MOST, &top)) return false;
+    if (!read_whole(r, "logprobs", 0, BO_MAX_TOP, &top)) return false;
     if (member(r, "logprobs")) q->top = (int)top;
     return true;
 }
@@ -468,20 +468,20 @@ static bool read_stream(const reader *r)
 
 static bool read_max_tokens(const reader *r)
 {
-    enum { COMPLETION = 16, CHAT = 1024, MOST = 1 << 30 };
+    enum { COMPLETION = 16, CHAT = 1024, MAX_TOKENS = 1 << 30 };
     bo_request *q = r->out;
     q->max_tokens = q->kind == BO_REQUEST_CHAT ? CHAT : COMPLETION;
-    if (!read_whole(r, "max_tokens", 0, MOST, &q->max_tokens)) return false;
-    return q->kind != BO_REQUEST_CHAT || read_whole(r, "max_completion_tokens", 0, MOST, &q->max_tokens);
+    if (!read_whole(r, "max_tokens", 0, MAX_TOKENS, &q->max_tokens)) return false;
+    return q->kind != BO_REQUEST_CHAT || read_whole(r, "max_completion_tokens", 0, MAX_TOKENS, &q->max_tokens);
 }
 
 /* `best_of` continuations are not compared: the answer is right if there is nothing to choose. */
 static bool read_n(const reader *r)
 {
     bo_request *q = r->out;
-    if (!read_whole(r, "n", 1, BO_REQUEST_MOST_N, &q->n)) return false;
+    if (!read_whole(r, "n", 1, BO_REQUEST_MAX_N, &q->n)) return false;
     size_t best_of = q->n;
-    if (q->kind == BO_REQUEST_COMPLETION && !read_whole(r, "best_of", 1, BO_REQUEST_MOST_N, &best_of)) return false;
+    if (q->kind == BO_REQUEST_COMPLETION && !read_whole(r, "best_of", 1, BO_REQUEST_MAX_N, &best_of)) return false;
     return best_of == 1 || best_of == q->n ||
            bo_refuse(r->refusal, 400, "best_of", "best_of: values other than 1 and n (%zu) are not supported", q->n);
 }
@@ -491,7 +491,7 @@ static bool read_generation(const reader *r)
     bo_request *q = r->out;
     q->n = 1;
     if (!read_max_tokens(r) || !read_n(r) || !read_sampling(r) || !read_logprobs(r) || !read_stream(r) ||
-        !read_flag(r, "return_token_ids", &q->token_ids) || !read_state(r) || !read_wish(r))
+        !read_flag(r, "return_token_ids", &q->token_ids) || !read_state(r) || !read_return_state(r))
         return false;
     if (q->kind == BO_REQUEST_CHAT) return read_messages(r);
     if (!read_flag(r, "echo", &q->echo) || !read_prompts(r, "prompt", true, false)) return false;

@@ -32,9 +32,9 @@ typedef struct bo_prompt {
     size_t count;
 } bo_prompt;
 
-typedef enum bo_state_wish { BO_STATE_NONE, BO_STATE_DATA, BO_STATE_ID } bo_state_wish;
+typedef enum bo_state_return { BO_STATE_NONE, BO_STATE_DATA, BO_STATE_ID } bo_state_return;
 
-enum { BO_REQUEST_STOPS = 16, BO_REQUEST_MOST_N = 128, BO_REQUEST_MOST_INPUTS = 2048 };
+enum { BO_REQUEST_MAX_STOPS = 16, BO_REQUEST_MAX_N = 128, BO_REQUEST_MAX_INPUTS = 2048 };
 
 /* Freed with bo_request_free. */
 typedef struct bo_request {
@@ -48,14 +48,14 @@ typedef struct bo_request {
     double presence_penalty, frequency_penalty;
     bo_bias *biases;
     size_t bias_count;
-    char *stops[BO_REQUEST_STOPS];
+    char *stops[BO_REQUEST_MAX_STOPS];
     size_t stop_count;
     int top; /* -1: no log probabilities */
     bool ignore_end, echo, parse_special, stream, usage, token_ids, special_tokens, base64;
-    char *state;        /* id; NULL: none */
-    char *state_data;   /* base64; NULL: none */
-    bo_state_wish wish; /* return_state */
-    size_t dimensions;  /* embeddings; 0: not given */
+    char *state;                  /* id; NULL: none */
+    char *state_data;             /* base64; NULL: none */
+    bo_state_return return_state; /* return_state */
+    size_t dimensions;            /* embeddings; 0: not given */
 } bo_request;
 
 /* Parses a body. `vocab`: tokens are below it. */

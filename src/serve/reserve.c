@@ -2,9 +2,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-void bo_reservations_open(bo_reservations *r, size_t most)
+void bo_reservations_open(bo_reservations *r, size_t limit)
 {
-    *r = (bo_reservations){.most = most};
+    *r = (bo_reservations){.limit = limit};
     pthread_mutex_init(&r->lock, NULL);
 }
 
@@ -16,7 +16,7 @@ void bo_reservations_close(bo_reservations *r)
 }
 
 /* The record of a client, which is made if there is none. NULL: no memory. */
-static bo_reserved *find(bo_reservations *r, uint64_t client)
+static bo_reserved *find_client(bo_reservations *r, uint64_t client)
 {
     for (size_t i = 0; i < r->count; i++)
         if (r->items[i].client == client) return &r->items[i];
@@ -33,26 +33,27 @@ static bo_reserved *find(bo_reservations *r, uint64_t client)
 
 /* `others`: bytes of other reservations, of the same client and of all. A request that begins alone is never refused,
  * but it may not grow beyond all: the texts of one request can have any number of states. */
-static bool fits(const bo_reservations *r, size_t held, size_t others, size_t others_of_all, size_t bytes)
+static bool fits(const bo_reservations *r, size_t reserved, size_t client_bytes, size_t total_bytes, size_t bytes)
 {
-    if (others > 0 && (bytes > r->most / 2 || others > r->most / 2 - bytes)) return false;
-    return (held == 0 && others_of_all == 0) || (bytes <= r->most && others_of_all <= r->most - bytes);
+    if (client_bytes > 0 && (bytes > r->limit / 2 || client_bytes > r->limit / 2 - bytes)) return false;
+    return (reserved == 0 && total_bytes == 0) || (bytes <= r->limit && total_bytes <= r->limit - bytes);
 }
 
-bool bo_reserve(bo_reservations *r, uint64_t client, size_t *held, size_t bytes)
+bool bo_reserve(bo_reservations *r, uint64_t client, size_t *reserved, size_t bytes)
 {
-    if (r->most == 0) return true;
-    if (bytes < BO_RESERVE_LEAST) bytes = 0;
-    if (bytes == *held) return true;
+    if (r->limit == 0) return true;
+    if (bytes < BO_RESERVE_MIN) bytes = 0;
+    if (bytes == *reserved) return true;
     pthread_mutex_lock(&r->lock);
-    bo_reserved *own = find(r, client);
-    const bool done = own && (bytes < *held || fits(r, *held, own->bytes - *held, r->all - *held, bytes));
+    bo_reserved *client_record = find_client(r, client);
+    const bool done = client_record && (bytes < *reserved || fits(r, *reserved, client_record->bytes - *reserved,
+                                                                  r->all - *reserved, bytes));
     if (done) {
-        own->bytes = own->bytes - *held + bytes;
-        r->all = r->all - *held + bytes;
-        *held = bytes;
+        client_record->bytes = client_record->bytes - *reserved + bytes;
+        r->all = r->all - *reserved + bytes;
+        *reserved = bytes;
     }
-    if (own && own->bytes == 0) *own = r->items[--r->count];
+    if (client_record && client_record->bytes == 0) *client_record = r->items[--r->count];
     pthread_mutex_unlock(&r->lock);
     return done;
 }

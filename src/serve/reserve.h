@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Less is not counted: small requests are served whatever large ones take. */
-enum { BO_RESERVE_LEAST = 1 << 20 };
+enum { BO_RESERVE_MIN = 1 << 20 };
 
 typedef struct bo_reserved {
     uint64_t client;
@@ -20,14 +20,14 @@ typedef struct bo_reserved {
  * bytes of a request are not refused if nothing else is reserved. */
 typedef struct bo_reservations {
     pthread_mutex_t lock;
-    size_t most, all; /* bytes; most 0: not limited */
+    size_t limit, all; /* bytes; most 0: not limited */
     bo_reserved *items;
     size_t count, capacity;
 } bo_reservations;
 
-void bo_reservations_open(bo_reservations *reservations, size_t most);
+void bo_reservations_open(bo_reservations *reservations, size_t limit);
 void bo_reservations_close(bo_reservations *reservations);
 /* Changes a reservation of *held bytes to `bytes`. False: they are not free, and nothing changed. */
-bool bo_reserve(bo_reservations *reservations, uint64_t client, size_t *held, size_t bytes);
+bool bo_reserve(bo_reservations *reservations, uint64_t client, size_t *reserved, size_t bytes);
 
 #endif

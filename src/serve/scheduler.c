@@ -83,9 +83,9 @@ bo_store *bo_scheduler_store(const bo_scheduler *scheduler)
     return scheduler->store;
 }
 
-size_t bo_scheduler_most_tokens(const bo_scheduler *scheduler)
+size_t bo_scheduler_max_tokens(const bo_scheduler *scheduler)
 {
-    return scheduler->slots.most_tokens;
+    return scheduler->slots.max_tokens;
 }
 
 const bo_slots_memory *bo_scheduler_memory(const bo_scheduler *scheduler)
@@ -151,13 +151,13 @@ static size_t slots_of_client(const bo_scheduler *scheduler, uint64_t client)
 static bo_job *next_job(bo_scheduler *scheduler)
 {
     bo_job *best = NULL, *before_best = NULL, *before = NULL;
-    size_t fewest = SIZE_MAX;
-    for (bo_job *job = scheduler->first; job && fewest > 0; before = job, job = job->next) {
+    size_t min_count = SIZE_MAX;
+    for (bo_job *job = scheduler->first; job && min_count > 0; before = job, job = job->next) {
         const size_t count = slots_of_client(scheduler, job->client.id);
-        if (count >= fewest || bo_slots_reads(&scheduler->slots, job)) continue;
+        if (count >= min_count || bo_slots_is_reading_prefix(&scheduler->slots, job)) continue;
         best = job;
         before_best = before;
-        fewest = count;
+        min_count = count;
     }
     if (!best || !bo_slots_fits(&scheduler->slots, best)) return NULL;
     unlink_job(scheduler, before_best, best);

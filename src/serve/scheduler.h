@@ -33,7 +33,7 @@ void bo_scheduler_destroy(bo_scheduler *scheduler);
 bo_store *bo_scheduler_store(const bo_scheduler *scheduler);
 const bo_slots_memory *bo_scheduler_memory(const bo_scheduler *scheduler);
 /* The maximum number of tokens of a sequence; SIZE_MAX: not limited. */
-size_t bo_scheduler_most_tokens(const bo_scheduler *scheduler);
+size_t bo_scheduler_max_tokens(const bo_scheduler *scheduler);
 /* The bytes of a state of this number of tokens. */
 size_t bo_scheduler_state_bytes(const bo_scheduler *scheduler, size_t tokens);
 

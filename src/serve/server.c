@@ -31,7 +31,7 @@ static enum MHD_Result queue(bo_http_call *call, int status, struct MHD_Response
 {
     if (!response) return MHD_NO;
     call->status = status;
-    atomic_fetch_add(&call->server->service.counters.answers[status / 100 % 6], 1);
+    atomic_fetch_add(&call->server->service.counters.responses[status / 100 % 6], 1);
     if (status == 429) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (status == 401) MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (status == 405) {
@@ -60,21 +60,21 @@ static enum MHD_Result send_refusal(bo_http_call *call, const bo_refusal *refusa
     return queue(call, refusal->status, response);
 }
 
-static enum MHD_Result send_reply(bo_http_call *call, const bo_reply *reply)
+static enum MHD_Result send_response(bo_http_call *call, const bo_http_response *content)
 {
-    const void *body = reply->fixed ? reply->fixed : reply->bytes ? reply->bytes : reply->text.bytes;
-    const size_t size = reply->fixed || reply->bytes ? reply->size : reply->text.length;
+    const void *body = content->fixed ? content->fixed : content->bytes ? content->bytes : content->text.bytes;
+    const size_t size = content->fixed || content->bytes ? content->size : content->text.length;
     struct MHD_Response *response = MHD_create_response_from_buffer(
-        size, (void *)(uintptr_t)(body ? body : ""), reply->fixed ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_COPY);
-    if (response) add_headers(call, response, reply->type, reply->page);
-    return queue(call, reply->status, response);
+        size, (void *)(uintptr_t)(body ? body : ""), content->fixed ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_COPY);
+    if (response) add_headers(call, response, content->type, content->page);
+    return queue(call, content->status, response);
 }
 
-static ssize_t read_stream(void *user, uint64_t position, char *out, size_t room)
+static ssize_t read_stream(void *user, uint64_t position, char *out, size_t capacity)
 {
     bo_stream_end end;
     (void)position;
-    const size_t count = bo_exchange_take(user, out, room, &end);
+    const size_t count = bo_exchange_read(user, out, capacity, &end);
     if (end == BO_STREAM_LOST) return MHD_CONTENT_READER_END_WITH_ERROR;
     return count ? (ssize_t)count : end == BO_STREAM_COMPLETE ? MHD_CONTENT_READER_END_OF_STREAM : 0;
 }
@@ -196,21 +196,21 @@ static void drop_body(bo_http_call *call)
     free(call->body);
     call->body = NULL;
     call->size = call->capacity = 0;
-    bo_reserve(&call->server->service.reservations, call->client.id, &call->body_held, 0);
+    bo_reserve(&call->server->service.reservations, call->client.id, &call->body_reserved, 0);
 }
 
-static void take_body(bo_http_call *call, const char *data, size_t size)
+static void append_body(bo_http_call *call, const char *data, size_t size)
 {
-    const size_t most = call->server->desc->max_body;
+    const size_t limit = call->server->desc->max_body;
     if (call->refusal.status || is_refused(call)) return;
-    if (size > most - call->size) {
-        bo_refuse(&call->refusal, 413, NULL, "the body is larger than the maximum of %zu bytes", most);
+    if (size > limit - call->size) {
+        bo_refuse(&call->refusal, 413, NULL, "the body is larger than the maximum of %zu bytes", limit);
         return;
     }
     if (call->capacity - call->size < size) {
-        const size_t capacity = bo_min(2 * call->capacity + size + 4096, most);
+        const size_t capacity = bo_min(2 * call->capacity + size + 4096, limit);
         bo_service *service = &call->server->service;
-        const bool reserved = bo_service_reserve(service, call->client, &call->body_held, capacity, &call->refusal);
+        const bool reserved = bo_service_reserve(service, call->client, &call->body_reserved, capacity, &call->refusal);
         char *larger = reserved ? realloc(call->body, capacity) : NULL;
         if (!larger) {
             if (reserved) bo_refuse(&call->refusal, 500, NULL, "there is no memory for the body");
@@ -225,36 +225,36 @@ static void take_body(bo_http_call *call, const char *data, size_t size)
 }
 
 /* A server that is stopping does not wait for an expensive chat template: the request would be refused after it. */
-static bool go_on(void *user, const char *what, double done, double total)
+static bool should_continue(void *user, const char *what, double done, double total)
 {
     const bo_server *server = user;
     (void)what, (void)done, (void)total;
     return !atomic_load(&server->stopping);
 }
 
-static enum MHD_Result answer_call(bo_http_call *call)
+static enum MHD_Result handle_call(bo_http_call *call)
 {
-    const bo_context_desc desc = {.threads = 1, .progress = go_on, .user = call->server};
+    const bo_context_desc desc = {.threads = 1, .progress = should_continue, .user = call->server};
     bo_context *context;
-    bo_reply reply = {.status = 204, .type = "text/plain"};
+    bo_http_response response = {.status = 204, .type = "text/plain"};
     bo_refusal refusal = {0};
-    bo_watch_answering(call->server, call->peer, NULL);
+    bo_watch_responding(call->server, call->peer, NULL);
     if (bo_context_create(&desc, &context) != BO_OK) return MHD_NO;
-    reply.text.context = context;
-    const bool done = !call->route || call->route->answer(context, call, &reply, &refusal);
+    response.text.context = context;
+    const bool done = !call->route || call->route->handler(context, call, &response, &refusal);
     drop_body(call);
-    bo_watch_answering(call->server, call->peer, call->exchange);
+    bo_watch_responding(call->server, call->peer, call->exchange);
     enum MHD_Result result;
     if (!done)
         result = send_refusal(call, &refusal);
     else if (call->exchange)
         result = send_exchange(call);
-    else if (reply.text.failed)
+    else if (response.text.failed)
         result = send_refusal(call, &(bo_refusal){.status = 500, .message = "there is no memory for the answer"});
     else
-        result = send_reply(call, &reply);
-    bo_free(reply.text.bytes);
-    bo_free(reply.bytes);
+        result = send_response(call, &response);
+    bo_free(response.text.bytes);
+    bo_free(response.bytes);
     bo_context_destroy(context);
     return result;
 }
@@ -266,20 +266,20 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
     if (!call) { /* the head has arrived */
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
         const bo_peer *peer = info ? info->socket_context : NULL;
-        if (peer && !peer->refused && bo_watch_leaving(user, peer)) return MHD_NO;
+        if (peer && !peer->refused && bo_watch_is_closing(user, peer)) return MHD_NO;
         *state = call = begin_call(user, connection, url, method, version);
         if (!call) return MHD_NO;
         return call->refusal.status == 413 ? send_refusal(call, &call->refusal) : MHD_YES;
     }
     if (*size > 0) {
-        take_body(call, data, *size);
+        append_body(call, data, *size);
         *size = 0;
         return MHD_YES;
     }
     if (is_refused(call)) return MHD_NO;
     if (call->exchange) return send_exchange(call); /* woken */
     if (call->refusal.status) return send_refusal(call, &call->refusal);
-    return answer_call(call);
+    return handle_call(call);
 }
 
 /* ---- the end of a request ---------------------------------------------------------------------------------------- */
@@ -295,7 +295,7 @@ static void write_line(int file, const char *line, size_t length)
 static void log_call(const bo_http_call *call)
 {
     FILE *out = call->server->desc->log;
-    bo_exchange_figures f = {0};
+    bo_exchange_stats f = {0};
     bo_context *context;
     char line[200];
     struct timespec now;
@@ -304,7 +304,7 @@ static void log_call(const bo_http_call *call)
     bo_json_text text = {.context = context};
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &date);
-    if (call->exchange) bo_exchange_measure(call->exchange, &f);
+    if (call->exchange) bo_exchange_get_stats(call->exchange, &f);
     strftime(line, sizeof line, "{\"time\": \"%Y-%m-%dT%H:%M:%S", &date);
     bo_json_raw(&text, line);
     snprintf(line, sizeof line, ".%03ldZ\", \"client\": ", now.tv_nsec / 1000000);
@@ -326,7 +326,8 @@ static void log_call(const bo_http_call *call)
     bo_context_destroy(context);
 }
 
-static void complete(void *user, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code)
+static void complete_call(void *user, struct MHD_Connection *connection, void **state,
+                          enum MHD_RequestTerminationCode code)
 {
     bo_server *server = user;
     bo_http_call *call = *state;
@@ -339,13 +340,13 @@ static void complete(void *user, struct MHD_Connection *connection, void **state
         bo_exchange_release(call->exchange);
     }
     drop_body(call);
-    bo_reserve(&server->service.reservations, call->client.id, &call->answer_held, 0);
+    bo_reserve(&server->service.reservations, call->client.id, &call->response_reserved, 0);
     free(call);
     *state = NULL;
     atomic_fetch_sub(&server->calls, 1);
 }
 
-static void notice_connection(void *user, struct MHD_Connection *connection, void **context,
+static void notify_connection(void *user, struct MHD_Connection *connection, void **context,
                               enum MHD_ConnectionNotificationCode code)
 {
     bo_server *server = user;
@@ -381,10 +382,10 @@ static struct MHD_Daemon *start_daemon(bo_server *server, const struct addrinfo 
     const bo_server_desc *d = server->desc;
     const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
                            (at->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0);
-    const unsigned connections = (unsigned)d->connections + BO_LEAVING_CONNECTIONS;
+    const unsigned connections = (unsigned)d->connections + BO_CLOSING_CONNECTIONS;
     return MHD_start_daemon(flags, (uint16_t)d->port, NULL, NULL, handle, server, MHD_OPTION_SOCK_ADDR, at->ai_addr,
-                            MHD_OPTION_NOTIFY_COMPLETED, complete, server, MHD_OPTION_NOTIFY_CONNECTION,
-                            notice_connection, server, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
+                            MHD_OPTION_NOTIFY_COMPLETED, complete_call, server, MHD_OPTION_NOTIFY_CONNECTION,
+                            notify_connection, server, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
                             MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT,
                             (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * HEAD_BYTES),
                             MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
@@ -428,7 +429,7 @@ static bo_status open_socket(bo_context *context, bo_server *server)
 static bool should_stop(void *user)
 {
     bo_server *server = user;
-    const bool stop = server->own.stop(server->own.user);
+    const bool stop = server->caller_desc.stop(server->caller_desc.user);
     if (stop && !atomic_exchange(&server->stopping, true)) server->stop_time = bo_seconds();
     return stop;
 }
@@ -436,11 +437,11 @@ static bool should_stop(void *user)
 /* Without enough descriptors, threads would try again and again to accept connections. */
 static void raise_descriptor_limit(size_t connections)
 {
-    enum { OTHERS = 128 + BO_LEAVING_CONNECTIONS };
+    enum { OTHER_DESCRIPTORS = 128 + BO_CLOSING_CONNECTIONS };
     struct rlimit limit;
-    const rlim_t wanted = (rlim_t)connections + OTHERS;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
-    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    const rlim_t required = (rlim_t)connections + OTHER_DESCRIPTORS;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= required) return;
+    limit.rlim_cur = limit.rlim_max < required ? limit.rlim_max : required;
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
@@ -462,7 +463,7 @@ bo_status bo_server_create(bo_context *context, const bo_server_desc *desc, bo_s
         *out = NULL;
         return BO_MEMORY;
     }
-    server->own = *inner = *desc;
+    server->caller_desc = *inner = *desc;
     inner->stop = should_stop;
     inner->user = server;
     server->desc = inner;
@@ -482,11 +483,11 @@ const char *bo_server_address(const bo_server *server)
 
 void bo_server_cache_files(const bo_server *server, size_t *discarded, size_t *foreign, size_t *unowned)
 {
-    bo_store_figures figures;
-    bo_store_measure(bo_scheduler_store(server->service.scheduler), &figures);
-    *discarded = figures.discarded;
-    *foreign = figures.foreign;
-    *unowned = figures.unowned;
+    bo_store_stats stats;
+    bo_store_get_stats(bo_scheduler_store(server->service.scheduler), &stats);
+    *discarded = stats.discarded;
+    *foreign = stats.foreign;
+    *unowned = stats.unowned;
 }
 
 const bo_slots_memory *bo_server_memory(const bo_server *server)
@@ -501,11 +502,12 @@ size_t bo_server_state_bytes(const bo_server *server, size_t tokens)
 
 bo_status bo_server_run(bo_context *context, bo_server *server)
 {
-    enum { LEAST_SECONDS = 2 };
+    enum { MIN_SECONDS = 2 };
     const struct timespec pause = {.tv_nsec = 10000000};
     BO_TRY(bo_scheduler_run(context, server->service.scheduler));
     /* The grace period is also for answers that clients have not read yet. */
-    const double least = bo_seconds() + LEAST_SECONDS, end = fmax(least, server->stop_time + server->own.grace);
+    const double min_end = bo_seconds() + MIN_SECONDS,
+                 end = fmax(min_end, server->stop_time + server->caller_desc.grace);
     while (atomic_load(&server->calls) > 0 && bo_seconds() < end) nanosleep(&pause, NULL);
     return BO_OK;
 }

@@ -240,9 +240,9 @@ bool bo_service_keep_state(bo_context *context, const bo_service *s, bo_prefix o
     return status == BO_OK || bo_refuse(refusal, status == BO_IO ? 507 : 500, NULL, "%s", bo_context_error(context));
 }
 
-bool bo_service_reserve(bo_service *s, bo_client client, size_t *held, size_t bytes, bo_refusal *refusal)
+bool bo_service_reserve(bo_service *s, bo_client client, size_t *reserved, size_t bytes, bo_refusal *refusal)
 {
-    return bo_reserve(&s->reservations, client.id, held, bytes) ||
+    return bo_reserve(&s->reservations, client.id, reserved, bytes) ||
            bo_refuse(
                refusal, 429, NULL,
                "large requests and states take the memory that the server has for them; send the request again later");
@@ -272,7 +272,7 @@ static void flag_member(bo_json_text *out, const char *name, bool value)
 void bo_service_write_model(const bo_service *s, bo_json_text *out)
 {
     const bo_model_desc *d = bo_model_describe(s->desc->model);
-    const size_t most = bo_scheduler_most_tokens(s->scheduler);
+    const size_t max_tokens = bo_scheduler_max_tokens(s->scheduler);
     const bool has_attention = d->block.mixer == BO_MIXER_ATTENTION;
     bo_json_raw(out, "{\"id\": ");
     bo_json_text_of(out, s->name, strlen(s->name));
@@ -284,8 +284,8 @@ void bo_service_write_model(const bo_service *s, bo_json_text *out)
     whole_member(out, "vocab", d->vocab);
     whole_member(out, "context", d->context);
     member(out, "max_tokens");
-    if (most < INT32_MAX)
-        bo_json_whole(out, most);
+    if (max_tokens < INT32_MAX)
+        bo_json_whole(out, max_tokens);
     else
         bo_json_raw(out, "null");
     whole_member(out, "state_bytes", s->state_bytes);

@@ -43,7 +43,7 @@ bool bo_service_keep_state(bo_context *context, const bo_service *service, bo_pr
                            bo_snapshot *snapshot, bo_refusal *refusal);
 
 /* Changes the memory that a request takes; refuses it if clients have taken too much. */
-bool bo_service_reserve(bo_service *service, bo_client client, size_t *held, size_t bytes, bo_refusal *refusal);
+bool bo_service_reserve(bo_service *service, bo_client client, size_t *reserved, size_t bytes, bo_refusal *refusal);
 
 /* Bodies of answers. */
 void bo_service_write_model(const bo_service *service, bo_json_text *out);

@@ -11,7 +11,7 @@
  * the logits of fewer tokens. Between two steps chunks are read until they have BUDGET tokens. A prompt is divided in
  * the same way whatever else runs, so that its logits have the same bits. A state is worth caching if it saves WORTH
  * tokens. */
-enum { CHUNK = BO_SIZE(256, 8), SCORED_CHUNK = BO_SIZE(64, 4), BUDGET = 256, WORTH = BO_SIZE(32, 2) };
+enum { CHUNK = BO_SIZE(256, 8), SCORED_CHUNK = BO_SIZE(64, 4), BUDGET = 256, MIN_SAVED = BO_SIZE(32, 2) };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -26,13 +26,13 @@ static bo_status state_bytes(bo_context *context, const bo_model *model, size_t 
 
 static bo_status measure_states(bo_context *context, const bo_model *model, bo_slots_memory *out)
 {
-    enum { MANY = 1024, SOME = 512 };
+    enum { MORE_TOKENS = 1024, FEWER_TOKENS = 512 };
     const bo_model_desc *d = bo_model_describe(model);
-    size_t many, some;
-    BO_TRY(state_bytes(context, model, MANY, &many));
-    BO_TRY(state_bytes(context, model, SOME, &some));
-    out->per_token = (many - some) / (MANY - SOME);
-    out->fixed = some - SOME * out->per_token;
+    size_t more, fewer;
+    BO_TRY(state_bytes(context, model, MORE_TOKENS, &more));
+    BO_TRY(state_bytes(context, model, FEWER_TOKENS, &fewer));
+    out->per_token = (more - fewer) / (MORE_TOKENS - FEWER_TOKENS);
+    out->fixed = fewer - FEWER_TOKENS * out->per_token;
     size_t heads = 0;
     for (size_t i = 0; i < d->layers; i++) heads += bo_model_block(d, i)->key_heads;
     if (out->per_token) out->pages = 2 * heads * PAGE; /* of keys, and of values */
@@ -42,34 +42,35 @@ static bo_status measure_states(bo_context *context, const bo_model *model, bo_s
 /* What a job may need that ends with this number of tokens. */
 static size_t bytes_for(const bo_slots_memory *m, uint64_t tokens)
 {
-    const size_t most = tokens < m->tokens ? (size_t)tokens : m->tokens;
-    return m->fixed + m->pages + (most + PANEL - 1) / PANEL * PANEL * m->per_token;
+    const size_t capped = tokens < m->tokens ? (size_t)tokens : m->tokens;
+    return m->fixed + m->pages + (capped + PANEL - 1) / PANEL * PANEL * m->per_token;
 }
 
-static size_t less(size_t bytes, size_t taken)
+static size_t subtract(size_t bytes, size_t taken)
 {
     return bytes == SIZE_MAX ? bytes : bytes > taken ? bytes - taken : 0;
 }
 
 /* What is left for texts beside `others` and the workspace: at most three quarters of the memory, and an eighth stays
  * free for requests. */
-static size_t budget_of(bo_memory_bound limit, size_t others, size_t workspace)
+static size_t budget_of(bo_memory_bound limit, size_t other_bytes, size_t workspace)
 {
     const size_t quarter = limit.bytes / 4, free = limit.bytes / 8 + workspace;
-    return limit.bytes == SIZE_MAX ? SIZE_MAX : less(less(limit.bytes, quarter > free ? quarter : free), others);
+    return limit.bytes == SIZE_MAX ? SIZE_MAX
+                                   : subtract(subtract(limit.bytes, quarter > free ? quarter : free), other_bytes);
 }
 
 /* The tokens that fit, for the advice of an error. */
-static size_t tokens_within(const bo_slots_memory *m, size_t bytes)
+static size_t tokens_that_fit(const bo_slots_memory *m, size_t bytes)
 {
-    return m->per_token ? less(bytes, m->fixed + m->pages) / m->per_token / PANEL * PANEL : 0;
+    return m->per_token ? subtract(bytes, m->fixed + m->pages) / m->per_token / PANEL * PANEL : 0;
 }
 
 static bo_status refuse_context(bo_context *context, const bo_slots_memory *m, size_t available, const char *source,
                                 const bo_scheduler_desc *desc)
 {
     char advice[160];
-    const size_t fits = tokens_within(m, available);
+    const size_t fits = tokens_that_fit(m, available);
     if (fits)
         snprintf(advice, sizeof advice, "set --context to at most %zu, or --cache-bytes (now %zu) to less", fits,
                  desc->memory_bytes);
@@ -119,7 +120,7 @@ static bo_status measure_budget(bo_context *context, bounds *b, bo_slots_memory 
     const size_t cache = b->desc->memory_bytes, weights = bo_model_report(b->desc->model)->bytes;
     BO_TRY(measure_workspace(context, b, m));
     if (b->device) { /* the weights are there already */
-        m->budget = less(b->reserved.bytes, m->workspace);
+        m->budget = subtract(b->reserved.bytes, m->workspace);
         b->space = budget_of(b->reserved, 0, m->workspace);
         return BO_OK;
     }
@@ -142,36 +143,37 @@ static bool fits_all(const bounds *b, const bo_slots_memory *m)
 static bo_status reduce_slots(bo_context *context, bounds *b, bo_slots_memory *m)
 {
     while (!fits_all(b, m) && m->slots > 1) {
-        const size_t most = b->space / m->largest;
-        m->slots = fits_one(b, m) && most < m->slots ? most : m->slots / 2;
+        const size_t max_slots = b->space / m->largest;
+        m->slots = fits_one(b, m) && max_slots < m->slots ? max_slots : m->slots / 2;
         BO_TRY(measure_budget(context, b, m));
     }
     return BO_OK;
 }
 
 /* The states of the slots are too large. */
-static bo_status refuse_slots(bo_context *context, const bounds *b, const bo_slots_memory *wanted, size_t most)
+static bo_status refuse_slots(bo_context *context, const bounds *b, const bo_slots_memory *requested, size_t max_slots)
 {
     char what[96], advice[96];
-    snprintf(what, sizeof what, "--slots %zu, of %.3g MB each,", wanted->slots, (double)wanted->largest / 1e6);
-    snprintf(advice, sizeof advice, "set --slots to at most %zu, or --context to less", most);
-    return bo_check_memory(context, what, (double)wanted->slots * (double)wanted->largest,
+    snprintf(what, sizeof what, "--slots %zu, of %.3g MB each,", requested->slots, (double)requested->largest / 1e6);
+    snprintf(advice, sizeof advice, "set --slots to at most %zu, or --context to less", max_slots);
+    return bo_check_memory(context, what, (double)requested->slots * (double)requested->largest,
                            (bo_memory_bound){b->space, b->reserved.source}, advice);
 }
 
 /* The workspace of the slots leaves too little for one text. */
-static bo_status refuse_workspace(bo_context *context, const bounds *b, const bo_slots_memory *wanted, size_t most)
+static bo_status refuse_workspace(bo_context *context, const bounds *b, const bo_slots_memory *requested,
+                                  size_t max_slots)
 {
     char what[128], advice[64];
-    const bool taken = wanted->largest > wanted->budget;
-    const size_t others =
+    const bool taken = requested->largest > requested->budget;
+    const size_t other_bytes =
         b->desc->memory_bytes + (taken ? bo_model_report(b->desc->model)->bytes : (size_t)STACKS_BYTES);
     bo_memory_bound limit = taken ? b->taken : b->reserved;
-    if (!b->device) limit.bytes = less(limit.bytes - limit.bytes / 8, others);
+    if (!b->device) limit.bytes = subtract(limit.bytes - limit.bytes / 8, other_bytes);
     snprintf(what, sizeof what, "--slots %zu, a workspace beside the weights and the cache with one text,",
-             wanted->slots);
-    snprintf(advice, sizeof advice, "set --slots to at most %zu", most);
-    return bo_check_memory(context, what, (double)wanted->workspace + (double)wanted->largest, limit, advice);
+             requested->slots);
+    snprintf(advice, sizeof advice, "set --slots to at most %zu", max_slots);
+    return bo_check_memory(context, what, (double)requested->workspace + (double)requested->largest, limit, advice);
 }
 
 bo_status bo_slots_plan(bo_context *context, bo_scheduler_desc *desc, bo_slots_memory *m)
@@ -186,20 +188,20 @@ bo_status bo_slots_plan(bo_context *context, bo_scheduler_desc *desc, bo_slots_m
     *m = (bo_slots_memory){.slots = desc->slots ? desc->slots : BO_SLOTS_DEFAULT, .source = b.taken.source};
     BO_TRY(measure_states(context, desc->model, m));
     if (m->per_token) {
-        const uint64_t most = bo_lanes_max_tokens(desc->model, desc->capacity ? desc->capacity : d->context);
-        m->tokens = (size_t)bo_min(most, (uint64_t)INT32_MAX);
+        const uint64_t max_tokens = bo_lanes_max_tokens(desc->model, desc->capacity ? desc->capacity : d->context);
+        m->tokens = (size_t)bo_min(max_tokens, (uint64_t)INT32_MAX);
     }
     m->largest = bytes_for(m, m->tokens);
     BO_TRY(measure_budget(context, &b, m));
-    const bo_slots_memory wanted = *m;
+    const bo_slots_memory requested = *m;
     BO_TRY(reduce_slots(context, &b, m));
     if (m->largest > m->budget) return refuse_context(context, m, m->budget, m->source, desc);
     if (m->largest > b.space) return refuse_context(context, m, b.space, b.reserved.source, desc);
     if (desc->slots && m->slots < desc->slots) {
-        const size_t most = m->slots;
-        *m = wanted;
+        const size_t max_slots = m->slots;
+        *m = requested;
         BO_TRY(measure_budget(context, &b, m));
-        return fits_one(&b, m) ? refuse_slots(context, &b, m, most) : refuse_workspace(context, &b, m, most);
+        return fits_one(&b, m) ? refuse_slots(context, &b, m, max_slots) : refuse_workspace(context, &b, m, max_slots);
     }
     desc->slots = m->slots;
     return BO_OK;
@@ -230,8 +232,8 @@ bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, co
     BO_TRY(
         bo_lanes_create(context, desc->model, &(bo_lanes_desc){.count = count, .capacity = desc->capacity}, &s->lanes));
     BO_TRY(bo_lanes_hash(context, s->lanes));
-    const uint64_t most = bo_lanes_max_tokens(desc->model, s->lanes->desc.capacity);
-    s->most_tokens = most < INT32_MAX ? (size_t)most : INT32_MAX;
+    const uint64_t max_tokens = bo_lanes_max_tokens(desc->model, s->lanes->desc.capacity);
+    s->max_tokens = max_tokens < INT32_MAX ? (size_t)max_tokens : INT32_MAX;
     s->items = bo_alloc(context, count, sizeof *s->items, "slots");
     s->ids = bo_alloc(context, count, sizeof *s->ids, "slots");
     s->from = bo_alloc(context, count, sizeof *s->from, "slots");
@@ -241,9 +243,9 @@ bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, co
     s->finite = bo_alloc(context, count, sizeof *s->finite, "slots");
     s->kernels = bo_context_kernels(context);
     s->rows = bo_alloc(context, row, sizeof *s->rows, "logits of a prompt");
-    s->seen = bo_alloc(context, BO_SEEN_PLACES, sizeof *s->seen, "hashes of prompts");
-    const bool whole =
-        s->items && s->ids && s->from && s->tokens && s->logits && s->scratch && s->finite && s->rows && s->seen;
+    s->prompt_hashes = bo_alloc(context, BO_PROMPT_HASHES, sizeof *s->prompt_hashes, "hashes of prompts");
+    const bool whole = s->items && s->ids && s->from && s->tokens && s->logits && s->scratch && s->finite && s->rows &&
+                       s->prompt_hashes;
     return whole ? BO_OK : BO_MEMORY;
 }
 
@@ -251,7 +253,8 @@ void bo_slots_destroy(bo_slots *s)
 {
     assert(s->used == 0);
     bo_lanes_destroy(s->lanes);
-    void *const blocks[] = {s->items, s->ids, s->from, s->tokens, s->logits, s->scratch, s->finite, s->rows, s->seen};
+    void *const blocks[] = {s->items,   s->ids,    s->from, s->tokens,       s->logits,
+                            s->scratch, s->finite, s->rows, s->prompt_hashes};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
@@ -292,21 +295,21 @@ void bo_job_finish(bo_context *context, bo_counters *counters, bo_job *job, bo_j
 
 /* Whether the state at the end of a job saves enough reading if the text is continued. A state that the client keeps is
  * not stored twice. */
-static bool is_worth_caching(const bo_slot *slot)
+static bool should_cache(const bo_slot *slot)
 {
-    return !slot->job->embed && !slot->job->state && slot->read + slot->job->made >= slot->saved + WORTH;
+    return !slot->job->embed && !slot->job->state && slot->read + slot->job->generated >= slot->saved + MIN_SAVED;
 }
 
 /* Removes a slot and frees the memory of its lane; `arrange` closes the gap. */
 static void remove_slot(bo_slots *s, size_t slot)
 {
-    bo_free(s->items[slot].made.items);
+    bo_free(s->items[slot].occurrences.items);
     s->items[slot] = (bo_slot){0};
     bo_lanes_release(s->lanes, slot);
 }
 
 /* Says that the numbers of a job are not finite. */
-static void report_numbers(bo_context *context, bo_job *job)
+static void report_nonfinite(bo_context *context, bo_job *job)
 {
     if (job->start)
         bo_fail(context, BO_NUMERIC,
@@ -317,20 +320,19 @@ static void report_numbers(bo_context *context, bo_job *job)
     snprintf(job->message, sizeof job->message, "%s", bo_context_error(context));
 }
 
-static void make_state(bo_context *context, bo_slots *s, size_t slot, int32_t last)
+static void create_state(bo_context *context, bo_slots *s, size_t slot, int32_t last)
 {
     bo_job *job = s->items[slot].job;
     job->overflowed = snapshot_of(context, s, slot, &last, last >= 0, &job->state) == BO_NUMERIC;
-    if (job->overflowed) report_numbers(context, job);
+    if (job->overflowed) report_nonfinite(context, job);
 }
 
 /* Ends the job of a slot. `last`: the token at the end of the text that was not read; -1: none. */
 static void end_job(bo_context *context, bo_slots *s, size_t slot, bo_job_end end, int32_t last)
 {
     bo_job *job = s->items[slot].job;
-    if (job->keep_state && (end == BO_JOB_STOP || end == BO_JOB_LENGTH)) make_state(context, s, slot, last);
-    if (end != BO_JOB_FAILED && end != BO_JOB_BAD_STATE && is_worth_caching(&s->items[slot]))
-        cache_state(context, s, slot);
+    if (job->keep_state && (end == BO_JOB_STOP || end == BO_JOB_LENGTH)) create_state(context, s, slot, last);
+    if (end != BO_JOB_FAILED && end != BO_JOB_BAD_STATE && should_cache(&s->items[slot])) cache_state(context, s, slot);
     remove_slot(s, slot);
     bo_job_finish(context, s->desc->counters, job, end);
 }
@@ -342,10 +344,10 @@ static void fail_job(bo_context *context, bo_slots *s, size_t slot, bo_job_end e
 }
 
 /* The numbers of a job are not finite: nothing of it is kept. */
-static void fail_numbers(bo_context *context, bo_slots *s, size_t slot)
+static void fail_nonfinite(bo_context *context, bo_slots *s, size_t slot)
 {
     bo_job *job = s->items[slot].job;
-    report_numbers(context, job);
+    report_nonfinite(context, job);
     end_job(context, s, slot, job->start ? BO_JOB_BAD_STATE : BO_JOB_FAILED, -1);
 }
 
@@ -407,11 +409,11 @@ static size_t find_branch(bo_slots *s, const bo_job *job, size_t cached)
     size_t branch = 0;
     for (size_t i = job->prompt_count; i-- > 1;) {
         const uint64_t hash = job->chain[i].words[0];
-        uint64_t *place = &s->seen[hash % BO_SEEN_PLACES];
-        if (!branch && *place == hash) branch = i;
-        *place = hash;
+        uint64_t *hash_slot = &s->prompt_hashes[hash % BO_PROMPT_HASHES];
+        if (!branch && *hash_slot == hash) branch = i;
+        *hash_slot = hash;
     }
-    return branch >= cached + WORTH ? branch : 0;
+    return branch >= cached + MIN_SAVED ? branch : 0;
 }
 
 static bo_status load_snapshot(bo_context *context, bo_slots *s, size_t slot, const bo_snapshot *from)
@@ -442,7 +444,7 @@ static bo_status load_state(bo_context *context, bo_slots *s, size_t slot)
 static bool fits_context(const bo_slots *s, const bo_job *job)
 {
     const uint64_t before = job->start ? job->start->tokens : 0;
-    return before + job->prompt_count <= s->most_tokens;
+    return before + job->prompt_count <= s->max_tokens;
 }
 
 void bo_slots_start(bo_context *context, bo_slots *s, bo_job *job)
@@ -453,15 +455,15 @@ void bo_slots_start(bo_context *context, bo_slots *s, bo_job *job)
     s->items[slot] = (bo_slot){.job = job, .bytes = bytes_of(s, job)};
     job->started = bo_seconds();
     if (!fits_context(s, job)) {
-        bo_fail(context, BO_INVALID, "the text is longer than the maximum of %zu tokens", s->most_tokens);
+        bo_fail(context, BO_INVALID, "the text is longer than the maximum of %zu tokens", s->max_tokens);
         fail_job(context, s, slot, BO_JOB_BAD_STATE);
     } else if ((status = load_state(context, s, slot)) != BO_OK) {
         fail_job(context, s, slot, status == BO_MEMORY ? BO_JOB_FAILED : BO_JOB_BAD_STATE);
     } else {
-        bo_slot *own = &s->items[slot];
-        own->saved = own->read;
-        own->prefix = job->chain[own->read];
-        if (!job->embed && !job->score_prompt) own->branch = find_branch(s, job, own->read);
+        bo_slot *item = &s->items[slot];
+        item->saved = item->read;
+        item->prefix = job->chain[item->read];
+        if (!job->embed && !job->score_prompt) item->branch = find_branch(s, job, item->read);
         atomic_fetch_add(&counters->prompt_tokens, job->prompt_count);
         atomic_fetch_add(&counters->cached_tokens, job->cached);
         return;
@@ -475,14 +477,14 @@ static bool keeps_prompt(const bo_job *job)
     return job->keep_state && job->max_tokens == 0;
 }
 
-bool bo_slots_reads(const bo_slots *s, const bo_job *job)
+bool bo_slots_is_reading_prefix(const bo_slots *s, const bo_job *job)
 {
-    if (job->embed || job->score_prompt || job->prompt_count <= WORTH || !s->desc->memory_bytes) return false;
+    if (job->embed || job->score_prompt || job->prompt_count <= MIN_SAVED || !s->desc->memory_bytes) return false;
     const bo_prefix end = job->chain[job->prompt_count - 1];
     for (size_t i = s->decoding; i < s->used; i++) {
         const bo_job *other = s->items[i].job;
         const bool caches = !other->embed && !other->score_prompt && !keeps_prompt(other) &&
-                            other->prompt_count - 1 >= s->items[i].saved + WORTH;
+                            other->prompt_count - 1 >= s->items[i].saved + MIN_SAVED;
         if (caches && bo_prefix_equal(other->chain[other->prompt_count - 1], end)) return true;
     }
     return false;
@@ -509,10 +511,10 @@ static void add_hidden(const bo_slots *s, const bo_job *job, size_t count)
 
 static bo_status read_chunk(bo_context *context, bo_slots *s, size_t slot, size_t count)
 {
-    bo_slot *own = &s->items[slot];
-    bo_job *job = own->job;
-    const int32_t *ids = job->prompt + own->read;
-    const size_t first = own->read;
+    bo_slot *item = &s->items[slot];
+    bo_job *job = item->job;
+    const int32_t *ids = job->prompt + item->read;
+    const size_t first = item->read;
     if (job->score_prompt)
         BO_TRY(bo_lanes_logits(context, s->lanes, slot, ids, count, s->rows));
     else if (job->embed)
@@ -521,8 +523,8 @@ static bo_status read_chunk(bo_context *context, bo_slots *s, size_t slot, size_
         BO_TRY(bo_lanes_feed(context, s->lanes, slot, ids, count, NULL));
     const size_t floats = count * (job->score_prompt ? s->vocab : job->embed ? s->width : 0);
     if (!bo_context_kernels(context)->finite(floats, s->rows)) return BO_NUMERIC;
-    own->read += count;
-    own->prefix = job->chain[own->read];
+    item->read += count;
+    item->prefix = job->chain[item->read];
     if (job->score_prompt) report_scores(context, s, job, first, count);
     if (job->embed) add_hidden(s, job, count);
     return BO_OK;
@@ -537,41 +539,41 @@ static size_t prompt_end(const bo_job *job)
 /* The prompt was read up to its end. */
 static void begin_decoding(bo_context *context, bo_slots *s, size_t slot)
 {
-    bo_slot *own = &s->items[slot];
-    bo_job *job = own->job;
+    bo_slot *item = &s->items[slot];
+    bo_job *job = item->job;
     const int32_t last = job->prompt[job->prompt_count - 1];
-    if (!job->embed && !keeps_prompt(job) && own->read >= own->saved + WORTH) {
+    if (!job->embed && !keeps_prompt(job) && item->read >= item->saved + MIN_SAVED) {
         cache_state(context, s, slot);
-        own->saved = own->read;
+        item->saved = item->read;
     }
     if (job->embed || job->max_tokens == 0) {
         end_job(context, s, slot, BO_JOB_LENGTH, job->embed ? -1 : last);
         return;
     }
-    own->next = last;
-    own->decoding = true;
+    item->next = last;
+    item->decoding = true;
 }
 
 /* Reads the next chunk of a prompt. Returns the number of tokens. */
-static size_t read_some(bo_context *context, bo_slots *s, size_t slot)
+static size_t read_next_chunk(bo_context *context, bo_slots *s, size_t slot)
 {
-    bo_slot *own = &s->items[slot];
-    const size_t end = prompt_end(own->job), chunk = own->job->score_prompt ? SCORED_CHUNK : CHUNK;
-    size_t count = bo_min(end - own->read, chunk);
-    if (own->branch > own->read) count = bo_min(count, own->branch - own->read);
+    bo_slot *item = &s->items[slot];
+    const size_t end = prompt_end(item->job), chunk = item->job->score_prompt ? SCORED_CHUNK : CHUNK;
+    size_t count = bo_min(end - item->read, chunk);
+    if (item->branch > item->read) count = bo_min(count, item->branch - item->read);
     const bo_status status = count ? read_chunk(context, s, slot, count) : BO_OK;
     if (status != BO_OK) {
         if (status == BO_NUMERIC)
-            fail_numbers(context, s, slot);
+            fail_nonfinite(context, s, slot);
         else
             fail_job(context, s, slot, BO_JOB_FAILED);
         return count;
     }
-    if (own->branch && own->read == own->branch && own->read < end) {
+    if (item->branch && item->read == item->branch && item->read < end) {
         cache_state(context, s, slot);
-        own->saved = own->read;
+        item->saved = item->read;
     }
-    if (own->read == end) begin_decoding(context, s, slot);
+    if (item->read == end) begin_decoding(context, s, slot);
     return count;
 }
 
@@ -587,7 +589,7 @@ static void read_prompts(bo_context *context, bo_slots *s)
             continue;
         }
         idle = 0;
-        tokens += read_some(context, s, slot);
+        tokens += read_next_chunk(context, s, slot);
     }
     arrange(context, s);
 }
@@ -597,11 +599,11 @@ static void read_prompts(bo_context *context, bo_slots *s)
 static void choose(void *arg, size_t slot, int worker)
 {
     const bo_slots *s = arg;
-    const bo_slot *own = &s->items[slot];
+    const bo_slot *item = &s->items[slot];
     (void)worker;
     s->finite[slot] = s->kernels->finite(s->vocab, s->logits + slot * s->vocab);
     if (!s->finite[slot]) return;
-    bo_choose_token(own->job, &own->made, s->logits + slot * s->vocab, s->scratch + slot * s->vocab, s->vocab,
+    bo_choose_token(item->job, &item->occurrences, s->logits + slot * s->vocab, s->scratch + slot * s->vocab, s->vocab,
                     &s->tokens[slot]);
 }
 
@@ -617,37 +619,37 @@ static bool ends_text(const bo_slots *s, const bo_job *job, int32_t id)
 static void count_token(bo_counters *counters, bo_job *job, double now)
 {
     atomic_fetch_add(&counters->generated_tokens, 1);
-    bo_histogram_add(job->made ? &counters->next_token : &counters->first_token,
-                     now - (job->made ? job->last_token : job->submitted));
+    bo_histogram_add(job->generated ? &counters->next_token : &counters->first_token,
+                     now - (job->generated ? job->last_token : job->submitted));
     job->last_token = now;
 }
 
 /* Takes the token that was chosen for a slot. */
-static void take_token(bo_context *context, bo_slots *s, size_t slot, double now)
+static void accept_token(bo_context *context, bo_slots *s, size_t slot, double now)
 {
-    bo_slot *own = &s->items[slot];
-    bo_job *job = own->job;
+    bo_slot *item = &s->items[slot];
+    bo_job *job = item->job;
     const bo_job_token *token = &s->tokens[slot];
     const int32_t id = token->id;
-    if (own->read < job->prompt_count) own->read++; /* the last token of the prompt was read by the step */
-    own->prefix = bo_prefix_next(bo_store_secret(s->store), own->prefix, own->next);
+    if (item->read < job->prompt_count) item->read++; /* the last token of the prompt was read by the step */
+    item->prefix = bo_prefix_next(bo_store_secret(s->store), item->prefix, item->next);
     if (ends_text(s, job, id)) {
         end_job(context, s, slot, BO_JOB_STOP, job->keep_end ? id : -1);
         return;
     }
     const bool penalized = job->presence_penalty != 0 || job->frequency_penalty != 0;
-    if (penalized && bo_occurrences_add(context, &own->made, id) != BO_OK) {
+    if (penalized && bo_occurrences_add(context, &item->occurrences, id) != BO_OK) {
         fail_job(context, s, slot, BO_JOB_FAILED);
         return;
     }
     count_token(s->desc->counters, job, now);
-    job->made++;
+    job->generated++;
     if (!job->token(context, job, token))
         end_job(context, s, slot, BO_JOB_STOP, id);
-    else if (job->made >= job->max_tokens || bo_lanes_tokens(s->lanes, slot) >= s->most_tokens)
+    else if (job->generated >= job->max_tokens || bo_lanes_tokens(s->lanes, slot) >= s->max_tokens)
         end_job(context, s, slot, BO_JOB_LENGTH, id);
     else
-        own->next = id;
+        item->next = id;
 }
 
 /* A step that fails leaves the lanes without states. */
@@ -685,9 +687,9 @@ static void decode(bo_context *context, bo_slots *s)
     atomic_fetch_add(&s->desc->counters->steps, 1);
     for (size_t i = 0; i < s->decoding; i++) {
         if (s->finite[i])
-            take_token(context, s, i, now);
+            accept_token(context, s, i, now);
         else
-            fail_numbers(context, s, i);
+            fail_nonfinite(context, s, i);
     }
     arrange(context, s);
 }

@@ -17,12 +17,12 @@ typedef struct bo_slot {
     int32_t next;  /* decoding: the token that the next step reads */
     bool decoding;
     bo_prefix prefix;
-    bo_occurrences made;
+    bo_occurrences occurrences;
     size_t bytes; /* memory that its lane may take */
 } bo_slot;
 
 /* Hashes of prefixes that were read, to find where prompts branch; one of each place. */
-enum { BO_SEEN_PLACES = 1 << 18 };
+enum { BO_PROMPT_HASHES = 1 << 18 };
 
 typedef struct bo_slots {
     const bo_scheduler_desc *desc;
@@ -38,8 +38,8 @@ typedef struct bo_slots {
     const struct bo_kernels *kernels;
     bo_job_token *tokens; /* one per slot */
     float *rows;          /* results of a chunk of a prompt */
-    uint64_t *seen;
-    size_t vocab, width, most_tokens;
+    uint64_t *prompt_hashes;
+    size_t vocab, width, max_tokens;
     bo_slots_memory memory;
 } bo_slots;
 
@@ -54,7 +54,7 @@ bool bo_slots_fits(const bo_slots *slots, const bo_job *job);
 /* Puts a job into a free slot. */
 void bo_slots_start(bo_context *context, bo_slots *slots, bo_job *job);
 /* True if the prompt of the job is being read in another slot, whose state it can use soon. */
-bool bo_slots_reads(const bo_slots *slots, const bo_job *job);
+bool bo_slots_is_reading_prefix(const bo_slots *slots, const bo_job *job);
 /* Reads a part of the prompts, and generates a token in every slot whose prompt was read. */
 void bo_slots_step(bo_context *context, bo_slots *slots);
 /* Ends canceled jobs, and those whose time is over. */

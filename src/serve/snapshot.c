@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const char MAGIC[8] = {'B', 'O', 'S', 'T', 'A', 'T', 'E', '1'};
-enum { AT_PENDING = 8, AT_ID = 12, AT_PREFIX = 16, AT_TOKENS = 32, AT_SIZE = 40, AT_CHECKSUM = 48, AT_HELD = 56 };
-static const uint64_t MOST_TOKENS = UINT64_C(1) << 56;
+enum { AT_PENDING = 8, AT_ID = 12, AT_PREFIX = 16, AT_TOKENS = 32, AT_SIZE = 40, AT_CHECKSUM = 48, AT_PARTIAL = 56 };
+static const uint64_t MAX_TOKENS = UINT64_C(1) << 56;
 
 bo_status bo_snapshot_create(bo_context *context, const bo_snapshot *from, bo_snapshot **out)
 {
@@ -55,12 +55,12 @@ uint64_t bo_snapshot_length(const bo_snapshot *snapshot)
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-static void put(unsigned char *at, uint64_t value, int bytes)
+static void write_uint(unsigned char *at, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++) at[i] = (unsigned char)(value >> 8 * i);
 }
 
-static uint64_t get(const unsigned char *at, int bytes)
+static uint64_t read_uint(const unsigned char *at, int bytes)
 {
     uint64_t value = 0;
     for (int i = 0; i < bytes; i++) value |= (uint64_t)at[i] << 8 * i;
@@ -72,7 +72,7 @@ static uint64_t checksum(const unsigned char *bytes, size_t size)
     bo_xxh64 hash;
     bo_xxh64_start(&hash);
     bo_xxh64_add(&hash, bytes, AT_CHECKSUM);
-    bo_xxh64_add(&hash, bytes + AT_HELD, size - AT_HELD);
+    bo_xxh64_add(&hash, bytes + AT_PARTIAL, size - AT_PARTIAL);
     return bo_xxh64_end(&hash);
 }
 
@@ -90,34 +90,34 @@ bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, co
     unsigned char *out = *bytes = bo_alloc_raw(context, *size, 1, "the bytes of a state"), *at;
     if (!out) return BO_MEMORY;
     memcpy(out, MAGIC, sizeof MAGIC);
-    put(out + AT_PENDING, pending, 4);
-    put(out + AT_ID, id_bytes, 4);
-    put(out + AT_PREFIX, prefix ? snapshot->prefix.words[0] : 0, 8);
-    put(out + AT_PREFIX + 8, prefix ? snapshot->prefix.words[1] : 0, 8);
-    put(out + AT_TOKENS, snapshot->tokens, 8);
-    put(out + AT_SIZE, snapshot->size, 8);
-    memset(out + AT_HELD, 0, BO_SNAPSHOT_HEADER - AT_HELD);
-    out[AT_HELD] = (unsigned char)snapshot->held_count;
-    memcpy(out + AT_HELD + 1, snapshot->held, snapshot->held_count);
+    write_uint(out + AT_PENDING, pending, 4);
+    write_uint(out + AT_ID, id_bytes, 4);
+    write_uint(out + AT_PREFIX, prefix ? snapshot->prefix.words[0] : 0, 8);
+    write_uint(out + AT_PREFIX + 8, prefix ? snapshot->prefix.words[1] : 0, 8);
+    write_uint(out + AT_TOKENS, snapshot->tokens, 8);
+    write_uint(out + AT_SIZE, snapshot->size, 8);
+    memset(out + AT_PARTIAL, 0, BO_SNAPSHOT_HEADER - AT_PARTIAL);
+    out[AT_PARTIAL] = (unsigned char)snapshot->partial_count;
+    memcpy(out + AT_PARTIAL + 1, snapshot->partial, snapshot->partial_count);
     at = out + BO_SNAPSHOT_HEADER;
-    for (size_t i = 0; i < pending; i++, at += 4) put(at, (uint32_t)snapshot->pending[i], 4);
+    for (size_t i = 0; i < pending; i++, at += 4) write_uint(at, (uint32_t)snapshot->pending[i], 4);
     if (id_bytes) memcpy(at, id, id_bytes);
     at += id_bytes;
     if (snapshot->size) memcpy(at, snapshot->bytes, snapshot->size);
     at += snapshot->size;
     if (snapshot->messages) {
-        put(at, snapshot->ids_hash, HASH_BYTES);
+        write_uint(at, snapshot->ids_hash, HASH_BYTES);
         memcpy(at + HASH_BYTES, snapshot->messages, strlen(snapshot->messages));
     }
-    put(out + AT_CHECKSUM, checksum(out, *size), 8);
+    write_uint(out + AT_CHECKSUM, checksum(out, *size), 8);
     return BO_OK;
 }
 
 /* Zeros follow the held bytes, so that a snapshot has one form. */
-static bool is_held_part_valid(const unsigned char *bytes)
+static bool is_partial_valid(const unsigned char *bytes)
 {
-    if (bytes[AT_HELD] > BO_SNAPSHOT_HELD) return false;
-    for (size_t i = AT_HELD + 1 + bytes[AT_HELD]; i < BO_SNAPSHOT_HEADER; i++)
+    if (bytes[AT_PARTIAL] > BO_SNAPSHOT_PARTIAL) return false;
+    for (size_t i = AT_PARTIAL + 1 + bytes[AT_PARTIAL]; i < BO_SNAPSHOT_HEADER; i++)
         if (bytes[i]) return false;
     return true;
 }
@@ -132,18 +132,19 @@ static bo_status check(bo_context *context, const char *where, const unsigned ch
 {
     if (size < BO_SNAPSHOT_HEADER || memcmp(bytes, MAGIC, sizeof MAGIC) != 0)
         return bo_fail(context, BO_FORMAT, "%s: expected a state of bochner serve, found other bytes", where);
-    const uint64_t pending = get(bytes + AT_PENDING, 4), id = get(bytes + AT_ID, 4), state = get(bytes + AT_SIZE, 8);
-    const uint64_t tokens = get(bytes + AT_TOKENS, 8);
+    const uint64_t pending = read_uint(bytes + AT_PENDING, 4), id = read_uint(bytes + AT_ID, 4),
+                   state = read_uint(bytes + AT_SIZE, 8);
+    const uint64_t tokens = read_uint(bytes + AT_TOKENS, 8);
     const uint64_t whole = BO_SNAPSHOT_HEADER + 4 * pending + id + state;
-    if (pending > BO_SNAPSHOT_PENDING || id > BO_SNAPSHOT_ID || state > size || tokens > MOST_TOKENS || whole > size ||
-        (tokens && !state) || !is_held_part_valid(bytes) || !is_conversation_valid(bytes + whole, size - whole))
+    if (pending > BO_SNAPSHOT_PENDING || id > BO_SNAPSHOT_ID || state > size || tokens > MAX_TOKENS || whole > size ||
+        (tokens && !state) || !is_partial_valid(bytes) || !is_conversation_valid(bytes + whole, size - whole))
         return bo_fail(context, BO_FORMAT, "%s: the state is incomplete, or its header is damaged", where);
-    if (get(bytes + AT_CHECKSUM, 8) != checksum(bytes, size))
+    if (read_uint(bytes + AT_CHECKSUM, 8) != checksum(bytes, size))
         return bo_fail(context, BO_FORMAT, "%s: the state is damaged: its checksum does not match", where);
     return BO_OK;
 }
 
-bool bo_snapshot_begins(const void *bytes, size_t count)
+bool bo_snapshot_has_magic(const void *bytes, size_t count)
 {
     return memcmp(bytes, MAGIC, bo_min(count, sizeof MAGIC)) == 0;
 }
@@ -155,14 +156,14 @@ bo_status bo_snapshot_read(bo_context *context, const char *where, const void *b
     *out = NULL;
     BO_TRY(check(context, where, from, size));
     at = from + BO_SNAPSHOT_HEADER; /* there may be no bytes before the check */
-    const size_t id_bytes = (size_t)get(from + AT_ID, 4);
-    bo_snapshot snapshot = {.prefix = {{get(from + AT_PREFIX, 8), get(from + AT_PREFIX + 8, 8)}},
-                            .tokens = get(from + AT_TOKENS, 8),
-                            .pending_count = (size_t)get(from + AT_PENDING, 4),
-                            .held_count = from[AT_HELD],
-                            .size = (size_t)get(from + AT_SIZE, 8)};
-    memcpy(snapshot.held, from + AT_HELD + 1, snapshot.held_count);
-    for (size_t i = 0; i < snapshot.pending_count; i++, at += 4) snapshot.pending[i] = (int32_t)get(at, 4);
+    const size_t id_bytes = (size_t)read_uint(from + AT_ID, 4);
+    bo_snapshot snapshot = {.prefix = {{read_uint(from + AT_PREFIX, 8), read_uint(from + AT_PREFIX + 8, 8)}},
+                            .tokens = read_uint(from + AT_TOKENS, 8),
+                            .pending_count = (size_t)read_uint(from + AT_PENDING, 4),
+                            .partial_count = from[AT_PARTIAL],
+                            .size = (size_t)read_uint(from + AT_SIZE, 8)};
+    memcpy(snapshot.partial, from + AT_PARTIAL + 1, snapshot.partial_count);
+    for (size_t i = 0; i < snapshot.pending_count; i++, at += 4) snapshot.pending[i] = (int32_t)read_uint(at, 4);
     memcpy(id, at, id_bytes);
     id[id_bytes] = 0;
     at += id_bytes;
@@ -174,7 +175,7 @@ bo_status bo_snapshot_read(bo_context *context, const char *where, const void *b
     at += snapshot.size;
     const size_t rest = size - (size_t)(at - from);
     if (rest) {
-        snapshot.ids_hash = get(at, HASH_BYTES);
+        snapshot.ids_hash = read_uint(at, HASH_BYTES);
         snapshot.messages = bo_alloc(context, rest - HASH_BYTES + 1, 1, "the messages of a state");
         if (!snapshot.messages) {
             bo_free(snapshot.bytes);

@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include "prefix.h"
 
-enum { BO_SNAPSHOT_PENDING = 4, BO_SNAPSHOT_ID = 64, BO_SNAPSHOT_HEADER = 64, BO_SNAPSHOT_HELD = 3 };
+enum { BO_SNAPSHOT_PENDING = 4, BO_SNAPSHOT_ID = 64, BO_SNAPSHOT_HEADER = 64, BO_SNAPSHOT_PARTIAL = 3 };
 /* The memory of a snapshot and its entry in the store beside the bytes of the state: structures, and headers and
  * alignment of up to four allocations. */
 enum { BO_SNAPSHOT_OVERHEAD = 768 };
@@ -36,8 +36,8 @@ typedef struct bo_snapshot {
     size_t pending_count;
     int32_t pending[BO_SNAPSHOT_PENDING];
     /* The start of a character at the end of the text, which the next tokens complete. */
-    char held[BO_SNAPSHOT_HELD];
-    size_t held_count;
+    char partial[BO_SNAPSHOT_PARTIAL];
+    size_t partial_count;
     void *bytes;
     size_t size;
     char *messages;    /* of the conversation, as a JSON list; NULL: the state is that of a text */
@@ -59,7 +59,7 @@ size_t bo_snapshot_size(const bo_snapshot *snapshot, const char *id);
 bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, const char *id, bool prefix, void **bytes,
                             size_t *size);
 /* Whether bytes are the first ones of a snapshot, as far as they go. */
-bool bo_snapshot_begins(const void *bytes, size_t count);
+bool bo_snapshot_has_magic(const void *bytes, size_t count);
 /* Reads bytes. BO_FORMAT if they are not a snapshot or are damaged. `id` receives the id or "". The state inside is
  * checked when a lane loads it. */
 bo_status bo_snapshot_read(bo_context *context, const char *where, const void *bytes, size_t size,

@@ -14,7 +14,7 @@ static void unlink_entry(bo_store_list *list, bo_store_links *links)
     *links = (bo_store_links){0};
 }
 
-static void put_first(bo_store_list *list, bo_store_entry *entry)
+static void move_to_front(bo_store_list *list, bo_store_entry *entry)
 {
     bo_store_links *links = bo_store_links_of(list, entry);
     unlink_entry(list, links);
@@ -26,12 +26,12 @@ static void put_first(bo_store_list *list, bo_store_entry *entry)
 /* Only entries that may be evicted are listed, so that others cost no time. */
 static void use_in_memory(bo_store *store, bo_store_entry *entry)
 {
-    if (!entry->kept || store->desc.directory) put_first(&store->in_memory, entry);
+    if (!entry->kept || store->desc.directory) move_to_front(&store->in_memory, entry);
 }
 
 static void use_on_disk(bo_store *store, bo_store_entry *entry)
 {
-    if (!entry->kept) put_first(&store->on_disk, entry);
+    if (!entry->kept) move_to_front(&store->on_disk, entry);
 }
 
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static void grow_table(bo_context *context, bo_store *store)
 static void forget_bytes(bo_store *store, bo_store_entry *entry)
 {
     if (!entry->snapshot) return;
-    store->figures.memory_bytes -= bo_snapshot_memory(entry->snapshot);
+    store->stats.memory_bytes -= bo_snapshot_memory(entry->snapshot);
     entry->owner->memory -= bo_snapshot_memory(entry->snapshot);
     if (entry->kept && !store->desc.directory) entry->owner->kept -= bo_snapshot_memory(entry->snapshot);
     bo_snapshot_release(entry->snapshot);
@@ -76,7 +76,7 @@ static void forget_bytes(bo_store *store, bo_store_entry *entry)
 void bo_store_forget_file(bo_store *store, bo_store_entry *entry)
 {
     if (!entry->file_bytes) return;
-    store->figures.disk_bytes -= entry->file_bytes;
+    store->stats.disk_bytes -= entry->file_bytes;
     entry->owner->disk -= entry->file_bytes;
     if (entry->kept) entry->owner->kept -= entry->file_bytes;
     entry->file_bytes = 0;
@@ -91,9 +91,9 @@ void bo_store_remove(bo_store *store, bo_store_entry *entry)
     *at = entry->next;
     store->count--;
     if (entry->kept)
-        store->figures.kept--;
+        store->stats.kept--;
     else
-        store->figures.prefixes--;
+        store->stats.prefixes--;
     forget_bytes(store, entry);
     if (entry->file_bytes) bo_store_unlink(store, entry);
     bo_store_forget_file(store, entry);
@@ -111,9 +111,9 @@ static bo_store_entry *add_entry(bo_context *context, bo_store *store, bo_store_
     *at = entry;
     store->count++;
     if (kept)
-        store->figures.kept++;
+        store->stats.kept++;
     else
-        store->figures.prefixes++;
+        store->stats.prefixes++;
     return entry;
 }
 
@@ -134,7 +134,7 @@ void bo_store_has_file(bo_store *store, bo_store_entry *entry, size_t bytes)
 {
     bo_store_forget_file(store, entry);
     entry->file_bytes = bo_store_file_bytes(bytes);
-    store->figures.disk_bytes += entry->file_bytes;
+    store->stats.disk_bytes += entry->file_bytes;
     entry->owner->disk += entry->file_bytes;
     if (entry->kept) entry->owner->kept += entry->file_bytes;
     use_on_disk(store, entry);
@@ -144,7 +144,7 @@ static void set_snapshot(bo_store *store, bo_store_entry *entry, bo_snapshot *sn
 {
     forget_bytes(store, entry);
     entry->snapshot = bo_snapshot_share(snapshot);
-    store->figures.memory_bytes += bo_snapshot_memory(snapshot);
+    store->stats.memory_bytes += bo_snapshot_memory(snapshot);
     entry->owner->memory += bo_snapshot_memory(snapshot);
     if (entry->kept && !store->desc.directory) entry->owner->kept += bo_snapshot_memory(snapshot);
     use_in_memory(store, entry);
@@ -162,15 +162,15 @@ static bool may_leave_memory(const bo_store_entry *entry)
 static bool can_free_memory(const bo_store *store, const bo_store_owner *owner, size_t bytes)
 {
     const size_t budget = store->desc.memory_bytes;
-    size_t used = store->figures.memory_bytes;
+    size_t used = store->stats.memory_bytes;
     if (bytes > budget) return false;
-    for (bo_store_owner *each = store->owners; each; each = each->next) each->left = each->memory;
+    for (bo_store_owner *each = store->owners; each; each = each->next) each->remaining = each->memory;
     for (const bo_store_entry *entry = store->in_memory.last; entry && used > budget - bytes;
          entry = entry->memory_links.before) {
         bo_store_owner *from = entry->owner;
-        if (!may_leave_memory(entry) || (from != owner && from->left <= from->memory_share)) continue;
+        if (!may_leave_memory(entry) || (from != owner && from->remaining <= from->memory_share)) continue;
         used -= bo_snapshot_memory(entry->snapshot);
-        from->left -= bo_snapshot_memory(entry->snapshot);
+        from->remaining -= bo_snapshot_memory(entry->snapshot);
     }
     return used <= budget - bytes;
 }
@@ -182,7 +182,7 @@ static bool free_memory(bo_store *store, const bo_store_owner *owner, size_t byt
 {
     if (!can_free_memory(store, owner, bytes)) return false;
     bo_store_entry *entry = store->in_memory.last;
-    while (entry && store->figures.memory_bytes > store->desc.memory_bytes - bytes) {
+    while (entry && store->stats.memory_bytes > store->desc.memory_bytes - bytes) {
         bo_store_entry *before = entry->memory_links.before;
         const bo_store_owner *from = entry->owner;
         if (may_leave_memory(entry) && (from == owner || from->memory > from->memory_share)) {
@@ -190,7 +190,7 @@ static bool free_memory(bo_store *store, const bo_store_owner *owner, size_t byt
                 forget_bytes(store, entry);
             } else {
                 bo_store_remove(store, entry);
-                store->figures.evictions++;
+                store->stats.evictions++;
             }
         }
         entry = before;
@@ -200,7 +200,7 @@ static bool free_memory(bo_store *store, const bo_store_owner *owner, size_t byt
 
 static size_t disk_in_use(const bo_store *store)
 {
-    return store->figures.disk_bytes + store->reserved;
+    return store->stats.disk_bytes + store->reserved;
 }
 
 /* The same for the disk. */
@@ -209,13 +209,13 @@ static bool can_free_disk(const bo_store *store, const bo_store_owner *owner, si
     const size_t budget = store->desc.disk_bytes;
     size_t used = disk_in_use(store);
     if (bytes > budget) return false;
-    for (bo_store_owner *each = store->owners; each; each = each->next) each->left = each->disk;
+    for (bo_store_owner *each = store->owners; each; each = each->next) each->remaining = each->disk;
     for (const bo_store_entry *entry = store->on_disk.last; entry && used > budget - bytes;
          entry = entry->disk_links.before) {
         bo_store_owner *from = entry->owner;
-        if (from != owner && from->left <= from->disk_share) continue;
+        if (from != owner && from->remaining <= from->disk_share) continue;
         used -= entry->file_bytes;
-        from->left -= entry->file_bytes;
+        from->remaining -= entry->file_bytes;
     }
     return used <= budget - bytes;
 }
@@ -233,7 +233,7 @@ static void trim_disk(bo_store *store, const bo_store_owner *owner, size_t bytes
                 bo_store_forget_file(store, entry);
             } else {
                 bo_store_remove(store, entry);
-                store->figures.evictions++;
+                store->stats.evictions++;
             }
         }
         entry = before;
@@ -256,14 +256,14 @@ bool bo_store_free_disk(bo_store *store, bo_store_owner *owner, size_t bytes)
 
 /* The snapshot of an entry, read from its file if necessary. NULL: the file cannot be read. If it is damaged or gone,
  * so is the entry; a lack of memory or of file descriptors is no reason to lose a state. */
-static bo_snapshot *take(bo_context *context, bo_store *store, bo_store_entry *entry)
+static bo_snapshot *get_snapshot(bo_context *context, bo_store *store, bo_store_entry *entry)
 {
     if (entry->file_bytes) use_on_disk(store, entry);
     if (!entry->snapshot) {
         bo_snapshot *snapshot;
         const bo_status status = bo_store_read_file(context, store, entry, &snapshot);
         if (status == BO_FORMAT || (status != BO_OK && !bo_store_file_exists(store, entry))) {
-            store->figures.discarded++;
+            store->stats.discarded++;
             bo_store_remove(store, entry);
         }
         if (status != BO_OK) return NULL;
@@ -282,13 +282,13 @@ bo_snapshot *bo_store_find(bo_context *context, bo_store *store, const bo_prefix
     pthread_mutex_lock(&store->lock);
     for (size_t i = count; i-- > 0 && !found;) {
         bo_store_entry *entry = *place_of(store, prefixes[i], false);
-        if (entry) found = take(context, store, entry);
+        if (entry) found = get_snapshot(context, store, entry);
         *index = i;
     }
     if (found)
-        store->figures.hits++;
+        store->stats.hits++;
     else
-        store->figures.misses++;
+        store->stats.misses++;
     pthread_mutex_unlock(&store->lock);
     return found;
 }
@@ -298,7 +298,7 @@ bo_snapshot *bo_store_get(bo_context *context, bo_store *store, bo_prefix owner,
     const bo_prefix key = bo_store_key_of(store, owner, id);
     pthread_mutex_lock(&store->lock);
     bo_store_entry *entry = *place_of(store, key, true);
-    bo_snapshot *found = entry ? take(context, store, entry) : NULL;
+    bo_snapshot *found = entry ? get_snapshot(context, store, entry) : NULL;
     pthread_mutex_unlock(&store->lock);
     return found;
 }
@@ -374,10 +374,10 @@ bo_status bo_store_keep(bo_context *context, bo_store *store, bo_prefix owner, c
     return status;
 }
 
-void bo_store_measure(bo_store *store, bo_store_figures *out)
+void bo_store_get_stats(bo_store *store, bo_store_stats *out)
 {
     pthread_mutex_lock(&store->lock);
-    *out = store->figures;
+    *out = store->stats;
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -439,8 +439,8 @@ static bo_status add_owners(bo_context *context, bo_store *store)
 
 bo_status bo_store_set_secret(bo_context *context, bo_store *store, const bo_prefix_secret *secret)
 {
-    const bo_prefix own = bo_prefix_of_bytes(secret, store->desc.model, sizeof store->desc.model);
-    store->secret = (bo_prefix_secret){{own.words[0], own.words[1]}};
+    const bo_prefix derived = bo_prefix_of_bytes(secret, store->desc.model, sizeof store->desc.model);
+    store->secret = (bo_prefix_secret){{derived.words[0], derived.words[1]}};
     return add_owners(context, store);
 }
 

@@ -33,14 +33,14 @@ typedef struct bo_store_desc {
     void *user;
 } bo_store_desc;
 
-typedef struct bo_store_figures {
+typedef struct bo_store_stats {
     uint64_t hits, misses, evictions;
     size_t prefixes, kept;           /* number of snapshots, in memory or on disk */
     size_t memory_bytes, disk_bytes; /* in use */
     size_t discarded;                /* damaged files, and parts of files, that were removed */
     size_t foreign;                  /* files of other models */
     size_t unowned;                  /* states that were found in the directory and belong to no key in use */
-} bo_store_figures;
+} bo_store_stats;
 
 /* BO_IO if the directory cannot be used, or another store uses it. */
 bo_status bo_store_create(bo_context *context, const bo_store_desc *desc, bo_store **out);
@@ -48,7 +48,7 @@ void bo_store_destroy(bo_store *store); /* writes what is not yet on disk */
 const bo_prefix_secret *bo_store_secret(const bo_store *store);
 /* The owner of the states of a key; NULL: zero. */
 bo_prefix bo_store_owner_of(const bo_store *store, const char *key);
-void bo_store_measure(bo_store *store, bo_store_figures *out);
+void bo_store_get_stats(bo_store *store, bo_store_stats *out);
 
 /* The snapshot of the longest prefix among prefixes[0 … count - 1], which are ordered by length; *index is its number.
  * NULL: there is none. The caller releases it. */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum { PATH = 4096 };
-static const size_t MOST_FILE = (size_t)1 << 40;
+static const size_t MAX_FILE = (size_t)1 << 40;
 
 typedef char file_path[PATH];
 
@@ -45,7 +45,7 @@ static bo_status read_any(bo_context *context, const bo_store *store, const bo_s
     void *bytes;
     *out = NULL;
     path_of(store, entry, path);
-    BO_TRY(bo_file_load(context, path, MOST_FILE, &bytes, size));
+    BO_TRY(bo_file_load(context, path, MAX_FILE, &bytes, size));
     const bo_status status = bo_snapshot_read(context, path, bytes, *size, id, out);
     bo_free(bytes);
     return status;
@@ -179,7 +179,7 @@ static bo_status read_secret(bo_context *context, const char *path, bo_prefix_se
 }
 
 /* The file is empty at first, so that its bytes are never readable by others; bo_file_save keeps its mode. */
-static bo_status make_secret(bo_context *context, const char *path, bo_prefix_secret *out)
+static bo_status create_secret(bo_context *context, const char *path, bo_prefix_secret *out)
 {
     if (!bo_random_bytes(out, sizeof *out))
         return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
@@ -196,7 +196,7 @@ static bo_status open_secret(bo_context *context, bo_store *store)
     bo_prefix_secret secret;
     snprintf(path, sizeof path, "%s/secret", store->directory);
     const bool exists = stat(path, &about) == 0 && (about.st_size > 0 || !S_ISREG(about.st_mode));
-    BO_TRY((exists ? read_secret : make_secret)(context, path, &secret));
+    BO_TRY((exists ? read_secret : create_secret)(context, path, &secret));
     return bo_store_set_secret(context, store, &secret);
 }
 
@@ -222,7 +222,7 @@ static bool is_state_name(const char *name, const char *ending, bo_store_entry *
 }
 
 /* Whether a file begins as those that the store writes, as far as it goes. */
-static bool begins_as_state(const char *path)
+static bool starts_as_state(const char *path)
 {
     char bytes[8];
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -231,31 +231,31 @@ static bool begins_as_state(const char *path)
     const bool plain = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
     const ssize_t count = plain ? read(file, bytes, sizeof bytes) : -1;
     close(file);
-    return count >= 0 && bo_snapshot_begins(bytes, (size_t)count);
+    return count >= 0 && bo_snapshot_has_magic(bytes, (size_t)count);
 }
 
 /* Removes what a failure has left of a file of the store. */
 static void discard(bo_store *store, const char *path)
 {
-    if (begins_as_state(path) && unlink(path) == 0) store->figures.discarded++;
+    if (starts_as_state(path) && unlink(path) == 0) store->stats.discarded++;
 }
 
 typedef enum file_verdict { FILE_GOOD, FILE_FOREIGN, FILE_DAMAGED, FILE_UNREADABLE } file_verdict;
 
 /* Reads the whole file: a damaged one is better found now than when a client waits. */
-static file_verdict judge(bo_context *context, const bo_store *store, const bo_store_entry *as, size_t *bytes)
+static file_verdict check_file(bo_context *context, const bo_store *store, const bo_store_entry *as, size_t *bytes)
 {
     char id[BO_SNAPSHOT_ID + 1];
     bo_snapshot *snapshot;
     const bo_status status = read_any(context, store, as, id, &snapshot, bytes);
     if (status != BO_OK) return status == BO_FORMAT ? FILE_DAMAGED : FILE_UNREADABLE;
-    const bool ours = !snapshot->bytes || store->desc.accepts(store->desc.user, snapshot->bytes, snapshot->size);
-    const bool named = has_key(store, as, snapshot, id);
+    const bool accepted = !snapshot->bytes || store->desc.accepts(store->desc.user, snapshot->bytes, snapshot->size);
+    const bool has_right_key = has_key(store, as, snapshot, id);
     bo_snapshot_release(snapshot);
-    return ours && named ? FILE_GOOD : FILE_FOREIGN;
+    return accepted && has_right_key ? FILE_GOOD : FILE_FOREIGN;
 }
 
-static void take_file(bo_context *context, bo_store *store, const char *name)
+static void load_file(bo_context *context, bo_store *store, const char *name)
 {
     bo_store_entry as = {0};
     bo_prefix owner;
@@ -267,12 +267,12 @@ static void take_file(bo_context *context, bo_store *store, const char *name)
     if (!is_state_name(name, STATE, &as, &owner)) return;
     as.owner = bo_store_find_owner(context, store, owner);
     if (!as.owner) return;
-    switch (judge(context, store, &as, &bytes)) {
+    switch (check_file(context, store, &as, &bytes)) {
     case FILE_GOOD:
         bo_store_add_file(context, store, &as, bytes);
         break;
     case FILE_FOREIGN:
-        store->figures.foreign++;
+        store->stats.foreign++;
         break;
     case FILE_DAMAGED:
         discard(store, path);
@@ -296,10 +296,10 @@ static bo_status list_files(bo_context *context, bo_store *store)
 {
     DIR *directory = opendir(store->directory);
     if (!directory) return bo_fail(context, BO_IO, "%s: %s", store->directory, strerror(errno));
-    for (const struct dirent *file; (file = readdir(directory)) != NULL;) take_file(context, store, file->d_name);
+    for (const struct dirent *file; (file = readdir(directory)) != NULL;) load_file(context, store, file->d_name);
     closedir(directory);
     bo_store_trim_disk(store);
-    store->figures.unowned = count_unowned(store);
+    store->stats.unowned = count_unowned(store);
     return BO_OK;
 }
 

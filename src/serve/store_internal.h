@@ -13,7 +13,7 @@ typedef struct bo_store_owner {
     size_t memory, disk;             /* bytes in use */
     size_t kept;                     /* of these, bytes of kept states: on disk if there is a directory, or in memory */
     size_t memory_share, disk_share; /* 0: its key is not in use */
-    size_t left;                     /* scratch memory: of `memory` or `disk` after an eviction */
+    size_t remaining;                /* scratch memory: of `memory` or `disk` after an eviction */
     struct bo_store_owner *next;
 } bo_store_owner;
 
@@ -62,7 +62,7 @@ struct bo_store {
     bo_store_list in_memory, on_disk;
     bo_store_entry *first_to_write, *last_to_write;
     size_t reserved; /* bytes of the disk for the file that the writer writes */
-    bo_store_figures figures;
+    bo_store_stats stats;
 };
 
 /* store.c; with the lock */

@@ -114,20 +114,20 @@ static void mark_outside(bo_graph *graph)
         const bo_node *node = bo_node_at(graph, n);
         for (size_t i = 0; i < node->inputs; i++) {
             bo_graph_tensor *in = bo_graph_tensor_at(graph, node->in[i]);
-            if (in->origin == BO_ORIGIN_MADE && bo_node_at(graph, in->node)->segment != node->segment)
+            if (in->origin == BO_ORIGIN_OPERATION && bo_node_at(graph, in->node)->segment != node->segment)
                 in->outside = true;
         }
     }
 }
 
-static void want_inputs(const bo_graph *graph, const bo_node *node, unsigned which)
+static void need_inputs(const bo_graph *graph, const bo_node *node, unsigned mask)
 {
     for (size_t i = 0; i < node->inputs; i++)
-        if (which >> i & 1) bo_graph_tensor_at(graph, node->in[i])->wanted = true;
+        if (mask >> i & 1) bo_graph_tensor_at(graph, node->in[i])->needed = true;
 }
 
 /* Sets *out to true if forward saves data for backward. */
-static bo_status leaves_something(bo_context *context, const bo_graph *graph, const bo_node *node, bool *out)
+static bo_status saves_data(bo_context *context, const bo_graph *graph, const bo_node *node, bool *out)
 {
     size_t saved = 0, scratch = 0;
     bo_op_call call;
@@ -146,15 +146,15 @@ static bo_status mark_again(bo_context *context, bo_graph *graph)
         bo_node *node = bo_node_at(graph, n);
         if (!node->segment || node->segment == last) continue;
         bool again = false;
-        if (node->backward && !node->late) BO_TRY(leaves_something(context, graph, node, &again));
+        if (node->backward && !node->late) BO_TRY(saves_data(context, graph, node, &again));
         for (size_t i = 0; i < node->outputs; i++) {
             const bo_graph_tensor *out = bo_graph_tensor_at(graph, node->out[i]);
-            bool read = out->wanted || (node->backward && node->op->reads_outputs >> i & 1);
+            bool read = out->needed || (node->backward && node->op->reads_outputs >> i & 1);
             again |= read && !out->outside;
         }
         node->again = again && !node->late;
-        if (node->again) want_inputs(graph, node, ~0u);
-        if (node->backward) want_inputs(graph, node, node->op->reads_inputs);
+        if (node->again) need_inputs(graph, node, ~0u);
+        if (node->backward) need_inputs(graph, node, node->op->reads_inputs);
     }
     return BO_OK;
 }

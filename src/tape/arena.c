@@ -8,7 +8,7 @@
 
 typedef int (*order_of)(const void *, const void *);
 
-static bool meet(const bo_arena_piece *a, const bo_arena_piece *b)
+static bool lifetimes_overlap(const bo_arena_piece *a, const bo_arena_piece *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
@@ -55,7 +55,7 @@ static int long_first(const void *left, const void *right)
     return order ? order : by_place(a, b);
 }
 
-static int as_they_come(const void *left, const void *right)
+static int by_creation(const void *left, const void *right)
 {
     const bo_arena_piece *a = *(bo_arena_piece *const *)left, *b = *(bo_arena_piece *const *)right;
     return by_place(a, b);
@@ -69,7 +69,7 @@ static size_t best_offset(size_t count, bo_arena_piece *const *placed, const bo_
     size_t best = SIZE_MAX, smallest = SIZE_MAX, end = 0;
     for (size_t i = 0; i < count; i++) {
         const bo_arena_piece *other = placed[i];
-        if (!meet(other, piece)) continue;
+        if (!lifetimes_overlap(other, piece)) continue;
         if (other->offset >= end + piece->bytes && other->offset - end < smallest) {
             smallest = other->offset - end;
             best = end;
@@ -100,11 +100,11 @@ static size_t place_all(size_t count, bo_arena_piece **order, bo_arena_piece **p
 }
 
 /* True if no two pieces that are in use at the same step overlap. Compares every pair; used in the tiny build. */
-static bool are_apart(size_t count, bo_arena_piece *const *placed)
+static bool are_disjoint(size_t count, bo_arena_piece *const *placed)
 {
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < i; j++)
-            if (meet(placed[i], placed[j]) && placed[i]->offset < placed[j]->offset + placed[j]->bytes &&
+            if (lifetimes_overlap(placed[i], placed[j]) && placed[i]->offset < placed[j]->offset + placed[j]->bytes &&
                 placed[j]->offset < placed[i]->offset + placed[i]->bytes)
                 return false;
     return true;
@@ -114,29 +114,29 @@ static bool are_apart(size_t count, bo_arena_piece *const *placed)
 
 bo_status bo_arena_place(bo_context *context, size_t count, bo_arena_piece *pieces, size_t *bytes)
 {
-    static const order_of orders[] = {large_first, large_and_long_first, long_first, as_they_come};
-    size_t homeless = 0, *best = bo_alloc(context, count, sizeof *best, "offsets of a plan");
+    static const order_of orders[] = {large_first, large_and_long_first, long_first, by_creation};
+    size_t movable = 0, *best = bo_alloc(context, count, sizeof *best, "offsets of a plan");
     bo_arena_piece **order = best ? bo_alloc_raw(context, 2 * count, sizeof *order, "the order of a plan") : NULL;
     if (!order) {
         bo_free(best);
         return BO_MEMORY;
     }
     for (size_t i = 1; i < count; i++)
-        if (pieces[i].home == BO_HOME_ARENA) order[homeless++] = &pieces[i];
+        if (pieces[i].home == BO_HOME_ARENA) order[movable++] = &pieces[i];
     *bytes = SIZE_MAX;
     for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
-        qsort(order, homeless, sizeof *order, orders[o]);
-        size_t found = place_all(homeless, order, order + count);
+        qsort(order, movable, sizeof *order, orders[o]);
+        size_t found = place_all(movable, order, order + count);
         if (found >= *bytes) continue;
         *bytes = found;
         for (size_t i = 0; i < count; i++) best[i] = pieces[i].offset;
     }
     for (size_t i = 0; i < count; i++) pieces[i].offset = best[i];
-    for (size_t i = 0; i < homeless; i++) {
+    for (size_t i = 0; i < movable; i++) {
         assert(order[i]->bytes % 64 == 0 && order[i]->offset % 64 == 0);
         assert(order[i]->first <= order[i]->last && order[i]->offset + order[i]->bytes <= *bytes);
     }
-    assert(!BO_SIZE(false, true) || are_apart(homeless, order));
+    assert(!BO_SIZE(false, true) || are_disjoint(movable, order));
     bo_free(order);
     bo_free(best);
     return BO_OK;

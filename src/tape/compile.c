@@ -19,9 +19,9 @@ static void forget_plan(bo_graph *graph)
     graph->seed = 0;
     for (bo_value v = 0; v < graph->tensors.count; v++) {
         bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
-        t->trained = t->graded = t->read = t->outside = t->wanted = false;
+        t->trained = t->graded = t->read = t->outside = t->needed = false;
         t->piece = t->gradient = 0;
-        t->held = t->element;
+        t->storage = t->element;
     }
     for (size_t n = 0; n < graph->nodes.count; n++) {
         bo_node *node = bo_node_at(graph, n);
@@ -37,7 +37,8 @@ static bo_status check_loss(bo_context *context, const bo_graph *graph, const bo
         return bo_fail(context, BO_INVALID, "the loss is value %u, but the graph has values 1 to %zu", desc->loss,
                        graph->tensors.count - 1);
     const bo_graph_tensor *loss = bo_graph_tensor_at(graph, desc->loss);
-    if (loss->rows != 1 || loss->columns != 1 || loss->element != BO_ELEMENT_FLOAT32 || loss->origin != BO_ORIGIN_MADE)
+    if (loss->rows != 1 || loss->columns != 1 || loss->element != BO_ELEMENT_FLOAT32 ||
+        loss->origin != BO_ORIGIN_OPERATION)
         return bo_fail(context, BO_INVALID, "the loss is %zu x %zu: expected a 1 x 1 result of an operation",
                        loss->rows, loss->columns);
     return BO_OK;
@@ -52,12 +53,12 @@ static void choose_elements(bo_context *context, bo_graph *graph)
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         if (t->element != BO_ELEMENT_FLOAT32 || t->origin == BO_ORIGIN_WEIGHT) continue;
-        t->held = BO_ELEMENT_BFLOAT16;
-        if (t->origin != BO_ORIGIN_MADE) continue;
+        t->storage = BO_ELEMENT_BFLOAT16;
+        if (t->origin != BO_ORIGIN_OPERATION) continue;
         const bo_node *node = bo_node_at(graph, t->node);
         for (size_t i = 0; i < node->outputs; i++) {
             const bool result = t->kept && !t->read && !t->gradient_kept && node->op->float_results >> i & 1;
-            if (node->out[i] == v && (result || node->op->float_outputs >> i & 1)) t->held = BO_ELEMENT_FLOAT32;
+            if (node->out[i] == v && (result || node->op->float_outputs >> i & 1)) t->storage = BO_ELEMENT_FLOAT32;
         }
     }
 }
@@ -80,14 +81,15 @@ static void count_layers(bo_graph *graph)
 /* Allocates memory of the host for the largest value that a caller may write or read. */
 static bo_status allocate_rounded(bo_context *context, bo_graph *graph)
 {
-    size_t most = 0;
+    size_t max_bytes = 0;
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         const bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
-        const bool seen = t->origin == BO_ORIGIN_INPUT || t->kept || t->gradient_kept;
-        if (seen && t->held == BO_ELEMENT_BFLOAT16 && bo_graph_tensor_bytes(t) > most) most = bo_graph_tensor_bytes(t);
+        const bool host_visible = t->origin == BO_ORIGIN_INPUT || t->kept || t->gradient_kept;
+        if (host_visible && t->storage == BO_ELEMENT_BFLOAT16 && bo_graph_tensor_bytes(t) > max_bytes)
+            max_bytes = bo_graph_tensor_bytes(t);
     }
-    if (!most || graph->rounded) return BO_OK;
-    graph->rounded = bo_alloc_raw(context, most, 1, "values in bfloat16");
+    if (!max_bytes || graph->rounded) return BO_OK;
+    graph->rounded = bo_alloc_raw(context, max_bytes, 1, "values in bfloat16");
     return graph->rounded ? BO_OK : BO_MEMORY;
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "internal.h"
 
-static const size_t most_bytes = (size_t)1 << 48; /* maximum bytes of saved or scratch memory, as for a tensor */
+static const size_t max_bytes = (size_t)1 << 48; /* maximum bytes of saved or scratch memory, as for a tensor */
 
 /* The attributes of a node: the operation, its descriptor and name, followed by the recorded attributes, in one
  * block. */
@@ -53,11 +53,11 @@ static const bo_operation_call *open_call(const bo_op_call *call, bool backward,
 }
 
 /* Makes an error message also if the function failed without one. */
-static bo_status judge(bo_context *context, const custom *c, bo_status status)
+static bo_status check_status(bo_context *context, const custom *c, bo_status status)
 {
     if (status == BO_OK) return BO_OK;
-    const char *said = bo_context_error(context);
-    return bo_fail(context, status, "%s: %s", c->op.name, *said ? said : bo_status_string(status));
+    const char *message = bo_context_error(context);
+    return bo_fail(context, status, "%s: %s", c->op.name, *message ? message : bo_status_string(status));
 }
 
 /* ---- bo_op ------------------------------------------------------------------------------------------------------- */
@@ -65,14 +65,15 @@ static bo_status judge(bo_context *context, const custom *c, bo_status status)
 static bo_status custom_shape(bo_context *context, bo_op_call *call)
 {
     const custom *c = custom_of(call);
-    custom_call room;
+    custom_call buffer;
     bo_tensor outputs[BO_OP_OUTPUTS] = {{0}};
     if (c->desc.inputs && call->inputs != c->desc.inputs)
         return bo_fail(context, BO_INVALID, "%s: %zu inputs, expected %zu", c->op.name, call->inputs, c->desc.inputs);
     for (size_t i = 0; !c->desc.shape && i < c->desc.outputs; i++)
         outputs[i] = (bo_tensor){.rows = call->in[0].rows, .columns = call->in[0].columns};
     bo_context_forget_error(context);
-    if (c->desc.shape) BO_TRY(judge(context, c, c->desc.shape(context, open_call(call, false, &room), outputs)));
+    if (c->desc.shape)
+        BO_TRY(check_status(context, c, c->desc.shape(context, open_call(call, false, &buffer), outputs)));
     for (size_t i = 0; i < c->desc.outputs; i++) {
         const bo_tensor *out = &outputs[i];
         if (!out->rows || !out->columns || (out->element != BO_ELEMENT_FLOAT32 && out->element != BO_ELEMENT_INT32))
@@ -90,12 +91,13 @@ static bo_status custom_sizes(bo_context *context, const bo_op_call *call, bool 
                               size_t *scratch)
 {
     const custom *c = custom_of(call);
-    custom_call room;
+    custom_call buffer;
     *saved = *scratch = 0;
     if (!c->desc.sizes) return BO_OK;
     bo_context_forget_error(context);
-    BO_TRY(judge(context, c, c->desc.sizes(context, open_call(call, false, &room), gradients, saved, scratch)));
-    if (*saved >= most_bytes || *scratch >= most_bytes)
+    BO_TRY(
+        check_status(context, c, c->desc.sizes(context, open_call(call, false, &buffer), gradients, saved, scratch)));
+    if (*saved >= max_bytes || *scratch >= max_bytes)
         return bo_fail(context, BO_INVALID,
                        "%s: requests %zu saved bytes and %zu scratch bytes, expected less than 2^48", c->op.name,
                        *saved, *scratch);
@@ -106,42 +108,42 @@ static bo_status custom_sizes(bo_context *context, const bo_op_call *call, bool 
 static bo_status custom_forward(bo_context *context, const bo_op_call *call)
 {
     const custom *c = custom_of(call);
-    custom_call room;
+    custom_call buffer;
     bo_context_forget_error(context);
-    return judge(context, c, c->desc.forward(context, open_call(call, false, &room)));
+    return check_status(context, c, c->desc.forward(context, open_call(call, false, &buffer)));
 }
 
 /* The user's function only adds to gradients, so gradients that are not yet written are set to zero. */
 static bo_status custom_backward(bo_context *context, const bo_op_call *call)
 {
     const custom *c = custom_of(call);
-    custom_call room;
+    custom_call buffer;
     for (size_t i = 0; i < call->inputs; i++)
         if (call->din[i] && !call->add[i])
             memset(call->din[i], 0, call->in[i].rows * call->in[i].columns * sizeof(float));
     bo_context_forget_error(context);
-    return judge(context, c, c->desc.backward(context, open_call(call, true, &room)));
+    return check_status(context, c, c->desc.backward(context, open_call(call, true, &buffer)));
 }
 
 static double custom_operations(bo_context *context, const bo_op_call *call)
 {
     const custom *c = custom_of(call);
-    custom_call room;
+    custom_call buffer;
     (void)context;
-    double count = c->desc.operations ? c->desc.operations(open_call(call, false, &room)) : 0;
+    double count = c->desc.operations ? c->desc.operations(open_call(call, false, &buffer)) : 0;
     return isfinite(count) && count > 0 ? count : 0;
 }
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
-static const char *complaint(const bo_graph *graph, const bo_operation_desc *desc, size_t bytes, size_t count)
+static const char *find_error(const bo_graph *graph, const bo_operation_desc *desc, size_t bytes, size_t count)
 {
     if (!*desc->name) return "a custom operation needs a name";
     if (!desc->forward) return "it has no forward function";
     if (bo_device_is_gpu(graph->device)) return "functions of the caller cannot access the memory of this backend";
     if (desc->inputs > BO_OP_INPUTS || count > BO_OP_INPUTS || !count) return "expected 1 to 16 inputs";
     if (desc->outputs > BO_OP_OUTPUTS) return "expected at most 4 outputs";
-    if (bytes >= most_bytes) return "the attributes have 2^48 bytes or more";
+    if (bytes >= max_bytes) return "the attributes have 2^48 bytes or more";
     return NULL;
 }
 
@@ -152,8 +154,8 @@ bo_value bo_graph_apply_custom(bo_graph *graph, const bo_operation_desc *desc, c
     BO_RECORD_REQUIRE_IF(graph, count > 0, inputs);
     BO_RECORD_REQUIRE_IF(graph, attributes_bytes > 0, attributes);
     BO_RECORD_REQUIRE(graph, desc->name);
-    const char *wrong = complaint(graph, desc, attributes_bytes, count);
-    if (wrong) return bo_graph_fail(graph, "%s: %s", *desc->name ? desc->name : "custom operation", wrong);
+    const char *error = find_error(graph, desc, attributes_bytes, count);
+    if (error) return bo_graph_fail(graph, "%s: %s", *desc->name ? desc->name : "custom operation", error);
     if (graph->status != BO_OK) return 0;
     if (bo_check_reserved(graph->context, "bo_operation_desc", desc->reserved) != BO_OK)
         return bo_graph_fail(graph, "%s: %s", desc->name, bo_context_error(graph->context));

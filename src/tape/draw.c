@@ -6,13 +6,13 @@
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* U+FFFE and U+FFFF, which XML does not allow. */
-static bool is_noncharacter(const char *letter, size_t bytes)
+static bool is_noncharacter(const char *character, size_t bytes)
 {
-    return bytes == 3 && (memcmp(letter, "\xef\xbf\xbe", 3) == 0 || memcmp(letter, "\xef\xbf\xbf", 3) == 0);
+    return bytes == 3 && (memcmp(character, "\xef\xbf\xbe", 3) == 0 || memcmp(character, "\xef\xbf\xbf", 3) == 0);
 }
 
 /* Writes any bytes as HTML text. Invalid and control characters become U+FFFD. */
-static void put_text(FILE *out, const char *text)
+static void write_text(FILE *out, const char *text)
 {
     for (size_t length = strlen(text), i = 0; i < length;) {
         const size_t bytes = bo_utf8_length(text + i, length - i);
@@ -27,7 +27,7 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-static void put_bytes(FILE *out, size_t bytes)
+static void write_bytes(FILE *out, size_t bytes)
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     double size = (double)bytes;
@@ -36,7 +36,7 @@ static void put_bytes(FILE *out, size_t bytes)
     fprintf(out, "%.*f %s", unit > 0 && size < 10 ? 1 : 0, size, units[unit]);
 }
 
-static void put_seconds(FILE *out, double seconds)
+static void write_seconds(FILE *out, double seconds)
 {
     const double scaled = seconds >= 1 ? seconds : seconds >= 1e-3 ? 1e3 * seconds : 1e6 * seconds;
     fprintf(out, "%.*f %s",
@@ -78,19 +78,19 @@ static bool is_box(const bo_value_info *value, size_t readers)
     return value->origin == BO_VALUE_ORIGIN_INPUT && readers == 1;
 }
 
-static void put_input(FILE *out, size_t number, const bo_value_info *value)
+static void write_input(FILE *out, size_t number, const bo_value_info *value)
 {
     fprintf(out,
             "  value%zu [shape=box, style=\"rounded,filled\", fillcolor=\"#dbe9f6\", color=\"#4a7fb0\", label=<<B>",
             number);
-    put_text(out, value->name);
+    write_text(out, value->name);
     fprintf(out, "</B><BR/><FONT POINT-SIZE=\"10\">%zu × %zu %s, ", value->rows, value->columns, value->type);
-    put_bytes(out, value->bytes);
+    write_bytes(out, value->bytes);
     fputs("</FONT>>];\n", out);
 }
 
 /* Writes a weight (green; frozen: gray) or an input (blue) as a line of an operation. */
-static void put_line(FILE *out, const bo_value_info *value)
+static void write_line(FILE *out, const bo_value_info *value)
 {
     const bool weight = value->origin == BO_VALUE_ORIGIN_WEIGHT;
     fprintf(out, "<TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\"><FONT POINT-SIZE=\"9\" COLOR=\"%s\">%s ",
@@ -98,10 +98,10 @@ static void put_line(FILE *out, const bo_value_info *value)
             : value->trained ? "#2d6a2d"
                              : "#666666",
             weight ? "■" : "▷");
-    put_text(out, weight ? short_name(value->name) : value->name);
+    write_text(out, weight ? short_name(value->name) : value->name);
     fprintf(out, "  %zu × %zu%s%s, ", value->rows, value->columns, strcmp(value->type, "float32") == 0 ? "" : " ",
             strcmp(value->type, "float32") == 0 ? "" : value->type);
-    put_bytes(out, value->bytes);
+    write_bytes(out, value->bytes);
     fputs("</FONT></TD></TR>", out);
 }
 
@@ -113,18 +113,18 @@ static double seconds_of(const bo_operation_info *operation)
 }
 
 /* Returns a color from white to orange for a share from 0 to `most`. */
-static unsigned shade(double share, double most)
+static unsigned shade(double share, double max_share)
 {
     static const unsigned full = 0xf5a04c;
     unsigned color = 0;
     for (int shift = 0; shift <= 16; shift += 8) {
-        const double channel = 255 + (most > 0 ? share / most : 0) * ((double)(full >> shift & 255) - 255);
+        const double channel = 255 + (max_share > 0 ? share / max_share : 0) * ((double)(full >> shift & 255) - 255);
         color |= (unsigned)(channel + 0.5) << shift;
     }
     return color;
 }
 
-static void put_times(FILE *out, const bo_operation_info *operation)
+static void write_times(FILE *out, const bo_operation_info *operation)
 {
     const double times[] = {operation->forward, operation->again, operation->backward};
     static const char *const names[] = {"forward", "again", "backward"};
@@ -133,22 +133,22 @@ static void put_times(FILE *out, const bo_operation_info *operation)
     for (size_t i = 0; i < 3; i++) {
         if (times[i] <= 0) continue;
         fprintf(out, "%s%s ", between, names[i]);
-        put_seconds(out, times[i]);
+        write_seconds(out, times[i]);
         between = ", ";
     }
     fputs("</FONT></TD></TR>", out);
 }
 
-static void put_operation(FILE *out, const bo_profile *profile, size_t number, const size_t *readers, double all,
-                          double most)
+static void write_operation(FILE *out, const bo_profile *profile, size_t number, const size_t *readers, double all,
+                            double max_share)
 {
     const bo_operation_info *operation = &profile->operations[number];
     const double share = all > 0 ? seconds_of(operation) / all : 0;
     fprintf(out,
             "    operation%zu [fillcolor=\"#%06x\", label=<<TABLE BORDER=\"0\" CELLSPACING=\"0\" CELLPADDING=\"1\"><TR>"
             "<TD ALIGN=\"LEFT\"><B>",
-            number, shade(share, most));
-    put_text(out, operation->name);
+            number, shade(share, max_share));
+    write_text(out, operation->name);
     fputs("</B></TD><TD ALIGN=\"RIGHT\">", out);
     if (all > 0) fprintf(out, "%.1f%%", 100 * share);
     fputs("</TD></TR><TR><TD ALIGN=\"LEFT\" COLSPAN=\"2\"><FONT POINT-SIZE=\"10\">", out);
@@ -157,18 +157,18 @@ static void put_operation(FILE *out, const bo_profile *profile, size_t number, c
         fprintf(out, "%s%zu × %zu", i ? ", " : "", value->rows, value->columns);
     }
     fputs("; ", out);
-    put_bytes(out, operation->bytes);
+    write_bytes(out, operation->bytes);
     fputs("</FONT></TD></TR>", out);
-    if (seconds_of(operation) > 0) put_times(out, operation);
+    if (seconds_of(operation) > 0) write_times(out, operation);
     for (size_t i = 0; i < operation->inputs; i++) {
         const bo_value_info *value = &profile->values[operation->input[i]];
         if (value->origin != BO_VALUE_ORIGIN_OPERATION && !is_box(value, readers[operation->input[i]]))
-            put_line(out, value);
+            write_line(out, value);
     }
     fputs("</TABLE>>];\n", out);
 }
 
-static void put_edges(FILE *out, const bo_profile *profile, size_t number, const size_t *readers)
+static void write_edges(FILE *out, const bo_profile *profile, size_t number, const size_t *readers)
 {
     const bo_operation_info *operation = &profile->operations[number];
     for (size_t i = 0; i < operation->inputs; i++) {
@@ -184,31 +184,31 @@ static void put_edges(FILE *out, const bo_profile *profile, size_t number, const
 
 /* ---- picture ----------------------------------------------------------------------------------------------------- */
 
-static void put_title(FILE *out, const bo_profile_totals *totals)
+static void write_title(FILE *out, const bo_profile_totals *totals)
 {
     fputs("  label=<<B>", out);
-    put_text(out, totals->subject);
+    write_text(out, totals->subject);
     fputs("</B><BR/>", out);
     if (totals->repeats) {
-        put_seconds(out, totals->forward + totals->again + totals->backward + totals->rounding);
+        write_seconds(out, totals->forward + totals->again + totals->backward + totals->rounding);
         fputs(" in operations: forward ", out);
-        put_seconds(out, totals->forward);
-        if (totals->again > 0) fputs(", recomputation ", out), put_seconds(out, totals->again);
-        if (totals->backward > 0) fputs(", backward ", out), put_seconds(out, totals->backward);
-        if (totals->rounding > 0) fputs(", rounding ", out), put_seconds(out, totals->rounding);
+        write_seconds(out, totals->forward);
+        if (totals->again > 0) fputs(", recomputation ", out), write_seconds(out, totals->again);
+        if (totals->backward > 0) fputs(", backward ", out), write_seconds(out, totals->backward);
+        if (totals->rounding > 0) fputs(", rounding ", out), write_seconds(out, totals->rounding);
         fprintf(out, "; %d thread%s, medians of %zu run%s<BR/>", totals->threads, totals->threads == 1 ? "" : "s",
                 totals->repeats, totals->repeats == 1 ? "" : "s");
     }
-    put_bytes(out, totals->bytes);
+    write_bytes(out, totals->bytes);
     fputs(" of activations and their gradients, ", out);
-    put_bytes(out, totals->weight_bytes);
+    write_bytes(out, totals->weight_bytes);
     fputs(" of weights<BR/><FONT POINT-SIZE=\"10\">Color: share of the time. Bytes of an operation: its outputs and "
           "the data that it saves for backward. ■ weight, ▷ input</FONT><BR/> >;\n",
           out);
 }
 
 /* Writes the operations, with a frame around adjacent ones of the same scope. */
-static void put_operations(FILE *out, const bo_profile *profile, const size_t *readers, double all, double most)
+static void write_operations(FILE *out, const bo_profile *profile, const size_t *readers, double all, double max_share)
 {
     const char *scope = NULL;
     for (size_t i = 0; i < profile->operation_count; i++) {
@@ -217,10 +217,10 @@ static void put_operations(FILE *out, const bo_profile *profile, const size_t *r
             if (scope) fputs("  }\n", out);
             scope = operation->scope;
             fprintf(out, "  subgraph cluster%zu {\n    label=<<B>", i);
-            put_text(out, scope);
+            write_text(out, scope);
             fputs("</B>>;\n", out);
         }
-        put_operation(out, profile, i, readers, all, most);
+        write_operation(out, profile, i, readers, all, max_share);
     }
     if (scope) fputs("  }\n", out);
 }
@@ -232,12 +232,12 @@ bo_status bo_profile_draw(bo_context *context, const bo_profile *profile, FILE *
     BO_REQUIRE_IF(context, profile->operation_count > 0, profile->operations);
     BO_REQUIRE_IF(context, profile->value_count > 0, profile->values);
     size_t *readers;
-    double all = 0, most = 0;
+    double all = 0, max_share = 0;
     BO_TRY(count_readers(context, profile, &readers));
     for (size_t i = 0; i < profile->operation_count; i++) {
         const double seconds = seconds_of(&profile->operations[i]);
         all += seconds;
-        if (seconds > most) most = seconds;
+        if (seconds > max_share) max_share = seconds;
     }
     fputs("digraph profile {\n"
           "  graph [charset=\"UTF-8\", fontname=\"Helvetica\", fontsize=12, label"
@@ -246,14 +246,14 @@ bo_status bo_profile_draw(bo_context *context, const bo_profile *profile, FILE *
           "margin=\"0.06,0.03\"];\n"
           "  edge [color=\"#888888\", arrowsize=0.6];\n",
           out);
-    put_title(out, &profile->totals);
+    write_title(out, &profile->totals);
     fputs("  subgraph { graph [labeljust=l, style=\"rounded,filled\", fillcolor=\"#f4f4f4\", color=\"#cccccc\"];\n",
           out);
-    put_operations(out, profile, readers, all, all > 0 ? most / all : 0);
+    write_operations(out, profile, readers, all, all > 0 ? max_share / all : 0);
     fputs("  }\n", out);
     for (size_t i = 0; i < profile->value_count; i++)
-        if (is_box(&profile->values[i], readers[i])) put_input(out, i, &profile->values[i]);
-    for (size_t i = 0; i < profile->operation_count; i++) put_edges(out, profile, i, readers);
+        if (is_box(&profile->values[i], readers[i])) write_input(out, i, &profile->values[i]);
+    for (size_t i = 0; i < profile->operation_count; i++) write_edges(out, profile, i, readers);
     fputs("}\n", out);
     bo_free(readers);
     return ferror(out) ? bo_fail(context, BO_IO, "the picture could not be written") : BO_OK;

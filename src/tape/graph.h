@@ -29,7 +29,7 @@ bool bo_graph_is_plain(const bo_graph *graph);
 size_t bo_graph_recorded(const bo_graph *graph);
 const char *bo_graph_mixes(const bo_graph *graph, size_t since);
 /* bo_graph_fail() with the status and the error that a function of the library has returned. */
-bo_value bo_graph_give_up(bo_graph *graph, bo_status status);
+bo_value bo_graph_set_error(bo_graph *graph, bo_status status);
 /* Marks the weights of the set that this graph reads only where BFLOAT16, INT8 and INT4 are supported. `which` has one
  * entry per weight. */
 void bo_graph_storable(const bo_graph *graph, bool *which);

@@ -9,14 +9,14 @@ enum { BO_TAPE_ERROR = 1024 };
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
-typedef enum bo_tensor_origin { BO_ORIGIN_INPUT, BO_ORIGIN_WEIGHT, BO_ORIGIN_MADE } bo_tensor_origin;
+typedef enum bo_tensor_origin { BO_ORIGIN_INPUT, BO_ORIGIN_WEIGHT, BO_ORIGIN_OPERATION } bo_tensor_origin;
 
 /* Invariant: index 0 is unused; rows and columns are at least 1, and the size is less than 2^48 bytes. The second half
  * belongs to the plan. */
 typedef struct bo_graph_tensor {
     bo_tensor_origin origin;
     bo_element element;
-    bo_element held; /* how the values are stored: `element`, or BFLOAT16 for floats on devices that compute in it */
+    bo_element storage; /* how the values are stored: `element`, or BFLOAT16 for floats on devices that compute in it */
     size_t rows, columns;
     char *name;    /* INPUT */
     size_t weight; /* WEIGHT: index in the set */
@@ -28,7 +28,7 @@ typedef struct bo_graph_tensor {
     bool graded;              /* trained, and the loss depends on it: it has a gradient */
     bool read;                /* read by a node */
     bool outside;             /* needed outside its segment, so it is not recomputed */
-    bool wanted;              /* needed by backward, or by recomputation within its segment */
+    bool needed;              /* needed by backward, or by recomputation within its segment */
     uint32_t piece, gradient; /* current pieces in the schedule; 0: none yet */
 } bo_graph_tensor;
 
@@ -78,7 +78,7 @@ typedef struct bo_step {
 /* A growing array; `room` elements are allocated. */
 typedef struct bo_list {
     void *at;
-    size_t count, room;
+    size_t count, capacity;
 } bo_list;
 
 /* A run that a device recorded, and the properties of passes that it holds for. A recording is made in the second run
@@ -148,7 +148,7 @@ static inline const char *bo_scope_of(const bo_graph *graph, const bo_node *node
 
 static inline size_t bo_graph_tensor_bytes(const bo_graph_tensor *tensor)
 {
-    return tensor->rows * tensor->columns * (tensor->held == BO_ELEMENT_BFLOAT16 ? 2 : 4);
+    return tensor->rows * tensor->columns * (tensor->storage == BO_ELEMENT_BFLOAT16 ? 2 : 4);
 }
 
 static inline size_t bo_arena_piece_bytes(size_t bytes)

@@ -6,22 +6,22 @@
 
 /* Invariants: indices of values and operations are below `value_count` and `operation_count`; strings are in
  * `words`. */
-typedef struct profile_made {
+typedef struct profile_storage {
     bo_profile out; /* first, so that bo_profile_destroy() finds the rest */
     bo_operation_info *operations;
     bo_value_info *values;
     size_t *numbers; /* indices of inputs and outputs */
-    char *words;
-} profile_made;
+    char *strings;
+} profile_storage;
 
-void bo_profile_destroy(bo_profile *made)
+void bo_profile_destroy(bo_profile *profile)
 {
-    profile_made *p = (profile_made *)made;
+    profile_storage *p = (profile_storage *)profile;
     if (!p) return;
     bo_free(p->operations);
     bo_free(p->values);
     bo_free(p->numbers);
-    bo_free(p->words);
+    bo_free(p->strings);
     bo_free(p);
 }
 
@@ -33,37 +33,37 @@ static const char *name_of(const bo_graph *graph, const bo_graph_tensor *t)
     return t->origin == BO_ORIGIN_WEIGHT ? bo_weights_at(graph->weights, t->weight)->name : t->name;
 }
 
-static bo_status make_room(bo_context *context, const bo_graph *graph, const char *subject, profile_made *p)
+static bo_status allocate(bo_context *context, const bo_graph *graph, const char *subject, profile_storage *p)
 {
-    size_t words = strlen(subject) + 1, numbers = 0;
+    size_t strings = strlen(subject) + 1, numbers = 0;
     p->out.operation_count = graph->nodes.count;
     p->out.value_count = graph->tensors.count - 1; /* index 0 is unused */
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         const char *name = name_of(graph, bo_graph_tensor_at(graph, v));
-        words += name ? strlen(name) + 1 : 0;
+        strings += name ? strlen(name) + 1 : 0;
     }
     for (size_t n = 0; n < graph->nodes.count; n++) {
         const bo_node *node = bo_node_at(graph, n);
-        words += strlen(node->op->name) + 1 + strlen(bo_scope_of(graph, node)) + 1;
+        strings += strlen(node->op->name) + 1 + strlen(bo_scope_of(graph, node)) + 1;
         numbers += node->inputs + node->outputs;
     }
     p->out.operations = p->operations = bo_alloc(context, p->out.operation_count, sizeof *p->operations, "a profile");
     p->out.values = p->values = bo_alloc(context, p->out.value_count, sizeof *p->values, "a profile");
     p->numbers = bo_alloc(context, numbers, sizeof *p->numbers, "a profile");
-    p->words = bo_alloc(context, words, 1, "a profile");
-    return p->operations && p->values && p->numbers && p->words ? BO_OK : BO_MEMORY;
+    p->strings = bo_alloc(context, strings, 1, "a profile");
+    return p->operations && p->values && p->numbers && p->strings ? BO_OK : BO_MEMORY;
 }
 
-static const char *keep_word(char **at, const char *word)
+static const char *copy_string(char **at, const char *string)
 {
-    if (!word) return NULL;
-    const size_t bytes = strlen(word) + 1;
-    char *kept = memcpy(*at, word, bytes);
+    if (!string) return NULL;
+    const size_t bytes = strlen(string) + 1;
+    char *copy = memcpy(*at, string, bytes);
     *at += bytes;
-    return kept;
+    return copy;
 }
 
-static void copy_value(const bo_graph *graph, const bo_graph_tensor *t, char **words, bo_value_info *out)
+static void copy_value(const bo_graph *graph, const bo_graph_tensor *t, char **strings, bo_value_info *out)
 {
     static const char *const types[] = {[BO_ELEMENT_FLOAT32] = "float32",
                                         [BO_ELEMENT_INT32] = "int32",
@@ -74,52 +74,52 @@ static void copy_value(const bo_graph *graph, const bo_graph_tensor *t, char **w
     *out = (bo_value_info){.origin = weight                         ? BO_VALUE_ORIGIN_WEIGHT
                                      : t->origin == BO_ORIGIN_INPUT ? BO_VALUE_ORIGIN_INPUT
                                                                     : BO_VALUE_ORIGIN_OPERATION,
-                           .name = keep_word(words, name_of(graph, t)),
+                           .name = copy_string(strings, name_of(graph, t)),
                            .type = types[t->element],
                            .rows = t->rows,
                            .columns = t->columns,
                            .bytes = bo_element_bytes(t->element, t->rows, t->columns),
                            .trained = weight && t->graded,
-                           .operation = t->origin == BO_ORIGIN_MADE ? t->node : SIZE_MAX};
+                           .operation = t->origin == BO_ORIGIN_OPERATION ? t->node : SIZE_MAX};
 }
 
-static const size_t *keep_numbers(size_t **at, size_t count, const bo_value *values)
+static const size_t *copy_numbers(size_t **at, size_t count, const bo_value *values)
 {
-    size_t *kept = *at;
-    for (size_t i = 0; i < count; i++) kept[i] = values[i] - 1;
+    size_t *copy = *at;
+    for (size_t i = 0; i < count; i++) copy[i] = values[i] - 1;
     *at += count;
-    return kept;
+    return copy;
 }
 
-static void copy_operation(bo_context *context, const bo_graph *graph, const bo_node *node, char **words,
+static void copy_operation(bo_context *context, const bo_graph *graph, const bo_node *node, char **strings,
                            size_t **numbers, bo_operation_info *out)
 {
     bo_op_call call;
     bo_node_call(graph, node, &call);
-    *out = (bo_operation_info){.name = keep_word(words, node->op->name),
-                               .scope = keep_word(words, bo_scope_of(graph, node)),
+    *out = (bo_operation_info){.name = copy_string(strings, node->op->name),
+                               .scope = copy_string(strings, bo_scope_of(graph, node)),
                                .inputs = node->inputs,
                                .outputs = node->outputs,
-                               .input = keep_numbers(numbers, node->inputs, node->in),
-                               .output = keep_numbers(numbers, node->outputs, node->out),
+                               .input = copy_numbers(numbers, node->inputs, node->in),
+                               .output = copy_numbers(numbers, node->outputs, node->out),
                                .bytes = bo_node_bytes(graph, node),
                                .flops = node->op->operations ? node->op->operations(context, &call) : 0};
 }
 
-static void copy_recorded(bo_context *context, const bo_graph *graph, const char *subject, profile_made *p)
+static void copy_recorded(bo_context *context, const bo_graph *graph, const char *subject, profile_storage *p)
 {
-    char *words = p->words;
+    char *strings = p->strings;
     size_t *numbers = p->numbers;
-    p->out.totals = (bo_profile_totals){.subject = keep_word(&words, subject),
+    p->out.totals = (bo_profile_totals){.subject = copy_string(&strings, subject),
                                         .threads = bo_context_threads(context),
                                         .bytes = graph->facts.bytes,
                                         .flops = graph->facts.flops};
     for (size_t i = 0; i < p->out.value_count; i++) {
-        copy_value(graph, bo_graph_tensor_at(graph, (bo_value)(i + 1)), &words, &p->values[i]);
+        copy_value(graph, bo_graph_tensor_at(graph, (bo_value)(i + 1)), &strings, &p->values[i]);
         if (p->values[i].origin == BO_VALUE_ORIGIN_WEIGHT) p->out.totals.weight_bytes += p->values[i].bytes;
     }
     for (size_t i = 0; i < p->out.operation_count; i++)
-        copy_operation(context, graph, bo_node_at(graph, i), &words, &numbers, &p->operations[i]);
+        copy_operation(context, graph, bo_node_at(graph, i), &strings, &numbers, &p->operations[i]);
 }
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
@@ -131,14 +131,14 @@ static int ascending(const void *a, const void *b)
 }
 
 /* Computes the median of `count` numbers that are `stride` apart. */
-static double median(size_t count, const double *at, size_t stride, double *room)
+static double median(size_t count, const double *at, size_t stride, double *scratch)
 {
-    for (size_t i = 0; i < count; i++) room[i] = at[i * stride];
-    qsort(room, count, sizeof *room, ascending);
-    return count % 2 ? room[count / 2] : (room[count / 2 - 1] + room[count / 2]) / 2;
+    for (size_t i = 0; i < count; i++) scratch[i] = at[i * stride];
+    qsort(scratch, count, sizeof *scratch, ascending);
+    return count % 2 ? scratch[count / 2] : (scratch[count / 2 - 1] + scratch[count / 2]) / 2;
 }
 
-static void take_step(const bo_step *step, double seconds, profile_made *p)
+static void add_step_time(const bo_step *step, double seconds, profile_storage *p)
 {
     bo_profile_totals *totals = &p->out.totals;
     if (step->move) {
@@ -152,10 +152,10 @@ static void take_step(const bo_step *step, double seconds, profile_made *p)
 
 /* samples: one row of step times per run, then the times of the runs. */
 static bo_status measure(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, size_t repeats,
-                         double *samples, profile_made *p)
+                         double *samples, profile_storage *p)
 {
     const size_t steps = graph->steps.count;
-    double *runs = samples + repeats * steps, *room = runs + repeats;
+    double *runs = samples + repeats * steps, *scratch = runs + repeats;
     BO_TRY(bo_graph_run(context, graph, pass));
     for (size_t r = 0; r < repeats; r++) {
         const double start = bo_seconds();
@@ -166,8 +166,9 @@ static bo_status measure(bo_context *context, bo_graph *graph, const bo_graph_pa
         runs[r] = bo_seconds() - start;
         BO_TRY(bo_progress(context, "measuring", (double)(r + 1), (double)repeats));
     }
-    for (size_t i = 0; i < steps; i++) take_step(bo_step_at(graph, i), median(repeats, samples + i, steps, room), p);
-    p->out.totals.seconds = median(repeats, runs, 1, room);
+    for (size_t i = 0; i < steps; i++)
+        add_step_time(bo_step_at(graph, i), median(repeats, samples + i, steps, scratch), p);
+    p->out.totals.seconds = median(repeats, runs, 1, scratch);
     p->out.totals.repeats = repeats;
     return BO_OK;
 }
@@ -177,13 +178,14 @@ bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, graph, subject, out);
-    enum { MOST = 1000 };
+    enum { MAX_REPEATS = 1000 };
     if (!graph->planned)
         return bo_fail(context, BO_INVALID, "the graph is not compiled yet: call bo_graph_compile first");
-    if (repeats > MOST) return bo_fail(context, BO_INVALID, "profile: %zu runs, expected at most %d", repeats, MOST);
-    profile_made *p = bo_alloc(context, 1, sizeof *p, "a profile");
+    if (repeats > MAX_REPEATS)
+        return bo_fail(context, BO_INVALID, "profile: %zu runs, expected at most %d", repeats, MAX_REPEATS);
+    profile_storage *p = bo_alloc(context, 1, sizeof *p, "a profile");
     if (!p) return BO_MEMORY;
-    bo_status status = make_room(context, graph, subject, p);
+    bo_status status = allocate(context, graph, subject, p);
     double *samples = NULL;
     if (status == BO_OK) copy_recorded(context, graph, subject, p);
     if (status == BO_OK && repeats > 0) {

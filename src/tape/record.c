@@ -6,21 +6,21 @@
 #include "enums.h"
 #include "internal.h"
 
-enum { LONGEST_SCOPE = 128 };
-static const size_t most_bytes = (size_t)1 << 48; /* maximum bytes per tensor, so that sums of sizes do not overflow */
+enum { MAX_SCOPE = 128 };
+static const size_t max_bytes = (size_t)1 << 48; /* maximum bytes per tensor, so that sums of sizes do not overflow */
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
 void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *what)
 {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 16;
-        void *grown = bo_realloc(context, list->at, room, size, what);
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 16;
+        void *grown = bo_realloc(context, list->at, capacity, size, what);
         if (!grown) return NULL;
         list->at = grown;
-        list->room = room;
+        list->capacity = capacity;
     }
-    assert(list->count < list->room);
+    assert(list->count < list->capacity);
     void *added = (char *)list->at + size * list->count++;
     memset(added, 0, size);
     return added;
@@ -85,7 +85,7 @@ void bo_graph_destroy(bo_graph *graph)
 
 /* ---- errors and scopes ------------------------------------------------------------------------------------------- */
 
-static const char *scope_now(const bo_graph *graph)
+static const char *current_scope(const bo_graph *graph)
 {
     return graph->scopes.count ? ((char **)graph->scopes.at)[graph->scopes.count - 1] : "graph";
 }
@@ -95,7 +95,7 @@ static bo_value remember(bo_graph *graph, bo_status status)
 {
     if (graph->status != BO_OK) return 0;
     graph->status = status;
-    snprintf(graph->error, sizeof graph->error, "%s: %s", scope_now(graph), bo_context_error(graph->context));
+    snprintf(graph->error, sizeof graph->error, "%s: %s", current_scope(graph), bo_context_error(graph->context));
     return 0;
 }
 
@@ -118,7 +118,7 @@ bo_value bo_graph_fail(bo_graph *graph, const char *format, ...)
     return REFUSE("%s", text);
 }
 
-bo_value bo_graph_give_up(bo_graph *graph, bo_status status)
+bo_value bo_graph_set_error(bo_graph *graph, bo_status status)
 {
     return remember(graph, status);
 }
@@ -131,7 +131,7 @@ bo_context *bo_graph_context(const bo_graph *graph)
 void bo_graph_scope(bo_graph *graph, const char *format, ...)
 {
     if (!graph || !format || graph->status != BO_OK) return;
-    char text[LONGEST_SCOPE];
+    char text[MAX_SCOPE];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
@@ -158,14 +158,14 @@ static bo_value add_tensor(bo_graph *graph, const bo_graph_tensor *tensor)
     size_t numbers, bytes;
     if (graph->status != BO_OK) return 0;
     if (!tensor->rows || !tensor->columns || __builtin_mul_overflow(tensor->rows, tensor->columns, &numbers) ||
-        __builtin_mul_overflow(numbers, 4, &bytes) || bytes >= most_bytes)
+        __builtin_mul_overflow(numbers, 4, &bytes) || bytes >= max_bytes)
         return REFUSE("a tensor of %zu x %zu numbers: expected at least 1 x 1 and less than 2^48 bytes", tensor->rows,
                       tensor->columns);
     bo_graph_tensor *added = bo_list_add(graph->context, &graph->tensors, sizeof *added, "tensors of a graph");
     if (!added) return remember(graph, BO_MEMORY);
     *added = *tensor;
     if (!add_shape(graph->context, graph, tensor)) return remember(graph, BO_MEMORY);
-    added->held = tensor->element;
+    added->storage = tensor->element;
     assert(graph->tensors.count > 1); /* index 0 is unused */
     return (bo_value)(graph->tensors.count - 1);
 }
@@ -266,7 +266,7 @@ void bo_graph_keep_gradient(bo_graph *graph, bo_value value)
 
 bo_value bo_graph_output(const bo_graph *graph, bo_value value, size_t index)
 {
-    if (!graph || !is_value(graph, value) || bo_graph_tensor_at(graph, value)->origin != BO_ORIGIN_MADE) return 0;
+    if (!graph || !is_value(graph, value) || bo_graph_tensor_at(graph, value)->origin != BO_ORIGIN_OPERATION) return 0;
     const bo_node *node = bo_node_at(graph, bo_graph_tensor_at(graph, value)->node);
     return index < node->outputs ? node->out[index] : 0;
 }
@@ -276,7 +276,7 @@ bo_value bo_graph_output(const bo_graph *graph, bo_value value, size_t index)
 static bo_tensor operand_of(const bo_graph *graph, bo_value value)
 {
     const bo_graph_tensor *tensor = bo_graph_tensor_at(graph, value);
-    return (bo_tensor){.element = tensor->held, .rows = tensor->rows, .columns = tensor->columns};
+    return (bo_tensor){.element = tensor->storage, .rows = tensor->rows, .columns = tensor->columns};
 }
 
 void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call)
@@ -298,7 +298,7 @@ static bool accept(bo_graph *graph, const char *name, size_t count, const bo_val
 }
 
 /* Computes the shapes of the outputs and adds them to the graph. Returns the first. */
-static bo_value make_outputs(bo_graph *graph, size_t index)
+static bo_value add_outputs(bo_graph *graph, size_t index)
 {
     bo_op_call call;
     bo_node *node = bo_node_at(graph, index);
@@ -309,7 +309,7 @@ static bo_value make_outputs(bo_graph *graph, size_t index)
     node->outputs = call.outputs;
     for (size_t i = 0; i < call.outputs; i++) {
         const bo_tensor *out = &call.out[i];
-        node->out[i] = add_tensor(graph, &(bo_graph_tensor){.origin = BO_ORIGIN_MADE,
+        node->out[i] = add_tensor(graph, &(bo_graph_tensor){.origin = BO_ORIGIN_OPERATION,
                                                             .element = out->element,
                                                             .rows = out->rows,
                                                             .columns = out->columns,
@@ -333,7 +333,7 @@ bo_value bo_graph_record(bo_graph *graph, const bo_op *op, void *attributes, siz
                       .segment = graph->segment,
                       .inputs = count};
     for (size_t i = 0; i < count; i++) node->in[i] = inputs[i];
-    return make_outputs(graph, graph->nodes.count - 1);
+    return add_outputs(graph, graph->nodes.count - 1);
 }
 
 /* NULL: the backend does not support the operation; the error is stored in the graph. */

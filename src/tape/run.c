@@ -23,8 +23,8 @@ bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, c
     bo_graph_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
     if (t->origin != BO_ORIGIN_INPUT) return bo_fail(context, BO_INVALID, "value %u is not an input", value);
-    if (t->element == BO_ELEMENT_FLOAT32 && t->held == BO_ELEMENT_BFLOAT16) {
-        BO_TRY(bo_backend_cpu()->narrow(context, t->held, 1, t->rows * t->columns, host, graph->rounded));
+    if (t->element == BO_ELEMENT_FLOAT32 && t->storage == BO_ELEMENT_BFLOAT16) {
+        BO_TRY(bo_backend_cpu()->narrow(context, t->storage, 1, t->rows * t->columns, host, graph->rounded));
         host = graph->rounded;
     }
     return bo_buffer_write(context, graph->device, bo_arena_piece_at(graph, t->piece)->address, host,
@@ -35,11 +35,11 @@ bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, c
 static bo_status read_piece(bo_context *context, const bo_graph *graph, const bo_graph_tensor *t, uint32_t piece,
                             void *host)
 {
-    const bool rounded = t->element == BO_ELEMENT_FLOAT32 && t->held == BO_ELEMENT_BFLOAT16;
+    const bool rounded = t->element == BO_ELEMENT_FLOAT32 && t->storage == BO_ELEMENT_BFLOAT16;
     BO_TRY(bo_buffer_read(context, graph->device, rounded ? graph->rounded : host,
                           bo_arena_piece_at(graph, piece)->address, bo_graph_tensor_bytes(t)));
     if (!rounded) return BO_OK;
-    return bo_backend_cpu()->widen(context, t->held, 1, t->rows * t->columns, graph->rounded, host);
+    return bo_backend_cpu()->widen(context, t->storage, 1, t->rows * t->columns, graph->rounded, host);
 }
 
 bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, void *host)
@@ -57,7 +57,7 @@ bo_status bo_graph_read_largest(bo_context *context, bo_graph *graph, bo_value v
 {
     bo_graph_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
-    assert(t->kept && t->held == BO_ELEMENT_FLOAT32);
+    assert(t->kept && t->storage == BO_ELEMENT_FLOAT32);
     return bo_backend_of(graph->device)
         ->largest(context, t->rows, t->columns, bo_arena_piece_at(graph, t->piece)->address, out);
 }
@@ -81,7 +81,7 @@ static void *address(const bo_graph *graph, uint32_t piece)
     return bo_arena_piece_at(graph, piece)->address; /* index 0 is NULL */
 }
 
-static void make_call(const bo_graph *graph, const bo_step *step, const bo_graph_pass *pass, bo_op_call *call)
+static void prepare_call(const bo_graph *graph, const bo_step *step, const bo_graph_pass *pass, bo_op_call *call)
 {
     const bo_node *node = bo_node_at(graph, step->node);
     bo_node_call(graph, node, call);
@@ -114,7 +114,7 @@ static bo_status run_step(bo_context *context, const bo_graph *graph, const bo_s
     if (step->move) return run_move(context, graph, step);
     bo_op_call call;
     const bo_node *node = bo_node_at(graph, step->node);
-    make_call(graph, step, pass, &call);
+    prepare_call(graph, step, pass, &call);
     bo_status status = BO_OK;
     if (calibrating && !step->backward && node->op->calibrate)
         status = node->op->calibrate(context, &call, calibrating);
@@ -126,19 +126,19 @@ static bo_status run_step(bo_context *context, const bo_graph *graph, const bo_s
 
 /* The current position in the trace: an operation is within its scope, and the scope within forward or backward. NULL:
  * not entered yet. */
-typedef struct place {
+typedef struct trace_position {
     const char *direction, *scope;
-} place;
+} trace_position;
 
-static void leave(bo_context *context, place *at)
+static void leave(bo_context *context, trace_position *at)
 {
     if (at->scope) bo_trace_end(context, NULL);
     if (at->direction) bo_trace_end(context, NULL);
-    *at = (place){0};
+    *at = (trace_position){0};
 }
 
 /* Recomputation belongs to backward. A move belongs to the current position. */
-static void enter(bo_context *context, const bo_graph *graph, const bo_step *step, place *at)
+static void enter(bo_context *context, const bo_graph *graph, const bo_step *step, trace_position *at)
 {
     const bool backward = step->backward || step->again || (at->direction && *at->direction == 'b');
     const char *direction = backward ? "backward" : "forward";
@@ -148,17 +148,17 @@ static void enter(bo_context *context, const bo_graph *graph, const bo_step *ste
     if (!at->direction) bo_trace_begin(context, "graph", direction);
     if (at->scope) bo_trace_end(context, NULL);
     if (scope) bo_trace_begin(context, "graph", scope);
-    *at = (place){direction, scope};
+    *at = (trace_position){direction, scope};
 }
 
 /* Writes, for example, "256x64, 64x64". */
-static void list_shapes(const bo_graph *graph, size_t count, const bo_value *values, char *out, size_t room)
+static void list_shapes(const bo_graph *graph, size_t count, const bo_value *values, char *out, size_t size)
 {
     size_t used = 0;
     *out = 0;
-    for (size_t i = 0; i < count && used < room; i++) {
+    for (size_t i = 0; i < count && used < size; i++) {
         const bo_graph_tensor *t = bo_graph_tensor_at(graph, values[i]);
-        used += (size_t)snprintf(out + used, room - used, "%s%zux%zu", i ? ", " : "", t->rows, t->columns);
+        used += (size_t)snprintf(out + used, size - used, "%s%zux%zu", i ? ", " : "", t->rows, t->columns);
     }
 }
 
@@ -176,7 +176,7 @@ static void begin_operation(bo_context *context, const bo_graph *graph, const bo
     bo_trace_begin(context, "operation", name);
 }
 
-static void end_operation(bo_context *context, const bo_graph *graph, const bo_step *step, const place *at)
+static void end_operation(bo_context *context, const bo_graph *graph, const bo_step *step, const trace_position *at)
 {
     bo_trace_facts facts;
     char shapes[160];
@@ -197,10 +197,10 @@ static void end_operation(bo_context *context, const bo_graph *graph, const bo_s
 }
 
 /* Runs the first `steps` steps with their times, for the trace or a profile. */
-static bo_status run_watched(bo_context *context, const bo_graph *graph, size_t steps, const bo_graph_pass *pass,
-                             const bo_calibrating *calibrating)
+static bo_status run_measured(bo_context *context, const bo_graph *graph, size_t steps, const bo_graph_pass *pass,
+                              const bo_calibrating *calibrating)
 {
-    place at = {0};
+    trace_position at = {0};
     bo_status status = BO_OK;
     const bool traced = bo_trace_is_on(context);
     for (size_t i = 0; status == BO_OK && i < steps; i++) {
@@ -281,13 +281,13 @@ static bo_status record(bo_context *context, const bo_graph *graph, size_t steps
 {
     BO_TRY(bo_device_record_begin(context, graph->device));
     bo_status status = run_steps(context, graph, steps, pass, NULL);
-    void *made = NULL;
-    const bo_status ended = bo_device_record_end(context, graph->device, &made);
+    void *new_recording = NULL;
+    const bo_status ended = bo_device_record_end(context, graph->device, &new_recording);
     if (status == BO_OK) status = ended;
     if (status == BO_OK)
-        *recording = made;
-    else if (made)
-        bo_device_forget(graph->device, made);
+        *recording = new_recording;
+    else if (new_recording)
+        bo_device_forget(graph->device, new_recording);
     return status;
 }
 
@@ -331,7 +331,7 @@ static bo_status run_on_device(bo_context *context, bo_graph *graph, size_t step
     }
     if (status == BO_OK) status = prepare_nodes(context, graph);
     if (status != BO_OK) return status;
-    if (graph->seconds || bo_trace_is_on(context)) return run_watched(context, graph, steps, pass, calibrating);
+    if (graph->seconds || bo_trace_is_on(context)) return run_measured(context, graph, steps, pass, calibrating);
     if (calibrating) return run_steps(context, graph, steps, pass, calibrating);
     return run_recorded(context, graph, steps, pass);
 }
@@ -351,7 +351,7 @@ static bo_status run(bo_context *context, bo_graph *graph, size_t steps, const b
         bo_device_unlock(graph->device);
         return status;
     }
-    if (graph->seconds || bo_trace_is_on(context)) return run_watched(context, graph, steps, pass, calibrating);
+    if (graph->seconds || bo_trace_is_on(context)) return run_measured(context, graph, steps, pass, calibrating);
     return run_steps(context, graph, steps, pass, calibrating);
 }
 
@@ -381,18 +381,19 @@ static bo_status is_finite(bo_context *context, const bo_graph *graph, bo_value 
     const bo_graph_tensor *t = bo_graph_tensor_at(graph, value);
     *out = true;
     if (t->element != BO_ELEMENT_FLOAT32) return BO_OK;
-    return bo_backend_of(graph->device)->finite(context, t->held, address(graph, t->piece), t->rows * t->columns, out);
+    return bo_backend_of(graph->device)
+        ->finite(context, t->storage, address(graph, t->piece), t->rows * t->columns, out);
 }
 
 /* Checks inputs and weights, and reports the first non-finite one by name. Frozen weights are skipped: the failed run
  * may have overwritten them (running means of batch norm) with non-finite values. The operations that read them are
  * checked instead. */
-static bo_status blame_given(bo_context *context, const bo_graph *graph, const char **scope)
+static bo_status check_given_values(bo_context *context, const bo_graph *graph, const char **scope)
 {
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         const bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         bool finite, weight = t->origin == BO_ORIGIN_WEIGHT;
-        if (t->origin == BO_ORIGIN_MADE || (weight && bo_weights_at(graph->weights, t->weight)->frozen)) continue;
+        if (t->origin == BO_ORIGIN_OPERATION || (weight && bo_weights_at(graph->weights, t->weight)->frozen)) continue;
         BO_TRY(is_finite(context, graph, v, &finite));
         if (finite) continue;
         *scope = weight ? bo_weights_at(graph->weights, t->weight)->name : t->name;
@@ -402,13 +403,13 @@ static bo_status blame_given(bo_context *context, const bo_graph *graph, const c
 }
 
 /* Runs the forward of one step and checks its outputs. */
-static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_graph_pass *pass,
+static bo_status check_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_graph_pass *pass,
                             const char **scope)
 {
     if (step->move) return run_move(context, graph, step);
     const bo_node *node = bo_node_at(graph, step->node);
     bo_op_call call;
-    make_call(graph, step, pass, &call);
+    prepare_call(graph, step, pass, &call);
     /* the failed run had its side effects; which states it has updated in place is unknown */
     call.again = !pass->states || pass->final_states;
     bo_status status = node->op->forward(context, &call);
@@ -423,24 +424,25 @@ static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo
     return BO_OK;
 }
 
-static bo_status blame(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass, const char **scope)
+static bo_status find_nonfinite(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass,
+                                const char **scope)
 {
-    BO_TRY(blame_given(context, graph, scope));
+    BO_TRY(check_given_values(context, graph, scope));
     for (size_t i = 0; !*scope && i < graph->steps.count; i++) {
         const bo_step *step = bo_step_at(graph, i);
         if (step->backward && !bo_node_at(graph, step->node)->late) break;
-        BO_TRY(blame_step(context, graph, step, pass ? pass : &plain, scope));
+        BO_TRY(check_step(context, graph, step, pass ? pass : &plain, scope));
     }
     return BO_OK;
 }
 
-bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope)
+bo_status bo_graph_find_nonfinite(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope)
 {
     if (scope) *scope = NULL;
     BO_REQUIRE(context, graph, scope);
     BO_TRY(check(context, graph, pass));
     bo_device_lock(graph->device); /* another thread may be recording */
-    const bo_status status = blame(context, graph, pass, scope);
+    const bo_status status = find_nonfinite(context, graph, pass, scope);
     bo_device_unlock(graph->device);
     return status;
 }

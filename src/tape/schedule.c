@@ -24,8 +24,8 @@ static uint32_t use(bo_graph *graph, uint32_t piece)
 }
 
 /* Adds a piece that is in use during the whole run and after it. */
-static bo_status add_always(bo_context *context, bo_graph *graph, bo_home home, const bo_graph_tensor *tensor,
-                            uint32_t *out)
+static bo_status add_permanent(bo_context *context, bo_graph *graph, bo_home home, const bo_graph_tensor *tensor,
+                               uint32_t *out)
 {
     *out = add_piece(context, graph, bo_graph_tensor_bytes(tensor));
     if (!*out) return BO_MEMORY;
@@ -44,14 +44,15 @@ static bo_status add_given(bo_context *context, bo_graph *graph)
         return BO_MEMORY; /* index 0 */
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
-        if (t->origin == BO_ORIGIN_MADE) continue;
+        if (t->origin == BO_ORIGIN_OPERATION) continue;
         bo_home home = t->origin == BO_ORIGIN_WEIGHT ? BO_HOME_WEIGHT : BO_HOME_ARENA;
-        BO_TRY(add_always(context, graph, home, t, &t->piece));
-        if (t->graded && home == BO_HOME_WEIGHT) BO_TRY(add_always(context, graph, BO_HOME_GRADIENT, t, &t->gradient));
+        BO_TRY(add_permanent(context, graph, home, t, &t->piece));
+        if (t->graded && home == BO_HOME_WEIGHT)
+            BO_TRY(add_permanent(context, graph, BO_HOME_GRADIENT, t, &t->gradient));
     }
     if (!graph->desc.gradients) return BO_OK;
     bo_graph_tensor *loss = bo_graph_tensor_at(graph, graph->desc.loss);
-    BO_TRY(add_always(context, graph, BO_HOME_ARENA, loss, &loss->gradient));
+    BO_TRY(add_permanent(context, graph, BO_HOME_ARENA, loss, &loss->gradient));
     graph->seed = loss->gradient;
     return BO_OK;
 }
@@ -78,14 +79,14 @@ static bo_status write_outputs(bo_context *context, bo_graph *graph, const bo_no
         t->piece = step->out[i];
         if (t->kept || node->out[i] == graph->desc.loss)
             bo_arena_piece_at(graph, t->piece)->last = BO_NEVER;
-        else if (t->held == BO_ELEMENT_FLOAT32)
+        else if (t->storage == BO_ELEMENT_FLOAT32)
             bo_arena_piece_at(graph, t->piece)->floats = t->rows * t->columns;
     }
     return BO_OK;
 }
 
 /* Marks which gradients there will be, for functions that only need to know whether a gradient exists. */
-static void promise_gradients(const bo_node *node, const bo_step *step, bo_op_call *call)
+static void mark_gradients(const bo_node *node, const bo_step *step, bo_op_call *call)
 {
     for (size_t i = 0; i < node->inputs; i++) {
         call->din[i] = step->din[i] ? call : NULL;
@@ -94,8 +95,8 @@ static void promise_gradients(const bo_node *node, const bo_step *step, bo_op_ca
     for (size_t i = 0; i < node->outputs; i++) call->dout[i] = step->dout[i] ? call : NULL;
 }
 
-static bo_status ask_sizes(bo_context *context, const bo_graph *graph, const bo_node *node, const bo_op_call *call,
-                           bool gradients, size_t *saved, size_t *scratch)
+static bo_status query_sizes(bo_context *context, const bo_graph *graph, const bo_node *node, const bo_op_call *call,
+                             bool gradients, size_t *saved, size_t *scratch)
 {
     size_t more_saved = 0, more_scratch = 0;
     bo_status status = node->op->sizes(context, call, gradients, &more_saved, &more_scratch);
@@ -107,15 +108,15 @@ static bo_status ask_sizes(bo_context *context, const bo_graph *graph, const bo_
 
 /* Adds scratch memory for the call, and memory for the data saved for backward by forward, or by backward itself if
  * forward runs within it. */
-static bo_status add_room(bo_context *context, bo_graph *graph, bo_node *node, bo_step *step, bool gradients)
+static bo_status add_workspace(bo_context *context, bo_graph *graph, bo_node *node, bo_step *step, bool gradients)
 {
     size_t saved = 0, scratch = 0;
     bo_op_call call;
     bo_node_call(graph, node, &call);
-    /* for bo_graph_blame, which runs forward */
-    if (node->late) BO_TRY(ask_sizes(context, graph, node, &call, gradients, &saved, &scratch));
-    promise_gradients(node, step, &call);
-    BO_TRY(ask_sizes(context, graph, node, &call, gradients, &saved, &scratch));
+    /* for bo_graph_find_nonfinite, which runs forward */
+    if (node->late) BO_TRY(query_sizes(context, graph, node, &call, gradients, &saved, &scratch));
+    mark_gradients(node, step, &call);
+    BO_TRY(query_sizes(context, graph, node, &call, gradients, &saved, &scratch));
     if (scratch && !(step->scratch = add_piece(context, graph, scratch))) return BO_MEMORY;
     bool saves = gradients && (!step->backward || node->late);
     if (saves && saved && !(step->saved = node->saved = add_piece(context, graph, saved))) return BO_MEMORY;
@@ -131,7 +132,7 @@ static bo_status add_forward(bo_context *context, bo_graph *graph, size_t index,
     step->again = again;
     for (size_t i = 0; i < node->inputs; i++) step->in[i] = use(graph, bo_graph_tensor_at(graph, node->in[i])->piece);
     BO_TRY(write_outputs(context, graph, node, step));
-    return add_room(context, graph, node, step, gradients);
+    return add_workspace(context, graph, node, step, gradients);
 }
 
 /* Keeps the gradient until after the run, if requested. */
@@ -190,7 +191,7 @@ static bo_status add_backward(bo_context *context, bo_graph *graph, size_t index
     }
     step->saved = use(graph, node->saved);
     BO_TRY(write_gradients(context, graph, node, step));
-    return add_room(context, graph, node, step, true);
+    return add_workspace(context, graph, node, step, true);
 }
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */

@@ -6,14 +6,14 @@
 #include "../base/rng.h"
 
 enum { GRAIN = 16 }; /* alignment of weights in floats */
-enum { MOST_RANK = 4 };
+enum { MAX_RANK = 4 };
 
 /* A weight with memory for its name and shape. */
 typedef struct owned_weight {
     bo_weight weight; /* first, since weights are freed by their address */
     void *gradient;   /* memory of its gradient, also while it is frozen; NULL: none */
     char *name;
-    size_t shape[MOST_RANK];
+    size_t shape[MAX_RANK];
 } owned_weight;
 
 /* Invariant: `floats` is the end of the last weight, rounded up to a multiple of GRAIN. Weights are allocated one by
@@ -103,8 +103,8 @@ void bo_weights_destroy(bo_weights *weights)
 static bo_status count_numbers(bo_context *context, const bo_weight_desc *desc, size_t *out)
 {
     if (!*desc->name) return bo_fail(context, BO_INVALID, "a weight has no name");
-    if (desc->rank < 1 || desc->rank > MOST_RANK)
-        return bo_fail(context, BO_INVALID, "weight %s: rank %zu, expected 1 to %d", desc->name, desc->rank, MOST_RANK);
+    if (desc->rank < 1 || desc->rank > MAX_RANK)
+        return bo_fail(context, BO_INVALID, "weight %s: rank %zu, expected 1 to %d", desc->name, desc->rank, MAX_RANK);
     *out = 1;
     for (size_t i = 0; i < desc->rank; i++)
         if (!desc->shape[i] || __builtin_mul_overflow(*out, desc->shape[i], out) || *out >= (size_t)1 << 46)
@@ -114,7 +114,7 @@ static bo_status count_numbers(bo_context *context, const bo_weight_desc *desc, 
 }
 
 /* Determines rows and columns from the shape if they are 0: the last dimension is the columns. */
-static bo_status settle(bo_context *context, const bo_weight_desc *desc, bo_weight *out)
+static bo_status resolve(bo_context *context, const bo_weight_desc *desc, bo_weight *out)
 {
     size_t numbers = 0, given;
     BO_TRY(bo_check_reserved(context, "bo_weight_desc", desc->reserved));
@@ -145,7 +145,7 @@ static bo_status settle(bo_context *context, const bo_weight_desc *desc, bo_weig
     return BO_OK;
 }
 
-static bool alike(const bo_weight *a, const bo_weight *b)
+static bool same_shape(const bo_weight *a, const bo_weight *b)
 {
     return a->rows == b->rows && a->columns == b->columns && a->rank == b->rank && a->role == b->role &&
            !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape);
@@ -213,19 +213,19 @@ static void set_frozen(bo_weights *weights, bo_weight *weight, bool frozen)
     weight->frozen = frozen;
 }
 
-static bo_status add(bo_context *context, bo_weights *weights, const bo_weight *settled)
+static bo_status add(bo_context *context, bo_weights *weights, const bo_weight *resolved)
 {
     BO_TRY(grow(context, weights));
     owned_weight *owned = bo_alloc(context, 1, sizeof *owned, "a weight");
     if (!owned) return BO_MEMORY;
-    owned->name = bo_strdup(context, settled->name);
+    owned->name = bo_strdup(context, resolved->name);
     if (!owned->name) {
         bo_free(owned);
         return BO_MEMORY;
     }
     bo_weight *added = &owned->weight;
-    *added = *settled;
-    memcpy(owned->shape, settled->shape, settled->rank * sizeof *settled->shape);
+    *added = *resolved;
+    memcpy(owned->shape, resolved->shape, resolved->rank * sizeof *resolved->shape);
     added->name = owned->name;
     added->shape = owned->shape;
     added->offset = weights->floats;
@@ -244,24 +244,24 @@ bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_
     BO_REQUIRE(context, weights, desc);
     BO_REQUIRE(context, desc->name);
     BO_REQUIRE_IF(context, desc->rank > 0, desc->shape);
-    bo_weight settled;
-    size_t unwanted;
-    if (!index) index = &unwanted;
-    BO_TRY(settle(context, desc, &settled));
-    if (find_index(weights, settled.name, index)) {
+    bo_weight resolved;
+    size_t ignored;
+    if (!index) index = &ignored;
+    BO_TRY(resolve(context, desc, &resolved));
+    if (find_index(weights, resolved.name, index)) {
         const bo_weight *known = weights->at[*index];
-        if (alike(known, &settled)) return BO_OK;
+        if (same_shape(known, &resolved)) return BO_OK;
         return bo_fail(context, BO_INVALID,
-                       "weight %s is already declared as %zu x %zu, and is declared again as %zu x %zu%s", settled.name,
-                       known->rows, known->columns, settled.rows, settled.columns,
-                       known->role == settled.role ? "" : " with another role");
+                       "weight %s is already declared as %zu x %zu, and is declared again as %zu x %zu%s",
+                       resolved.name, known->rows, known->columns, resolved.rows, resolved.columns,
+                       known->role == resolved.role ? "" : " with another role");
     }
     if (weights->data || weights->stored)
         return bo_fail(context, BO_INVALID,
                        "weight %s: the set already has memory; declare all weights before bo_weights_allocate",
-                       settled.name);
-    bo_weight_parametrize(&weights->rules, &settled);
-    return add(context, weights, &settled); /* at *index, after the others */
+                       resolved.name);
+    bo_weight_parametrize(&weights->rules, &resolved);
+    return add(context, weights, &resolved); /* at *index, after the others */
 }
 
 /* ---- access ------------------------------------------------------------------------------------------------------ */

@@ -58,7 +58,7 @@ static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_g
     char what[512];
     const char *scope = NULL;
     snprintf(what, sizeof what, "%s", subject);
-    if (bo_graph_blame(context, trainer->task->graph.graph, pass, &scope) == BO_OK && scope)
+    if (bo_graph_find_nonfinite(context, trainer->task->graph.graph, pass, &scope) == BO_OK && scope)
         snprintf(what, sizeof what, "the loss is not finite; the first value that is not finite is in %s", scope);
     return named(context, trainer, what);
 }

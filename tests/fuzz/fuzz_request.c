@@ -44,8 +44,8 @@ static void check(bo_context *context, const bo_request *q)
 {
     bo_sampler *sampler;
     require((q->prompt_count > 0) != (q->variables != NULL));
-    require(q->prompt_count <= BO_REQUEST_MOST_INPUTS && q->n >= 1 && q->n <= BO_REQUEST_MOST_N);
-    require(q->top >= -1 && q->top <= BO_TOP_MOST && q->stop_count <= BO_REQUEST_STOPS);
+    require(q->prompt_count <= BO_REQUEST_MAX_INPUTS && q->n >= 1 && q->n <= BO_REQUEST_MAX_N);
+    require(q->top >= -1 && q->top <= BO_MAX_TOP && q->stop_count <= BO_REQUEST_MAX_STOPS);
     check_prompts(q);
     if (q->variables) check_variables(context, q->variables);
     for (size_t i = 0; i < q->bias_count; i++)

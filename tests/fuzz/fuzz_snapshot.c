@@ -28,7 +28,7 @@ static void check(bo_context *context, const uint8_t *bytes, size_t size, const 
 {
     void *again;
     size_t again_size;
-    if (snapshot->pending_count > BO_SNAPSHOT_PENDING || snapshot->held_count > BO_SNAPSHOT_HELD) abort();
+    if (snapshot->pending_count > BO_SNAPSHOT_PENDING || snapshot->partial_count > BO_SNAPSHOT_PARTIAL) abort();
     if (snapshot->size && !snapshot->bytes) abort();
     if (snapshot->tokens && !snapshot->bytes) abort();
     if (bo_snapshot_length(snapshot) < snapshot->tokens || strlen(id) > BO_SNAPSHOT_ID) abort();

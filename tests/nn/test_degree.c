@@ -31,11 +31,11 @@ static void draw_rows(float x[ROWS * WIDTH])
 }
 
 /* Rounding changes sizes by at most 1e-5, and log t is at least 0.69. */
-static void judge(const char *what, const struct degree *degree, double t, double first, double second)
+static void check_power(const char *label, const struct degree *degree, double t, double first, double second)
 {
     const double found = log(second / first) / log(t);
     if (!(fabs(found - degree->value) < 1e-3))
-        fail_msg("%s of degree %s: sizes %g and %g are the power %g of %g", what, degree->name, first, second, found,
+        fail_msg("%s of degree %s: sizes %g and %g are the power %g of %g", label, degree->name, first, second, found,
                  t);
 }
 
@@ -68,7 +68,7 @@ static double run_at(bench *b, double t, bo_value out, size_t count)
     return size_of(count, y);
 }
 
-static void measure(bench *b, const char *what, const struct degree *degree, bo_value out)
+static void measure(bench *b, const char *label, const struct degree *degree, bo_value out)
 {
     static const double scales[] = {0.25, 2, 10};
     int32_t positions[ROWS];
@@ -83,7 +83,7 @@ static void measure(bench *b, const char *what, const struct degree *degree, bo_
     const double first = run_at(b, 1, out, count);
     assert_true(first > 0);
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
-        judge(what, degree, scales[i], first, run_at(b, scales[i], out, count));
+        check_power(label, degree, scales[i], first, run_at(b, scales[i], out, count));
     bo_graph_destroy(b->graph);
     bo_weights_destroy(b->weights);
     bo_context_destroy(b->context);
@@ -146,7 +146,7 @@ static double size_at(bo_context *context, const char *model, double t)
 
 /* The norm of a product is y / √(mean y² + 1). For inputs of size t it changes the exponent by less than mean y² =
  * O(t^4), 1e-5 for t up to 0.04. */
-static void check_description(const char *what, const struct degree *degree, const char *layer, const double t[2])
+static void check_description(const char *label, const struct degree *degree, const char *layer, const double t[2])
 {
     char model[512];
     bo_context *context = test_context(1);
@@ -155,7 +155,7 @@ static void check_description(const char *what, const struct degree *degree, con
              "\"layers\": [%s, {\"type\": \"flatten\"}, {\"type\": \"linear\", \"width\": \"targets\", \"bias\": "
              "false}], \"loss\": \"mse\"}",
              TOKENS, WIDTH, layer);
-    judge(what, degree, t[1] / t[0], size_at(context, model, t[0]), size_at(context, model, t[1]));
+    check_power(label, degree, t[1] / t[0], size_at(context, model, t[0]), size_at(context, model, t[1]));
     bo_context_destroy(context);
 }
 

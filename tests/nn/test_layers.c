@@ -194,7 +194,7 @@ static const struct {
     {"ridge", "b_proj.weight lambda o_norm.weight", false, true, 0, BO_GATE_NONE},
 };
 
-static void check_attention(size_t which)
+static void check_attention(size_t index)
 {
     bench b;
     bo_attention *attention;
@@ -202,14 +202,14 @@ static void check_attention(size_t which)
     float found[ROWS * WIDTH];
     char names[512] = "", *at = names;
     open_bench(&b);
-    assert_true(bo_attention_preset(layers[which].preset, &kind));
-    kind.rank = layers[which].rank;
-    if (layers[which].gate) kind.gate = layers[which].gate;
-    if (strstr("rfa-gate favor dark hybrid", layers[which].preset)) kind.features.features = 16;
+    assert_true(bo_attention_preset(layers[index].preset, &kind));
+    kind.rank = layers[index].rank;
+    if (layers[index].gate) kind.gate = layers[index].gate;
+    if (strstr("rfa-gate favor dark hybrid", layers[index].preset)) kind.features.features = 16;
     assert_ok(b.context, bo_attention_create(b.context, &kind, &attention));
     bo_attention_layer desc = {.attention = attention,
-                               .query_norm = layers[which].query_norm,
-                               .output_norm = layers[which].output_norm,
+                               .query_norm = layers[index].query_norm,
+                               .output_norm = layers[index].output_norm,
                                .epsilon = 1e-6,
                                .sigma = 1,
                                .gate_first = 1,
@@ -222,7 +222,7 @@ static void check_attention(size_t which)
             continue;
         at += snprintf(at, sizeof names - (size_t)(at - names), "%s%s", at == names ? "" : " ", name + 2);
     }
-    assert_string_equal(names, layers[which].weights);
+    assert_string_equal(names, layers[index].weights);
     for (size_t i = 0; i < ROWS * WIDTH; i++) assert_true(isfinite(found[i]) && found[i] != b.rest[i]);
     bo_attention_destroy(attention);
     close_bench(&b);

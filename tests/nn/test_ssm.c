@@ -119,7 +119,7 @@ static double project(const float *w, const float *x, size_t t, size_t o)
 }
 
 /* The response of a diagonal system to u. */
-static void answer(bo_weights *weights, size_t c, const double u[TOKENS], double y[TOKENS])
+static void compute_response(bo_weights *weights, size_t c, const double u[TOKENS], double y[TOKENS])
 {
     double step = exp((double)weight(weights, "log_step", CHANNELS, 1)[c]);
     const float *a = weight(weights, "a", CHANNELS, SIZE) + c * SIZE,
@@ -150,17 +150,17 @@ static void values_are_the_formula(void **state)
         bench b = record(context, weights, &layer, TOKENS);
         begin(context, weights);
         for (size_t c = 0; c < CHANNELS; c++) {
-            double u[TOKENS], seen[TOKENS], y[TOKENS];
+            double u[TOKENS], inputs[TOKENS], y[TOKENS];
             for (size_t t = 0; t < TOKENS; t++)
                 u[t] = project(weight(weights, "in_proj.weight", CHANNELS, WIDTH), x, t, c);
             for (size_t t = 0; t < TOKENS; t++) {
-                seen[t] = kernel ? 0 : u[t];
+                inputs[t] = kernel ? 0 : u[t];
                 for (size_t k = 0; k < kernel && k <= t; k++)
-                    seen[t] += u[t - k] *
-                               (double)weight(weights, "conv.weight", CHANNELS, KERNEL)[c * KERNEL + KERNEL - 1 - k];
-                if (kernel) seen[t] = silu(seen[t]);
+                    inputs[t] += u[t - k] *
+                                 (double)weight(weights, "conv.weight", CHANNELS, KERNEL)[c * KERNEL + KERNEL - 1 - k];
+                if (kernel) inputs[t] = silu(inputs[t]);
             }
-            answer(weights, c, seen, y);
+            compute_response(weights, c, inputs, y);
             for (size_t t = 0; t < TOKENS; t++)
                 for (size_t i = 0; i < WIDTH; i++)
                     expected[t * WIDTH + i] +=
@@ -185,7 +185,7 @@ static void pieces_are_the_whole(void **state)
     for (int kind = 0; kind < BO_SSM_COUNT; kind++) {
         bo_weights *weights = NULL;
         bo_ssm_layer layer = layer_of((bo_ssm)kind, KERNEL);
-        float x[TOKENS * WIDTH], whole[TOKENS * WIDTH], piece[WIDTH];
+        float x[TOKENS * WIDTH], all_outputs[TOKENS * WIDTH], piece[WIDTH];
         size_t bytes = bo_nn_ssm_state_bytes(&layer);
         unsigned char *memory = calloc(bytes + 64, 1);
         memset(memory + bytes, 0x5a, 64);
@@ -193,10 +193,10 @@ static void pieces_are_the_whole(void **state)
         assert_ok(context, bo_weights_create(context, &weights));
         bench all = record(context, weights, &layer, TOKENS), one = record(context, weights, &layer, 1);
         begin(context, weights);
-        run(context, &all, x, NULL, whole);
+        run(context, &all, x, NULL, all_outputs);
         for (size_t t = 0; t < TOKENS; t++) {
             run(context, &one, x + t * WIDTH, memory, piece);
-            for (size_t i = 0; i < WIDTH; i++) assert_close(piece[i], whole[t * WIDTH + i], 2e-5);
+            for (size_t i = 0; i < WIDTH; i++) assert_close(piece[i], all_outputs[t * WIDTH + i], 2e-5);
         }
         for (size_t i = 0; i < 64; i++) assert_int_equal(memory[bytes + i], 0x5a);
         free(memory);

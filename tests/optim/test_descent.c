@@ -10,7 +10,7 @@ typedef struct problem {
     float x[ROWS * IN], y[ROWS * OUT], residual[ROWS * OUT];
 } problem;
 
-static void make(bo_context *context, problem *p)
+static void create(bo_context *context, problem *p)
 {
     float truth[OUT * IN];
     bo_rng rng = bo_rng_make(1, 1);
@@ -68,7 +68,7 @@ static void test_descent(void **state)
     };
     bo_context *context = test_context(1);
     static problem p;
-    make(context, &p);
+    create(context, &p);
     for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
         double left = descend(context, &p, &descs[i]);
         if (!(left < 0.01))

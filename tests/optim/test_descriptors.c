@@ -55,7 +55,7 @@ static void test_refusals(void **state)
     (void)state;
     static const struct {
         bo_optimizer_desc desc;
-        const char *words;
+        const char *message;
     } bad[] = {
         {{.rate = -1e-3}, "rate: expected a number that is at least 0 and finite, found -0.001"},
         {{.rate = NAN}, "rate"},
@@ -81,7 +81,7 @@ static void test_refusals(void **state)
     bo_weights *weights = test_weights(context);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         bo_optimizer *optimizer = (bo_optimizer *)&context;
-        assert_fails(context, BO_INVALID, bad[i].words,
+        assert_fails(context, BO_INVALID, bad[i].message,
                      bo_optimizer_create(context, &bad[i].desc, weights, &optimizer));
         assert_null(optimizer);
         assert_int_equal(bo_optimizer_bytes(context, &bad[i].desc, weights), 0);
@@ -157,13 +157,14 @@ static void test_schedules(void **state)
 static void test_warmups(void **state)
 {
     (void)state;
-    bo_schedule usual = {.kind = BO_SCHEDULE_CONSTANT}, none = {.kind = BO_SCHEDULE_CONSTANT, .warmup = UINT64_MAX};
-    assert_close(factor(usual, 0, 100), 0.1, 1e-15);     /* ten steps */
-    assert_close(factor(usual, 0, 10000), 0.005, 1e-15); /* a fiftieth of the steps */
-    assert_close(factor(usual, 0, 4), 0.5, 1e-15);       /* half of a few steps */
-    assert_close(factor(usual, 0, 1), 1, 0);
-    assert_close(factor(usual, 0, 0), 0.1, 1e-15); /* the number of steps is not known yet */
-    assert_close(factor(usual, 500, 0), 1, 0);
+    bo_schedule default_warmup = {.kind = BO_SCHEDULE_CONSTANT},
+                none = {.kind = BO_SCHEDULE_CONSTANT, .warmup = UINT64_MAX};
+    assert_close(factor(default_warmup, 0, 100), 0.1, 1e-15);     /* ten steps */
+    assert_close(factor(default_warmup, 0, 10000), 0.005, 1e-15); /* a fiftieth of the steps */
+    assert_close(factor(default_warmup, 0, 4), 0.5, 1e-15);       /* half of a few steps */
+    assert_close(factor(default_warmup, 0, 1), 1, 0);
+    assert_close(factor(default_warmup, 0, 0), 0.1, 1e-15); /* the number of steps is not known yet */
+    assert_close(factor(default_warmup, 500, 0), 1, 0);
     assert_close(factor(none, 0, 100), 1, 0);
     bo_schedule longer = {.warmup = 200}; /* longer than the run */
     assert_close(factor(longer, 99, 100), 0.5, 1e-15);

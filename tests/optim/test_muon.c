@@ -19,8 +19,8 @@ static void orthogonalize(bo_context *context, bo_newton_schulz iteration, size_
         matrices[i] = (bo_muon_matrix){
             .rows = shapes[i].rows,
             .columns = shapes[i].columns,
-            .g = vector_make(context, n, g[i]),
-            .w = vector_make(context, n, NULL),
+            .g = vector_create(context, n, g[i]),
+            .w = vector_create(context, n, NULL),
             .rates = {.rate = 1, .factor = 1},
         };
     }
@@ -41,7 +41,7 @@ static void orthogonalize(bo_context *context, bo_newton_schulz iteration, size_
 /* ---- singular values --------------------------------------------------------------------------------------------- */
 
 /* g (rows x columns, rows <= columns) = U diag(s) Vᵀ, with log s falling linearly to `least` of |g|_F. */
-static void with_values(bo_context *context, size_t rows, size_t columns, double least, float *g)
+static void with_values(bo_context *context, size_t rows, size_t columns, double min_value, float *g)
 {
     double *u = malloc(rows * rows * sizeof *u), *v = malloc(rows * columns * sizeof *v);
     double *x = malloc(rows * columns * sizeof *x);
@@ -50,11 +50,11 @@ static void with_values(bo_context *context, size_t rows, size_t columns, double
     for (size_t i = 0; i < rows * columns; i++) v[i] = bo_rng_normal(&rng);
     assert_ok(context, bo_haar(context, rows, rows, u, rows));
     assert_ok(context, bo_haar(context, rows, columns, v, columns));
-    double smallest = least, squares = 0; /* relative to a largest of 1 */
+    double smallest = min_value, squares = 0; /* relative to a largest of 1 */
     for (int round = 0; round < 50; round++) {
         squares = 0;
         for (size_t i = 0; i < rows; i++) squares += pow(smallest, 2 * (double)i / (double)(rows - 1));
-        smallest = least * sqrt(squares);
+        smallest = min_value * sqrt(squares);
     }
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < columns; j++) v[i * columns + j] *= pow(smallest, (double)i / (double)(rows - 1));
@@ -74,13 +74,13 @@ static void singular_values(bo_context *context, size_t rows, size_t columns, co
     free(wide), free(square);
 }
 
-static void check_values(bo_newton_schulz iteration, size_t steps, double least, double low, double high)
+static void check_values(bo_newton_schulz iteration, size_t steps, double min_value, double low, double high)
 {
     enum { ROWS = 40, COLUMNS = 96 };
     bo_context *context = vector_context(1, NULL);
     float *g = malloc(ROWS * COLUMNS * sizeof *g), *x = malloc(ROWS * COLUMNS * sizeof *x);
     double values[ROWS];
-    with_values(context, ROWS, COLUMNS, least, g);
+    with_values(context, ROWS, COLUMNS, min_value, g);
     orthogonalize(context, iteration, steps, 1, &(shape){ROWS, COLUMNS}, &g, &x);
     singular_values(context, ROWS, COLUMNS, x, values);
     for (size_t i = 0; i < ROWS; i++)
@@ -286,9 +286,9 @@ static void test_together(void **state)
             all[alone][i] = (bo_muon_matrix){
                 .rows = sides[i].rows,
                 .columns = sides[i].columns,
-                .g = vector_make_normals(context, n, 40 + i),
-                .m = vector_make_normals(context, n, 50 + i),
-                .w = vector_make_normals(context, n, 60 + i),
+                .g = vector_create_normals(context, n, 40 + i),
+                .m = vector_create_normals(context, n, 50 + i),
+                .w = vector_create_normals(context, n, 60 + i),
                 .rates = {.rate = 1, .decay = i % 2 ? 0.1 : 0, .factor = 1 + (double)i},
             };
         }

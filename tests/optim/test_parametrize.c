@@ -68,7 +68,7 @@ static void declare(bo_context *context, bo_weights *weights, bo_weight_desc des
     assert_ok(context, bo_weights_declare(context, weights, &desc, &index));
 }
 
-static bo_weights *make(bo_context *context, bo_rules rules)
+static bo_weights *create(bo_context *context, bo_rules rules)
 {
     bo_weights *weights;
     assert_ok(context, bo_weights_create(context, &weights));
@@ -92,20 +92,21 @@ static bo_optim_part part_of(bo_optimizer_kind kind, const bo_weight *weight)
 {
     bo_optimizer_desc desc = {.kind = kind, .rate = 1, .other_rate = 1, .decay = 0.125};
     bo_optim_part part;
-    assert_true(bo_optim_part_make(&desc, weight, &part));
+    assert_true(bo_optim_part_init(&desc, weight, &part));
     return part;
 }
 
-static void expect(const char *name, const char *what, double found, double wanted)
+static void expect(const char *name, const char *label, double found, double reference)
 {
-    if (!(fabs(found - wanted) <= 1e-12 * wanted)) fail_msg("%s, %s: found %g, expected %g", name, what, found, wanted);
+    if (!(fabs(found - reference) <= 1e-12 * reference))
+        fail_msg("%s, %s: found %g, expected %g", name, label, found, reference);
 }
 
 static void follows_the_table(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_weights *weights = make(context, (bo_rules){.kind = BO_PARAMETRIZATION_MUP});
+    bo_weights *weights = create(context, (bo_rules){.kind = BO_PARAMETRIZATION_MUP});
     for (size_t i = 0; i < EXPECTED; i++) {
         const expectation *e = &expected[i];
         const bo_weight *w = bo_weights_at(weights, i);
@@ -135,7 +136,7 @@ static void base_is_standard(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_weights *weights = make(context, (bo_rules){0});
+    bo_weights *weights = create(context, (bo_rules){0});
     for (size_t i = 0; i < EXPECTED; i++) {
         const bo_weight *w = bo_weights_at(weights, i);
         expect(w->name, "deviation", w->init.b, 0.3);

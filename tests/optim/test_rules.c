@@ -122,8 +122,8 @@ static void reference_step(bo_optimizer_kind kind, bo_weights *weights, referenc
             muon(weight, g, refs[i].m, u);
         else
             plain(kind, n, g, refs[i].m, u);
-        double own = weight->role == BO_WEIGHT_ROLE_VECTOR ? 0 : decay;
-        for (size_t j = 0; j < n; j++) refs[i].w[j] = (1 - rate * own) * refs[i].w[j] - rate * u[j];
+        double weight_decay = weight->role == BO_WEIGHT_ROLE_VECTOR ? 0 : decay;
+        for (size_t j = 0; j < n; j++) refs[i].w[j] = (1 - rate * weight_decay) * refs[i].w[j] - rate * u[j];
         free(g), free(u);
     }
 }

@@ -47,19 +47,20 @@ static void copy_by_name(const bo_optimizer *from, bo_optimizer *to)
 static void check_resume(bo_optimizer_kind kind)
 {
     bo_context *context = test_context(1), *other = test_context(3);
-    bo_weights *whole = test_weights(context), *first = test_weights(context), *second = test_weights(other);
-    bo_optimizer *a = create(context, whole, kind), *b = create(context, first, kind), *c = create(other, second, kind);
-    test_steps(context, a, whole, 0, ALL);
+    bo_weights *uninterrupted = test_weights(context), *first = test_weights(context), *second = test_weights(other);
+    bo_optimizer *a = create(context, uninterrupted, kind), *b = create(context, first, kind),
+                 *c = create(other, second, kind);
+    test_steps(context, a, uninterrupted, 0, ALL);
     test_steps(context, b, first, 0, FIRST);
     memcpy(bo_weights_data(second), bo_weights_data(first), bo_weights_floats(first) * sizeof(float));
     copy_by_name(b, c);
     test_steps(other, c, second, FIRST, ALL);
-    assert_same_weights(whole, second);
+    assert_same_weights(uninterrupted, second);
     assert_same_states(a, c);
     bo_optimizer_destroy(a);
     bo_optimizer_destroy(b);
     bo_optimizer_destroy(c);
-    bo_weights_destroy(whole);
+    bo_weights_destroy(uninterrupted);
     bo_weights_destroy(first);
     bo_weights_destroy(second);
     bo_context_destroy(context);
@@ -185,9 +186,9 @@ static void test_memory(void **state)
     assert_ok(context, bo_optimizer_swap_average(context, optimizer));
     assert_int_equal(atomic_load(&account.calls), calls);
     bo_optimizer_destroy(optimizer);
-    size_t freed = bytes - atomic_load(&account.bytes), told = bo_optimizer_bytes(context, &desc, weights);
+    size_t freed = bytes - atomic_load(&account.bytes), reported = bo_optimizer_bytes(context, &desc, weights);
     assert_int_equal(atomic_load(&account.live), before);
-    assert_in_range(freed, told, told + 8192); /* names and tables are in host memory */
+    assert_in_range(freed, reported, reported + 8192); /* names and tables are in host memory */
     bo_weights_destroy(weights);
     bo_context_destroy(context);
     assert_int_equal(atomic_load(&account.live), 0);

@@ -26,7 +26,7 @@ static void sum_of(bo_context *context, const size_t *sizes, float *const *x, do
 {
     bo_update list[SUMS] = {{0}};
     for (size_t s = 0; s < SUMS; s++)
-        list[s] = (bo_update){.count = sizes[s], .g = vector_make(context, sizes[s], x[s])};
+        list[s] = (bo_update){.count = sizes[s], .g = vector_create(context, sizes[s], x[s])};
     const bo_updates *updates = vector_updates(context);
     bo_device *device = bo_device_of(context);
     void *scratch = bo_buffer_allocate(context, device, updates->bytes(context, SUMS, list, 0, NULL), "scratch");
@@ -76,7 +76,7 @@ static void test_many_sums(void **state)
         const size_t n = length_of(true, i);
         float x[64];
         for (size_t j = 0; j < n; j++) x[j] = (float)(j + 1);
-        list[i] = (bo_update){.count = n, .g = vector_make(context, n, x)};
+        list[i] = (bo_update){.count = n, .g = vector_create(context, n, x)};
     }
     void *scratch = bo_buffer_allocate(context, device,
                                        bo_backend_of(device)->updates->bytes(context, MANY, list, 0, NULL), "scratch");
@@ -139,13 +139,13 @@ static bo_rates pace_of(size_t i)
     return (bo_rates){.rate = i % 2 ? 0.1 : 0.05, .decay = i % 3 ? 0.1 : 0, .factor = i % 2 ? 1 : 2};
 }
 
-static void make_list(bo_context *context, rule_kind kind, bool many, bo_update *list)
+static void create_list(bo_context *context, rule_kind kind, bool many, bo_update *list)
 {
     for (size_t i = 0; i < list_length(many); i++) {
         const size_t n = length_of(many, i);
-        list[i] = (bo_update){.count = n, .w = vector_make_normals(context, n, 1), .rates = pace_of(i)};
-        if (kind != SGD_PLAIN && kind != SIGN) list[i].m = vector_make(context, n, NULL);
-        if (kind == ADAMW) list[i].v = vector_make(context, n, NULL);
+        list[i] = (bo_update){.count = n, .w = vector_create_normals(context, n, 1), .rates = pace_of(i)};
+        if (kind != SGD_PLAIN && kind != SIGN) list[i].m = vector_create(context, n, NULL);
+        if (kind == ADAMW) list[i].v = vector_create(context, n, NULL);
     }
 }
 
@@ -159,7 +159,7 @@ static void step_list(bo_context *context, rule_kind kind, const bo_rule *rule, 
 {
     for (size_t i = 0; i < list_length(many); i++) {
         float *g = gradient_of(list[i].count, rule->step);
-        list[i].g = vector_make(context, list[i].count, g);
+        list[i].g = vector_create(context, list[i].count, g);
         free(g);
     }
     assert_ok(context, run(context, kind, rule, list_length(many), list));
@@ -212,8 +212,8 @@ static void same(bo_context *one, bo_context *other, size_t n, const void *a, co
 static void check_rule(bo_context *one, bo_context *three, rule_kind kind, bool many)
 {
     bo_update list[MANY] = {{0}}, list3[MANY] = {{0}};
-    make_list(one, kind, many, list);
-    make_list(three, kind, many, list3);
+    create_list(one, kind, many, list);
+    create_list(three, kind, many, list3);
     for (uint64_t step = 1; step <= STEPS; step++) {
         const bo_rule rule = rule_of(kind, step);
         step_list(one, kind, &rule, many, list);
@@ -269,7 +269,7 @@ static void test_averages(void **state)
         for (size_t i = 0; i < count; i++) {
             const size_t n = length_of(many, i);
             list[i] = (bo_update){
-                .count = n, .m = vector_make_normals(context, n, 1), .w = vector_make_normals(context, n, 2)};
+                .count = n, .m = vector_create_normals(context, n, 1), .w = vector_create_normals(context, n, 2)};
             list[i].g = list[i].m;
         }
         assert_ok(context, updates->approach(context, 0.25, count, list));
@@ -278,7 +278,7 @@ static void test_averages(void **state)
         for (size_t i = 0; i < count; i++) {
             same(context, context, list[i].count, list[i].m, list[i].w);
             vector_drop(context, list[i].m);
-            list[i].m = vector_make_normals(context, list[i].count, 2);
+            list[i].m = vector_create_normals(context, list[i].count, 2);
         }
         assert_ok(context, updates->swap(context, count, list));
         for (size_t i = 0; i < count; i++) check_swap(context, &list[i]);

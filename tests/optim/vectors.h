@@ -26,7 +26,7 @@ static inline float *vector_normals(size_t count, uint64_t seed)
 }
 
 /* A copy of host memory; NULL: zeros. */
-static inline void *vector_make(bo_context *context, size_t count, const float *from)
+static inline void *vector_create(bo_context *context, size_t count, const float *from)
 {
     void *out = bo_buffer_allocate(context, bo_device_of(context), count * sizeof(float), "a vector");
     assert_non_null(out);
@@ -34,10 +34,10 @@ static inline void *vector_make(bo_context *context, size_t count, const float *
     return out;
 }
 
-static inline void *vector_make_normals(bo_context *context, size_t count, uint64_t seed)
+static inline void *vector_create_normals(bo_context *context, size_t count, uint64_t seed)
 {
     float *from = vector_normals(count, seed);
-    void *out = vector_make(context, count, from);
+    void *out = vector_create(context, count, from);
     free(from);
     return out;
 }

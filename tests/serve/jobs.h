@@ -7,10 +7,10 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { MOST_PROMPT = 700, MOST_MADE = 64, FOREVER = 1 << 20 };
+enum { MAX_PROMPT = 700, MAX_GENERATED = 64, FOREVER = 1 << 20 };
 
 typedef struct server {
-    bo_context *context, *own; /* of the test, and of the scheduler */
+    bo_context *context, *scheduler_context; /* of the test, and of the scheduler */
     const bo_model *model;
     bo_scheduler *scheduler;
     bo_counters counters;
@@ -24,11 +24,11 @@ typedef struct server {
 typedef struct task {
     bo_job job;
     server *server;
-    int32_t prompt[MOST_PROMPT];
-    bo_prefix chain[MOST_PROMPT + 1];
-    int32_t made[MOST_MADE], scored[MOST_PROMPT];
-    float logprobs[MOST_MADE], scores[MOST_PROMPT];
-    size_t made_count, scored_count;
+    int32_t prompt[MAX_PROMPT];
+    bo_prefix chain[MAX_PROMPT + 1];
+    int32_t generated[MAX_GENERATED], scored[MAX_PROMPT];
+    float logprobs[MAX_GENERATED], scores[MAX_PROMPT];
+    size_t generated_count, scored_count;
     size_t stop_after;   /* the receiver asks for no more after this many tokens; 0: never */
     size_t cancel_after; /* the client is gone after this many tokens; 0: never */
     size_t late_after;   /* its time is over after this many tokens; 0: never */
@@ -48,7 +48,7 @@ static inline bool test_stops(void *user)
 static inline void *test_run(void *user)
 {
     server *s = user;
-    return bo_scheduler_run(s->own, s->scheduler) == BO_OK ? NULL : user;
+    return bo_scheduler_run(s->scheduler_context, s->scheduler) == BO_OK ? NULL : user;
 }
 
 /* Creates the scheduler, which does not run yet. */
@@ -56,7 +56,7 @@ static inline void server_create(server *s, bo_context *context, const bo_model 
 {
     memset(s, 0, sizeof *s);
     s->context = context;
-    s->own = test_context(2);
+    s->scheduler_context = test_context(2);
     s->model = model;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
@@ -65,9 +65,9 @@ static inline void server_create(server *s, bo_context *context, const bo_model 
     desc.stop = test_stops;
     desc.user = s;
     if (!desc.slots) desc.slots = 3;
-    if (!desc.capacity) desc.capacity = MOST_PROMPT + MOST_MADE;
+    if (!desc.capacity) desc.capacity = MAX_PROMPT + MAX_GENERATED;
     if (!desc.queue) desc.queue = 100;
-    assert_ok(s->own, bo_scheduler_create(s->own, &desc, &s->scheduler));
+    assert_ok(s->scheduler_context, bo_scheduler_create(s->scheduler_context, &desc, &s->scheduler));
 }
 
 static inline void server_run(server *s)
@@ -99,7 +99,7 @@ static inline void server_stop(server *s)
 static inline void server_destroy(server *s)
 {
     bo_scheduler_destroy(s->scheduler);
-    bo_context_destroy(s->own);
+    bo_context_destroy(s->scheduler_context);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
 }
@@ -117,20 +117,20 @@ static inline bool task_token(bo_context *context, bo_job *job, const bo_job_tok
     task *t = job->user;
     (void)context;
     if (token->of_prompt) {
-        assert_true(t->scored_count < MOST_PROMPT && token->scored);
+        assert_true(t->scored_count < MAX_PROMPT && token->scored);
         t->scored[t->scored_count] = token->id;
         t->scores[t->scored_count++] = token->logprob;
         return true;
     }
-    if (t->made_count < MOST_MADE) {
-        t->made[t->made_count] = token->id;
-        t->logprobs[t->made_count] = token->logprob;
+    if (t->generated_count < MAX_GENERATED) {
+        t->generated[t->generated_count] = token->id;
+        t->logprobs[t->generated_count] = token->logprob;
     }
-    t->made_count++;
-    if (t->made_count == t->cancel_after) atomic_store(&job->canceled, true);
-    if (t->made_count == t->late_after) job->deadline = bo_seconds() - 1;
-    if (t->made_count == t->end_after) atomic_store(&t->server->stop, true);
-    return t->made_count != t->stop_after;
+    t->generated_count++;
+    if (t->generated_count == t->cancel_after) atomic_store(&job->canceled, true);
+    if (t->generated_count == t->late_after) job->deadline = bo_seconds() - 1;
+    if (t->generated_count == t->end_after) atomic_store(&t->server->stop, true);
+    return t->generated_count != t->stop_after;
 }
 
 static inline void task_done(bo_context *context, bo_job *job)
@@ -146,11 +146,11 @@ static inline void task_done(bo_context *context, bo_job *job)
 }
 
 /* A greedy job that reads a prompt after the text of a state, if any. */
-static inline task *task_create(server *s, const int32_t *prompt, size_t count, size_t most, bo_snapshot *start)
+static inline task *task_create(server *s, const int32_t *prompt, size_t count, size_t max_tokens, bo_snapshot *start)
 {
     task *t = calloc(1, sizeof *t);
     const bo_prefix_secret *secret = bo_store_secret(bo_scheduler_store(s->scheduler));
-    assert_true(count <= MOST_PROMPT);
+    assert_true(count <= MAX_PROMPT);
     t->server = s;
     memcpy(t->prompt, prompt, count * sizeof *prompt);
     t->chain[0] = start ? start->prefix : bo_prefix_of_nothing();
@@ -159,7 +159,7 @@ static inline task *task_create(server *s, const int32_t *prompt, size_t count, 
                       .prompt_count = count,
                       .chain = t->chain,
                       .start = start,
-                      .max_tokens = most,
+                      .max_tokens = max_tokens,
                       .end_token = -1,
                       .deadline = 1e300,
                       .token = task_token,
@@ -204,7 +204,7 @@ static inline bo_job_end task_wait(task *t)
     pthread_mutex_lock(&s->lock);
     while (!t->done) pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
-    assert_int_equal(t->job.made, t->made_count);
+    assert_int_equal(t->job.generated, t->generated_count);
     return t->job.end;
 }
 
@@ -229,7 +229,7 @@ static inline bo_session *test_reader(const server *s, const int32_t *ids, size_
 {
     enum { CHUNK = BO_SIZE(256, 8) };
     bo_session *session;
-    const bo_session_desc desc = {.capacity = 2 * MOST_PROMPT};
+    const bo_session_desc desc = {.capacity = 2 * MAX_PROMPT};
     assert_ok(s->context, bo_session_create(s->context, s->model, &desc, &session));
     for (size_t at = 0, more; at + 1 < count; at += more) {
         more = bo_min(count - 1 - at, CHUNK);
@@ -251,11 +251,11 @@ static inline void task_check(const char *name, const task *t, const int32_t *be
     memcpy(ids + count, t->prompt, t->job.prompt_count * sizeof *ids);
     bo_session *session = test_reader(s, ids, all);
     int32_t last = ids[all - 1];
-    for (size_t i = 0; i < t->made_count; i++) {
+    for (size_t i = 0; i < t->generated_count; i++) {
         size_t best = 0;
         assert_ok(s->context, bo_session_feed(s->context, session, &last, 1, logits));
         for (size_t v = 0; v < VOCAB; v++) best = logits[v] > logits[best] ? v : best;
-        last = t->made[i];
+        last = t->generated[i];
         if (!(logits[best] - logits[last] <= 4e-4f))
             fail_msg("%s: token %zu is %d, expected %zu", name, i, (int)last, best);
         if (t->job.top >= 0) assert_close((double)t->logprobs[i], test_logprob(logits, last), 1e-3);

@@ -80,11 +80,11 @@ static inline bool test_is_kept(bo_context *context, bo_store *store, const char
     return found != NULL;
 }
 
-static inline bo_store_figures test_figures(bo_store *store)
+static inline bo_store_stats test_stats(bo_store *store)
 {
-    bo_store_figures figures;
-    bo_store_measure(store, &figures);
-    return figures;
+    bo_store_stats stats;
+    bo_store_get_stats(store, &stats);
+    return stats;
 }
 
 #endif

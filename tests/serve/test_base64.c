@@ -41,12 +41,12 @@ static void test_vectors(void **state)
 static void test_round_trips(void **state)
 {
     (void)state;
-    enum { MOST = 3200 };
+    enum { MAX_SIZE = 3200 };
     bo_context *context = test_context(1);
-    static unsigned char bytes[MOST];
+    static unsigned char bytes[MAX_SIZE];
     bo_rng rng = bo_rng_make(5, 1);
-    for (size_t i = 0; i < MOST; i++) bytes[i] = (unsigned char)bo_rng_below(&rng, 256);
-    for (size_t size = 0; size <= MOST; size += size < 1600 ? 1 : 37) {
+    for (size_t i = 0; i < MAX_SIZE; i++) bytes[i] = (unsigned char)bo_rng_below(&rng, 256);
+    for (size_t size = 0; size <= MAX_SIZE; size += size < 1600 ? 1 : 37) {
         bo_json_text out = {.context = context};
         size_t found = 0;
         bo_base64_write(&out, bytes, size);

@@ -5,7 +5,7 @@
 static bo_status join(bo_context *context, const char *messages, const char *variables, char **out)
 {
     *out = bo_strdup(context, variables);
-    return *out ? bo_conversation_precede(context, messages, out) : BO_MEMORY;
+    return *out ? bo_conversation_prepend(context, messages, out) : BO_MEMORY;
 }
 
 static void test_join(void **state)

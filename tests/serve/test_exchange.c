@@ -19,12 +19,12 @@ static void release(void *user, void *block)
 }
 
 /* The HTTP thread: it sleeps until there is something to read; the server then stops when the answer has ended. */
-static void fall_asleep(void *user)
+static void suspend(void *user)
 {
     (void)user;
 }
 
-static void wake(void *user)
+static void resume(void *user)
 {
     atomic_store((atomic_bool *)user, true);
 }
@@ -35,7 +35,7 @@ static bool stops(void *user)
 }
 
 /* The answer to a conversation with a message of many bytes that the template does not use. */
-static void answer(test_directory *f, bool streams, char *out, size_t size)
+static void get_response(test_directory *f, bool streams, char *out, size_t size)
 {
     enum { NOTE = 2 * LARGE };
     static char body[NOTE + 256];
@@ -43,13 +43,13 @@ static void answer(test_directory *f, bool streams, char *out, size_t size)
     const bo_context_desc with = {.threads = 1, .allocator = allocator};
     const bo_model_desc shape = test_desc("favor");
     bo_tokenizer *tokenizer;
-    bo_context *own;
+    bo_context *context;
     bo_service service;
     bo_request request;
     bo_refusal refusal = {0};
     bo_exchange *exchange;
     atomic_bool ended = false;
-    assert_int_equal(bo_context_create(&with, &own), BO_OK);
+    assert_int_equal(bo_context_create(&with, &context), BO_OK);
     assert_ok(f->context, bo_tokenizer_create(f->context, &tokenizer));
     bo_model *model = test_model(f->context, &shape, tokenizer);
     const bo_server_desc desc = {.model = model,
@@ -74,17 +74,17 @@ static void answer(test_directory *f, bool streams, char *out, size_t size)
     used += NOTE;
     used += sprintf(body + used, "\"}]}");
     assert_true(bo_request_parse(f->context, BO_REQUEST_CHAT, body, (size_t)used, VOCAB, &request, &refusal));
-    const bo_sleeper sleeper = {fall_asleep, wake, &ended};
+    const bo_suspension sleeper = {suspend, resume, &ended};
     const bool started =
         bo_exchange_start(f->context, &service, &request, (bo_client){.id = 1}, sleeper, &exchange, &refusal);
     if (!started) fail_msg("%s", refusal.message);
     assert_false(bo_exchange_wait(exchange));
-    assert_ok(own, bo_scheduler_run(own, service.scheduler));
+    assert_ok(context, bo_scheduler_run(context, service.scheduler));
     size_t count = 0;
     if (streams) {
         bo_stream_end end;
         do {
-            count += bo_exchange_take(exchange, out + count, size - 1 - count, &end);
+            count += bo_exchange_read(exchange, out + count, size - 1 - count, &end);
         } while (end == BO_STREAM_OPEN);
         assert_int_equal(end, BO_STREAM_COMPLETE);
     } else {
@@ -98,7 +98,7 @@ static void answer(test_directory *f, bool streams, char *out, size_t size)
     bo_service_destroy(&service);
     bo_model_destroy(model);
     bo_tokenizer_destroy(tokenizer);
-    bo_context_destroy(own);
+    bo_context_destroy(context);
 }
 
 static void test_lost_state(void **state)
@@ -107,7 +107,7 @@ static void test_lost_state(void **state)
     test_text(f, "tokenizer_config.json", "{\"chat_template\": \"{{ messages[0].content }}\"}");
     for (int streams = 0; streams < 2; streams++) {
         static char text[1 << 16];
-        answer(f, streams, text, sizeof text);
+        get_response(f, streams, text, sizeof text);
         const char *found = strstr(text, "\"state\": {\"error\"");
         if (!found) fail_msg("expected an error of the state, found %s", text);
         assert_non_null(strstr(found, "memory"));

@@ -35,7 +35,7 @@ static void test_scores(void **state)
         for (size_t s = 0; s < sizeof scales / sizeof *scales; s++) {
             const size_t vocab = sizes[n];
             draw(&rng, vocab, scales[s], logits);
-            for (int top = 0; top <= BO_TOP_MOST; top += 5) {
+            for (int top = 0; top <= BO_MAX_TOP; top += 5) {
                 bo_job_token token = {.id = (int32_t)bo_rng_below(&rng, vocab), .top_count = 77};
                 bo_score_token(logits, vocab, top, &token);
                 const double expected = exact_logprob(logits, vocab, token.id);
@@ -61,7 +61,7 @@ static void test_ties(void **state)
     const float logits[] = {1, 3, 2, 3, 1, 3, -INFINITY, 2};
     const int32_t expected[] = {1, 3, 5, 2, 7, 0, 4, 6};
     bo_job_token token = {.id = 6};
-    bo_score_token(logits, 8, BO_TOP_MOST, &token);
+    bo_score_token(logits, 8, BO_MAX_TOP, &token);
     assert_int_equal(token.top_count, 8);
     for (size_t i = 0; i < 8; i++) assert_int_equal(token.top_ids[i], expected[i]);
     assert_true(token.logprob == -INFINITY);
@@ -90,8 +90,8 @@ static void test_choice(void **state)
     bo_rng rng = bo_rng_make(4, 4);
     size_t changed = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        float logits[SMALL], given[SMALL], room[SMALL];
-        double wanted[SMALL];
+        float logits[SMALL], given[SMALL], scratch[SMALL];
+        double adjusted[SMALL];
         bo_bias biases[3];
         bo_occurrences made = {0};
         uint32_t times[SMALL] = {0};
@@ -109,16 +109,16 @@ static void test_choice(void **state)
             biases[i] = (bo_bias){(int32_t)bo_rng_below(&rng, SMALL), (float)bo_rng_normal(&rng)};
         size_t best = 0, plain = 0;
         for (size_t i = 0; i < SMALL; i++) {
-            wanted[i] = (double)logits[i];
-            if (times[i]) wanted[i] -= job.presence_penalty + job.frequency_penalty * times[i];
+            adjusted[i] = (double)logits[i];
+            if (times[i]) adjusted[i] -= job.presence_penalty + job.frequency_penalty * times[i];
             for (int b = 0; b < 3; b++)
-                if (biases[b].id == (int32_t)i) wanted[i] += (double)biases[b].amount;
-            if (wanted[i] > wanted[best]) best = i;
+                if (biases[b].id == (int32_t)i) adjusted[i] += (double)biases[b].amount;
+            if (adjusted[i] > adjusted[best]) best = i;
             if (logits[i] > logits[plain]) plain = i;
         }
         changed += best != plain;
         bo_job_token token;
-        bo_choose_token(&job, &made, logits, room, SMALL, &token);
+        bo_choose_token(&job, &made, logits, scratch, SMALL, &token);
         assert_int_equal(token.id, best);
         assert_false(token.of_prompt);
         assert_int_equal(token.scored, job.top >= 0);

@@ -3,7 +3,7 @@
 #include "testing.h"
 #include "serve/prefix.h"
 
-enum { MOST = 64, BYTES = 16 };
+enum { MAX_LENGTH = 64, BYTES = 16 };
 
 /* Results of the reference implementation (github.com/veorq/SipHash) for the key 00 01 … 0f and the message 00 01 …, as
  * `openssl mac -macopt size:16 SIPHASH` prints them. */
@@ -18,7 +18,7 @@ static const struct {
 
 /* ---- the second implementation: byte by byte, as the paper describes it ------------------------------------------ */
 
-static uint64_t word_of(const unsigned char *bytes, size_t count)
+static uint64_t read_word(const unsigned char *bytes, size_t count)
 {
     uint64_t word = 0;
     for (size_t i = 0; i < count; i++) word += (uint64_t)bytes[i] << 8 * i;
@@ -58,17 +58,17 @@ static void expected_hash(const unsigned char key[BYTES], const unsigned char *m
                         "modnarod"
                         "arenegyl"
                         "setybdet"; /* "somepseudorandomlygeneratedbytes" in words */
-    unsigned char padded[MOST + 8] = {0};
+    unsigned char padded[MAX_LENGTH + 8] = {0};
     const size_t words = length / 8 + 1;
     for (int i = 0; i < 4; i++) {
-        v[i] = word_of((const unsigned char *)start + 8 * i, 8);
-        v[i] ^= word_of(key + 8 * (i % 2), 8);
+        v[i] = read_word((const unsigned char *)start + 8 * i, 8);
+        v[i] ^= read_word(key + 8 * (i % 2), 8);
     }
     v[1] ^= 0xee;
     memcpy(padded, message, length);
     padded[8 * words - 1] = (unsigned char)length;
     for (size_t i = 0; i < words; i++) {
-        const uint64_t word = word_of(padded + 8 * i, 8);
+        const uint64_t word = read_word(padded + 8 * i, 8);
         v[3] ^= word;
         rounds(v, 2);
         v[0] ^= word;
@@ -93,7 +93,7 @@ static void bytes_of(bo_prefix prefix, unsigned char out[BYTES])
 
 static bo_prefix_secret secret_of(const unsigned char key[BYTES])
 {
-    return (bo_prefix_secret){{word_of(key, 8), word_of(key + 8, 8)}};
+    return (bo_prefix_secret){{read_word(key, 8), read_word(key + 8, 8)}};
 }
 
 static void counted(unsigned char *out, size_t count)
@@ -104,7 +104,7 @@ static void counted(unsigned char *out, size_t count)
 static void test_published(void **state)
 {
     (void)state;
-    unsigned char message[MOST], key[BYTES], found[BYTES];
+    unsigned char message[MAX_LENGTH], key[BYTES], found[BYTES];
     counted(message, sizeof message);
     counted(key, sizeof key);
     const bo_prefix_secret secret = secret_of(key);
@@ -120,9 +120,9 @@ static void test_every_length(void **state)
 {
     (void)state;
     bo_rng rng = bo_rng_make(1, 2);
-    for (size_t length = 0; length <= MOST; length++) {
-        unsigned char message[MOST], key[BYTES], found[BYTES], expected[BYTES];
-        for (size_t i = 0; i < MOST; i++) message[i] = (unsigned char)bo_rng_below(&rng, 256);
+    for (size_t length = 0; length <= MAX_LENGTH; length++) {
+        unsigned char message[MAX_LENGTH], key[BYTES], found[BYTES], expected[BYTES];
+        for (size_t i = 0; i < MAX_LENGTH; i++) message[i] = (unsigned char)bo_rng_below(&rng, 256);
         for (size_t i = 0; i < BYTES; i++) key[i] = (unsigned char)bo_rng_below(&rng, 256);
         const bo_prefix_secret secret = secret_of(key);
         expected_hash(key, message, length, expected);

@@ -176,11 +176,11 @@ static void test_without_tokenizer(void **state)
     expect_ids(s, "[7]");
 }
 
-static bo_status collect(void *what)
+static bo_status collect(void *arg)
 {
-    setting *s = what;
+    setting *s = arg;
     bo_choice_records records = {0};
-    bo_job_token token = {.id = A, .scored = true, .top_count = BO_TOP_MOST};
+    bo_job_token token = {.id = A, .scored = true, .top_count = BO_MAX_TOP};
     bo_status status = BO_OK;
     for (size_t i = 0; i < 200 && status == BO_OK; i++) {
         status = bo_records_add(s->context, &s->service, &records, &token);

@@ -53,12 +53,12 @@ static const bo_request *accept(setting *s, bo_request_kind kind, const char *bo
 }
 
 /* The body is refused with status 400, this member, and a message that contains the words. */
-static void refuse(setting *s, bo_request_kind kind, const char *body, const char *param, const char *words)
+static void refuse(setting *s, bo_request_kind kind, const char *body, const char *param, const char *message)
 {
     if (parse_bytes(s, kind, body, strlen(body))) fail_msg("%s was accepted", body);
     if (s->refusal.status != 400) fail_msg("%s: status %d", body, s->refusal.status);
     if (strcmp(s->refusal.param, param) != 0) fail_msg("%s: param '%s'", body, s->refusal.param);
-    if (!strstr(s->refusal.message, words)) fail_msg("%s: '%s' lacks '%s'", body, s->refusal.message, words);
+    if (!strstr(s->refusal.message, message)) fail_msg("%s: '%s' lacks '%s'", body, s->refusal.message, message);
     assert_true(!s->request.prompts && !s->request.variables && !s->request.biases && !s->request.stop_count);
 }
 
@@ -67,8 +67,8 @@ static void refuse(setting *s, bo_request_kind kind, const char *body, const cha
 /* Values of each member that are accepted (they end before NULL), and that are refused. Every member may also be null,
  * and none may have a value of another type. */
 static const struct {
-    const char *name, *words; /* of the refusal */
-    unsigned kinds;           /* bits */
+    const char *name, *message; /* of the refusal */
+    unsigned kinds;             /* bits */
     const char *good[8], *bad[12];
 } members[] = {
 #define COMPLETION (1u << BO_REQUEST_COMPLETION)
@@ -226,7 +226,7 @@ static void test_members(void **state)
             }
             for (size_t i = 0; i < 12 && members[m].bad[i]; i++) {
                 snprintf(body, sizeof body, "{%s, \"%s\": %s}", required[kind], name, members[m].bad[i]);
-                refuse(s, (bo_request_kind)kind, body, name, members[m].words);
+                refuse(s, (bo_request_kind)kind, body, name, members[m].message);
             }
             snprintf(body, sizeof body, "{%s, \"%s\": null}", required[kind], name);
             accept(s, (bo_request_kind)kind, body);
@@ -265,19 +265,19 @@ static void test_values(void **state)
     assert_string_equal(q->stops[1], "yz");
     assert_true(q->ignore_end && q->echo && q->stream && q->usage && q->token_ids);
     assert_int_equal(q->top, 4);
-    assert_int_equal(q->wish, BO_STATE_ID);
+    assert_int_equal(q->return_state, BO_STATE_ID);
     assert_null(q->state);
     assert_null(q->variables);
     q = accept(s, BO_REQUEST_COMPLETION,
                "{\"temperature\": 0, \"top_k\": -1, \"return_state\": true, \"state\": \"s-1\"}");
     assert_true(q->sampling.greedy);
     assert_int_equal(q->sampling.top_k, 0);
-    assert_int_equal(q->wish, BO_STATE_DATA);
+    assert_int_equal(q->return_state, BO_STATE_DATA);
     assert_string_equal(q->state, "s-1");
     q = accept(s, BO_REQUEST_COMPLETION, "{\"state\": {\"data\": \"QUJD\"}, \"return_state\": false}");
     assert_string_equal(q->state_data, "QUJD");
     assert_null(q->state);
-    assert_int_equal(q->wish, BO_STATE_NONE);
+    assert_int_equal(q->return_state, BO_STATE_NONE);
     q = accept(s, BO_REQUEST_CHAT,
                "{\"messages\": [{\"role\": \"user\", \"content\": null}], \"logprobs\": true, \"top_logprobs\": 20, "
                "\"max_tokens\": 5,\"max_completion_tokens\": 6}");
@@ -309,7 +309,7 @@ static void test_defaults(void **state)
     assert_close(q->sampling.repetition_penalty, 1, 0);
     assert_int_equal(q->sampling.top_k, 0);
     assert_int_equal(q->stop_count + q->bias_count, 0);
-    assert_int_equal(q->wish, BO_STATE_NONE);
+    assert_int_equal(q->return_state, BO_STATE_NONE);
     assert_true(!q->state && !q->state_data);
     q = accept(s, BO_REQUEST_CHAT, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}");
     assert_int_equal(q->max_tokens, 1024);
@@ -380,11 +380,11 @@ static void test_sizes(void **state)
     enum { TOKENS = 100000 };
     setting *s = *state;
     char *body = malloc(4 * TOKENS);
-    for (size_t count = BO_REQUEST_MOST_INPUTS; count <= BO_REQUEST_MOST_INPUTS + 1; count++) {
+    for (size_t count = BO_REQUEST_MAX_INPUTS; count <= BO_REQUEST_MAX_INPUTS + 1; count++) {
         size_t at = (size_t)sprintf(body, "{\"input\": [");
         for (size_t i = 0; i < count; i++) at += (size_t)sprintf(body + at, "%s\"a\"", i ? "," : "");
         sprintf(body + at, "]}");
-        if (count == BO_REQUEST_MOST_INPUTS)
+        if (count == BO_REQUEST_MAX_INPUTS)
             assert_int_equal(accept(s, BO_REQUEST_EMBEDDING, body)->prompt_count, count);
         else
             refuse(s, BO_REQUEST_EMBEDDING, body, "input", "at most 2048, found 2049");
@@ -491,7 +491,7 @@ static void test_bodies(void **state)
                                             "{\"a\": \"\\udc00x\"}",
                                             "{\"a\": \"",
                                             "\xef\xbb\xbf"};
-    static const char *const others[] = {"null", "5", "\"a\"", "[]", "[{}]", "true"};
+    static const char *const other_bodies[] = {"null", "5", "\"a\"", "[]", "[{}]", "true"};
     static const char *const bytes[] = {"{\"prompt\": \"\xff\"}",
                                         "{\"prompt\": \"\xc3\"}",
                                         "{\"prompt\": \"\xc0\x80\"}",
@@ -501,8 +501,8 @@ static void test_bodies(void **state)
     setting *s = *state;
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
         refuse(s, BO_REQUEST_COMPLETION, malformed[i], "", "JSON");
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        refuse(s, BO_REQUEST_COMPLETION, others[i], "", "must be a JSON object");
+    for (size_t i = 0; i < sizeof other_bodies / sizeof *other_bodies; i++)
+        refuse(s, BO_REQUEST_COMPLETION, other_bodies[i], "", "must be a JSON object");
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
         refuse(s, BO_REQUEST_COMPLETION, bytes[i], "", "not UTF-8");
     refuse(s, BO_REQUEST_COMPLETION, "{\"prompt\": \"a\\u0000b\"}", "", "NUL");
@@ -604,9 +604,9 @@ static const char *const long_bodies[] = {
     "\"content\": null}], \"stop\":\"x\", \"tools\": [1], \"chat_template_kwargs\": {\"a\": 1, \"b\": [2]}, \"state\": "
     "{\"data\": \"QQ==\"}}"};
 
-static bo_status parse_all(void *what)
+static bo_status parse_all(void *arg)
 {
-    setting *s = what;
+    setting *s = arg;
     for (int i = 0; i < 2; i++) {
         const bo_request_kind kind = i ? BO_REQUEST_CHAT : BO_REQUEST_COMPLETION;
         const bool done =

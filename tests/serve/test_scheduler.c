@@ -8,7 +8,7 @@
 typedef struct setting {
     bo_context *context;
     bo_model *model; /* whose texts have no end */
-    int32_t prompt[MOST_PROMPT];
+    int32_t prompt[MAX_PROMPT];
 } setting;
 
 static int setup(void **state)
@@ -17,7 +17,7 @@ static int setup(void **state)
     const bo_model_desc desc = test_desc("favor");
     s->context = test_context(1);
     s->model = test_model(s->context, &desc, NULL);
-    test_text(1, MOST_PROMPT, s->prompt);
+    test_text(1, MAX_PROMPT, s->prompt);
     return 0;
 }
 
@@ -151,24 +151,25 @@ static void test_canceled(void **state)
     server v;
     server_start(&v, s->context, s->model, (bo_scheduler_desc){.slots = 1});
     task *running = task_create(&v, s->prompt, 10, FOREVER, NULL), *queued = task_create(&v, s->prompt, 10, 5, NULL);
-    task *own = task_create(&v, s->prompt, 10, FOREVER, NULL), *last = task_create(&v, s->prompt, 10, 5, NULL);
+    task *canceled_task = task_create(&v, s->prompt, 10, FOREVER, NULL),
+         *last = task_create(&v, s->prompt, 10, 5, NULL);
     task_submit(running);
     task_submit(queued);
     bo_scheduler_cancel(v.scheduler, &queued->job); /* while it waits */
     assert_int_equal(task_wait(queued), BO_JOB_CANCELED);
-    assert_int_equal(queued->made_count, 0);
+    assert_int_equal(queued->generated_count, 0);
     assert_false(task_is_done(running));
     bo_scheduler_cancel(v.scheduler, &running->job); /* while it runs */
     assert_int_equal(task_wait(running), BO_JOB_CANCELED);
-    own->cancel_after = 3; /* while it is told a token */
-    assert_int_equal(task_finish(own), BO_JOB_CANCELED);
-    assert_int_equal(own->made_count, 3);
+    canceled_task->cancel_after = 3; /* while it is told a token */
+    assert_int_equal(task_finish(canceled_task), BO_JOB_CANCELED);
+    assert_int_equal(canceled_task->generated_count, 3);
     assert_int_equal(task_finish(last), BO_JOB_LENGTH);
     task_check("favor", last, NULL, 0);
     server_stop(&v);
     assert_int_equal(v.counters.canceled, 3);
     server_destroy(&v);
-    task *const all[] = {running, queued, own, last};
+    task *const all[] = {running, queued, canceled_task, last};
     for (size_t i = 0; i < 4; i++) task_free(all[i]);
 }
 
@@ -181,7 +182,7 @@ static void test_deadlines(void **state)
     task *queued = task_create(&v, s->prompt, 10, 5, NULL), *last = task_create(&v, s->prompt, 10, 5, NULL);
     late->job.deadline = bo_seconds() - 1;
     assert_int_equal(task_finish(late), BO_JOB_TIMEOUT);
-    assert_int_equal(late->made_count, 0);
+    assert_int_equal(late->generated_count, 0);
     const double start = bo_seconds();
     task *slow = task_create(&v, s->prompt, 10, FOREVER, NULL);
     queued->job.deadline = start + 0.1;
@@ -189,13 +190,13 @@ static void test_deadlines(void **state)
     task_submit(queued);
     assert_int_equal(task_wait(queued), BO_JOB_TIMEOUT); /* also while it waits for a slot */
     assert_true(bo_seconds() >= start + 0.1);
-    assert_int_equal(queued->made_count, 0);
+    assert_int_equal(queued->generated_count, 0);
     bo_scheduler_cancel(v.scheduler, &running->job);
     assert_int_equal(task_wait(running), BO_JOB_CANCELED);
     slow->late_after = 3; /* while it runs */
     slow->job.keep_state = true;
     assert_int_equal(task_finish(slow), BO_JOB_TIMEOUT);
-    assert_int_equal(slow->made_count, 3);
+    assert_int_equal(slow->generated_count, 3);
     assert_null(slow->job.state);
     assert_int_equal(task_finish(last), BO_JOB_LENGTH);
     server_end(&v);
@@ -252,7 +253,7 @@ static void test_no_grace(void **state)
         char directory[] = "/tmp/bochner-test-XXXXXX";
         const bo_model_desc desc = test_desc(kinds[k]);
         bo_model *model = test_model(s->context, &desc, NULL);
-        int32_t text[MOST_PROMPT];
+        int32_t text[MAX_PROMPT];
         server v;
         assert_non_null(mkdtemp(directory));
         const bo_scheduler_desc settings = {
@@ -265,15 +266,15 @@ static void test_no_grace(void **state)
         assert_int_equal(task_wait(one), BO_JOB_STOPPING);
         assert_int_equal(task_wait(two), BO_JOB_STOPPING);
         server_stop(&v);
-        assert_int_equal(one->made_count, MADE);
-        assert_int_equal(two->made_count, 0);
-        bo_store_figures figures;
-        bo_store_measure(bo_scheduler_store(v.scheduler), &figures);
-        assert_true(figures.prefixes >= 1);
+        assert_int_equal(one->generated_count, MADE);
+        assert_int_equal(two->generated_count, 0);
+        bo_store_stats stats;
+        bo_store_get_stats(bo_scheduler_store(v.scheduler), &stats);
+        assert_true(stats.prefixes >= 1);
         server_destroy(&v);
         server_start(&v, s->context, model, settings);
         memcpy(text, s->prompt, LENGTH * sizeof *text);
-        memcpy(text + LENGTH, one->made, MADE * sizeof *text);
+        memcpy(text + LENGTH, one->generated, MADE * sizeof *text);
         task *next = task_create(&v, text, LENGTH + MADE, 10, NULL);
         assert_int_equal(task_finish(next), BO_JOB_LENGTH);
         assert_int_equal(next->job.cached, LENGTH + MADE - 1); /* the last token was not read */
@@ -294,19 +295,19 @@ typedef struct client {
     server *server;
     const int32_t *text;
     uint64_t number;
-    size_t answers;
+    size_t finished;
 } client;
 
 /* Sends jobs one after the other, some with beginnings that others have, too; cancels some. */
-static void *use_scheduler(void *what)
+static void *use_scheduler(void *arg)
 {
     enum { JOBS = 12 };
-    client *c = what;
+    client *c = arg;
     bo_rng rng = bo_rng_make(c->number, 6);
     for (int i = 0; i < JOBS; i++) {
-        const size_t count = 1 + bo_rng_below(&rng, 300), most = bo_rng_below(&rng, 20);
+        const size_t count = 1 + bo_rng_below(&rng, 300), max_tokens = bo_rng_below(&rng, 20);
         pthread_mutex_lock(&c->server->lock); /* of the context */
-        task *t = task_create(c->server, c->text + 40 * bo_rng_below(&rng, 2), count, most, NULL);
+        task *t = task_create(c->server, c->text + 40 * bo_rng_below(&rng, 2), count, max_tokens, NULL);
         pthread_mutex_unlock(&c->server->lock);
         t->job.client.id = c->number;
         task_submit(t);
@@ -314,8 +315,8 @@ static void *use_scheduler(void *what)
         if (cancels) bo_scheduler_cancel(c->server->scheduler, &t->job);
         const bo_job_end end = task_wait(t);
         assert_true(end == BO_JOB_LENGTH || (cancels && end == BO_JOB_CANCELED));
-        if (end == BO_JOB_LENGTH) assert_int_equal(t->made_count, most);
-        c->answers++;
+        if (end == BO_JOB_LENGTH) assert_int_equal(t->generated_count, max_tokens);
+        c->finished++;
         task_free(t);
     }
     return NULL;
@@ -334,7 +335,7 @@ static void test_threads(void **state)
     }
     for (size_t i = 0; i < CLIENTS; i++) {
         pthread_join(clients[i].thread, NULL);
-        assert_int_equal(clients[i].answers, 12);
+        assert_int_equal(clients[i].finished, 12);
     }
     server_end(&v);
 }
@@ -348,9 +349,9 @@ typedef struct exhausted {
     bo_counters counters;
 } exhausted;
 
-static bo_status create(void *what)
+static bo_status create(void *arg)
 {
-    exhausted *e = what;
+    exhausted *e = arg;
     bo_scheduler *scheduler;
     const bo_scheduler_desc desc = {.model = e->model,
                                     .slots = 2,
@@ -388,8 +389,8 @@ static void test_exhaustion(void **state)
     server v;
     server_create(&v, s->context, s->model, (bo_scheduler_desc){.slots = 2});
     bo_scheduler_destroy(v.scheduler);
-    bo_context_destroy(v.own);
-    v.own = counting_context(&counted, 1);
+    bo_context_destroy(v.scheduler_context);
+    v.scheduler_context = counting_context(&counted, 1);
     const bo_scheduler_desc desc = {.model = s->model,
                                     .slots = 2,
                                     .queue = 5,
@@ -397,7 +398,7 @@ static void test_exhaustion(void **state)
                                     .counters = &v.counters,
                                     .stop = test_stops,
                                     .user = &v};
-    assert_ok(v.own, bo_scheduler_create(v.own, &desc, &v.scheduler));
+    assert_ok(v.scheduler_context, bo_scheduler_create(v.scheduler_context, &desc, &v.scheduler));
     server_run(&v);
     size_t failures = 0;
     bool reached = true;

@@ -18,7 +18,7 @@ enum { JOBS = 12 };
 static task *crowd_task(server *s, size_t i)
 {
     static const size_t lengths[JOBS] = {1, 2, 300, 17, 513, 5, 256, 257, 40, 258, 3, 600};
-    int32_t prompt[MOST_PROMPT];
+    int32_t prompt[MAX_PROMPT];
     test_text(i, lengths[i], prompt);
     task *t = task_create(s, prompt, lengths[i], 3 + 7 * i % 23, NULL);
     t->job.client.id = i % 4;
@@ -31,12 +31,12 @@ static void check_kind(bo_context *context, const char *kind)
 {
     bo_model *model = model_of(context, kind);
     server alone, crowd;
-    task *one[JOBS], *others[JOBS];
+    task *one[JOBS], *crowded[JOBS];
     server_start(&alone, context, model, (bo_scheduler_desc){.slots = 1});
     for (size_t i = 0; i < JOBS; i++) {
         one[i] = crowd_task(&alone, i);
         assert_int_equal(task_finish(one[i]), BO_JOB_LENGTH);
-        assert_int_equal(one[i]->made_count, one[i]->job.max_tokens);
+        assert_int_equal(one[i]->generated_count, one[i]->job.max_tokens);
         assert_int_equal(one[i]->job.cached, 0);
         if (i % 3 != 2) task_check(kind, one[i], NULL, 0);
     }
@@ -52,24 +52,24 @@ static void check_kind(bo_context *context, const char *kind)
         order[k] = swap;
     }
     for (size_t i = 0; i < JOBS; i++) {
-        others[order[i]] = crowd_task(&crowd, order[i]);
-        task_submit(others[order[i]]);
-        if (i % 4 == 3) task_wait(others[order[i - 3]]);
+        crowded[order[i]] = crowd_task(&crowd, order[i]);
+        task_submit(crowded[order[i]]);
+        if (i % 4 == 3) task_wait(crowded[order[i - 3]]);
     }
     for (size_t i = 0; i < JOBS; i++) {
-        assert_int_equal(task_wait(others[i]), BO_JOB_LENGTH);
-        assert_int_equal(others[i]->made_count, one[i]->made_count);
-        for (size_t k = 0; k < one[i]->made_count; k++)
-            if (others[i]->made[k] != one[i]->made[k] || others[i]->logprobs[k] != one[i]->logprobs[k])
+        assert_int_equal(task_wait(crowded[i]), BO_JOB_LENGTH);
+        assert_int_equal(crowded[i]->generated_count, one[i]->generated_count);
+        for (size_t k = 0; k < one[i]->generated_count; k++)
+            if (crowded[i]->generated[k] != one[i]->generated[k] || crowded[i]->logprobs[k] != one[i]->logprobs[k])
                 fail_msg("%s: job %zu, token %zu: %d (%.9g) in a crowd, %d (%.9g) alone", kind, i, k,
-                         (int)others[i]->made[k], (double)others[i]->logprobs[k], (int)one[i]->made[k],
+                         (int)crowded[i]->generated[k], (double)crowded[i]->logprobs[k], (int)one[i]->generated[k],
                          (double)one[i]->logprobs[k]);
     }
     server_end(&crowd);
     server_destroy(&alone);
     for (size_t i = 0; i < JOBS; i++) {
         task_free(one[i]);
-        task_free(others[i]);
+        task_free(crowded[i]);
     }
     bo_model_destroy(model);
 }
@@ -89,7 +89,7 @@ static void check_cache(bo_context *context, const char *kind)
     enum { LENGTH = 300, MADE = 40, MORE = 5, PART = 100 };
     bo_model *model = model_of(context, kind);
     server s;
-    int32_t prompt[MOST_PROMPT];
+    int32_t prompt[MAX_PROMPT];
     server_start(&s, context, model, (bo_scheduler_desc){.memory_bytes = 1 << 26});
     test_text(1, LENGTH, prompt);
     task *first = task_create(&s, prompt, LENGTH, MADE, NULL), *again = task_create(&s, prompt, LENGTH, MADE, NULL);
@@ -101,7 +101,7 @@ static void check_cache(bo_context *context, const char *kind)
     assert_int_equal(again->job.cached, LENGTH - 1);
     task_check(kind, again, NULL, 0);
     /* the conversation goes on: the answer is cached, too, except its last token, which was not read */
-    memcpy(prompt + LENGTH, first->made, MADE * sizeof *prompt);
+    memcpy(prompt + LENGTH, first->generated, MADE * sizeof *prompt);
     test_text(2, MORE, prompt + LENGTH + MADE);
     task *next = task_create(&s, prompt, LENGTH + MADE + MORE, MADE, NULL);
     task_finish(next);
@@ -178,7 +178,7 @@ static void check_states(bo_context *context, const char *kind)
     enum { LENGTH = 290, MADE = 6, MORE = 33 };
     bo_model *model = model_of(context, kind);
     server s;
-    int32_t text[MOST_PROMPT], prompt[MOST_PROMPT];
+    int32_t text[MAX_PROMPT], prompt[MAX_PROMPT];
     server_start(&s, context, model, (bo_scheduler_desc){.memory_bytes = 0});
     test_text(5, LENGTH, text);
     task *one = task_create(&s, text, LENGTH, MADE, NULL);
@@ -187,20 +187,20 @@ static void check_states(bo_context *context, const char *kind)
     assert_non_null(one->job.state);
     assert_int_equal(one->job.state->tokens, LENGTH + MADE - 1);
     assert_int_equal(one->job.state->pending_count, 1);
-    assert_int_equal(one->job.state->pending[0], one->made[MADE - 1]);
+    assert_int_equal(one->job.state->pending[0], one->generated[MADE - 1]);
     bo_prefix prefix = one->chain[LENGTH];
     for (size_t i = 0; i + 1 < MADE; i++)
-        prefix = bo_prefix_next(bo_store_secret(bo_scheduler_store(s.scheduler)), prefix, one->made[i]);
+        prefix = bo_prefix_next(bo_store_secret(bo_scheduler_store(s.scheduler)), prefix, one->generated[i]);
     assert_true(bo_prefix_equal(one->job.state->prefix, prefix));
-    memcpy(text + LENGTH, one->made, MADE * sizeof *text);
+    memcpy(text + LENGTH, one->generated, MADE * sizeof *text);
     /* the second part only reads */
-    prompt[0] = one->made[MADE - 1];
+    prompt[0] = one->generated[MADE - 1];
     test_text(6, MORE, prompt + 1);
     memcpy(text + LENGTH + MADE, prompt + 1, MORE * sizeof *text);
     task *two = task_create(&s, prompt, 1 + MORE, 0, one->job.state);
     two->job.keep_state = true;
     assert_int_equal(task_finish(two), BO_JOB_LENGTH);
-    assert_int_equal(two->made_count, 0);
+    assert_int_equal(two->generated_count, 0);
     assert_int_equal(two->job.state->tokens, LENGTH + MADE + MORE - 1);
     assert_int_equal(two->job.state->pending[0], text[LENGTH + MADE + MORE - 1]);
     task *three = task_create(&s, two->job.state->pending, 1, 20, two->job.state);
@@ -209,14 +209,14 @@ static void check_states(bo_context *context, const char *kind)
     /* the state is not changed by its use */
     task *again = task_create(&s, two->job.state->pending, 1, 20, two->job.state);
     task_finish(again);
-    assert_memory_equal(again->made, three->made, sizeof again->made);
+    assert_memory_equal(again->generated, three->generated, sizeof again->generated);
     /* without interruption: the same tokens */
-    task *whole = task_create(&s, text, LENGTH + MADE + MORE, 20, NULL);
-    task_finish(whole);
-    task_check(kind, whole, NULL, 0);
-    for (size_t i = 0; i < 20; i++) assert_int_equal(whole->made[i], three->made[i]);
+    task *uninterrupted = task_create(&s, text, LENGTH + MADE + MORE, 20, NULL);
+    task_finish(uninterrupted);
+    task_check(kind, uninterrupted, NULL, 0);
+    for (size_t i = 0; i < 20; i++) assert_int_equal(uninterrupted->generated[i], three->generated[i]);
     server_end(&s);
-    task *const all[] = {one, two, three, again, whole};
+    task *const all[] = {one, two, three, again, uninterrupted};
     for (size_t i = 0; i < 5; i++) task_free(all[i]);
     bo_model_destroy(model);
 }
@@ -261,15 +261,15 @@ static void test_kept_once(void **state)
     bo_model *model = model_of(context, "favor");
     server s;
     int32_t prompt[LENGTH];
-    bo_store_figures figures;
+    bo_store_stats stats;
     test_text(4, LENGTH, prompt);
     server_start(&s, context, model, (bo_scheduler_desc){.memory_bytes = 1 << 24});
-    for (size_t most = 0; most < 2; most++) {
-        task *t = task_create(&s, prompt, LENGTH, most, NULL);
+    for (size_t max_tokens = 0; max_tokens < 2; max_tokens++) {
+        task *t = task_create(&s, prompt, LENGTH, max_tokens, NULL);
         t->job.keep_state = true;
         assert_int_equal(task_finish(t), BO_JOB_LENGTH);
-        bo_store_measure(bo_scheduler_store(s.scheduler), &figures);
-        assert_int_equal(figures.prefixes, most);
+        bo_store_get_stats(bo_scheduler_store(s.scheduler), &stats);
+        assert_int_equal(stats.prefixes, max_tokens);
         assert_int_equal(t->job.cached, 0);
         task_free(t);
     }
@@ -301,7 +301,7 @@ static void test_bad_states(void **state)
     for (int i = 0; i < 2; i++) {
         assert_int_equal(task_finish(bad[i]), BO_JOB_BAD_STATE);
         assert_true(strlen(bad[i]->job.message) > 10);
-        assert_int_equal(bad[i]->made_count, 0);
+        assert_int_equal(bad[i]->generated_count, 0);
         task_free(bad[i]);
     }
     assert_int_equal(task_wait(good), BO_JOB_LENGTH);
@@ -319,8 +319,8 @@ static void test_bad_states(void **state)
 static void check_embedding(bo_context *context, const char *kind, server *s, size_t count)
 {
     enum { WIDTH = 16 };
-    static float hidden[MOST_PROMPT * WIDTH];
-    int32_t prompt[MOST_PROMPT];
+    static float hidden[MAX_PROMPT * WIDTH];
+    int32_t prompt[MAX_PROMPT];
     double embedding[WIDTH] = {0}, expected[WIDTH] = {0};
     bo_session *session;
     test_text(count, count, prompt);
@@ -329,7 +329,7 @@ static void check_embedding(bo_context *context, const char *kind, server *s, si
     t->job.embedding = embedding;
     assert_int_equal(task_finish(t), BO_JOB_LENGTH);
     assert_int_equal(t->job.cached, 0);
-    const bo_session_desc desc = {.capacity = MOST_PROMPT};
+    const bo_session_desc desc = {.capacity = MAX_PROMPT};
     assert_ok(context, bo_session_create(context, s->model, &desc, &session));
     assert_ok(context, bo_session_read(context, session,
                                        &(bo_session_reading){.ids = prompt, .count = count, .hidden = hidden}));
@@ -344,8 +344,8 @@ static void check_embedding(bo_context *context, const char *kind, server *s, si
 
 static void check_scores(bo_context *context, const char *kind, server *s, size_t count)
 {
-    int32_t prompt[MOST_PROMPT + 1];
-    float losses[MOST_PROMPT];
+    int32_t prompt[MAX_PROMPT + 1];
+    float losses[MAX_PROMPT];
     bo_session *session;
     test_text(count + 1, count, prompt);
     task *t = task_create(s, prompt, count, 4, NULL);
@@ -353,7 +353,7 @@ static void check_scores(bo_context *context, const char *kind, server *s, size_
     t->job.top = 2;
     assert_int_equal(task_finish(t), BO_JOB_LENGTH);
     assert_int_equal(t->scored_count, count - 1); /* nothing precedes the first token */
-    const bo_session_desc desc = {.capacity = MOST_PROMPT};
+    const bo_session_desc desc = {.capacity = MAX_PROMPT};
     assert_ok(context, bo_session_create(context, s->model, &desc, &session));
     if (count > 1)
         assert_ok(context,
@@ -407,18 +407,18 @@ static void test_ends(void **state)
     size_t at = 1; /* a token that occurs for the first time at `at` */
     for (bool again = true; again; at += again) {
         again = false;
-        for (size_t i = 0; i < at; i++) again |= plain->made[i] == plain->made[at];
+        for (size_t i = 0; i < at; i++) again |= plain->generated[i] == plain->generated[at];
         if (at + 1 == MADE) break;
     }
-    const int32_t end = plain->made[at];
+    const int32_t end = plain->generated[at];
     for (int keep = 0; keep < 2; keep++) { /* an end token is not reported; the state has it if it is wanted */
         task *t = task_create(&s, prompt, LENGTH, MADE, NULL);
         t->job.end_token = end;
         t->job.keep_state = true;
         t->job.keep_end = keep;
         assert_int_equal(task_finish(t), BO_JOB_STOP);
-        assert_int_equal(t->made_count, at);
-        assert_memory_equal(t->made, plain->made, at * sizeof *t->made);
+        assert_int_equal(t->generated_count, at);
+        assert_memory_equal(t->generated, plain->generated, at * sizeof *t->generated);
         assert_int_equal(t->job.state->tokens, LENGTH + at);
         assert_int_equal(t->job.state->pending_count, keep);
         if (keep) assert_int_equal(t->job.state->pending[0], end);
@@ -428,20 +428,20 @@ static void test_ends(void **state)
     ignoring->job.end_token = end;
     ignoring->job.ignore_end = true;
     assert_int_equal(task_finish(ignoring), BO_JOB_LENGTH);
-    assert_memory_equal(ignoring->made, plain->made, sizeof plain->made);
+    assert_memory_equal(ignoring->generated, plain->generated, sizeof plain->generated);
     task *stopped = task_create(&s, prompt, LENGTH, MADE, NULL); /* the receiver wants no more: its last token counts */
     stopped->stop_after = 3;
     stopped->job.keep_state = true;
     assert_int_equal(task_finish(stopped), BO_JOB_STOP);
-    assert_int_equal(stopped->made_count, 3);
+    assert_int_equal(stopped->generated_count, 3);
     assert_int_equal(stopped->job.state->tokens, LENGTH + 2);
-    assert_int_equal(stopped->job.state->pending[0], plain->made[2]);
+    assert_int_equal(stopped->job.state->pending[0], plain->generated[2]);
     task *biased = task_create(&s, prompt, LENGTH, MADE, NULL);
     biased->job.biases = &(bo_bias){7, 100};
     biased->job.bias_count = 1;
     biased->job.frequency_penalty = 2;
     task_finish(biased);
-    for (size_t i = 0; i < MADE; i++) assert_int_equal(biased->made[i], 7);
+    for (size_t i = 0; i < MADE; i++) assert_int_equal(biased->generated[i], 7);
     server_end(&s);
     task *const all[] = {plain, ignoring, stopped, biased};
     for (size_t i = 0; i < 4; i++) task_free(all[i]);
@@ -460,7 +460,7 @@ static void test_capacity(void **state)
     int32_t prompt[CAPACITY + 1];
     test_text(1, CAPACITY + 1, prompt);
     server_start(&s, context, model, (bo_scheduler_desc){.capacity = CAPACITY, .memory_bytes = 1 << 24});
-    assert_int_equal(bo_scheduler_most_tokens(s.scheduler), CAPACITY);
+    assert_int_equal(bo_scheduler_max_tokens(s.scheduler), CAPACITY);
     for (size_t count = 1; count <= CAPACITY + 1; count += count < 40 ? 13 : 1) {
         task *t = task_create(&s, prompt, count, 100, NULL);
         t->job.keep_state = true;
@@ -470,7 +470,7 @@ static void test_capacity(void **state)
             assert_non_null(strstr(t->job.message, "maximum of 50 tokens"));
         } else { /* the last token is not read, so that there is one more than the capacity */
             assert_int_equal(end, BO_JOB_LENGTH);
-            assert_int_equal(t->made_count, CAPACITY - count + 1);
+            assert_int_equal(t->generated_count, CAPACITY - count + 1);
             assert_int_equal(t->job.state->tokens, CAPACITY);
             task_check("softmax", t, NULL, 0);
             task *more = task_create(&s, t->job.state->pending, 1, 5, t->job.state);

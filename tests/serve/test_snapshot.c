@@ -28,16 +28,16 @@ static int teardown(void **state)
     return 0;
 }
 
-static bo_snapshot *make(bo_context *context, size_t pending, size_t size)
+static bo_snapshot *create_snapshot(bo_context *context, size_t pending, size_t size)
 {
     bo_snapshot from = {.prefix = {{UINT64_C(0x1122334455667788), UINT64_C(0x99aabbccddeeff00)}},
                         .tokens = size ? 1234567 : 0,
                         .pending_count = pending,
-                        .held_count = pending % (BO_SNAPSHOT_HELD + 1),
+                        .partial_count = pending % (BO_SNAPSHOT_PARTIAL + 1),
                         .size = size},
                 *out;
     for (size_t i = 0; i < pending; i++) from.pending[i] = (int32_t)(1000 * i + 7);
-    memcpy(from.held, "\xf0\x9f\x98", from.held_count);
+    memcpy(from.partial, "\xf0\x9f\x98", from.partial_count);
     if (size) from.bytes = bo_alloc(context, size, 1, "test");
     for (size_t i = 0; i < size; i++) ((unsigned char *)from.bytes)[i] = (unsigned char)(i * 29 + 3);
     if (pending == TALKS) {
@@ -68,7 +68,7 @@ static void test_round_trip(void **state)
         for (size_t size = 0; size <= STATE; size += STATE)
             for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
                 for (int hashed = 0; hashed < 2; hashed++) {
-                    bo_snapshot *one = make(context, pending, size), *back;
+                    bo_snapshot *one = create_snapshot(context, pending, size), *back;
                     char id[BO_SNAPSHOT_ID + 1] = "?";
                     void *bytes;
                     size_t length;
@@ -81,8 +81,8 @@ static void test_round_trip(void **state)
                     assert_int_equal(back->tokens, one->tokens);
                     assert_int_equal(back->pending_count, pending);
                     assert_memory_equal(back->pending, one->pending, sizeof one->pending);
-                    assert_int_equal(back->held_count, one->held_count);
-                    assert_memory_equal(back->held, one->held, sizeof one->held);
+                    assert_int_equal(back->partial_count, one->partial_count);
+                    assert_memory_equal(back->partial, one->partial, sizeof one->partial);
                     assert_true(bo_prefix_equal(back->prefix, hashed ? one->prefix : bo_prefix_of_nothing()));
                     assert_int_equal(back->size, size);
                     assert_int_equal(back->bytes == NULL, size == 0);
@@ -105,7 +105,7 @@ static void test_format(void **state)
     unsigned char expected[BO_SNAPSHOT_HEADER + 8 + 2 + 3] =
         "BOSTATE1\2\0\0\0\2\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11\x00\xff\xee\xdd\xcc\xbb\xaa\x99"
         "\x87\xd6\x12\0\0\0\0\0\3\0\0\0\0\0\0\0........\2\xf0\x9f\0\0\0\0\0\x07\0\0\0\xef\x03\0\0id\x03\x20\x3d";
-    bo_snapshot *one = make(context, 2, 3);
+    bo_snapshot *one = create_snapshot(context, 2, 3);
     void *bytes;
     size_t size;
     seal(expected, sizeof expected);
@@ -122,13 +122,13 @@ static void test_format(void **state)
     bo_snapshot_release(one);
 }
 
-static void refuse(bo_context *context, const unsigned char *bytes, size_t size, const char *words)
+static void refuse(bo_context *context, const unsigned char *bytes, size_t size, const char *message)
 {
     char id[BO_SNAPSHOT_ID + 1];
     bo_snapshot *out = (bo_snapshot *)&id;
     unsigned char *exact = malloc(size ? size : 1); /* a block of this size, so that ASan finds reads behind it */
     memcpy(exact, bytes, size);
-    assert_fails(context, BO_FORMAT, words, bo_snapshot_read(context, "here", exact, size, id, &out));
+    assert_fails(context, BO_FORMAT, message, bo_snapshot_read(context, "here", exact, size, id, &out));
     assert_fails(context, BO_FORMAT, "here: ", bo_snapshot_read(context, "here", exact, size, id, &out));
     assert_null(out);
     free(exact);
@@ -136,7 +136,7 @@ static void refuse(bo_context *context, const unsigned char *bytes, size_t size,
 
 static void check_damaged(bo_context *context, size_t pending)
 {
-    bo_snapshot *one = make(context, pending, STATE);
+    bo_snapshot *one = create_snapshot(context, pending, STATE);
     unsigned char *bytes;
     void *written;
     size_t size;
@@ -193,11 +193,11 @@ static void test_hostile(void **state)
                    {40, STATE - 1, 8},
                    {40, UINT64_C(1) << 63, 8},
                    {40, 0, 8},
-                   {56, BO_SNAPSHOT_HELD + 1, 1},
+                   {56, BO_SNAPSHOT_PARTIAL + 1, 1},
                    {56, 255, 1},
                    {60, 1, 1},
                    {63, 1, 1}};
-    bo_snapshot *one = make(context, 3, STATE);
+    bo_snapshot *one = create_snapshot(context, 3, STATE);
     void *bytes;
     size_t size;
     assert_ok(context, bo_snapshot_write(context, one, "name", true, &bytes, &size));
@@ -211,7 +211,7 @@ static void test_hostile(void **state)
         free(hostile);
     }
     /* messages with a NUL */
-    bo_snapshot *talk = make(context, TALKS, STATE);
+    bo_snapshot *talk = create_snapshot(context, TALKS, STATE);
     void *text;
     size_t length;
     assert_ok(context, bo_snapshot_write(context, talk, "name", true, &text, &length));
@@ -233,7 +233,7 @@ static void test_owners(void **state)
 {
     setting *s = *state;
     const size_t live = s->counted.live;
-    bo_snapshot *one = make(s->context, 0, STATE);
+    bo_snapshot *one = create_snapshot(s->context, 0, STATE);
     assert_ptr_equal(bo_snapshot_share(one), one);
     assert_null(bo_snapshot_share(NULL));
     bo_snapshot_release(NULL);
@@ -243,9 +243,9 @@ static void test_owners(void **state)
     assert_int_equal(s->counted.live, live);
 }
 
-static bo_status write_and_read(void *what)
+static bo_status write_and_read(void *arg)
 {
-    setting *s = what;
+    setting *s = arg;
     bo_context *context = s->context;
     bo_snapshot from = {.tokens = 5, .size = STATE}, *one = NULL, *back = NULL;
     char id[BO_SNAPSHOT_ID + 1];

@@ -11,7 +11,7 @@ typedef struct setting {
     bo_store *store;
 } setting;
 
-static size_t whole(size_t size)
+static size_t stored_size(size_t size)
 {
     return BO_SNAPSHOT_OVERHEAD + size;
 }
@@ -26,7 +26,8 @@ static int setup(void **state)
 /* A store with room for this many states of SIZE bytes, and a little more. */
 static bo_store *open_store(setting *s, size_t states)
 {
-    const bo_store_desc desc = {.memory_bytes = states * whole(SIZE) + SIZE / 2, .accepts = test_accepts, .user = "A"};
+    const bo_store_desc desc = {
+        .memory_bytes = states * stored_size(SIZE) + SIZE / 2, .accepts = test_accepts, .user = "A"};
     assert_ok(s->context, bo_store_create(s->context, &desc, &s->store));
     return s->store;
 }
@@ -64,13 +65,13 @@ static void test_longest(void **state)
         assert_int_equal(index, expected - 1);
         bo_snapshot_release(found);
     }
-    const bo_store_figures figures = test_figures(store);
-    assert_int_equal(figures.hits, TOKENS - 2);
-    assert_int_equal(figures.misses, 2 + 3);
-    assert_int_equal(figures.prefixes, 2);
-    assert_int_equal(figures.kept, 0);
-    assert_int_equal(figures.memory_bytes, 2 * whole(SIZE));
-    assert_int_equal(figures.disk_bytes, 0);
+    const bo_store_stats stats = test_stats(store);
+    assert_int_equal(stats.hits, TOKENS - 2);
+    assert_int_equal(stats.misses, 2 + 3);
+    assert_int_equal(stats.prefixes, 2);
+    assert_int_equal(stats.kept, 0);
+    assert_int_equal(stats.memory_bytes, 2 * stored_size(SIZE));
+    assert_int_equal(stats.disk_bytes, 0);
     /* the hash of a text is not the key of a kept state */
     assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "a"));
 }
@@ -89,7 +90,7 @@ static void test_eviction(void **state)
     assert_true(test_is_cached(s->context, store, 3, SIZE));
     assert_true(test_is_cached(s->context, store, 4, SIZE));
     assert_true(test_is_cached(s->context, store, 5, SIZE));
-    assert_int_equal(test_figures(store).evictions, 2);
+    assert_int_equal(test_stats(store).evictions, 2);
     /* one large state takes the place of several */
     test_cache(s->context, store, 6, 2 * SIZE);
     assert_true(test_is_cached(s->context, store, 6, 2 * SIZE));
@@ -101,7 +102,7 @@ static void test_eviction(void **state)
     assert_false(test_is_cached(s->context, store, 7, 4 * SIZE));
     assert_true(test_is_cached(s->context, store, 6, 2 * SIZE));
     assert_true(test_is_cached(s->context, store, 5, SIZE));
-    assert_int_equal(test_figures(store).evictions, 4);
+    assert_int_equal(test_stats(store).evictions, 4);
 }
 
 /* A snapshot that is in use outlives its eviction. */
@@ -131,31 +132,31 @@ static void test_kept(void **state)
     }
     assert_true(test_is_kept(s->context, store, "a", 1, SIZE));
     assert_true(test_is_kept(s->context, store, "b", 2, SIZE));
-    assert_int_equal(test_figures(store).kept, 2);
-    assert_int_equal(test_figures(store).prefixes, 1);
+    assert_int_equal(test_stats(store).kept, 2);
+    assert_int_equal(test_stats(store).prefixes, 1);
     /* kept states fill the budget: a further one is refused, and nothing changes */
     assert_true(test_keep(s->context, store, "c", 3, SIZE));
-    assert_int_equal(test_figures(store).prefixes, 0);
+    assert_int_equal(test_stats(store).prefixes, 0);
     assert_false(test_keep(s->context, store, "d", 4, SIZE));
     assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "d"));
     test_cache(s->context, store, 20, SIZE);
     assert_false(test_is_cached(s->context, store, 20, SIZE));
-    assert_int_equal(test_figures(store).memory_bytes, 3 * whole(SIZE));
-    assert_int_equal(test_figures(store).evictions, 6);
+    assert_int_equal(test_stats(store).memory_bytes, 3 * stored_size(SIZE));
+    assert_int_equal(test_stats(store).evictions, 6);
     /* an id is replaced in place, also in a full store, but not by more than fits */
     assert_true(test_keep(s->context, store, "b", 5, SIZE));
     assert_true(test_is_kept(s->context, store, "b", 5, SIZE));
     assert_true(test_keep(s->context, store, "b", 6, SIZE / 2));
     assert_false(test_keep(s->context, store, "b", 7, 2 * SIZE));
     assert_true(test_is_kept(s->context, store, "b", 6, SIZE / 2));
-    assert_int_equal(test_figures(store).kept, 3);
-    assert_int_equal(test_figures(store).memory_bytes, 2 * whole(SIZE) + whole(SIZE / 2));
+    assert_int_equal(test_stats(store).kept, 3);
+    assert_int_equal(test_stats(store).memory_bytes, 2 * stored_size(SIZE) + stored_size(SIZE / 2));
     assert_true(bo_store_drop(store, bo_prefix_of_nothing(), "a"));
     assert_false(bo_store_drop(store, bo_prefix_of_nothing(), "a"));
     assert_false(bo_store_drop(store, bo_prefix_of_nothing(), "x"));
     assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "a"));
     assert_true(test_keep(s->context, store, "d", 4, SIZE));
-    assert_int_equal(test_figures(store).kept, 3);
+    assert_int_equal(test_stats(store).kept, 3);
 }
 
 /* A state that cannot be kept does not empty the cache. */
@@ -169,7 +170,7 @@ static void test_refused_keep(void **state)
     assert_false(test_keep(s->context, store, "b", 4, 3 * SIZE));
     assert_true(test_is_cached(s->context, store, 2, SIZE));
     assert_true(test_is_cached(s->context, store, 3, SIZE));
-    assert_int_equal(test_figures(store).evictions, 0);
+    assert_int_equal(test_stats(store).evictions, 0);
 }
 
 static void test_no_budget(void **state)
@@ -180,7 +181,7 @@ static void test_no_budget(void **state)
     test_cache(s->context, s->store, 1, SIZE);
     assert_false(test_is_cached(s->context, s->store, 1, SIZE));
     assert_false(test_keep(s->context, s->store, "a", 1, SIZE));
-    assert_int_equal(test_figures(s->store).memory_bytes, 0);
+    assert_int_equal(test_stats(s->store).memory_bytes, 0);
 }
 
 /* More entries than the table has at first, and random calls against a list that is kept by hand. */
@@ -197,7 +198,7 @@ static void test_many(void **state)
         bo_store_cache(s->context, store, snapshot);
         bo_snapshot_release(snapshot);
     }
-    assert_int_equal(test_figures(store).prefixes, COUNT);
+    assert_int_equal(test_stats(store).prefixes, COUNT);
     for (size_t i = 0; i < COUNT; i++) {
         bo_snapshot *found = bo_store_find(s->context, store, all, i + 1, &index);
         test_check(found, (int32_t)i, 50);
@@ -210,10 +211,10 @@ static void test_many(void **state)
 /* The order of eviction is that of last use in a long random sequence of calls. */
 static void test_order(void **state)
 {
-    enum { ROOM = 5, TEXTS = 12, CALLS = 2000 };
+    enum { CAPACITY = 5, TEXTS = 12, CALLS = 2000 };
     setting *s = *state;
-    bo_store *store = open_store(s, ROOM);
-    int32_t order[ROOM + 1], count = 0; /* most recently used first */
+    bo_store *store = open_store(s, CAPACITY);
+    int32_t order[CAPACITY + 1], count = 0; /* most recently used first */
     bo_rng rng = bo_rng_make(9, 9);
     for (int call = 0; call < CALLS; call++) {
         const int32_t number = 1 + (int32_t)bo_rng_below(&rng, TEXTS);
@@ -229,9 +230,9 @@ static void test_order(void **state)
         if (!expected) count++;
         memmove(order + 1, order, (size_t)at * sizeof *order);
         order[0] = number;
-        if (count > ROOM) count = ROOM;
-        assert_int_equal(test_figures(store).prefixes, count);
-        assert_int_equal(test_figures(store).memory_bytes, (size_t)count * whole(SIZE));
+        if (count > CAPACITY) count = CAPACITY;
+        assert_int_equal(test_stats(store).prefixes, count);
+        assert_int_equal(test_stats(store).memory_bytes, (size_t)count * stored_size(SIZE));
     }
 }
 
@@ -247,7 +248,7 @@ static void test_small(void **state)
         snprintf(id, sizeof id, "%d", (int)i);
         assert_true(test_keep(s->context, store, id, i, TINY));
     }
-    const size_t taken = s->counted.bytes - before, counted = test_figures(store).memory_bytes;
+    const size_t taken = s->counted.bytes - before, counted = test_stats(store).memory_bytes;
     if (taken > counted) fail_msg("%d states take %zu bytes and count as %zu", COUNT, taken, counted);
 }
 
@@ -279,16 +280,16 @@ static void test_many_kept(void **state)
         if (kept < PART) first = fmin(first, seconds);
         if (kept >= COUNT - PART) last = fmin(last, seconds);
     }
-    assert_int_equal(test_figures(s->store).kept, COUNT);
+    assert_int_equal(test_stats(s->store).kept, COUNT);
     if (last > 8 * first) fail_msg("%g s at first, %g s with %d states", first, last, COUNT);
 }
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
-static void *use_store(void *what)
+static void *use_store(void *arg)
 {
     enum { CALLS = 400 };
-    bo_store *store = what;
+    bo_store *store = arg;
     bo_context *context = test_context(1);
     bo_rng rng = bo_rng_make((uint64_t)(uintptr_t)&context, 1);
     for (int call = 0; call < CALLS; call++) {
@@ -311,7 +312,7 @@ static void *use_store(void *what)
             test_is_kept(context, store, id, number % 3, SIZE);
             if (number == 1) bo_store_drop(store, bo_prefix_of_nothing(), id);
         }
-        assert_true(test_figures(store).memory_bytes <= 5 * whole(SIZE) + SIZE / 2);
+        assert_true(test_stats(store).memory_bytes <= 5 * stored_size(SIZE) + SIZE / 2);
     }
     bo_context_destroy(context);
     return NULL;
@@ -325,14 +326,14 @@ static void test_threads(void **state)
     bo_store *store = open_store(s, 5);
     for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, use_store, store), 0);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
-    assert_true(test_figures(store).hits > 0);
+    assert_true(test_stats(store).hits > 0);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static bo_status use_once(void *what)
+static bo_status use_once(void *arg)
 {
-    setting *s = what;
+    setting *s = arg;
     const bo_store_desc desc = {.memory_bytes = 100 * SIZE, .accepts = test_accepts, .user = "A"};
     bo_store *store;
     bool full;
@@ -348,7 +349,7 @@ static bo_status use_once(void *what)
     if (status == BO_OK) assert_false(full);
     if (status == BO_OK) assert_true(bo_store_drop(store, bo_prefix_of_nothing(), "a"));
     if (snapshot) bo_store_cache(s->context, store, snapshot); /* without memory it is not cached */
-    assert_int_equal(test_figures(store).kept, 0);
+    assert_int_equal(test_stats(store).kept, 0);
     bo_snapshot_release(snapshot);
     bo_store_destroy(store);
     return status;

@@ -122,17 +122,17 @@ static void test_reopened(void **state)
     assert_int_equal(count_files(s, "k-", ".state", NULL), 1);
     store = open_store(s, plenty);
     assert_memory_equal(&secret, bo_store_secret(store), sizeof secret);
-    bo_store_figures figures = test_figures(store);
-    assert_int_equal(figures.prefixes, 2);
-    assert_int_equal(figures.kept, 1);
-    assert_int_equal(figures.memory_bytes, 0);
-    assert_int_equal(figures.disk_bytes, 3 * BLOCK);
-    assert_int_equal(figures.discarded + figures.foreign, 0);
+    bo_store_stats stats = test_stats(store);
+    assert_int_equal(stats.prefixes, 2);
+    assert_int_equal(stats.kept, 1);
+    assert_int_equal(stats.memory_bytes, 0);
+    assert_int_equal(stats.disk_bytes, 3 * BLOCK);
+    assert_int_equal(stats.discarded + stats.foreign, 0);
     assert_true(test_is_cached(s->context, store, 1, SIZE));
     assert_true(test_is_cached(s->context, store, 2, SIZE));
     assert_false(test_is_cached(s->context, store, 3, SIZE));
     assert_true(test_is_kept(s->context, store, "a", 3, SIZE));
-    assert_int_equal(test_figures(store).memory_bytes, 3 * (BO_SNAPSHOT_OVERHEAD + SIZE));
+    assert_int_equal(test_stats(store).memory_bytes, 3 * (BO_SNAPSHOT_OVERHEAD + SIZE));
     assert_true(bo_store_drop(store, bo_prefix_of_nothing(), "a"));
     assert_int_equal(count_files(s, "k-", ".state", NULL), 0);
     store = open_store(s, plenty);
@@ -148,10 +148,10 @@ static void test_exact_budget(void **state)
     bo_store_desc desc = plenty;
     desc.disk_bytes = 3 * BLOCK;
     store = open_store(s, desc);
-    assert_int_equal(test_figures(store).prefixes, 3);
+    assert_int_equal(test_stats(store).prefixes, 3);
     desc.disk_bytes--;
     store = open_store(s, desc);
-    assert_int_equal(test_figures(store).prefixes, 2);
+    assert_int_equal(test_stats(store).prefixes, 2);
     assert_int_equal(count_files(s, "p-", ".state", NULL), 2);
 }
 
@@ -195,12 +195,12 @@ static void test_damaged(void **state)
     assert_int_equal(count_files(s, "k-", ".state", path), 2);
     assert_int_equal(truncate(path, 100), 0);
     store = open_store(s, plenty);
-    bo_store_figures figures = test_figures(store);
-    assert_int_equal(figures.discarded, 2);
-    assert_int_equal(figures.prefixes, 0);
-    assert_int_equal(figures.kept, 1);
+    bo_store_stats stats = test_stats(store);
+    assert_int_equal(stats.discarded, 2);
+    assert_int_equal(stats.prefixes, 0);
+    assert_int_equal(stats.kept, 1);
     assert_int_equal(count_files(s, "", ".state", path), 1);
-    assert_int_equal(figures.foreign, 0);
+    assert_int_equal(stats.foreign, 0);
 }
 
 /* A file whose name is not that of the state inside is not used. */
@@ -215,9 +215,9 @@ static void test_renamed(void **state)
     path_of(s, "k-00000000000000000000000000000000.state", other);
     assert_int_equal(rename(path, other), 0);
     store = open_store(s, plenty);
-    assert_int_equal(test_figures(store).foreign, 1);
-    assert_int_equal(test_figures(store).kept, 0);
-    assert_int_equal(test_figures(store).disk_bytes, 0);
+    assert_int_equal(test_stats(store).foreign, 1);
+    assert_int_equal(test_stats(store).kept, 0);
+    assert_int_equal(test_stats(store).disk_bytes, 0);
     assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "a"));
     assert_int_equal(count_files(s, "", ".state", NULL), 1);
 }
@@ -233,15 +233,15 @@ static void test_damaged_later(void **state)
     assert_int_equal(count_files(s, "k-", ".state", path), 1);
     damage(path);
     assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "a"));
-    assert_int_equal(test_figures(store).discarded, 1);
-    assert_int_equal(test_figures(store).kept, 0);
-    assert_int_equal(test_figures(store).disk_bytes, 0);
+    assert_int_equal(test_stats(store).discarded, 1);
+    assert_int_equal(test_stats(store).kept, 0);
+    assert_int_equal(test_stats(store).disk_bytes, 0);
     assert_int_equal(count_files(s, "k-", ".state", NULL), 0);
     assert_true(test_keep(s->context, store, "a", 2, SIZE));
     store = open_store(s, plenty);
     assert_int_equal(unlink(path), 0);
     assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "a"));
-    assert_int_equal(test_figures(store).kept, 0);
+    assert_int_equal(test_stats(store).kept, 0);
 }
 
 static void test_foreign(void **state)
@@ -255,19 +255,19 @@ static void test_foreign(void **state)
     assert_ok(s->context, bo_store_keep(s->context, store, bo_prefix_of_nothing(), "b", other, &full));
     bo_snapshot_release(other);
     store = open_store(s, plenty);
-    assert_int_equal(test_figures(store).foreign, 2);
-    assert_int_equal(test_figures(store).prefixes, 1);
-    assert_int_equal(test_figures(store).kept, 0);
-    assert_int_equal(test_figures(store).disk_bytes, BLOCK);
+    assert_int_equal(test_stats(store).foreign, 2);
+    assert_int_equal(test_stats(store).prefixes, 1);
+    assert_int_equal(test_stats(store).kept, 0);
+    assert_int_equal(test_stats(store).disk_bytes, BLOCK);
     assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "b"));
     assert_false(test_is_cached(s->context, store, 2, SIZE));
     assert_int_equal(count_files(s, "", ".state", NULL), 3);
     bo_store_desc desc = plenty; /* the other model finds them again */
     desc.user = "B";
     store = open_store(s, desc);
-    assert_int_equal(test_figures(store).foreign, 1);
-    assert_int_equal(test_figures(store).prefixes, 1);
-    assert_int_equal(test_figures(store).kept, 1);
+    assert_int_equal(test_stats(store).foreign, 1);
+    assert_int_equal(test_stats(store).prefixes, 1);
+    assert_int_equal(test_stats(store).kept, 1);
 }
 
 /* Two models take turns in a directory: each finds what it wrote, although ids and texts are the same. */
@@ -278,8 +278,8 @@ static void test_two_models(void **state)
         for (int32_t model = 0; model < 2; model++) {
             bo_store *store = open_store(s, model ? other_model : plenty);
             /* cached states of the other model are recognized by their content, which is the same here */
-            assert_int_equal(test_figures(store).foreign, round > 0 || model);
-            assert_int_equal(test_figures(store).discarded, 0);
+            assert_int_equal(test_stats(store).foreign, round > 0 || model);
+            assert_int_equal(test_stats(store).discarded, 0);
             assert_int_equal(test_is_kept(s->context, store, "a", 10 + model, SIZE), round > 0);
             assert_int_equal(test_is_cached(s->context, store, 1, SIZE), round > 0);
             assert_true(test_keep(s->context, store, "a", 10 + model, SIZE));
@@ -313,7 +313,7 @@ static void test_other_files(void **state)
     write_text(s, "p-00000000000000000000000000000001.state.part", "BOST");
     write_text(s, "p-00000000000000000000000000000001-00000000000000000000000000000002.state.part", "");
     bo_store *store = open_store(s, plenty);
-    assert_int_equal(test_figures(store).discarded, 3);
+    assert_int_equal(test_stats(store).discarded, 3);
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
         if (!exists(s, left[i])) fail_msg("%s was removed", left[i]);
     assert_int_equal(count_files(s, "", ".part", NULL), 2);
@@ -343,7 +343,7 @@ static void test_kept_at_once(void **state)
         assert_string_equal(id, "name");
         test_check(found, i, SIZE + (size_t)i);
         bo_snapshot_release(found);
-        assert_int_equal(test_figures(store).disk_bytes, BLOCK);
+        assert_int_equal(test_stats(store).disk_bytes, BLOCK);
     }
 }
 
@@ -365,25 +365,25 @@ static void test_beyond_memory(void **state)
             assert_true(waited < 5000);
             usleep(1000);
         }
-        assert_true(test_figures(store).memory_bytes <= desc.memory_bytes);
+        assert_true(test_stats(store).memory_bytes <= desc.memory_bytes);
     }
     store = open_store(s, desc);
-    assert_int_equal(test_figures(store).prefixes, COUNT);
-    assert_int_equal(test_figures(store).kept, COUNT);
+    assert_int_equal(test_stats(store).prefixes, COUNT);
+    assert_int_equal(test_stats(store).kept, COUNT);
     for (int round = 0; round < 2; round++)
         for (int32_t i = 1; i <= COUNT; i++) {
             char id[16];
             snprintf(id, sizeof id, "%d", (int)i);
             assert_true(test_is_cached(s->context, store, i, SIZE));
             assert_true(test_is_kept(s->context, store, id, i, SIZE));
-            assert_true(test_figures(store).memory_bytes <= desc.memory_bytes);
+            assert_true(test_stats(store).memory_bytes <= desc.memory_bytes);
         }
-    assert_int_equal(test_figures(store).evictions, 0);
+    assert_int_equal(test_stats(store).evictions, 0);
     /* a state that is larger than the budget of memory is read from disk each time */
     assert_true(test_keep(s->context, store, "large", 9, 8 * SIZE));
     assert_true(test_is_kept(s->context, store, "large", 9, 8 * SIZE));
     assert_true(test_is_kept(s->context, store, "large", 9, 8 * SIZE));
-    assert_true(test_figures(store).memory_bytes <= desc.memory_bytes);
+    assert_true(test_stats(store).memory_bytes <= desc.memory_bytes);
     assert_int_equal(count_files(s, "", ".state", path), 2 * COUNT + 1);
 }
 
@@ -410,30 +410,30 @@ static void test_disk_budget(void **state)
     bo_store *store = open_store(s, desc);
     for (int32_t i = 1; i <= 6; i++) test_cache(s->context, store, i, SIZE);
     store = open_store(s, desc);
-    assert_int_equal(test_figures(store).prefixes, 4); /* the others are in memory only, which is gone */
-    assert_int_equal(bytes_on_disk(s), test_figures(store).disk_bytes);
+    assert_int_equal(test_stats(store).prefixes, 4); /* the others are in memory only, which is gone */
+    assert_int_equal(bytes_on_disk(s), test_stats(store).disk_bytes);
     assert_true(test_keep(s->context, store, "a", 1, SIZE)); /* kept states take the place of cached ones */
     assert_true(test_keep(s->context, store, "b", 2, SIZE));
-    assert_true(test_figures(store).disk_bytes <= desc.disk_bytes);
-    assert_int_equal(bytes_on_disk(s), test_figures(store).disk_bytes);
-    assert_int_equal(test_figures(store).prefixes, 2);
+    assert_true(test_stats(store).disk_bytes <= desc.disk_bytes);
+    assert_int_equal(bytes_on_disk(s), test_stats(store).disk_bytes);
+    assert_int_equal(test_stats(store).prefixes, 2);
     assert_true(test_keep(s->context, store, "c", 3, SIZE));
     assert_true(test_keep(s->context, store, "d", 4, SIZE));
     assert_false(test_keep(s->context, store, "e", 5, SIZE));
-    assert_int_equal(test_figures(store).prefixes, 0);
-    assert_int_equal(test_figures(store).kept, 4);
+    assert_int_equal(test_stats(store).prefixes, 0);
+    assert_int_equal(test_stats(store).kept, 4);
     assert_true(test_keep(s->context, store, "d", 6, SIZE)); /* replaced in place */
     assert_false(test_keep(s->context, store, "d", 7, BLOCK));
     assert_true(test_is_kept(s->context, store, "d", 6, SIZE));
     assert_true(test_is_kept(s->context, store, "a", 1, SIZE));
-    assert_int_equal(bytes_on_disk(s), test_figures(store).disk_bytes);
+    assert_int_equal(bytes_on_disk(s), test_stats(store).disk_bytes);
     /* a smaller budget after reopening: kept states stay */
     assert_true(bo_store_drop(store, bo_prefix_of_nothing(), "d"));
     test_cache(s->context, store, 1, SIZE);
     desc.disk_bytes = BLOCK;
     store = open_store(s, desc);
-    assert_int_equal(test_figures(store).kept, 3);
-    assert_int_equal(test_figures(store).prefixes, 0);
+    assert_int_equal(test_stats(store).kept, 3);
+    assert_int_equal(test_stats(store).prefixes, 0);
     assert_false(test_keep(s->context, store, "z", 1, SIZE));
     assert_int_equal(count_files(s, "", ".state", NULL), 3);
 }
@@ -500,7 +500,7 @@ static void test_transient(void **state)
         s->counted.fail_at = s->counted.calls + k;
         test_is_cached(s->context, store, 2, SIZE);
         s->counted.fail_at = 0;
-        if (test_figures(store).memory_bytes > 0) break;
+        if (test_stats(store).memory_bytes > 0) break;
     }
     store = open_store(s, plenty);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -510,7 +510,7 @@ static void test_transient(void **state)
     bo_snapshot *found = bo_store_get(s->context, store, bo_prefix_of_nothing(), "a");
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_null(found);
-    assert_int_equal(test_figures(store).discarded, 0);
+    assert_int_equal(test_stats(store).discarded, 0);
     assert_true(test_is_kept(s->context, store, "a", 1, SIZE));
     assert_true(test_is_cached(s->context, store, 2, SIZE));
     /* also at the start */
@@ -556,7 +556,7 @@ static void test_failed_write(void **state)
     assert_false(full);
     assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "b"));
     assert_true(test_is_kept(s->context, store, "a", 1, SIZE));
-    assert_int_equal(test_figures(store).kept, 1);
+    assert_int_equal(test_stats(store).kept, 1);
     assert_ok(s->context, bo_store_keep(s->context, store, bo_prefix_of_nothing(), "a", snapshot, &full));
     assert_true(test_is_kept(s->context, store, "a", 2, SIZE));
     bo_snapshot_release(snapshot);
@@ -573,10 +573,10 @@ typedef struct worker {
     uint64_t seed;
 } worker;
 
-static void *use_store(void *what)
+static void *use_store(void *arg)
 {
     enum { CALLS = 150 };
-    const worker *w = what;
+    const worker *w = arg;
     bo_context *context = test_context(1);
     bo_rng rng = bo_rng_make(w->seed, 1);
     for (int call = 0; call < CALLS; call++) {
@@ -599,10 +599,10 @@ static void *use_store(void *what)
             test_is_kept(context, w->store, id, number % 3, SIZE);
             if (number == 1) bo_store_drop(w->store, bo_prefix_of_nothing(), id);
         }
-        const bo_store_figures figures = test_figures(w->store);
-        assert_true(figures.memory_bytes <= tight.memory_bytes);
-        assert_true(figures.disk_bytes <= tight.disk_bytes);
-        assert_int_equal(figures.discarded, 0);
+        const bo_store_stats stats = test_stats(w->store);
+        assert_true(stats.memory_bytes <= tight.memory_bytes);
+        assert_true(stats.disk_bytes <= tight.disk_bytes);
+        assert_int_equal(stats.discarded, 0);
     }
     bo_context_destroy(context);
     return NULL;
@@ -620,8 +620,8 @@ static void test_threads(void **state)
     }
     for (int i = 0; i < THREADS; i++) pthread_join(workers[i].thread, NULL);
     store = open_store(s, tight);
-    assert_int_equal(test_figures(store).discarded, 0);
-    assert_int_equal(bytes_on_disk(s), test_figures(store).disk_bytes);
+    assert_int_equal(test_stats(store).discarded, 0);
+    assert_int_equal(bytes_on_disk(s), test_stats(store).disk_bytes);
     assert_int_equal(count_files(s, "", ".part", NULL), 0);
 }
 

@@ -64,9 +64,9 @@ static void test_clients(void **state)
         setting s;
         connect_from(&s, cases[i].addresses);
         char byte;
-        assert_int_equal(s.peers[0]->leaving, cases[i].closed);
+        assert_int_equal(s.peers[0]->closing, cases[i].closed);
         assert_int_equal(recv(s.sockets[0][1], &byte, 1, MSG_DONTWAIT), cases[i].closed ? 0 : -1);
-        assert_false(s.peers[1]->leaving || s.peers[2]->leaving);
+        assert_false(s.peers[1]->closing || s.peers[2]->closing);
         disconnect(&s);
     }
 }
@@ -79,8 +79,8 @@ static void test_waiting(void **state)
     setting s;
     (void)state;
     connect_from(&s, same);
-    assert_true(s.peers[0]->leaving && !s.peers[0]->refused);
-    bo_watch_answering(&s.server, s.peers[1], NULL);
+    assert_true(s.peers[0]->closing && !s.peers[0]->refused);
+    bo_watch_responding(&s.server, s.peers[1], NULL);
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     bo_peer *more = bo_watch_add(&s.server, pair[0], NULL);
@@ -88,11 +88,11 @@ static void test_waiting(void **state)
     bo_watch_remove(&s.server, more);
     const struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(same[0])};
     more = bo_watch_add(&s.server, pair[0], (const void *)&address);
-    assert_true(s.peers[2]->leaving && !s.peers[1]->leaving && !more->leaving);
-    bo_watch_answering(&s.server, more, NULL);
+    assert_true(s.peers[2]->closing && !s.peers[1]->closing && !more->closing);
+    bo_watch_responding(&s.server, more, NULL);
     bo_watch_remove(&s.server, s.peers[2]);
     s.peers[2] = bo_watch_add(&s.server, s.sockets[2][0], (const void *)&address);
-    assert_true(s.peers[2]->leaving && s.peers[2]->refused && !s.peers[1]->leaving && !more->leaving);
+    assert_true(s.peers[2]->closing && s.peers[2]->refused && !s.peers[1]->closing && !more->closing);
     bo_watch_remove(&s.server, more);
     close(pair[0]);
     close(pair[1]);

@@ -3,18 +3,18 @@
 #include "transformer.h"
 
 /* The peak of bytes in use over all steps: a lower bound for any plan. */
-static size_t least_bytes(const bo_graph *graph)
+static size_t min_bytes(const bo_graph *graph)
 {
-    size_t most = 0;
+    size_t max_bytes = 0;
     for (size_t s = 0; s < graph->steps.count; s++) {
         size_t now = 0;
         for (uint32_t b = 1; b < graph->pieces.count; b++) {
             const bo_arena_piece *piece = bo_arena_piece_at(graph, b);
             if (piece->home == BO_HOME_ARENA && piece->first <= s && s <= piece->last) now += piece->bytes;
         }
-        if (now > most) most = now;
+        if (now > max_bytes) max_bytes = now;
     }
-    return most;
+    return max_bytes;
 }
 
 static void check_apart(const bo_graph *graph)
@@ -36,15 +36,15 @@ static void check_apart(const bo_graph *graph)
 static size_t planned(transformer *t, bool gradients, bool checkpoint, double excess)
 {
     transformer_plan(t, (bo_graph_compile_desc){.gradients = gradients, .checkpoint = checkpoint});
-    size_t least = least_bytes(t->graph), bytes = bo_graph_describe(t->graph)->bytes;
+    size_t lower = min_bytes(t->graph), bytes = bo_graph_describe(t->graph)->bytes;
     check_apart(t->graph);
-    if (bytes < least || (double)bytes > (double)least * (1 + excess))
+    if (bytes < lower || (double)bytes > (double)lower * (1 + excess))
         fail_msg("%s, %zu layers%s%s: %zu bytes, at least %zu", t->desc->attention, t->desc->layers,
-                 gradients ? ", gradients" : "", checkpoint ? ", checkpoints" : "", bytes, least);
+                 gradients ? ", gradients" : "", checkpoint ? ", checkpoints" : "", bytes, lower);
     return bytes;
 }
 
-static void transformers_take_little_more_than_the_least(void **state)
+static void transformers_take_little_more_than_the_minimum(void **state)
 {
     (void)state;
     static const transformer_desc descs[] = {
@@ -64,7 +64,7 @@ static void transformers_take_little_more_than_the_least(void **state)
     };
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
-        transformer t = transformer_make(context, bo_device_cpu(), &descs[i]);
+        transformer t = transformer_create(context, bo_device_cpu(), &descs[i]);
         size_t inference = planned(&t, false, false, 0.03), all = planned(&t, true, false, 0.03),
                again = planned(&t, true, true, 0.03);
         assert_true(inference <= again && again <= all);
@@ -83,7 +83,7 @@ static void a_checkpointed_layer_costs_one_tensor(void **state)
         .width = 64, .heads = 2, .tokens = 512, .sequences = 1, .vocab = 256, .attention = "softmax"};
     for (size_t i = 0; i < 2; i++) {
         desc.layers = 4 + 4 * i;
-        transformer t = transformer_make(context, bo_device_cpu(), &desc);
+        transformer t = transformer_create(context, bo_device_cpu(), &desc);
         bytes[i] = planned(&t, true, true, 0.05);
         transformer_drop(&t);
     }
@@ -93,7 +93,7 @@ static void a_checkpointed_layer_costs_one_tensor(void **state)
 }
 
 /* Values that wait for backward take half of the memory; the rest, the working set of a few steps, hardly changes. */
-static void waiting_values_take_half(void **state)
+static void rounded_values_take_half(void **state)
 {
     (void)state;
     static const transformer_desc descs[] = {
@@ -102,13 +102,13 @@ static void waiting_values_take_half(void **state)
     };
     bo_context *context = test_context(1);
     for (size_t i = 0; i < 4; i++) {
-        transformer t = transformer_make(context, bo_device_cpu(), &descs[i / 2]);
+        transformer t = transformer_create(context, bo_device_cpu(), &descs[i / 2]);
         bo_graph_compile_desc desc = {.gradients = true, .checkpoint = i % 2};
         double all = (double)planned(&t, true, desc.checkpoint, 0.05);
         desc.bfloat16 = true;
         transformer_plan(&t, desc);
         check_apart(t.graph);
-        assert_true((double)bo_graph_describe(t.graph)->bytes < 1.05 * (double)least_bytes(t.graph));
+        assert_true((double)bo_graph_describe(t.graph)->bytes < 1.05 * (double)min_bytes(t.graph));
         assert_true((double)bo_graph_describe(t.graph)->bytes < (desc.checkpoint ? 0.85 : 0.6) * all);
         desc.gradients = false; /* no value waits */
         transformer_plan(&t, desc);
@@ -122,9 +122,9 @@ static void waiting_values_take_half(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transformers_take_little_more_than_the_least),
+        cmocka_unit_test(transformers_take_little_more_than_the_minimum),
         cmocka_unit_test(a_checkpointed_layer_costs_one_tensor),
-        cmocka_unit_test(waiting_values_take_half),
+        cmocka_unit_test(rounded_values_take_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static bo_value mean_square(fixture *f, bo_value y)
     return bo_graph_loss(f->graph, BO_LOSS_KIND_MSE, y, zero);
 }
 
-static void make_ready(fixture *f, const bo_graph_compile_desc *desc)
+static void prepare(fixture *f, const bo_graph_compile_desc *desc)
 {
     float numbers[SIZE];
     assert_ok(f->context, bo_graph_compile(f->context, f->graph, desc));
@@ -149,7 +149,7 @@ static void gradients_meet_finite_differences(void **state)
         bo_graph_keep_gradient(f.graph, f.x);
         bo_graph_keep_gradient(f.graph, sum);
         bo_graph_compile_desc desc = {.loss = f.loss, .gradients = true, .checkpoint = checkpoint};
-        make_ready(&f, &desc);
+        prepare(&f, &desc);
         run(&f);
         assert_close(bo_graph_describe(f.graph)->flops, 3 * 2 * 3 * SIZE,
                      3 * SIZE * 3); /* in addition to the product */
@@ -207,18 +207,18 @@ static void a_built_in_operation_can_be_rebuilt_to_the_bit(void **state)
 {
     (void)state;
     float values[2][SIZE], dx[2][SIZE], dw[2][SIZE];
-    for (int own = 0; own < 2; own++) {
+    for (int custom = 0; custom < 2; custom++) {
         fixture f = begin(3);
-        bo_value y = own ? bo_graph_apply_custom(f.graph, &product, NULL, 0, 2, (bo_value[]){f.x, f.w})
-                         : bo_graph_multiply(f.graph, f.x, f.w);
+        bo_value y = custom ? bo_graph_apply_custom(f.graph, &product, NULL, 0, 2, (bo_value[]){f.x, f.w})
+                            : bo_graph_multiply(f.graph, f.x, f.w);
         bo_graph_keep(f.graph, y);
         bo_graph_keep_gradient(f.graph, f.x);
         f.loss = mean_square(&f, bo_graph_unary(f.graph, BO_UNARY_TANH, y));
-        make_ready(&f, &(bo_graph_compile_desc){.loss = f.loss, .gradients = true});
+        prepare(&f, &(bo_graph_compile_desc){.loss = f.loss, .gradients = true});
         run(&f);
-        assert_ok(f.context, bo_graph_read(f.context, f.graph, y, values[own]));
-        assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.x, dx[own]));
-        assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.w, dw[own]));
+        assert_ok(f.context, bo_graph_read(f.context, f.graph, y, values[custom]));
+        assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.x, dx[custom]));
+        assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.w, dw[custom]));
         end(&f);
     }
     assert_memory_equal(values[0], values[1], sizeof *values);
@@ -239,7 +239,7 @@ static void kept_gradients_are_nobodys_scratch(void **state)
     bo_graph_keep_gradient(f.graph, f.x);
     bo_graph_keep_gradient(f.graph, y);
     bo_graph_keep_gradient(f.graph, sum);
-    make_ready(&f, &(bo_graph_compile_desc){.loss = f.loss, .gradients = true});
+    prepare(&f, &(bo_graph_compile_desc){.loss = f.loss, .gradients = true});
     for (int again = 0; again < 2; again++) { /* the second run overwrites, it does not add */
         run(&f);
         assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.x, dx));
@@ -259,7 +259,7 @@ static void gradients_of_nothing_are_refused(void **state)
     bo_value unseen = bo_graph_input(f.graph, "unseen", BO_ELEMENT_FLOAT32, 2, 2);
     f.loss = mean_square(&f, f.w);
     bo_graph_compile_desc desc = {.loss = f.loss, .gradients = true};
-    make_ready(&f, &desc);
+    prepare(&f, &desc);
     assert_fails(f.context, BO_INVALID, "keep_gradient", bo_graph_read_gradient(f.context, f.graph, f.x, gradient));
     bo_graph_keep_gradient(f.graph, unseen);
     assert_fails(f.context, BO_INVALID, "does not depend on it", bo_graph_compile(f.context, f.graph, &desc));
@@ -276,7 +276,7 @@ static void gradients_of_nothing_are_refused(void **state)
     desc.loss = f.loss;
     assert_fails(f.context, BO_INVALID, "all are frozen", bo_graph_compile(f.context, f.graph, &desc));
     bo_graph_keep_gradient(f.graph, f.x);
-    make_ready(&f, &desc);
+    prepare(&f, &desc);
     run(&f);
     assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.x, gradient));
     assert_fails(f.context, BO_INVALID, "frozen", bo_weights_get(f.context, f.weights, "w", NULL, gradient));
@@ -301,7 +301,7 @@ static void attributes_grow_with_versions(void **state)
     number(x, SIZE, 1);
     bo_value all[3] = {shorter, nothing, more};
     for (int i = 0; i < 3; i++) bo_graph_keep(f.graph, all[i]);
-    make_ready(&f, &(bo_graph_compile_desc){0});
+    prepare(&f, &(bo_graph_compile_desc){0});
     assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
     for (int i = 0; i < 3; i++) assert_ok(f.context, bo_graph_read(f.context, f.graph, all[i], y[i]));
     for (size_t i = 0; i < SIZE; i++) {
@@ -322,22 +322,24 @@ static void attributes_grow_with_versions(void **state)
 static void any_attributes_are_judged(void **state)
 {
     (void)state;
-    enum { WORDS = 16 };
+    enum { ATTRIBUTE_WORDS = 16 };
     size_t refused = 0, accepted = 0;
     for (int operation = 0; bo_operation_name((bo_operation)operation); operation++)
-        for (size_t word = 0; word <= WORDS + 1; word++)
+        for (size_t changed = 0; changed <= ATTRIBUTE_WORDS + 1; changed++)
             for (size_t count = 0; count <= 8; count++) {
                 const bool points = operation == BO_OPERATION_ATTENTION || operation == BO_OPERATION_FEATURES;
-                uint64_t attributes[WORDS] = {0};
+                uint64_t attributes[ATTRIBUTE_WORDS] = {0};
                 fixture f = begin(1);
                 bo_value ids = bo_graph_input(f.graph, "ids", BO_ELEMENT_INT32, ROWS, 1);
                 bo_value one = bo_graph_input(f.graph, "one", BO_ELEMENT_FLOAT32, 1, COLUMNS);
                 bo_value inputs[8] = {f.x, f.w, one, ids, f.x, f.w, one, ids};
-                if (word % 2) inputs[0] = ids, inputs[1] = f.x;
-                for (size_t i = points; i < WORDS; i++)
-                    if (word == i || word == WORDS) attributes[i] = 0x0101010101010101;
+                if (changed % 2) inputs[0] = ids, inputs[1] = f.x;
+                for (size_t i = points; i < ATTRIBUTE_WORDS; i++)
+                    if (changed == i || changed == ATTRIBUTE_WORDS) attributes[i] = 0x0101010101010101;
                 /* bytes after the struct must be zero, and are refused elsewhere */
-                const size_t bytes = word < WORDS ? 8 * (word + 1) : word == WORDS ? 32 : 0;
+                const size_t bytes = changed < ATTRIBUTE_WORDS    ? 8 * (changed + 1)
+                                     : changed == ATTRIBUTE_WORDS ? 32
+                                                                  : 0;
                 bo_value y = bo_graph_apply(f.graph, (bo_operation)operation, attributes, bytes, count, inputs);
                 bo_status status = bo_graph_compile(f.context, f.graph, &(bo_graph_compile_desc){0});
                 assert_int_equal(status, y ? BO_OK : BO_INVALID);
@@ -350,7 +352,7 @@ static void any_attributes_are_judged(void **state)
 
 /* ---- mistakes ---------------------------------------------------------------------------------------------------- */
 
-static bo_status fails_with_words(bo_context *context, const bo_operation_call *call)
+static bo_status fails_with_message(bo_context *context, const bo_operation_call *call)
 {
     return bo_context_fail(context, BO_NUMERIC, "input of %zu rows is odd", call->in[0].rows);
 }
@@ -408,7 +410,7 @@ static void mistakes_are_sentences(void **state)
 {
     (void)state;
     const struct {
-        const char *words;
+        const char *message;
         size_t inputs;
         bo_operation_desc desc;
     } wrong[] = {
@@ -430,7 +432,7 @@ static void mistakes_are_sentences(void **state)
         for (size_t j = 0; j < 17; j++) inputs[j] = j % 2 ? f.w : f.x;
         bo_graph_scope(f.graph, "layer %d", 3);
         bo_value y = bo_graph_apply_custom(f.graph, &wrong[i].desc, NULL, 0, wrong[i].inputs, inputs);
-        assert_fails(f.context, BO_INVALID, wrong[i].words,
+        assert_fails(f.context, BO_INVALID, wrong[i].message,
                      bo_graph_compile(f.context, f.graph, &(bo_graph_compile_desc){0}));
         assert_true(y == 0 || wrong[i].desc.sizes);
         end(&f);
@@ -441,19 +443,19 @@ static void failures_name_scope_and_operation(void **state)
 {
     (void)state;
     const struct {
-        const char *words;
+        const char *message;
         bo_status status;
         bo_status (*forward)(bo_context *, const bo_operation_call *);
-    } failing[] = {{"layer 3: op: input of 5 rows is odd", BO_NUMERIC, fails_with_words},
+    } failing[] = {{"layer 3: op: input of 5 rows is odd", BO_NUMERIC, fails_with_message},
                    {"layer 3: op: not supported", BO_UNSUPPORTED, fails_silently}};
     for (size_t i = 0; i < 2; i++) {
         fixture f = begin(1);
         bo_graph_scope(f.graph, "layer 3");
         bo_operation_desc desc = {.name = "op", .forward = failing[i].forward};
         bo_graph_apply_custom(f.graph, &desc, NULL, 0, 1, &f.x);
-        make_ready(&f, &(bo_graph_compile_desc){0});
+        prepare(&f, &(bo_graph_compile_desc){0});
         (void)bo_context_fail(f.context, BO_INVALID, "something old");
-        assert_fails(f.context, failing[i].status, failing[i].words, bo_graph_run(f.context, f.graph, NULL));
+        assert_fails(f.context, failing[i].status, failing[i].message, bo_graph_run(f.context, f.graph, NULL));
         end(&f);
     }
     fixture f = begin(1);
@@ -465,9 +467,9 @@ static void failures_name_scope_and_operation(void **state)
     y = bo_graph_apply_custom(f.graph, &desc, NULL, 0, 1, &y);
     bo_graph_scope(f.graph, "behind");
     f.loss = mean_square(&f, bo_graph_multiply(f.graph, y, f.w));
-    make_ready(&f, &(bo_graph_compile_desc){.loss = f.loss, .gradients = true}); /* y needs no gradient */
+    prepare(&f, &(bo_graph_compile_desc){.loss = f.loss, .gradients = true}); /* y needs no gradient */
     assert_true(isnan(run(&f)));
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "layer 4");
     end(&f);
     f = begin(1);
@@ -487,9 +489,9 @@ typedef struct work {
     size_t by_runs;
 } work;
 
-static bo_status live(void *what)
+static bo_status live(void *arg)
 {
-    work *w = what;
+    work *w = arg;
     bo_weights *weights = NULL;
     bo_graph *graph = NULL;
     bo_optimizer *optimizer = NULL;
@@ -558,7 +560,7 @@ static void saved_runs_continue_to_the_bit(void **state)
         size_t sizes[2];
         bo_optimizer_desc desc = {.kind = BO_OPTIMIZER_ADAMW, .average = 0.9};
         f.loss = mean_square(&f, bo_graph_multiply(f.graph, f.x, f.w));
-        make_ready(&f, &(bo_graph_compile_desc){.loss = f.loss, .gradients = true});
+        prepare(&f, &(bo_graph_compile_desc){.loss = f.loss, .gradients = true});
         assert_ok(f.context, bo_optimizer_create(f.context, &desc, f.weights, &optimizer));
         for (int t = 0; t < 3; t++) {
             run(&f);

@@ -40,7 +40,7 @@ static bo_value one(fixture *f, int op, bo_value a, bo_value b)
     return bo_graph_one(f->graph, op, NULL, b ? 2 : 1, (bo_value[]){a, b});
 }
 
-static void make_ready(fixture *f, bo_value loss, bool checkpoint)
+static void prepare(fixture *f, bo_value loss, bool checkpoint)
 {
     bo_graph_compile_desc desc = {.loss = loss, .gradients = true, .checkpoint = checkpoint};
     assert_ok(f->context, bo_graph_compile(f->context, f->graph, &desc));
@@ -92,7 +92,7 @@ static void fan_out_adds_up(void **state)
     fixture f = begin();
     bo_value w = weight(&f, "w"), product = one(&f, TOY_PRODUCT, w, one(&f, TOY_SINE, w, 0));
     bo_value loss = one(&f, TOY_SUM, one(&f, TOY_ADD, product, w), 0);
-    make_ready(&f, loss, false);
+    prepare(&f, loss, false);
     const bo_graph_pass quarter = {.loss_scale = 0.25f};
     for (int pass = 0; pass < 4; pass++) assert_ok(f.context, bo_graph_run(f.context, f.graph, &quarter));
     const float *x = bo_weights_at(f.weights, 0)->data, *d = bo_weights_at(f.weights, 0)->gradient;
@@ -121,7 +121,7 @@ static void only_what_is_needed_runs(void **state)
     bo_value loss = one(&f, TOY_SUM, one(&f, TOY_PRODUCT, constant, w), 0); /* both; the sum in backward only */
     float numbers_of_x[SIZE] = {1, 2, 3};
     bo_graph_keep(f.graph, unseen);
-    make_ready(&f, loss, false);
+    prepare(&f, loss, false);
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
     watch_begin(f.graph);
     assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
@@ -160,7 +160,7 @@ static void checkpoints_cost_one_forward_and_save_memory(void **state)
     enum { LAYERS = 8, BLOCK = 64 }; /* 12 floats take a block of 64 bytes */
     fixture f = begin();
     bo_value loss = layers(&f, LAYERS);
-    make_ready(&f, loss, false);
+    prepare(&f, loss, false);
     size_t all = bo_graph_describe(f.graph)->bytes;
     watch_begin(f.graph);
     assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
@@ -168,7 +168,7 @@ static void checkpoints_cost_one_forward_and_save_memory(void **state)
     float *gradient = bo_weights_at(f.weights, 0)->gradient, before[SIZE];
     memcpy(before, gradient, sizeof before);
     memset(gradient, 0, sizeof before);
-    make_ready(&f, loss, true);
+    prepare(&f, loss, true);
     watch_begin(f.graph);
     assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
     assert_int_equal(watched.forwards, 1 + 4 * LAYERS + 4 * (LAYERS - 1));
@@ -188,7 +188,7 @@ static void plans_follow_one_another(void **state)
     fixture f = begin();
     bo_value loss = layers(&f, 3);
     float first, value;
-    make_ready(&f, loss, true);
+    prepare(&f, loss, true);
     assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
     assert_ok(f.context, bo_graph_read(f.context, f.graph, loss, &first));
     size_t bytes = bo_graph_describe(f.graph)->bytes;
@@ -204,7 +204,7 @@ static void plans_follow_one_another(void **state)
     assert_ok(f.context, bo_graph_read(f.context, f.graph, loss, &value));
     assert_memory_equal(&first, &value, sizeof value);
     assert_memory_equal(&before, &gradient[1], sizeof before);
-    make_ready(&f, loss, true);
+    prepare(&f, loss, true);
     assert_int_equal(bo_graph_describe(f.graph)->bytes, bytes);
     watch_begin(f.graph);
     assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
@@ -215,7 +215,7 @@ static void plans_follow_one_another(void **state)
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 /* Records with `wrong`; compiling reports the error. */
-static void refused_as(bo_status status, const char *words, bo_value (*wrong)(fixture *f))
+static void refused_as(bo_status status, const char *message, bo_value (*wrong)(fixture *f))
 {
     fixture f = begin();
     bo_value w = weight(&f, "w");
@@ -224,14 +224,14 @@ static void refused_as(bo_status status, const char *words, bo_value (*wrong)(fi
     bo_graph_scope(f.graph, "later");
     assert_int_equal(one(&f, TOY_SINE, w, 0) != 0, f.graph->status == BO_OK); /* nothing works after an error */
     bo_graph_compile_desc desc = {.loss = value, .gradients = true};
-    assert_fails(f.context, status, words, bo_graph_compile(f.context, f.graph, &desc));
+    assert_fails(f.context, status, message, bo_graph_compile(f.context, f.graph, &desc));
     assert_fails(f.context, BO_INVALID, "not compiled yet", bo_graph_allocate(f.context, f.graph));
     end(&f);
 }
 
-static void refused(const char *words, bo_value (*wrong)(fixture *f))
+static void refused(const char *message, bo_value (*wrong)(fixture *f))
 {
-    refused_as(BO_INVALID, words, wrong);
+    refused_as(BO_INVALID, message, wrong);
 }
 
 static bo_value wrong_shape(fixture *f)
@@ -346,7 +346,7 @@ static void wrong_use_is_refused(void **state)
     assert_fails(f.context, BO_INVALID, "allocate", bo_graph_run(f.context, f.graph, NULL));
     assert_ok(f.context, bo_graph_compile(f.context, f.graph, &desc));
     assert_fails(f.context, BO_INVALID, "allocate", bo_graph_run(f.context, f.graph, NULL));
-    assert_fails(f.context, BO_INVALID, "allocate", bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_fails(f.context, BO_INVALID, "allocate", bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_fails(f.context, BO_INVALID, "allocate", bo_graph_read(f.context, f.graph, loss, numbers_of_w));
     assert_fails(f.context, BO_INVALID, "weight w has no memory for its values", bo_graph_allocate(f.context, f.graph));
     assert_ok(f.context, bo_weights_allocate(f.context, f.weights, false));
@@ -382,13 +382,13 @@ static void errors_name_the_scope(void **state)
     fixture f = begin();
     bo_graph_scope(f.graph, "first");
     bo_value loss = layers(&f, 2);
-    make_ready(&f, loss, false);
+    prepare(&f, loss, false);
     watched.refuse = true;
     assert_fails(f.context, BO_NUMERIC, "first: toy: asked to fail", bo_graph_run(f.context, f.graph, NULL));
     end(&f);
 }
 
-static void blame_finds_the_first(void **state)
+static void find_nonfinite_returns_the_first(void **state)
 {
     (void)state;
     fixture f = begin();
@@ -400,26 +400,26 @@ static void blame_finds_the_first(void **state)
     bo_graph_scope(f.graph, "head");
     float numbers_of_x[SIZE] = {0}, *numbers_of_w;
     const char *scope;
-    make_ready(&f, one(&f, TOY_SUM, y, 0), false);
+    prepare(&f, one(&f, TOY_SUM, y, 0), false);
     numbers_of_w = bo_weights_at(f.weights, 0)->data;
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_null(scope);
     numbers_of_x[2] = 1e30f, numbers_of_w[2] = 3e38f;
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "layer 1");
     numbers_of_w[2] = INFINITY;
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "w");
     numbers_of_w[2] = 0, numbers_of_x[3] = NAN;
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "temperature");
     watched.refuse = true; /* an operation that fails is to blame itself */
     numbers_of_x[3] = 0;
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
-    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "layer 0");
     end(&f);
 }
@@ -475,11 +475,16 @@ static void any_allocation_may_fail_and_runs_make_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_weight_is_one_value),    cmocka_unit_test(fan_out_adds_up),
-        cmocka_unit_test(only_what_is_needed_runs), cmocka_unit_test(checkpoints_cost_one_forward_and_save_memory),
-        cmocka_unit_test(plans_follow_one_another), cmocka_unit_test(wrong_graphs_are_refused),
-        cmocka_unit_test(wrong_use_is_refused),     cmocka_unit_test(errors_name_the_scope),
-        cmocka_unit_test(blame_finds_the_first),    cmocka_unit_test(any_allocation_may_fail_and_runs_make_none),
+        cmocka_unit_test(a_weight_is_one_value),
+        cmocka_unit_test(fan_out_adds_up),
+        cmocka_unit_test(only_what_is_needed_runs),
+        cmocka_unit_test(checkpoints_cost_one_forward_and_save_memory),
+        cmocka_unit_test(plans_follow_one_another),
+        cmocka_unit_test(wrong_graphs_are_refused),
+        cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(errors_name_the_scope),
+        cmocka_unit_test(find_nonfinite_returns_the_first),
+        cmocka_unit_test(any_allocation_may_fail_and_runs_make_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #include "testing.h"
 #include "tape/graph.h"
 
-enum { ROWS = 5, WIDTH = 3, WORDS = 7 };
+enum { ROWS = 5, WIDTH = 3, VOCAB = 7 };
 
 typedef struct fixture {
     bo_context *context;
@@ -21,7 +21,7 @@ static fixture begin(void)
     f.x = bo_graph_weight(f.graph,
                           &(bo_weight_desc){.name = "x", .rank = 2, .shape = (size_t[]){ROWS, WIDTH}, .init = init});
     f.head = bo_graph_weight(
-        f.graph, &(bo_weight_desc){.name = "head", .rank = 2, .shape = (size_t[]){WORDS, WIDTH}, .init = init});
+        f.graph, &(bo_weight_desc){.name = "head", .rank = 2, .shape = (size_t[]){VOCAB, WIDTH}, .init = init});
     f.targets = bo_graph_input(f.graph, "targets", BO_ELEMENT_INT32, ROWS, 1);
     return f;
 }

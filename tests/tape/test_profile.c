@@ -176,7 +176,7 @@ static char *drawn(bo_context *context, const bo_profile *p)
     return text;
 }
 
-static void picture(void **state)
+static void draws_a_graph(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -237,8 +237,8 @@ static void graphviz_reads_it(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(recorded), cmocka_unit_test(times),
-                                       cmocka_unit_test(refusals), cmocka_unit_test(starved),
-                                       cmocka_unit_test(picture),  cmocka_unit_test(graphviz_reads_it)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(recorded),      cmocka_unit_test(times),
+                                       cmocka_unit_test(refusals),      cmocka_unit_test(starved),
+                                       cmocka_unit_test(draws_a_graph), cmocka_unit_test(graphviz_reads_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

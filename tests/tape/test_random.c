@@ -27,7 +27,7 @@ static size_t pick(bo_rng *rng, size_t values)
     return bo_rng_below(rng, 3) ? values - 1 - bo_rng_below(rng, near) : bo_rng_below(rng, values);
 }
 
-static void make_node(bo_rng *rng, trial *t, size_t n)
+static void create_node(bo_rng *rng, trial *t, size_t n)
 {
     static const int ops[] = {TOY_ADD, TOY_PRODUCT, TOY_SINE, TOY_SIGMOID, TOY_SINE, TOY_ADD};
     toy_node *node = &t->nodes[n];
@@ -39,14 +39,14 @@ static void make_node(bo_rng *rng, trial *t, size_t n)
     if (node->op == TOY_SIGMOID) node->outputs[1] = t->values++;
 }
 
-static trial make_trial(uint64_t seed)
+static trial create_trial(uint64_t seed)
 {
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.tape", 0));
     trial t = {.values = WEIGHTS + 1};
     for (size_t v = 0; v < t.values; v++)
         for (size_t i = 0; i < SIZE; i++) t.value[v][i] = (float)(bo_rng_normal(&rng) / 2);
     t.frozen[bo_rng_below(&rng, 2 * WEIGHTS) % WEIGHTS] = bo_rng_below(&rng, 2);
-    for (size_t n = 0; n < NODES; n++) make_node(&rng, &t, n);
+    for (size_t n = 0; n < NODES; n++) create_node(&rng, &t, n);
     for (size_t n = 1, segment = 1; n < NODES; n++) {
         if (!bo_rng_below(&rng, 4)) segment++;
         t.nodes[n].segment = bo_rng_below(&rng, 6) ? segment : (segment++, 0);
@@ -133,7 +133,7 @@ typedef struct manner {
     bool checkpoint, poisoned, bfloat16;
 } manner;
 
-static outcome run(bo_context *context, const trial *t, manner how)
+static outcome run(bo_context *context, const trial *t, manner options)
 {
     outcome out = {0};
     bo_weights *weights;
@@ -144,7 +144,7 @@ static outcome run(bo_context *context, const trial *t, manner how)
     assert_ok(context, bo_graph_create(context, weights, &graph));
     bo_value loss = record(graph, t, &input);
     bo_graph_compile_desc desc = {
-        .loss = loss, .gradients = true, .checkpoint = how.checkpoint, .bfloat16 = how.bfloat16};
+        .loss = loss, .gradients = true, .checkpoint = options.checkpoint, .bfloat16 = options.bfloat16};
     bo_status status = bo_graph_compile(context, graph, &desc);
     out.trained = status == BO_OK || !strstr(bo_context_error(context), "does not depend on a trained weight");
     if (out.trained) {
@@ -155,7 +155,7 @@ static outcome run(bo_context *context, const trial *t, manner how)
         for (size_t i = 0; i < SIZE; i++) x[i] = (float)t->value[WEIGHTS][i];
         assert_ok(context, bo_graph_write(context, graph, input, x));
         for (int pass = 0; pass < 2; pass++) { /* gradients add up over the two passes */
-            watch_begin(how.poisoned ? graph : NULL);
+            watch_begin(options.poisoned ? graph : NULL);
             assert_ok(context, bo_graph_run(context, graph, NULL));
         }
         assert_ok(context, bo_graph_read(context, graph, loss, &out.loss));
@@ -199,7 +199,7 @@ static void random_graphs_differentiate(void **state)
     bo_context *context = test_context(1);
     size_t checked = 0, recomputed = 0;
     for (uint64_t seed = 1; seed <= 400; seed++) {
-        trial t = make_trial(seed);
+        trial t = create_trial(seed);
         naive(&t);
         if (largest_of(&t) > 30) continue; /* products of sums of products may be too large */
         outcome plain = run(context, &t, (manner){0});
@@ -241,7 +241,7 @@ static void values_wait_as_bfloat16(void **state)
     double error = 0, size = 0;
     size_t moves = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        trial t = make_trial(seed);
+        trial t = create_trial(seed);
         naive(&t);
         if (largest_of(&t) > 30) continue;
         outcome exact = run(context, &t, (manner){0});

@@ -70,11 +70,11 @@ typedef struct outcome {
 
 static void write_inputs(transformer *t)
 {
-    enum { MOST = 1024 };
+    enum { MAX_ROWS = 1024 };
     size_t rows = t->desc->tokens * t->desc->sequences;
-    int32_t tokens[MOST], targets[MOST], positions[MOST];
+    int32_t tokens[MAX_ROWS], targets[MAX_ROWS], positions[MAX_ROWS];
     bo_rng rng = bo_rng_make(1, bo_rng_stream("test.tape", 1));
-    assert_true(rows <= MOST);
+    assert_true(rows <= MAX_ROWS);
     for (size_t i = 0; i < rows; i++) {
         tokens[i] = (int32_t)bo_rng_below(&rng, t->desc->vocab);
         targets[i] = i % 7 ? (int32_t)bo_rng_below(&rng, t->desc->vocab) : -1;
@@ -85,7 +85,7 @@ static void write_inputs(transformer *t)
     assert_ok(t->context, bo_graph_write(t->context, t->graph, t->positions, positions));
 }
 
-static void make_ready(transformer *t, bo_graph_compile_desc desc)
+static void prepare(transformer *t, bo_graph_compile_desc desc)
 {
     transformer_plan(t, desc);
     assert_ok(t->context, bo_weights_allocate(t->context, t->weights, true));
@@ -99,15 +99,16 @@ typedef struct manner {
     bool gradients, checkpoint, bfloat16, copied, poisoned;
 } manner;
 
-static outcome run(const transformer_desc *desc, manner how)
+static outcome run(const transformer_desc *desc, manner options)
 {
     outcome out;
-    bo_context *context = test_context(how.threads);
-    transformer t = transformer_make(context, watched_device(!how.copied), desc);
+    bo_context *context = test_context(options.threads);
+    transformer t = transformer_create(context, watched_device(!options.copied), desc);
     bo_graph_pass pass = {.training = true, .seed = 11};
-    bo_graph_compile_desc plan = {.gradients = how.gradients, .checkpoint = how.checkpoint, .bfloat16 = how.bfloat16};
-    make_ready(&t, plan);
-    watch_begin(how.poisoned ? t.graph : NULL);
+    bo_graph_compile_desc plan = {
+        .gradients = options.gradients, .checkpoint = options.checkpoint, .bfloat16 = options.bfloat16};
+    prepare(&t, plan);
+    watch_begin(options.poisoned ? t.graph : NULL);
     assert_ok(context, bo_graph_run(context, t.graph, &pass));
     watch_begin(NULL);
     assert_ok(context, bo_graph_read(context, t.graph, t.loss, &out.loss));
@@ -119,13 +120,13 @@ static outcome run(const transformer_desc *desc, manner how)
     return out;
 }
 
-static void check_same(const char *what, const outcome *a, const outcome *b)
+static void check_same(const char *label, const outcome *a, const outcome *b)
 {
     if (memcmp(&a->loss, &b->loss, sizeof(float)))
-        fail_msg("%s: loss %.9g and %.9g", what, (double)a->loss, (double)b->loss);
+        fail_msg("%s: loss %.9g and %.9g", label, (double)a->loss, (double)b->loss);
     for (size_t i = 0; i < a->floats; i++)
         if (memcmp(a->gradients + i, b->gradients + i, sizeof(float)))
-            fail_msg("%s: gradient %zu is %.9g and %.9g", what, i, (double)a->gradients[i], (double)b->gradients[i]);
+            fail_msg("%s: gradient %zu is %.9g and %.9g", label, i, (double)a->gradients[i], (double)b->gradients[i]);
 }
 
 static const transformer_desc descs[] = {
@@ -186,12 +187,12 @@ static void values_may_wait_as_bfloat16(void **state)
     (void)state;
     for (size_t i = 0; i < 2 * DESCS; i++) {
         const transformer_desc *desc = &descs[i / 2];
-        manner how = {.threads = 1, .gradients = true, .checkpoint = i % 2};
-        outcome exact = run(desc, how);
-        how.bfloat16 = true;
-        outcome half = run(desc, how);
-        how.threads = 2, how.poisoned = true;
-        outcome poisoned = run(desc, how);
+        manner options = {.threads = 1, .gradients = true, .checkpoint = i % 2};
+        outcome exact = run(desc, options);
+        options.bfloat16 = true;
+        outcome half = run(desc, options);
+        options.threads = 2, options.poisoned = true;
+        outcome poisoned = run(desc, options);
         check_same("poisoned", &half, &poisoned);
         assert_memory_equal(&exact.loss, &half.loss, sizeof(float));
         double off = distance(&exact, &half);
@@ -206,8 +207,8 @@ static void the_gradient_is_one(void **state)
     (void)state;
     bo_context *context = test_context(1);
     for (size_t i = 0; i < DESCS; i++) {
-        transformer t = transformer_make(context, bo_device_cpu(), &descs[i]);
-        make_ready(&t, (bo_graph_compile_desc){.gradients = true, .checkpoint = true});
+        transformer t = transformer_create(context, bo_device_cpu(), &descs[i]);
+        prepare(&t, (bo_graph_compile_desc){.gradients = true, .checkpoint = true});
         bo_graph_pass pass = {.training = true, .seed = 11};
         assert_ok(context, bo_graph_run(context, t.graph, &pass));
         size_t floats = bo_weights_floats(t.weights);
@@ -238,9 +239,9 @@ static void runs_allocate_nothing(void **state)
     for (size_t i = 0; i < DESCS; i++) {
         counting c = {0};
         bo_context *context = counting_context(&c, 1);
-        transformer t = transformer_make(context, bo_device_cpu(), &descs[i]);
+        transformer t = transformer_create(context, bo_device_cpu(), &descs[i]);
         bo_graph_pass pass = {.training = true, .seed = 3};
-        make_ready(&t, (bo_graph_compile_desc){.gradients = true, .checkpoint = true});
+        prepare(&t, (bo_graph_compile_desc){.gradients = true, .checkpoint = true});
         size_t before = c.calls;
         for (int n = 0; n < 2; n++) assert_ok(context, bo_graph_run(context, t.graph, &pass));
         if (c.calls != before) fail_msg("%s: %zu allocations in a run", descs[i].attention, c.calls - before);

@@ -124,7 +124,7 @@ static void every_name_is_found(void **state)
     free(names);
 }
 
-static void laws_are_as_they_say(void **state)
+static void laws_follow_their_definitions(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -204,14 +204,14 @@ static void numbers_depend_on_seed_name_and_place(void **state)
     assert_ok(four, bo_weights_allocate(four, alone, false));
     assert_ok(one, bo_weights_init(one, weights, 3));
     assert_ok(four, bo_weights_init_one(four, alone, index, 3));
-    const float *here = bo_weights_at(weights, 5)->data, *there = bo_weights_at(alone, 1)->data,
+    const float *values = bo_weights_at(weights, 5)->data, *same_values = bo_weights_at(alone, 1)->data,
                 *untouched = bo_weights_at(alone, 0)->data;
-    assert_memory_equal(here, there, bytes);
+    assert_memory_equal(values, same_values, bytes);
     assert_close(untouched[0], 0, 0);
     assert_ok(four, bo_weights_init(four, alone, 3));
-    assert_memory_not_equal(untouched, there, 64);
+    assert_memory_not_equal(untouched, same_values, 64);
     assert_ok(four, bo_weights_init(four, alone, 4));
-    assert_memory_not_equal(here, there, 64);
+    assert_memory_not_equal(values, same_values, 64);
     bo_weights_destroy(alone);
     bo_weights_destroy(weights);
     bo_context_destroy(four);
@@ -225,7 +225,7 @@ static void wrong_weights_are_refused(void **state)
     bo_weights *weights = declare_some(context);
     size_t index;
     const struct {
-        const char *words;
+        const char *message;
         bo_weight_desc weight;
     } wrong[] = {
         {"argument 'desc->name' is NULL", {.rank = 1, .shape = (size_t[]){3}}},
@@ -242,7 +242,7 @@ static void wrong_weights_are_refused(void **state)
         {"with another role", {.name = "gain", .rank = 1, .shape = (size_t[]){5}}},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_fails(context, BO_INVALID, wrong[i].words,
+        assert_fails(context, BO_INVALID, wrong[i].message,
                      bo_weights_declare(context, weights, &wrong[i].weight, &index));
     assert_fails(context, BO_INVALID, "no memory yet", bo_weights_init(context, weights, 1));
     assert_ok(context, bo_weights_allocate(context, weights, false));
@@ -296,7 +296,7 @@ int main(void)
         cmocka_unit_test(they_lie_in_one_piece),
         cmocka_unit_test(gradients_follow_what_is_trained),
         cmocka_unit_test(every_name_is_found),
-        cmocka_unit_test(laws_are_as_they_say),
+        cmocka_unit_test(laws_follow_their_definitions),
         cmocka_unit_test(numbers_depend_on_seed_name_and_place),
         cmocka_unit_test(wrong_weights_are_refused),
         cmocka_unit_test(any_allocation_may_fail),

@@ -11,7 +11,7 @@ static size_t numbers(const bo_tensor *operand)
     return operand->rows * operand->columns;
 }
 
-static void put(float *to, bool add, float value)
+static void write_gradient(float *to, bool add, float value)
 {
     *to = add ? *to + value : value;
 }
@@ -50,7 +50,7 @@ static bo_status toy_add_backward(bo_context *context, const bo_op_call *call)
     BO_TRY(before_call(context, call));
     for (size_t j = 0; j < 2; j++)
         for (size_t i = 0; call->din[j] && i < numbers(&call->in[0]); i++)
-            put((float *)call->din[j] + i, call->add[j], ((const float *)call->dout[0])[i]);
+            write_gradient((float *)call->din[j] + i, call->add[j], ((const float *)call->dout[0])[i]);
     return BO_OK;
 }
 
@@ -69,8 +69,8 @@ static bo_status toy_product_backward(bo_context *context, const bo_op_call *cal
     BO_TRY(before_call(context, call));
     for (size_t j = 0; j < 2; j++)
         for (size_t i = 0; call->din[j] && i < numbers(&call->in[0]); i++)
-            put((float *)call->din[j] + i, call->add[j],
-                ((const float *)call->dout[0])[i] * ((const float *)call->in[1 - j].data)[i]);
+            write_gradient((float *)call->din[j] + i, call->add[j],
+                           ((const float *)call->dout[0])[i] * ((const float *)call->in[1 - j].data)[i]);
     return BO_OK;
 }
 
@@ -103,7 +103,7 @@ static bo_status toy_sine_backward(bo_context *context, const bo_op_call *call)
     for (size_t i = 0; i < numbers(&call->in[0]); i++)
         scratch[i] = ((const float *)call->saved)[i] * ((const float *)call->dout[0])[i];
     for (size_t i = 0; call->din[0] && i < numbers(&call->in[0]); i++)
-        put((float *)call->din[0] + i, call->add[0], scratch[i]);
+        write_gradient((float *)call->din[0] + i, call->add[0], scratch[i]);
     return BO_OK;
 }
 
@@ -133,7 +133,8 @@ static bo_status toy_sigmoid_backward(bo_context *context, const bo_op_call *cal
     BO_TRY(before_call(context, call));
     const float *y = call->out[0].data, *d0 = call->dout[0], *d1 = call->dout[1];
     for (size_t i = 0; call->din[0] && i < numbers(&call->in[0]); i++)
-        put((float *)call->din[0] + i, call->add[0], y[i] * (1 - y[i]) * ((d0 ? d0[i] : 0) + 2 * (d1 ? d1[i] : 0)));
+        write_gradient((float *)call->din[0] + i, call->add[0],
+                       y[i] * (1 - y[i]) * ((d0 ? d0[i] : 0) + 2 * (d1 ? d1[i] : 0)));
     return BO_OK;
 }
 
@@ -166,7 +167,7 @@ static bo_status toy_sum_backward(bo_context *context, const bo_op_call *call)
     BO_TRY(before_call(context, call));
     if (call->out[0].data) sum_into(call); /* late */
     for (size_t i = 0; call->din[0] && i < numbers(&call->in[0]); i++)
-        put((float *)call->din[0] + i, call->add[0], *(const float *)call->dout[0]);
+        write_gradient((float *)call->din[0] + i, call->add[0], *(const float *)call->dout[0]);
     return BO_OK;
 }
 

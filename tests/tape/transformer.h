@@ -108,7 +108,7 @@ static void transformer_record(transformer *t)
 }
 
 /* Recorded with a backend that has the operations of the CPU. */
-static transformer transformer_make(bo_context *context, bo_device *device, const transformer_desc *desc)
+static transformer transformer_create(bo_context *context, bo_device *device, const transformer_desc *desc)
 {
     transformer t = {.context = context, .desc = desc};
     bo_attention_desc attention = {.heads = desc->heads,

@@ -134,7 +134,7 @@ bo_value bo_network_record(bo_graph *graph, const bo_network *network, bo_value 
     bo_value *values = bo_record_layers(&r, false);
     if (values) y = values[network->output];
     bo_free(values);
-    return r.status == BO_OK ? y : bo_graph_give_up(graph, r.status);
+    return r.status == BO_OK ? y : bo_graph_set_error(graph, r.status);
 }
 
 /* ---- random features --------------------------------------------------------------------------------------------- */
